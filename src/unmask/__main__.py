@@ -1,0 +1,5 @@
+import sys
+
+from unmask.cli.main import main
+
+sys.exit(main())

@@ -1,0 +1,87 @@
+"""A batch being filled, and the one place where evaluations are counted."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from unmask.chance import Luck
+from unmask.denoisers.contracts import Denoiser
+
+Places = tuple[Tensor, Tensor]  # (rows, positions)
+
+
+class Canvas:
+    """Rows of tokens (B, L) in which V is hidden, in front of an engine.
+
+    `evaluations` counts per row what that row needed: a row that has not changed since its last evaluation is free,
+    unless the denoiser depends on the time. `forwards` counts batched calls and `rows_computed` the rows in them.
+    `impossible` is the number of the evaluation at which a row's context had probability zero for the first time, or 0.
+    `visits` counts earlier draws at a place, so that a redrawn token is drawn from fresh luck.
+    """
+
+    def __init__(self, denoiser: Denoiser, tokens: Tensor, luck: Luck) -> None:
+        self.vocabulary = denoiser.vocabulary
+        self.time_free = denoiser.time_free
+        self.tokens = tokens.clone()
+        self.hidden = self.tokens == self.vocabulary
+        self.luck = luck
+        self.visits = torch.zeros_like(self.tokens)
+        self.evaluations = self.tokens.new_zeros(len(tokens))
+        self.impossible = self.tokens.new_zeros(len(tokens))
+        self.forwards = 0
+        self.rows_computed = 0
+        self._fresh = torch.zeros_like(self.evaluations, dtype=torch.bool)
+        self._engine = denoiser.engine(self.tokens)
+
+    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None = None) -> Tensor:
+        """Marginals (K, V) at places (K), rows ascending: for orders, whose places are known before the loop starts."""
+        needed = torch.zeros_like(self._fresh)
+        needed[rows] = True
+        self._count(needed)
+        return self._engine.at(rows, positions, time)
+
+    def look(self, window: slice = slice(None), time: Tensor | None = None) -> Tensor:
+        """Marginals (B, W, V) over a window, one-hot where revealed: for adaptive samplers."""
+        self._count(self.hidden[:, window].any(1))
+        return self._engine.over(window, time)
+
+    def draw(self, probabilities: Tensor, rows: Tensor, positions: Tensor) -> Tensor:
+        """Symbols (K) from probabilities (K, V) at places (K), with luck that no earlier draw there has used."""
+        tokens = self.luck.tokens(probabilities, rows, positions, self.visits[rows, positions])
+        self.visits[rows, positions] += 1
+        return tokens
+
+    def reveal(self, where: Places | Tensor, tokens: Tensor) -> None:
+        """Write tokens (K) at places, given as (rows, positions) or as Bool (B, L)."""
+        self._write(where, tokens, hidden=False)
+
+    def hide(self, where: Places | Tensor) -> None:
+        self._write(where, self.vocabulary, hidden=True)
+
+    def _write(self, where: Places | Tensor, tokens: Tensor | int, hidden: bool) -> None:
+        rows, positions = where.nonzero(as_tuple=True) if isinstance(where, Tensor) else where
+        self.tokens[rows, positions] = tokens
+        self.hidden[rows, positions] = hidden
+        self._fresh[rows] = False
+        self._engine.renew(rows, positions)
+
+    def _count(self, needed: Tensor) -> None:
+        """One evaluation for each needed row that has changed, and one forward if there is any."""
+        stale = needed & ~self._fresh if self.time_free else needed
+        computed = int(stale.sum())
+        self.evaluations += stale
+        self._fresh |= needed
+        self.forwards += computed > 0
+        self.rows_computed += computed
+        dead = self._engine.dead()
+        if dead is not None:
+            met = stale & dead & (self.impossible == 0)
+            self.impossible = torch.where(met, self.evaluations, self.impossible)
+
+
+def one_hot_over(at: Tensor, places: Places, tokens: Tensor, vocabulary: int) -> Tensor:
+    """(B, W, V): the marginals (K, V) at hidden places, one-hot of tokens (B, W) at the others."""
+    out = torch.nn.functional.one_hot(tokens.clamp(max=vocabulary - 1), vocabulary).to(at.dtype)
+    out[places] = at
+    return out

@@ -1,0 +1,56 @@
+"""What a denoiser must offer, so that one sampler runs on an exact one, a small network and an open model alike."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from torch import Tensor
+
+
+class Engine(Protocol):
+    """What computes for a canvas: it shares the canvas's tokens (B, L) and is told which places have changed."""
+
+    def renew(self, rows: Tensor, positions: Tensor) -> None:
+        """The tokens at these places (K) are new."""
+
+    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
+        """Marginals (K, V) at places (K); rows ascending."""
+
+    def over(self, window: slice, time: Tensor | None) -> Tensor:
+        """Marginals (B, W, V) over a window; one-hot where revealed."""
+
+    def dead(self) -> Tensor | None:
+        """Bool (B): rows whose context is known to have probability zero; None where nobody can tell."""
+
+
+@runtime_checkable
+class Denoiser(Protocol):
+    """p_theta(x_j | x_R): marginals at hidden positions given the revealed ones; tokens 0..V-1, V is the mask."""
+
+    vocabulary: int
+    time_free: bool  # False: every round needs a fresh look, nothing may be cached
+
+    def engine(self, tokens: Tensor) -> Engine:
+        """What computes for a canvas that holds these tokens."""
+
+    def causal(self, rows: int, length: int) -> Causal:
+        """The same denoiser read left to right, one canvas of a known length."""
+
+    def posterior(self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None) -> Tensor:
+        """Stateless marginals (B, K, V) of tokens (B, L) at positions (K) or (B, K), all by default."""
+
+    def row_bytes(self, length: int) -> int:
+        """Memory that one row of a canvas needs: blocks of rows are sized by it."""
+
+
+class Causal(Protocol):
+    """An autoregressive reader: the network that a KV cache serves. Each row begins with one start token, which is V."""
+
+    evaluations: Tensor  # (B): calls that this row needed
+    forwards: int  # batched calls
+
+    def extend(self, tokens: Tensor, counts: Tensor | None = None) -> Tensor:
+        """Read tokens (B, K), of which a row uses its first counts (B); what follows each: (B, K, V), one evaluation."""
+
+    def rewind(self, lengths: Tensor) -> None:
+        """Forget what lies beyond the first lengths (B) tokens, the start not counted."""

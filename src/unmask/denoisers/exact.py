@@ -1,0 +1,154 @@
+"""The ideal denoiser of a language: its posterior, kept up to date while a canvas is filled."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unmask.denoisers.canvas import one_hot_over
+from unmask.denoisers.contracts import Causal, Engine
+from unmask.denoisers.stateless import PrefixCausal
+from unmask.exact import interval, messages, paths
+from unmask.exact.machine import Floats
+from unmask.languages import Interval, Language
+from unmask.languages.base import MachineLanguage
+
+
+class Exact:
+    """p(x_j | x_R) = q(x_j | x_R) for a language of ours (theory.md 7.1)."""
+
+    time_free = True
+
+    def __init__(self, language: Language) -> None:
+        self.language = language
+        self.vocabulary = language.vocabulary
+
+    def engine(self, tokens: Tensor) -> Engine:
+        if isinstance(self.language, Interval):
+            return IntervalEngine(self.language, tokens)
+        assert isinstance(self.language, MachineLanguage)
+        return MessageEngine(self.language, tokens)
+
+    def causal(self, rows: int, length: int) -> Causal:
+        if isinstance(self.language, MachineLanguage):
+            return FilterCausal(self.language, rows, length)
+        return PrefixCausal(self, rows, length)
+
+    def posterior(self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None) -> Tensor:
+        return self.language.posterior(tokens, positions)
+
+    def row_bytes(self, length: int) -> int:
+        states = self.language.machine.states if isinstance(self.language, MachineLanguage) else 0
+        return 16 * length * (states + 2)
+
+
+@lru_cache(maxsize=8)
+def _blank_messages(language: MachineLanguage, length: int) -> tuple[Floats, Floats]:
+    """The messages (1, L, S) of a canvas that hides everything: the same for every row."""
+    forward = np.empty((1, length, language.machine.states))
+    backward = np.empty_like(forward)
+    messages.fill_rows(language.machine, language.blank(1, length).numpy(), forward, backward, np.empty((1, length), bool))
+    return forward, backward
+
+
+class MessageEngine:
+    """Forward and backward messages (B, L, S), swept outwards from what changes (exact/messages.py)."""
+
+    def __init__(self, language: MachineLanguage, tokens: Tensor) -> None:
+        language.check_length(tokens.shape[1])
+        self.machine = language.machine
+        self.vocabulary = language.vocabulary
+        self.tokens = tokens
+        shape = (*tokens.shape, self.machine.states)
+        self.restarts = np.zeros(tokens.shape, bool)
+        if bool((tokens == self.vocabulary).all()):
+            self.forward, self.backward = (np.tile(m, (len(tokens), 1, 1)) for m in _blank_messages(language, shape[1]))
+        else:
+            self.forward, self.backward = np.empty(shape), np.empty(shape)
+            messages.fill_rows(self.machine, tokens.numpy(), self.forward, self.backward, self.restarts)
+        self._dead = torch.from_numpy(self.restarts.any(1))
+
+    def renew(self, rows: Tensor, positions: Tensor) -> None:
+        keys = rows * self.tokens.shape[1] + positions
+        if len(keys) > 1 and not bool((keys[1:] > keys[:-1]).all()):
+            keys = keys.unique()
+            rows, positions = keys // self.tokens.shape[1], keys % self.tokens.shape[1]
+        which, counts = rows.unique_consecutive(return_counts=True)
+        starts = np.concatenate([[0], np.cumsum(counts.numpy())])
+        touched = which.numpy()
+        arrays = self.forward, self.backward, self.restarts
+        messages.sweep_rows(self.machine, self.tokens.numpy(), *arrays, touched, starts, positions.numpy())
+        self._dead[which] = torch.from_numpy(self.restarts[touched].any(1))
+
+    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
+        out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
+        messages.marginals_at(
+            self.machine, self.forward, self.backward, rows.numpy(), positions.numpy(), out.numpy()
+        )
+        return out
+
+    def over(self, window: slice, time: Tensor | None) -> Tensor:
+        tokens = self.tokens[:, window]
+        rows, positions = places = (tokens == self.vocabulary).nonzero(as_tuple=True)
+        offset = window.indices(self.tokens.shape[1])[0]
+        return one_hot_over(self.at(rows, positions + offset, time), places, tokens, self.vocabulary)
+
+    def dead(self) -> Tensor:
+        return self._dead
+
+
+class IntervalEngine:
+    """The closed form of the interval language: nothing to keep but which rows contradict themselves."""
+
+    def __init__(self, language: Interval, tokens: Tensor) -> None:
+        self.language = language
+        self.tokens = tokens
+        self._dead = language.log_evidence(tokens) == -torch.inf
+
+    def renew(self, rows: Tensor, positions: Tensor) -> None:
+        which = rows.unique()
+        self._dead[which] = self.language.log_evidence(self.tokens[which]) == -torch.inf
+
+    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
+        out = torch.empty((len(rows), self.language.vocabulary), dtype=torch.float64)
+        arrays = self.tokens.numpy(), rows.numpy(), positions.numpy(), out.numpy()
+        interval.marginals_at(self.language.width, *arrays)
+        return out
+
+    def over(self, window: slice, time: Tensor | None) -> Tensor:
+        return self.language.posterior(self.tokens, torch.arange(self.tokens.shape[1])[window])
+
+    def dead(self) -> Tensor:
+        return self._dead
+
+
+class FilterCausal:
+    """The exact AR model of a machine: forward messages alone, kept for every length so that it can rewind.
+
+    q(x_j = v | x_<j) ~ sum_s predicted_j(s) E(s, v) ahead_j(s), ahead being the backward message of a blank canvas.
+    """
+
+    def __init__(self, language: MachineLanguage, rows: int, length: int) -> None:
+        language.check_length(length)
+        self.machine = language.machine
+        self.ahead = _blank_messages(language, length)[1][0]  # (L, S)
+        self.predicted = np.empty((rows, length, self.machine.states))
+        self.lengths = torch.full((rows,), -1)
+        self.evaluations = torch.zeros(rows, dtype=torch.int64)
+        self.forwards = 0
+
+    def extend(self, tokens: Tensor, counts: Tensor | None = None) -> Tensor:
+        counts = torch.full((len(tokens),), tokens.shape[1]) if counts is None else counts
+        out = torch.zeros((*tokens.shape, self.machine.vocabulary), dtype=torch.float64)
+        arrays = (t.numpy() for t in (self.lengths, tokens.contiguous(), counts, out))
+        paths.filter_rows(self.machine, self.ahead, self.predicted, *arrays)
+        self.lengths += counts
+        self.evaluations += counts > 0
+        self.forwards += 1
+        return out
+
+    def rewind(self, lengths: Tensor) -> None:
+        self.lengths = torch.minimum(self.lengths, lengths)

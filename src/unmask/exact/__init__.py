@@ -1,0 +1,1 @@
+"""Compiled kernels on plain arrays: machines, messages, likelihoods, sampling."""

@@ -1,0 +1,95 @@
+"""The interval language in bits: which of a token's bits its revealed partners show (theory.md 6)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, prange
+
+from unmask.chance import uniform_at
+
+
+@njit(cache=True, nogil=True)
+def bit_of(token, own, partner):  # type: ignore[no-untyped-def]
+    """The bit B that `token` at place `own` shares with place `partner`; places count from 0."""
+    return (token >> (partner - 1 if own < partner else partner)) & 1
+
+
+@njit(cache=True)
+def partners(width, tokens, j):  # type: ignore[no-untyped-def]
+    """(known, value): masks of the bits of position j that revealed partners fix, and what they say."""
+    hidden = 1 << (width - 1)
+    own = j % width
+    known, value = 0, 0
+    for place in range(width):
+        i = j - own + place
+        if place != own and i < tokens.shape[0] and tokens[i] != hidden:
+            index = place - 1 if own < place else place
+            known |= 1 << index
+            value |= bit_of(tokens[i], place, own) << index
+    return known, value
+
+
+@njit(cache=True, parallel=True)
+def marginals_at(width, tokens, rows, positions, out):  # type: ignore[no-untyped-def]
+    """out (K, V): uniform over the tokens that copy every known bit; one-hot where revealed."""
+    hidden = 1 << (width - 1)
+    for k in prange(rows.shape[0]):
+        token = tokens[rows[k], positions[k]]
+        out[k, :] = 0.0
+        if token != hidden:
+            out[k, token] = 1.0
+            continue
+        known, value = partners(width, tokens[rows[k]], positions[k])
+        free = width - 1
+        for c in range(width - 1):
+            free -= (known >> c) & 1
+        mass = 0.5**free
+        for v in range(hidden):
+            if v & known == value:
+                out[k, v] = mass
+
+
+@njit(cache=True, parallel=True)
+def shown_bits(width, hidden, tokens, out):  # type: ignore[no-untyped-def]
+    """out (B): how many independent fair bits the revealed tokens show; inf where two of them contradict each other."""
+    for b in prange(tokens.shape[0]):
+        bits = 0
+        for j in range(tokens.shape[1]):
+            token = tokens[b, j]
+            if token == hidden:
+                continue
+            own = j % width
+            bits += width - 1
+            for i in range(j - own, j):
+                if tokens[b, i] != hidden:
+                    bits -= 1
+                    if bit_of(token, own, i % width) != bit_of(tokens[b, i], i % width, own):
+                        bits = 1 << 60
+        out[b] = bits if bits < 1 << 40 else np.inf
+
+
+@njit(cache=True, parallel=True)
+def sample_rows(width, seed, stream, row_ids, given, out):  # type: ignore[no-untyped-def]
+    """x ~ q(. | given): each pair's bit from whichever end is given, else from chance, keyed by its earlier end."""
+    hidden = 1 << (width - 1)
+    for b in prange(out.shape[0]):
+        shared = np.int64(b) if given.shape[0] > 1 else 0
+        for j in range(out.shape[1]):
+            if given[shared, j] != hidden:
+                out[b, j] = given[shared, j]
+                continue
+            own = j % width
+            known, value = partners(width, given[shared], j)
+            token = 0
+            for place in range(width):
+                if place == own:
+                    continue
+                index = place - 1 if own < place else place
+                if (known >> index) & 1:
+                    bit = (value >> index) & 1
+                else:
+                    first, second = min(own, place), max(own, place)
+                    u = uniform_at(seed, stream, row_ids[b], j - own + first, second)
+                    bit = 1 if u < 0.5 else 0
+                token |= bit << index
+            out[b, j] = token

@@ -1,0 +1,133 @@
+"""A language as kernels read it: a hidden Markov chain with sparse transitions and sparse emission columns.
+
+    q(x, z) = initial(z_1) E(z_1, x_1) prod_t T(z_t, z_{t+1}) E(z_{t+1}, x_{t+1}) final(z_L) / Z_L
+
+Every language of the house is such a machine: an n-gram's states are its contexts, a grammar's its memories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+State = TypeVar("State", bound=Hashable)
+
+
+class Machine(NamedTuple):
+    initial: Floats  # (S)
+    edge_start: Ints  # (S+1); the edges of state s are edge_start[s]:edge_start[s+1]
+    edge_target: Ints  # (edges)
+    edge_weight: Floats  # (edges)
+    column_start: Ints  # (V+1); the states that can emit v are column_start[v]:column_start[v+1]
+    column_state: Ints
+    column_weight: Floats
+    final: Floats  # (S); all ones where any end will do
+
+    @property
+    def states(self) -> int:
+        return len(self.initial)
+
+    @property
+    def vocabulary(self) -> int:
+        return len(self.column_start) - 1
+
+    @property
+    def edge_source(self) -> Ints:
+        return np.repeat(np.arange(self.states), np.diff(self.edge_start))
+
+    @property
+    def open_ended(self) -> bool:
+        """Whether a sequence may end in any state, so that every length is possible and Z_L = 1."""
+        return bool((self.final == 1.0).all())
+
+    @property
+    def symbols(self) -> Ints | None:
+        """(S) the symbol of each state where emission is deterministic, else None."""
+        if len(self.column_state) != self.states or not (self.column_weight == 1.0).all():
+            return None
+        symbols = np.empty(self.states, np.int64)
+        symbols[self.column_state] = np.repeat(np.arange(self.vocabulary), np.diff(self.column_start))
+        return symbols
+
+    @property
+    def unambiguous(self) -> bool:
+        """Whether a sequence determines its path: deterministic emission, and successors of distinct symbols."""
+        symbols = self.symbols
+        if symbols is None:
+            return False
+        starts = symbols[self.initial > 0]
+        moves = self.edge_source * self.vocabulary + symbols[self.edge_target]
+        return len(np.unique(starts)) == len(starts) and len(np.unique(moves)) == len(moves)
+
+
+def from_edges(
+    initial: Floats, source: Ints, target: Ints, weight: Floats, emission: Floats | Ints, vocabulary: int, final: Floats
+) -> Machine:
+    """Compress edges and emission; emission is (S, V) probabilities, or (S) symbols of a deterministic one."""
+    keep = weight > 0
+    source, target, weight = source[keep], target[keep], weight[keep]
+    order = np.lexsort((target, source))
+    states = len(initial)
+    if emission.ndim == 1:
+        symbol, state, mass = emission, np.arange(states), np.ones(states)
+    else:
+        state, symbol = np.nonzero(emission)
+        mass = emission[state, symbol].astype(np.float64)
+    by_symbol = np.lexsort((state, symbol))
+    return Machine(
+        np.ascontiguousarray(initial, np.float64),
+        _starts(source, states),
+        np.ascontiguousarray(target[order], np.int64),
+        np.ascontiguousarray(weight[order], np.float64),
+        _starts(symbol.astype(np.int64), vocabulary),
+        np.ascontiguousarray(state[by_symbol], np.int64),
+        np.ascontiguousarray(mass[by_symbol], np.float64),
+        np.ascontiguousarray(final, np.float64),
+    )
+
+
+def from_dense(initial: Floats, transition: Floats, emission: Floats, final: Floats | None) -> Machine:
+    source, target = np.nonzero(transition)
+    ends = np.ones(len(initial)) if final is None else final
+    return from_edges(initial, source, target, transition[source, target], emission, emission.shape[1], ends)
+
+
+def explore(
+    starts: Iterable[tuple[float, State]],
+    successors: Callable[[State], Iterable[tuple[float, State]]],
+    symbol: Callable[[State], int],
+    final: Callable[[State], bool],
+    vocabulary: int,
+) -> Machine:
+    """The machine of everything that can be reached from the starts; a state is any value that knows its symbol."""
+    starts = list(starts)
+    index: dict[State, int] = {}
+    queue: list[State] = []
+
+    def number(state: State) -> int:
+        if state not in index:
+            index[state] = len(queue)
+            queue.append(state)
+        return index[state]
+
+    edges: list[tuple[int, int, float]] = []
+    initial_mass = [(number(state), mass) for mass, state in starts]
+    for state in queue:  # grows while it is read: breadth first
+        edges.extend((index[state], number(following), weight) for weight, following in successors(state))
+    initial = np.zeros(len(queue))
+    for s, mass in initial_mass:
+        initial[s] += mass
+    source, target, weight = (np.array(column) for column in zip(*edges, strict=True))
+    symbols = np.array([symbol(state) for state in queue], np.int64)
+    ends = np.array([float(final(state)) for state in queue])
+    return from_edges(initial, source.astype(np.int64), target.astype(np.int64), weight, symbols, vocabulary, ends)
+
+
+def _starts(sorted_or_not: Ints, groups: int) -> Ints:
+    counts = np.bincount(sorted_or_not, minlength=groups)
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

@@ -1,0 +1,248 @@
+"""Likelihoods, draws and entropies of a machine: what one pass over a sequence can say exactly."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, prange
+
+from unmask.chance import draw, uniform_at
+from unmask.exact.machine import Floats, Machine
+from unmask.exact.messages import FLOOR, marginal, pull, push, weigh
+
+
+@njit(cache=True, parallel=True)
+def evidence_rows(machine, tokens, out):  # type: ignore[no-untyped-def]
+    """out (B) = log of the mass of all paths that agree with the revealed tokens (B, L); -inf if there is none.
+
+    Only the states that the revealed tokens leave possible are visited, so a context that has pinned the state down
+    costs its successors and no more.
+    """
+    hidden = machine.column_start.shape[0] - 1
+    states = machine.initial.shape[0]
+    for b in prange(tokens.shape[0]):
+        evidence = np.zeros(states)
+        old, new = np.empty(states, np.int64), np.empty(states, np.int64)
+        mass, following = machine.initial.copy(), np.zeros(states)
+        count = 0
+        for s in range(states):
+            if mass[s] > 0.0:
+                old[count] = s
+                count += 1
+        log_mass = 0.0
+        for j in range(tokens.shape[1]):
+            if j > 0:
+                grown = 0
+                for i in range(count):
+                    s = old[i]
+                    for e in range(machine.edge_start[s], machine.edge_start[s + 1]):
+                        t = machine.edge_target[e]
+                        if following[t] == 0.0:
+                            new[grown] = t
+                            grown += 1
+                        following[t] += mass[s] * machine.edge_weight[e]
+                for i in range(count):
+                    mass[old[i]] = 0.0
+                old, new, mass, following, count = new, old, following, mass, grown
+            token = tokens[b, j]
+            if token != hidden:
+                begin, end = machine.column_start[token], machine.column_start[token + 1]
+                for i in range(begin, end):
+                    evidence[machine.column_state[i]] = machine.column_weight[i]
+                kept = 0
+                for i in range(count):
+                    s = old[i]
+                    mass[s] *= evidence[s]
+                    if mass[s] > 0.0:
+                        old[kept] = s
+                        kept += 1
+                count = kept
+                for i in range(begin, end):
+                    evidence[machine.column_state[i]] = 0.0
+            total = 0.0
+            for i in range(count):
+                total += mass[old[i]]
+            if total == 0.0:
+                break
+            log_mass += np.log(total)
+            for i in range(count):
+                mass[old[i]] = max(mass[old[i]] / total, FLOOR)
+        ending = 0.0
+        for i in range(count):
+            ending += mass[old[i]] * machine.final[old[i]]
+        out[b] = log_mass + np.log(ending) if ending > 0.0 else -np.inf
+
+
+@njit(cache=True)
+def backward_rows(machine, tokens):  # type: ignore[no-untyped-def]
+    """(B, L, S) backward messages given the revealed tokens (B, L)."""
+    rows, length = tokens.shape
+    backward = np.empty((rows, length, machine.initial.shape[0]))
+    weighed = np.empty(machine.initial.shape[0])
+    for b in range(rows):
+        backward[b, length - 1] = machine.final
+        for j in range(length - 1, 0, -1):
+            weigh(machine, backward[b, j], tokens[b, j], weighed)
+            pull(machine, weighed, backward[b, j - 1])
+    return backward
+
+
+@njit(cache=True, parallel=True)
+def sample_rows(machine, seed, token_stream, state_stream, row_ids, given, backward, out):  # type: ignore[no-untyped-def]
+    """Draw x ~ q(. | given): states forwards, each weighed by what the backward message says of its future.
+
+    given and backward have one row for all, or one each; out (B, L).
+    """
+    hidden = machine.column_start.shape[0] - 1
+    states = machine.initial.shape[0]
+    row_start, row_token, row_weight = _emission_rows(machine)
+    for b in prange(out.shape[0]):
+        shared = np.int64(b) if given.shape[0] > 1 else 0
+        weights = np.empty(states)
+        state = -1
+        for j in range(out.shape[1]):
+            weigh(machine, backward[shared, j], given[shared, j], weights)
+            u = uniform_at(seed, state_stream, row_ids[b], j, 0)
+            if j == 0:
+                state = _pick(np.arange(states), machine.initial, weights, u)
+            else:
+                begin, end = machine.edge_start[state], machine.edge_start[state + 1]
+                state = _pick(machine.edge_target[begin:end], machine.edge_weight[begin:end], weights, u)
+            if given[shared, j] != hidden:
+                out[b, j] = given[shared, j]
+            else:
+                begin, end = row_start[state], row_start[state + 1]
+                if end - begin == 1:
+                    out[b, j] = row_token[begin]
+                else:
+                    u = uniform_at(seed, token_stream, row_ids[b], j, 0)
+                    out[b, j] = row_token[begin + draw(row_weight[begin:end], u)]
+
+
+@njit(cache=True, nogil=True)
+def _pick(targets, masses, weights, u):  # type: ignore[no-untyped-def]
+    """A target drawn with probability ~ masses(i) weights(targets(i))."""
+    products = np.empty(masses.shape[0])
+    for i in range(masses.shape[0]):
+        products[i] = masses[i] * weights[targets[i]]
+    return targets[draw(products, u)]
+
+
+@njit(cache=True)
+def _emission_rows(machine):  # type: ignore[no-untyped-def]
+    """The emission columns turned into rows: (start (S+1), token, weight)."""
+    states = machine.initial.shape[0]
+    start = np.zeros(states + 1, np.int64)
+    for s in machine.column_state:
+        start[s + 1] += 1
+    start = np.cumsum(start)
+    slot = start[:-1].copy()
+    token = np.empty(machine.column_state.shape[0], np.int64)
+    weight = np.empty(machine.column_state.shape[0])
+    for v in range(machine.column_start.shape[0] - 1):
+        for i in range(machine.column_start[v], machine.column_start[v + 1]):
+            s = machine.column_state[i]
+            token[slot[s]] = v
+            weight[slot[s]] = machine.column_weight[i]
+            slot[s] += 1
+    return start, token, weight
+
+
+@njit(cache=True)
+def path_entropy(machine, given, backward):  # type: ignore[no-untyped-def]
+    """H(Z | given) in nats, one row: sum_t E H(z_{t+1} | z_t, given after t); H(X) too where paths are unambiguous."""
+    states = machine.initial.shape[0]
+    weights, occupied, following = np.empty(states), np.empty(states), np.zeros(states)
+    weigh(machine, backward[0], given[0], weights)
+    occupied[:] = machine.initial * weights
+    occupied /= occupied.sum()
+    entropy = 0.0
+    for s in range(states):
+        if occupied[s] > 0.0:
+            entropy -= occupied[s] * np.log(occupied[s])
+    for j in range(1, given.shape[0]):
+        weigh(machine, backward[j], given[j], weights)
+        following[:] = 0.0
+        for s in range(states):
+            total = 0.0
+            for e in range(machine.edge_start[s], machine.edge_start[s + 1]):
+                total += machine.edge_weight[e] * weights[machine.edge_target[e]]
+            if occupied[s] == 0.0 or total == 0.0:
+                continue
+            for e in range(machine.edge_start[s], machine.edge_start[s + 1]):
+                t = machine.edge_target[e]
+                share = machine.edge_weight[e] * weights[t] / total
+                if share > 0.0:
+                    entropy -= occupied[s] * share * np.log(share)
+                    following[t] += occupied[s] * share
+        occupied[:] = following
+    return entropy
+
+
+@njit(cache=True)
+def occupancy(machine, length):  # type: ignore[no-untyped-def]
+    """(L, S) probabilities q(z_t = s), the end taken into account."""
+    states = machine.initial.shape[0]
+    free = np.full((1, length), machine.column_start.shape[0] - 1)
+    backward = backward_rows(machine, free)[0]
+    out = np.zeros((length, states))
+    out[0] = machine.initial * backward[0]
+    out[0] /= out[0].sum()
+    for j in range(1, length):
+        for s in range(states):
+            if out[j - 1, s] == 0.0:
+                continue
+            begin, end = machine.edge_start[s], machine.edge_start[s + 1]
+            total = 0.0
+            for e in range(begin, end):
+                total += machine.edge_weight[e] * backward[j, machine.edge_target[e]]
+            for e in range(begin, end):
+                t = machine.edge_target[e]
+                out[j, t] += out[j - 1, s] * machine.edge_weight[e] * backward[j, t] / total
+    return out
+
+
+@njit(cache=True)
+def reachable_ends(machine, longest):  # type: ignore[no-untyped-def]
+    """(longest+1) booleans: which lengths can end well."""
+    states = machine.initial.shape[0]
+    possible = np.zeros(longest + 1, np.bool_)
+    here, following = machine.initial.copy(), np.zeros(states)
+    for length in range(1, longest + 1):
+        for s in range(states):
+            if here[s] > 0.0 and machine.final[s] > 0.0:
+                possible[length] = True
+        following[:] = 0.0
+        for s in range(states):
+            if here[s] > 0.0:
+                for e in range(machine.edge_start[s], machine.edge_start[s + 1]):
+                    following[machine.edge_target[e]] = 1.0
+        here[:] = following
+    return possible
+
+
+@njit(cache=True, parallel=True)
+def filter_rows(machine, ahead, predicted, lengths, tokens, counts, out):  # type: ignore[no-untyped-def]
+    """Read counts (B) of the tokens (B, K) after what was read before; out (B, K, V) is what each one leads to.
+
+    predicted (B, L, S) holds the forward message of every position so far; a length of -1 means that the next token is
+    the start. ahead (L, S): what a blank future says.
+    """
+    last = ahead.shape[0] - 1
+    for b in prange(tokens.shape[0]):
+        weighed = np.empty(ahead.shape[1])
+        for k in range(counts[b]):
+            j = lengths[b] + 1 + k
+            if j > last:
+                break
+            if j == 0:
+                predicted[b, 0] = machine.initial
+            else:
+                weigh(machine, predicted[b, j - 1], tokens[b, k], weighed)
+                push(machine, weighed, predicted[b, j])
+            marginal(machine, predicted[b, j], ahead[j], out[b, k])
+
+
+def log_evidence(machine: Machine, tokens: np.ndarray) -> Floats:
+    out = np.empty(len(tokens))
+    evidence_rows(machine, np.ascontiguousarray(tokens, np.int64), out)
+    return out

@@ -1,0 +1,27 @@
+"""The ground truths: distributions whose likelihood, support and posterior are exact."""
+
+from unmask.languages.base import Language
+from unmask.languages.brackets import Brackets
+from unmask.languages.hmm import HMM
+from unmask.languages.interval import Interval
+from unmask.languages.modular_sum import ModularSum
+from unmask.languages.ngram import NGram
+from unmask.languages.presets import PRESETS, preset
+from unmask.languages.random import random_hmm, random_ngram, sparse_hmm
+from unmask.languages.reading import from_dict, load
+
+__all__ = [
+    "HMM",
+    "PRESETS",
+    "Brackets",
+    "Interval",
+    "Language",
+    "ModularSum",
+    "NGram",
+    "from_dict",
+    "load",
+    "preset",
+    "random_hmm",
+    "random_ngram",
+    "sparse_hmm",
+]

@@ -1,0 +1,241 @@
+"""What a ground truth q can say of itself: draws, likelihoods, support, posteriors, entropies, lengths."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unmask.chance import Stream, check_seed
+from unmask.errors import UnmaskError
+from unmask.estimates import Estimate, exactly, mean
+from unmask.exact import paths
+from unmask.exact.machine import Machine
+from unmask.exact.messages import posterior_rows
+
+MESSAGE_BYTES = 2**25  # the messages of one block of rows: large enough to amortise a call, small enough for a cache
+
+
+class Language(ABC):
+    """A distribution q over sequences of one length at a time; tokens are 0..V-1 and V means hidden.
+
+    `given` is a sequence (L), or one a row (B, L), in which hidden positions hold V: everything here can be asked
+    conditionally on it.
+    """
+
+    kind: ClassVar[str]
+    vocabulary: int
+    names: tuple[str, ...] | None = None  # what the tokens look like to a reader
+    end: int | None = None  # the token that ends a sequence of variable length; what follows it is padding
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """Plain values that make this language again: its JSON form without the kind."""
+
+    @abstractmethod
+    def _sample(self, row_ids: Tensor, given: Tensor, seed: int) -> Tensor: ...
+
+    @abstractmethod
+    def log_evidence(self, tokens: Tensor) -> Tensor:
+        """log q(x_R) of the revealed part of tokens (B, L), float64 (B); -inf exactly where it is impossible."""
+
+    @abstractmethod
+    def _posterior(self, tokens: Tensor, positions: Tensor) -> Tensor: ...
+
+    @abstractmethod
+    def _entropy(self, given: Tensor) -> float | None:
+        """H(X | given) in nats of one pattern (L), or None where only sampling can tell."""
+
+    @abstractmethod
+    def facts(self) -> dict[str, Any]:
+        """What `describe` adds to the common part."""
+
+    def possible_lengths(self, longest: int) -> np.ndarray:
+        """(longest+1) booleans: which lengths this language has."""
+        return np.arange(longest + 1) > 0
+
+    def sample(
+        self, rows: int, length: int, *, seed: int = 0, first_row: int = 0, given: Tensor | None = None
+    ) -> Tensor:
+        """x ~ q(. | given), (rows, length) int64; row r depends on the seed and first_row + r alone."""
+        self.check_length(length)
+        if rows < 1:
+            raise UnmaskError(f"rows is {rows}, but at least 1 row is needed")
+        pattern = self.blank(1, length) if given is None else self._given(given, rows, length)
+        return self._sample(torch.arange(first_row, first_row + rows), pattern, check_seed(seed))
+
+    def log_prob(self, tokens: Tensor, given: Tensor | None = None) -> Tensor:
+        """log q(x | given) in nats, float64 (B); -inf exactly where `supports` is False."""
+        tokens = self.check_tokens(tokens)
+        whole = self.log_evidence(tokens)
+        if given is None:
+            return whole
+        pattern = self._given(given, *tokens.shape)
+        agrees = ((pattern == self.vocabulary) | (pattern == tokens)).all(1)
+        return torch.where(agrees, whole - self.log_evidence(pattern), -torch.inf)
+
+    def supports(self, tokens: Tensor) -> Tensor:
+        """q(x) > 0, bool (B)."""
+        return self.log_prob(tokens) > -torch.inf
+
+    def posterior(self, tokens: Tensor, positions: Tensor | None = None) -> Tensor:
+        """q(x_j | x_R) from scratch, (B, K, V) float64; positions (K) or (B, K), all by default; revealed: one-hot."""
+        tokens = self.check_tokens(tokens, hidden=True)
+        rows, length = tokens.shape
+        positions = torch.arange(length) if positions is None else positions.long()
+        return self._posterior(tokens, positions.expand(rows, -1).contiguous())
+
+    def entropy(self, length: int, *, given: Tensor | None = None, rows: int = 2000, seed: int = 0) -> Estimate:
+        """H(X | given) in nats: exact where a sequence determines its path, else the mean of -log q over x ~ q."""
+        self.check_length(length)
+        pattern = self.blank(1, length) if given is None else self._given(given, 1, length)
+        value = self._entropy(pattern[0])
+        if value is not None:
+            return exactly(value)
+        drawn = self.sample(rows, length, seed=seed, given=given)
+        return mean(-self.log_prob(drawn, given), method="monte carlo")
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": self.kind, "vocabulary": self.vocabulary} | self.facts()
+
+    def to_dict(self) -> dict[str, Any]:
+        content = {"kind": self.kind} | self.parameters()
+        return content | ({"names": list(self.names)} if self.names else {})
+
+    def save(self, path: str | Path) -> None:
+        from unmask.languages.reading import save
+
+        save(self, path)
+
+    def render(self, tokens: Tensor) -> str:
+        """One sequence (L) as text; what lies behind the end is left out."""
+        values = tokens[: int(self.sizes(tokens.unsqueeze(0))[0])].tolist()
+        if self.names is None:
+            return " ".join("_" if v == self.vocabulary else str(v) for v in values)
+        return "".join("_" if v == self.vocabulary else self.names[v] for v in values)
+
+    def sizes(self, tokens: Tensor) -> Tensor:
+        """|x| of each row (B): tokens up to and including the first end, the whole length without one."""
+        if self.end is None:
+            return torch.full((len(tokens),), tokens.shape[1])
+        ended = tokens == self.end
+        return torch.where(ended.any(1), ended.int().argmax(1) + 1, tokens.shape[1])
+
+    def blank(self, rows: int, length: int) -> Tensor:
+        return torch.full((rows, length), self.vocabulary)
+
+    def nearest_lengths(self, length: int) -> list[int]:
+        """The nearest possible length from below, if any, and the nearest from above, if any; once where they agree."""
+        reach = max(length, 1)
+        while not (possible := self.possible_lengths(reach))[length:].any() and reach < 64 * length + 4096:
+            reach *= 2
+        lengths = np.flatnonzero(possible)
+        return sorted({int(n) for n in (*lengths[lengths <= length][-1:], *lengths[lengths >= length][:1])})
+
+    def check_length(self, length: int) -> None:
+        if length < 1:
+            raise UnmaskError(f"length is {length}, but a sequence has at least 1 token")
+        if not self.possible_lengths(length)[length]:
+            near = " and ".join(str(n) for n in self.nearest_lengths(length))
+            raise UnmaskError(f"{self.kind} has no sequence of length {length}; the nearest it has: {near}")
+
+    def check_tokens(self, tokens: Tensor, hidden: bool = False) -> Tensor:
+        """tokens as int64 (B, L), or an error that names the first bad place."""
+        if tokens.dim() != 2 or tokens.shape[1] == 0:
+            raise UnmaskError(f"tokens have shape {tuple(tokens.shape)}; expected (rows, length)")
+        if tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:
+            raise UnmaskError(f"tokens are {str(tokens.dtype).removeprefix('torch.')}; expected integers")
+        tokens = tokens.long().cpu().contiguous()
+        top = self.vocabulary if hidden else self.vocabulary - 1
+        bad = (tokens < 0) | (tokens > top)
+        if bad.any():
+            row, position = (int(i) for i in bad.nonzero()[0])
+            value = int(tokens[row, position])
+            mask = " (that is the mask: the position was never revealed)" if value == self.vocabulary else ""
+            raise UnmaskError(f"row {row}, position {position}: token {value}{mask} is not in 0..{top}")
+        return tokens
+
+    def _given(self, given: Tensor, rows: int, length: int) -> Tensor:
+        given = given.unsqueeze(0) if given.dim() == 1 else given
+        given = self.check_tokens(given, hidden=True)
+        if given.shape[1] != length or len(given) not in (1, rows):
+            raise UnmaskError(f"given has shape {tuple(given.shape)}; expected ({length},) or ({rows}, {length})")
+        impossible = self.log_evidence(given) == -torch.inf
+        if impossible.any():
+            raise UnmaskError(f"given row {int(impossible.int().argmax())} has probability zero: no sequence fits it")
+        return given
+
+
+class MachineLanguage(Language):
+    """A language that is a machine: everything is a message pass."""
+
+    @cached_property
+    def machine(self) -> Machine:
+        return self.build()
+
+    @abstractmethod
+    def build(self) -> Machine: ...
+
+    def possible_lengths(self, longest: int) -> np.ndarray:
+        if self.machine.open_ended:
+            return super().possible_lengths(longest)
+        return paths.reachable_ends(self.machine, longest)
+
+    @cached_property
+    def _log_normalisers(self) -> dict[int, float]:
+        return {}
+
+    def log_normaliser(self, length: int) -> float:
+        """log Z_L: the mass of all paths that end well."""
+        if self.machine.open_ended:
+            return 0.0
+        if length not in self._log_normalisers:
+            self.check_length(length)
+            free = self.blank(1, length).numpy()
+            self._log_normalisers[length] = float(paths.log_evidence(self.machine, free)[0])
+        return self._log_normalisers[length]
+
+    def log_evidence(self, tokens: Tensor) -> Tensor:
+        mass = torch.from_numpy(paths.log_evidence(self.machine, tokens.numpy()))
+        return mass - self.log_normaliser(tokens.shape[1])
+
+    def _sample(self, row_ids: Tensor, given: Tensor, seed: int) -> Tensor:
+        length = given.shape[1]
+        out = torch.empty((len(row_ids), length), dtype=torch.int64)
+        block = max(1, MESSAGE_BYTES // (8 * length * self.machine.states)) if len(given) > 1 else len(row_ids)
+        for start in range(0, len(row_ids), block):
+            rows = slice(start, start + block)
+            pattern = (given[rows] if len(given) > 1 else given).numpy()
+            paths.sample_rows(
+                self.machine,
+                np.uint64(seed),
+                int(Stream.LANGUAGE),
+                int(Stream.STATE),
+                row_ids[rows].numpy(),
+                pattern,
+                paths.backward_rows(self.machine, pattern),
+                out[rows].numpy(),
+            )
+        return out
+
+    def _posterior(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        out = torch.empty((*positions.shape, self.vocabulary), dtype=torch.float64)
+        posterior_rows(self.machine, tokens.numpy(), positions.numpy(), out.numpy())
+        return out
+
+    def _entropy(self, given: Tensor) -> float | None:
+        if not self.machine.unambiguous:
+            return None
+        pattern = given.unsqueeze(0).numpy()
+        return float(paths.path_entropy(self.machine, pattern[0], paths.backward_rows(self.machine, pattern)[0]))
+
+    def facts(self) -> dict[str, Any]:
+        from unmask.languages.facts import machine_facts
+
+        return machine_facts(self)
+

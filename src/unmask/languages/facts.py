@@ -1,0 +1,106 @@
+"""What a machine is like: size, entropy rate, mixing, primitivity, and how rare its strings are among random ones."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from unmask.chance import Stream, uniform
+from unmask.estimates import Estimate, exactly, mean, proportion
+from unmask.exact import paths
+from unmask.exact.machine import Ints, Machine
+
+if TYPE_CHECKING:
+    from unmask.languages.base import MachineLanguage
+
+RANDOM_LENGTH = 16  # long enough to tell languages apart, short enough that some random strings are valid
+RATE_LENGTH = 256
+DENSE_STATES = 2048  # up to here eigenvalues are computed
+
+
+def machine_facts(language: MachineLanguage) -> dict[str, Any]:
+    machine = language.machine
+    return {
+        "states": machine.states,
+        "transitions": len(machine.edge_target),
+        "deterministic": machine.unambiguous,
+        "primitive": primitive(machine),
+        "second_eigenvalue": second_eigenvalue(machine),
+        "entropy_rate_bits": entropy_rate(language).value / math.log(2),
+        "valid_fraction_of_random_strings": valid_fraction(language).value,
+    }
+
+
+def entropy_rate(language: MachineLanguage) -> Estimate:
+    """lim H(X_1..X_L)/L in nats, from the growth of H between two lengths, where the ends cancel."""
+    short, long = (language.nearest_lengths(length)[-1] for length in (RATE_LENGTH, 2 * RATE_LENGTH))
+    if language.machine.unambiguous:
+        first, second = (language.entropy(length).value for length in (short, long))
+        return exactly((second - first) / (long - short))
+    drawn = language.sample(200, long)
+    beginning = drawn.clone()
+    beginning[:, short:] = language.vocabulary
+    growth = language.log_evidence(beginning) - language.log_evidence(drawn)
+    return mean(growth / (long - short), method="monte carlo")
+
+
+def valid_fraction(language: MachineLanguage, rows: int = 20000) -> Estimate:
+    """The share of uniformly random strings of about 16 tokens that are valid; exact where a string fixes its path."""
+    machine = language.machine
+    length = language.nearest_lengths(RANDOM_LENGTH)[-1]
+    if machine.unambiguous:
+        ones = machine._replace(
+            initial=(machine.initial > 0) / machine.vocabulary,
+            edge_weight=np.full_like(machine.edge_weight, 1 / machine.vocabulary),
+            final=(machine.final > 0).astype(np.float64),
+        )
+        free = np.full((1, length), machine.vocabulary)
+        return exactly(float(np.exp(paths.log_evidence(ones, free)[0])))
+    u = uniform(0, Stream.LANGUAGE, torch.arange(rows).unsqueeze(1), torch.arange(length))
+    return proportion(int(language.supports((u * language.vocabulary).long()).sum()), rows)
+
+
+def second_eigenvalue(machine: Machine) -> float | None:
+    """|lambda_2| of the transition matrix: correlations decay like its powers. None for machines too large for it."""
+    if machine.states > DENSE_STATES:
+        return None
+    matrix = np.zeros((machine.states, machine.states))
+    matrix[machine.edge_source, machine.edge_target] = machine.edge_weight
+    sizes = np.sort(np.abs(np.linalg.eigvals(matrix)))
+    return float(sizes[-2]) if len(sizes) > 1 else 0.0
+
+
+def primitive(machine: Machine) -> bool:
+    """Whether T^k is positive for some k, on the states that recur: one recurrent class, of period one."""
+    source, target = machine.edge_source, machine.edge_target
+    state = int(machine.initial.argmax())
+    while True:
+        ahead = _steps(source, target, state, machine.states)
+        behind = _steps(target, source, state, machine.states)
+        lost = np.flatnonzero((ahead >= 0) & (behind < 0))  # reached, but without a way back: closer to recurrence
+        if not len(lost):
+            break
+        state = int(lost[0])
+    if (behind < 0).any():
+        return False
+    inside = ahead[source] >= 0
+    lags = ahead[source[inside]] + 1 - ahead[target[inside]]
+    return int(np.gcd.reduce(lags)) == 1
+
+
+def _steps(source: Ints, target: Ints, start: int, states: int) -> Ints:
+    """(S) how many edges away each state is from `start`, -1 where no path leads."""
+    steps = np.full(states, -1)
+    frontier = np.array([start])
+    depth = 0
+    while len(frontier):
+        steps[frontier] = depth
+        here = np.zeros(states, bool)
+        here[frontier] = True
+        following = np.unique(target[here[source]])
+        frontier = following[steps[following] < 0]
+        depth += 1
+    return steps

@@ -1,0 +1,137 @@
+"""The language of Theorem 4.4, by its closed form: every two positions of an interval share one fair bit."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unmask.chance import Stream
+from unmask.errors import UnmaskError
+from unmask.exact import interval as kernels
+from unmask.exact.machine import Machine, explore
+from unmask.languages.base import Language
+from unmask.languages.hmm import HMM
+from unmask.languages.ngram import NGram, check_size
+
+MAX_WIDTH = 16
+
+
+class Interval(Language):
+    """Example C.7: intervals of l positions over V = 2^(l-1) tokens (theory.md 6).
+
+    One fair bit B_ab for each pair a < b of an interval; it is component b-1 of the token at a and component a of the
+    token at b, and component c is bit c-1 of the token. So an interval is valid when its pairs agree, all valid ones
+    are equally likely, and a last, shorter interval of r positions keeps the bits of its absent partners free.
+
+    The denoiser copies the bits that a revealed partner shows and finds the others fair, also in contexts that are
+    already impossible: each bit has one partner, so there is always an answer.
+    """
+
+    kind: ClassVar[str] = "interval"
+
+    def __init__(self, width: int) -> None:
+        if not 2 <= width <= MAX_WIDTH:
+            raise UnmaskError(f"width is {width}; an interval has 2 to {MAX_WIDTH} positions")
+        self.width = width
+        self.vocabulary = 2 ** (width - 1)
+
+    def parameters(self) -> dict[str, Any]:
+        return {"width": self.width}
+
+    def bits(self, length: int) -> int:
+        """H(X) in bits: C(l, 2) an interval; r positions of a shorter one have C(r, 2) + r (l - r)."""
+        whole, rest = divmod(length, self.width)
+        return whole * math.comb(self.width, 2) + math.comb(rest, 2) + rest * (self.width - rest if rest else 0)
+
+    def _sample(self, row_ids: Tensor, given: Tensor, seed: int) -> Tensor:
+        out = torch.empty((len(row_ids), given.shape[1]), dtype=torch.int64)
+        arrays = row_ids.numpy(), given.numpy(), out.numpy()
+        kernels.sample_rows(self.width, np.uint64(seed), int(Stream.LANGUAGE), *arrays)
+        return out
+
+    def log_evidence(self, tokens: Tensor) -> Tensor:
+        shown = torch.empty(len(tokens), dtype=torch.float64)
+        kernels.shown_bits(self.width, self.vocabulary, tokens.numpy(), shown.numpy())
+        return -shown * math.log(2)
+
+    def _posterior(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        rows = torch.arange(len(tokens)).repeat_interleave(positions.shape[1])
+        out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
+        kernels.marginals_at(self.width, tokens.numpy(), rows.numpy(), positions.reshape(-1).numpy(), out.numpy())
+        return out.view(*positions.shape, self.vocabulary)
+
+    def _entropy(self, given: Tensor) -> float:
+        return self.bits(len(given)) * math.log(2) + float(self.log_evidence(given.unsqueeze(0))[0])
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "width": self.width,
+            "entropy_rate_bits": (self.width - 1) / 2,
+            "deterministic": True,
+            "primitive": False,
+            "valid_fraction_per_interval": 2.0 ** -math.comb(self.width, 2),
+        }
+
+    def machine(self) -> Machine:
+        """Note C.8 in its minimal form: the state is the position and the bits of its open pairs, just drawn ones too.
+
+        sum_a 2^((a-1)(l-a+1) + (l-a)) states: 544 at l = 5.
+        """
+        width = self.width
+        pairs = list(combinations(range(width), 2))
+        own = [[pair for pair in pairs if pair[0] == a] for a in range(width)]
+
+        def fresh(a: int, open_bits: dict[tuple[int, int], int]) -> list[tuple[float, tuple[int, frozenset[Any]]]]:
+            states = []
+            for value in range(2 ** len(own[a])):
+                drawn = {pair: value >> i & 1 for i, pair in enumerate(own[a])}
+                states.append((0.5 ** len(own[a]), (a, frozenset((open_bits | drawn).items()))))
+            return states
+
+        def successors(state: tuple[int, frozenset[Any]]) -> list[tuple[float, tuple[int, frozenset[Any]]]]:
+            a, bits = state
+            following = (a + 1) % width
+            return fresh(following, {pair: bit for pair, bit in bits if pair[1] >= following > 0})
+
+        def symbol(state: tuple[int, frozenset[Any]]) -> int:
+            a, bits = state
+            return sum(bit << (pair[1] - 1 if pair[0] == a else pair[0]) for pair, bit in bits if a in pair)
+
+        return explore(fresh(0, {}), successors, symbol, lambda state: True, self.vocabulary)
+
+    def as_hmm(self) -> HMM:
+        """The same distribution as a hidden Markov language, for checking."""
+        machine = self.machine()
+        states, symbols = machine.states, machine.symbols
+        assert symbols is not None
+        transition = np.zeros((states, states))
+        transition[machine.edge_source, machine.edge_target] = machine.edge_weight
+        return HMM(machine.initial, transition, np.eye(self.vocabulary)[symbols])
+
+    def as_ngram(self) -> NGram:
+        """The l-gram over tokens that also say where they stand: symbol a V + v means v at position a of an interval."""
+        width, v = self.width, self.vocabulary
+        size = width * v
+        check_size(width, size)
+        transition = np.full((size ** (width - 1), size), 1 / size)
+        initial = np.zeros(size ** (width - 1))
+        contexts = np.stack(np.unravel_index(np.arange(len(initial)), (size,) * (width - 1)), 1)
+        places, tokens = np.divmod(contexts, v)
+        for code, (place, token) in enumerate(zip(places.tolist(), tokens.tolist(), strict=True)):
+            following = (place[-1] + 1) % width
+            if any((a + 1) % width != b for a, b in zip(place, place[1:], strict=False)):
+                continue
+            shown = torch.full((1, width), v)
+            for a, t in zip(place, token, strict=True):
+                if a < following:
+                    shown[0, a] = t
+            transition[code] = 0
+            transition[code, following * v : (following + 1) * v] = self.posterior(shown, torch.tensor([following]))
+            if place[0] == 0:
+                initial[code] = math.exp(self.log_evidence(torch.tensor([[*token, v]]))[0])
+        return NGram(width, initial, transition)

@@ -1,0 +1,91 @@
+"""Sums evaluated step by step modulo m: a language that looks like reasoning, where every intermediate result counts."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+from unmask.errors import UnmaskError
+from unmask.languages.grammar import Grammar, Moves
+
+
+class Draft(NamedTuple):
+    """While operands are chosen: those that will be written again (the first two as their sum), and how many so far."""
+
+    token: int
+    operands: tuple[int, ...]
+    count: int
+
+
+class Work(NamedTuple):
+    """Once they are chosen everything up to the result is determined: the tokens that must follow."""
+
+    token: int
+    rest: tuple[int, ...]
+
+
+class Joint(NamedTuple):
+    """Between two equations: the operand that must come first, if any."""
+
+    token: int
+    first: int | None
+
+
+class ModularSum(Grammar):
+    """Equations `1+2+3=3+3=6`, joined by `;`, each with `terms` operands, evaluated from the left one sum at a time.
+
+    Operands are uniform digits 0..m-1; in a chain each equation starts from the last result: `4+9=3;3+5=8`. A sequence
+    ends after a complete equation, so its lengths are k^2+k-1 for k terms, and k^2+k more for each further equation.
+    """
+
+    kind: ClassVar[str] = "modular-sum"
+
+    def __init__(self, modulus: int = 10, terms: int = 2, chained: bool = True, stop: float | None = None) -> None:
+        if modulus < 2:
+            raise UnmaskError(f"modulus is {modulus}; expected at least 2")
+        if terms < 2:
+            raise UnmaskError(f"terms is {terms}; a sum has at least 2")
+        if modulus**terms > 2**16:
+            raise UnmaskError(f"modulus {modulus} with {terms} terms needs too many states; lower one of them")
+        self.modulus, self.terms, self.chained = modulus, terms, chained
+        self.plus, self.equals, self.separator = modulus, modulus + 1, modulus + 2
+        super().__init__((*(str(d) for d in range(modulus)), "+", "=", ";"), stop)
+
+    def parameters(self) -> dict[str, Any]:
+        return {"modulus": self.modulus, "terms": self.terms, "chained": self.chained} | self._options()
+
+    def starts(self) -> Moves:
+        return [(1 / self.modulus, Draft(digit, (digit,), 1)) for digit in range(self.modulus)]
+
+    def moves(self, state: Any) -> Moves:
+        match state:
+            case Draft(token, operands, count) if token != self.plus:
+                return [(1.0, Draft(self.plus, operands, count))]
+            case Draft(_, operands, count):
+                return [(1 / self.modulus, self._operand(operands, count, digit)) for digit in range(self.modulus)]
+            case Work(_, (token, *rest)):
+                return [(1.0, Work(token, tuple(rest)))]
+            case Work(result, ()):
+                return [(1.0, Joint(self.separator, result if self.chained else None))]
+            case Joint(_, None):
+                return self.starts()
+            case Joint(_, first):
+                return [(1.0, Draft(first, (first,), 1))]
+        raise AssertionError(state)
+
+    def complete(self, state: Any) -> bool:
+        return isinstance(state, Work) and not state.rest
+
+    def _operand(self, operands: tuple[int, ...], count: int, digit: int) -> Draft | Work:
+        if count == 1:
+            operands = ((operands[0] + digit) % self.modulus,)
+        else:
+            operands = (*operands, digit)
+        if count + 1 < self.terms:
+            return Draft(digit, operands, count + 1)
+        rest: list[int] = []
+        while operands:
+            rest.append(self.equals)
+            for i, operand in enumerate(operands):
+                rest += [self.plus, operand] if i else [operand]
+            operands = ((operands[0] + operands[1]) % self.modulus, *operands[2:]) if len(operands) > 1 else ()
+        return Work(digit, tuple(rest))

@@ -1,0 +1,159 @@
+"""n-gram languages of any order: the first n-1 tokens from an initial distribution, each later one from its context."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from unmask.errors import UnmaskError
+from unmask.exact.machine import Ints, Machine, from_edges
+from unmask.languages.base import MachineLanguage
+from unmask.languages.tables import table
+
+MAX_TRANSITIONS = 2**24
+UNKNOWN = "<unk>"
+
+
+class NGram(MachineLanguage):
+    """q(x) = initial(x_1..x_m) prod_{t>m} transition(x_{t-m}..x_{t-1}, x_t),  m = order - 1            (theory.md 3)
+
+    initial: V^m probabilities, flat; transition: (V^m, V). The oldest token of a context is the most significant digit.
+    Contexts that no sequence reaches may stay in the table; they carry no state.
+    """
+
+    kind: ClassVar[str] = "ngram"
+
+    def __init__(
+        self,
+        order: int,
+        initial: ArrayLike,
+        transition: ArrayLike,
+        *,
+        names: tuple[str, ...] | None = None,
+        normalise: bool = False,
+    ) -> None:
+        if order < 2:
+            raise UnmaskError(f"order is {order}, but an n-gram has at least order 2 (each token depends on the last)")
+        self.order = order
+        self.transition = table("transition", transition, (None, None), normalise)
+        self.vocabulary = self.transition.shape[1]
+        check_size(order, self.vocabulary)
+        contexts = self.vocabulary ** (order - 1)
+        if len(self.transition) != contexts:
+            expected = f"({contexts}, {self.vocabulary}) for order {order}: one row for each of V^(n-1) contexts"
+            raise UnmaskError(f"transition has shape {self.transition.shape}; expected {expected}")
+        self.initial = table("initial", np.asarray(initial).reshape(-1), (contexts,), normalise)
+        self.names = names
+
+    @cached_property
+    def reachable(self) -> Ints:
+        """The contexts that some sequence visits, ascending."""
+        contexts, v = self.transition.shape
+        seen = self.initial > 0
+        frontier = np.flatnonzero(seen)
+        while len(frontier):
+            row, token = np.nonzero(self.transition[frontier])
+            following = np.unique((frontier[row] * v + token) % contexts)
+            frontier = following[~seen[following]]
+            seen[frontier] = True
+        return np.flatnonzero(seen)
+
+    def build(self) -> Machine:
+        """States: the beginnings of length 1..m-1, then the reachable contexts; each emits its newest token."""
+        contexts, v = self.transition.shape
+        memory = self.order - 1
+        beginnings = [self.initial.reshape(v**size, -1).sum(1) for size in range(1, memory)]
+        codes = [np.flatnonzero(mass) for mass in beginnings] + [self.reachable]
+        masses = [*beginnings, self.initial]
+        offset = np.concatenate([[0], np.cumsum([len(code) for code in codes])])
+        source, target, weight = [], [], []
+        for level in range(memory - 1):
+            row, token = np.nonzero(masses[level + 1].reshape(-1, v)[codes[level]])
+            code = codes[level][row]
+            grown = code * v + token
+            source.append(offset[level] + row)
+            target.append(offset[level + 1] + np.searchsorted(codes[level + 1], grown))
+            weight.append(masses[level + 1][grown] / masses[level][code])
+        row, token = np.nonzero(self.transition[self.reachable])
+        following = (self.reachable[row] * v + token) % contexts
+        source.append(offset[memory - 1] + row)
+        target.append(offset[memory - 1] + np.searchsorted(self.reachable, following))
+        weight.append(self.transition[self.reachable[row], token])
+        initial = np.zeros(offset[-1])
+        initial[: len(codes[0])] = masses[0][codes[0]]
+        symbols = np.concatenate(codes) % v
+        joined = (np.concatenate(source), np.concatenate(target), np.concatenate(weight))
+        return from_edges(initial, *joined, symbols, v, np.ones(offset[-1]))
+
+    def parameters(self) -> dict[str, Any]:
+        return {"order": self.order, "initial": self.initial.tolist(), "transition": self.transition.tolist()}
+
+    @classmethod
+    def fit(
+        cls,
+        text: str,
+        order: int,
+        tokens: Literal["characters", "whitespace"] = "characters",
+        smoothing: float = 0.0,
+        max_vocabulary: int | None = None,
+    ) -> NGram:
+        """The n-gram of a text by counting, (count + smoothing) / (total + V smoothing).
+
+        A context that the text never continues follows the frequencies of single tokens. Without smoothing the
+        support is what the text has shown, so SER means something; with smoothing every sequence is possible.
+        With `max_vocabulary` the rarest tokens become one unknown.
+        """
+        if tokens not in ("characters", "whitespace"):
+            raise UnmaskError(f"tokens is {tokens!r}; expected 'characters' or 'whitespace'")
+        if not (np.isfinite(smoothing) and smoothing >= 0):
+            raise UnmaskError(f"smoothing is {smoothing}; expected 0 or a positive number")
+        if max_vocabulary is not None and max_vocabulary < 2:
+            raise UnmaskError(f"max_vocabulary is {max_vocabulary}; expected at least 2")
+        pieces = list(text) if tokens == "characters" else text.split()
+        if len(pieces) < order:
+            raise UnmaskError(f"the text has {len(pieces)} tokens; order {order} needs at least {order}")
+        names, sequence = _encode(pieces, max_vocabulary)
+        v, memory = len(names), order - 1
+        check_size(order, v)
+        windows = np.lib.stride_tricks.sliding_window_view(sequence, memory)
+        codes = windows @ (v ** np.arange(memory)[::-1])
+        counts = np.bincount(codes[:-1] * v + sequence[memory:], minlength=v**order).reshape(-1, v) + smoothing
+        singles = np.bincount(sequence, minlength=v).astype(np.float64)
+        counts[counts.sum(1) == 0] = singles
+        separator = "" if tokens == "characters" else " "
+        return cls(
+            order,
+            np.bincount(codes, minlength=v**memory) + smoothing,
+            counts,
+            names=tuple(name + separator for name in names),
+            normalise=True,
+        )
+
+
+def check_size(order: int, vocabulary: int) -> None:
+    size = vocabulary**order
+    if size > MAX_TRANSITIONS:
+        gigabytes = 8 * size / 2**30
+        advice = "lower the order, or max_vocabulary"
+        raise UnmaskError(
+            f"an n-gram of order {order} over {vocabulary} tokens has {size:,} transitions ({gigabytes:,.1f} GiB), "
+            f"more than the {MAX_TRANSITIONS:,} allowed; {advice}"
+        )
+
+
+def _encode(pieces: list[str], max_vocabulary: int | None) -> tuple[list[str], Ints]:
+    """(the names of the tokens, the text as tokens): sorted names, the rarest replaced by an unknown."""
+    frequent = Counter(pieces).most_common()
+    if max_vocabulary is not None and len(frequent) > max_vocabulary:
+        names = [*sorted(name for name, _ in frequent[: max_vocabulary - 1]), UNKNOWN]
+    else:
+        names = sorted(name for name, _ in frequent)
+    index = {name: i for i, name in enumerate(names)}
+    rest = len(names) - 1
+    return names, np.array([index.get(piece, rest) for piece in pieces], dtype=np.int64)
+
+

@@ -1,0 +1,109 @@
+"""Random languages: the paper's Algorithms 1 and 2, and the sparse HMM (theory.md 3)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unmask.chance import Stream, check_seed, uniform
+from unmask.errors import UnmaskError, unknown
+from unmask.exact.machine import Floats
+from unmask.languages.facts import primitive
+from unmask.languages.hmm import HMM
+from unmask.languages.ngram import NGram, check_size
+
+Family = Literal["softmax_normal", "power_uniform", "dirichlet"]
+
+
+def random_rows(
+    rows: int, columns: int, temperature: float, threshold: float, family: Family, seed: int, table: int
+) -> Floats:
+    """(rows, columns): rows = softmax(temperature * N(0, 1)), entries below the threshold pruned, then renormalised.
+
+    The printed thresholds only prune under this reading of the algorithms' illegible bodies; a higher temperature
+    makes the rows peakier. The largest entry of a row always stays. `table` separates the tables of one seed.
+    """
+    u = uniform(check_seed(seed), Stream.PARAMETER, torch.arange(rows).unsqueeze(1), torch.arange(columns), table)
+    if family == "softmax_normal":
+        drawn = torch.softmax(temperature * torch.special.ndtri(u), -1)
+    elif family == "power_uniform":
+        drawn = u**temperature
+    elif family == "dirichlet":
+        drawn = _gamma_quantile(1 / temperature, u)
+    else:
+        raise unknown("family", family, ["softmax_normal", "power_uniform", "dirichlet"])
+    drawn = drawn / drawn.sum(-1, keepdim=True)
+    keep = (drawn >= threshold) & (drawn > 1e-20)
+    keep.scatter_(-1, drawn.argmax(-1, keepdim=True), True)
+    drawn = torch.where(keep, drawn, 0.0)
+    return np.asarray(drawn / drawn.sum(-1, keepdim=True))
+
+
+def random_ngram(
+    order: int,
+    vocabulary: int = 8,
+    temperature: float = 2.0,
+    threshold: float = 0.0,
+    family: Family = "softmax_normal",
+    seed: int = 0,
+) -> NGram:
+    """Algorithm 1: an initial distribution over V^(n-1) contexts and one row a context."""
+    _check(temperature, threshold)
+    check_size(order, vocabulary)
+    contexts = vocabulary ** (order - 1)
+    initial = random_rows(1, contexts, temperature, threshold, family, seed, 0)[0]
+    return NGram(order, initial, random_rows(contexts, vocabulary, temperature, threshold, family, seed, 1))
+
+
+def random_hmm(
+    states: int = 32,
+    vocabulary: int = 8,
+    temperature: float = 3.2,
+    threshold: float = 0.0,
+    family: Family = "softmax_normal",
+    seed: int = 0,
+) -> HMM:
+    """Algorithm 2: initial, transition and emission, all pruned: with a dense emission every string is possible."""
+    _check(temperature, threshold)
+    initial = random_rows(1, states, temperature, threshold, family, seed, 0)[0]
+    transition = random_rows(states, states, temperature, threshold, family, seed, 1)
+    return HMM(initial, transition, random_rows(states, vocabulary, temperature, threshold, family, seed, 2))
+
+
+def sparse_hmm(
+    states: int = 32, vocabulary: int = 8, successors: int | None = 4, seed: int = 0
+) -> HMM:
+    """Rows softmax(N(0, 1)) that keep their largest entries, state s emits s mod V, uniform start; drawn until primitive.
+
+    `successors=None` keeps every entry, and with it every string.
+    """
+    emission = np.eye(vocabulary)[np.arange(states) % vocabulary]
+    for attempt in range(1000):
+        drawn = torch.from_numpy(random_rows(states, states, 1.0, 0.0, "softmax_normal", seed, 3 + attempt))
+        if successors is not None:
+            drawn = drawn * (drawn >= drawn.topk(successors, -1).values[:, -1:])
+        transition = np.asarray(drawn / drawn.sum(-1, keepdim=True))
+        language = HMM(np.full(states, 1 / states), transition, emission)
+        if primitive(language.machine):
+            return language
+    raise UnmaskError(f"no primitive machine of {states} states and {successors} successors in 1000 draws; allow more")
+
+
+def _gamma_quantile(shape: float, u: Tensor) -> Tensor:
+    """The gamma quantile by bisection on its logarithm; rows of gammas, normalised, are Dirichlet."""
+    low, high = torch.full_like(u, -800.0), torch.full_like(u, 8.0)
+    for _ in range(80):
+        middle = (low + high) / 2
+        below = torch.special.gammainc(torch.full_like(u, shape), middle.exp()) < u
+        low, high = torch.where(below, middle, low), torch.where(below, high, middle)
+    return low.exp()
+
+
+def _check(temperature: float, threshold: float) -> None:
+    if not temperature > 0:
+        raise UnmaskError(f"temperature is {temperature}; expected a positive number")
+    if not 0 <= threshold < 1:
+        raise UnmaskError(f"threshold is {threshold}; expected a number from 0 to below 1")

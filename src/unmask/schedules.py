@@ -1,0 +1,153 @@
+"""How much is revealed at each round: delta_1..delta_N, nonnegative, summing to 1; alpha is derived (theory.md 1).
+
+delta_k is the probability that a position is revealed at round k, counted in sampling order; before round k a position
+is revealed with probability p_k = sum_{j<k} delta_j. A schedule is a function of the number of rounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from unmask.errors import UnmaskError
+from unmask.names import Registry
+
+SCHEDULES: Registry[Tensor] = Registry("schedule")
+SUM_TOLERANCE = 1e-9
+
+Schedule = str | Sequence[float] | Tensor
+
+
+def deltas(schedule: Schedule, steps: int | None = None) -> Tensor:
+    """(N) float64 of a named schedule at `steps` rounds, or of an explicit list, whose length is the number of rounds."""
+    if steps is not None and steps < 1:
+        raise UnmaskError(f"steps is {steps}, but at least 1 round is needed")
+    if isinstance(schedule, str):
+        if steps is None:
+            raise UnmaskError(f"schedule {schedule!r} needs a number of steps")
+        return _normalised(SCHEDULES.make(schedule, steps))
+    delta = torch.as_tensor(schedule, dtype=torch.float64)
+    if delta.dim() != 1 or len(delta) == 0:
+        raise UnmaskError(f"an explicit schedule is a list of numbers; this one has shape {tuple(delta.shape)}")
+    if steps is not None and steps != len(delta):
+        raise UnmaskError(f"the schedule lists {len(delta)} rounds, but steps is {steps}; leave steps out")
+    bad = ~torch.isfinite(delta) | (delta < 0)
+    if bad.any():
+        at = int(bad.int().argmax())
+        raise UnmaskError(f"delta_{at + 1} of the schedule is {float(delta[at])}; expected 0 or a positive number")
+    if abs(float(delta.sum()) - 1) > SUM_TOLERANCE:
+        raise UnmaskError(f"the schedule sums to {float(delta.sum()):.12g}, not 1; divide it by its sum")
+    return _normalised(delta)
+
+
+def before(delta: Tensor) -> Tensor:
+    """(N) p_k = sum_{j<k} delta_j, the probability of being revealed before round k; 1 - p_k is alpha's complement."""
+    return torch.cat([delta.new_zeros(1), delta.cumsum(0)[:-1]]).clamp(max=1.0)
+
+
+def sizes(delta: Tensor, hidden: int) -> Tensor:
+    """(N) whole numbers near hidden * delta_k that sum to `hidden`: largest remainders, the earlier round first.
+
+    For the linear schedule these are LLaDA's transfer counts: hidden // N each, one more in the first hidden % N.
+    """
+    shares = delta * hidden
+    whole = torch.floor(shares + 1e-9)
+    missing = hidden - int(whole.sum())
+    remainders = torch.round((shares - whole) * 1e9)
+    whole[torch.argsort(remainders, descending=True, stable=True)[:missing]] += 1
+    return whole.long()
+
+
+def _normalised(delta: Tensor) -> Tensor:
+    return delta / delta.sum()
+
+
+def _from_alpha(alpha: Callable[[Tensor], Tensor], steps: int) -> Tensor:
+    """delta_k = alpha((N-k)/N) - alpha((N-k+1)/N), from alpha(1) = 0 up to alpha(0) = 1."""
+    grid = alpha(torch.arange(steps, -1, -1, dtype=torch.float64) / steps)
+    return (grid[1:] - grid[:-1]).clamp(min=0.0)
+
+
+@SCHEDULES.register("linear")
+def linear(steps: int) -> Tensor:
+    """alpha = 1 - t: the same share at every round (MDLM's log-linear)."""
+    return torch.full((steps,), 1 / steps, dtype=torch.float64)
+
+
+@SCHEDULES.register("cosine")
+def cosine(steps: int) -> Tensor:
+    """alpha = cos(pi t / 2): most in the first rounds."""
+    return _from_alpha(lambda t: torch.cos(math.pi / 2 * t), steps)
+
+
+@SCHEDULES.register("cosine-squared")
+def cosine_squared(steps: int) -> Tensor:
+    """alpha = cos(pi t / 2)^2: most in the middle rounds."""
+    return _from_alpha(lambda t: torch.cos(math.pi / 2 * t) ** 2, steps)
+
+
+@SCHEDULES.register("polynomial")
+def polynomial(steps: int, power: float = 2.0) -> Tensor:
+    """alpha = 1 - t^power: above 1 most in the first rounds, below 1 most in the last."""
+    if not power > 0:
+        raise UnmaskError(f"power is {power}; expected a positive number")
+    return _from_alpha(lambda t: 1 - t**power, steps)
+
+
+@SCHEDULES.register("geometric")
+def geometric(steps: int, ratio: float = 1.05) -> Tensor:
+    """delta_(k+1) = ratio delta_k."""
+    if not ratio > 0:
+        raise UnmaskError(f"ratio is {ratio}; expected a positive number")
+    return torch.softmax(torch.arange(steps, dtype=torch.float64) * math.log(ratio), 0)
+
+
+@SCHEDULES.register("theorem-4.2")
+def theorem_4_2(steps: int, order: int = 2) -> Tensor:
+    """One round of eps, then equal ones: the explicit version of Theorem 4.2 for n-grams.
+
+    The smallest eps with N >= 1 + ceil((1-eps)(n-1)/eps^n); its divergence a token is at most 2.4 eps log V.
+    """
+    _check_order(order)
+    if steps == 1:
+        return torch.ones(1, dtype=torch.float64)
+    eps = _bisect(lambda eps: 1 + math.ceil((1 - eps) * (order - 1) / eps**order - 1e-9) <= steps)
+    return torch.cat([torch.tensor([eps], dtype=torch.float64), torch.full((steps - 1,), (1 - eps) / (steps - 1))])
+
+
+@SCHEDULES.register("theorem-4.2-proportional")
+def theorem_4_2_proportional(steps: int, order: int = 2) -> Tensor:
+    """One round of eps, then delta_k = eps/(n-1) p_k^(n-1): the same divergence in far fewer rounds.
+
+    The smallest eps whose rounds, clipped at what is left, number at most N.
+    """
+    _check_order(order)
+    eps = _bisect(lambda eps: len(_proportional(eps, order, steps)) <= steps)
+    rounds = _proportional(eps, order, steps)
+    return torch.tensor(rounds + [0.0] * (steps - len(rounds)), dtype=torch.float64)
+
+
+def _proportional(eps: float, order: int, at_most: int) -> list[float]:
+    """The rounds of the proportional schedule; one more than `at_most` where they do not fit."""
+    rounds, revealed = [eps], eps
+    while revealed < 1 - 1e-12 and len(rounds) <= at_most:
+        rounds.append(min(eps / (order - 1) * revealed ** (order - 1), 1 - revealed))
+        revealed += rounds[-1]
+    return rounds
+
+
+def _bisect(holds: Callable[[float], bool]) -> float:
+    """The smallest eps in (0, 1] for which a condition holds that stays true above it."""
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def _check_order(order: int) -> None:
+    if order < 2:
+        raise UnmaskError(f"order is {order}; an n-gram has order 2 or more")

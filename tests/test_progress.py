@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr
+
+import pytest
+
+from unmask import progress
+
+HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@contextmanager
+def watched() -> Iterator[Terminal]:
+    """stderr as a terminal; not a fixture, because pytest puts its own stderr between a fixture and its test."""
+    with redirect_stderr(Terminal()) as terminal:
+        yield terminal
+
+
+@pytest.fixture(autouse=True)
+def capable_terminal(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    monkeypatch.setattr(progress, "DELAY", 0.0)
+
+
+def test_quick_work_is_silent():
+    with watched() as terminal, progress.track("rows", 10) as advance:
+        advance(10)
+    assert terminal.getvalue() == ""
+
+
+@pytest.mark.usefixtures("at_once")
+def test_nobody_watches(capsys):
+    with progress.track("rows", 10) as advance:
+        advance(10)
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.usefixtures("at_once")
+def test_long_work_draws_a_bar():
+    with watched() as terminal, progress.track("[rows]", 10) as advance:
+        advance(3)
+        advance(1)
+    assert "[rows]" in terminal.getvalue()
+    assert "40%" in terminal.getvalue()
+
+
+@pytest.mark.usefixtures("at_once")
+def test_elapsed_time_counts_the_silence(monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    with watched() as terminal, progress.track("rows", 10) as advance:
+        clock[0] += 3725
+        advance(1)
+    assert "1:02:05" in terminal.getvalue()
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_an_error_restores_the_cursor_and_passes(error):
+    def work():
+        with progress.track("rows", 10) as advance:
+            advance(1)
+            raise error
+
+    with watched() as terminal, pytest.raises(error):
+        work()
+    written = terminal.getvalue()
+    assert written.count(HIDE_CURSOR) == written.count(SHOW_CURSOR) == 1
+    assert written.rindex(HIDE_CURSOR) < written.rindex(SHOW_CURSOR)
+    with watched() as terminal, progress.track("again", 10) as advance:
+        advance(1)
+    assert "again" in terminal.getvalue()
+
+
+@pytest.mark.usefixtures("at_once")
+def test_an_inner_track_adds_no_bar():
+    with watched() as terminal, progress.track("outer", 2) as advance:
+        with progress.track("inner", 5) as advance_inner:
+            advance_inner(5)
+        assert "0%" in terminal.getvalue()  # the outer bar need not wait for its own first step
+        advance(1)
+        assert progress._outermost.done == 1
+    assert "outer" in terminal.getvalue()
+    assert "inner" not in terminal.getvalue()
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_note_stands_beside_the_bar(capsys):
+    with watched() as terminal, progress.track("rows", 10) as advance:
+        advance(1)
+        progress.note("[b]row 7[/b] is impossible")
+        print("data")
+    assert "[b]row 7[/b] is impossible\n" in terminal.getvalue()
+    assert capsys.readouterr().out == "data\n"
+
+
+def test_a_note_without_a_bar(capsys):
+    progress.note("row 7 is impossible")
+    assert capsys.readouterr() == ("", "row 7 is impossible\n")
+
+
+def test_silence_does_not_import_rich():
+    program = """
+import sys
+from unmask import progress
+with progress.track("rows", 10) as advance:
+    advance(10)
+progress.note("done")
+assert not any(name.startswith("rich") for name in sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,0 +1,47 @@
+"""Starting is quick because nothing slow is imported: counted in modules, since a wall clock lies on a busy machine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from unmask.cli.main import COMMANDS
+
+SLOW = {"torch", "numba", "llvmlite", "transformers", "scipy", "pandas"}
+
+
+def imported_by(program: str) -> set[str]:
+    """The top-level modules that a fresh interpreter holds after a program, which must end well."""
+    report = "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr))\n"
+    done = subprocess.run([sys.executable, "-c", report + program], capture_output=True, text=True, check=True)
+    return {name.partition(".")[0] for name in done.stderr.split()}
+
+
+def test_the_count_sees_an_import():
+    assert "fractions" in imported_by("import fractions")
+
+
+def test_importing_unmask_is_light():
+    modules = imported_by("import unmask")
+    assert "unmask" in modules
+    assert not modules & (SLOW | {"tyro", "rich"})
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_top_level_options_are_light(option):
+    modules = imported_by(f"from unmask.cli.main import main; raise SystemExit(main(['{option}']))")
+    assert not modules & (SLOW | {"numpy", "tyro", "rich"})
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_is_light(command):
+    modules = imported_by(f"from unmask.cli.main import main; raise SystemExit(main(['{command}', '--help']))")
+    assert "tyro" in modules
+    assert not modules & SLOW
+
+
+def test_runs_as_a_module():
+    done = subprocess.run([sys.executable, "-m", "unmask", "--help"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("usage: unmask")
