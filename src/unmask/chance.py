@@ -15,7 +15,7 @@ from enum import IntEnum
 
 import numpy as np
 import torch
-from numba import njit, prange, uint64
+from numba import njit, uint64
 from torch import Tensor
 
 from unmask.errors import UnmaskError
@@ -79,9 +79,9 @@ def uniform_at(seed, stream, row, position, visit):  # type: ignore[no-untyped-d
     return (2.0 * k + 1.0) * 2.0**-53
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True, nogil=True)
 def _uniform_many(seed, stream, rows, positions, visits, out):  # type: ignore[no-untyped-def]
-    for i in prange(out.shape[0]):
+    for i in range(out.shape[0]):
         out[i] = uniform_at(seed, stream, rows[i], positions[i], visits[i])
 
 
@@ -163,9 +163,9 @@ def draw(weights, u):  # type: ignore[no-untyped-def]
     return last
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True, nogil=True)
 def _draw_many(probabilities, seed, stream, rows, positions, visits, tokens):  # type: ignore[no-untyped-def]
-    for k in prange(rows.shape[0]):
+    for k in range(rows.shape[0]):
         tokens[k] = draw(probabilities[k], uniform_at(seed, stream, rows[k], positions[k], visits[k]))
 
 

@@ -32,7 +32,7 @@ def left_to_right(delta: Tensor, hidden: Tensor) -> Tensor:
 
 def by_rank(delta: Tensor, hidden: Tensor, priority: Tensor) -> Tensor:
     """The hidden positions in order of their priority (B, L), cut into the sizes of delta, row by row."""
-    ranks = torch.where(hidden, priority, torch.inf).argsort(1, stable=True).argsort(1)
+    ranks = torch.where(hidden, priority, torch.inf).argsort(dim=1, stable=True).argsort(dim=1)
     rounds = torch.zeros_like(ranks)
     counts = hidden.sum(1)
     for count in counts.unique().tolist():

@@ -42,7 +42,7 @@ class Exact:
 
     def row_bytes(self, length: int) -> int:
         states = self.language.machine.states if isinstance(self.language, MachineLanguage) else 0
-        return 16 * length * (states + 2)
+        return 16 * length * (states + self.vocabulary)
 
 
 @lru_cache(maxsize=8)
@@ -109,8 +109,12 @@ class IntervalEngine:
         self._dead = language.log_evidence(tokens) == -torch.inf
 
     def renew(self, rows: Tensor, positions: Tensor) -> None:
-        which = rows.unique()
-        self._dead[which] = self.language.log_evidence(self.tokens[which]) == -torch.inf
+        if bool((self.tokens[rows, positions] == self.language.vocabulary).any()):  # hiding may undo a contradiction
+            which = rows.unique()
+            self._dead[which] = self.language.log_evidence(self.tokens[which]) == -torch.inf
+        else:
+            arrays = self.tokens.numpy(), rows.numpy(), positions.numpy(), self._dead.numpy()
+            interval.contradictions(self.language.width, *arrays)
 
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
         out = torch.empty((len(rows), self.language.vocabulary), dtype=torch.float64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from unmask.chance import uniform_at
 
@@ -14,7 +14,7 @@ def bit_of(token, own, partner):  # type: ignore[no-untyped-def]
     return (token >> (partner - 1 if own < partner else partner)) & 1
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def partners(width, tokens, j):  # type: ignore[no-untyped-def]
     """(known, value): masks of the bits of position j that revealed partners fix, and what they say."""
     hidden = 1 << (width - 1)
@@ -29,11 +29,11 @@ def partners(width, tokens, j):  # type: ignore[no-untyped-def]
     return known, value
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True, nogil=True)
 def marginals_at(width, tokens, rows, positions, out):  # type: ignore[no-untyped-def]
     """out (K, V): uniform over the tokens that copy every known bit; one-hot where revealed."""
     hidden = 1 << (width - 1)
-    for k in prange(rows.shape[0]):
+    for k in range(rows.shape[0]):
         token = tokens[rows[k], positions[k]]
         out[k, :] = 0.0
         if token != hidden:
@@ -49,10 +49,10 @@ def marginals_at(width, tokens, rows, positions, out):  # type: ignore[no-untype
                 out[k, v] = mass
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True, nogil=True)
 def shown_bits(width, hidden, tokens, out):  # type: ignore[no-untyped-def]
     """out (B): how many independent fair bits the revealed tokens show; inf where two of them contradict each other."""
-    for b in prange(tokens.shape[0]):
+    for b in range(tokens.shape[0]):
         bits = 0
         for j in range(tokens.shape[1]):
             token = tokens[b, j]
@@ -68,12 +68,26 @@ def shown_bits(width, hidden, tokens, out):  # type: ignore[no-untyped-def]
         out[b] = bits if bits < 1 << 40 else np.inf
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True, nogil=True)
+def contradictions(width, tokens, rows, positions, dead):  # type: ignore[no-untyped-def]
+    """Set dead (B) where a newly revealed place (K) disagrees with a revealed partner."""
+    hidden = 1 << (width - 1)
+    for k in range(rows.shape[0]):
+        row, j = rows[k], positions[k]
+        own = j % width
+        for place in range(width):
+            i = j - own + place
+            if place != own and i < tokens.shape[1] and tokens[row, i] != hidden:
+                if bit_of(tokens[row, i], place, own) != bit_of(tokens[row, j], own, place):
+                    dead[row] = True
+
+
+@njit(cache=True, nogil=True)
 def sample_rows(width, seed, stream, row_ids, given, out):  # type: ignore[no-untyped-def]
     """x ~ q(. | given): each pair's bit from whichever end is given, else from chance, keyed by its earlier end."""
     hidden = 1 << (width - 1)
-    for b in prange(out.shape[0]):
-        shared = np.int64(b) if given.shape[0] > 1 else 0
+    for b in range(out.shape[0]):
+        shared = b if given.shape[0] > 1 else 0
         for j in range(out.shape[1]):
             if given[shared, j] != hidden:
                 out[b, j] = given[shared, j]

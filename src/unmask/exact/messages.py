@@ -16,7 +16,7 @@ transition restarts as ones, and a hidden position whose two messages exclude ea
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 FLOOR = 1e-140
 TOLERANCE = 1e-10
@@ -176,18 +176,18 @@ def marginal(machine, forward, backward, out):  # type: ignore[no-untyped-def]
     out *= 1.0 / total
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True, nogil=True)
 def fill_rows(machine, tokens, forward, backward, restarts):  # type: ignore[no-untyped-def]
     """tokens (B, L); forward, backward (B, L, S); restarts (B, L)."""
-    for b in prange(tokens.shape[0]):
+    for b in range(tokens.shape[0]):
         work = np.empty((2, forward.shape[2]))
         fill(machine, tokens[b], forward[b], backward[b], restarts[b], work)
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True, nogil=True)
 def sweep_rows(machine, tokens, forward, backward, restarts, rows, starts, positions):  # type: ignore[no-untyped-def]
     """Renew the messages of rows (R) whose positions[starts[i]:starts[i+1]] (ascending) have changed."""
-    for i in prange(rows.shape[0]):
+    for i in range(rows.shape[0]):
         b = rows[i]
         work = np.empty((2, forward.shape[2]))
         changed = positions[starts[i] : starts[i + 1]]
@@ -195,18 +195,18 @@ def sweep_rows(machine, tokens, forward, backward, restarts, rows, starts, posit
         sweep_backward(machine, tokens[b], backward[b], changed, work)
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True, nogil=True)
 def marginals_at(machine, forward, backward, rows, positions, out):  # type: ignore[no-untyped-def]
     """out (K, V): the marginals at K places."""
-    for k in prange(rows.shape[0]):
+    for k in range(rows.shape[0]):
         marginal(machine, forward[rows[k], positions[k]], backward[rows[k], positions[k]], out[k])
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True, nogil=True)
 def posterior_rows(machine, tokens, positions, out):  # type: ignore[no-untyped-def]
     """out (B, K, V): marginals at positions (B, K) from scratch; one-hot at revealed ones. Memory: one row a thread."""
     hidden = machine.column_start.shape[0] - 1
-    for b in prange(tokens.shape[0]):
+    for b in range(tokens.shape[0]):
         length, states = tokens.shape[1], machine.initial.shape[0]
         forward, backward = np.empty((length, states)), np.empty((length, states))
         fill(machine, tokens[b], forward, backward, np.empty(length, np.bool_), np.empty((2, states)))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from unmask.chance import draw, uniform_at
 from unmask.exact.machine import Floats, Machine
 from unmask.exact.messages import FLOOR, marginal, pull, push, weigh
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True, nogil=True)
 def evidence_rows(machine, tokens, out):  # type: ignore[no-untyped-def]
     """out (B) = log of the mass of all paths that agree with the revealed tokens (B, L); -inf if there is none.
 
@@ -19,7 +19,7 @@ def evidence_rows(machine, tokens, out):  # type: ignore[no-untyped-def]
     """
     hidden = machine.column_start.shape[0] - 1
     states = machine.initial.shape[0]
-    for b in prange(tokens.shape[0]):
+    for b in range(tokens.shape[0]):
         evidence = np.zeros(states)
         old, new = np.empty(states, np.int64), np.empty(states, np.int64)
         mass, following = machine.initial.copy(), np.zeros(states)
@@ -72,7 +72,7 @@ def evidence_rows(machine, tokens, out):  # type: ignore[no-untyped-def]
         out[b] = log_mass + np.log(ending) if ending > 0.0 else -np.inf
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def backward_rows(machine, tokens):  # type: ignore[no-untyped-def]
     """(B, L, S) backward messages given the revealed tokens (B, L)."""
     rows, length = tokens.shape
@@ -86,7 +86,7 @@ def backward_rows(machine, tokens):  # type: ignore[no-untyped-def]
     return backward
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True, nogil=True)
 def sample_rows(machine, seed, token_stream, state_stream, row_ids, given, backward, out):  # type: ignore[no-untyped-def]
     """Draw x ~ q(. | given): states forwards, each weighed by what the backward message says of its future.
 
@@ -95,8 +95,8 @@ def sample_rows(machine, seed, token_stream, state_stream, row_ids, given, backw
     hidden = machine.column_start.shape[0] - 1
     states = machine.initial.shape[0]
     row_start, row_token, row_weight = _emission_rows(machine)
-    for b in prange(out.shape[0]):
-        shared = np.int64(b) if given.shape[0] > 1 else 0
+    for b in range(out.shape[0]):
+        shared = b if given.shape[0] > 1 else 0
         weights = np.empty(states)
         state = -1
         for j in range(out.shape[1]):
@@ -127,7 +127,7 @@ def _pick(targets, masses, weights, u):  # type: ignore[no-untyped-def]
     return targets[draw(products, u)]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _emission_rows(machine):  # type: ignore[no-untyped-def]
     """The emission columns turned into rows: (start (S+1), token, weight)."""
     states = machine.initial.shape[0]
@@ -147,7 +147,7 @@ def _emission_rows(machine):  # type: ignore[no-untyped-def]
     return start, token, weight
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def path_entropy(machine, given, backward):  # type: ignore[no-untyped-def]
     """H(Z | given) in nats, one row: sum_t E H(z_{t+1} | z_t, given after t); H(X) too where paths are unambiguous."""
     states = machine.initial.shape[0]
@@ -178,7 +178,7 @@ def path_entropy(machine, given, backward):  # type: ignore[no-untyped-def]
     return entropy
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def occupancy(machine, length):  # type: ignore[no-untyped-def]
     """(L, S) probabilities q(z_t = s), the end taken into account."""
     states = machine.initial.shape[0]
@@ -201,7 +201,7 @@ def occupancy(machine, length):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def reachable_ends(machine, longest):  # type: ignore[no-untyped-def]
     """(longest+1) booleans: which lengths can end well."""
     states = machine.initial.shape[0]
@@ -220,7 +220,7 @@ def reachable_ends(machine, longest):  # type: ignore[no-untyped-def]
     return possible
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True, nogil=True)
 def filter_rows(machine, ahead, predicted, lengths, tokens, counts, out):  # type: ignore[no-untyped-def]
     """Read counts (B) of the tokens (B, K) after what was read before; out (B, K, V) is what each one leads to.
 
@@ -228,7 +228,7 @@ def filter_rows(machine, ahead, predicted, lengths, tokens, counts, out):  # typ
     the start. ahead (L, S): what a blank future says.
     """
     last = ahead.shape[0] - 1
-    for b in prange(tokens.shape[0]):
+    for b in range(tokens.shape[0]):
         weighed = np.empty(ahead.shape[1])
         for k in range(counts[b]):
             j = lengths[b] + 1 + k

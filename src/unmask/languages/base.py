@@ -17,7 +17,9 @@ from unmask.estimates import Estimate, exactly, mean
 from unmask.exact import paths
 from unmask.exact.machine import Machine
 from unmask.exact.messages import posterior_rows
+from unmask.threads import over_blocks
 
+ROWS = 64  # of a block that holds no messages
 MESSAGE_BYTES = 2**25  # the messages of one block of rows: large enough to amortise a call, small enough for a cache
 
 
@@ -66,7 +68,7 @@ class Language(ABC):
         self.check_length(length)
         if rows < 1:
             raise UnmaskError(f"rows is {rows}, but at least 1 row is needed")
-        pattern = self.blank(1, length) if given is None else self._given(given, rows, length)
+        pattern = self.blank(1, length) if given is None else self.check_given(given, rows, length)
         return self._sample(torch.arange(first_row, first_row + rows), pattern, check_seed(seed))
 
     def log_prob(self, tokens: Tensor, given: Tensor | None = None) -> Tensor:
@@ -75,7 +77,7 @@ class Language(ABC):
         whole = self.log_evidence(tokens)
         if given is None:
             return whole
-        pattern = self._given(given, *tokens.shape)
+        pattern = self.check_given(given, *tokens.shape)
         agrees = ((pattern == self.vocabulary) | (pattern == tokens)).all(1)
         return torch.where(agrees, whole - self.log_evidence(pattern), -torch.inf)
 
@@ -93,7 +95,7 @@ class Language(ABC):
     def entropy(self, length: int, *, given: Tensor | None = None, rows: int = 2000, seed: int = 0) -> Estimate:
         """H(X | given) in nats: exact where a sequence determines its path, else the mean of -log q over x ~ q."""
         self.check_length(length)
-        pattern = self.blank(1, length) if given is None else self._given(given, 1, length)
+        pattern = self.blank(1, length) if given is None else self.check_given(given, 1, length)
         value = self._entropy(pattern[0])
         if value is not None:
             return exactly(value)
@@ -160,7 +162,8 @@ class Language(ABC):
             raise UnmaskError(f"row {row}, position {position}: token {value}{mask} is not in 0..{top}")
         return tokens
 
-    def _given(self, given: Tensor, rows: int, length: int) -> Tensor:
+    def check_given(self, given: Tensor, rows: int, length: int) -> Tensor:
+        """A given pattern as (1, L) or (B, L), or an error that says why no sequence can start from it."""
         given = given.unsqueeze(0) if given.dim() == 1 else given
         given = self.check_tokens(given, hidden=True)
         if given.shape[1] != length or len(given) not in (1, rows):
@@ -191,7 +194,7 @@ class MachineLanguage(Language):
         return {}
 
     def log_normaliser(self, length: int) -> float:
-        """log Z_L: the mass of all paths that end well."""
+        """log Z_L: the mass of all paths that end well; an error where there is none."""
         if self.machine.open_ended:
             return 0.0
         if length not in self._log_normalisers:
@@ -201,31 +204,37 @@ class MachineLanguage(Language):
         return self._log_normalisers[length]
 
     def log_evidence(self, tokens: Tensor) -> Tensor:
-        mass = torch.from_numpy(paths.log_evidence(self.machine, tokens.numpy()))
-        return mass - self.log_normaliser(tokens.shape[1])
+        def evidence(rows: slice) -> Tensor:
+            return torch.from_numpy(paths.log_evidence(self.machine, tokens[rows].numpy()))
+
+        return torch.cat(list(over_blocks(evidence, len(tokens), ROWS))) - self.log_normaliser(tokens.shape[1])
 
     def _sample(self, row_ids: Tensor, given: Tensor, seed: int) -> Tensor:
         length = given.shape[1]
         out = torch.empty((len(row_ids), length), dtype=torch.int64)
-        block = max(1, MESSAGE_BYTES // (8 * length * self.machine.states)) if len(given) > 1 else len(row_ids)
-        for start in range(0, len(row_ids), block):
-            rows = slice(start, start + block)
-            pattern = (given[rows] if len(given) > 1 else given).numpy()
-            paths.sample_rows(
-                self.machine,
-                np.uint64(seed),
-                int(Stream.LANGUAGE),
-                int(Stream.STATE),
-                row_ids[rows].numpy(),
-                pattern,
-                paths.backward_rows(self.machine, pattern),
-                out[rows].numpy(),
-            )
+        shared = paths.backward_rows(self.machine, given.numpy()) if len(given) == 1 else None
+
+        def draw(rows: slice) -> None:
+            pattern = given.numpy() if shared is not None else given[rows].numpy()
+            backward = paths.backward_rows(self.machine, pattern) if shared is None else shared
+            streams = int(Stream.LANGUAGE), int(Stream.STATE)
+            arrays = row_ids[rows].numpy(), pattern, backward, out[rows].numpy()
+            paths.sample_rows(self.machine, np.uint64(seed), *streams, *arrays)
+
+        block = ROWS if shared is not None else max(1, MESSAGE_BYTES // (8 * length * self.machine.states))
+        for _ in over_blocks(draw, len(row_ids), block):
+            pass
         return out
 
     def _posterior(self, tokens: Tensor, positions: Tensor) -> Tensor:
         out = torch.empty((*positions.shape, self.vocabulary), dtype=torch.float64)
-        posterior_rows(self.machine, tokens.numpy(), positions.numpy(), out.numpy())
+
+        def answer(rows: slice) -> None:
+            posterior_rows(self.machine, tokens[rows].numpy(), positions[rows].numpy(), out[rows].numpy())
+
+        self.log_normaliser(tokens.shape[1])
+        for _ in over_blocks(answer, len(tokens), ROWS):
+            pass
         return out
 
     def _entropy(self, given: Tensor) -> float | None:

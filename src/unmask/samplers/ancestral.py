@@ -1,0 +1,19 @@
+"""Ancestral sampling, the sampler that the paper analyses ("ddpm"; MDLM; theory.md 1).
+
+Each hidden position is revealed at round k with probability rho_k = delta_k / (1 - p_k), independently, and drawn from
+p_theta(. | x). Equivalently every position draws its round from delta beforehand, which is what stands here.
+"""
+
+from torch import Tensor
+
+from unmask import orders
+from unmask.chance import Luck
+from unmask.samplers.contract import SAMPLERS, Sampler
+
+
+@SAMPLERS.register("ancestral")
+class Ancestral(Sampler):
+    """Each position draws its round from the schedule (the paper's sampler)."""
+
+    def order(self, delta: Tensor, hidden: Tensor, luck: Luck) -> Tensor:
+        return orders.independent(delta, hidden, luck)

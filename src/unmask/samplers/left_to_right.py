@@ -1,0 +1,18 @@
+"""Left to right by the masked model itself: round k reveals the s_k leftmost hidden positions.
+
+With as many rounds as positions this is autoregression with the MDM as its model, which for the ideal denoiser is exact.
+"""
+
+from torch import Tensor
+
+from unmask import orders
+from unmask.chance import Luck
+from unmask.samplers.contract import SAMPLERS, Sampler
+
+
+@SAMPLERS.register("left-to-right")
+class LeftToRight(Sampler):
+    """A fixed number of the leftmost hidden positions each round."""
+
+    def order(self, delta: Tensor, hidden: Tensor, luck: Luck) -> Tensor:
+        return orders.left_to_right(delta, hidden)

@@ -1,0 +1,81 @@
+"""Sequences on disk: .npy of integers (rows, length), or .jsonl with one list, or {"tokens": list}, a line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unmask.errors import UnmaskError
+from unmask.files import atomic, read_text
+
+SUFFIXES = (".npy", ".jsonl")
+
+
+def check_suffix(path: str | Path) -> None:
+    if Path(path).suffix not in SUFFIXES:
+        raise UnmaskError(f"{path}: samples are kept as {' or '.join(SUFFIXES)}, not {Path(path).suffix!r}")
+
+
+def write_tokens(path: str | Path, tokens: Tensor) -> None:
+    check_suffix(path)
+    with atomic(path) as file:
+        if Path(path).suffix == ".npy":
+            np.save(file, tokens.numpy().astype(np.min_scalar_type(int(tokens.max()))), allow_pickle=False)
+        else:
+            for row in tokens.tolist():
+                file.write(json.dumps(row).encode() + b"\n")
+
+
+def read_tokens(path: str | Path) -> Tensor:
+    """(rows, length) int64, or an error that says what in the file is not that."""
+    check_suffix(path)
+    tokens = _read_npy(Path(path)) if Path(path).suffix == ".npy" else _read_jsonl(Path(path))
+    if tokens.ndim != 2 or 0 in tokens.shape:
+        raise UnmaskError(f"{path} has shape {tokens.shape}; expected (rows, length) with at least one of each")
+    return torch.from_numpy(tokens.astype(np.int64))
+
+
+def _read_npy(path: Path) -> np.ndarray:
+    try:
+        with path.open("rb") as file:
+            tokens = np.load(file, allow_pickle=False)
+    except OSError as error:
+        raise UnmaskError(f"cannot read {path}: {error.strerror or error}") from error
+    except (ValueError, EOFError) as error:
+        if "Object arrays" in str(error):
+            raise UnmaskError(f"{path} holds Python objects; expected integers (rows, length)") from error
+        raise UnmaskError(f"{path} is not a complete .npy file: {error}") from error
+    if not isinstance(tokens, np.ndarray):
+        raise UnmaskError(f"{path} is an archive; expected one array of integers (rows, length)")
+    if not np.issubdtype(tokens.dtype, np.integer):
+        raise UnmaskError(f"{path} holds {tokens.dtype}; expected integers (rows, length)")
+    if tokens.size and int(tokens.max()) > np.iinfo(np.int64).max:
+        raise UnmaskError(f"{path} holds the number {int(tokens.max())}; no token is that large")
+    return tokens
+
+
+def _read_jsonl(path: Path) -> np.ndarray:
+    rows: list[list[int]] = []
+    for number, line in enumerate(read_text(path).splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise UnmaskError(f"{path}, line {number} is not JSON: {error.msg}") from error
+        if isinstance(row, dict):
+            row = row.get("tokens")
+        if not isinstance(row, list) or not row:
+            raise UnmaskError(f'{path}, line {number}: expected a list of tokens, or an object with "tokens"')
+        for position, token in enumerate(row):
+            if type(token) is not int or not -(2**63) <= token < 2**63:
+                raise UnmaskError(f"{path}, line {number}, position {position}: {token!r} is not an integer token")
+        if rows and len(row) != len(rows[0]):
+            expected = f"{len(row)} tokens, but the first row has {len(rows[0])}; pad shorter sequences after their end"
+            raise UnmaskError(f"{path}, line {number} has {expected}")
+        rows.append(row)
+    return np.array(rows, dtype=np.int64)
