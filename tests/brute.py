@@ -1,11 +1,11 @@
-"""The reference by enumeration: all strings of a tiny language, each weighed by its kind's definition, without kernels."""
+"""The reference by enumeration: all strings of a tiny language, weighed by the definition of its kind, no kernels."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from functools import cache
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 
 import numpy as np
 from scipy.stats import chi2
@@ -47,7 +47,7 @@ def normalised(mass: np.ndarray) -> np.ndarray:
 
 
 def posterior(q: np.ndarray, strings: np.ndarray, tokens: np.ndarray, vocabulary: int) -> np.ndarray:
-    """q(x_j = v | x_R) of each context (B, L) -> (B, L, V), by summation; nan where the context has probability zero."""
+    """q(x_j = v | x_R) of each context (B, L) -> (B, L, V), by summation; nan where the context is impossible."""
     shown = np.eye(vocabulary)[strings].reshape(len(strings), -1)
     mass = fits(strings, tokens, vocabulary) * q
     with np.errstate(invalid="ignore"):
@@ -74,17 +74,18 @@ def entropy(q: np.ndarray) -> float:
 
 
 def p_value(drawn: np.ndarray, strings: np.ndarray, q: np.ndarray) -> float:
-    """Two-sided chi-square p-value of rows drawn (N, L); 0 if one has q = 0. Cells are pooled to an expectation of 5."""
+    """Two-sided chi-square p-value of rows drawn (N, L); 0 if one has q = 0. Cells are pooled to an expected 5."""
     counts = Counter(map(tuple, drawn.tolist()))
     cells = {tuple(x): mass * len(drawn) for x, mass in zip(strings.tolist(), q.tolist(), strict=True) if mass > 0}
     if counts.keys() - cells.keys():
         return 0.0
-    pools = [[0.0, 0]]
+    pools, rest = [[0.0, 0]], float(len(drawn))
     for x in sorted(cells, key=lambda x: -cells[x]):
-        if pools[-1][0] >= 5 and sum(pool[0] for pool in pools) <= len(drawn) - 5:
+        if pools[-1][0] >= 5 and rest >= 5:
             pools.append([0.0, 0])
         pools[-1][0] += cells[x]
         pools[-1][1] += counts[x]
+        rest -= cells[x]
     if len(pools) == 1:
         return 1.0
     statistic = sum((seen - wanted) ** 2 / wanted for wanted, seen in pools)
@@ -192,7 +193,7 @@ def stopped_growth(language: Brackets) -> float:
 
 
 def sums_mass(language: ModularSum, text: list[int]) -> float:
-    """1/m for each operand that was free to choose, (1 - stop) for each equation but the last; zero for what is wrong."""
+    """1/m for each operand that was free, (1 - stop) for each equation but the last; zero for what is wrong."""
     result, free, equations = None, 0, split(text, language.separator)
     for equation in equations:
         operands = terms(language, equation)
@@ -252,7 +253,7 @@ def written(language: ModularSum, length: int) -> list[tuple[int, ...]]:
                 text += [*([language.separator] if text else []), *evaluation(language, operands)]
             if language.stop is not None:
                 text += [language.vocabulary - 2, *[language.vocabulary - 1] * (length - len(text) - 1)]
-            chained = all(b[0] == sum(a) % language.modulus for a, b in zip(equations, equations[1:], strict=False))
+            chained = all(b[0] == sum(a) % language.modulus for a, b in pairwise(equations))
             if chained or not language.chained:
                 texts.append(tuple(text))
     return texts

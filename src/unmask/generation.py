@@ -19,7 +19,7 @@ from unmask.files import origin, write_json
 from unmask.languages import Language
 from unmask.languages.base import MESSAGE_BYTES
 from unmask.samplers import SAMPLERS, Sampler, Session, fill
-from unmask.samples import write_tokens
+from unmask.samples import account_path, digest, write_tokens
 from unmask.schedules import Schedule, deltas
 from unmask.threads import over_blocks
 
@@ -39,6 +39,7 @@ class Generation:
     rows_computed: int  # rows in those calls: what was paid for
     impossible: Tensor  # (B): the evaluation at which the context had probability zero for the first time, or 0
     seconds: float
+    planned: bool  # whether the order was fixed before any token was seen
     configuration: dict[str, Any] = field(default_factory=dict)
 
     def summary(self) -> dict[str, Any]:
@@ -55,10 +56,11 @@ class Generation:
         }
 
     def save(self, path: str | Path) -> None:
-        """Tokens as .npy, or as .jsonl with one list a line; where they came from in PATH.json beside it."""
+        """Tokens as .npy, or as .jsonl with one list a line; what made them in PATH.json beside it."""
         path = Path(path)
         write_tokens(path, self.tokens)
-        write_json(f"{path}.json", self.summary() | {"origin": origin(**self.configuration)})
+        account = self.summary() | {"tokens_sha256": digest(self.tokens), "origin": origin(**self.configuration)}
+        write_json(account_path(path), account)
 
 
 def generate(
@@ -131,6 +133,7 @@ def join(parts: Sequence[Generation], configuration: dict[str, Any]) -> Generati
         forwards=sum(part.forwards for part in parts),
         rows_computed=sum(part.rows_computed for part in parts),
         seconds=sum(part.seconds for part in parts),
+        planned=parts[0].planned,
         configuration=configuration,
     )
 
@@ -159,6 +162,7 @@ def _account(session: Session, seconds: float, configuration: dict[str, Any]) ->
         rows_computed=rows_computed,
         impossible=impossible,
         seconds=seconds,
+        planned=session.planned,
         configuration=configuration,
     )
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from unmask.errors import UnmaskError
-from unmask.files import atomic, read_text
+from unmask.files import atomic, read_json, read_text
 
 SUFFIXES = (".npy", ".jsonl")
 
@@ -79,3 +81,21 @@ def _read_jsonl(path: Path) -> np.ndarray:
             raise UnmaskError(f"{path}, line {number} has {expected}")
         rows.append(row)
     return np.array(rows, dtype=np.int64)
+
+
+def account_path(path: str | Path) -> Path:
+    """Where a file of samples keeps what made it."""
+    return Path(f"{path}.json")
+
+
+def read_account(path: str | Path, tokens: Tensor) -> dict[str, Any]:
+    """What a generation of ours wrote beside its samples; empty where there is none, or where it is of other samples."""
+    if not account_path(path).exists():
+        return {}
+    account = read_json(account_path(path))
+    fits = isinstance(account, dict) and account.get("tokens_sha256") == digest(tokens)
+    return account if fits else {}
+
+
+def digest(tokens: Tensor) -> str:
+    return hashlib.sha256(np.ascontiguousarray(tokens.numpy(), np.int64).tobytes()).hexdigest()

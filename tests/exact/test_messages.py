@@ -9,8 +9,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from tests import brute
+
 from unmask.exact.machine import Machine, from_dense
 from unmask.exact.messages import fill_rows, posterior_rows, sweep_forward, sweep_rows
 from unmask.languages import sparse_hmm
@@ -133,7 +133,10 @@ def test_rule_on_all_contexts(name):
     np.testing.assert_allclose(language.posterior(torch.from_numpy(contexts)).numpy(), wanted, rtol=0, atol=1e-12)
     forward, backward, restarts = messages(machine, contexts)
     assert (restarts == [dense.forward(row)[1] for row in contexts]).all()
-    for ours, reference in ((forward, [dense.forward(row)[0] for row in contexts]), (backward, [*map(dense.backward, contexts)])):
+    for ours, reference in (
+        (forward, [dense.forward(row)[0] for row in contexts]),
+        (backward, [*map(dense.backward, contexts)]),
+    ):
         reference = np.array(reference)
         assert ((ours > 0) == (reference > 0)).all()
         scale = ours.sum(2, keepdims=True) / reference.sum(2, keepdims=True)
@@ -158,7 +161,7 @@ def test_the_restart_matters():
 @EXAMPLES
 @given(st.integers(2, 4).flatmap(lambda v: st.tuples(table(v, v), table(1, v), strings(v))))
 def test_first_order_chain_has_the_local_closed_form(drawn):
-    """At a hidden position P^a(left, v) P^b(v, right) of the nearest revealed tokens; the first alone if that is zero."""
+    """At a hidden position P^a(left, v) P^b(v, right) of the nearest revealed; the first alone if that is zero."""
     transition, initial, context = drawn
     vocabulary, length = len(transition), len(context)
     power = [np.linalg.matrix_power(transition, n) for n in range(length + 1)]
@@ -255,7 +258,9 @@ def test_sweeps_of_many_rows_at_once(successors):
 def chain(seed, states=4, vocabulary=3):
     luck = np.random.default_rng(seed)
     sizes = ((1, states), (states, states), (states, vocabulary))
-    initial, transition, emission = (rows_of((luck.integers(6, size=s) * luck.integers(2, size=s)).tolist()) for s in sizes)
+    initial, transition, emission = (
+        rows_of((luck.integers(6, size=s) * luck.integers(2, size=s)).tolist()) for s in sizes
+    )
     return from_dense(initial[0], transition, emission, None)
 
 

@@ -7,10 +7,11 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-
 from tests import brute
+
 from unmask.errors import UnmaskError
 from unmask.languages import NGram, random_ngram
+from unmask.languages.ngram import check_size
 
 
 def visited(language: NGram) -> list[int]:
@@ -34,9 +35,7 @@ def test_machine_has_the_law_and_the_reachable_contexts(order, vocabulary, lengt
     """All lengths, those shorter than the memory too; contexts that nothing reaches carry no state."""
     language = random_ngram(order, vocabulary, threshold=0.25, seed=seed)
     assert language.reachable.tolist() == visited(language)
-    beginnings = sum(
-        (language.initial.reshape(vocabulary**size, -1).sum(1) > 0).sum() for size in range(1, order - 1)
-    )
+    beginnings = sum((language.initial.reshape(vocabulary**size, -1).sum(1) > 0).sum() for size in range(1, order - 1))
     assert language.machine.states == len(language.reachable) + beginnings
     assert language.machine.unambiguous
     for n in range(1, length + 1):
@@ -104,12 +103,16 @@ def test_what_cannot_be_counted(order, options, message):
 
 
 def test_too_large_a_table_is_refused_with_its_size():
-    """65^4 fits above 2^24 = 16,777,216 by a little; 64^4 is exactly it."""
-    text = "".join(map(chr, range(65, 130)))
-    with pytest.raises(UnmaskError, match=r"17,850,625 transitions \(0\.1 GiB\), more than the 16,777,216 allowed"):
-        NGram.fit(text, 4)
-    with pytest.raises(UnmaskError, match="16,777,217 transitions"):
-        random_ngram(2, 2**12 + 1) if (2**12 + 1) ** 2 == 2**24 + 1 else random_ngram(1, 2**24 + 1)
+    """The limit is 2^24 transitions, which 4096 tokens of order 2 just have."""
+    check_size(2, 4096)
+    with pytest.raises(
+        UnmaskError, match=r"4097 tokens has 16,785,409 transitions \(0\.1 GiB\), more than the 16,777,216"
+    ):
+        check_size(2, 4097)
+    with pytest.raises(UnmaskError, match="order 4 over 65 tokens has 17,850,625 transitions"):
+        NGram.fit("".join(map(chr, range(65, 130))), 4)
+    with pytest.raises(UnmaskError, match="order 9 over 8 tokens has 134,217,728 transitions"):
+        random_ngram(9)
 
 
 @pytest.mark.parametrize("order", [100, 2000, 20000])

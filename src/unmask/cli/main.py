@@ -1,8 +1,8 @@
 """Finds the command, gives it its arguments, and says in one line what went wrong.
 
-A command is a function named `command` in a module of its own, listed in COMMANDS. Its signature is its flags (what
-stands before `/` is positional, a bool is a plain flag), its docstring is its help; it fails by raising UnmaskError.
-Its module is imported even for `--help`, so that whatever is slow to import is imported inside the function.
+A command is a function named `command`, or a dict of functions for its subcommands, in a module listed in COMMANDS. A signature is its flags (what
+stands before `/` is positional, a bool is a plain flag), a docstring is its help; it fails by raising UnmaskError. The
+module is imported even for `--help`, so that whatever is slow to import is imported inside the function.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from importlib import import_module
 from unmask.errors import UnmaskError, unknown
 
 COMMANDS = {
-    "language": ("unmask.cli.language", "the ground truths: list them, or describe one"),
+    "language": ("unmask.cli.language", "the ground truths: list, make, show or fit one"),
     "generate": ("unmask.cli.generate", "fill sequences with a sampler, a schedule and a number of steps"),
     "score": ("unmask.cli.score", "measure the error rates of sequences against a language"),
 }
@@ -58,7 +58,8 @@ def _run(arguments: list[str]) -> int:
         import tyro
 
         command = import_module(COMMANDS[name][0]).command
-        tyro.cli(command, prog=f"unmask {name}", args=rest, config=(tyro.conf.FlagCreatePairsOff,))
+        parse = tyro.extras.subcommand_cli_from_dict if isinstance(command, dict) else tyro.cli
+        parse(command, prog=f"unmask {name}", args=rest, config=(tyro.conf.FlagCreatePairsOff,))
     return 0
 
 

@@ -179,29 +179,6 @@ def path_entropy(machine, given, backward):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def occupancy(machine, length):  # type: ignore[no-untyped-def]
-    """(L, S) probabilities q(z_t = s), the end taken into account."""
-    states = machine.initial.shape[0]
-    free = np.full((1, length), machine.column_start.shape[0] - 1)
-    backward = backward_rows(machine, free)[0]
-    out = np.zeros((length, states))
-    out[0] = machine.initial * backward[0]
-    out[0] /= out[0].sum()
-    for j in range(1, length):
-        for s in range(states):
-            if out[j - 1, s] == 0.0:
-                continue
-            begin, end = machine.edge_start[s], machine.edge_start[s + 1]
-            total = 0.0
-            for e in range(begin, end):
-                total += machine.edge_weight[e] * backward[j, machine.edge_target[e]]
-            for e in range(begin, end):
-                t = machine.edge_target[e]
-                out[j, t] += out[j - 1, s] * machine.edge_weight[e] * backward[j, t] / total
-    return out
-
-
-@njit(cache=True, nogil=True)
 def reachable_ends(machine, longest):  # type: ignore[no-untyped-def]
     """(longest+1) booleans: which lengths can end well."""
     states = machine.initial.shape[0]
@@ -240,6 +217,50 @@ def filter_rows(machine, ahead, predicted, lengths, tokens, counts, out):  # typ
                 weigh(machine, predicted[b, j - 1], tokens[b, k], weighed)
                 push(machine, weighed, predicted[b, j])
             marginal(machine, predicted[b, j], ahead[j], out[b, k])
+
+
+@njit(cache=True, nogil=True)
+def window_masses(machine, starts, ends, size, law):  # type: ignore[no-untyped-def]
+    """Add to law (V^size) the mass of each window that starts from starts (T, S) and is followed by ends (T, S), / T.
+
+    The windows are walked depth first, so that a common beginning is computed once and an impossible one cut off.
+    """
+    places, states = starts.shape
+    vocabulary = machine.column_start.shape[0] - 1
+    level = np.zeros((size, states))  # the mass before the k-th token of the window is emitted
+    here = np.zeros(law.shape[0])
+    token = np.zeros(size, np.int64)
+    for t in range(places):
+        here[:] = 0.0
+        level[0] = starts[t]
+        token[0] = -1
+        k, code = 0, 0
+        while k >= 0:
+            token[k] += 1
+            if token[k] == vocabulary:
+                k -= 1
+                code //= vocabulary
+                continue
+            begin, end = machine.column_start[token[k]], machine.column_start[token[k] + 1]
+            if k == size - 1:
+                for i in range(begin, end):
+                    s = machine.column_state[i]
+                    here[code * vocabulary + token[k]] += level[k, s] * machine.column_weight[i] * ends[t, s]
+                continue
+            level[k + 1] = 0.0
+            reached = 0.0
+            for i in range(begin, end):
+                s = machine.column_state[i]
+                mass = level[k, s] * machine.column_weight[i]
+                reached += mass
+                if mass > 0.0:
+                    for e in range(machine.edge_start[s], machine.edge_start[s + 1]):
+                        level[k + 1, machine.edge_target[e]] += mass * machine.edge_weight[e]
+            if reached > 0.0:
+                code = code * vocabulary + token[k]
+                k += 1
+                token[k] = -1
+        law += here / (here.sum() * places)
 
 
 def log_evidence(machine: Machine, tokens: np.ndarray) -> Floats:

@@ -16,7 +16,7 @@ from unmask.errors import UnmaskError
 from unmask.estimates import Estimate, exactly, mean
 from unmask.exact import paths
 from unmask.exact.machine import Machine
-from unmask.exact.messages import posterior_rows
+from unmask.exact.messages import fill_rows, posterior_rows
 from unmask.threads import over_blocks
 
 ROWS = 64  # of a block that holds no messages
@@ -52,6 +52,10 @@ class Language(ABC):
     @abstractmethod
     def _entropy(self, given: Tensor) -> float | None:
         """H(X | given) in nats of one pattern (L), or None where only sampling can tell."""
+
+    @abstractmethod
+    def window_law(self, size: int, length: int) -> Tensor:
+        """(V^size) law of `size` consecutive tokens at a uniformly chosen place of a sequence, oldest digit first."""
 
     @abstractmethod
     def facts(self) -> dict[str, Any]:
@@ -90,6 +94,8 @@ class Language(ABC):
         tokens = self.check_tokens(tokens, hidden=True)
         rows, length = tokens.shape
         positions = torch.arange(length) if positions is None else positions.long()
+        if ((positions < 0) | (positions >= length)).any():
+            raise UnmaskError(f"positions must lie in 0..{length - 1}, the places of {length} tokens")
         return self._posterior(tokens, positions.expand(rows, -1).contiguous())
 
     def entropy(self, length: int, *, given: Tensor | None = None, rows: int = 2000, seed: int = 0) -> Estimate:
@@ -242,6 +248,16 @@ class MachineLanguage(Language):
             return None
         pattern = given.unsqueeze(0).numpy()
         return float(paths.path_entropy(self.machine, pattern[0], paths.backward_rows(self.machine, pattern)[0]))
+
+    def window_law(self, size: int, length: int) -> Tensor:
+        forward, backward = np.empty((2, 1, length, self.machine.states))
+        fill_rows(self.machine, self.blank(1, length).numpy(), forward, backward, np.empty((1, length), bool))
+        starts, ends = forward[0, : length - size + 1], backward[0, size - 1 :]
+        if self.machine.open_ended:  # then every end is as good, and the places can be averaged first
+            starts, ends = starts.mean(0, keepdims=True), np.ones((1, self.machine.states))
+        law = np.zeros(self.vocabulary**size)
+        paths.window_masses(self.machine, starts, ends, size, law)
+        return torch.from_numpy(law)
 
     def facts(self) -> dict[str, Any]:
         from unmask.languages.facts import machine_facts

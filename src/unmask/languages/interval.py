@@ -68,6 +68,19 @@ class Interval(Language):
     def _entropy(self, given: Tensor) -> float:
         return self.bits(len(given)) * math.log(2) + float(self.log_evidence(given.unsqueeze(0))[0])
 
+    def window_law(self, size: int, length: int) -> Tensor:
+        """Averaged over the places of an interval at which a window can start."""
+        v = self.vocabulary
+        digits = v ** torch.arange(size - 1, -1, -1)
+        content = torch.arange(v**size).unsqueeze(1) // digits % v
+        law = torch.zeros(v**size, dtype=torch.float64)
+        starts = torch.bincount(torch.arange(length - size + 1) % self.width).tolist()
+        for place, count in enumerate(starts):
+            shown = torch.full((v**size, place + size), v)
+            shown[:, place:] = content
+            law += count * self.log_evidence(shown).exp()
+        return law / (length - size + 1)
+
     def facts(self) -> dict[str, Any]:
         return {
             "width": self.width,

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from unmask.chance import Luck, Stream
 from unmask.denoisers import Canvas, Causal, Denoiser
+from unmask.errors import UnmaskError
 from unmask.names import Registry
 
 
@@ -75,6 +76,7 @@ class Session:
         self.given = given
         self.luck = luck
         self.delta = delta
+        self.planned = False  # set where the order does not depend on the tokens
         self.tokens = given.clone()
         self.order = torch.zeros_like(given)  # the round that revealed each position, 0 where it was given
         self.probability = torch.ones(given.shape, dtype=torch.float64)  # of each token when it was revealed
@@ -93,6 +95,10 @@ class Session:
 
     def write(self, rows: Tensor, positions: Tensor, tokens: Tensor, probability: Tensor, rounds: Tensor | int) -> None:
         """Reveal tokens (K) at places (K), which had this probability (K), in this round."""
+        if not bool((probability > 0).all()):
+            at = int((~(probability > 0)).int().argmax())
+            where = f"position {int(positions[at])} of row {int(rows[at])}"
+            raise UnmaskError(f"the denoiser gives no usable probabilities at {where}: all are zero, or some are not numbers")
         self.tokens[rows, positions] = tokens
         self.order[rows, positions] = rounds
         self.probability[rows, positions] = probability

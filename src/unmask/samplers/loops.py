@@ -41,6 +41,7 @@ def walk(canvas: Canvas, order: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor
 
 def _follow(session: Session, order: Tensor) -> None:
     canvas = session.canvas
+    session.planned = True
     for rows, positions, marginals in walk(canvas, order):
         tokens = canvas.draw(marginals, rows, positions)
         probability = marginals.gather(1, tokens.unsqueeze(1)).squeeze(1)

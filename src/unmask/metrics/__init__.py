@@ -1,0 +1,26 @@
+"""The yardsticks: SER, TER and its bound, generative perplexity, diversity; every measured number is an Estimate."""
+
+from unmask.metrics.enumeration import output_law, sequences
+from unmask.metrics.interval import exact_ser, exact_ter, rao_blackwell_ser
+from unmask.metrics.profile import Profile, profile
+from unmask.metrics.scoring import Score, score
+from unmask.metrics.ter import ter, ter_autoregressive
+from unmask.metrics.windows import Bigrams, bigrams, total_variation, window_counts
+
+__all__ = [
+    "Bigrams",
+    "Profile",
+    "Score",
+    "bigrams",
+    "exact_ser",
+    "exact_ter",
+    "output_law",
+    "profile",
+    "rao_blackwell_ser",
+    "score",
+    "sequences",
+    "ter",
+    "ter_autoregressive",
+    "total_variation",
+    "window_counts",
+]

@@ -1,0 +1,58 @@
+"""The output law of ancestral sampling on tiny languages, by enumeration: exact SER, TER and divergence.
+
+Before round k a sequence's mass is spread over the sets R of positions revealed so far. With rho_k = delta_k / (1-p_k),
+    A_{k+1}(R', x) = sum_{R in R'} A_k(R, x) rho_k^|R' - R| (1 - rho_k)^(L - |R'|) prod_{j in R' - R} p(x_j | x_R),
+and p(x) is what has arrived at the full set.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import torch
+from torch import Tensor
+
+from unmask.denoisers import Denoiser
+from unmask.errors import UnmaskError
+from unmask.schedules import before
+
+MAX_SEQUENCES = 20_000
+MAX_LENGTH = 6
+
+
+def sequences(vocabulary: int, length: int) -> Tensor:
+    """All V^L sequences, in lexicographic order."""
+    if vocabulary**length > MAX_SEQUENCES or length > MAX_LENGTH:
+        what = f"{vocabulary} symbols at length {length}"
+        limit = f"length {MAX_LENGTH} and {MAX_SEQUENCES:,} sequences"
+        raise UnmaskError(f"{what} are too many to enumerate (limit: {limit}); use ter_upper and a sampled SER")
+    return torch.tensor(list(itertools.product(range(vocabulary), repeat=length)))
+
+
+def output_law(denoiser: Denoiser, length: int, delta: Tensor) -> Tensor:
+    """p(x) of ancestral sampling for every x of `sequences`, float64 (V^L)."""
+    every = sequences(denoiser.vocabulary, length)
+    sets = [torch.tensor(bits, dtype=torch.bool) for bits in itertools.product([False, True], repeat=length)]
+    fits = {}  # probability of each token of x given the revealed set: (V^L, L)
+    for number, revealed in enumerate(sets[:-1]):
+        context = torch.where(revealed, every, denoiser.vocabulary)
+        marginals = denoiser.posterior(context).double()
+        fits[number] = marginals.gather(2, every.unsqueeze(2)).squeeze(2)
+    moves = [
+        (start, end, added)
+        for start, revealed in enumerate(sets[:-1])
+        for end, larger in enumerate(sets)
+        if bool((larger | ~revealed).all()) and (added := (larger & ~revealed)) is not None
+    ]
+    factors = [fits[start][:, added].prod(1) for start, _, added in moves]
+    mass = [torch.zeros(len(every), dtype=torch.float64) for _ in sets]
+    mass[0] += 1
+    left = (1 - before(delta)).clamp(min=1e-300)
+    for rho in (delta / left).clamp(max=1.0).tolist():
+        new = [torch.zeros_like(m) for m in mass[:-1]] + [mass[-1].clone()]
+        for (start, end, added), factor in zip(moves, factors, strict=True):
+            count = int(added.sum())
+            stay = length - int(sets[end].sum())
+            new[end] += mass[start] * rho**count * (1 - rho) ** stay * factor
+        mass = new
+    return mass[-1]

@@ -1,0 +1,66 @@
+"""score(): anybody's samples against a language that is known exactly."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unmask.estimates import Estimate, mean, proportion
+from unmask.generation import Generation
+from unmask.languages import Interval, Language
+from unmask.metrics.interval import rao_blackwell_ser
+from unmask.metrics.windows import Bigrams, bigrams
+
+
+@dataclass(frozen=True)
+class Score:
+    """SER = P(q(x) = 0) and the generative perplexity 2^E[-log2 q(x)/|x|] of the valid rows, of B rows of length L.
+
+    The perplexity is what the paper's plots call TER. It falls when a sampler repeats itself, so read it beside SER
+    and the entropy of the bigrams (theory.md 2). `nll_bits_per_token` is its logarithm, the mean over rows; `_pooled`
+    divides sums, which differs where sequences vary in length. Without a valid row all three are None.
+    `impossible_rows` and the Rao-Blackwellised SER of the interval language are known for generations of ours only.
+    """
+
+    rows: int
+    length: int
+    ser: Estimate
+    generative_perplexity: Estimate | None
+    nll_bits_per_token: float | None
+    nll_bits_per_token_pooled: float | None
+    invalid_rows: int
+    impossible_rows: int | None
+    bigrams: Bigrams | None
+    ser_rao_blackwell: Estimate | None
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def score(samples: Generation | Tensor, language: Language) -> Score:
+    """What a known language says of samples (B, L), whoever made them."""
+    made = samples if isinstance(samples, Generation) else None
+    tokens = language.check_tokens(samples.tokens if isinstance(samples, Generation) else samples)
+    language.check_length(tokens.shape[1])
+    bits = -language.log_prob(tokens) / math.log(2)
+    valid = torch.isfinite(bits)
+    invalid = int((~valid).sum())
+    sizes = language.sizes(tokens)
+    per_token = mean((bits / sizes)[valid]) if valid.any() else None
+    by_order = made is not None and made.planned and isinstance(language, Interval)
+    return Score(
+        rows=len(tokens),
+        length=tokens.shape[1],
+        ser=proportion(invalid, len(tokens)),
+        generative_perplexity=per_token and per_token.map(lambda value: 2.0**value),
+        nll_bits_per_token=per_token and per_token.value,
+        nll_bits_per_token_pooled=float(bits[valid].sum() / sizes[valid].sum()) if valid.any() else None,
+        invalid_rows=invalid,
+        impossible_rows=None if made is None else int((made.impossible > 0).sum()),
+        bigrams=bigrams(tokens, language),
+        ser_rao_blackwell=rao_blackwell_ser(made.order, language) if by_order else None,  # type: ignore[union-attr, arg-type]
+    )

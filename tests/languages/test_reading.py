@@ -1,0 +1,262 @@
+"""Files and arguments: round trips, and an error that names the place for everything that is wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+import torch
+from tests import brute
+
+from unmask.errors import UnmaskError
+from unmask.languages import HMM, Brackets, Interval, ModularSum, NGram, from_dict, load
+
+LANGUAGES = brute.tiny_languages() | {"fitted": (NGram.fit("abracadabra", 2), 4)}
+GOOD = {
+    "hmm": {
+        "kind": "hmm",
+        "initial": [1, 0],
+        "transition": [[0.5, 0.5], [1, 0]],
+        "emission": [[1, 0, 0], [0, 0.5, 0.5]],
+    },
+    "ngram": {"kind": "ngram", "order": 2, "initial": [0.5, 0.5], "transition": [[0.25, 0.75], [1, 0]]},
+    "interval": {"kind": "interval", "width": 3},
+    "modular-sum": {"kind": "modular-sum", "modulus": 3, "chained": False},
+    "brackets": {"kind": "brackets", "kinds": 2, "depth": 3, "stop": 0.5},
+}
+
+
+def refused(message: str):
+    return pytest.raises(UnmaskError, match=re.escape(message))
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_round_trips(name, tmp_path):
+    """Through a dictionary, JSON text and a file: the same probabilities to the last bit, and the same names."""
+    language, length = LANGUAGES[name]
+    language.save(tmp_path / "language.json")
+    text = json.dumps(language.to_dict())
+    strings = torch.from_numpy(np.random.default_rng(0).integers(language.vocabulary, size=(500, length)))
+    for again in (from_dict(language.to_dict()), from_dict(json.loads(text)), load(tmp_path / "language.json")):
+        assert again.to_dict() == language.to_dict()
+        assert torch.equal(again.log_prob(strings), language.log_prob(strings))
+        assert (again.names, again.end) == (language.names, language.end)
+
+
+def test_defaults_and_the_end_of_a_hidden_markov_language():
+    assert from_dict({"kind": "modular-sum"}).to_dict() == ModularSum().to_dict()
+    assert from_dict({"kind": "brackets"}).to_dict() == Brackets().to_dict()
+    language = from_dict(GOOD["hmm"] | {"end": 2, "names": ["a", "b", "."]})
+    assert language.end == 2
+    assert language.sizes(torch.tensor([[0, 2, 0], [0, 1, 0]])).tolist() == [2, 3]
+    assert language.render(torch.tensor([0, 2, 0])) == "a."
+    assert from_dict(language.to_dict()).end == 2
+
+
+def test_a_file_carries_its_origin(tmp_path):
+    Interval(3).save(tmp_path / "language.json")
+    origin = json.loads((tmp_path / "language.json").read_text())["origin"]
+    assert {"command", "versions", "python", "machine"} <= set(origin)
+
+
+@pytest.mark.parametrize("kind", GOOD)
+def test_good_ones_are_read(kind):
+    assert from_dict(GOOD[kind]).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ([1, 2], "a language is a JSON object with a key 'kind': one of hmm, ngram"),
+        ({"width": 3}, "a language is a JSON object with a key 'kind'"),
+        ({"kind": "intervall"}, "unknown kind of language 'intervall'; did you mean interval?"),
+        ({"kind": 5}, "unknown kind of language '5'; known: "),
+        ({"kind": ["hmm"]}, "unknown kind of language"),
+        ({"kind": None}, "unknown kind of language 'None'"),
+        (
+            {"kind": "interval", "widht": 3},
+            "unknown key in a language of kind 'interval': 'widht'; did you mean width?",
+        ),
+        ({"kind": "interval", "normalise": True}, "unknown key in a language of kind 'interval'"),
+        ({"kind": "interval"}, "a language of kind 'interval' needs the key 'width'"),
+        ({"kind": "ngram", "order": 2, "initial": [1, 0]}, "a language of kind 'ngram' needs the key 'transition'"),
+        ({"kind": "interval", "width": "5"}, "width is '5' in a language of kind 'interval'; expected int"),
+        ({"kind": "interval", "width": 5.5}, "width is 5.5 in a language of kind 'interval'; expected int"),
+        ({"kind": "interval", "width": 5.0}, "width is 5.0"),
+        ({"kind": "interval", "width": True}, "width is True"),
+        ({"kind": "interval", "width": None}, "width is None"),
+        ({"kind": "interval", "width": [5]}, "width is [5]"),
+        ({"kind": "interval", "width": 99}, "width is 99; an interval has 2 to 16 positions"),
+        ({"kind": "brackets", "stop": "0.5"}, "stop is '0.5' in a language of kind 'brackets'; expected float | None"),
+        ({"kind": "brackets", "stop": True}, "stop is True"),
+        ({"kind": "modular-sum", "chained": 1}, "chained is 1 in a language of kind 'modular-sum'; expected bool"),
+        (GOOD["hmm"] | {"end": 1.5}, "end is 1.5"),
+        (GOOD["hmm"] | {"end": 3}, "end is 3"),
+        (GOOD["interval"] | {"names": ["a", "b"]}, "names must be a list of 4 strings, one a token"),
+        (GOOD["interval"] | {"names": "abcd"}, "names must be a list of 4 strings"),
+    ],
+)
+def test_wrong_contents(content, message):
+    with refused(message):
+        from_dict(content)
+
+
+TABLES = [
+    ("hmm", {"initial": [[1, 0]]}, "initial has shape (1, 2); expected (any)"),
+    ("hmm", {"initial": []}, "initial has shape (0,); expected (any)"),
+    ("hmm", {"transition": [[1, 0]]}, "transition has shape (1, 2); expected (2, 2)"),
+    ("hmm", {"transition": [[1], [1]]}, "transition has shape (2, 1); expected (2, 2)"),
+    ("hmm", {"emission": [[1, 0]]}, "emission has shape (1, 2); expected (2, any)"),
+    ("hmm", {"emission": [[], []]}, "emission has shape (2, 0); expected (2, any)"),
+    ("hmm", {"final": [1]}, "final has shape (1,); expected (2)"),
+    ("hmm", {"final": [0, 0]}, "final is zero everywhere"),
+    ("hmm", {"final": [1, -1]}, "final[1] is -1: negative"),
+    ("hmm", {"final": [1, 1e-200]}, "below 1e-20"),
+    ("hmm", {"transition": [[0.5, 0.5], [1]]}, "transition is not a rectangular table of numbers"),
+    ("hmm", {"transition": "dense"}, "transition is not a rectangular table of numbers"),
+    ("hmm", {"initial": {"a": 1}}, "initial is not a rectangular table of numbers"),
+    ("hmm", {"initial": [10**400, 0]}, "initial is not a rectangular table of numbers"),
+    ("hmm", {"transition": [[0.5, 0.5], [0.5, 0.4]]}, "transition row 1 sums to 0.9, not 1; --normalise"),
+    ("hmm", {"initial": [0.5, 0.6]}, "initial sums to 1.1, not 1; --normalise"),
+    ("hmm", {"initial": [0.5, 0.5 + 1e-8]}, "initial sums to 1.00000001, not 1"),
+    ("hmm", {"initial": [0.5, float("nan")]}, "initial[1] is nan: not a finite number"),
+    ("hmm", {"initial": [0.5, None]}, "initial[1] is nan: not a finite number"),
+    ("hmm", {"emission": [[1, 0], [float("inf"), 0]]}, "emission[1, 0] is inf: not a finite number"),
+    ("hmm", {"transition": [[1.5, -0.5], [1, 0]]}, "transition[0, 1] is -0.5: negative"),
+    ("hmm", {"transition": [[1, 9e-21], [1, 0]]}, "transition[0, 1] is 9e-21: below 1e-20; make it zero, or larger"),
+    ("ngram", {"order": 1}, "order is 1, but an n-gram has at least order 2"),
+    ("ngram", {"order": -1}, "order is -1"),
+    ("ngram", {"order": 3}, "transition has shape (2, 2); expected (4, 2) for order 3"),
+    ("ngram", {"order": 30}, "1,073,741,824 transitions"),
+    ("ngram", {"initial": [1]}, "initial has shape (1,); expected (2)"),
+    ("ngram", {"initial": [[0.5], [0.25, 0.25]]}, "initial is not a rectangular table of numbers"),
+    ("ngram", {"transition": [0.5, 0.5]}, "transition has shape (2,); expected (any, any)"),
+]
+
+
+@pytest.mark.parametrize(("kind", "change", "message"), TABLES)
+def test_wrong_tables(kind, change, message):
+    with refused(message):
+        from_dict(GOOD[kind] | change)
+
+
+@pytest.mark.parametrize("huge", [1.0, 1e200, 1e308])
+def test_normalise_divides_rows_by_their_sums(huge):
+    """The same table is refused without it; zero rows and tiny quotients are refused with it too."""
+    content = GOOD["hmm"] | {"initial": [huge, huge], "transition": [[1, 3], [2, 0]]}
+    with refused("--normalise (or normalise=True)"):
+        from_dict(content | {"initial": [1, 0]})
+    language = from_dict(content, normalise=True)
+    assert language.initial.tolist() == [0.5, 0.5]
+    assert language.transition.tolist() == [[0.25, 0.75], [1, 0]]
+    with refused("transition row 1 is zero everywhere; it cannot be normalised"):
+        from_dict(content | {"transition": [[1, 3], [0, 0]]}, normalise=True)
+    with refused("below 1e-20"):
+        from_dict(content | {"transition": [[1, 3], [1e21, 1]]}, normalise=True)
+
+
+def test_sums_are_as_exact_as_float64():
+    """float32 exports need `normalise`, and float64 quotients do not."""
+    thirds = np.full((2, 3), 1 / 3)
+    assert from_dict(GOOD["hmm"] | {"emission": thirds.tolist()})
+    rounded = thirds.astype(np.float32).astype(float).tolist()
+    with refused("emission row 0 sums to 1.00000002"):
+        from_dict(GOOD["hmm"] | {"emission": rounded})
+    assert from_dict(GOOD["hmm"] | {"emission": rounded}, normalise=True)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"kind": "interval", "wid', "is not JSON: Unterminated string starting at at line 1, column 22"),
+        (b'{"kind": "interval",\n "width": 3', "line 2, column 12 (the file ends there: is it truncated?)"),
+        (b"", "is not JSON: Expecting value at line 1, column 1 (the file ends there: is it truncated?)"),
+        (b"kind = 'interval'\nwidth = 3\n", "is not JSON: Expecting value at line 1, column 1"),
+        (b"\x89PNG\r\n\x1a\n", "byte 0 is not UTF-8 text"),
+        (b"{}", "language.json: a language is a JSON object with a key 'kind'"),
+        (b'{"kind": "hmm", "initial": [NaN]}', "language.json: a language of kind 'hmm' needs the key 'transition'"),
+        (b'{"kind": "interval", "width": 77}', "language.json: width is 77"),
+        (b'{"kind": "interval", "width": 1' + b"0" * 5000 + b"}", "language.json"),
+        (b"[" * 100000, "language.json"),
+    ],
+)
+def test_wrong_files(content, message, tmp_path):
+    """The file is named, and where in it the mistake is."""
+    path = tmp_path / "language.json"
+    path.write_bytes(content)
+    with refused(message) as caught:
+        load(path)
+    assert str(path) in str(caught.value)
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with refused(f"cannot read {tmp_path}: Is a directory"):
+        load(tmp_path)
+    with refused("unknown language (neither a file nor a preset): 'interval5'; did you mean interval-5?"):
+        load("interval5")
+    assert load("interval-5").to_dict() == Interval(5).to_dict()
+    assert load("paper-2gram", seed=4).to_dict() != load("paper-2gram").to_dict()
+    assert (load("paper-2gram", pruned=False).transition > 0).all()
+
+
+def test_load_normalises_on_request(tmp_path):
+    path = tmp_path / "language.json"
+    path.write_text(json.dumps(GOOD["ngram"] | {"initial": [1, 1]}))
+    with refused(f"{path}: initial sums to 2, not 1"):
+        load(path)
+    assert load(path, normalise=True).initial.tolist() == [0.5, 0.5]
+
+
+# Arguments
+
+CHAIN = NGram(2, [1, 0], [[0.5, 0.5], [1, 0]])
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda: CHAIN.sample(3, 0), "length is 0, but a sequence has at least 1 token"),
+        (lambda: CHAIN.sample(3, -2), "length is -2"),
+        (lambda: CHAIN.entropy(0), "length is 0"),
+        (lambda: CHAIN.sample(0, 3), "rows is 0, but at least 1 row is needed"),
+        (lambda: CHAIN.sample(-1, 3), "rows is -1"),
+        (lambda: CHAIN.sample(1, 3, seed=-1), "the seed is -1"),
+        (lambda: CHAIN.sample(1, 3, seed=2**63), "the seed is 9223372036854775808"),
+        (lambda: CHAIN.log_prob(torch.tensor([[0, 0], [1, 2]])), "row 1, position 1: token 2 (that is the mask"),
+        (lambda: CHAIN.supports(torch.tensor([[0, 3]])), "row 0, position 1: token 3 is not in 0..1"),
+        (lambda: CHAIN.posterior(torch.tensor([[2, 3]])), "row 0, position 1: token 3 is not in 0..2"),
+        (lambda: CHAIN.log_prob(torch.tensor([[0, -1]])), "row 0, position 1: token -1 is not in 0..1"),
+        (lambda: CHAIN.log_prob(torch.tensor([[0.0, 1.0]])), "tokens are float32; expected integers"),
+        (lambda: CHAIN.log_prob(torch.tensor([[True, False]])), "tokens are bool; expected integers"),
+        (lambda: CHAIN.log_prob(torch.tensor([0, 1])), "tokens have shape (2,); expected (rows, length)"),
+        (lambda: CHAIN.log_prob(torch.zeros(3, 0, dtype=int)), "tokens have shape (3, 0)"),
+        (lambda: CHAIN.posterior(torch.tensor([[2, 2]]), torch.tensor([2])), "position"),
+        (lambda: CHAIN.posterior(torch.tensor([[2, 2]]), torch.tensor([-1])), "position"),
+        (lambda: CHAIN.sample(2, 3, given=torch.tensor([2, 2])), "given has shape (1, 2); expected (3,) or (2, 3)"),
+        (lambda: CHAIN.sample(2, 3, given=torch.full((3, 3), 2)), "given has shape (3, 3); expected (3,) or (2, 3)"),
+        (lambda: CHAIN.sample(2, 2, given=torch.tensor([[2, 2], [1, 2]])), "given row 1 has probability zero"),
+        (lambda: CHAIN.entropy(2, given=torch.tensor([1, 2])), "given row 0 has probability zero"),
+        (lambda: CHAIN.entropy(2, given=torch.full((2, 2), 2)), "given has shape (2, 2)"),
+        (lambda: CHAIN.log_prob(torch.tensor([[0, 0]]), torch.tensor([1, 2])), "given row 0 has probability zero"),
+        (lambda: CHAIN.sample(2, 2, given=torch.tensor([0.0, 1.0])), "tokens are float32"),
+    ],
+)
+def test_wrong_arguments(ask, message):
+    with refused(message):
+        ask()
+
+
+def test_tokens_of_any_integer_type():
+    wanted = CHAIN.log_prob(torch.tensor([[0, 1, 0]]))
+    for dtype in (torch.uint8, torch.int16, torch.int32):
+        assert torch.equal(CHAIN.log_prob(torch.tensor([[0, 1, 0]], dtype=dtype)), wanted)
+    assert torch.equal(CHAIN.log_prob(torch.tensor([[0], [1], [0]]).t()), wanted)
+
+
+def test_rendering():
+    assert Interval(3).render(torch.tensor([3, 4, 0])) == "3 _ 0"
+    assert Brackets().render(torch.tensor([0, 2, 4])) == "([_"
+    assert NGram(2, [1, 0], [[0.5, 0.5], [1, 0]], names=("x", "y")).render(torch.tensor([1, 0])) == "yx"
+    assert HMM([1.0], [[1.0]], [[0.5, 0.5]]).render(torch.tensor([0, 1, 2])) == "0 1 _"
