@@ -26,7 +26,18 @@ _LAZY = {  # imported on first use, so that `import unmask` costs nothing
 }
 _ROOMS = ("languages", "metrics", "samplers", "denoisers", "schedules")
 
-__all__ = ["Generation", "Score", "UnmaskError", "denoisers", "generate", "languages", "metrics", "samplers", "schedules", "score"]
+__all__ = [
+    "Generation",
+    "Score",
+    "UnmaskError",
+    "denoisers",
+    "generate",
+    "languages",
+    "metrics",
+    "samplers",
+    "schedules",
+    "score",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -105,14 +105,14 @@ def _uniform_torch(seed: int, stream: int, rows: Tensor, positions: Tensor, visi
 def uniform(seed: int, stream: Stream, rows: Tensor, positions: Tensor, visits: Tensor | int = 0) -> Tensor:
     """Uniforms at rows x positions x visits (broadcast together), float64, on the device of `rows`."""
     check_seed(seed)
-    visits = torch.as_tensor(visits, device=rows.device)
-    if visits.numel() and not 0 <= int(visits.min()) <= int(visits.max()) < MAX_VISIT:
-        raise UnmaskError(f"a place was drawn {int(visits.max())} times; luck is numbered up to {MAX_VISIT - 1} draws")
-    rows, positions, visits = torch.broadcast_tensors(rows, positions, visits)
+    earlier = torch.as_tensor(visits, device=rows.device)
+    if earlier.numel() and not 0 <= int(earlier.min()) <= int(earlier.max()) < MAX_VISIT:
+        raise UnmaskError(f"a place was drawn {int(earlier.max())} times; luck is numbered up to {MAX_VISIT - 1} draws")
+    rows, positions, earlier = torch.broadcast_tensors(rows, positions, earlier)
     if rows.device.type != "cpu":
-        return _uniform_torch(seed, int(stream), rows.long(), positions.long(), visits.long())
+        return _uniform_torch(seed, int(stream), rows.long(), positions.long(), earlier.long())
     out = torch.empty(rows.shape, dtype=torch.float64)
-    flat = [t.long().reshape(-1).numpy() for t in (rows, positions, visits)]
+    flat = [t.long().reshape(-1).numpy() for t in (rows, positions, earlier)]
     _uniform_many(np.uint64(seed), np.uint64(int(stream)), *flat, out.view(-1).numpy())
     return out
 

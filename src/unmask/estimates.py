@@ -50,6 +50,7 @@ def quantile(level: float = LEVEL) -> float:
 
 
 def exactly(value: float, method: str = "exact") -> Estimate:
+    value += 0.0  # no -0
     return Estimate(value, value, value, 0, 1.0, method)
 
 

@@ -51,7 +51,8 @@ def check_writable(path: str | Path) -> None:
         with tempfile.TemporaryFile(dir=path.parent):
             pass
     except OSError as error:
-        raise UnmaskError(f"cannot write {path}: {error.strerror} in {path.parent}; choose another directory") from error
+        what = f"{error.strerror} in {path.parent}; choose another directory"
+        raise UnmaskError(f"cannot write {path}: {what}") from error
 
 
 def write_json(path: str | Path, content: Any) -> None:
@@ -77,6 +78,8 @@ def read_json(path: str | Path) -> Any:
         where = f"line {error.lineno}, column {error.colno}"
         cut = " (the file ends there: is it truncated?)" if error.pos >= len(text.rstrip()) else ""
         raise UnmaskError(f"{path} is not JSON: {error.msg} at {where}{cut}") from error
+    except (ValueError, RecursionError) as error:  # endless digits, or brackets
+        raise UnmaskError(f"cannot read {path}: {error}") from error
 
 
 def origin(**configuration: Any) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from unmask.samples import account_path, digest, write_tokens
 from unmask.schedules import Schedule, deltas
 from unmask.threads import over_blocks
 
-ROWS_A_BLOCK = (8, 512)
+ROWS_A_BLOCK = (8, 4096)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Things called by name, with options: "strided", "polynomial(power=2)"; one spelling for code, commands and recipes."""
+"""Things called by name, with options: "strided", "polynomial(power=2)"; one spelling for code and commands."""
 
 from __future__ import annotations
 

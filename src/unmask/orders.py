@@ -66,7 +66,7 @@ def blocks(delta: Tensor, hidden: Tensor, luck: Luck, block_length: int) -> Tens
 
 
 def coarsen(delta: Tensor, steps: int) -> Tensor:
-    """The same schedule in fewer rounds: what neighbouring rounds revealed together, steps at equal quantiles of time."""
+    """The same schedule in fewer rounds: each reveals what neighbouring rounds revealed together."""
     edges = torch.cat([delta.new_zeros(1), delta.cumsum(0)])
     at = torch.linspace(0, len(delta), steps + 1, dtype=torch.float64)
     low = at.floor().long().clamp(max=len(delta) - 1)

@@ -89,7 +89,7 @@ def account_path(path: str | Path) -> Path:
 
 
 def read_account(path: str | Path, tokens: Tensor) -> dict[str, Any]:
-    """What a generation of ours wrote beside its samples; empty where there is none, or where it is of other samples."""
+    """What a generation of ours wrote beside its samples; empty where there is none, or where it is about others."""
     if not account_path(path).exists():
         return {}
     account = read_json(account_path(path))

@@ -22,7 +22,7 @@ Schedule = str | Sequence[float] | Tensor
 
 
 def deltas(schedule: Schedule, steps: int | None = None) -> Tensor:
-    """(N) float64 of a named schedule at `steps` rounds, or of an explicit list, whose length is the number of rounds."""
+    """(N) float64 of a named schedule at `steps` rounds, or of an explicit list, whose length is N."""
     if steps is not None and steps < 1:
         raise UnmaskError(f"steps is {steps}, but at least 1 round is needed")
     if isinstance(schedule, str):

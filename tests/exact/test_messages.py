@@ -9,8 +9,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests import brute
 
+from tests import brute
 from unmask.exact.machine import Machine, from_dense
 from unmask.exact.messages import fill_rows, posterior_rows, sweep_forward, sweep_rows
 from unmask.languages import sparse_hmm

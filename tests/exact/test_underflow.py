@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tests.brute import normalised
 
+from tests.brute import normalised
 from unmask.languages import HMM
 
 LENGTH = 5000

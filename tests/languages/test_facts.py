@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests import brute
 
+from tests import brute
 from unmask.languages import HMM, Brackets, NGram, preset, random_hmm, random_ngram
 from unmask.languages.facts import entropy_rate, primitive, second_eigenvalue, valid_fraction
 

@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pytest
 import torch
-from tests import brute
 
+from tests import brute
 from unmask.errors import UnmaskError
 from unmask.languages import Brackets, ModularSum
 from unmask.languages.grammar import Grammar
@@ -100,6 +100,22 @@ def test_rows_of_the_bracket_machine_sum_to_one(kinds, depth):
     np.testing.assert_allclose(sums, 1, rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("stop", [0.01, 0.5, 0.95])
+@pytest.mark.parametrize(("kinds", "depth", "length"), [(1, 3, 9), (2, 2, 7), (1, 1, 7)])
+def test_stopped_brackets_are_even_at_each_length(kinds, depth, length, stop):
+    """Proper rows, one likelihood for all strings of a length, and the chance to stop at every empty stack."""
+    language = Brackets(kinds, depth, stop)
+    machine, end = language.machine, language.end
+    np.testing.assert_allclose(np.bincount(machine.edge_source, machine.edge_weight), 1, rtol=0, atol=1e-9)
+    assert set(machine.edge_weight[machine.symbols[machine.edge_target] == end]) == {stop}
+    strings = torch.from_numpy(brute.support(language, length)[0])
+    sizes, likelihood = language.sizes(strings), language.log_prob(strings)
+    for size in sizes.unique():
+        torch.testing.assert_close(
+            likelihood[sizes == size], likelihood[sizes == size][:1].expand((sizes == size).sum())
+        )
+
+
 def test_what_stops_is_followed_by_padding():
     """Samples of many lengths: one end, after it padding alone, and before it a complete text."""
     for language in (Brackets(2, 3, stop=0.2), ModularSum(3, stop=0.2)):
@@ -133,7 +149,8 @@ def test_stop_is_the_chance_to_end_at_each_complete_place():
         (lambda: Brackets(5), "kinds is 5; expected 1 to 4"),
         (lambda: Brackets(2, 0), "depth is 0"),
         (lambda: Brackets(4, 8), "4 kinds to depth 8 have over 16384 stacks"),
-        (lambda: Brackets(stop=0.0), "stop is 0.0; expected a probability strictly between 0 and 1"),
+        (lambda: Brackets(stop=0.0), "stop is 0.0; expected a probability"),
+        (lambda: Brackets(stop=1e-30), "stop is 1e-30"),
         (lambda: Brackets(stop=1.0), "stop is 1.0"),
         (lambda: ModularSum(stop=-1.0), "stop is -1.0"),
         (lambda: ModularSum(1), "modulus is 1"),

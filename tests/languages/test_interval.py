@@ -9,8 +9,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests import brute
 
+from tests import brute
 from unmask.errors import UnmaskError
 from unmask.languages import Interval
 

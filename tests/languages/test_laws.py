@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
-from tests import brute
 from torch import Tensor
 
+from tests import brute
 from unmask.languages import Language
 
 ALARM = 1e-6

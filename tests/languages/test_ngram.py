@@ -7,8 +7,8 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from tests import brute
 
+from tests import brute
 from unmask.errors import UnmaskError
 from unmask.languages import NGram, random_ngram
 from unmask.languages.ngram import check_size

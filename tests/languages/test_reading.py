@@ -8,8 +8,8 @@ import re
 import numpy as np
 import pytest
 import torch
-from tests import brute
 
+from tests import brute
 from unmask.errors import UnmaskError
 from unmask.languages import HMM, Brackets, Interval, ModularSum, NGram, from_dict, load
 

@@ -1,13 +1,44 @@
-"""unmask language new|show|fit|list."""
+"""unmask language list|new|show|fit."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+import tyro
+
+from unmask.cli.options import Count, Counts, Name, Switch
+
+SHOWN = 60  # tokens of an example
+
+
+def list_(*, json: Switch = False) -> None:
+    """List the standard languages.
+
+    Example:
+        unmask language list
+
+    Args:
+        json: Print one JSON object, name to {about, random}; random ones have a seed and can be left unpruned.
+    """
+    from unmask import languages
+    from unmask.cli.output import show as print_result
+
+    if json:
+        print_result({name: {"about": p.about, "random": p.random} for name, p in languages.PRESETS.items()}, True)
+    else:
+        print_result({name: preset.about for name, preset in languages.PRESETS.items()}, False)
 
 
 def new(
-    preset: str, /, *, out: Path, seed: int = 0, unpruned: bool = False, normalise: bool = False, json: bool = False
+    language: Name,
+    /,
+    *,
+    out: Path,
+    seed: int = 0,
+    unpruned: Switch = False,
+    normalise: Switch = False,
+    json: Switch = False,
 ) -> None:
     """Write a standard language, or a checked copy of a file, as JSON.
 
@@ -16,10 +47,10 @@ def new(
         unmask language new exported.json --normalise --out language.json
 
     Args:
-        preset: A preset (see `unmask language list`), or a language file.
+        language: A preset (see `unmask language list`), or a language file.
         out: The JSON file to write.
         seed: The seed of a random preset.
-        unpruned: Keep every transition, so that no string is impossible.
+        unpruned: Keep every transition of a random preset, so that no string is impossible.
         normalise: Divide each row of a file's tables by its sum.
         json: Print one JSON object instead of a table.
     """
@@ -28,36 +59,41 @@ def new(
     from unmask.files import check_writable
 
     check_writable(out)
-    language = languages.load(preset, seed=seed, pruned=not unpruned, normalise=normalise)
-    language.save(out)
-    print_result({"file": str(out)} | language.describe(), json)
+    found = languages.load(language, seed=seed, pruned=not unpruned, normalise=normalise)
+    result = {"file": str(out)} | found.describe()
+    found.save(out)
+    print_result(result, json)
 
 
 def show(
-    language: str,
+    language: Name,
     /,
     *,
-    length: int = 64,
-    steps: tuple[int, ...] = (),
+    length: Count = None,
+    steps: Counts = (),
     schedule: str = "linear",
     rows: int = 100,
     seed: int = 0,
-    unpruned: bool = False,
-    json: bool = False,
+    unpruned: Switch = False,
+    json: Switch = False,
 ) -> None:
-    """Describe a language: its size, entropy, mixing, how rare its strings are; and, with --steps, its fluency bounds.
+    """Describe a language: size, entropy, mixing; with --steps, its fluency bounds.
 
     Examples:
         unmask language show paper-2gram
         unmask language show sparse-hmm --length 512 --steps 8 64 512
 
+    Entropy and TER are those of the language itself at the length: what perfect
+    sampling has. The example is the beginning of one of its sequences, at most 60
+    tokens.
+
     Args:
-        language: A preset, or a language file.
-        length: The length of the sequences that the entropy and the bounds are about.
+        language: A preset (see `unmask language list`), or a language file.
+        length: The length that the entropy and the bounds are about; 64 if not given, or the nearest possible one.
         steps: Numbers of rounds N for which to print ter_upper, and what it says of KL and SER.
-        schedule: The schedule of those rounds.
+        schedule: The schedule of those rounds; `unmask generate --help` lists them.
         rows: Sequences that the bounds are measured on.
-        seed: The seed of a random preset.
+        seed: The seed of a random preset, of the example and of those sequences.
         unpruned: Keep every transition of a random preset.
         json: Print one JSON object instead of a table.
     """
@@ -68,37 +104,38 @@ def show(
     from unmask.schedules import deltas
 
     found = languages.load(language, seed=seed, pruned=not unpruned)
-    entropy = found.entropy(length)
+    delta = {count: deltas(schedule, count) for count in steps}
+    size = found.nearest_lengths(64)[-1] if length is None else length
+    entropy = found.entropy(size)
     result = found.describe() | {
-        "length": length,
+        "length": size,
         "entropy_bits": entropy.map(lambda nats: nats / math.log(2)).to_dict(),
-        "ter": entropy.map(lambda nats: 2.0 ** (nats / length / math.log(2))).to_dict(),
-        "example": found.render(found.sample(1, length, seed=seed)[0]),
+        "ter": None if found.end is not None else metrics.ter_autoregressive(found, size).to_dict(),
+        "example": found.render(found.sample(1, size, seed=seed)[0, :SHOWN]),
     }
     if steps:
-        delta = {count: deltas(schedule, count) for count in steps}
-        profile = metrics.profile(found, length, rows, seed)
+        profile = metrics.profile(found, size, rows, seed)
         result["rounds"] = {
             str(count): {
-                "ter_upper": profile.ter_upper(delta[count]).to_dict(),
-                "divergence_upper_nats": profile.divergence(delta[count]).to_dict(),
-                "ser_upper": profile.ser_upper(delta[count]).to_dict(),
+                "ter_upper": profile.ter_upper(share).to_dict(),
+                "divergence_upper_nats": profile.divergence(share).to_dict(),
+                "ser_upper": profile.ser_upper(share).to_dict(),
             }
-            for count in steps
+            for count, share in delta.items()
         }
     print_result(result, json)
 
 
 def fit(
-    text: Path,
+    text: Annotated[Path, tyro.conf.arg(metavar="TEXT")],
     /,
     *,
     out: Path,
     order: int = 3,
     tokens: Literal["characters", "whitespace"] = "characters",
     smoothing: float = 0.0,
-    max_vocabulary: int | None = None,
-    json: bool = False,
+    max_vocabulary: Count = None,
+    json: Switch = False,
 ) -> None:
     """Fit an n-gram to a text of your own.
 
@@ -119,21 +156,10 @@ def fit(
     from unmask.files import check_writable, read_text
 
     check_writable(out)
-    language = languages.NGram.fit(read_text(text), order, tokens, smoothing, max_vocabulary)
-    language.save(out)
-    print_result({"file": str(out)} | language.describe(), json)
+    found = languages.NGram.fit(read_text(text), order, tokens, smoothing, max_vocabulary)
+    result = {"file": str(out)} | found.describe()
+    found.save(out)
+    print_result(result, json)
 
 
-def list_(*, json: bool = False) -> None:
-    """List the standard languages.
-
-    Args:
-        json: Print one JSON object instead of a table.
-    """
-    from unmask import languages
-    from unmask.cli.output import show as print_result
-
-    print_result({name: entry.about for name, entry in languages.PRESETS.items()}, json)
-
-
-command = {"new": new, "show": show, "fit": fit, "list": list_}
+command = {"list": list_, "new": new, "show": show, "fit": fit}

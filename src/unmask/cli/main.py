@@ -1,15 +1,19 @@
 """Finds the command, gives it its arguments, and says in one line what went wrong.
 
-A command is a function named `command`, or a dict of functions for its subcommands, in a module listed in COMMANDS. A signature is its flags (what
-stands before `/` is positional, a bool is a plain flag), a docstring is its help; it fails by raising UnmaskError. The
-module is imported even for `--help`, so that whatever is slow to import is imported inside the function.
+A command is a function named `command`, or a dict of functions for its subcommands, in a module listed in COMMANDS.
+Its signature is its flags (what stands before `/` is positional, a bool is a plain flag); its docstring is its help,
+the first line above the flags, the rest below them, line by line; it fails by raising UnmaskError. The module is
+imported even for `--help`, so that whatever is slow to import is imported inside the function.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
+from collections.abc import Callable, Mapping
 from importlib import import_module
+from typing import Any
 
 from unmask.errors import UnmaskError, unknown
 
@@ -18,6 +22,7 @@ COMMANDS = {
     "generate": ("unmask.cli.generate", "fill sequences with a sampler, a schedule and a number of steps"),
     "score": ("unmask.cli.score", "measure the error rates of sequences against a language"),
 }
+ABOUT = "Measure masked diffusion language models: what a number of sampling steps costs and buys."
 OPTIONS = {
     "--help": "show this help; `unmask COMMAND --help` shows that of a command",
     "--version": "show the version",
@@ -42,43 +47,56 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    if not arguments:
-        print(_help(), file=sys.stderr)
-        return 2
-    name, *rest = arguments
-    if name in ("--help", "-h"):
-        print(_help())
-    elif name == "--version":
+    if arguments[:1] == ["--version"]:
         from importlib.metadata import version
 
         print(f"unmask {version('unmask')}")
-    elif name not in COMMANDS:
-        raise unknown("option", name, OPTIONS) if name.startswith("-") else unknown("command", name, COMMANDS)
-    else:
-        import tyro
+        return 0
+    code = _guide("unmask", ABOUT, {name: summary for name, (_, summary) in COMMANDS.items()}, OPTIONS, arguments)
+    if code is not None:
+        return code
+    name, *rest = arguments
+    program, command = f"unmask {name}", import_module(COMMANDS[name][0]).command
+    if isinstance(command, dict):
+        summaries = {subname: _about(function).partition("\n")[0] for subname, function in command.items()}
+        about = COMMANDS[name][1].capitalize() + "."
+        options = {"--help": f"show this help; `{program} COMMAND --help` shows that of a command"}
+        code = _guide(program, about, summaries, options, rest)
+        if code is not None:
+            return code
+        program, command, rest = f"{program} {rest[0]}", command[rest[0]], rest[1:]
+    import tyro
 
-        command = import_module(COMMANDS[name][0]).command
-        parse = tyro.extras.subcommand_cli_from_dict if isinstance(command, dict) else tyro.cli
-        parse(command, prog=f"unmask {name}", args=rest, config=(tyro.conf.FlagCreatePairsOff,))
+    summary, _, details = _about(command).partition("\n\n")
+    try:
+        tyro.cli(command, prog=program, description=summary, args=rest, config=(tyro.conf.FlagCreatePairsOff,))
+    except SystemExit:
+        if details and not {"--help", "-h"}.isdisjoint(rest):
+            print(f"\n{details}")
+        raise
     return 0
 
 
-def _help() -> str:
-    commands = [f"  {name:<11}{summary}" for name, (_, summary) in COMMANDS.items()]
-    options = [f"  {name:<11}{summary}" for name, summary in OPTIONS.items()]
-    return "\n".join(
-        [
-            "usage: unmask COMMAND [OPTIONS]",
-            "",
-            "Measure masked diffusion language models: what a number of sampling steps costs and buys.",
-            "",
-            "commands:",
-            *commands,
-            "",
-            "options:",
-            *options,
-        ]
-    )
+def _guide(
+    program: str, about: str, commands: Mapping[str, str], options: Mapping[str, str], arguments: list[str]
+) -> int | None:
+    """None where the first argument is a command; else say which there are, and return the exit code."""
+    if arguments and arguments[0] in commands:
+        return None
+    if arguments and arguments[0] not in ("--help", "-h"):
+        noun, known = ("option", options) if arguments[0].startswith("-") else ("command", commands)
+        raise unknown(f"{noun} of {program}" if program != "unmask" else noun, arguments[0], known)
+    lines = [f"usage: {program} COMMAND [OPTIONS]", "", about]
+    for noun, entries in (("commands", commands), ("options", options)):
+        width = max(map(len, entries)) + 2
+        lines += ["", f"{noun}:", *(f"  {name:<{width}}{summary}" for name, summary in entries.items())]
+    print("\n".join(lines), file=sys.stdout if arguments else sys.stderr)
+    return 0 if arguments else 2
+
+
+def _about(command: Callable[..., Any]) -> str:
+    """The docstring without its Args, which tyro puts beside the flags; it would lose the examples and join lines."""
+    return (inspect.getdoc(command) or "").partition("\nArgs:\n")[0].rstrip()
 
 
 def _explain(error: BaseException, debug: bool) -> int:
@@ -93,7 +111,7 @@ def _explain(error: BaseException, debug: bool) -> int:
             reason = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
             message, code = f"unmask: error: {reason}", 2
         case _ if _out_of_memory(error):
-            message, code = f"unmask: error: out of memory; ask for fewer rows or a shorter length ({error})", 2
+            message, code = "unmask: error: out of memory; ask for fewer rows, a shorter length or fewer steps", 2
         case _:
             message, code = "unmask: this is a defect of unmask; please report it with the lines above", 1
     if debug or code == 1:

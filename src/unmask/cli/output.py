@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
+import textwrap
 from collections.abc import Mapping
 from typing import Any
 
 
-def show(result: Mapping[str, Any], as_json: bool, title: str = "") -> None:
-    """The result as JSON, or as a table of its entries; nested ones are indented by their name."""
+def show(result: Mapping[str, Any], as_json: bool) -> None:
+    """The result as JSON, or as a table as wide as the terminal; nested entries are named by their path."""
     if as_json:
         print(json.dumps(_finite(result), allow_nan=False))
         return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=title or None, show_header=False, box=None, title_justify="left", pad_edge=False)
-    for name, value in _flat(result):
-        table.add_row(name.replace("_", " "), _text(value))
-    Console(highlight=False).print(table)
+    rows = [(name.replace("_", " "), _text(value)) for name, value in _flat(result)]
+    width = max(len(name) for name, _ in rows) + 2
+    columns = max(shutil.get_terminal_size().columns, width + 20)
+    for name, text in rows:
+        lines = textwrap.wrap(text, columns - width, break_on_hyphens=False) or [""]
+        print(f"{name:<{width}}" + f"\n{'':<{width}}".join(lines))
 
 
 def _flat(result: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from unmask.cli.options import Name, Switch
 
 
 def command(
-    samples: Path,
+    samples: Annotated[Path, tyro.conf.arg(metavar="SAMPLES")],
     /,
     *,
-    language: str,
+    language: Name,
     language_seed: int = 0,
-    unpruned: bool = False,
-    json: bool = False,
+    unpruned: Switch = False,
+    json: Switch = False,
 ) -> None:
-    """Measure anybody's samples against a language that is known exactly: SER, generative perplexity, diversity.
+    """Measure anybody's samples against a language that is known exactly.
 
     Examples:
         unmask score samples.npy --language interval-5
         unmask score samples.jsonl --language language.json --json
+
+    SER is the share of rows that the language cannot have made; the generative
+    perplexity is that of the other rows, and low for samples that repeat
+    themselves: read it beside the entropy of the bigrams. Impossible rows are
+    known where `unmask generate` has left its account beside the samples.
 
     Args:
         samples: Tokens (rows, length): a .npy file of integers, or .jsonl with a list a line.

@@ -44,13 +44,18 @@ class Denoiser(Protocol):
 
 
 class Causal(Protocol):
-    """An autoregressive reader: the network that a KV cache serves. Each row begins with one start token, which is V."""
+    """An autoregressive reader: the network that a KV cache serves. A row begins with one start token, which is V."""
 
-    evaluations: Tensor  # (B): calls that this row needed
-    forwards: int  # batched calls
+    @property
+    def evaluations(self) -> Tensor:
+        """(B): calls that each row needed."""
+
+    @property
+    def forwards(self) -> int:
+        """Batched calls."""
 
     def extend(self, tokens: Tensor, counts: Tensor | None = None) -> Tensor:
-        """Read tokens (B, K), of which a row uses its first counts (B); what follows each: (B, K, V), one evaluation."""
+        """Read tokens (B, K), of which a row uses its first counts (B): what follows each (B, K, V), one evaluation."""
 
     def rewind(self, lengths: Tensor) -> None:
         """Forget what lies beyond the first lengths (B) tokens, the start not counted."""

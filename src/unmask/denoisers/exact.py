@@ -50,7 +50,8 @@ def _blank_messages(language: MachineLanguage, length: int) -> tuple[Floats, Flo
     """The messages (1, L, S) of a canvas that hides everything: the same for every row."""
     forward = np.empty((1, length, language.machine.states))
     backward = np.empty_like(forward)
-    messages.fill_rows(language.machine, language.blank(1, length).numpy(), forward, backward, np.empty((1, length), bool))
+    free = language.blank(1, length).numpy()
+    messages.fill_rows(language.machine, free, forward, backward, np.empty((1, length), bool))
     return forward, backward
 
 
@@ -85,16 +86,14 @@ class MessageEngine:
 
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
         out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
-        messages.marginals_at(
-            self.machine, self.forward, self.backward, rows.numpy(), positions.numpy(), out.numpy()
-        )
+        messages.marginals_at(self.machine, self.forward, self.backward, rows.numpy(), positions.numpy(), out.numpy())
         return out
 
     def over(self, window: slice, time: Tensor | None) -> Tensor:
         tokens = self.tokens[:, window]
-        rows, positions = places = (tokens == self.vocabulary).nonzero(as_tuple=True)
+        rows, positions = (tokens == self.vocabulary).nonzero(as_tuple=True)
         offset = window.indices(self.tokens.shape[1])[0]
-        return one_hot_over(self.at(rows, positions + offset, time), places, tokens, self.vocabulary)
+        return one_hot_over(self.at(rows, positions + offset, time), (rows, positions), tokens, self.vocabulary)
 
     def dead(self) -> Tensor:
         return self._dead

@@ -77,9 +77,10 @@ def contradictions(width, tokens, rows, positions, dead):  # type: ignore[no-unt
         own = j % width
         for place in range(width):
             i = j - own + place
-            if place != own and i < tokens.shape[1] and tokens[row, i] != hidden:
-                if bit_of(tokens[row, i], place, own) != bit_of(tokens[row, j], own, place):
-                    dead[row] = True
+            if place == own or i >= tokens.shape[1] or tokens[row, i] == hidden:
+                continue
+            if bit_of(tokens[row, i], place, own) != bit_of(tokens[row, j], own, place):
+                dead[row] = True
 
 
 @njit(cache=True, nogil=True)

@@ -7,7 +7,9 @@ from numba import njit
 
 from unmask.chance import draw, uniform_at
 from unmask.exact.machine import Floats, Machine
-from unmask.exact.messages import FLOOR, marginal, pull, push, weigh
+from unmask.exact.messages import marginal, pull, push, weigh
+
+EVIDENCE_FLOOR = 1e-260
 
 
 @njit(cache=True, nogil=True)
@@ -15,7 +17,7 @@ def evidence_rows(machine, tokens, out):  # type: ignore[no-untyped-def]
     """out (B) = log of the mass of all paths that agree with the revealed tokens (B, L); -inf if there is none.
 
     Only the states that the revealed tokens leave possible are visited, so a context that has pinned the state down
-    costs its successors and no more.
+    costs its successors and no more. Only one message is multiplied here, so that its floor can be far lower.
     """
     hidden = machine.column_start.shape[0] - 1
     states = machine.initial.shape[0]
@@ -65,7 +67,7 @@ def evidence_rows(machine, tokens, out):  # type: ignore[no-untyped-def]
                 break
             log_mass += np.log(total)
             for i in range(count):
-                mass[old[i]] = max(mass[old[i]] / total, FLOOR)
+                mass[old[i]] = max(mass[old[i]] / total, EVIDENCE_FLOOR)
         ending = 0.0
         for i in range(count):
             ending += mass[old[i]] * machine.final[old[i]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -134,6 +135,12 @@ class Language(ABC):
         ended = tokens == self.end
         return torch.where(ended.any(1), ended.int().argmax(1) + 1, tokens.shape[1])
 
+    def name_tokens(self, names: Sequence[str] | None) -> None:
+        """Give the tokens names for `render` and for files, one each."""
+        if names is not None and len(names) != self.vocabulary:
+            raise UnmaskError(f"there are {len(names)} names; expected {self.vocabulary}, one a token")
+        self.names = None if names is None else tuple(str(name) for name in names)
+
     def blank(self, rows: int, length: int) -> Tensor:
         return torch.full((rows, length), self.vocabulary)
 
@@ -149,7 +156,7 @@ class Language(ABC):
         if length < 1:
             raise UnmaskError(f"length is {length}, but a sequence has at least 1 token")
         if not self.possible_lengths(length)[length]:
-            near = " and ".join(str(n) for n in self.nearest_lengths(length))
+            near = " and ".join(str(n) for n in self.nearest_lengths(length)) or "none"
             raise UnmaskError(f"{self.kind} has no sequence of length {length}; the nearest it has: {near}")
 
     def check_tokens(self, tokens: Tensor, hidden: bool = False) -> Tensor:
@@ -263,4 +270,3 @@ class MachineLanguage(Language):
         from unmask.languages.facts import machine_facts
 
         return machine_facts(self)
-

@@ -15,11 +15,10 @@ MAX_STACKS = 2**14
 class Brackets(Grammar):
     """Uniform over the balanced strings of a length; state: (token, stack), the stack being what is still open.
 
-    Each step is one way, so a walk from the empty stack to the empty stack must have the same probability whatever its
-    steps. Doob's transform with the Perron vector h of the walk on depths does that with proper transition rows:
-        open a kind: h(d+1) / (lambda h(d)),   close: h(d-1) / (lambda h(d)),
-        h(d) = kinds^(-d/2) sin(pi (d+1)/(depth+2)),   lambda = 2 sqrt(kinds) cos(pi/(depth+2)).
-    With `stop`, strings of one length are equally likely.
+    Let o_d be the probability of opening another bracket at depth d, and c_d = 1 - o_d that of closing one. Every
+    string of a length is equally likely if o_d c_(d+1) = r at every depth, for then each pair of brackets weighs
+    r / kinds wherever it stands. c_depth = 1 fixes the others, and o_0 = 1 fixes r (o_0 = 1 - stop where the length
+    varies).
     """
 
     kind: ClassVar[str] = "brackets"
@@ -33,6 +32,7 @@ class Brackets(Grammar):
             raise UnmaskError(f"{kinds} kinds to depth {depth} have over {MAX_STACKS} stacks; lower one of them")
         self.kinds, self.depth = kinds, depth
         super().__init__(tuple(SHAPES[: 2 * kinds]), stop)
+        self._open = _open_shares(depth, 1 - (stop or 0))
 
     def parameters(self) -> dict[str, Any]:
         return {"kinds": self.kinds, "depth": self.depth} | self._options()
@@ -43,22 +43,26 @@ class Brackets(Grammar):
     def moves(self, state: Any) -> Moves:
         """Token 2k opens kind k and token 2k+1 closes it."""
         _, stack = state
-        here = self._height(len(stack))
-        moves = []
-        if len(stack) < self.depth:
-            share = self._height(len(stack) + 1) / (self._growth * here)
-            moves += [(share, (2 * kind, (*stack, kind))) for kind in range(self.kinds)]
-        if stack:
-            share = self._height(len(stack) - 1) / (self._growth * here)
-            moves.append((share, (2 * stack[-1] + 1, stack[:-1])))
-        return moves
+        share = self._open[len(stack)] if stack else 1.0  # at depth 0 given that the string goes on
+        moves = [(share / self.kinds, (2 * kind, (*stack, kind))) for kind in range(self.kinds)] if share else []
+        return [*moves, (1 - share, (2 * stack[-1] + 1, stack[:-1]))] if stack else moves
 
     def complete(self, state: Any) -> bool:
         return not state[1]
 
-    @property
-    def _growth(self) -> float:
-        return 2 * math.sqrt(self.kinds) * math.cos(math.pi / (self.depth + 2))
 
-    def _height(self, depth: int) -> float:
-        return float(self.kinds ** (-depth / 2) * math.sin(math.pi * (depth + 1) / (self.depth + 2)))
+def _open_shares(depth: int, goes_on: float) -> list[float]:
+    """o_0..o_depth with o_depth = 0, o_d = r / (1 - o_(d+1)) and o_0 = goes_on, by bisection over r.
+
+    For o_0 = 1, with a = pi / (depth + 2) and n = depth - d, it is o_d = sin(a n) / (2 cos(a) sin(a (n + 1))).
+    """
+    if goes_on == 1:
+        a = math.pi / (depth + 2)
+        return [math.sin(a * n) / (2 * math.cos(a) * math.sin(a * (n + 1))) for n in range(depth, -1, -1)]
+    low, high = 0.0, 1.0
+    for _ in range(100):
+        from_below, r = [0.0], (low + high) / 2
+        while len(from_below) <= depth and from_below[-1] < 1:
+            from_below.append(r / (1 - from_below[-1]))
+        low, high = (r, high) if len(from_below) > depth and from_below[-1] < goes_on else (low, r)
+    return from_below[::-1]

@@ -37,6 +37,8 @@ def machine_facts(language: MachineLanguage) -> dict[str, Any]:
 def entropy_rate(language: MachineLanguage) -> Estimate:
     """lim H(X_1..X_L)/L in nats, from the growth of H between two lengths, where the ends cancel."""
     short, long = (language.nearest_lengths(length)[-1] for length in (RATE_LENGTH, 2 * RATE_LENGTH))
+    if short == long:
+        return exactly(0.0)  # bounded lengths: H does not grow
     if language.machine.unambiguous:
         first, second = (language.entropy(length).value for length in (short, long))
         return exactly((second - first) / (long - short))

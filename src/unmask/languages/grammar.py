@@ -9,6 +9,7 @@ from typing import Any
 from unmask.errors import UnmaskError
 from unmask.exact.machine import Machine, explore
 from unmask.languages.base import MachineLanguage
+from unmask.languages.tables import SMALLEST
 
 END, PAD = "$", "~"
 Moves = Iterable[tuple[float, Any]]
@@ -22,8 +23,8 @@ class Grammar(MachineLanguage):
     """
 
     def __init__(self, symbols: tuple[str, ...], stop: float | None) -> None:
-        if stop is not None and not 0 < stop < 1:
-            raise UnmaskError(f"stop is {stop}; expected a probability strictly between 0 and 1, or none")
+        if stop is not None and not SMALLEST <= stop < 1:
+            raise UnmaskError(f"stop is {stop}; expected a probability from {SMALLEST:g} to below 1, or none")
         self.stop = stop
         self.names = symbols if stop is None else (*symbols, END, PAD)
         self.vocabulary = len(self.names)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from unmask.errors import UnmaskError
-from unmask.exact.machine import Machine, from_dense
+from unmask.exact.machine import Floats, Machine, from_dense
 from unmask.languages.base import MachineLanguage
-from unmask.languages.tables import table, weights
+from unmask.languages.tables import check_smallest, table, weights
 
 
 class HMM(MachineLanguage):
@@ -40,9 +40,15 @@ class HMM(MachineLanguage):
         self.final = None if final is None else weights("final", final, (states,))
         if self.final is not None and not self.final.any():
             raise UnmaskError("final is zero everywhere: no sequence could end; leave it out to allow every end")
+        if self.final is not None:
+            check_smallest("final", self.final / self.final.max())
+            if not self.final[_reachable(self.initial, self.transition)].any():
+                raise UnmaskError("no path leads from initial to a state where final is positive: no sequence ends")
         self.vocabulary = self.emission.shape[1]
-        self.names = names
+        if end is not None and not 0 <= end < self.vocabulary:
+            raise UnmaskError(f"end is {end}; expected a token in 0..{self.vocabulary - 1}")
         self.end = end
+        self.name_tokens(names)
 
     def build(self) -> Machine:
         final = None if self.final is None else self.final / self.final.max()
@@ -54,3 +60,11 @@ class HMM(MachineLanguage):
             arrays["final"] = self.final
         content: dict[str, Any] = {name: np.asarray(array).tolist() for name, array in arrays.items()}
         return content | ({} if self.end is None else {"end": self.end})
+
+
+def _reachable(initial: Floats, transition: Floats) -> NDArray[np.bool_]:
+    """(S) which states some path visits."""
+    reached = initial > 0
+    while (grown := reached | (reached @ transition > 0)).sum() > reached.sum():
+        reached = grown
+    return reached

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -127,7 +127,7 @@ class Interval(Language):
         return HMM(machine.initial, transition, np.eye(self.vocabulary)[symbols])
 
     def as_ngram(self) -> NGram:
-        """The l-gram over tokens that also say where they stand: symbol a V + v means v at position a of an interval."""
+        """The l-gram over tokens that also say where they stand: a V + v means v at position a of an interval."""
         width, v = self.width, self.vocabulary
         size = width * v
         check_size(width, size)
@@ -137,7 +137,7 @@ class Interval(Language):
         places, tokens = np.divmod(contexts, v)
         for code, (place, token) in enumerate(zip(places.tolist(), tokens.tolist(), strict=True)):
             following = (place[-1] + 1) % width
-            if any((a + 1) % width != b for a, b in zip(place, place[1:], strict=False)):
+            if any((a + 1) % width != b for a, b in pairwise(place)):
                 continue
             shown = torch.full((1, width), v)
             for a, t in zip(place, token, strict=True):

@@ -1,4 +1,4 @@
-"""Sums evaluated step by step modulo m: a language that looks like reasoning, where every intermediate result counts."""
+"""Sums evaluated step by step modulo m: it looks like reasoning, and every intermediate result counts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Draft(NamedTuple):
 
     token: int
     operands: tuple[int, ...]
-    count: int
+    chosen: int
 
 
 class Work(NamedTuple):
@@ -58,30 +58,31 @@ class ModularSum(Grammar):
 
     def moves(self, state: Any) -> Moves:
         match state:
-            case Draft(token, operands, count) if token != self.plus:
-                return [(1.0, Draft(self.plus, operands, count))]
-            case Draft(_, operands, count):
-                return [(1 / self.modulus, self._operand(operands, count, digit)) for digit in range(self.modulus)]
+            case Draft(token, operands, chosen) if token != self.plus:
+                return [(1.0, Draft(self.plus, operands, chosen))]
+            case Draft(_, operands, chosen):
+                return [(1 / self.modulus, self._operand(operands, chosen, digit)) for digit in range(self.modulus)]
             case Work(_, (token, *rest)):
                 return [(1.0, Work(token, tuple(rest)))]
             case Work(result, ()):
                 return [(1.0, Joint(self.separator, result if self.chained else None))]
             case Joint(_, None):
                 return self.starts()
-            case Joint(_, first):
+            case Joint(_, int(first)):
                 return [(1.0, Draft(first, (first,), 1))]
         raise AssertionError(state)
 
     def complete(self, state: Any) -> bool:
         return isinstance(state, Work) and not state.rest
 
-    def _operand(self, operands: tuple[int, ...], count: int, digit: int) -> Draft | Work:
-        if count == 1:
+    def _operand(self, operands: tuple[int, ...], chosen: int, digit: int) -> Draft | Work:
+        """One more operand: another draft, or, with the last one, everything that follows from them."""
+        if chosen == 1:
             operands = ((operands[0] + digit) % self.modulus,)
         else:
             operands = (*operands, digit)
-        if count + 1 < self.terms:
-            return Draft(digit, operands, count + 1)
+        if chosen + 1 < self.terms:
+            return Draft(digit, operands, chosen + 1)
         rest: list[int] = []
         while operands:
             rest.append(self.equals)

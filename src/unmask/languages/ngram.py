@@ -36,8 +36,6 @@ class NGram(MachineLanguage):
         names: tuple[str, ...] | None = None,
         normalise: bool = False,
     ) -> None:
-        if order < 2:
-            raise UnmaskError(f"order is {order}, but an n-gram has at least order 2 (each token depends on the last)")
         self.order = order
         self.transition = table("transition", transition, (None, None), normalise)
         self.vocabulary = self.transition.shape[1]
@@ -46,8 +44,8 @@ class NGram(MachineLanguage):
         if len(self.transition) != contexts:
             expected = f"({contexts}, {self.vocabulary}) for order {order}: one row for each of V^(n-1) contexts"
             raise UnmaskError(f"transition has shape {self.transition.shape}; expected {expected}")
-        self.initial = table("initial", np.asarray(initial).reshape(-1), (contexts,), normalise)
-        self.names = names
+        self.initial = table("initial", initial, (contexts,), normalise)
+        self.name_tokens(names)
 
     @cached_property
     def reachable(self) -> Ints:
@@ -114,11 +112,11 @@ class NGram(MachineLanguage):
         if max_vocabulary is not None and max_vocabulary < 2:
             raise UnmaskError(f"max_vocabulary is {max_vocabulary}; expected at least 2")
         pieces = list(text) if tokens == "characters" else text.split()
+        check_size(order, min(len(set(pieces)), max_vocabulary or len(pieces)))
         if len(pieces) < order:
             raise UnmaskError(f"the text has {len(pieces)} tokens; order {order} needs at least {order}")
         names, sequence = _encode(pieces, max_vocabulary)
         v, memory = len(names), order - 1
-        check_size(order, v)
         windows = np.lib.stride_tricks.sliding_window_view(sequence, memory)
         codes = windows @ (v ** np.arange(memory)[::-1])
         counts = np.bincount(codes[:-1] * v + sequence[memory:], minlength=v**order).reshape(-1, v) + smoothing
@@ -135,13 +133,15 @@ class NGram(MachineLanguage):
 
 
 def check_size(order: int, vocabulary: int) -> None:
-    size = vocabulary**order
+    if order < 2:
+        raise UnmaskError(f"order is {order}, but an n-gram has at least order 2 (each token depends on the last)")
+    size = vocabulary ** min(order, 64)
     if size > MAX_TRANSITIONS:
-        gigabytes = 8 * size / 2**30
-        advice = "lower the order, or max_vocabulary"
+        count = f"{size:,}" if order <= 64 else "over 2^64"
         raise UnmaskError(
-            f"an n-gram of order {order} over {vocabulary} tokens has {size:,} transitions ({gigabytes:,.1f} GiB), "
-            f"more than the {MAX_TRANSITIONS:,} allowed; {advice}"
+            f"an n-gram of order {order} over {vocabulary} tokens has {count} transitions "
+            f"({8 * size / 2**30:,.1f} GiB), more than the {MAX_TRANSITIONS:,} allowed; "
+            "lower the order, or max_vocabulary"
         )
 
 
@@ -155,5 +155,3 @@ def _encode(pieces: list[str], max_vocabulary: int | None) -> tuple[list[str], I
     index = {name: i for i, name in enumerate(names)}
     rest = len(names) - 1
     return names, np.array([index.get(piece, rest) for piece in pieces], dtype=np.int64)
-
-

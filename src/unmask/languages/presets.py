@@ -33,7 +33,7 @@ PRESETS: dict[str, Preset] = {
         lambda seed, pruned: random_ngram(4, threshold=0.005 * pruned, seed=seed),
     ),
     "paper-hmm": Preset(
-        "Table 1 as printed: S 32, V 8; it accepts nearly every string, so it is for fluency only: use sparse-hmm for SER",
+        "Table 1 as printed: S 32, V 8; accepts nearly every string: fluency only, see sparse-hmm for SER",
         lambda seed, pruned: random_hmm(threshold=0.003 * pruned, seed=seed),
     ),
     "sparse-hmm": Preset(

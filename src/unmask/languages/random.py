@@ -51,7 +51,7 @@ def random_ngram(
     seed: int = 0,
 ) -> NGram:
     """Algorithm 1: an initial distribution over V^(n-1) contexts and one row a context."""
-    _check(temperature, threshold)
+    _check(temperature, threshold, vocabulary=vocabulary)
     check_size(order, vocabulary)
     contexts = vocabulary ** (order - 1)
     initial = random_rows(1, contexts, temperature, threshold, family, seed, 0)[0]
@@ -67,19 +67,20 @@ def random_hmm(
     seed: int = 0,
 ) -> HMM:
     """Algorithm 2: initial, transition and emission, all pruned: with a dense emission every string is possible."""
-    _check(temperature, threshold)
+    _check(temperature, threshold, states=states, vocabulary=vocabulary)
     initial = random_rows(1, states, temperature, threshold, family, seed, 0)[0]
     transition = random_rows(states, states, temperature, threshold, family, seed, 1)
     return HMM(initial, transition, random_rows(states, vocabulary, temperature, threshold, family, seed, 2))
 
 
-def sparse_hmm(
-    states: int = 32, vocabulary: int = 8, successors: int | None = 4, seed: int = 0
-) -> HMM:
-    """Rows softmax(N(0, 1)) that keep their largest entries, state s emits s mod V, uniform start; drawn until primitive.
+def sparse_hmm(states: int = 32, vocabulary: int = 8, successors: int | None = 4, seed: int = 0) -> HMM:
+    """Rows softmax(N(0, 1)) with only their largest entries, symbol s mod V, uniform start, redrawn until primitive.
 
     `successors=None` keeps every entry, and with it every string.
     """
+    _check(1.0, 0.0, states=states, vocabulary=vocabulary)
+    if successors is not None and not 1 <= successors <= states:
+        raise UnmaskError(f"successors is {successors}; expected 1 to {states}, or none for all")
     emission = np.eye(vocabulary)[np.arange(states) % vocabulary]
     for attempt in range(1000):
         drawn = torch.from_numpy(random_rows(states, states, 1.0, 0.0, "softmax_normal", seed, 3 + attempt))
@@ -94,7 +95,7 @@ def sparse_hmm(
 
 def _gamma_quantile(shape: float, u: Tensor) -> Tensor:
     """The gamma quantile by bisection on its logarithm; rows of gammas, normalised, are Dirichlet."""
-    low, high = torch.full_like(u, -800.0), torch.full_like(u, 8.0)
+    low, high = torch.full_like(u, -700.0), torch.full_like(u, 700.0)
     for _ in range(80):
         middle = (low + high) / 2
         below = torch.special.gammainc(torch.full_like(u, shape), middle.exp()) < u
@@ -102,7 +103,10 @@ def _gamma_quantile(shape: float, u: Tensor) -> Tensor:
     return low.exp()
 
 
-def _check(temperature: float, threshold: float) -> None:
+def _check(temperature: float, threshold: float, **sizes: int) -> None:
+    for name, size in sizes.items():
+        if size < 1:
+            raise UnmaskError(f"{name} is {size}; expected at least 1")
     if not temperature > 0:
         raise UnmaskError(f"temperature is {temperature}; expected a positive number")
     if not 0 <= threshold < 1:

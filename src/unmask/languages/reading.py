@@ -26,7 +26,7 @@ def from_dict(content: Any, normalise: bool = False) -> Language:
     values = dict(content)
     kind = values.pop("kind")
     values.pop("origin", None)
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise unknown("kind of language", str(kind), KINDS)
     cls = KINDS[kind]
     names = values.pop("names", None)
@@ -44,9 +44,9 @@ def from_dict(content: Any, normalise: bool = False) -> Language:
         values["normalise"] = normalise
     language = cls(**values)
     if names is not None:
-        if not isinstance(names, list) or len(names) != language.vocabulary:
-            raise UnmaskError(f"names must be a list of {language.vocabulary} strings, one a token")
-        language.names = tuple(str(name) for name in names)
+        if not isinstance(names, list):
+            raise UnmaskError(f"names is {type(names).__name__}; expected a list of strings, one a token")
+        language.name_tokens(names)
     return language
 
 

@@ -17,24 +17,26 @@ SMALLEST = 1e-20  # below it, products over two messages could underflow and tur
 def table(name: str, values: ArrayLike | Any, shape: tuple[int | None, ...], normalise: bool = False) -> Floats:
     """A finite, nonnegative float64 array of this shape (None: any size) whose last axis sums to 1."""
     array = weights(name, values, shape)
+    if normalise:
+        array = np.ldexp(array, -np.frexp(array.max(-1, keepdims=True))[1])  # exact, and no sum overflows
     rows = array.reshape(-1, array.shape[-1])
     sums = rows.sum(1)
     if normalise:
         if not (sums > 0).all():
             raise UnmaskError(f"{_row(name, array, int(np.argmin(sums)))} is zero everywhere; it cannot be normalised")
-        return _check_smallest(name, (rows / sums[:, None]).reshape(array.shape))
+        return check_smallest(name, (rows / sums[:, None]).reshape(array.shape))
     worst = int(np.argmax(np.abs(sums - 1)))
     if abs(sums[worst] - 1) > ROW_TOLERANCE:
         advice = "--normalise (or normalise=True) divides each row by its sum, as float32 exports need"
         raise UnmaskError(f"{_row(name, array, worst)} sums to {sums[worst]:.12g}, not 1; {advice}")
-    return _check_smallest(name, array)
+    return check_smallest(name, array)
 
 
 def weights(name: str, values: ArrayLike | Any, shape: tuple[int | None, ...]) -> Floats:
     """A finite, nonnegative float64 array of this shape."""
     try:
         array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise UnmaskError(f"{name} is not a rectangular table of numbers: {error}") from error
     expected = "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"
     fits = array.ndim == len(shape) and all(e in (None, a) for e, a in zip(shape, array.shape, strict=True))
@@ -47,7 +49,7 @@ def weights(name: str, values: ArrayLike | Any, shape: tuple[int | None, ...]) -
     return array
 
 
-def _check_smallest(name: str, array: Floats) -> Floats:
+def check_smallest(name: str, array: Floats) -> Floats:
     tiny = (array > 0) & (array < SMALLEST)
     if tiny.any():
         at = tuple(int(i) for i in np.argwhere(tiny)[0])

@@ -54,7 +54,7 @@ class Profile:
         return mean(self.terms @ (self._weights(delta, fixed_size) - 1))
 
     def ter_upper(self, schedule: Schedule, steps: int | None = None, fixed_size: bool = False) -> Estimate:
-        """2^(NELBO_N / L) in bits: an upper bound on TER = 2^E[-log2 p(x)/|x|] for ancestral sampling (or fixed-size)."""
+        """2^(NELBO_N / L) in bits: an upper bound on TER = 2^E[-log2 p(x)/|x|], ancestral or fixed-size sampling."""
         bits = self.terms @ self._weights(deltas(schedule, steps), fixed_size) / self.sizes / math.log(2)
         return mean(bits).map(lambda value: 2.0**value)
 

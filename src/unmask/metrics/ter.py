@@ -1,6 +1,6 @@
 """The token error rate by its definition, where it is exact (theory.md (4)).
 
-    TER(p) = 2^{E_{x~q}[-log2 p(x) / |x|]};  at a fixed length  log2 TER(p) = (H(q) + KL(q || p)) / L in bits.
+TER(p) = 2^{E_{x~q}[-log2 p(x) / |x|]};  at a fixed length  log2 TER(p) = (H(q) + KL(q || p)) / L in bits.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def ter_autoregressive(language: Language, length: int) -> Estimate:
 
 
 def ter(language: Language, length: int, schedule: Schedule = "linear", steps: int | None = None) -> Estimate:
-    """TER of ancestral sampling with the ideal denoiser: the interval language at any length, others where they are tiny."""
+    """TER of ancestral sampling with the ideal denoiser: of the interval language at any length, of others if tiny."""
     _fixed(language)
     language.check_length(length)
     delta = deltas(schedule, steps)

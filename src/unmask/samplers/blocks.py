@@ -1,4 +1,4 @@
-"""Semi-autoregressive blocks: blocks of `block_length` from left to right, a random order within each (LLaDA, `random`).
+"""Semi-autoregressive blocks: `block_length` positions at a time, a random order within each (LLaDA, `random`).
 
 The rounds are shared out over the blocks, N // blocks each and one more in the first N % blocks.
 """

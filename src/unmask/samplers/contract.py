@@ -23,7 +23,7 @@ class Choice(NamedTuple):
 
 
 class Sampler:
-    """One way to fill a canvas. Order samplers decide before looking, adaptive ones in each round, others by themselves."""
+    """One way to fill a canvas: fixed before looking (order), chosen each round (choose), or its own flow (run)."""
 
     def order(self, delta: Tensor, hidden: Tensor, luck: Luck) -> Tensor:
         """Rounds 1..N (B, L) of every hidden position (B, L), 0 elsewhere: nothing depends on the tokens."""
@@ -98,9 +98,9 @@ class Session:
         if not bool((probability > 0).all()):
             at = int((~(probability > 0)).int().argmax())
             where = f"position {int(positions[at])} of row {int(rows[at])}"
-            raise UnmaskError(f"the denoiser gives no usable probabilities at {where}: all are zero, or some are not numbers")
+            raise UnmaskError(f"the denoiser gives no usable probabilities at {where}: all zero, or not numbers")
         self.tokens[rows, positions] = tokens
         self.order[rows, positions] = rounds
-        self.probability[rows, positions] = probability
+        self.probability[rows, positions] = probability.double()
         if self.uses("canvas"):
             self.canvas.reveal((rows, positions), tokens)

@@ -1,6 +1,6 @@
 """Left to right by the masked model itself: round k reveals the s_k leftmost hidden positions.
 
-With as many rounds as positions this is autoregression with the MDM as its model, which for the ideal denoiser is exact.
+With as many rounds as positions this is autoregression by the masked model, which for the ideal denoiser is exact.
 """
 
 from torch import Tensor

@@ -35,7 +35,7 @@ def walk(canvas: Canvas, order: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor
         time = None
         if not canvas.time_free:
             time = torch.zeros(len(order), dtype=torch.float64)
-            time[rows] = 1 - (order[rows, positions] - 1) / steps
+            time[rows] = 1 - (order[rows, positions].double() - 1) / steps
         yield rows, positions, canvas.at(rows, positions, time)
 
 
@@ -72,8 +72,9 @@ def _adapt(sampler: Sampler, session: Session) -> None:
             if bad.any():
                 at = int(bad.int().argmax())
                 where = f"position {int(positions[at])} of row {int(rows[at])} in round {view.round}"
-                raise UnmaskError(f"{_name(sampler)} writes token {int(tokens[at])} at {where}; V is {canvas.vocabulary}")
-        probability = probabilities[rows, positions].gather(1, tokens.unsqueeze(1)).squeeze(1).double()
+                what = f"writes token {int(tokens[at])} at {where}; V is {canvas.vocabulary}"
+                raise UnmaskError(f"{_name(sampler)} {what}")
+        probability = probabilities[rows, positions].gather(1, tokens.unsqueeze(1)).squeeze(1)
         session.write(rows, positions, tokens, probability, view.round)
 
 

@@ -1,6 +1,6 @@
 """Speculative decoding: the masked model drafts, the causal reader verifies (theory.md 10).
 
-    draft y_1..y_K from the marginals d_1..d_K of one look at the prefix; read them causally in one evaluation: a_1..a_K+1
+    draft y_1..y_K from the marginals d_1..d_K of one look at the prefix; read them causally at once: a_1..a_K+1
     accept y_j with probability min(1, a_j(y_j) / d_j(y_j)); at the first refusal draw from (a_j - d_j)+ and stop;
     if all are accepted draw one more from a_K+1.
 
@@ -71,7 +71,8 @@ class Speculative(Sampler):
         after = accepted[row]
         target = verdict[row, after]
         stopped = (after < asked[row]).unsqueeze(1)
-        weights = torch.where(stopped, (target - draft[row, after.clamp(max=self.draft_length - 1)]).clamp(min=0), target)
+        ours = draft[row, after.clamp(max=self.draft_length - 1)]
+        weights = torch.where(stopped, residual(target, ours), target)
         tokens = categorical(weights, canvas.luck.uniform(Stream.RESIDUAL, row, lengths[row]))
         session.write(row, lengths[row], tokens, target.gather(1, tokens.unsqueeze(1)).squeeze(1), turn)
 
@@ -81,3 +82,8 @@ class Speculative(Sampler):
         lengths = lengths.clone()
         lengths[row] += 1
         return lengths, last
+
+
+def residual(target: Tensor, draft: Tensor) -> Tensor:
+    """(a - d)+: the mass that the target has over the draft, which no accepted draft has delivered."""
+    return (target - draft).clamp(min=0)

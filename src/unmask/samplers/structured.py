@@ -1,4 +1,4 @@
-"""Orders that keep neighbours apart (theory.md 6, 7.6): the linear lower bound is about random orders, and these escape it.
+"""Orders that keep neighbours apart (theory.md 6, 7.6): the linear lower bound is about random orders; these escape it.
 
 strided: round k reveals every N-th position, starting at k. With N = l rounds it is exact on the interval language.
 dyadic: round 1 reveals every 2^(N-1)-th position, each later round the midpoints between what is revealed.

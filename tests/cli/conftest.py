@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+import pytest
+
+from unmask.cli.main import main
+
+
+class Ran(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The JSON object on the last line of stdout; the JSON of a program that knows no NaN."""
+        return json.loads(self.out.splitlines()[-1], parse_constant=pytest.fail)
+
+
+@pytest.fixture
+def run(capsys, tmp_path, monkeypatch):
+    """`unmask` in process, in an empty directory: run("generate", "--rows", 3)."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: object) -> Ran:
+        capsys.readouterr()
+        try:
+            code = main([str(argument) for argument in arguments])
+        except SystemExit as stop:
+            code = stop.code
+        return Ran(code, *capsys.readouterr())
+
+    return call

@@ -1,0 +1,404 @@
+"""Every mistake in what was asked: one short line on stderr that says what and where, exit code 2, nothing written."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+NGRAM = {"kind": "ngram", "order": 2, "initial": [0.5, 0.5], "transition": [[0.5, 0.5], [0.5, 0.5]]}
+HMM = {"kind": "hmm", "initial": [1, 0], "transition": [[1, 0], [0, 1]], "emission": [[0.5, 0.5], [0, 1]]}
+
+
+def files() -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in Path(".").rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def fails(run):
+    """fails(words, command...): the command is a mistake, its one line holds the words, and no file has changed."""
+
+    def check(words: str, *arguments: object) -> str:
+        before = files()
+        ran = run(*arguments)
+        assert ran.code == 2, ran
+        assert ran.out == ""
+        assert ran.err.startswith("unmask: error: ")
+        assert ran.err.count("\n") == 1
+        assert len(ran.err) < 320
+        assert words in ran.err
+        assert files() == before
+        return ran.err
+
+    return check
+
+
+LANGUAGE_FILES = {
+    "short initial": (NGRAM | {"initial": [1.0]}, "initial has shape (1,); expected (2)"),
+    "missing context": (NGRAM | {"transition": [[0.5, 0.5]]}, "expected (2, 2) for order 2"),
+    "ragged": (NGRAM | {"transition": [[0.5, 0.5], [1]]}, "transition is not a rectangular table of numbers"),
+    "ragged initial": (NGRAM | {"initial": [[1], [1, 2]]}, "initial is not a rectangular table"),
+    "no numbers": (NGRAM | {"initial": "abc"}, "initial is not a rectangular table"),
+    "no table": (NGRAM | {"initial": {}}, "initial is not a rectangular table"),
+    "too deep": (NGRAM | {"transition": [[[0.5, 0.5]]]}, "transition has shape (1, 1, 2)"),
+    "words": (NGRAM | {"transition": [[0.5, 0.5], ["a", 0.5]]}, "transition is not a rectangular table"),
+    "a row sum": (NGRAM | {"transition": [[0.5, 0.5], [0.5, 0.4]]}, "transition row 1 sums to 0.9, not 1; --normalise"),
+    "NaN": (NGRAM | {"initial": [float("nan"), 1]}, "initial[0] is nan: not a finite number"),
+    "null": (NGRAM | {"initial": [None, 1]}, "initial[0] is nan: not a finite number"),
+    "infinity": (NGRAM | {"transition": [[float("inf"), 0], [1, 0]]}, "transition[0, 0] is inf"),
+    "negative": (NGRAM | {"transition": [[0.5, 0.5], [1.5, -0.5]]}, "transition[1, 1] is -0.5: negative"),
+    "tiny": (NGRAM | {"transition": [[0.5, 0.5], [1, 1e-30]]}, "transition[1, 1] is 1e-30: below 1e-20"),
+    "huge": (NGRAM | {"initial": [10**400, 1]}, "initial is not a rectangular table"),
+    "order 1": (NGRAM | {"order": 1}, "order is 1"),
+    "order in words": (NGRAM | {"order": "2"}, "order is '2'"),
+    "order too large": (NGRAM | {"order": 60}, "more than the 16,777,216 allowed"),
+    "too few names": (NGRAM | {"names": ["a"]}, "names must be a list of 2 strings"),
+    "no kind": ({"order": 2}, "a JSON object with a key 'kind'"),
+    "no object": ([1, 2], "a JSON object with a key 'kind'"),
+    "unknown kind": (NGRAM | {"kind": "ngrm"}, "unknown kind of language 'ngrm'; did you mean ngram?"),
+    "kind in a list": (NGRAM | {"kind": ["ngram"]}, "unknown kind of language"),
+    "unknown key": (NGRAM | {"ordr": 2}, "'ordr'; did you mean order?"),
+    "missing key": ({"kind": "ngram", "order": 2, "initial": [1, 0]}, "needs the key 'transition'"),
+    "emission": (HMM | {"emission": [[0.5, 0.5]]}, "emission has shape (1, 2); expected (2, any)"),
+    "no end": (HMM | {"final": [0, 0]}, "final is zero everywhere"),
+    "negative end": (HMM | {"final": [1, -1]}, "final[1] is -1: negative"),
+    "unreachable end": (HMM | {"final": [0, 1]}, "hmm has no sequence"),
+    "end outside": (HMM | {"end": 7}, "end is 7"),
+    "width": ({"kind": "interval", "width": 1}, "width is 1"),
+    "width in a float": ({"kind": "interval", "width": 5.0}, "width is 5.0"),
+    "stop": ({"kind": "brackets", "stop": 1.0}, "stop is 1.0"),
+    "modulus": ({"kind": "modular-sum", "modulus": 1}, "modulus is 1"),
+}
+
+
+@pytest.mark.parametrize("case", LANGUAGE_FILES)
+def test_a_wrong_language_file(fails, case):
+    content, words = LANGUAGE_FILES[case]
+    Path("wrong.json").write_text(json.dumps(content))
+    err = fails(words, "language", "new", "wrong.json", "--out", "copy.json")
+    assert "wrong.json" in err
+
+
+TEXTS = {
+    "truncated": ('{"kind": "ngram", "order": 2,', "is not JSON: "),
+    "empty": ("", "is it truncated?"),
+    "words": ("hello", "at line 1, column 1"),
+    "deep": ("[" * 100_000, "wrong.json"),
+    "a number without end": ("9" * 5000, "wrong.json"),
+    "not text": (b"\xff\xfe\x00", "byte 0 is not UTF-8 text"),
+}
+
+
+@pytest.mark.parametrize("case", TEXTS)
+def test_no_language_file_at_all(fails, case):
+    content, words = TEXTS[case]
+    Path("wrong.json").write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert "wrong.json" in fails(words, "language", "show", "wrong.json")
+
+
+def generate(*arguments: object, language: str = "interval-5") -> tuple[object, ...]:
+    small = () if "--length" in arguments else ("--length", 10)
+    return "generate", "--language", language, "--rows", 2, *small, *arguments, "--out", "out.npy"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("interval5", "'interval5'; did you mean interval-5?"),
+        ("zzz", "known: brackets, "),
+        ("nothere.json", "neither a file nor a preset"),
+        (".", "Is a directory"),
+    ],
+)
+def test_an_unknown_language(fails, name, words):
+    fails(words, *generate(language=name))
+    fails(words, "language", "show", name)
+
+
+SAMPLERS = {
+    "lowconfidence": "did you mean low-confidence?",
+    "": "known: ancestral, ",
+    "blocks(blocklength=4)": "'blocklength'; did you mean block_length?",
+    "ancestral(x=3)": "sampler 'ancestral' has no options, but 'x' was given",
+    "blocks(4)": "write name or name(option=value, ...)",
+    "blocks(block_length=4": "write name or name(option=value, ...)",
+    "blocks(**x)": "write name or name(option=value, ...)",
+    "blocks(block_length=0)": "block_length is 0; expected at least 1",
+    "blocks(block_length=abc)": "'abc'",
+    "blocks(block_length=None)": "None",
+    "blocks(block_length=[4])": "[4]",
+    "blocks(block_length=1.5)": "1.5",
+    "blocks(block_length=True)": "True",
+    "blocks(block_length=1)": "10 blocks of 1 positions need at least 10 steps, not 3",
+    "low-confidence(temperature=-1)": "temperature is -1; expected 0 or a positive number",
+    "low-confidence(temperature=abc)": "'abc'",
+    "low-confidence(temperature=nan)": "'nan'",
+    "low-confidence(temperature=1e999)": "inf",
+    "low-confidence(ties=luck)": "unknown way to break ties 'luck'",
+    "low-confidence(ties=3)": "3",
+    "speculative(draft_length=0)": "draft_length is 0",
+    "speculative(draft_length=1.5)": "1.5",
+}
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_a_wrong_sampler(fails, sampler):
+    fails(SAMPLERS[sampler], *generate("--sampler", sampler, "--steps", 3))
+
+
+SCHEDULES = {
+    "cosin": "did you mean cosine",
+    "cosine(": "write name or name(option=value, ...)",
+    "linear(power=2)": "schedule 'linear' has no options",
+    "polynomial(pwer=2)": "'pwer'; did you mean power?",
+    "polynomial(power=0)": "power is 0; expected a positive number",
+    "polynomial(power=abc)": "'abc'",
+    "polynomial(power=nan)": "'nan'",
+    "geometric(ratio=-1)": "ratio is -1",
+    "geometric(ratio=1e999)": "inf",
+    "theorem-4.2(order=1)": "order is 1",
+    "theorem-4.2(order=2.5)": "2.5",
+    "[0.2, 0.2]": "the schedule sums to 0.4, not 1; divide it by its sum",
+    "[0.2,": "cannot read the schedule",
+    "['a']": "cannot read the schedule",
+    "[None]": "cannot read the schedule",
+    "[[1.0]]": "cannot read the schedule",
+    "[]": "an explicit schedule is a list of numbers",
+    "[-1, 2]": "delta_1 of the schedule is -1.0",
+    "[1e999]": "delta_1 of the schedule is inf",
+}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_wrong_schedule(fails, schedule):
+    steps = () if schedule.startswith("[") else ("--steps", 3)
+    fails(SCHEDULES[schedule], *generate("--schedule", schedule, *steps))
+
+
+def test_a_list_has_its_own_number_of_steps(fails):
+    fails("lists 2 rounds, but steps is 3; leave steps out", *generate("--schedule", "[0.5, 0.5]", "--steps", 3))
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("--steps", 0, "steps is 0, but at least 1 round is needed"),
+        ("--steps", -3, "steps is -3"),
+        ("--rows", 0, "rows is 0, but at least 1 row is needed"),
+        ("--rows", -1, "rows is -1"),
+        ("--length", 0, "length is 0, but a sequence has at least 1 token"),
+        ("--length", -5, "length is -5"),
+        ("--seed", -1, "the seed is -1"),
+        ("--seed", 2**63, f"the seed is {2**63}"),
+        ("--first-row", -1, "first_row is -1"),
+        ("--first-row", 2**63, f"first_row is {2**63}"),
+        ("--length", 10**13, "out of memory; ask for fewer rows"),
+    ],
+)
+def test_a_number_out_of_range(fails, option, value, words):
+    fails(words, *generate(option, value))
+
+
+def test_a_wrong_number_of_threads(fails, monkeypatch):
+    monkeypatch.setenv("UNMASK_THREADS", "many")
+    fails("UNMASK_THREADS is 'many'", *generate())
+
+
+@pytest.mark.parametrize(
+    ("language", "length", "words"),
+    [
+        ("brackets", 7, "the nearest it has: 6 and 8"),
+        ("brackets", 1, "the nearest it has: 2"),
+        ("modular-sum", 512, "the nearest it has: 509 and 515"),
+    ],
+)
+def test_an_impossible_length_names_the_nearest(fails, language, length, words):
+    fails(words, *generate("--length", length, language=language))
+    fails(words, "language", "show", language, "--length", length)
+    np.save("samples.npy", np.zeros((2, length), np.uint8))
+    fails(words, "score", "samples.npy", "--language", language)
+
+
+def test_nothing_to_leave_unpruned(fails):
+    fails("interval-5 is its support", *generate("--unpruned"))
+
+
+ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
+PLACES = {
+    "no/such/directory/FILE": "there is no directory no/such/directory; create it first",
+    "file/FILE": "there is no directory file",
+    "taken/FILE": "it is a directory",
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_place_that_cannot_be_written(fails, place):
+    Path("file").write_text("")
+    for name in ("out.npy", "out.jsonl", "out.json"):
+        Path("taken", name).mkdir(parents=True)
+    Path("text.txt").write_text("abcabc")
+    for name in ("out.npy", "out.jsonl"):
+        target = place.replace("FILE", name)
+        fails(PLACES[place], "generate", "--language", "interval-5", "--length", 5, "--rows", 2, "--out", target)
+    target = place.replace("FILE", "out.json")
+    fails(PLACES[place], "language", "new", "interval-5", "--out", target)
+    fails(PLACES[place], "language", "fit", "text.txt", "--out", target)
+
+
+def test_the_account_must_fit_too(fails):
+    """Otherwise the samples would be written without what made them."""
+    Path("out.npy.json").mkdir()
+    fails("cannot write out.npy.json: it is a directory", *generate())
+
+
+@pytest.mark.skipif(ROOT, reason="root may write anywhere")
+def test_a_directory_without_permission(fails):
+    Path("closed").mkdir(mode=0o500)
+    fails("Permission denied in closed", "language", "new", "interval-5", "--out", "closed/out.json")
+
+
+@pytest.mark.parametrize("name", ["out.txt", "out", "out.json", "out.npz"])
+def test_an_unknown_suffix(fails, name):
+    words = "samples are kept as .npy or .jsonl"
+    fails(words, "generate", "--language", "interval-5", "--length", 5, "--rows", 2, "--out", name)
+    Path(name).write_text("[0]")
+    fails(words, "score", name, "--language", "interval-5")
+
+
+ARRAYS = {
+    "the mask": (np.full((2, 5), 16), "row 0, position 0: token 16 (that is the mask"),
+    "too large": (np.array([[0, 1], [2, 99]]), "row 1, position 1: token 99 is not in 0..15"),
+    "negative": (np.full((2, 5), -1), "token -1 is not in 0..15"),
+    "floats": (np.zeros((2, 5)), "holds float64; expected integers"),
+    "booleans": (np.zeros((2, 5), bool), "holds bool; expected integers"),
+    "strings": (np.array([["a"]]), "holds <U1; expected integers"),
+    "times": (np.zeros((2, 5), "m8[s]"), "holds timedelta64[s]; expected integers"),
+    "objects": (np.array([[1, None]], object), "holds Python objects; expected integers"),
+    "too long for any integer": (np.full((2, 5), 2**64 - 1, np.uint64), "no token is that large"),
+    "one dimension": (np.zeros(5, int), "has shape (5,); expected (rows, length)"),
+    "three dimensions": (np.zeros((1, 2, 5), int), "has shape (1, 2, 5)"),
+    "no rows": (np.zeros((0, 5), int), "has shape (0, 5)"),
+}
+
+
+@pytest.mark.parametrize("case", ARRAYS)
+def test_a_wrong_array(fails, case):
+    array, words = ARRAYS[case]
+    np.save("samples.npy", array, allow_pickle=True)
+    fails(words, "score", "samples.npy", "--language", "interval-5")
+
+
+@pytest.mark.parametrize("kept", [0, 5, 50, 200])
+def test_a_truncated_array(fails, kept):
+    np.save("samples.npy", np.zeros((100, 10), int))
+    Path("samples.npy").write_bytes(Path("samples.npy").read_bytes()[:kept])
+    err = fails("samples.npy is not a complete .npy file", "score", "samples.npy", "--language", "interval-5")
+    assert "pickle" not in err
+
+
+LINES = {
+    "unequal": ("[0, 0]\n\n[0]\n", "line 3 has 1 tokens, but the first row has 2"),
+    "a float": ("[0, 0]\n[0, 1.0]\n", "line 2, position 1: 1.0 is not an integer token"),
+    "a boolean": ("[0, true]\n", "line 1, position 1: True"),
+    "a word": ('[0, "a"]\n', "line 1, position 1: 'a'"),
+    "too large": (f"[0, {2**70}]\n", "line 1, position 1: "),
+    "without end": ("[0, " + "9" * 5000 + "]", "samples.jsonl, line 1"),
+    "too deep": ("[" * 100_000, "samples.jsonl, line 1"),
+    "no list": ("3\n", "line 1: expected a list of tokens"),
+    "another key": ('{"token": [0]}\n', 'an object with "tokens"'),
+    "no JSON": ("[0, 0]\n[0,\n", "line 2 is not JSON"),
+    "nothing": ("", "expected (rows, length) with at least one of each"),
+}
+
+
+@pytest.mark.parametrize("case", LINES)
+def test_wrong_lines(fails, case):
+    text, words = LINES[case]
+    Path("samples.jsonl").write_text(text)
+    fails(words, "score", "samples.jsonl", "--language", "interval-5")
+
+
+def test_no_such_samples(fails):
+    fails("cannot read no.npy: No such file", "score", "no.npy", "--language", "interval-5")
+    fails("cannot read no.jsonl: No such file", "score", "no.jsonl", "--language", "interval-5")
+
+
+CORPORA = {
+    "empty": ("", (), "the text has 0 tokens"),
+    "blank": (" \n", ("--tokens", "whitespace"), "the text has 0 tokens"),
+    "too short": ("ab", ("--order", 3), "the text has 2 tokens; order 3 needs at least 3"),
+    "large": (" ".join(map(str, range(5000))), ("--tokens", "whitespace"), "max_vocabulary"),
+    "order 1": ("abcabc", ("--order", 1), "order is 1"),
+    "order 0": ("abcabc", ("--order", 0), "order is 0"),
+    "order -3": ("abcabc", ("--order", -3), "order is -3"),
+    "smoothing": ("abcabc", ("--smoothing", -1), "smoothing is -1.0"),
+    "no number": ("abcabc", ("--smoothing", "nan"), "smoothing is nan"),
+    "max_vocabulary": ("abcabc", ("--max-vocabulary", 1), "max_vocabulary is 1; expected at least 2"),
+}
+
+
+@pytest.mark.parametrize("case", CORPORA)
+def test_a_text_that_cannot_be_fitted(fails, case):
+    text, options, words = CORPORA[case]
+    Path("text.txt").write_text(text)
+    fails(words, "language", "fit", "text.txt", "--out", "out.json", *options)
+
+
+def test_a_text_that_cannot_be_read(fails):
+    fails("cannot read no.txt", "language", "fit", "no.txt", "--out", "out.json")
+    Path("text.txt").write_bytes(b"ab\xff")
+    fails("byte 2 is not UTF-8 text", "language", "fit", "text.txt", "--out", "out.json")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--steps", 0), "steps is 0"),
+        (("--steps", 4, "--schedule", "lin"), "did you mean linear?"),
+        (("--steps", 4, "--rows", 1), "rows is 1"),
+        (("--length", 0), "length is 0"),
+        (("--seed", -1), "the seed is -1"),
+    ],
+)
+def test_what_cannot_be_shown(fails, options, words):
+    fails(words, "language", "show", "paper-2gram", *options)
+
+
+def test_an_unknown_subcommand(fails):
+    fails("'nwe'; did you mean new?", "language", "nwe")
+    fails("unknown option of unmask language '--hepl'", "language", "--hepl")
+
+
+@pytest.mark.parametrize("words", ["steps", "first-row"])
+def test_a_word_for_a_number(run, words):
+    """tyro's own box, which names the flag."""
+    ran = run(*generate(f"--{words}", "abc"))
+    assert (ran.code, ran.out) == (2, "")
+    assert f"Error parsing --{words}: invalid literal" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["language", "show", "nothere"], b"unmask: error: unknown language"),
+        (["generate", "--language", "interval-5", "--steps", "0", "--out", "out.npy"], b"unmask: error: steps is 0"),
+    ],
+)
+def test_the_exit_code_of_a_process(tmp_path, arguments, words):
+    program = [sys.executable, "-m", "unmask", *arguments]
+    done = subprocess.run(program, cwd=tmp_path, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
+    assert done.stderr.startswith(words)
+    assert os.listdir(tmp_path) == []
+
+
+def test_debug_shows_where(run):
+    ran = run("--debug", "language", "show", "nothere")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("Traceback")
+    assert "unmask: error: unknown language" in ran.err.splitlines()[-1]

@@ -1,0 +1,152 @@
+"""Bit-for-bit promises: blocks, threads and resumption change nothing; and what generate() refuses."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from unmask import UnmaskError, generate, generation
+from unmask.denoisers import Perturbed
+from unmask.languages import preset
+from unmask.samplers import SAMPLERS, Choice, Sampler
+
+SAMPLED = [name if name != "blocks" else "blocks(block_length=16)" for name in SAMPLERS.makers]
+OPTIONS = {"steps": 12, "length": 48, "seed": 4}
+
+
+def same(a, b):
+    return all(
+        torch.equal(getattr(a, name), getattr(b, name))
+        for name in ("tokens", "order", "probability", "evaluations", "impossible")
+    )
+
+
+@pytest.mark.parametrize("sampler", SAMPLED)
+@pytest.mark.parametrize("language", ["sparse-hmm", "paper-3gram", "interval-5"])
+def test_rows_do_not_depend_on_their_company(sampler, language, monkeypatch):
+    """The same rows alone, in blocks by first_row, in other block sizes, and with one thread or three."""
+    source = preset(language)
+    whole = generate(source, sampler=sampler, rows=30, **OPTIONS)
+    parts = [generate(source, sampler=sampler, rows=10, first_row=first, **OPTIONS) for first in (0, 10, 20)]
+    assert same(whole, generation.join(parts, {}))
+    monkeypatch.setattr(generation, "ROWS_A_BLOCK", (1, 4))
+    for threads in ("1", "3"):
+        monkeypatch.setenv("UNMASK_THREADS", threads)
+        assert same(whole, generate(source, sampler=sampler, rows=30, **OPTIONS))
+
+
+def test_far_rows_and_large_seeds_have_luck_of_their_own():
+    source = preset("paper-2gram")
+    rows = [generate(source, rows=1, first_row=first, **OPTIONS).tokens for first in (0, 1, 2**32, 2**40)]
+    rows += [generate(source, rows=1, **(OPTIONS | {"seed": 2**63 - 1})).tokens]
+    assert len({tuple(row[0].tolist()) for row in rows}) == len(rows)
+
+
+def test_perturbed_denoisers_generate_in_blocks_too(monkeypatch):
+    source = Perturbed(preset("paper-2gram"), "tilt", 0.02)
+    whole = generate(source, rows=12, **OPTIONS)
+    monkeypatch.setattr(generation, "ROWS_A_BLOCK", (1, 5))
+    assert same(whole, generate(source, rows=12, **OPTIONS))
+
+
+def test_probability_is_that_of_the_tokens_when_they_were_revealed():
+    """For the exact reader its product is q(x)."""
+    source = preset("sparse-hmm")
+    made = generate(source, sampler="autoregressive", rows=20, **OPTIONS)
+    torch.testing.assert_close(made.probability.log().sum(1), source.log_prob(made.tokens), atol=1e-8, rtol=0)
+    assert made.evaluations.tolist() == [48] * 20
+    spoken = generate(source, sampler="speculative(draft_length=4)", rows=20, **OPTIONS)
+    torch.testing.assert_close(spoken.probability.log().sum(1), source.log_prob(spoken.tokens), atol=1e-8, rtol=0)
+    assert torch.equal(spoken.evaluations, sum(spoken.evaluations_of.values()))
+    assert bool((spoken.evaluations_of["causal"] <= 48).all())
+
+
+def test_structured_orders_escape_the_linear_bound():
+    """theory.md 6, 7.6: five strided rounds are exact on the interval language at any length, random ones never."""
+    source = preset("interval-5")
+    strided = generate(source, sampler="strided", steps=5, length=510, rows=200)
+    assert bool(source.supports(strided.tokens).all())
+    assert strided.evaluations.tolist() == [5] * 200
+    assert not source.supports(generate(source, steps=5, length=510, rows=200).tokens).any()
+    chain = preset("paper-2gram")
+    assert bool(chain.supports(generate(chain, sampler="dyadic", steps=6, length=256, rows=200).tokens).all())
+
+
+class Twice(Sampler):
+    def choose(self, view):
+        return Choice(torch.ones_like(view.hidden))
+
+
+class Lazy(Sampler):
+    def choose(self, view):
+        return Choice(torch.zeros_like(view.hidden))
+
+
+class Stranger(Sampler):
+    def choose(self, view):
+        return Choice(view.hidden.clone(), torch.full(view.hidden.shape, 99))
+
+
+class Silent(Sampler):
+    def order(self, delta, hidden, luck):
+        return torch.zeros(hidden.shape, dtype=torch.int64)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "message"),
+    [
+        (Twice(), "Twice reveals position 0 of row 0 in round 1, which is not hidden"),
+        (Lazy(), "Lazy left position 1 of row 0 hidden"),
+        (Stranger(), "Stranger writes token 99 at position 1 of row 0 in round 1; V is 8"),
+        (Silent(), "Silent left position 1 of row 0 hidden"),
+    ],
+)
+def test_a_sampler_that_breaks_the_contract_is_named(sampler, message):
+    with pytest.raises(UnmaskError, match=message):
+        generate(preset("paper-2gram"), sampler=sampler, steps=2, length=4, rows=2, given=[3, 8, 8, 8])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rows": 0}, "rows is 0"),
+        ({"length": 0}, "length is 0"),
+        ({"steps": 0}, "steps is 0"),
+        ({"steps": -3}, "steps is -3"),
+        ({"seed": -1}, "the seed is -1"),
+        ({"seed": 2**63}, "the seed is"),
+        ({"first_row": -1}, "first_row is -1"),
+        ({"sampler": "ancestrel"}, "unknown sampler 'ancestrel'; did you mean ancestral"),
+        ({"sampler": "blocks(size=3)"}, "unknown option of sampler 'blocks': 'size'; known: block_length"),
+        ({"sampler": "blocks(block_length=0)"}, "block_length is 0"),
+        ({"sampler": "blocks(block_length=2"}, "cannot read sampler"),
+        ({"sampler": "blocks(3)"}, "cannot read sampler"),
+        ({"sampler": "ancestral(x=1)"}, "has no options"),
+        ({"sampler": "blocks(block_length=1)", "steps": 4}, "8 blocks of 1 positions need at least 8 steps, not 4"),
+        ({"sampler": "low-confidence(temperature=-1)"}, "temperature is -1"),
+        ({"sampler": "low-confidence(ties=odd)"}, "unknown way to break ties 'odd'"),
+        ({"schedule": "cosin"}, "unknown schedule 'cosin'; did you mean cosine"),
+        ({"schedule": "polynomial(power=0)"}, "power is 0"),
+        ({"schedule": [0.5, 0.4]}, "sums to 0.9"),
+        ({"schedule": [1.5, -0.5]}, "delta_2 of the schedule is -0.5"),
+        ({"schedule": [float("nan"), 1.0]}, "delta_1 of the schedule is nan"),
+        ({"schedule": [0.5, 0.5], "steps": 3}, "lists 2 rounds, but steps is 3"),
+        ({"given": [9] * 8}, "row 0, position 0: token 9 is not in 0..8"),
+        ({"given": [8] * 7}, "given has shape"),
+        ({"sampler": "autoregressive", "given": [8] * 7 + [0]}, "row 0 has given tokens after a hidden one"),
+    ],
+)
+def test_mistakes_are_said(options, message):
+    with pytest.raises(UnmaskError, match=message.replace("(", r"\(").replace(")", r"\)")):
+        generate(preset("paper-2gram"), **({"length": 8, "rows": 2} | options))
+
+
+def test_a_length_that_the_language_lacks_names_its_neighbours():
+    with pytest.raises(UnmaskError, match="modular-sum has no sequence of length 512; the nearest it has: 509 and 515"):
+        generate(preset("modular-sum"), length=512)
+
+
+def test_a_given_context_without_mass_is_refused():
+    source = preset("interval-5")
+    with pytest.raises(UnmaskError, match="given row 0 has probability zero"):
+        generate(source, length=5, rows=2, given=[0, 1, 16, 16, 16])
