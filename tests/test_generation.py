@@ -97,13 +97,13 @@ class Silent(Sampler):
     [
         (Twice(), "Twice reveals position 0 of row 0 in round 1, which is not hidden"),
         (Lazy(), "Lazy left position 1 of row 0 hidden"),
-        (Stranger(), "Stranger writes token 99 at position 1 of row 0 in round 1; V is 8"),
+        (Stranger(), "Stranger writes token 99 at position 1 of row 0 in round 1; V is 16"),
         (Silent(), "Silent left position 1 of row 0 hidden"),
     ],
 )
 def test_a_sampler_that_breaks_the_contract_is_named(sampler, message):
     with pytest.raises(UnmaskError, match=message):
-        generate(preset("paper-2gram"), sampler=sampler, steps=2, length=4, rows=2, given=[3, 8, 8, 8])
+        generate(preset("interval-5"), sampler=sampler, steps=2, length=4, rows=2, given=[3, 16, 16, 16])
 
 
 @pytest.mark.parametrize(
