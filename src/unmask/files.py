@@ -63,7 +63,7 @@ def write_json(path: str | Path, content: Any) -> None:
 def read_text(path: str | Path) -> str:
     path = Path(path)
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise UnmaskError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:

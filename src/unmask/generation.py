@@ -91,8 +91,8 @@ def generate(
         raise UnmaskError(f"rows is {rows}, but at least 1 row is needed")
     if length < 1:
         raise UnmaskError(f"length is {length}, but a sequence has at least 1 token")
-    if first_row < 0:
-        raise UnmaskError(f"first_row is {first_row}; rows count from 0")
+    if not 0 <= first_row <= 2**63 - rows:
+        raise UnmaskError(f"first_row is {first_row}; rows are numbered from 0 to 2^63 - 1")
     start = _start(source, denoiser, given, rows, length)
     block = min(max(MESSAGE_BYTES // denoiser.row_bytes(length), ROWS_A_BLOCK[0]), ROWS_A_BLOCK[1], rows)
     configuration = {

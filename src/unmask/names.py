@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
@@ -31,12 +32,14 @@ class Registry(Generic[Made]):
         name, options = parse(self.noun, specification)
         if name not in self.makers:
             raise unknown(self.noun, name, self.makers)
-        known = list(inspect.signature(self.makers[name]).parameters)[len(arguments) :]
-        for option in options:
+        known = dict(list(inspect.signature(self.makers[name]).parameters.items())[len(arguments) :])
+        for option, value in options.items():
             if option not in known:
                 if not known:
                     raise UnmaskError(f"{self.noun} {name!r} has no options, but {option!r} was given")
                 raise unknown(f"option of {self.noun} {name!r}:", option, known)
+            if wanted := _unlike(value, known[option].default):
+                raise UnmaskError(f"{option} of {self.noun} {name!r} is {value!r}; expected {wanted}")
         return self.makers[name](*arguments, **options)
 
     def about(self) -> dict[str, str]:
@@ -51,12 +54,23 @@ def parse(noun: str, specification: str) -> tuple[str, dict[str, Any]]:
         return name, {}
     try:
         call = ast.parse(f"_({rest}", mode="eval").body
-        if not isinstance(call, ast.Call) or call.args:
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
             raise SyntaxError
-        options = {str(keyword.arg): _literal(keyword.value) for keyword in call.keywords}
-    except (SyntaxError, ValueError) as error:
+        options = {keyword.arg: _literal(keyword.value) for keyword in call.keywords if keyword.arg}
+        if len(options) < len(call.keywords):  # an option twice, or **options
+            raise SyntaxError
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
         raise UnmaskError(f"cannot read {noun} {specification!r}; write name or name(option=value, ...)") from error
     return name.strip(), options
+
+
+def _unlike(value: Any, default: Any) -> str:
+    """What should stand where a default of this type does, or nothing where the value will do."""
+    if type(default) is float:
+        return "" if type(value) in (int, float) and math.isfinite(value) else "a number"
+    if type(value) is type(default) or default is None or default is inspect.Parameter.empty:
+        return ""
+    return {int: "a whole number", str: "a word", bool: "True or False"}.get(type(default), repr(default))
 
 
 def _literal(node: ast.expr) -> Any:

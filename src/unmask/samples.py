@@ -50,10 +50,11 @@ def _read_npy(path: Path) -> np.ndarray:
     except (ValueError, EOFError) as error:
         if "Object arrays" in str(error):
             raise UnmaskError(f"{path} holds Python objects; expected integers (rows, length)") from error
-        raise UnmaskError(f"{path} is not a complete .npy file: {error}") from error
+        reason = "it does not begin like one" if "pickle" in str(error) else str(error)
+        raise UnmaskError(f"{path} is not a complete .npy file: {reason}") from error
     if not isinstance(tokens, np.ndarray):
         raise UnmaskError(f"{path} is an archive; expected one array of integers (rows, length)")
-    if not np.issubdtype(tokens.dtype, np.integer):
+    if tokens.dtype.kind not in "iu":
         raise UnmaskError(f"{path} holds {tokens.dtype}; expected integers (rows, length)")
     if tokens.size and int(tokens.max()) > np.iinfo(np.int64).max:
         raise UnmaskError(f"{path} holds the number {int(tokens.max())}; no token is that large")
@@ -62,13 +63,15 @@ def _read_npy(path: Path) -> np.ndarray:
 
 def _read_jsonl(path: Path) -> np.ndarray:
     rows: list[list[int]] = []
-    for number, line in enumerate(read_text(path).splitlines(), 1):
+    for number, line in enumerate(read_text(path).split("\n"), 1):
         if not line.strip():
             continue
         try:
             row = json.loads(line)
         except json.JSONDecodeError as error:
             raise UnmaskError(f"{path}, line {number} is not JSON: {error.msg}") from error
+        except (ValueError, RecursionError) as error:  # endless digits, or brackets
+            raise UnmaskError(f"{path}, line {number} cannot be read: {error}") from error
         if isinstance(row, dict):
             row = row.get("tokens")
         if not isinstance(row, list) or not row:

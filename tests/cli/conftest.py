@@ -23,6 +23,7 @@ class Ran(NamedTuple):
 def run(capsys, tmp_path, monkeypatch):
     """`unmask` in process, in an empty directory: run("generate", "--rows", 3)."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
 
     def call(*arguments: object) -> Ran:
         capsys.readouterr()

@@ -52,7 +52,7 @@ def test_an_unreachable_context_has_no_say():
 
 
 def test_counts_by_hand():
-    """a a b a b: five tokens, four pairs."""
+    """a a b a b and round to the first a: five pairs."""
     language = NGram.fit("aabab", 2)
     assert language.names == ("a", "b")
     np.testing.assert_allclose(language.initial, [3 / 5, 2 / 5])
@@ -64,16 +64,17 @@ def test_counts_by_hand():
 def test_smoothing_adds_to_every_count():
     language = NGram.fit("aabab", 2, smoothing=1.0)
     np.testing.assert_allclose(language.initial, [4 / 7, 3 / 7])
-    np.testing.assert_allclose(language.transition, [[2 / 5, 3 / 5], [2 / 3, 1 / 3]])
+    np.testing.assert_allclose(language.transition, [[2 / 5, 3 / 5], [3 / 4, 1 / 4]])
     assert language.supports(torch.from_numpy(brute.sequences(2, 6))).all()
 
 
-def test_an_unseen_context_has_the_frequencies_of_single_tokens():
-    """aa -> b, ab -> a, ba -> b once each, ab and ba are never cut short, bb is never seen; b ends the text aab."""
+def test_a_text_is_a_circle_and_what_it_never_shows_cannot_follow():
+    """aa -> b, ab -> a twice, ba -> b, and ba -> a across the join; bb is never seen: single tokens, out of reach."""
     language = NGram.fit("aabab", 3)
-    np.testing.assert_allclose(language.initial, [1 / 4, 1 / 2, 1 / 4, 0])
-    np.testing.assert_allclose(language.transition, [[0, 1], [1, 0], [0, 1], [3 / 5, 2 / 5]])
-    np.testing.assert_allclose(NGram.fit("aab", 2).transition, [[1 / 2, 1 / 2], [2 / 3, 1 / 3]])
+    np.testing.assert_allclose(language.initial, [1 / 5, 2 / 5, 2 / 5, 0])
+    np.testing.assert_allclose(language.transition, [[0, 1], [1, 0], [1 / 2, 1 / 2], [3 / 5, 2 / 5]])
+    assert language.reachable.tolist() == [0, 1, 2]
+    np.testing.assert_allclose(NGram.fit("aab", 2).transition, [[1 / 2, 1 / 2], [1, 0]])
 
 
 def test_whitespace_tokens_and_a_small_vocabulary():

@@ -94,8 +94,8 @@ def test_good_ones_are_read(kind):
         ({"kind": "modular-sum", "chained": 1}, "chained is 1 in a language of kind 'modular-sum'; expected bool"),
         (GOOD["hmm"] | {"end": 1.5}, "end is 1.5"),
         (GOOD["hmm"] | {"end": 3}, "end is 3"),
-        (GOOD["interval"] | {"names": ["a", "b"]}, "names must be a list of 4 strings, one a token"),
-        (GOOD["interval"] | {"names": "abcd"}, "names must be a list of 4 strings"),
+        (GOOD["interval"] | {"names": ["a", "b"]}, "there are 2 names; expected 4, one a token"),
+        (GOOD["interval"] | {"names": "abcd"}, "names is str; expected a list of strings"),
     ],
 )
 def test_wrong_contents(content, message):

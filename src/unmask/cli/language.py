@@ -140,7 +140,7 @@ def fit(
     """Fit an n-gram to a text of your own.
 
     Example:
-        unmask language fit corpus.txt --order 3 --max-vocabulary 64 --out corpus.json
+        unmask language fit corpus.txt --order 3 --max-vocabulary 64 --out my.json
 
     Args:
         text: A UTF-8 text file.

@@ -18,6 +18,7 @@ from typing import Any
 from unmask.errors import UnmaskError, unknown
 
 COMMANDS = {
+    "demo": ("unmask.cli.demo", "show the central result, exactly: fluency saturates, correctness does not"),
     "language": ("unmask.cli.language", "the ground truths: list, make, show or fit one"),
     "generate": ("unmask.cli.generate", "fill sequences with a sampler, a schedule and a number of steps"),
     "score": ("unmask.cli.score", "measure the error rates of sequences against a language"),

@@ -20,7 +20,7 @@ def show(result: Mapping[str, Any], as_json: bool) -> None:
     columns = max(shutil.get_terminal_size().columns, width + 20)
     for name, text in rows:
         lines = textwrap.wrap(text, columns - width, break_on_hyphens=False) or [""]
-        print(f"{name:<{width}}" + f"\n{'':<{width}}".join(lines))
+        print((f"{name:<{width}}" + f"\n{'':<{width}}".join(lines)).rstrip())
 
 
 def _flat(result: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:

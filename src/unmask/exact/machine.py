@@ -13,8 +13,12 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from unmask.exact.lanes import LANES, TILE
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Indices = NDArray[np.uint64]
+MAX_COLUMNS = 2**18  # entries of an emission table that is written out
 State = TypeVar("State", bound=Hashable)
 
 
@@ -27,6 +31,25 @@ class Machine(NamedTuple):
     column_state: Ints
     column_weight: Floats
     final: Floats  # (S); all ones where any end will do
+    columns: Floats  # ((V+1)*S): the emission columns and ones for a hidden token written out, where that is small
+    dense: Floats  # (2, S, S): the transitions and their transpose, where that is the fastest form, else (2, 0, 0)
+    block_source: NDArray[
+        np.uint64
+    ]  # (blocks): the transitions in runs of eight neighbouring targets, where that is; else none
+    block_target: Indices  # (blocks): the first target of a run
+    block_weight: Floats  # (blocks, 8)
+
+    @property
+    def plain(self) -> Machine:
+        """The same machine with nothing but its edges: the reference for the fast forms."""
+        none = np.zeros(0, np.uint64)
+        return self._replace(
+            columns=np.zeros(0),
+            dense=np.zeros((2, 0, 0)),
+            block_source=none,
+            block_target=none,
+            block_weight=np.zeros((0, LANES)),
+        )
 
     @property
     def states(self) -> int:
@@ -79,15 +102,18 @@ def from_edges(
         state, symbol = np.nonzero(emission)
         mass = emission[state, symbol].astype(np.float64)
     by_symbol = np.lexsort((state, symbol))
+    source, target, weight = source[order], target[order].astype(np.int64), weight[order].astype(np.float64)
     return Machine(
         np.ascontiguousarray(initial, np.float64),
         _starts(source, states),
-        np.ascontiguousarray(target[order], np.int64),
-        np.ascontiguousarray(weight[order], np.float64),
+        target,
+        weight,
         _starts(symbol.astype(np.int64), vocabulary),
         np.ascontiguousarray(state[by_symbol], np.int64),
         np.ascontiguousarray(mass[by_symbol], np.float64),
         np.ascontiguousarray(final, np.float64),
+        _columns(state, symbol, mass, states, vocabulary),
+        *_fast_form(states, source, target, weight),
     )
 
 
@@ -126,6 +152,53 @@ def explore(
     symbols = np.array([symbol(state) for state in queue], np.int64)
     ends = np.array([float(final(state)) for state in queue])
     return from_edges(initial, source.astype(np.int64), target.astype(np.int64), weight, symbols, vocabulary, ends)
+
+
+def _columns(state: Ints, symbol: Ints, mass: Floats, states: int, vocabulary: int) -> Floats:
+    if states * vocabulary > MAX_COLUMNS:
+        return np.zeros(0)
+    columns = np.zeros((vocabulary + 1, states))
+    columns[symbol, state] = mass
+    columns[vocabulary] = 1.0
+    return columns.reshape(-1)
+
+
+def _fast_form(
+    states: int, source: Ints, target: Ints, weight: Floats
+) -> tuple[Floats, Indices, Indices, Floats]:
+    """(dense, block_source, block_target, block_weight): the form in which a message is multiplied fastest.
+
+    A vector of a dense tile costs a third of a block, which must be found, loaded and stored; machines of fewer than
+    eight states keep their edges only.
+    """
+    dense = np.zeros((2, 0, 0))
+    blocks = _blocks(states, source, target, weight)
+    if states % (TILE * LANES) == 0 and states * states // LANES < 3 * len(blocks[0]):
+        dense = np.zeros((2, states, states))
+        dense[0, source, target] = weight
+        dense[1, target, source] = weight
+        blocks = _blocks(0, source[:0], target[:0], weight[:0])
+    return dense, *blocks
+
+
+def _blocks(
+    states: int, source: Ints, target: Ints, weight: Floats
+) -> tuple[Indices, Indices, Floats]:
+    """Runs of eight neighbouring targets, greedily from the left in each source's edges, which come sorted."""
+    owner: list[int] = []
+    first: list[int] = []
+    run = np.full(len(source), -1)
+    if states >= LANES:
+        for e, (s, t) in enumerate(zip(source.tolist(), target.tolist(), strict=True)):
+            if not owner or owner[-1] != s or t >= first[-1] + LANES:
+                owner.append(s)
+                first.append(min(t, states - LANES))
+            run[e] = len(owner) - 1
+    weights = np.zeros((len(owner), LANES))
+    begins = np.array(first, np.int64)
+    if len(owner):
+        weights[run, target - begins[run]] = weight
+    return np.array(owner, np.uint64), begins.astype(np.uint64), weights
 
 
 def _starts(sorted_or_not: Ints, groups: int) -> Ints:

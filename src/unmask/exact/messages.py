@@ -16,112 +16,192 @@ transition restarts as ones, and a hidden position whose two messages exclude ea
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from numba import njit, uint64
+
+from unmask.exact.lanes import LANES, TILE, add_scaled, inner, multiply_tile
 
 FLOOR = 1e-140
 TOLERANCE = 1e-10
 
 
-@njit(cache=True, nogil=True)
-def weigh(machine, message, token, out):  # type: ignore[no-untyped-def]
-    """out = message times the evidence at a position (its emission column, or nothing if hidden). Did it restart?"""
-    if token == machine.column_start.shape[0] - 1:
-        out[:] = message
-        return False
-    out[:] = 0.0
-    begin, end = machine.column_start[token], machine.column_start[token + 1]
+@njit(cache=True, nogil=True, _nrt=False, inline="always")
+def weigh(machine, messages, j, token, here):  # type: ignore[no-untyped-def]
+    """here (S) = message j times the evidence there (its emission column, or nothing if hidden). Did it restart?
+
+    Three things keep these kernels at the speed of their arithmetic: `_nrt=False`, for counting references to arrays
+    would cost as much again; flat messages (L*S) with unsigned offsets, as LLVM uses no vectors where an index might
+    be negative; and inlining what takes the whole machine.
+    """
+    begin = uint64(j) * uint64(here.shape[0])
+    if machine.columns.shape[0] > 0:
+        return _weigh_by_column(machine.columns, uint64(token) * uint64(here.shape[0]), messages, begin, here)
+    arrays = machine.column_start, machine.column_state, machine.column_weight
+    return _weigh_by_states(arrays, token, messages, begin, here)
+
+
+@njit(cache=True, nogil=True, _nrt=False, fastmath={"reassoc"})
+def _weigh_by_column(columns, column, messages, begin, here):  # type: ignore[no-untyped-def]
+    states = uint64(here.shape[0])
     total = 0.0
-    for i in range(begin, end):
-        s = machine.column_state[i]
-        out[s] = message[s] * machine.column_weight[i]
-        total += out[s]
+    for s in range(states):
+        mass = messages[begin + s] * columns[column + s]
+        here[s] = mass
+        total += mass
     if total > 0.0:
         return False
-    for i in range(begin, end):
-        out[machine.column_state[i]] = machine.column_weight[i]
+    for s in range(states):
+        here[s] = columns[column + s]
     return True
 
 
-@njit(cache=True, nogil=True)
-def normalise(out):  # type: ignore[no-untyped-def]
-    """Scale to sum one and lift what is possible to the floor; ones where nothing is. Did it restart?"""
-    total = out.sum()
+@njit(cache=True, nogil=True, _nrt=False)
+def _weigh_by_states(arrays, token, messages, begin, here):  # type: ignore[no-untyped-def]
+    column_start, column_state, column_weight = arrays
+    if token == column_start.shape[0] - 1:
+        for s in range(uint64(here.shape[0])):
+            here[s] = messages[begin + s]
+        return False
+    here[:] = 0.0
+    total = 0.0
+    for i in range(column_start[token], column_start[token + 1]):
+        s = uint64(column_state[i])
+        here[s] = messages[begin + s] * column_weight[i]
+        total += here[s]
+    if total > 0.0:
+        return False
+    for i in range(column_start[token], column_start[token + 1]):
+        here[column_state[i]] = column_weight[i]
+    return True
+
+
+@njit(cache=True, nogil=True, _nrt=False, inline="always")
+def push(machine, here, there):  # type: ignore[no-untyped-def]
+    """there(t) ~ sum_s here(s) T(s, t). Did it restart?"""
+    if machine.dense.shape[1] > 0:
+        _multiply(machine.dense, 0, here, there)
+    elif machine.block_source.shape[0] > 0:
+        _push_blocks(machine.block_source, machine.block_target, machine.block_weight, here, there)
+    else:
+        _push_edges(machine.edge_start, machine.edge_target, machine.edge_weight, here, there)
+    return _normalise(there)
+
+
+@njit(cache=True, nogil=True, _nrt=False, inline="always")
+def pull(machine, here, there):  # type: ignore[no-untyped-def]
+    """there(s) ~ sum_t T(s, t) here(t)."""
+    if machine.dense.shape[1] > 0:
+        _multiply(machine.dense, 1, here, there)
+    elif machine.block_source.shape[0] > 0:
+        _pull_blocks(machine.block_source, machine.block_target, machine.block_weight, here, there)
+    else:
+        _pull_edges(machine.edge_start, machine.edge_target, machine.edge_weight, here, there)
+    return _normalise(there)
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _multiply(matrices, which, here, there):  # type: ignore[no-untyped-def]
+    states = here.shape[0]
+    for column in range(0, states, TILE * LANES):
+        multiply_tile(here, states, matrices, which * states * states, there, column)
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _push_blocks(source, target, weight, here, there):  # type: ignore[no-untyped-def]
+    there[:] = 0.0
+    for i in range(uint64(source.shape[0])):
+        mass = here[source[i]]
+        if mass > 0.0:
+            add_scaled(there, target[i], mass, weight, i * uint64(LANES))
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _pull_blocks(source, target, weight, here, there):  # type: ignore[no-untyped-def]
+    there[:] = 0.0
+    for i in range(uint64(source.shape[0])):
+        there[source[i]] += inner(here, target[i], weight, i * uint64(LANES))
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _push_edges(start, target, weight, here, there):  # type: ignore[no-untyped-def]
+    there[:] = 0.0
+    for s in range(here.shape[0]):
+        for e in range(start[s], start[s + 1]):
+            there[target[e]] += here[s] * weight[e]
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _pull_edges(start, target, weight, here, there):  # type: ignore[no-untyped-def]
+    there[:] = 0.0
+    for s in range(here.shape[0]):
+        for e in range(start[s], start[s + 1]):
+            there[s] += weight[e] * here[target[e]]
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _normalise(there):  # type: ignore[no-untyped-def]
+    """Scale to sum one and lift what is possible to the floor; even where nothing is. Did it restart?"""
+    total = _sum(there)
     if total == 0.0:
-        out[:] = 1.0 / out.shape[0]
+        there[:] = 1.0 / there.shape[0]
         return True
     scale = 1.0 / total
-    for s in range(out.shape[0]):
-        if out[s] > 0.0:
-            out[s] = max(out[s] * scale, FLOOR)
+    for s in range(uint64(there.shape[0])):
+        there[s] = max(there[s] * scale, FLOOR) if there[s] > 0.0 else 0.0
     return False
 
 
-@njit(cache=True, nogil=True)
-def push(machine, weighed, out):  # type: ignore[no-untyped-def]
-    """out(t) ~ sum_s weighed(s) T(s, t). Did it restart?"""
-    out[:] = 0.0
-    for s in range(weighed.shape[0]):
-        mass = weighed[s]
-        if mass > 0.0:
-            for e in range(machine.edge_start[s], machine.edge_start[s + 1]):
-                out[machine.edge_target[e]] += mass * machine.edge_weight[e]
-    return normalise(out)
+@njit(cache=True, nogil=True, _nrt=False, fastmath={"reassoc"})
+def _sum(values):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for s in range(uint64(values.shape[0])):
+        total += values[s]
+    return total
 
 
-@njit(cache=True, nogil=True)
-def pull(machine, weighed, out):  # type: ignore[no-untyped-def]
-    """out(s) ~ sum_t T(s, t) weighed(t)."""
-    for s in range(out.shape[0]):
-        mass = 0.0
-        for e in range(machine.edge_start[s], machine.edge_start[s + 1]):
-            mass += machine.edge_weight[e] * weighed[machine.edge_target[e]]
-        out[s] = mass
-    return normalise(out)
-
-
-@njit(cache=True, nogil=True)
-def _ends(machine, weighed):  # type: ignore[no-untyped-def]
-    for s in range(weighed.shape[0]):
-        if weighed[s] > 0.0 and machine.final[s] > 0.0:
+@njit(cache=True, nogil=True, _nrt=False)
+def _ends(final, here):  # type: ignore[no-untyped-def]
+    """Whether what is weighed here can be the last of a sequence."""
+    for s in range(here.shape[0]):
+        if here[s] > 0.0 and final[s] > 0.0:
             return True
     return False
 
 
-@njit(cache=True, nogil=True)
-def _settled(new, old):  # type: ignore[no-untyped-def]
-    for s in range(new.shape[0]):
-        if abs(new[s] - old[s]) > TOLERANCE * old[s]:
-            return False
-    return True
+@njit(cache=True, nogil=True, _nrt=False)
+def _replace(messages, j, there):  # type: ignore[no-untyped-def]
+    """Message j = there. Did they agree already? Counted rather than left early, so that it is done in vectors."""
+    begin = uint64(j) * uint64(there.shape[0])
+    moved = 0
+    for s in range(uint64(there.shape[0])):
+        old = messages[begin + s]
+        moved += abs(there[s] - old) > TOLERANCE * old
+        messages[begin + s] = there[s]
+    return moved == 0
 
 
-@njit(cache=True, nogil=True)
-def sweep_forward(machine, tokens, forward, restarts, changed, work):  # type: ignore[no-untyped-def]
-    """Renew forward (L, S) rightwards from the changed positions (ascending); work (2, S) is scratch."""
+@njit(cache=True, nogil=True, _nrt=False)
+def sweep_forward(machine, tokens, forward, restarts, changed, here, there):  # type: ignore[no-untyped-def]
+    """Renew forward (L*S) rightwards from the changed positions (ascending); here and there (S) are scratch."""
     last = tokens.shape[0] - 1
-    weighed, new = work[0], work[1]
     i = 0
     while i < changed.shape[0]:
         j = changed[i]
         while True:
             while i < changed.shape[0] and changed[i] <= j:
                 i += 1
-            restarted = weigh(machine, forward[j], tokens[j], weighed)
+            restarted = weigh(machine, forward, j, tokens[j], here)
             if j == last:
-                restarts[j] = restarted or not _ends(machine, weighed)
+                restarts[j] = restarted or not _ends(machine.final, here)
                 break
-            restarts[j] = push(machine, weighed, new) or restarted
-            settled = _settled(new, forward[j + 1])
-            forward[j + 1] = new
+            restarts[j] = push(machine, here, there) or restarted
             j += 1
-            if settled:
+            if _replace(forward, j, there):
                 break
 
 
-@njit(cache=True, nogil=True)
-def sweep_backward(machine, tokens, backward, changed, work):  # type: ignore[no-untyped-def]
-    """Renew backward (L, S) leftwards from the changed positions (ascending)."""
-    weighed, new = work[0], work[1]
+@njit(cache=True, nogil=True, _nrt=False)
+def sweep_backward(machine, tokens, backward, changed, here, there):  # type: ignore[no-untyped-def]
+    """Renew backward (L*S) leftwards from the changed positions (ascending)."""
     i = changed.shape[0] - 1
     while i >= 0:
         j = changed[i]
@@ -130,90 +210,122 @@ def sweep_backward(machine, tokens, backward, changed, work):  # type: ignore[no
                 i -= 1
             if j == 0:
                 break
-            weigh(machine, backward[j], tokens[j], weighed)
-            pull(machine, weighed, new)
-            settled = _settled(new, backward[j - 1])
-            backward[j - 1] = new
+            weigh(machine, backward, j, tokens[j], here)
+            pull(machine, here, there)
             j -= 1
-            if settled:
+            if _replace(backward, j, there):
                 break
 
 
-@njit(cache=True, nogil=True)
-def fill(machine, tokens, forward, backward, restarts, work):  # type: ignore[no-untyped-def]
-    """Both messages of one row from scratch: the definition that the sweeps must agree with."""
+@njit(cache=True, nogil=True, _nrt=False)
+def fill_forward(machine, tokens, forward, restarts, here, there):  # type: ignore[no-untyped-def]
+    """The forward messages (L*S) of one row from scratch."""
     last = tokens.shape[0] - 1
-    forward[0] = machine.initial
+    _replace(forward, 0, machine.initial)
     for j in range(last + 1):
-        restarted = weigh(machine, forward[j], tokens[j], work[0])
+        restarted = weigh(machine, forward, j, tokens[j], here)
         if j < last:
-            restarts[j] = push(machine, work[0], forward[j + 1]) or restarted
+            restarts[j] = push(machine, here, there) or restarted
+            _replace(forward, j + 1, there)
         else:
-            restarts[j] = restarted or not _ends(machine, work[0])
-    backward[last] = machine.final
+            restarts[j] = restarted or not _ends(machine.final, here)
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def fill_backward(machine, tokens, backward, here, there):  # type: ignore[no-untyped-def]
+    """The backward messages (L*S) of one row from scratch."""
+    last = tokens.shape[0] - 1
+    _replace(backward, last, machine.final)
     for j in range(last, 0, -1):
-        weigh(machine, backward[j], tokens[j], work[0])
-        pull(machine, work[0], backward[j - 1])
+        weigh(machine, backward, j, tokens[j], here)
+        pull(machine, here, there)
+        _replace(backward, j - 1, there)
 
 
-@njit(cache=True, nogil=True)
-def marginal(machine, forward, backward, out):  # type: ignore[no-untyped-def]
-    """out(v) = q(x_j = v | x_R) from the two messages (S) at a hidden position."""
-    for attempt in range(2):
-        total = 0.0
-        for v in range(out.shape[0]):
-            mass = 0.0
-            for i in range(machine.column_start[v], machine.column_start[v + 1]):
-                s = machine.column_state[i]
-                if attempt == 0:
-                    mass += forward[s] * backward[s] * machine.column_weight[i]
-                else:
-                    mass += forward[s] * machine.column_weight[i]
-            out[v] = mass
-            total += mass
-        if total > 0.0:
-            break
-    out *= 1.0 / total
+@njit(cache=True, nogil=True, _nrt=False, inline="always")
+def marginal(machine, forward, i, backward, j, out, here):  # type: ignore[no-untyped-def]
+    """out(v) = q(x_j = v | x_R) at a hidden position from two messages, those at i and j; here (S) is scratch."""
+    states = uint64(here.shape[0])
+    arrays = machine.column_start, machine.column_state, machine.column_weight
+    possible = _product(forward, uint64(i) * states, backward, uint64(j) * states, here)
+    if not possible or not _emit(arrays, here, out):
+        for s in range(states):
+            here[s] = forward[uint64(i) * states + s]
+        _emit(arrays, here, out)
+
+
+@njit(cache=True, nogil=True, _nrt=False, fastmath={"reassoc"})
+def _product(forward, i, backward, j, here):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for s in range(uint64(here.shape[0])):
+        mass = forward[i + s] * backward[j + s]
+        here[s] = mass
+        total += mass
+    return total > 0.0
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _emit(arrays, here, out):  # type: ignore[no-untyped-def]
+    """out(v) ~ sum_s here(s) E(s, v). Is any possible?"""
+    column_start, column_state, column_weight = arrays
+    total = 0.0
+    for v in range(out.shape[0]):
+        mass = 0.0
+        for e in range(column_start[v], column_start[v + 1]):
+            mass += here[column_state[e]] * column_weight[e]
+        out[v] = mass
+        total += mass
+    if total == 0.0:
+        return False
+    for v in range(out.shape[0]):
+        out[v] /= total
+    return True
 
 
 @njit(cache=True, nogil=True)
 def fill_rows(machine, tokens, forward, backward, restarts):  # type: ignore[no-untyped-def]
-    """tokens (B, L); forward, backward (B, L, S); restarts (B, L)."""
+    """Both messages (B, L, S) of tokens (B, L) from scratch, as the sweeps must find them; restarts (B, L)."""
+    here, there = np.empty(forward.shape[2]), np.empty(forward.shape[2])
     for b in range(tokens.shape[0]):
-        work = np.empty((2, forward.shape[2]))
-        fill(machine, tokens[b], forward[b], backward[b], restarts[b], work)
+        fill_forward(machine, tokens[b], forward[b].reshape(-1), restarts[b], here, there)
+        fill_backward(machine, tokens[b], backward[b].reshape(-1), here, there)
 
 
 @njit(cache=True, nogil=True)
 def sweep_rows(machine, tokens, forward, backward, restarts, rows, starts, positions):  # type: ignore[no-untyped-def]
     """Renew the messages of rows (R) whose positions[starts[i]:starts[i+1]] (ascending) have changed."""
+    here, there = np.empty(forward.shape[2]), np.empty(forward.shape[2])
     for i in range(rows.shape[0]):
         b = rows[i]
-        work = np.empty((2, forward.shape[2]))
         changed = positions[starts[i] : starts[i + 1]]
-        sweep_forward(machine, tokens[b], forward[b], restarts[b], changed, work)
-        sweep_backward(machine, tokens[b], backward[b], changed, work)
+        sweep_forward(machine, tokens[b], forward[b].reshape(-1), restarts[b], changed, here, there)
+        sweep_backward(machine, tokens[b], backward[b].reshape(-1), changed, here, there)
 
 
 @njit(cache=True, nogil=True)
 def marginals_at(machine, forward, backward, rows, positions, out):  # type: ignore[no-untyped-def]
-    """out (K, V): the marginals at K places."""
+    """out (K, V): the marginals at K places, messages (B, L, S)."""
+    here = np.empty(forward.shape[2])
+    ahead, behind = forward.reshape(-1), backward.reshape(-1)
     for k in range(rows.shape[0]):
-        marginal(machine, forward[rows[k], positions[k]], backward[rows[k], positions[k]], out[k])
+        at = rows[k] * forward.shape[1] + positions[k]
+        marginal(machine, ahead, at, behind, at, out[k], here)
 
 
 @njit(cache=True, nogil=True)
 def posterior_rows(machine, tokens, positions, out):  # type: ignore[no-untyped-def]
-    """out (B, K, V): marginals at positions (B, K) from scratch; one-hot at revealed ones. Memory: one row a thread."""
+    """out (B, K, V): marginals at positions (B, K) from scratch; one-hot at revealed ones. Memory: one row."""
     hidden = machine.column_start.shape[0] - 1
+    length, states = tokens.shape[1], machine.initial.shape[0]
+    forward, backward = np.empty(length * states), np.empty(length * states)
+    restarts, here, there = np.empty(length, np.bool_), np.empty(states), np.empty(states)
     for b in range(tokens.shape[0]):
-        length, states = tokens.shape[1], machine.initial.shape[0]
-        forward, backward = np.empty((length, states)), np.empty((length, states))
-        fill(machine, tokens[b], forward, backward, np.empty(length, np.bool_), np.empty((2, states)))
+        fill_forward(machine, tokens[b], forward, restarts, here, there)
+        fill_backward(machine, tokens[b], backward, here, there)
         for k in range(positions.shape[1]):
             j = positions[b, k]
             if tokens[b, j] == hidden:
-                marginal(machine, forward[j], backward[j], out[b, k])
+                marginal(machine, forward, j, backward, j, out[b, k], here)
             else:
                 out[b, k] = 0.0
                 out[b, k, tokens[b, j]] = 1.0

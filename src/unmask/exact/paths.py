@@ -7,7 +7,7 @@ from numba import njit
 
 from unmask.chance import draw, uniform_at
 from unmask.exact.machine import Floats, Machine
-from unmask.exact.messages import marginal, pull, push, weigh
+from unmask.exact.messages import fill_backward, marginal, push, weigh
 
 EVIDENCE_FLOOR = 1e-260
 
@@ -77,14 +77,10 @@ def evidence_rows(machine, tokens, out):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def backward_rows(machine, tokens):  # type: ignore[no-untyped-def]
     """(B, L, S) backward messages given the revealed tokens (B, L)."""
-    rows, length = tokens.shape
-    backward = np.empty((rows, length, machine.initial.shape[0]))
-    weighed = np.empty(machine.initial.shape[0])
-    for b in range(rows):
-        backward[b, length - 1] = machine.final
-        for j in range(length - 1, 0, -1):
-            weigh(machine, backward[b, j], tokens[b, j], weighed)
-            pull(machine, weighed, backward[b, j - 1])
+    backward = np.empty((*tokens.shape, machine.initial.shape[0]))
+    here, there = np.empty(machine.initial.shape[0]), np.empty(machine.initial.shape[0])
+    for b in range(tokens.shape[0]):
+        fill_backward(machine, tokens[b], backward[b].reshape(-1), here, there)
     return backward
 
 
@@ -99,10 +95,10 @@ def sample_rows(machine, seed, token_stream, state_stream, row_ids, given, backw
     row_start, row_token, row_weight = _emission_rows(machine)
     for b in range(out.shape[0]):
         shared = b if given.shape[0] > 1 else 0
-        weights = np.empty(states)
-        state = -1
+        weights, state = np.empty(states), -1
+        ahead = backward[shared].reshape(-1)
         for j in range(out.shape[1]):
-            weigh(machine, backward[shared, j], given[shared, j], weights)
+            weigh(machine, ahead, j, given[shared, j], weights)
             u = uniform_at(seed, state_stream, row_ids[b], j, 0)
             if j == 0:
                 state = _pick(np.arange(states), machine.initial, weights, u)
@@ -154,7 +150,8 @@ def path_entropy(machine, given, backward):  # type: ignore[no-untyped-def]
     """H(Z | given) in nats, one row: sum_t E H(z_{t+1} | z_t, given after t); H(X) too where paths are unambiguous."""
     states = machine.initial.shape[0]
     weights, occupied, following = np.empty(states), np.empty(states), np.zeros(states)
-    weigh(machine, backward[0], given[0], weights)
+    ahead = backward.reshape(-1)
+    weigh(machine, ahead, 0, given[0], weights)
     occupied[:] = machine.initial * weights
     occupied /= occupied.sum()
     entropy = 0.0
@@ -162,7 +159,7 @@ def path_entropy(machine, given, backward):  # type: ignore[no-untyped-def]
         if occupied[s] > 0.0:
             entropy -= occupied[s] * np.log(occupied[s])
     for j in range(1, given.shape[0]):
-        weigh(machine, backward[j], given[j], weights)
+        weigh(machine, ahead, j, given[j], weights)
         following[:] = 0.0
         for s in range(states):
             total = 0.0
@@ -207,18 +204,22 @@ def filter_rows(machine, ahead, predicted, lengths, tokens, counts, out):  # typ
     the start. ahead (L, S): what a blank future says.
     """
     last = ahead.shape[0] - 1
+    states = ahead.shape[1]
+    here, there = np.empty(states), np.empty(states)
+    future = ahead.reshape(-1)
     for b in range(tokens.shape[0]):
-        weighed = np.empty(ahead.shape[1])
+        messages = predicted[b].reshape(-1)
         for k in range(counts[b]):
             j = lengths[b] + 1 + k
             if j > last:
                 break
             if j == 0:
-                predicted[b, 0] = machine.initial
+                messages[:states] = machine.initial
             else:
-                weigh(machine, predicted[b, j - 1], tokens[b, k], weighed)
-                push(machine, weighed, predicted[b, j])
-            marginal(machine, predicted[b, j], ahead[j], out[b, k])
+                weigh(machine, messages, j - 1, tokens[b, k], here)
+                push(machine, here, there)
+                messages[j * states : (j + 1) * states] = there
+            marginal(machine, messages, j, future, j, out[b, k], here)
 
 
 @njit(cache=True, nogil=True)

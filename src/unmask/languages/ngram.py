@@ -101,9 +101,10 @@ class NGram(MachineLanguage):
     ) -> NGram:
         """The n-gram of a text by counting, (count + smoothing) / (total + V smoothing).
 
-        A context that the text never continues follows the frequencies of single tokens. Without smoothing the
-        support is what the text has shown, so SER means something; with smoothing every sequence is possible.
-        With `max_vocabulary` the rarest tokens become one unknown.
+        The text is read as a circle, so that each of its contexts is continued: without smoothing the support is what
+        the text has shown, and SER means something; with smoothing every sequence is possible. Contexts that it does
+        not show can follow from none that it does; they are given the frequencies of single tokens. With
+        `max_vocabulary` the rarest tokens become one unknown.
         """
         if tokens not in ("characters", "whitespace"):
             raise UnmaskError(f"tokens is {tokens!r}; expected 'characters' or 'whitespace'")
@@ -117,9 +118,10 @@ class NGram(MachineLanguage):
             raise UnmaskError(f"the text has {len(pieces)} tokens; order {order} needs at least {order}")
         names, sequence = _encode(pieces, max_vocabulary)
         v, memory = len(names), order - 1
-        windows = np.lib.stride_tricks.sliding_window_view(sequence, memory)
+        circle = np.concatenate([sequence, sequence[:memory]])
+        windows = np.lib.stride_tricks.sliding_window_view(circle[:-1], memory)
         codes = windows @ (v ** np.arange(memory)[::-1])
-        counts = np.bincount(codes[:-1] * v + sequence[memory:], minlength=v**order).reshape(-1, v) + smoothing
+        counts = np.bincount(codes * v + circle[memory:], minlength=v**order).reshape(-1, v) + smoothing
         singles = np.bincount(sequence, minlength=v).astype(np.float64)
         counts[counts.sum(1) == 0] = singles
         separator = "" if tokens == "characters" else " "

@@ -61,10 +61,14 @@ def _fits(value: Any, wanted: str) -> bool:
 def load(source: str | Path, *, seed: int = 0, pruned: bool = True, normalise: bool = False) -> Language:
     """A language from a JSON file, or a preset by its name."""
     if str(source) in PRESETS:
+        if normalise:
+            raise UnmaskError(f"{source} is a preset, whose rows sum to 1 already; normalise is for files")
         return preset(str(source), seed, pruned)
     path = Path(source)
     if not path.exists():
         raise unknown("language (neither a file nor a preset):", str(source), PRESETS)
+    if not pruned:
+        raise UnmaskError(f"{path} is a file and has the support it has; unpruned is for random presets")
     try:
         return from_dict(read_json(path), normalise)
     except UnmaskError as error:

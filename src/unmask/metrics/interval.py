@@ -21,15 +21,19 @@ from unmask.languages import Interval
 
 def exact_ser(language: Interval, length: int, delta: Tensor) -> float:
     """SER = 1 - G_l^floor(L/l) G_r."""
-    whole, rest = divmod(length, language.width)
-    log_valid = whole * math.log(agreement(language.width, delta)) + math.log(agreement(rest, delta))
-    return -math.expm1(log_valid)
+    return -math.expm1(_log_valid(language, length, delta))
 
 
 def exact_ter(language: Interval, length: int, delta: Tensor) -> float:
     """log2 TER(p) = log2 TER(q) - log2(1 - SER) / L."""
-    missing = -math.log2(1 - exact_ser(language, length, delta))
+    missing = -_log_valid(language, length, delta) / math.log(2)
     return float(2 ** ((language.bits(length) + missing) / length))
+
+
+def _log_valid(language: Interval, length: int, delta: Tensor) -> float:
+    """log(1 - SER), which a float still holds where it does not hold 1 - SER."""
+    whole, rest = divmod(length, language.width)
+    return whole * math.log(agreement(language.width, delta)) + math.log(agreement(rest, delta))
 
 
 def agreement(places: int, delta: Tensor) -> float:

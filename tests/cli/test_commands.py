@@ -1,0 +1,264 @@
+"""What the commands do, against the same thing done in Python."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from unmask import generate, languages, metrics, score
+from unmask.cli.main import COMMANDS
+from unmask.cli.output import show
+from unmask.samplers import SAMPLERS
+from unmask.samples import read_tokens
+from unmask.schedules import SCHEDULES
+
+SUBCOMMANDS = ["language list", "language new", "language show", "language fit"]
+CALLABLE = [name for name in COMMANDS if name != "language"] + SUBCOMMANDS
+
+
+@pytest.mark.parametrize("command", CALLABLE)
+def test_help_teaches_by_example(run, command):
+    ran = run(*command.split(), "--help")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith(f"usage: unmask {command} ")
+    flags, _, rest = ran.out.partition("\nExample")
+    assert f"\n    unmask {command}" in rest
+    for flag in re.findall(r" (--[a-z-]+)", rest):
+        assert flag in flags
+    assert "{None}" not in ran.out
+    assert "(default: False)" not in ran.out
+
+
+@pytest.mark.parametrize("command", CALLABLE)
+def test_help_fits_a_terminal(run, command):
+    """All but the usage line, which tyro does not wrap."""
+    lines = run(*command.split(), "--help").out.splitlines()[1:]
+    assert max(map(len, lines)) <= 80
+
+
+def specification(name, maker, skip):
+    options = list(inspect.signature(maker).parameters.values())[skip:]
+    shown = ", ".join(f"{option.name}={option.default!r}" for option in options)
+    return f"{name}({shown})" if shown else name
+
+
+def test_help_lists_what_there_is(run):
+    """The text is static, since help imports no sampler; here it is held against the registries."""
+    text = run("generate", "--help").out.partition("\nSamplers")[2]
+    listed = {}
+    for line in text.splitlines():
+        if re.match(r"    \S", line):
+            name = line.strip()
+            listed[name] = ""
+        elif line.startswith("        "):
+            listed[name] = f"{listed[name]} {line.strip()}".strip()
+    there = {}
+    for registry, skip in ((SAMPLERS, 0), (SCHEDULES, 1)):
+        for name, about in registry.about().items():
+            there[specification(name, registry.makers[name], skip)] = about
+    assert listed == there
+
+
+def test_language_alone_shows_its_help(run):
+    ran = run("language")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == run("language", "--help").out
+    assert all(f"\n  {command.split()[1]} " in ran.err for command in SUBCOMMANDS)
+
+
+SMALL = ("--length", 20, "--rows", 30, "--steps", 4, "--seed", 3)
+
+
+@pytest.mark.parametrize("suffix", ["npy", "jsonl"])
+def test_generate_and_score_agree_with_python(run, suffix):
+    made = run("generate", "--language", "interval-5", *SMALL, "--out", f"samples.{suffix}", "--json")
+    assert (made.code, made.err) == (0, "")
+    ours = generate(languages.preset("interval-5"), length=20, rows=30, steps=4, seed=3)
+    assert torch.equal(read_tokens(f"samples.{suffix}"), ours.tokens)
+    assert made.result == ours.summary() | {"file": f"samples.{suffix}", "seconds": made.result["seconds"]}
+
+    scored = run("score", f"samples.{suffix}", "--language", "interval-5", "--json")
+    assert (scored.code, scored.err) == (0, "")
+    expected = score(ours, languages.preset("interval-5")).to_dict()
+    assert scored.result == expected | {"ser_rao_blackwell": None}  # which needs the order
+    assert scored.result["impossible_rows"] == int((ours.impossible > 0).sum()) > 0
+    assert scored.result["invalid_rows"] == round(30 * scored.result["ser"]["value"])
+    relied_on = {"rows", "length", "ser", "generative_perplexity", "nll_bits_per_token", "invalid_rows"}
+    assert relied_on <= scored.result.keys()
+    assert {"value", "low", "high", "n"} <= scored.result["ser"].keys()
+
+
+def test_the_table_says_the_same(run):
+    run("generate", "--language", "interval-5", *SMALL, "--out", "samples.npy")
+    result = run("score", "samples.npy", "--language", "interval-5", "--json").result
+    table = run("score", "samples.npy", "--language", "interval-5").out
+    assert re.search(rf"(?m)^invalid rows +{result['invalid_rows']}$", table)
+    assert re.search(rf"(?m)^ser +{result['ser']['value']:.4g} \[", table)
+    assert max(map(len, table.splitlines())) <= 80
+
+
+def test_samples_without_a_valid_row(run):
+    """No perplexity, and JSON without NaN."""
+    Path("samples.jsonl").write_text("[0, 15]\n" * 3)
+    result = run("score", "samples.jsonl", "--language", "interval-5", "--json").result
+    assert (result["ser"]["value"], result["generative_perplexity"], result["nll_bits_per_token"]) == (1.0, None, None)
+
+
+def test_an_open_interval_is_null(run):
+    """One row has no spread: infinity is no JSON."""
+    Path("samples.jsonl").write_text("[0, 0]\n")
+    result = run("score", "samples.jsonl", "--language", "interval-5", "--json").result
+    assert result["generative_perplexity"]["high"] is None
+
+
+def test_the_account_lies_beside_the_samples(run):
+    ran = run("generate", "--language", "interval-5", *SMALL, "--out", "samples.npy", "--json")
+    account = json.loads(Path("samples.npy.json").read_text())
+    assert account["evaluations"] == ran.result["evaluations"]
+    assert account["origin"]["configuration"]["seed"] == 3
+    assert account["origin"]["configuration"]["steps"] == 4
+    assert sorted(str(path) for path in Path(".").iterdir()) == ["samples.npy", "samples.npy.json"]
+
+
+def test_the_account_of_other_samples_is_not_used(run):
+    run("generate", "--language", "interval-5", *SMALL, "--out", "samples.npy")
+    tokens = np.load("samples.npy")
+    np.save("samples.npy", tokens[::-1])
+    result = run("score", "samples.npy", "--language", "interval-5", "--json").result
+    assert result["impossible_rows"] is None
+    np.save("samples.npy", tokens.astype(np.int64))  # the same tokens in another type are the same samples
+    result = run("score", "samples.npy", "--language", "interval-5", "--json").result
+    assert result["impossible_rows"] > 0
+
+
+@pytest.mark.parametrize("sampler", sorted(SAMPLERS.makers))
+def test_blocks_of_rows_join_to_the_same_bytes(run, sampler):
+    def rows(first, count):
+        name = f"{first}-{count}.jsonl"
+        options = ("--sampler", sampler, "--steps", 5, "--length", 12, "--seed", 7)
+        ran = run(
+            *("generate", "--language", "interval-5", *options),
+            *("--first-row", first, "--rows", count, "--out", name),
+        )
+        assert ran.code == 0
+        return Path(name).read_bytes()
+
+    assert rows(0, 3) + rows(3, 5) + rows(8, 2) == rows(0, 10)
+
+
+def test_threads_do_not_matter(run, monkeypatch):
+    made = []
+    for threads in ("1", "3"):
+        monkeypatch.setenv("UNMASK_THREADS", threads)
+        run("generate", "--language", "paper-3gram", *SMALL, "--out", "samples.npy")
+        made.append(Path("samples.npy").read_bytes())
+    assert made[0] == made[1]
+
+
+def test_a_schedule_as_a_list(run):
+    run("generate", "--language", "interval-5", *SMALL[:4], "--schedule", "[.25, 0.75]", "--out", "samples.npy")
+    ours = generate(languages.preset("interval-5"), length=20, rows=30, schedule=[0.25, 0.75])
+    assert torch.equal(read_tokens("samples.npy"), ours.tokens)
+
+
+def test_the_defaults_are_those_of_the_library(run):
+    run("generate", "--language", "interval-5", "--rows", 2, "--length", 512, "--out", "samples.npy")
+    assert torch.equal(read_tokens("samples.npy"), generate(languages.preset("interval-5"), rows=2).tokens)
+
+
+def test_seed_and_unpruned_choose_the_language(run):
+    run("generate", "--language", "paper-2gram", *SMALL, "--language-seed", 5, "--unpruned", "--out", "samples.npy")
+    language = languages.preset("paper-2gram", seed=5, pruned=False)
+    ours = generate(language, length=20, rows=30, steps=4, seed=3)
+    assert torch.equal(read_tokens("samples.npy"), ours.tokens)
+    options = ("--language", "paper-2gram", "--language-seed", 5, "--json")
+    assert run("score", "samples.npy", *options, "--unpruned").result["invalid_rows"] == 0
+    pruned = score(ours, languages.preset("paper-2gram", seed=5)).invalid_rows
+    assert run("score", "samples.npy", *options).result["invalid_rows"] == pruned > 0
+
+
+def test_language_list(run):
+    result = run("language", "list", "--json").result
+    assert result.keys() == languages.PRESETS.keys()
+    assert result["paper-2gram"] == {"about": languages.PRESETS["paper-2gram"].about, "random": True}
+    assert result["interval-5"]["random"] is False
+    table = run("language", "list").out
+    assert all(re.search(rf"(?m)^{name} ", table) for name in languages.PRESETS)
+
+
+@pytest.mark.parametrize("name", languages.PRESETS)
+def test_new_and_show(run, name):
+    options = ("--seed", 3) if languages.PRESETS[name].random else ()
+    written = run("language", "new", name, *options, "--out", "language.json", "--json")
+    assert (written.code, written.err) == (0, "")
+    language = languages.preset(name, seed=3)
+    assert languages.load("language.json").to_dict() == language.to_dict()
+    assert written.result == json.loads(json.dumps({"file": "language.json"} | language.describe()))
+
+    length = language.nearest_lengths(64)[-1]
+    shown = run("language", "show", name, *options, "--json").result
+    assert shown["length"] == length
+    assert shown["kind"] == language.kind
+    assert shown["entropy_bits"]["value"] == pytest.approx(language.entropy(length).value / np.log(2))
+    assert shown["ter"]["value"] == pytest.approx(metrics.ter_autoregressive(language, length).value)
+    example = language.sample(1, length, seed=3 if options else 0)[0, :60]
+    assert shown["example"] == language.render(example)
+    again = run("language", "show", "language.json", *options, "--json").result
+    assert again == shown
+
+
+def test_show_with_steps(run):
+    result = run("language", "show", "interval-5", "--length", 10, "--steps", 2, 8, "--rows", 50, "--json").result
+    profile = metrics.profile(languages.preset("interval-5"), 10, 50)
+    assert list(result["rounds"]) == ["2", "8"]
+    for count, bounds in result["rounds"].items():
+        assert bounds["ter_upper"] == profile.ter_upper("linear", int(count)).to_dict()
+        assert bounds["ser_upper"] == profile.ser_upper("linear", int(count)).to_dict()
+
+
+def test_show_of_a_variable_length(run):
+    """2^(H/L) would be no TER where |x| varies, and is not printed as one."""
+    Path("language.json").write_text('{"kind": "brackets", "stop": 0.2}')
+    assert run("language", "show", "language.json", "--json").result["ter"] is None
+    assert re.search(r"(?m)^ter +-$", run("language", "show", "language.json").out)
+
+
+def test_new_normalises_only_when_asked(run):
+    rows = np.random.default_rng(0).random((3, 3)).astype(np.float32)
+    exported = (rows / rows.sum(1, keepdims=True)).astype(np.float64) * (1 + 1e-6)
+    content = {"kind": "ngram", "order": 2, "initial": exported[0].tolist(), "transition": exported.tolist()}
+    Path("exported.json").write_text(json.dumps(content))
+    refused = run("language", "new", "exported.json", "--out", "language.json")
+    assert refused.code == 2
+    assert "--normalise" in refused.err
+    assert run("language", "new", "exported.json", "--normalise", "--out", "language.json").code == 0
+    transition = np.array(languages.load("language.json").to_dict()["transition"])
+    np.testing.assert_allclose(transition, exported / exported.sum(1, keepdims=True), rtol=1e-12)
+
+
+@pytest.mark.parametrize("tokens", ["characters", "whitespace"])
+def test_fit(run, tokens):
+    text = "to be or not to be that is the question whether tis nobler in the mind to suffer"
+    Path("text.txt").write_text(text)
+    options = ("--order", 2, "--tokens", tokens, "--max-vocabulary", 9, "--smoothing", 0.5)
+    result = run("language", "fit", "text.txt", *options, "--out", "language.json", "--json").result
+    fitted = languages.NGram.fit(text, 2, tokens, 0.5, 9)
+    assert languages.load("language.json").to_dict() == fitted.to_dict()
+    assert result["vocabulary"] == 9
+    assert result["file"] == "language.json"
+
+
+def test_tables_wrap_to_the_terminal(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "50")
+    show({"a": "word " * 40, "nested": {"b": 1.0, "c_d": None}, "empty": ""}, False)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 50
+    assert lines[0] == "a            " + "word word word word word word word"
+    assert lines[1].startswith("             word")
+    assert lines[-3:] == ["nested: b    1", "nested: c d  -", "empty"]

@@ -1,0 +1,103 @@
+"""README and guides are true: their Python and console blocks are run, and what they print is what stands there.
+
+A block that is not run is followed by a comment that says why: <!-- not run by the tests: REASON -->.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from unmask.cli.main import main
+from unmask.languages import PRESETS, preset
+from unmask.samplers import SAMPLERS
+from unmask.schedules import SCHEDULES
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+MEASURED = re.compile(r"(?m)^seconds .*$")  # what another machine prints differently
+
+
+class Block(NamedTuple):
+    language: str
+    text: str
+    skipped: bool
+
+
+def blocks(page: Path) -> list[Block]:
+    found = re.findall(r"(?ms)^```(\w+)\n(.*?)^```\n(<!-- not run by the tests: [^>]+ -->)?", page.read_text())
+    return [Block(language, text, bool(reason)) for language, text, reason in found]
+
+
+def printed(function, *arguments) -> str:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        function(*arguments)
+    return out.getvalue()
+
+
+@pytest.fixture
+def page_directory(tmp_path, monkeypatch):
+    """Where the commands of a page run: what earlier blocks have written is there for later ones."""
+    (tmp_path / "demo").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(SAMPLERS, "makers", dict(SAMPLERS.makers))  # what a page registers is forgotten after it
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_blocks_do_what_they_say(page, page_directory):
+    names: dict[str, object] = {}
+    shown = [*blocks(page), Block("", "", False)]
+    for block, following in pairwise(shown):
+        if block.skipped:
+            continue
+        if block.language == "python":
+            out = printed(exec, compile(block.text, page.name, "exec"), names)
+            assert out == (following.text if following.language == "text" else "")
+        elif block.language == "json":
+            (page_directory / "language.json").write_text(block.text)
+        elif block.language == "console":
+            for step in re.split(r"(?m)^\$ ", block.text)[1:]:
+                command, expected = re.fullmatch(r"(?s)((?:[^\n]*\\\n)*[^\n]*\n)(.*)", step).groups()
+                program, *arguments = shlex.split(command.replace("\\\n", " "))
+                assert program == "unmask"
+                out = printed(lambda a: main(a) and pytest.fail(f"{a} failed"), arguments)
+                assert MEASURED.sub("", out) == MEASURED.sub("", expected)
+        else:
+            assert block.language == "text", f"a block of {block.language} is neither run nor explained"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_are_plain_and_their_links_lead_somewhere(page):
+    text = page.read_text()
+    assert text.isascii()
+    assert max(map(len, text.splitlines())) <= 120
+    for target in re.findall(r"\]\(([^)#]+)\)", text):
+        assert target.startswith("https://") or (page.parent / target).exists()
+
+
+def first_column(text: str, heading: str) -> list[str]:
+    """The names in the first column of the table under a heading, without their options."""
+    table = text.partition(f"\n| {heading} |")[2].partition("\n\n")[0]
+    cells = [line.split("|")[1] for line in table.splitlines()[2:]]
+    return [name.partition("(")[0] for cell in cells for name in re.findall(r"`([^`]+)`", cell)]
+
+
+def test_the_tables_list_what_there_is():
+    text = PAGES[0].read_text()
+    assert sorted(first_column(text, "preset")) == sorted(PRESETS)
+    assert sorted(first_column(text, "sampler")) == sorted(SAMPLERS.makers)
+    schedules = text.partition("Schedules say")[2].partition("or a list")[0]
+    assert {name.partition("(")[0] for name in re.findall(r"`([^`]+)`", schedules)} == set(SCHEDULES.makers)
+    for names, vocabulary in re.findall(r"(?m)^\| (`.*`) \| (\d+) \|", text):
+        for name in re.findall(r"`([^`]+)`", names):
+            assert preset(name).vocabulary == int(vocabulary)
