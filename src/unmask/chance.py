@@ -170,9 +170,11 @@ def draw(weights, u):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _draw_many(probabilities, seed, stream, rows, positions, visits, tokens):  # type: ignore[no-untyped-def]
+def _draw_many(probabilities, seed, stream, row_ids, rows, positions, visits, tokens):  # type: ignore[no-untyped-def]
     for k in range(rows.shape[0]):
-        tokens[k] = draw(probabilities[k], uniform_at(seed, stream, rows[k], positions[k], visits[k]))
+        row, j = rows[k], positions[k]
+        tokens[k] = draw(probabilities[k], uniform_at(seed, stream, row_ids[row], j, visits[row, j]))
+        visits[row, j] += 1
 
 
 @dataclass(frozen=True)
@@ -192,10 +194,12 @@ class Luck:
         return uniform(self.seed, stream, self.row_ids.unsqueeze(1), positions, visits)
 
     def tokens(self, probabilities: Tensor, rows: Tensor, positions: Tensor, visits: Tensor) -> Tensor:
-        """Symbols (K) drawn from probabilities (K, V) at places (K)."""
+        """Symbols (K) drawn from probabilities (K, V) at places (K) from fresh luck: visits (B, L) are counted up."""
         if probabilities.device.type == "cpu" and probabilities.dtype == torch.float64:
             out = torch.empty(len(rows), dtype=torch.int64)
-            places = (t.numpy() for t in (self.row_ids[rows], positions, visits))
-            _draw_many(probabilities.numpy(), np.uint64(self.seed), int(Stream.TOKEN), *places, out.numpy())
+            arrays = (t.numpy() for t in (self.row_ids, rows, positions, visits, out))
+            _draw_many(probabilities.numpy(), np.uint64(self.seed), int(Stream.TOKEN), *arrays)
             return out
-        return categorical(probabilities, self.uniform(Stream.TOKEN, rows, positions, visits))
+        u = self.uniform(Stream.TOKEN, rows, positions, visits[rows, positions])
+        visits[rows, positions] += 1
+        return categorical(probabilities, u)

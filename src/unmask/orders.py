@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,22 +23,23 @@ def independent(delta: Tensor, hidden: Tensor, luck: Luck) -> Tensor:
 
 def shuffled(delta: Tensor, hidden: Tensor, luck: Luck) -> Tensor:
     """Exactly `sizes` positions a round, uniformly chosen."""
-    return by_rank(delta, hidden, luck.grid(Stream.ORDER, hidden.shape[1]))
+    return by_rank(hidden, luck.grid(Stream.ORDER, hidden.shape[1]), lambda count: sizes(delta, count))
 
 
 def left_to_right(delta: Tensor, hidden: Tensor) -> Tensor:
     """Exactly `sizes` positions a round, the leftmost first."""
-    return by_rank(delta, hidden, torch.arange(hidden.shape[1], device=hidden.device).double().expand(hidden.shape))
+    places = torch.arange(hidden.shape[1], dtype=torch.float64, device=hidden.device)
+    return by_rank(hidden, places.expand(hidden.shape), lambda count: sizes(delta, count))
 
 
-def by_rank(delta: Tensor, hidden: Tensor, priority: Tensor) -> Tensor:
-    """The hidden positions in order of their priority (B, L), cut into the sizes of delta, row by row."""
+def by_rank(hidden: Tensor, priority: Tensor, cut: Callable[[int], Tensor]) -> Tensor:
+    """Each row's hidden positions, lowest priority (B, L) first, cut into rounds; cut(count) says how many in each."""
     ranks = torch.where(hidden, priority, torch.inf).argsort(dim=1, stable=True).argsort(dim=1)
     rounds = torch.zeros_like(ranks)
     counts = hidden.sum(1)
     for count in counts.unique().tolist():
         rows = counts == count
-        filled = sizes(delta, count).cumsum(0).to(ranks.device)
+        filled = cut(count).cumsum(0).to(ranks.device)
         rounds[rows] = torch.searchsorted(filled, ranks[rows], right=True) + 1
     return torch.where(hidden, rounds, 0)
 
@@ -48,21 +50,18 @@ def blocks(delta: Tensor, hidden: Tensor, luck: Luck, block_length: int) -> Tens
     A block holds the next `block_length` hidden positions; each gets an equal share of the rounds, at least one, so
     that there must be as many rounds as blocks. The schedule's shape applies within each block.
     """
-    steps = len(delta)
-    index = hidden.cumsum(1) - 1
-    number = max(int(index.max()), 0) // block_length + 1
-    if steps < number:
-        raise UnmaskError(f"{number} blocks of {block_length} positions need at least {number} steps, not {steps}")
-    shares = sizes(torch.full((number,), 1 / number, dtype=torch.float64), steps).tolist()
-    order = torch.zeros_like(index)
-    begun = 0
-    for block, share in enumerate(shares):
-        inside = hidden & (index // block_length == block)
-        within = coarsen(delta, share)
-        rounds = by_rank(within, inside, luck.grid(Stream.ORDER, hidden.shape[1]))
-        order = torch.where(inside, rounds + begun, order)
-        begun += share
-    return order
+
+    def cut(count: int) -> Tensor:
+        number = max(1, -(-count // block_length))
+        if len(delta) < number:
+            what = f"{number} blocks of {block_length} positions need at least {number} steps, not {len(delta)}"
+            raise UnmaskError(what)
+        shares = sizes(torch.full((number,), 1 / number, dtype=torch.float64), len(delta)).tolist()
+        held = [min(block_length, count - block_length * block) for block in range(number)]
+        return torch.cat([sizes(coarsen(delta, share), size) for share, size in zip(shares, held, strict=True)])
+
+    block = (hidden.cumsum(1) - 1) // block_length
+    return by_rank(hidden, block + luck.grid(Stream.ORDER, hidden.shape[1]), cut)
 
 
 def coarsen(delta: Tensor, steps: int) -> Tensor:
@@ -94,20 +93,16 @@ def rounds(order: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
 
     However many rounds there are, a row has at most L that are not empty; places come sorted by row and position.
     """
-    rows, positions = (order > 0).nonzero(as_tuple=True)
-    if not len(rows):
-        return
-    labels = order[rows, positions]
-    by_row_and_round = torch.argsort(labels, stable=True)
-    by_row_and_round = by_row_and_round[torch.argsort(rows[by_row_and_round], stable=True)]
-    rows, positions, labels = (t[by_row_and_round] for t in (rows, positions, labels))
-    opens = torch.ones_like(rows, dtype=torch.bool)
-    opens[1:] = (rows[1:] != rows[:-1]) | (labels[1:] != labels[:-1])
-    dense = opens.cumsum(0)
-    first = torch.ones_like(opens)
-    first[1:] = rows[1:] != rows[:-1]
-    base = torch.where(first, dense, 0).cummax(0).values
-    turn = dense - base  # 0, 1, 2 ..: the how-manieth non-empty round of its row
-    by_turn = torch.argsort(turn, stable=True)
-    counts = torch.bincount(turn).tolist()
-    yield from zip(rows[by_turn].split(counts), positions[by_turn].split(counts), strict=True)
+    order = order.cpu()
+    labels, positions = order.sort(dim=1, stable=True)
+    opens = torch.ones_like(labels, dtype=torch.bool)
+    opens[:, 1:] = labels[:, 1:] != labels[:, :-1]
+    opens &= labels > 0
+    turns = torch.where(labels > 0, opens.cumsum(1), 0)  # 1, 2 ..: the how-manieth non-empty round of its row
+    narrow = turns.reshape(-1).numpy().astype(np.min_scalar_type(order.shape[1]))
+    by_turn = torch.from_numpy(narrow.argsort(kind="stable"))  # numpy sorts short integers by counting
+    counts = torch.bincount(turns.reshape(-1)).tolist()
+    rows = by_turn // order.shape[1]
+    parts = zip(rows.split(counts), positions.reshape(-1)[by_turn].split(counts), strict=True)
+    next(parts)  # turn 0: what was given
+    yield from parts

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -48,9 +50,7 @@ class Canvas:
 
     def draw(self, probabilities: Tensor, rows: Tensor, positions: Tensor) -> Tensor:
         """Symbols (K) from probabilities (K, V) at places (K), with luck that no earlier draw there has used."""
-        tokens = self.luck.tokens(probabilities, rows, positions, self.visits[rows, positions])
-        self.visits[rows, positions] += 1
-        return tokens
+        return self.luck.tokens(probabilities, rows, positions, self.visits)
 
     def reveal(self, where: Places | Tensor, tokens: Tensor) -> None:
         """Write tokens (K) at places, given as (rows, positions) or as Bool (B, L)."""
@@ -80,8 +80,11 @@ class Canvas:
             self.impossible = torch.where(met, self.evaluations, self.impossible)
 
 
-def one_hot_over(at: Tensor, places: Places, tokens: Tensor, vocabulary: int) -> Tensor:
-    """(B, W, V): the marginals (K, V) at hidden places, one-hot of tokens (B, W) at the others."""
-    out = torch.nn.functional.one_hot(tokens.clamp(max=vocabulary - 1), vocabulary).to(at.dtype)
-    out[places] = at
+def over_hidden(engine: Any, window: slice) -> Tensor:
+    """(B, W, V) of an engine that computes at places: its marginals where hidden, one-hot where revealed."""
+    tokens, vocabulary = engine.tokens[:, window], engine.vocabulary
+    rows, positions = (tokens == vocabulary).nonzero(as_tuple=True)
+    marginals = engine.at(rows, positions + window.indices(engine.tokens.shape[1])[0], None)
+    out = torch.nn.functional.one_hot(tokens.clamp(max=vocabulary - 1), vocabulary).to(marginals.dtype)
+    out[rows, positions] = marginals
     return out

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from unmask.denoisers.canvas import one_hot_over
+from unmask.denoisers.canvas import over_hidden
 from unmask.denoisers.contracts import Causal, Engine
 from unmask.denoisers.stateless import PrefixCausal
-from unmask.exact import interval, messages, paths
+from unmask.exact import chain, interval, messages, paths
+from unmask.exact.chain import Chain
 from unmask.exact.machine import Floats
-from unmask.languages import Interval, Language
+from unmask.languages import Interval, Language, NGram
 from unmask.languages.base import MachineLanguage
 
 
@@ -29,6 +32,8 @@ class Exact:
     def engine(self, tokens: Tensor) -> Engine:
         if isinstance(self.language, Interval):
             return IntervalEngine(self.language, tokens)
+        if isinstance(self.language, NGram) and (tables := _chain(self.language, tokens.shape[1])) is not None:
+            return ChainEngine(self.language, tokens, tables)
         assert isinstance(self.language, MachineLanguage)
         return MessageEngine(self.language, tokens)
 
@@ -41,8 +46,18 @@ class Exact:
         return self.language.posterior(tokens, positions)
 
     def row_bytes(self, length: int) -> int:
-        states = self.language.machine.states if isinstance(self.language, MachineLanguage) else 0
-        return 16 * length * (states + self.vocabulary)
+        if isinstance(self.language, Interval) or (isinstance(self.language, NGram) and _chain(self.language, length)):
+            return LOCAL_BYTES * length
+        assert isinstance(self.language, MachineLanguage)
+        return 16 * length * (self.language.machine.states + self.vocabulary)
+
+
+LOCAL_BYTES = 64  # a position, where only tokens are kept
+
+
+@lru_cache(maxsize=8)
+def _chain(language: NGram, length: int) -> Chain | None:
+    return chain.chain(language.initial, language.transition, length) if language.order == 2 else None
 
 
 @lru_cache(maxsize=8)
@@ -90,42 +105,77 @@ class MessageEngine:
         return out
 
     def over(self, window: slice, time: Tensor | None) -> Tensor:
-        tokens = self.tokens[:, window]
-        rows, positions = (tokens == self.vocabulary).nonzero(as_tuple=True)
-        offset = window.indices(self.tokens.shape[1])[0]
-        return one_hot_over(self.at(rows, positions + offset, time), (rows, positions), tokens, self.vocabulary)
+        return over_hidden(self, window)
 
     def dead(self) -> Tensor:
         return self._dead
 
 
-class IntervalEngine:
-    """The closed form of the interval language: nothing to keep but which rows contradict themselves."""
+class LocalEngine(ABC):
+    """A closed form over the tokens themselves: nothing to keep but which rows contradict themselves."""
 
-    def __init__(self, language: Interval, tokens: Tensor) -> None:
+    def __init__(self, language: Language, tokens: Tensor) -> None:
+        language.check_length(tokens.shape[1])
         self.language = language
+        self.vocabulary = language.vocabulary
         self.tokens = tokens
-        self._dead = language.log_evidence(tokens) == -torch.inf
+        self._dead = torch.zeros(len(tokens), dtype=torch.bool)
+        if not bool((tokens == self.vocabulary).all()):
+            self._dead = language.log_evidence(tokens) == -torch.inf
+
+    @abstractmethod
+    def _marginals(self, *arrays: Any) -> None:
+        """tokens, rows, positions, out: fill in the marginals of hidden places."""
+
+    @abstractmethod
+    def _contradictions(self, *arrays: Any) -> None:
+        """tokens, rows, positions, dead: mark the rows whose newly revealed places disagree with others."""
 
     def renew(self, rows: Tensor, positions: Tensor) -> None:
-        if bool((self.tokens[rows, positions] == self.language.vocabulary).any()):  # hiding may undo a contradiction
+        if bool((self.tokens[rows, positions] == self.vocabulary).any()):  # hiding may undo a contradiction
             which = rows.unique()
             self._dead[which] = self.language.log_evidence(self.tokens[which]) == -torch.inf
         else:
-            arrays = self.tokens.numpy(), rows.numpy(), positions.numpy(), self._dead.numpy()
-            interval.contradictions(self.language.width, *arrays)
+            self._contradictions(self.tokens.numpy(), rows.numpy(), positions.numpy(), self._dead.numpy())
 
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
-        out = torch.empty((len(rows), self.language.vocabulary), dtype=torch.float64)
-        arrays = self.tokens.numpy(), rows.numpy(), positions.numpy(), out.numpy()
-        interval.marginals_at(self.language.width, *arrays)
+        out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
+        self._marginals(self.tokens.numpy(), rows.numpy(), positions.numpy(), out.numpy())
         return out
 
     def over(self, window: slice, time: Tensor | None) -> Tensor:
-        return self.language.posterior(self.tokens, torch.arange(self.tokens.shape[1])[window])
+        return over_hidden(self, window)
 
     def dead(self) -> Tensor:
         return self._dead
+
+
+class IntervalEngine(LocalEngine):
+    """Every bit that a revealed partner shows is copied (exact/interval.py)."""
+
+    def __init__(self, language: Interval, tokens: Tensor) -> None:
+        super().__init__(language, tokens)
+        self.width = language.width
+
+    def _marginals(self, *arrays: Any) -> None:
+        interval.marginals_at(self.width, *arrays)
+
+    def _contradictions(self, *arrays: Any) -> None:
+        interval.contradictions(self.width, *arrays)
+
+
+class ChainEngine(LocalEngine):
+    """The nearest revealed neighbours of a first-order chain (exact/chain.py)."""
+
+    def __init__(self, language: NGram, tokens: Tensor, tables: Chain) -> None:
+        super().__init__(language, tokens)
+        self.tables = tables
+
+    def _marginals(self, *arrays: Any) -> None:
+        chain.marginals_at(self.tables, *arrays)
+
+    def _contradictions(self, *arrays: Any) -> None:
+        chain.contradictions(self.tables, *arrays)
 
 
 class FilterCausal:

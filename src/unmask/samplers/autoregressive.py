@@ -13,13 +13,13 @@ class Autoregressive(Sampler):
     def run(self, session: Session) -> None:
         lengths, last = read_prompt(session)
         size = session.tokens.shape[1]
-        visits = torch.zeros_like(lengths)
+        visits = torch.zeros_like(session.tokens)
         turn = 0
         while len(rows := (lengths < size).nonzero().squeeze(1)):
             turn += 1
             marginals = session.causal.extend(last.unsqueeze(1), (lengths < size).long())[rows, 0]
             positions = lengths[rows]
-            tokens = session.luck.tokens(marginals, rows, positions, visits[rows])
+            tokens = session.luck.tokens(marginals, rows, positions, visits)
             session.write(rows, positions, tokens, marginals.gather(1, tokens.unsqueeze(1)).squeeze(1), turn)
             last[rows] = tokens
             lengths[rows] += 1

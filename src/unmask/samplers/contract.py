@@ -95,8 +95,9 @@ class Session:
 
     def write(self, rows: Tensor, positions: Tensor, tokens: Tensor, probability: Tensor, rounds: Tensor | int) -> None:
         """Reveal tokens (K) at places (K), which had this probability (K), in this round."""
-        if not bool((probability > 0).all()):
-            at = int((~(probability > 0)).int().argmax())
+        usable = probability > 0  # false for not-a-number too
+        if not bool(usable.all()):
+            at = int((~usable).int().argmax())
             where = f"position {int(positions[at])} of row {int(rows[at])}"
             raise UnmaskError(f"the denoiser gives no usable probabilities at {where}: all zero, or not numbers")
         self.tokens[rows, positions] = tokens
