@@ -75,7 +75,7 @@ def _weigh_by_states(arrays, token, messages, begin, here):  # type: ignore[no-u
 
 
 @njit(cache=True, nogil=True, _nrt=False, inline="always")
-def push(machine, here, there):  # type: ignore[no-untyped-def]
+def push(machine, here, there, floor):  # type: ignore[no-untyped-def]
     """there(t) ~ sum_s here(s) T(s, t). Did it restart?"""
     if machine.dense.shape[1] > 0:
         _multiply(machine.dense, 0, here, there)
@@ -83,7 +83,7 @@ def push(machine, here, there):  # type: ignore[no-untyped-def]
         _push_blocks(machine.block_source, machine.block_target, machine.block_weight, here, there)
     else:
         _push_edges(machine.edge_start, machine.edge_target, machine.edge_weight, here, there)
-    return _normalise(there)
+    return _normalise(there, floor)
 
 
 @njit(cache=True, nogil=True, _nrt=False, inline="always")
@@ -95,7 +95,7 @@ def pull(machine, here, there):  # type: ignore[no-untyped-def]
         _pull_blocks(machine.block_source, machine.block_target, machine.block_weight, here, there)
     else:
         _pull_edges(machine.edge_start, machine.edge_target, machine.edge_weight, here, there)
-    return _normalise(there)
+    return _normalise(there, FLOOR)
 
 
 @njit(cache=True, nogil=True, _nrt=False)
@@ -138,20 +138,20 @@ def _pull_edges(start, target, weight, here, there):  # type: ignore[no-untyped-
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def _normalise(there):  # type: ignore[no-untyped-def]
+def _normalise(there, floor):  # type: ignore[no-untyped-def]
     """Scale to sum one and lift what is possible to the floor; even where nothing is. Did it restart?"""
-    total = _sum(there)
+    total = total_of(there)
     if total == 0.0:
         there[:] = 1.0 / there.shape[0]
         return True
     scale = 1.0 / total
     for s in range(uint64(there.shape[0])):
-        there[s] = max(there[s] * scale, FLOOR) if there[s] > 0.0 else 0.0
+        there[s] = max(there[s] * scale, floor) if there[s] > 0.0 else 0.0
     return False
 
 
 @njit(cache=True, nogil=True, _nrt=False, fastmath={"reassoc"})
-def _sum(values):  # type: ignore[no-untyped-def]
+def total_of(values):  # type: ignore[no-untyped-def]
     total = 0.0
     for s in range(uint64(values.shape[0])):
         total += values[s]
@@ -193,7 +193,7 @@ def sweep_forward(machine, tokens, forward, restarts, changed, here, there):  # 
             if j == last:
                 restarts[j] = restarted or not _ends(machine.final, here)
                 break
-            restarts[j] = push(machine, here, there) or restarted
+            restarts[j] = push(machine, here, there, FLOOR) or restarted
             j += 1
             if _replace(forward, j, there):
                 break
@@ -225,7 +225,7 @@ def fill_forward(machine, tokens, forward, restarts, here, there):  # type: igno
     for j in range(last + 1):
         restarted = weigh(machine, forward, j, tokens[j], here)
         if j < last:
-            restarts[j] = push(machine, here, there) or restarted
+            restarts[j] = push(machine, here, there, FLOOR) or restarted
             _replace(forward, j + 1, there)
         else:
             restarts[j] = restarted or not _ends(machine.final, here)

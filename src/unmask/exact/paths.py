@@ -7,7 +7,7 @@ from numba import njit
 
 from unmask.chance import draw, uniform_at
 from unmask.exact.machine import Floats, Machine
-from unmask.exact.messages import fill_backward, marginal, push, weigh
+from unmask.exact.messages import FLOOR, fill_backward, marginal, push, total_of, weigh
 
 EVIDENCE_FLOOR = 1e-260
 
@@ -16,9 +16,39 @@ EVIDENCE_FLOOR = 1e-260
 def evidence_rows(machine, tokens, out):  # type: ignore[no-untyped-def]
     """out (B) = log of the mass of all paths that agree with the revealed tokens (B, L); -inf if there is none.
 
-    Only the states that the revealed tokens leave possible are visited, so a context that has pinned the state down
-    costs its successors and no more. Only one message is multiplied here, so that its floor can be far lower.
+    Only one message is multiplied here, so that its floor can be far lower than that of two.
     """
+    if machine.dense.shape[1] > 0:
+        message = np.empty(machine.initial.shape[0])
+        here = np.empty(machine.initial.shape[0])
+        for b in range(tokens.shape[0]):
+            out[b] = _evidence_in_vectors(machine, tokens[b], message, here)
+    else:
+        _evidence_by_states(machine, tokens, out)
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _evidence_in_vectors(machine, tokens, message, here):  # type: ignore[no-untyped-def]
+    """log of sum over paths, as the sum of the logs of what each position leaves of a message of total 1."""
+    for s in range(message.shape[0]):
+        message[s] = machine.initial[s]
+    log_mass = 0.0
+    for j in range(tokens.shape[0]):
+        if weigh(machine, message, 0, tokens[j], here):
+            return -np.inf
+        if j < tokens.shape[0] - 1:
+            log_mass += np.log(total_of(here))
+            push(machine, here, message, EVIDENCE_FLOOR)
+    ending = 0.0
+    for s in range(here.shape[0]):
+        ending += here[s] * machine.final[s]
+    return log_mass + np.log(ending) if ending > 0.0 else -np.inf
+
+
+@njit(cache=True, nogil=True)
+def _evidence_by_states(machine, tokens, out):  # type: ignore[no-untyped-def]
+    """Only the states that the revealed tokens leave possible are visited, so that a context that has pinned the state
+    down costs its successors and no more."""
     hidden = machine.column_start.shape[0] - 1
     states = machine.initial.shape[0]
     for b in range(tokens.shape[0]):
@@ -217,7 +247,7 @@ def filter_rows(machine, ahead, predicted, lengths, tokens, counts, out):  # typ
                 messages[:states] = machine.initial
             else:
                 weigh(machine, messages, j - 1, tokens[b, k], here)
-                push(machine, here, there)
+                push(machine, here, there, FLOOR)
                 messages[j * states : (j + 1) * states] = there
             marginal(machine, messages, j, future, j, out[b, k], here)
 
