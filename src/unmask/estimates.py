@@ -28,7 +28,7 @@ class Estimate:
     @property
     def standard_error(self) -> float:
         """Half the interval in units of the normal quantile: what a normal approximation would have as sigma."""
-        return (self.high - self.low) / (2 * quantile(self.level))
+        return 0.0 if self.exact else (self.high - self.low) / (2 * quantile(self.level))
 
     def map(self, monotone: Any) -> Estimate:
         """The same estimate on another scale, for a nondecreasing function: exponentiate last, not first."""

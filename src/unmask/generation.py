@@ -41,6 +41,7 @@ class Generation:
     seconds: float
     planned: bool  # whether the order was fixed before any token was seen
     configuration: dict[str, Any] = field(default_factory=dict)
+    ideal: Language | None = None  # the language whose ideal denoiser filled it, if that is what did
 
     def summary(self) -> dict[str, Any]:
         rows, length = self.tokens.shape
@@ -134,6 +135,7 @@ def join(parts: Sequence[Generation], configuration: dict[str, Any]) -> Generati
         rows_computed=sum(part.rows_computed for part in parts),
         seconds=sum(part.seconds for part in parts),
         planned=parts[0].planned,
+        ideal=parts[0].ideal,
         configuration=configuration,
     )
 
@@ -163,6 +165,7 @@ def _account(session: Session, seconds: float, configuration: dict[str, Any]) ->
         impossible=impossible,
         seconds=seconds,
         planned=session.planned,
+        ideal=session.denoiser.language if isinstance(session.denoiser, Exact) else None,
         configuration=configuration,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-import math
+import sys
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
@@ -67,7 +67,7 @@ def parse(noun: str, specification: str) -> tuple[str, dict[str, Any]]:
 def _unlike(value: Any, default: Any) -> str:
     """What should stand where a default of this type does, or nothing where the value will do."""
     if type(default) is float:
-        return "" if type(value) in (int, float) and math.isfinite(value) else "a number"
+        return "" if type(value) in (int, float) and abs(value) <= sys.float_info.max else "a number"
     if type(value) is type(default) or default is None or default is inspect.Parameter.empty:
         return ""
     return {int: "a whole number", str: "a word", bool: "True or False"}.get(type(default), repr(default))

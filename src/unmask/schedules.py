@@ -9,10 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
+from numba import njit
 from torch import Tensor
 
 from unmask.errors import UnmaskError
+from unmask.exact.machine import Floats
 from unmask.names import Registry
 
 SCHEDULES: Registry[Tensor] = Registry("schedule")
@@ -115,7 +118,9 @@ def theorem_4_2(steps: int, order: int = 2) -> Tensor:
     if steps == 1:
         return torch.ones(1, dtype=torch.float64)
     eps = _bisect(lambda eps: 1 + math.ceil((1 - eps) * (order - 1) / eps**order - 1e-9) <= steps)
-    return torch.cat([torch.tensor([eps], dtype=torch.float64), torch.full((steps - 1,), (1 - eps) / (steps - 1))])
+    delta = torch.full((steps,), (1 - eps) / (steps - 1), dtype=torch.float64)
+    delta[0] = eps
+    return delta
 
 
 @SCHEDULES.register("theorem-4.2-proportional")
@@ -125,18 +130,23 @@ def theorem_4_2_proportional(steps: int, order: int = 2) -> Tensor:
     The smallest eps whose rounds, clipped at what is left, number at most N.
     """
     _check_order(order)
-    eps = _bisect(lambda eps: len(_proportional(eps, order, steps)) <= steps)
-    rounds = _proportional(eps, order, steps)
-    return torch.tensor(rounds + [0.0] * (steps - len(rounds)), dtype=torch.float64)
+    rounds = np.zeros(steps + 1)
+    eps = _bisect(lambda eps: _proportional(eps, order, rounds) <= steps)
+    used = _proportional(eps, order, rounds)
+    rounds[used:] = 0.0
+    return torch.from_numpy(rounds[:steps])
 
 
-def _proportional(eps: float, order: int, at_most: int) -> list[float]:
-    """The rounds of the proportional schedule; one more than `at_most` where they do not fit."""
-    rounds, revealed = [eps], eps
-    while revealed < 1 - 1e-12 and len(rounds) <= at_most:
-        rounds.append(min(eps / (order - 1) * revealed ** (order - 1), 1 - revealed))
-        revealed += rounds[-1]
-    return rounds
+@njit(cache=True, nogil=True)
+def _proportional(eps: float, order: int, rounds: Floats) -> int:
+    """How many rounds the proportional schedule has, written to rounds; all of them where they do not fit."""
+    used, revealed = 1, eps
+    rounds[0] = eps
+    while revealed < 1 - 1e-12 and used < len(rounds):
+        rounds[used] = min(eps / (order - 1) * revealed ** (order - 1), 1 - revealed)
+        revealed += rounds[used]
+        used += 1
+    return used
 
 
 def _bisect(holds: Callable[[float], bool]) -> float:
@@ -149,5 +159,5 @@ def _bisect(holds: Callable[[float], bool]) -> float:
 
 
 def _check_order(order: int) -> None:
-    if order < 2:
-        raise UnmaskError(f"order is {order}; an n-gram has order 2 or more")
+    if not 2 <= order <= 64:
+        raise UnmaskError(f"order is {order}; an n-gram has order 2 or more, and here at most 64")

@@ -22,7 +22,7 @@ def count() -> int:
     wanted = os.environ.get("UNMASK_THREADS")
     if wanted is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not wanted.isdigit() or int(wanted) < 1:
+    if not wanted.isdecimal() or int(wanted) < 1:
         raise UnmaskError(f"UNMASK_THREADS is {wanted!r}; expected a positive number of threads")
     return int(wanted)
 

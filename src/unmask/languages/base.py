@@ -54,9 +54,15 @@ class Language(ABC):
     def _entropy(self, given: Tensor) -> float | None:
         """H(X | given) in nats of one pattern (L), or None where only sampling can tell."""
 
-    @abstractmethod
     def window_law(self, size: int, length: int) -> Tensor:
         """(V^size) law of `size` consecutive tokens at a uniformly chosen place of a sequence, oldest digit first."""
+        self.check_length(length)
+        if not 1 <= size <= length:
+            raise UnmaskError(f"a window of {size} tokens does not fit into {length}")
+        return self._window_law(size, length)
+
+    @abstractmethod
+    def _window_law(self, size: int, length: int) -> Tensor: ...
 
     @abstractmethod
     def facts(self) -> dict[str, Any]:
@@ -161,7 +167,7 @@ class Language(ABC):
 
     def check_tokens(self, tokens: Tensor, hidden: bool = False) -> Tensor:
         """tokens as int64 (B, L), or an error that names the first bad place."""
-        if tokens.dim() != 2 or tokens.shape[1] == 0:
+        if tokens.dim() != 2 or tokens.numel() == 0:
             raise UnmaskError(f"tokens have shape {tuple(tokens.shape)}; expected (rows, length)")
         if tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:
             raise UnmaskError(f"tokens are {str(tokens.dtype).removeprefix('torch.')}; expected integers")
@@ -256,7 +262,7 @@ class MachineLanguage(Language):
         pattern = given.unsqueeze(0).numpy()
         return float(paths.path_entropy(self.machine, pattern[0], paths.backward_rows(self.machine, pattern)[0]))
 
-    def window_law(self, size: int, length: int) -> Tensor:
+    def _window_law(self, size: int, length: int) -> Tensor:
         forward, backward = np.empty((2, 1, length, self.machine.states))
         fill_rows(self.machine, self.blank(1, length).numpy(), forward, backward, np.empty((1, length), bool))
         starts, ends = forward[0, : length - size + 1], backward[0, size - 1 :]

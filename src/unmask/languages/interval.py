@@ -68,7 +68,7 @@ class Interval(Language):
     def _entropy(self, given: Tensor) -> float:
         return self.bits(len(given)) * math.log(2) + float(self.log_evidence(given.unsqueeze(0))[0])
 
-    def window_law(self, size: int, length: int) -> Tensor:
+    def _window_law(self, size: int, length: int) -> Tensor:
         """Averaged over the places of an interval at which a window can start."""
         v = self.vocabulary
         digits = v ** torch.arange(size - 1, -1, -1)

@@ -36,8 +36,9 @@ def output_law(denoiser: Denoiser, length: int, delta: Tensor) -> Tensor:
     fits = {}  # probability of each token of x given the revealed set: (V^L, L)
     for number, revealed in enumerate(sets[:-1]):
         context = torch.where(revealed, every, denoiser.vocabulary)
-        marginals = denoiser.posterior(context).double()
-        fits[number] = marginals.gather(2, every.unsqueeze(2)).squeeze(2)
+        distinct, which = context.unique(dim=0, return_inverse=True)
+        marginals = denoiser.posterior(distinct).double()
+        fits[number] = marginals[which.unsqueeze(1), torch.arange(length), every]
     moves = [
         (start, end, added)
         for start, revealed in enumerate(sets[:-1])

@@ -31,10 +31,12 @@ from unmask.threads import over_blocks
 
 @dataclass(frozen=True)
 class Profile:
-    """terms (rows, L): what the k-th reveal of a row costs in nats; sizes (rows): |x|."""
+    """terms (rows, L): what the k-th reveal of a row costs in nats; sizes (rows): |x|; ideal (rows): what all reveals
+    of a row cost the ideal denoiser, where that is not the sum of the terms."""
 
     terms: Tensor
     sizes: Tensor
+    ideal: Tensor | None = None
 
     @property
     def length(self) -> int:
@@ -50,8 +52,9 @@ class Profile:
         return mean(self.terms @ self._weights(delta, fixed_size))
 
     def divergence(self, delta: Tensor, fixed_size: bool = False) -> Estimate:
-        """E_tau KL(q || p_tau) in nats, an upper bound on KL(q || p); H is estimated from the same rows, as sum f."""
-        return mean(self.terms @ (self._weights(delta, fixed_size) - 1))
+        """E_tau KL(q || p_tau) in nats, an upper bound on KL(q || p); H is estimated from the same rows."""
+        ideal = self.terms.sum(1) if self.ideal is None else self.ideal
+        return mean(self.terms @ self._weights(delta, fixed_size) - ideal)
 
     def ter_upper(self, schedule: Schedule, steps: int | None = None, fixed_size: bool = False) -> Estimate:
         """2^(NELBO_N / L) in bits: an upper bound on TER = 2^E[-log2 p(x)/|x|], ancestral or fixed-size sampling."""
@@ -123,4 +126,5 @@ def profile(
         for terms in over_blocks(observe, rows, block):
             parts.append(terms)
             advance(len(terms))
-    return Profile(torch.cat(parts), language.sizes(drawn).double())
+    ideal = None if denoiser is None else -language.log_prob(drawn)
+    return Profile(torch.cat(parts), language.sizes(drawn).double(), ideal)

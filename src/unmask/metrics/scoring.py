@@ -51,7 +51,6 @@ def score(samples: Generation | Tensor, language: Language) -> Score:
     invalid = int((~valid).sum())
     sizes = language.sizes(tokens)
     per_token = mean((bits / sizes)[valid]) if valid.any() else None
-    by_order = made is not None and made.planned and isinstance(language, Interval)
     return Score(
         rows=len(tokens),
         length=tokens.shape[1],
@@ -62,5 +61,13 @@ def score(samples: Generation | Tensor, language: Language) -> Score:
         invalid_rows=invalid,
         impossible_rows=None if made is None else int((made.impossible > 0).sum()),
         bigrams=bigrams(tokens, language),
-        ser_rao_blackwell=rao_blackwell_ser(made.order, language) if by_order else None,  # type: ignore[union-attr, arg-type]
+        ser_rao_blackwell=None if made is None else _by_order(made, language),
     )
+
+
+def _by_order(made: Generation, language: Language) -> Estimate | None:
+    """What the orders alone say of SER: of the interval language's own ideal denoiser, in an order fixed beforehand."""
+    match made.ideal, language:
+        case Interval(width=filled), Interval(width=scored) if filled == scored and made.planned:
+            return rao_blackwell_ser(made.order, language)
+    return None

@@ -43,7 +43,7 @@ def bigrams(tokens: Tensor, language: Language) -> Bigrams | None:
 
 def window_counts(tokens: Tensor, vocabulary: int, size: int, groups: int = 1) -> Tensor:
     """(groups, V^size): how often each window of consecutive tokens occurs in equal parts of the rows (B, L)."""
-    codes = tokens.unfold(1, size, 1) @ (vocabulary ** torch.arange(size - 1, -1, -1))
+    codes = tokens.long().unfold(1, size, 1) @ (vocabulary ** torch.arange(size - 1, -1, -1))
     parts = codes.tensor_split(groups)
     return torch.stack([torch.bincount(part.reshape(-1), minlength=vocabulary**size) for part in parts]).double()
 
