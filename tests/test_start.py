@@ -9,7 +9,7 @@ import pytest
 
 from unmask.cli.main import COMMANDS
 
-SLOW = {"torch", "numba", "llvmlite", "transformers", "scipy", "pandas"}
+SLOW = {"torch", "numba", "llvmlite", "transformers", "scipy", "pandas", "altair", "vl_convert"}
 
 
 def imported_by(program: str) -> set[str]:

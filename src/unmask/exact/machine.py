@@ -97,7 +97,7 @@ def from_edges(
     order = np.lexsort((target, source))
     states = len(initial)
     if emission.ndim == 1:
-        symbol, state, mass = emission, np.arange(states), np.ones(states)
+        symbol, state, mass = emission.astype(np.int64), np.arange(states), np.ones(states)
     else:
         state, symbol = np.nonzero(emission)
         mass = emission[state, symbol].astype(np.float64)
@@ -108,7 +108,7 @@ def from_edges(
         _starts(source, states),
         target,
         weight,
-        _starts(symbol.astype(np.int64), vocabulary),
+        _starts(symbol, vocabulary),
         np.ascontiguousarray(state[by_symbol], np.int64),
         np.ascontiguousarray(mass[by_symbol], np.float64),
         np.ascontiguousarray(final, np.float64),

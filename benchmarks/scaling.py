@@ -1,0 +1,113 @@
+"""Time a token against the number of rounds and the length, with two small figures; the peak memory of a generation."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import NamedTuple
+
+from benchmarks.timing import Report, Work, main, say
+from unmask import generate, languages, threads
+
+NAMES = ("paper-2gram", "interval-5", "sparse-hmm", "paper-hmm")
+MEMORY = ("paper-2gram", "paper-hmm", "paper-4gram")
+
+
+class Size(NamedTuple):
+    rows: int
+    length: int
+    steps: tuple[int, ...]
+    lengths: tuple[int, ...]
+    memory: tuple[str, ...]  # the languages whose memory is measured
+    memory_rows: int
+    repeats: int
+
+
+SIZES = {
+    "toy": Size(4, 12, (3, 100), (12, 24), ("paper-hmm",), 4, 1),
+    "quick": Size(128, 512, (8, 512, 10**6), (512, 4096), ("paper-hmm",), 128, 1),
+    "full": Size(512, 512, (8, 64, 512, 4096, 32768, 10**6), (512, 2048, 8192, 32768, 100_000), MEMORY, 2000, 3),
+}
+# The peak is the kernel's own count: ru_maxrss starts from the parent's.
+PROGRAM = """
+import resource, sys
+from pathlib import Path
+from unmask import generate, languages
+name, rows, length, steps = sys.argv[1], *map(int, sys.argv[2:])
+generate(languages.preset(name), rows=rows, length=length, steps=steps)
+status = Path("/proc/self/status")
+if status.exists():
+    print(next(line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM")))
+else:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (1024 if sys.platform == "darwin" else 1))
+"""
+
+
+class Point(NamedTuple):
+    language: str
+    x: int
+    token_us: float
+
+
+def measure(report: Report) -> None:
+    size = SIZES[report.size]
+    rounds, lengths = [], []
+    for name in NAMES:
+        for steps in size.steps:
+            rounds.append(Point(name, steps, _token_us(report, name, size.rows, size.length, steps, size.repeats)))
+        mine = [Point(name, n, _token_us(report, name, 1, n, n, size.repeats)) for n in size.lengths]
+        flat = max(p.token_us for p in mine) / mine[0].token_us
+        report.at_most(f"{name}: time a token up to L={mine[-1].x} / L={mine[0].x}", flat, 2.0, "times")
+        lengths += mine
+    for name in size.memory:
+        peak = peak_megabytes(name, size)
+        report.at_most(f"{name}: peak memory {size.memory_rows} x {size.length}", peak, 1500, "MB")
+    draw(report, rounds, f"rounds N ({size.rows} x {size.length})", "time-by-rounds")
+    draw(report, lengths, "length L = N (one row, one thread)", "time-by-length")
+
+
+def peak_megabytes(name: str, size: Size) -> float:
+    say(f"peak memory: {name}")
+    numbers = [str(number) for number in (size.memory_rows, size.length, size.length)]
+    ran = subprocess.run([sys.executable, "-c", PROGRAM, name, *numbers], check=True, capture_output=True, text=True)
+    return int(ran.stdout.split()[-1]) * 1024 / 1e6
+
+
+def draw(report: Report, points: Sequence[Point], title: str, file: str) -> None:
+    """A small figure as SVG and PNG, where Altair can draw one."""
+    if find_spec("altair") is None or find_spec("vl_convert") is None:
+        report.missing[f"figure {file}"] = "needs altair and vl-convert-python (pip install -e '.[bench]')"
+        return
+    import altair
+
+    rows = [point._asdict() for point in points]
+    chart = altair.Chart(altair.Data(values=rows), width=360, height=220).mark_line(point=True)
+    chart = chart.encode(
+        x=altair.X("x:Q", title=title).scale(type="log", nice=False).axis(format="~s", tickCount=6),
+        y=altair.Y("token_us:Q", title="microseconds a token").scale(type="log").axis(format="~g"),
+        color=altair.Color("language:N", title=None, sort=list(NAMES)),
+    )
+    report.out.mkdir(parents=True, exist_ok=True)
+    for suffix in ("svg", "png"):
+        path = report.out / f"{file}.{suffix}"
+        chart.save(path, scale_factor=2)
+        report.figures.append(str(path))
+
+
+def _token_us(report: Report, name: str, rows: int, length: int, steps: int, repeats: int) -> float:
+    language = languages.preset(name)
+    used = min(threads.count(), rows)
+    options = dict(length=length, seed=1)
+    work = Work(
+        lambda: generate(language, rows=rows, steps=steps, **options),
+        used,
+        warm_up=lambda: generate(language, rows=1, steps=4, **options),
+    )
+    task = f"{name} N={steps} L={length}"
+    return report.race(task, rows, length, {"unmask": work}, repeats, patience=20.0)["unmask"].token_us
+
+
+if __name__ == "__main__":
+    main(__doc__, measure)

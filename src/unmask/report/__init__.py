@@ -1,0 +1,6 @@
+"""What is shown: the demo's cells, figures and page."""
+
+from unmask.report.plan import Settings
+from unmask.report.run import Demo, demo
+
+__all__ = ["Demo", "Settings", "demo"]

@@ -1,0 +1,229 @@
+"""What the demo measures, in cells: each a pure function of its fields, plain values that could be stored and resumed.
+
+A cell answers with records, one number each: what was measured (`measure`) of what, and the Estimate's fields. Measures
+bear the names of the yardsticks: `ter` is exact, `ter_upper` its bound from the information profile (theory.md 7.2);
+`_ratio` means relative to TER(q), the language's own, which is what AR sampling has.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from functools import cache
+from itertools import count
+from typing import Any
+
+from unmask import metrics
+from unmask.denoisers import Exact
+from unmask.errors import UnmaskError
+from unmask.estimates import Estimate, exactly
+from unmask.generation import Generation, generate
+from unmask.languages import Interval, Language, load
+from unmask.report.search import PILOT_ROWS, SPREAD, least_steps, least_steps_between, steps_at_ser
+from unmask.schedules import deltas
+
+Record = dict[str, Any]
+PROFILE_COST = 2.0  # a row of a profile takes as long as so many generated ones
+CURVE_POINTS = 97  # of an exact curve, evenly spaced in log N
+
+
+@cache
+def ground_truth(name: str, seed: int, pruned: bool) -> Language:
+    return load(name, seed=seed, pruned=pruned)
+
+
+def valid_steps(schedule: str, steps: int, length: int) -> float:
+    """Evaluations a row needs on average: rounds that reveal something, sum_k 1 - (1 - delta_k)^L (theory.md 1)."""
+    return float((1 - (1 - deltas(schedule, steps)) ** length).sum())
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One measurement on one language at one length; the seed draws the language, where it is random, and the luck."""
+
+    language: str
+    length: int
+    rows: int
+    seed: int = 0
+    pruned: bool = True
+    schedule: str = "linear"
+
+    @property
+    def q(self) -> Language:
+        return ground_truth(self.language, self.seed, self.pruned)
+
+    @property
+    def cost(self) -> int:
+        """About how long it takes, in no unit: a row's time grows with the messages that it holds."""
+        return int(self.sampled_rows() * (self.length + Exact(self.q).row_bytes(self.length) / 64)) + 1
+
+    def sampled_rows(self) -> float:
+        """How many generated rows take as long."""
+        return self.rows
+
+    def check(self) -> None:
+        """Fail before anything is measured, not in the middle."""
+        self.q.check_length(self.length)
+        if self.q.end is not None:
+            what = "its sequences vary in length, and the demo compares fixed lengths"
+            raise UnmaskError(f"cannot show {self.language}: {what}; name another language")
+
+    def records(self) -> list[Record]:
+        raise NotImplementedError
+
+    def record(self, measure: str, value: Estimate, steps: int | None, evaluations: float | None) -> Record:
+        """steps: the rounds N, None where there are none (AR) or where they are the answer."""
+        about = {"language": self.language, "length": self.length, "pruned": self.pruned, "steps": steps}
+        return {"measure": measure} | about | asdict(value) | {"evaluations": evaluations}
+
+
+@dataclass(frozen=True)
+class Autoregression(Cell):
+    """The AR baseline, one evaluation a token: it draws from q itself, so there is nothing to measure but TER(q)."""
+
+    def sampled_rows(self) -> float:
+        return 0.0
+
+    def records(self) -> list[Record]:
+        own, one, length = metrics.ter_autoregressive(self.q, self.length), exactly(1.0), float(self.length)
+        found = {"ser": exactly(0.0), "ter": own, "ter_ratio": one}
+        if not self.pruned:
+            found |= {"generative_perplexity": own, "generative_perplexity_ratio": one}
+        return [self.record(measure, value, None, length) for measure, value in found.items()]
+
+
+@dataclass(frozen=True)
+class Correctness(Cell):
+    """SER of a sampler at N rounds, with the evaluations that a row needed."""
+
+    steps: int = 64
+    sampler: str = "ancestral"
+
+    def generate(self, steps: int, rows: int, first_row: int = 0) -> Generation:
+        how = {"sampler": self.sampler, "schedule": self.schedule, "steps": steps, "length": self.length}
+        return generate(self.q, **how, rows=rows, first_row=first_row, seed=self.seed)  # type: ignore[arg-type]
+
+    def records(self) -> list[Record]:
+        made = self.generate(self.steps, self.rows)
+        ser = metrics.score(made, self.q).ser
+        return [self.record("ser", ser, self.steps, float(made.evaluations.double().mean()))]
+
+
+@dataclass(frozen=True)
+class GenerativePerplexity(Correctness):
+    """2^E[-log2 q(x)/L] over x ~ p, which the paper plots as TER: where no string is impossible."""
+
+    def records(self) -> list[Record]:
+        made = self.generate(self.steps, self.rows)
+        value = metrics.score(made, self.q).generative_perplexity
+        assert value is not None, f"{self.language} has impossible strings"
+        own = metrics.ter_autoregressive(self.q, self.length).value
+        evaluations = float(made.evaluations.double().mean())
+        found = {"generative_perplexity": value, "generative_perplexity_ratio": value.map(lambda v: v / own)}
+        return [self.record(measure, value, self.steps, evaluations) for measure, value in found.items()]
+
+
+@dataclass(frozen=True)
+class Fluency(Cell):
+    """TER at every N from one pass: exact for Interval, else ter_upper, and its ratio to TER(q) on the same rows."""
+
+    steps: tuple[int, ...] = (64,)
+
+    def sampled_rows(self) -> float:
+        return 0.0 if isinstance(self.q, Interval) else PROFILE_COST * self.rows
+
+    def records(self) -> list[Record]:
+        found = []
+        for n, measure, value, ratio in self.values():
+            evaluations = valid_steps(self.schedule, n, self.length)
+            found.append(self.record(measure, value, n, evaluations))
+            found.append(self.record(f"{measure}_ratio", ratio, n, evaluations))
+        return found
+
+    def values(self) -> list[tuple[int, str, Estimate, Estimate]]:
+        if isinstance(self.q, Interval):
+            own = metrics.ter_autoregressive(self.q, self.length).value
+            exact = [(n, metrics.ter(self.q, self.length, self.schedule, n)) for n in self.steps]
+            return [(n, "ter", value, value.map(lambda v: v / own)) for n, value in exact]
+        profile = metrics.profile(self.q, self.length, self.rows, self.seed)
+        found = []
+        for n in self.steps:
+            ratio = profile.divergence(deltas(self.schedule, n)).map(lambda nats: math.exp(nats / self.length))
+            found.append((n, "ter_upper", profile.ter_upper(self.schedule, n), ratio))
+        return found
+
+
+@dataclass(frozen=True)
+class ExactCorrectness(Cell):
+    """SER of Interval in closed form, at so many N that they make a curve."""
+
+    steps: tuple[int, int] = (8, 2048)
+
+    def sampled_rows(self) -> float:
+        return 0.0
+
+    def records(self) -> list[Record]:
+        low, high = self.steps
+        grid = {round(low * (high / low) ** (i / (CURVE_POINTS - 1))) for i in range(CURVE_POINTS)}
+        found = []
+        for n in sorted(grid):
+            ser = metrics.exact_ser(self.q, self.length, deltas(self.schedule, n))  # type: ignore[arg-type]
+            found.append(self.record("ser_exact", exactly(ser), n, valid_steps(self.schedule, n, self.length)))
+        return found
+
+
+@dataclass(frozen=True)
+class StepsForFluency(Cell):
+    """The least N at which TER, or where that is not known ter_upper, is within `excess` of the language's own."""
+
+    excess: float = 0.01
+
+    def sampled_rows(self) -> float:
+        return 0.0 if isinstance(self.q, Interval) else PROFILE_COST * self.rows
+
+    def records(self) -> list[Record]:
+        value = self.least()
+        evaluations = valid_steps(self.schedule, int(value.value), self.length)
+        return [self.record("steps_for_fluency", value, None, evaluations)]
+
+    def least(self) -> Estimate:
+        if isinstance(self.q, Interval):
+            own, q = metrics.ter_autoregressive(self.q, self.length).value, self.q
+            return exactly(
+                least_steps(
+                    lambda n: metrics.exact_ter(q, self.length, deltas(self.schedule, n)) <= (1 + self.excess) * own
+                )
+            )
+        profile = metrics.profile(self.q, self.length, self.rows, self.seed)
+        most = self.length * math.log1p(self.excess)  # in nats a sequence
+        return least_steps_between(lambda n: profile.divergence(deltas(self.schedule, n)), most)
+
+
+@dataclass(frozen=True)
+class StepsForCorrectness(Correctness):
+    """The N at which SER has come down to `ser`: the least in closed form for Interval, else interpolated."""
+
+    ser: float = 0.5
+
+    def sampled_rows(self) -> float:
+        return 0.0 if isinstance(self.q, Interval) else 2.0 * PILOT_ROWS + len(SPREAD) * self.rows
+
+    def records(self) -> list[Record]:
+        value = self.least()
+        evaluations = valid_steps(self.schedule, round(value.value), self.length)
+        return [self.record("steps_for_correctness", value, None, evaluations)]
+
+    def least(self) -> Estimate:
+        if isinstance(self.q, Interval):
+            q = self.q
+            return exactly(
+                least_steps(lambda n: metrics.exact_ser(q, self.length, deltas(self.schedule, n)) <= self.ser)
+            )
+        drawn = count()
+
+        def count_wrong(steps: int, rows: int) -> int:
+            """Fresh rows each time, so that the points are independent."""
+            first_row = next(drawn) * max(self.rows, PILOT_ROWS)
+            return metrics.score(self.generate(steps, rows, first_row), self.q).invalid_rows
+
+        return steps_at_ser(count_wrong, self.ser, self.length // 4, self.rows)

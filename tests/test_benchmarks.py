@@ -1,0 +1,113 @@
+"""The benchmarks run, and what they time computes what it should; no test says how long anything takes."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks import causal, generation, passes, peers, scaling
+from benchmarks.timing import Report, Work, agree
+from unmask import generate, languages
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # those that the peers raise when they are imported
+
+
+@pytest.fixture
+def report(tmp_path) -> Report:
+    return Report("toy", tmp_path)
+
+
+@pytest.fixture(params=list(peers.PEERS))
+def peer_name(request) -> str:
+    if find_spec(request.param) is None:
+        pytest.skip(f"{request.param}: {peers.INSTALL}")
+    return request.param
+
+
+@pytest.mark.parametrize("part", [passes, causal, generation, scaling], ids=lambda part: part.__name__)
+def test_runs_and_reports(part, report, capsys, monkeypatch):
+    monkeypatch.setattr(peers, "PEERS", {"torch": peers.Torch})
+    monkeypatch.setattr(peers, "find_spec", lambda name: object() if name == "torch" else None)
+    part.measure(report)
+    report.show()
+    result = json.loads(capsys.readouterr().out.splitlines()[-1], parse_constant=pytest.fail)
+    assert result["size"] == "toy"
+    assert result["machine"]["threads"] >= 1
+    for m in result["measurements"]:
+        assert 0 < m["low"] <= m["seconds"] <= m["high"]
+        assert (m["ratio"] is None) == (m["who"] == "unmask")
+    assert all(check["met"] is None for check in result["checks"])
+    assert all(reason == peers.INSTALL for name, reason in result["missing"].items() if not name.startswith("figure"))
+
+
+@pytest.mark.parametrize("language", ["paper-2gram", "paper-hmm"])
+def test_peers_compute_the_posterior(peer_name, language):
+    language = languages.preset(language)
+    tokens = language.sample(5, 9, seed=3)
+    hidden = torch.rand((5, 9), generator=torch.Generator().manual_seed(4)) < 0.6
+    tokens = torch.where(hidden, language.vocabulary, tokens)
+    peer = peers.PEERS[peer_name](peers.tables(language))
+    marginals = language.posterior(tokens)[hidden]
+    np.testing.assert_allclose(peer.marginals(tokens.numpy())[hidden.numpy()], marginals, atol=1e-5)
+    emission = peers.tables(language).emission
+    np.testing.assert_allclose(peer.states(tokens.numpy())[hidden.numpy()] @ emission, marginals, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["dynamax", "hmmlearn"])
+def test_peers_compute_the_likelihood(name):
+    pytest.importorskip(name, reason=f"{name}: {peers.INSTALL}")
+    language = languages.preset("paper-hmm")
+    tokens = language.sample(5, 9, seed=3)
+    theirs = np.sum(peers.PEERS[name](peers.tables(language)).log_prob(tokens.numpy()))
+    assert theirs == pytest.approx(float(language.log_prob(tokens).sum()), rel=1e-5)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_peers_make_the_same_rows(peer_name, threads):
+    """By recomputing every changed row in every round, with our rounds and our luck."""
+    language = languages.preset("paper-hmm")
+    made = generate(language, rows=7, length=12, steps=8, seed=generation.SEED)
+    peer = peers.PEERS[peer_name](peers.tables(language))
+    again = generation.regenerate(peer, language, made, rows=7, chunk=3, threads_used=threads)
+    assert again.equal(made.tokens)
+
+
+def test_turns_skip_the_empty_rounds():
+    order = np.array([[7, 2, 7, 5], [1, 1, 1, 1], [4, 3, 2, 1]])
+    assert generation.turns_of(order).tolist() == [[3, 1, 3, 2], [1, 1, 1, 1], [4, 3, 2, 1]]
+
+
+def test_a_race_counts_rows_and_patience(report):
+    calls = []
+    works = {
+        "unmask": Work(lambda: calls.append("a"), 1),
+        "peer": Work(lambda: calls.append("b"), 1, rows=1, first=9.0),
+    }
+    found = report.race("task", 4, 8, works, repeats=2)
+    assert calls == ["a", "a", "b", "a", "b"]
+    assert found["peer"].first == 9.0
+    a_row = found["unmask"].seconds / 4
+    assert found["peer"].ratio == pytest.approx(found["peer"].seconds / a_row)
+    calls.clear()
+    report.race("task", 4, 8, works, repeats=2, patience=0.0)
+    assert calls == ["a", "a", "b"]
+
+
+def test_targets_are_judged_at_full_size_only(tmp_path):
+    for size, met in (("full", [True, False]), ("quick", [None, None])):
+        report = Report(size, tmp_path)
+        report.at_most("time", 1.0, 2.0)
+        report.at_least("ratio", 1.0, 2.0)
+        assert [check.met for check in report.checks] == met
+
+
+def test_who_computes_something_else_is_not_timed():
+    agree("near", [1.0], [1.0 + 1e-7], 1e-6)
+    with pytest.raises(SystemExit, match="far differs from unmask by 1"):
+        agree("far", [1.0], [2.0], 1e-6)
+    with pytest.raises(SystemExit, match="nan"):
+        agree("far", [np.nan], [2.0], 1e-6)
