@@ -163,9 +163,7 @@ def _columns(state: Ints, symbol: Ints, mass: Floats, states: int, vocabulary: i
     return columns.reshape(-1)
 
 
-def _fast_form(
-    states: int, source: Ints, target: Ints, weight: Floats
-) -> tuple[Floats, Indices, Indices, Floats]:
+def _fast_form(states: int, source: Ints, target: Ints, weight: Floats) -> tuple[Floats, Indices, Indices, Floats]:
     """(dense, block_source, block_target, block_weight): the form in which a message is multiplied fastest.
 
     A vector of a dense tile costs a third of a block, which must be found, loaded and stored; machines of fewer than
@@ -181,9 +179,7 @@ def _fast_form(
     return dense, *blocks
 
 
-def _blocks(
-    states: int, source: Ints, target: Ints, weight: Floats
-) -> tuple[Indices, Indices, Floats]:
+def _blocks(states: int, source: Ints, target: Ints, weight: Floats) -> tuple[Indices, Indices, Floats]:
     """Runs of eight neighbouring targets, greedily from the left in each source's edges, which come sorted."""
     owner: list[int] = []
     first: list[int] = []
