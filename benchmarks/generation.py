@@ -139,12 +139,13 @@ def regenerate(
     def fill(which: np.ndarray) -> None:
         luck = Luck(SEED, torch.from_numpy(which))
         canvas, due = np.full((len(which), turns.shape[1]), language.vocabulary), turns[which]
+        visits = torch.zeros(canvas.shape, dtype=torch.int64)
         for turn in range(1, due.max() + 1):
             at = np.nonzero(due == turn)
             marginals = peer.states(canvas)[at].astype(np.float64) @ emission
             marginals[~np.isfinite(marginals).all(1)] = 1.0  # an impossible context: the peer has no answer
             places = [torch.from_numpy(index) for index in at]
-            drawn = luck.tokens(torch.from_numpy(marginals), *places, torch.zeros_like(places[0]))
+            drawn = luck.tokens(torch.from_numpy(marginals), *places, visits)
             canvas[at] = drawn.numpy()
         tokens[which] = torch.from_numpy(canvas)
 
