@@ -46,7 +46,6 @@ def printed(function, *arguments) -> str:
 @pytest.fixture
 def page_directory(tmp_path, monkeypatch):
     """Where the commands of a page run: what earlier blocks have written is there for later ones."""
-    (tmp_path / "demo").mkdir()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(SAMPLERS, "makers", dict(SAMPLERS.makers))  # what a page registers is forgotten after it
