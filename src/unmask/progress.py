@@ -33,7 +33,7 @@ class _Bar:
         self.done += steps
         if self.drawing is not None:
             self.drawing.update(self.drawing.task_ids[0], completed=self.done)
-        elif time.monotonic() - self.began >= DELAY:
+        elif self.done < self.total and time.monotonic() - self.began >= DELAY:
             self._draw()
 
     def _draw(self) -> None:

@@ -7,6 +7,7 @@ of another file would stay as it was when that other one changes, so the kept on
 from __future__ import annotations
 
 import hashlib
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,6 +24,8 @@ def _forget_stale_kernels() -> None:
             kept.unlink(missing_ok=True)
         stamp.parent.mkdir(exist_ok=True)
         stamp.write_text(now)
+        if sys.stderr.isatty():
+            print("unmask: compiling its kernels for this machine; the next start will be quick", file=sys.stderr)
 
 
 _forget_stale_kernels()
