@@ -8,6 +8,7 @@ bear the names of the yardsticks: `ter` is exact, `ter_upper` its bound from the
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import count
@@ -38,7 +39,7 @@ def valid_steps(schedule: str, steps: int, length: int) -> float:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Cell(ABC):
     """One measurement on one language at one length; the seed draws the language, where it is random, and the luck."""
 
     language: str
@@ -68,8 +69,9 @@ class Cell:
             what = "its sequences vary in length, and the demo compares fixed lengths"
             raise UnmaskError(f"cannot show {self.language}: {what}; name another language")
 
+    @abstractmethod
     def records(self) -> list[Record]:
-        raise NotImplementedError
+        """What was measured, as rows of one table."""
 
     def record(self, measure: str, value: Estimate, steps: int | None, evaluations: float | None) -> Record:
         """steps: the rounds N, None where there are none (AR) or where they are the answer."""
