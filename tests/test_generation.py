@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 
@@ -73,18 +75,41 @@ def test_structured_orders_escape_the_linear_bound():
 
 
 class Twice(Sampler):
+    pace = "rounds"
+
     def choose(self, view):
         return Choice(torch.ones_like(view.hidden))
 
 
+class Broad(Twice):
+    def choose(self, view):
+        return Choice(view.canvas.hidden)
+
+
+class Greedy(Sampler):
+    def choose(self, view):
+        return Choice(view.hidden.clone())
+
+
 class Lazy(Sampler):
+    pace = "rounds"
+
     def choose(self, view):
         return Choice(torch.zeros_like(view.hidden))
 
 
-class Stranger(Sampler):
+class Still(Lazy):
+    pace = "free"
+
+
+class Stranger(Lazy):
     def choose(self, view):
         return Choice(view.hidden.clone(), torch.full(view.hidden.shape, 99))
+
+
+class Eraser(Lazy):
+    def choose(self, view):
+        return Choice(view.hidden.clone(), hide=torch.ones_like(view.hidden))
 
 
 class Silent(Sampler):
@@ -92,18 +117,45 @@ class Silent(Sampler):
         return torch.zeros(hidden.shape, dtype=torch.int64)
 
 
+class Rewriter(Sampler):
+    def run(self, session):
+        one = torch.zeros(1, dtype=torch.int64)
+        session.write(one, one, one, torch.ones(1), 1)
+
+
+class Stutterer(Sampler):
+    def run(self, session):
+        two = torch.ones(2, dtype=torch.int64)
+        session.write(two, two, two, torch.ones(2), 7)
+
+
+class Endless(Sampler):
+    def run(self, session):
+        while True:
+            session.canvas.look()
+            session.write(*torch.tensor([[0], [1], [0]]), torch.ones(1), 1)
+            session.hide(*torch.tensor([[0], [1]]), 1)
+
+
 @pytest.mark.parametrize(
     ("sampler", "message"),
     [
-        (Twice(), "Twice reveals position 0 of row 0 in round 1, which is not hidden"),
-        (Lazy(), "Lazy left position 1 of row 0 hidden"),
-        (Stranger(), "Stranger writes token 99 at position 1 of row 0 in round 1; V is 16"),
-        (Silent(), "Silent left position 1 of row 0 hidden"),
+        (Twice(), "sampler Twice reveals what is not hidden, at position 1 of row 5 in round 2"),
+        (Broad(), "sampler Broad answers with a tensor of shape (2, 4) in round 1; it was shown (2, 3)"),
+        (Greedy(), "sampler Greedy reveals 3 positions of row 5 in round 1; expected the schedule's 2"),
+        (Lazy(), "sampler Lazy left position 1 of row 5 hidden after its last round"),
+        (Still(), "sampler Still reveals 0 positions of row 5 in round 1; expected at least 1"),
+        (Stranger(), "sampler Stranger writes token 99; V is 16, at position 1 of row 5 in round 1"),
+        (Eraser(), "sampler Eraser hides position 1 of row 5 in round 1, which it has not revealed"),
+        (Silent(), "sampler Silent gives round 0 to position 1 of row 5; expected a round from 1 to 2"),
+        (Rewriter(), "sampler Rewriter reveals what is not hidden, at position 0 of row 5 in round 1"),
+        (Stutterer(), "sampler Stutterer reveals a position twice, at position 1 of row 6 in round 7"),
+        (Endless(), "the sampler has looked 6001 times and 2 rows still have hidden positions; it seems to loop"),
     ],
 )
 def test_a_sampler_that_breaks_the_contract_is_named(sampler, message):
-    with pytest.raises(UnmaskError, match=message):
-        generate(preset("interval-5"), sampler=sampler, steps=2, length=4, rows=2, given=[3, 16, 16, 16])
+    with pytest.raises(UnmaskError, match=re.escape(message)):
+        generate(preset("interval-5"), sampler=sampler, steps=2, length=4, rows=2, given=[3, 16, 16, 16], first_row=5)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,10 @@ from hypothesis import strategies as st
 from tests.brute import p_value, sequences
 from unmask import orders
 from unmask.chance import Luck, Stream
+from unmask.denoisers import Exact
 from unmask.errors import UnmaskError
+from unmask.languages import random_ngram
+from unmask.samplers import Blocks, Session, fill
 from unmask.schedules import deltas, sizes
 
 ALARM = 1e-6
@@ -24,7 +27,6 @@ MAKERS = {
     "independent": orders.independent,
     "shuffled": orders.shuffled,
     "left to right": lambda delta, hidden, luck: orders.left_to_right(delta, hidden),
-    "blocks": lambda delta, hidden, luck: orders.blocks(delta, hidden, luck, math.ceil(hidden.shape[1] / len(delta))),
     "strided": lambda delta, hidden, luck: orders.strided(len(delta), hidden),
     "dyadic": lambda delta, hidden, luck: orders.dyadic(len(delta), hidden),
 }
@@ -166,11 +168,14 @@ def test_strided_reveals_every_nth_position(steps, hidden):
 def test_blocks_follow_each_other_with_equal_shares(delta, hidden, block_length):
     count, steps = int(hidden.sum()), len(delta)
     number = max(1, math.ceil(count / block_length))
+    tokens = torch.where(hidden, 2, 0)
+    session = Session(Exact(random_ngram(2, 2, seed=1)), tokens, luck(1), delta)
     if steps < number:
         with pytest.raises(UnmaskError, match=f"{number} blocks of {block_length} positions need at least {number}"):
-            orders.blocks(delta, hidden, luck(1), block_length)
+            fill(Blocks(block_length), session)
         return
-    rounds = orders.blocks(delta, hidden, luck(1), block_length)[hidden].tolist()
+    fill(Blocks(block_length), session)
+    rounds = session.order[hidden].tolist()
     begun = 0
     for block in range(number):
         share = steps // number + (block < steps % number)

@@ -94,6 +94,7 @@ def generate(
         raise UnmaskError(f"length is {length}, but a sequence has at least 1 token")
     if not 0 <= first_row <= 2**63 - rows:
         raise UnmaskError(f"first_row is {first_row}; rows are numbered from 0 to 2^63 - 1")
+    name = f"sampler {sampler if isinstance(sampler, str) else type(sampler).__name__}"
     start = _start(source, denoiser, given, rows, length)
     block = min(max(MESSAGE_BYTES // denoiser.row_bytes(length), ROWS_A_BLOCK[0]), ROWS_A_BLOCK[1], rows)
     configuration = {
@@ -109,7 +110,7 @@ def generate(
     def make(part: slice) -> Generation:
         began = time.perf_counter()
         luck = Luck(check_seed(seed), torch.arange(first_row + part.start, first_row + part.stop))
-        session = Session(denoiser, start[part], luck, delta)
+        session = Session(denoiser, start[part], luck, delta, name)
         fill(used, session)
         return _account(session, time.perf_counter() - began, configuration)
 

@@ -48,7 +48,7 @@ class Registry(Generic[Made]):
 
 
 def parse(noun: str, specification: str) -> tuple[str, dict[str, Any]]:
-    """("name", {option: value}); values are Python literals or bare words."""
+    """("name", {option: value}); values are Python literals, bare words, or names with options of their own."""
     name, bracket, rest = specification.strip().partition("(")
     if not bracket:
         return name, {}
@@ -74,4 +74,13 @@ def _unlike(value: Any, default: Any) -> str:
 
 
 def _literal(node: ast.expr) -> Any:
-    return node.id if isinstance(node, ast.Name) else ast.literal_eval(node)
+    """A Python literal; or the text of a word ("low-confidence" parses as a difference), or of "word(option=value)"."""
+    match node:
+        case ast.Name(id=word):
+            return word
+        case ast.BinOp(left=ast.Name() | ast.BinOp() as left, op=ast.Sub(), right=ast.Name() | ast.Call() as right):
+            return f"{_literal(left)}-{_literal(right)}"
+        case ast.Call(func=ast.Name(id=word), args=[], keywords=options) if all(option.arg for option in options):
+            given = ", ".join(f"{option.arg}={_literal(option.value)!r}" for option in options)
+            return f"{word}({given})"
+    return ast.literal_eval(node)

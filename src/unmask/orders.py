@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from unmask.chance import Luck, Stream
-from unmask.errors import UnmaskError
 from unmask.schedules import sizes
 
 
@@ -42,26 +41,6 @@ def by_rank(hidden: Tensor, priority: Tensor, cut: Callable[[int], Tensor]) -> T
         filled = cut(count).cumsum(0).to(ranks.device)
         rounds[rows] = torch.searchsorted(filled, ranks[rows], right=True) + 1
     return torch.where(hidden, rounds, 0)
-
-
-def blocks(delta: Tensor, hidden: Tensor, luck: Luck, block_length: int) -> Tensor:
-    """Blocks of positions from left to right, each shuffled; the rounds are split over the blocks like LLaDA's.
-
-    A block holds the next `block_length` hidden positions; each gets an equal share of the rounds, at least one, so
-    that there must be as many rounds as blocks. The schedule's shape applies within each block.
-    """
-
-    def cut(count: int) -> Tensor:
-        number = max(1, -(-count // block_length))
-        if len(delta) < number:
-            what = f"{number} blocks of {block_length} positions need at least {number} steps, not {len(delta)}"
-            raise UnmaskError(what)
-        shares = sizes(torch.full((number,), 1 / number, dtype=torch.float64), len(delta)).tolist()
-        held = [min(block_length, count - block_length * block) for block in range(number)]
-        return torch.cat([sizes(coarsen(delta, share), size) for share, size in zip(shares, held, strict=True)])
-
-    block = (hidden.cumsum(1) - 1) // block_length
-    return by_rank(hidden, block + luck.grid(Stream.ORDER, hidden.shape[1]), cut)
 
 
 def coarsen(delta: Tensor, steps: int) -> Tensor:

@@ -275,11 +275,15 @@ class ReusedUniform(LowConfidence):
 class FlattenedTopK(LowConfidence):
     """Mutant: one top-k over the whole batch, as in SMDM: rows trade positions with each other."""
 
+    pace = "rounds"
+
     def choose(self, view: View) -> Choice:
         tokens = view.draw()
         seen = tokens.clamp(max=view.canvas.vocabulary - 1).unsqueeze(-1)
         scores = view.probabilities.gather(-1, seen).squeeze(-1)
-        flat = best(scores.view(1, -1), view.hidden.view(1, -1), view.count.sum().view(1), view.ties().reshape(1, -1))
+        flat = best(
+            scores.view(1, -1), view.hidden.view(1, -1), view.count.sum().view(1), view.luck(Stream.TIE).reshape(1, -1)
+        )
         return Choice(flat.view_as(view.hidden), tokens)
 
 

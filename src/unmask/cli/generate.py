@@ -36,8 +36,8 @@ def command(
         autoregressive
             The AR baseline: one token after another; steps and schedule are not
             used.
-        blocks(block_length=32)
-            Blocks from left to right, a random order within each.
+        blocks(block_length=32, inner='fixed-size')
+            Blocks from left to right, each filled by the inner sampler.
         dyadic
             Every 2^(N-1)-th position first, then midpoints, N being the number of
             rounds.

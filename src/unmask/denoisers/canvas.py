@@ -9,6 +9,7 @@ from torch import Tensor
 
 from unmask.chance import Luck
 from unmask.denoisers.contracts import Denoiser
+from unmask.errors import UnmaskError
 
 Places = tuple[Tensor, Tensor]  # (rows, positions)
 
@@ -19,13 +20,14 @@ class Canvas:
     `evaluations` counts per row what that row needed: a row that has not changed since its last evaluation is free,
     unless the denoiser depends on the time. `forwards` counts batched calls and `rows_computed` the rows in them.
     `impossible` is the number of the evaluation at which a row's context had probability zero for the first time, or 0.
-    `visits` counts earlier draws at a place, so that a redrawn token is drawn from fresh luck.
+    `visits` counts earlier draws at a place, so that a redrawn token is drawn from fresh luck. The tokens that it is
+    given are its own: it writes into them.
     """
 
-    def __init__(self, denoiser: Denoiser, tokens: Tensor, luck: Luck) -> None:
+    def __init__(self, denoiser: Denoiser, tokens: Tensor, luck: Luck, patience: int | None = None) -> None:
         self.vocabulary = denoiser.vocabulary
         self.time_free = denoiser.time_free
-        self.tokens = tokens.clone()
+        self.tokens = tokens
         self.hidden = self.tokens == self.vocabulary
         self.luck = luck
         self.visits = torch.zeros_like(self.tokens)
@@ -33,6 +35,7 @@ class Canvas:
         self.impossible = self.tokens.new_zeros(len(tokens))
         self.forwards = 0
         self.rows_computed = 0
+        self.patience = patience
         self._fresh = torch.zeros_like(self.evaluations, dtype=torch.bool)
         self._engine = denoiser.engine(self.tokens)
 
@@ -43,9 +46,13 @@ class Canvas:
         self._count(needed)
         return self._engine.at(rows, positions, time)
 
-    def look(self, window: slice = slice(None), time: Tensor | None = None) -> Tensor:
-        """Marginals (B, W, V) over a window, one-hot where revealed: for adaptive samplers."""
-        self._count(self.hidden[:, window].any(1))
+    def look(self, window: slice = slice(None), time: Tensor | None = None, rows: Tensor | None = None) -> Tensor:
+        """Marginals (B, W, V) over a window, one-hot where revealed: for adaptive samplers.
+
+        Only what is hidden there in rows, Bool (B), is asked for: all of them unless told otherwise.
+        """
+        needed = self.hidden[:, window].any(1)
+        self._count(needed if rows is None else needed & rows)
         return self._engine.over(window, time)
 
     def draw(self, probabilities: Tensor, rows: Tensor, positions: Tensor) -> Tensor:
@@ -73,6 +80,9 @@ class Canvas:
         self.evaluations += stale
         self._fresh |= needed
         self.forwards += computed > 0
+        if self.patience is not None and self.forwards > self.patience:
+            where = f"{int(self.hidden.any(1).sum())} rows still have hidden positions"
+            raise UnmaskError(f"the sampler has looked {self.forwards} times and {where}; it seems to loop for ever")
         self.rows_computed += computed
         dead = self._engine.dead()
         if dead is not None:

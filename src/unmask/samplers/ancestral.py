@@ -4,6 +4,8 @@ Each hidden position is revealed at round k with probability rho_k = delta_k / (
 p_theta(. | x). Equivalently every position draws its round from delta beforehand, which is what stands here.
 """
 
+from dataclasses import dataclass
+
 from torch import Tensor
 
 from unmask import orders
@@ -12,6 +14,7 @@ from unmask.samplers.contract import SAMPLERS, Sampler
 
 
 @SAMPLERS.register("ancestral")
+@dataclass(frozen=True)
 class Ancestral(Sampler):
     """Each position draws its round from the schedule (the paper's sampler)."""
 

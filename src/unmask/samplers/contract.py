@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,16 +14,23 @@ from unmask.denoisers import Canvas, Causal, Denoiser
 from unmask.errors import UnmaskError
 from unmask.names import Registry
 
+PATIENCE = 1000  # looks a position and a round: beyond that a sampler that owns its flow is taken to loop for ever
+
 
 class Choice(NamedTuple):
     """What an adaptive sampler decides in a round, over the window it was shown."""
 
     reveal: Tensor  # Bool (B, W), among the hidden
     tokens: Tensor | None = None  # (B, W): what to write there; None: draw now from the probabilities
+    hide: Tensor | None = None  # Bool (B, W), among the `revealed`: to be decided again
 
 
 class Sampler:
     """One way to fill a canvas: fixed before looking (order), chosen each round (choose), or its own flow (run)."""
+
+    pace: ClassVar[Literal["counts", "rounds", "free"]] = "counts"
+    """How `choose` keeps to the schedule: it reveals view.count positions in each round; or as many as it likes, and
+    all by round N; or it goes on until nothing is hidden, revealing at least one in each round (N is not used)."""
 
     def order(self, delta: Tensor, hidden: Tensor, luck: Luck) -> Tensor:
         """Rounds 1..N (B, L) of every hidden position (B, L), 0 elsewhere: nothing depends on the tokens."""
@@ -46,36 +53,53 @@ SAMPLERS: Registry[Sampler] = Registry("sampler")
 
 @dataclass(frozen=True)
 class View:
-    """What an adaptive sampler sees in one round."""
+    """What an adaptive sampler sees in one round, of the W positions that it is asked about."""
 
     canvas: Canvas
-    probabilities: Tensor  # (B, W, V)
-    hidden: Tensor  # Bool (B, W)
-    round: int  # 1..N
+    window: slice  # these W of the L positions
+    probabilities: Tensor  # (B, W, V), one-hot where revealed
+    hidden: Tensor  # Bool (B, W): what may be revealed
+    revealed: Tensor  # Bool (B, W): what this sampler has revealed, and may hide again
+    certainty: Tensor  # (B, W): the probability that each token had when it was revealed
+    round: int  # 1..N, or 1.. where the pace is free
     rounds: int  # N
     count: Tensor  # (B): how many positions the schedule gives to this round
+    alpha: float  # share revealed before this round, alpha_t
+    alpha_next: float  # and after it, alpha_s
+
+    @property
+    def tokens(self) -> Tensor:
+        """(B, W), V where hidden."""
+        return self.canvas.tokens[:, self.window]
 
     def draw(self, probabilities: Tensor | None = None) -> Tensor:
         """Tokens (B, W) drawn at every hidden position from fresh luck (LLaDA redraws each round); V elsewhere."""
         probabilities = self.probabilities if probabilities is None else probabilities
-        rows, positions = self.hidden.nonzero(as_tuple=True)
-        tokens = torch.full_like(self.canvas.tokens, self.canvas.vocabulary)
-        tokens[rows, positions] = self.canvas.draw(probabilities[rows, positions], rows, positions)
+        rows, columns = self.hidden.nonzero(as_tuple=True)
+        tokens = torch.full(self.hidden.shape, self.canvas.vocabulary)
+        tokens[rows, columns] = self.canvas.draw(probabilities[rows, columns], rows, columns + self._first)
         return tokens
 
-    def ties(self) -> Tensor:
-        """Uniforms (B, W) that decide between equal scores in this round."""
-        return self.canvas.luck.grid(Stream.TIE, self.hidden.shape[1], self.round)
+    def luck(self, stream: Stream) -> Tensor:
+        """Uniforms (B, W) of this round: TIE decides between equal scores, ACCEPT whether something happens."""
+        positions = torch.arange(self.hidden.shape[1]) + self._first
+        luck = self.canvas.luck
+        return luck.uniform(stream, torch.arange(len(self.hidden)).unsqueeze(1), positions, self.round)
+
+    @property
+    def _first(self) -> int:
+        return self.window.indices(self.canvas.tokens.shape[1])[0]
 
 
 class Session:
     """Some rows on their way from given tokens (B, L) to complete ones, with what was met on the way."""
 
-    def __init__(self, denoiser: Denoiser, given: Tensor, luck: Luck, delta: Tensor) -> None:
+    def __init__(self, denoiser: Denoiser, given: Tensor, luck: Luck, delta: Tensor, name: str = "the sampler") -> None:
         self.denoiser = denoiser
         self.given = given
         self.luck = luck
         self.delta = delta
+        self.name = name  # of the sampler, for errors
         self.planned = False  # set where the order does not depend on the tokens
         self.tokens = given.clone()
         self.order = torch.zeros_like(given)  # the round that revealed each position, 0 where it was given
@@ -83,7 +107,10 @@ class Session:
 
     @cached_property
     def canvas(self) -> Canvas:
-        return Canvas(self.denoiser, self.given, self.luck)
+        """The canvas, on the session's own tokens."""
+        return Canvas(
+            self.denoiser, self.tokens, self.luck, patience=PATIENCE * (self.tokens.shape[1] + len(self.delta))
+        )
 
     @cached_property
     def causal(self) -> Causal:
@@ -95,13 +122,43 @@ class Session:
 
     def write(self, rows: Tensor, positions: Tensor, tokens: Tensor, probability: Tensor, rounds: Tensor | int) -> None:
         """Reveal tokens (K) at places (K), which had this probability (K), in this round."""
+        unknown = (tokens < 0) | (tokens >= self.denoiser.vocabulary)
+        if bool(unknown.any()):
+            what = f"writes token {int(tokens[unknown][0])}"
+            self._refuse(f"{what}; V is {self.denoiser.vocabulary}", unknown, rows, positions, rounds)
+        if bool((shown := self.tokens[rows, positions] != self.denoiser.vocabulary).any()):
+            self._refuse("reveals what is not hidden", shown, rows, positions, rounds)
+        places = rows * self.tokens.shape[1] + positions
+        if len(places.unique()) < len(places):
+            twice = (places.unsqueeze(0) == places.unsqueeze(1)).sum(1) > 1
+            self._refuse("reveals a position twice", twice, rows, positions, rounds)
+        self.put(rows, positions, tokens, probability, rounds)
+
+    def put(self, rows: Tensor, positions: Tensor, tokens: Tensor, probability: Tensor, rounds: Tensor | int) -> None:
+        """`write` where the places are known to be hidden, and the tokens were drawn by the canvas."""
         usable = probability > 0  # false for not-a-number too
         if not bool(usable.all()):
             at = int((~usable).int().argmax())
             where = f"position {int(positions[at])} of row {int(rows[at])}"
             raise UnmaskError(f"the denoiser gives no usable probabilities at {where}: all zero, or not numbers")
-        self.tokens[rows, positions] = tokens
         self.order[rows, positions] = rounds
         self.probability[rows, positions] = probability.double()
         if self.uses("canvas"):
             self.canvas.reveal((rows, positions), tokens)
+        else:
+            self.tokens[rows, positions] = tokens
+
+    def hide(self, rows: Tensor, positions: Tensor, rounds: Tensor | int) -> None:
+        """Take back what stands at places (K), in this round; what was given stays."""
+        shown = self.given[rows, positions] != self.denoiser.vocabulary
+        if bool(shown.any()):
+            self._refuse("hides a given token", shown, rows, positions, rounds)
+        self.order[rows, positions] = 0
+        self.probability[rows, positions] = 1.0
+        self.canvas.hide((rows, positions))
+
+    def _refuse(self, what: str, wrong: Tensor, rows: Tensor, positions: Tensor, rounds: Tensor | int) -> None:
+        at = int(wrong.int().argmax())
+        turn = int(rounds[at]) if isinstance(rounds, Tensor) else rounds
+        row = int(self.luck.row_ids[rows[at]])
+        raise UnmaskError(f"{self.name} {what}, at position {int(positions[at])} of row {row} in round {turn}")

@@ -3,6 +3,8 @@
 Round k reveals s_k positions chosen uniformly among the hidden ones; s is the schedule rounded to whole numbers.
 """
 
+from dataclasses import dataclass
+
 from torch import Tensor
 
 from unmask import orders
@@ -11,6 +13,7 @@ from unmask.samplers.contract import SAMPLERS, Sampler
 
 
 @SAMPLERS.register("fixed-size")
+@dataclass(frozen=True)
 class FixedSize(Sampler):
     """A fixed number of uniformly chosen positions each round."""
 

@@ -3,6 +3,8 @@
 With as many rounds as positions this is autoregression by the masked model, which for the ideal denoiser is exact.
 """
 
+from dataclasses import dataclass
+
 from torch import Tensor
 
 from unmask import orders
@@ -11,6 +13,7 @@ from unmask.samplers.contract import SAMPLERS, Sampler
 
 
 @SAMPLERS.register("left-to-right")
+@dataclass(frozen=True)
 class LeftToRight(Sampler):
     """A fixed number of the leftmost hidden positions each round."""
 

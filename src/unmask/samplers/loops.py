@@ -16,16 +16,25 @@ from unmask.schedules import sizes
 
 def fill(sampler: Sampler, session: Session) -> None:
     """Let the sampler complete the session's rows."""
-    if sampler.implements("order"):
-        _follow(session, sampler.order(session.delta, session.given == session.denoiser.vocabulary, session.luck))
-    elif sampler.implements("choose"):
-        _adapt(sampler, session)
-    else:
+    if sampler.implements("run"):
         sampler.run(session)
+    else:
+        fill_part(sampler, session, session.given == session.denoiser.vocabulary, session.delta)
     left = session.tokens == session.denoiser.vocabulary
     if left.any():
         row, position = (int(i) for i in left.nonzero()[0])
-        raise UnmaskError(f"{_name(sampler)} left position {position} of row {row} hidden after its last round")
+        where = f"position {position} of row {int(session.luck.row_ids[row])}"
+        raise UnmaskError(f"{session.name} left {where} hidden after its last round")
+
+
+def fill_part(sampler: Sampler, session: Session, asked: Tensor, delta: Tensor, earlier: int = 0) -> None:
+    """Fill the positions asked for, Bool (B, L), by the rounds of delta, which are counted on from `earlier` ones."""
+    if sampler.implements("order"):
+        _follow(session, sampler.order(delta, asked, session.luck), asked, len(delta), earlier)
+    elif sampler.implements("choose"):
+        _adapt(sampler, session, asked, delta, earlier)
+    else:
+        raise UnmaskError(f"{session.name} needs a sampler that orders or chooses; {type(sampler).__name__} runs alone")
 
 
 def walk(canvas: Canvas, order: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
@@ -39,44 +48,92 @@ def walk(canvas: Canvas, order: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor
         yield rows, positions, canvas.at(rows, positions, time)
 
 
-def _follow(session: Session, order: Tensor) -> None:
+def _follow(session: Session, order: Tensor, asked: Tensor, steps: int, earlier: int) -> None:
+    wrong = torch.where(asked, (order < 1) | (order > steps), order != 0)
+    if wrong.any():
+        row, position = (int(i) for i in wrong.nonzero()[0])
+        expected = f"a round from 1 to {steps}" if asked[row, position] else "0, as it is not hidden"
+        where = f"position {position} of row {int(session.luck.row_ids[row])}"
+        raise UnmaskError(f"{session.name} gives round {int(order[row, position])} to {where}; expected {expected}")
     canvas = session.canvas
     session.planned = True
     for rows, positions, marginals in walk(canvas, order):
         tokens = canvas.draw(marginals, rows, positions)
         probability = marginals.gather(1, tokens.unsqueeze(1)).squeeze(1)
-        session.write(rows, positions, tokens, probability, order[rows, positions])
+        session.put(rows, positions, tokens, probability, order[rows, positions] + earlier)
 
 
-def _adapt(sampler: Sampler, session: Session) -> None:
-    canvas, steps = session.canvas, len(session.delta)
-    counts = canvas.hidden.sum(1)
+def _adapt(sampler: Sampler, session: Session, asked: Tensor, delta: Tensor, earlier: int) -> None:
+    canvas, steps = session.canvas, len(delta)
+    columns = asked.any(0).nonzero().squeeze(1)
+    if not len(columns):
+        return
+    window = slice(int(columns[0]), int(columns[-1]) + 1)
+    asked = asked[:, window]
+    counts = asked.sum(1)
     kinds, kind = counts.unique(return_inverse=True)
-    budget = torch.stack([sizes(session.delta, int(count)) for count in kinds])  # (kinds, N)
-    for index in budget.any(0).nonzero().squeeze(1).tolist():
-        time = None if canvas.time_free else torch.full((len(counts),), 1 - index / steps, dtype=torch.float64)
-        probabilities = canvas.look(time=time)
-        view = View(canvas, probabilities, canvas.hidden.clone(), index + 1, steps, budget[kind, index])
-        choice = sampler.choose(view)
-        wrong = choice.reveal & ~view.hidden
-        if wrong.any():
-            row, position = (int(i) for i in wrong.nonzero()[0])
-            what = f"position {position} of row {row} in round {view.round}, which is not hidden"
-            raise UnmaskError(f"{_name(sampler)} reveals {what}")
-        rows, positions = choice.reveal.nonzero(as_tuple=True)
-        if choice.tokens is None:
-            tokens = canvas.draw(probabilities[rows, positions], rows, positions)
-        else:
-            tokens = choice.tokens[rows, positions]
-            bad = (tokens < 0) | (tokens >= canvas.vocabulary)
-            if bad.any():
-                at = int(bad.int().argmax())
-                where = f"position {int(positions[at])} of row {int(rows[at])} in round {view.round}"
-                what = f"writes token {int(tokens[at])} at {where}; V is {canvas.vocabulary}"
-                raise UnmaskError(f"{_name(sampler)} {what}")
-        probability = probabilities[rows, positions].gather(1, tokens.unsqueeze(1)).squeeze(1)
-        session.write(rows, positions, tokens, probability, view.round)
+    budget = torch.stack([sizes(delta, int(count)) for count in kinds])  # (kinds, N)
+    edges = torch.cat([delta.new_zeros(1), delta.cumsum(0)]).tolist()
+    index = -1
+    while bool((hidden := canvas.hidden[:, window] & asked).any()) or (sampler.pace == "rounds" and index + 1 < steps):
+        index += 1
+        if index == steps and sampler.pace != "free":
+            return
+        count = budget[kind, min(index, steps - 1)]
+        if sampler.pace == "counts" and not bool(count.any()):
+            continue
+        time = None
+        if not canvas.time_free:
+            share = hidden.sum(1) / counts.clamp(min=1)
+            time = share.double() if sampler.pace == "free" else torch.full_like(share.double(), 1 - index / steps)
+        view = View(
+            canvas=canvas,
+            window=window,
+            probabilities=canvas.look(window, time, asked.any(1)),
+            hidden=hidden,
+            revealed=asked & ~hidden,
+            certainty=session.probability[:, window],
+            round=index + 1 + earlier,
+            rounds=steps,
+            count=count,
+            alpha=edges[min(index, steps)],
+            alpha_next=edges[min(index + 1, steps)],
+        )
+        _carry_out(sampler, session, view)
 
 
-def _name(sampler: Sampler) -> str:
-    return f"sampler {type(sampler).__name__}"
+def _carry_out(sampler: Sampler, session: Session, view: View) -> None:
+    """One round: check the choice, write what it reveals and take back what it hides."""
+    first, turn = view.window.start, view.round
+    reveal, tokens, hide = sampler.choose(view)
+    for part in (reveal, tokens, hide):
+        if part is not None and part.shape != view.hidden.shape:
+            shapes = f"{tuple(part.shape)} in round {turn}; it was shown {tuple(view.hidden.shape)}"
+            raise UnmaskError(f"{session.name} answers with a tensor of shape {shapes}")
+    rows, columns = reveal.nonzero(as_tuple=True)
+    if sampler.pace != "rounds":
+        _keep_pace(sampler, session, view, reveal)
+    if hide is not None and bool((wrong := hide & ~view.revealed).any()):
+        row, column = (int(i) for i in wrong.nonzero()[0])
+        where = f"position {column + first} of row {int(session.luck.row_ids[row])}"
+        raise UnmaskError(f"{session.name} hides {where} in round {turn}, which it has not revealed")
+    marginals = view.probabilities[rows, columns]
+    drawn = session.canvas.draw(marginals, rows, columns + first) if tokens is None else tokens[rows, columns]
+    probability = marginals.gather(1, drawn.clamp(0, marginals.shape[1] - 1).unsqueeze(1)).squeeze(1)
+    session.write(rows, columns + first, drawn, probability, turn)
+    if hide is not None:
+        rows, columns = hide.nonzero(as_tuple=True)
+        session.hide(rows, columns + first, turn)
+
+
+def _keep_pace(sampler: Sampler, session: Session, view: View, reveal: Tensor) -> None:
+    revealed = reveal.sum(1)
+    if sampler.pace == "free":
+        wrong, expected = (revealed == 0) & view.hidden.any(1), "at least 1"
+    else:
+        wrong, expected = revealed != view.count, "the schedule's"
+    if bool(wrong.any()):
+        row = int(wrong.int().argmax())
+        share = expected if sampler.pace == "free" else f"{expected} {int(view.count[row])}"
+        what = f"{int(revealed[row])} positions of row {int(session.luck.row_ids[row])} in round {view.round}"
+        raise UnmaskError(f"{session.name} reveals {what}; expected {share}")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
+from unmask.chance import Stream
 from unmask.errors import UnmaskError, unknown
 from unmask.samplers.contract import SAMPLERS, Choice, Sampler, View
 from unmask.samplers.ranking import best
@@ -39,5 +40,5 @@ class LowConfidence(Sampler):
             tokens = view.draw(torch.softmax(view.probabilities.log() / self.temperature, -1))
         seen = tokens.clamp(max=view.probabilities.shape[-1] - 1).unsqueeze(-1)
         confidence = view.probabilities.gather(-1, seen).squeeze(-1)
-        ties = view.ties() if self.ties == "chance" else None
+        ties = view.luck(Stream.TIE) if self.ties == "chance" else None
         return Choice(best(confidence, view.hidden, view.count, ties), tokens)

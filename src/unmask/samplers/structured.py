@@ -4,6 +4,8 @@ strided: round k reveals every N-th position, starting at k. With N = l rounds i
 dyadic: round 1 reveals every 2^(N-1)-th position, each later round the midpoints between what is revealed.
 """
 
+from dataclasses import dataclass
+
 from torch import Tensor
 
 from unmask import orders
@@ -12,6 +14,7 @@ from unmask.samplers.contract import SAMPLERS, Sampler
 
 
 @SAMPLERS.register("strided")
+@dataclass(frozen=True)
 class Strided(Sampler):
     """Every N-th position each round, N being the number of rounds."""
 
@@ -20,6 +23,7 @@ class Strided(Sampler):
 
 
 @SAMPLERS.register("dyadic")
+@dataclass(frozen=True)
 class Dyadic(Sampler):
     """Every 2^(N-1)-th position first, then midpoints, N being the number of rounds."""
 
