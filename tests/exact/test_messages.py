@@ -333,7 +333,7 @@ def test_fast_forms_of_a_machine_agree_with_its_edges(states, vocabulary, seed):
     emission = luck.random((states, vocabulary)) * (luck.random((states, vocabulary)) < 0.5) + 1e-9
     rows = [m / m.sum(1, keepdims=True) for m in (luck.random((1, states)), masses, emission)]
     machine = from_dense(rows[0][0], rows[1], rows[2], None)
-    assert machine.dense.shape[1] or len(machine.block_source)
+    assert machine.dense.shape[1] or len(machine.run_target)
     tokens = luck.integers(0, vocabulary + 1, (3, 10))
     answers = []
     for form in (machine, machine.plain):

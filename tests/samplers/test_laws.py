@@ -16,7 +16,7 @@ import torch
 from tests.brute import law, p_value, sequences, tiny_languages
 from unmask import generate, schedules
 from unmask.chance import Stream
-from unmask.denoisers import Exact, Perturbed
+from unmask.denoisers import Canvas, Exact, Perturbed
 from unmask.languages import Interval, random_ngram
 from unmask.metrics import output_law
 from unmask.samplers import Ancestral, Autoregressive, LowConfidence, Sampler, Speculative, View
@@ -312,6 +312,7 @@ def test_wrong_ancestral_samplers_are_caught(mutant):
 def test_stale_messages_are_caught(monkeypatch, stale):
     import unmask.denoisers.exact as exact
 
+    monkeypatch.setattr(Canvas, "follow", lambda canvas, order: None)
     sweep = exact.messages.sweep_rows
 
     def lazy(machine, tokens, forward, backward, *rest):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from unmask.chance import Luck
-from unmask.denoisers.contracts import Denoiser
+from unmask.denoisers.contracts import Denoiser, Follower
 from unmask.errors import UnmaskError
 
 Places = tuple[Tensor, Tensor]  # (rows, positions)
@@ -54,6 +54,23 @@ class Canvas:
         needed = self.hidden[:, window].any(1)
         self._count(needed if rows is None else needed & rows)
         return self._engine.over(window, time)
+
+    def follow(self, order: Tensor) -> Tensor | None:
+        """Fill an order (B, L) all at once: the probability (B, L) of each token; None where the engine cannot."""
+        if not isinstance(self._engine, Follower):
+            return None
+        asked = order > 0
+        known = self._fresh & asked.any(1)  # the first round of these rows costs nothing
+        probability, evaluations, impossible = self._engine.follow(order, self.luck, self.visits)
+        evaluations = evaluations - known.long()
+        first = (self.impossible == 0) & (impossible > 0)
+        self.impossible = torch.where(first, self.evaluations + impossible - known.long(), self.impossible)
+        self.evaluations += evaluations
+        self.forwards += int(evaluations.max())
+        self.rows_computed += int(evaluations.sum())
+        self.hidden &= ~asked
+        self._fresh &= ~asked.any(1)
+        return probability
 
     def draw(self, probabilities: Tensor, rows: Tensor, positions: Tensor) -> Tensor:
         """Symbols (K) from probabilities (K, V) at places (K), with luck that no earlier draw there has used."""

@@ -6,6 +6,8 @@ from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
+from unmask.chance import Luck
+
 
 class Engine(Protocol):
     """What computes for a canvas: it shares the canvas's tokens (B, L) and is told which places have changed."""
@@ -21,6 +23,15 @@ class Engine(Protocol):
 
     def dead(self) -> Tensor | None:
         """Bool (B): rows whose context is known to have probability zero; None where nobody can tell."""
+
+
+@runtime_checkable
+class Follower(Protocol):
+    """An engine that fills a whole order by itself, as `at`, `draw` and `renew` round by round would."""
+
+    def follow(self, order: Tensor, luck: Luck, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Write a token at each place of an order (B, L): the probability (B, L) of each, 1 elsewhere, and for each
+        row the evaluations (B) needed and which of them (B) met an impossible context first, or 0."""
 
 
 @runtime_checkable

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from functools import lru_cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from unmask.chance import Luck, Stream
 from unmask.denoisers.canvas import over_hidden
 from unmask.denoisers.contracts import Causal, Engine
 from unmask.denoisers.stateless import PrefixCausal
-from unmask.exact import chain, interval, messages, paths
+from unmask.exact import chain, filling, interval, messages, paths
 from unmask.exact.chain import Chain
-from unmask.exact.machine import Floats
+from unmask.exact.machine import Floats, aligned
 from unmask.languages import Interval, Language, NGram
 from unmask.languages.base import MachineLanguage
 
@@ -31,9 +33,9 @@ class Exact:
 
     def engine(self, tokens: Tensor) -> Engine:
         if isinstance(self.language, Interval):
-            return IntervalEngine(self.language, tokens)
+            return LocalEngine(self.language, tokens, interval, self.language.width)
         if isinstance(self.language, NGram) and (tables := _chain(self.language, tokens.shape[1])) is not None:
-            return ChainEngine(self.language, tokens, tables)
+            return LocalEngine(self.language, tokens, chain, tables)
         assert isinstance(self.language, MachineLanguage)
         return MessageEngine(self.language, tokens)
 
@@ -75,19 +77,30 @@ class MessageEngine:
 
     def __init__(self, language: MachineLanguage, tokens: Tensor) -> None:
         language.check_length(tokens.shape[1])
+        self.language = language
         self.machine = language.machine
         self.vocabulary = language.vocabulary
         self.tokens = tokens
-        shape = (*tokens.shape, self.machine.states)
-        self.restarts = np.zeros(tokens.shape, bool)
-        if bool((tokens == self.vocabulary).all()):
-            self.forward, self.backward = (np.tile(m, (len(tokens), 1, 1)) for m in _blank_messages(language, shape[1]))
-        else:
-            self.forward, self.backward = np.empty(shape), np.empty(shape)
-            messages.fill_rows(self.machine, tokens.numpy(), self.forward, self.backward, self.restarts)
-        self._dead = torch.from_numpy(self.restarts.any(1))
+        self._dead = torch.zeros(len(tokens), dtype=torch.bool)
+        self._kept: tuple[Floats, Floats, NDArray[np.bool_]] | None = None
+
+    @property
+    def messages(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        """(forward, backward, restarts), made when first asked for."""
+        if self._kept is None:
+            shape = (*self.tokens.shape, self.machine.states)
+            forward, backward, restarts = aligned(shape), aligned(shape), np.zeros(self.tokens.shape, bool)
+            if bool((self.tokens == self.vocabulary).all()):
+                forward[:], backward[:] = _blank_messages(self.language, shape[1])
+            else:
+                messages.fill_rows(self.machine, self.tokens.numpy(), forward, backward, restarts)
+            self._kept = forward, backward, restarts
+            self._dead = torch.from_numpy(restarts.any(1))
+        return self._kept
 
     def renew(self, rows: Tensor, positions: Tensor) -> None:
+        if self._kept is None:
+            return
         keys = rows * self.tokens.shape[1] + positions
         if len(keys) > 1 and not bool((keys[1:] > keys[:-1]).all()):
             keys = keys.unique()
@@ -95,87 +108,80 @@ class MessageEngine:
         which, counts = rows.unique_consecutive(return_counts=True)
         starts = np.concatenate([[0], np.cumsum(counts.numpy())])
         touched = which.numpy()
-        arrays = self.forward, self.backward, self.restarts
-        messages.sweep_rows(self.machine, self.tokens.numpy(), *arrays, touched, starts, positions.numpy())
-        self._dead[which] = torch.from_numpy(self.restarts[touched].any(1))
+        messages.sweep_rows(self.machine, self.tokens.numpy(), *self._kept, touched, starts, positions.numpy())
+        self._dead[which] = torch.from_numpy(self._kept[2][touched].any(1))
+
+    def follow(self, order: Tensor, luck: Luck, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        self._kept = None
+        length, states = self.tokens.shape[1], self.machine.states
+        blank = np.stack([messages.reshape(-1) for messages in _blank_messages(self.language, length)])
+        scratch = aligned((2, length * states)), aligned((2, states))
+        return _follow(filling.by_messages, (self.machine, blank, scratch), self.tokens, order, luck, visits)
 
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
         out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
-        messages.marginals_at(self.machine, self.forward, self.backward, rows.numpy(), positions.numpy(), out.numpy())
+        forward, backward, _ = self.messages
+        messages.marginals_at(self.machine, forward, backward, rows.numpy(), positions.numpy(), out.numpy())
         return out
 
     def over(self, window: slice, time: Tensor | None) -> Tensor:
         return over_hidden(self, window)
 
     def dead(self) -> Tensor:
+        _ = self.messages  # which find it out
         return self._dead
 
 
-class LocalEngine(ABC):
-    """A closed form over the tokens themselves: nothing to keep but which rows contradict themselves."""
+def _follow(
+    kernel: Any, arguments: tuple[Any, ...], tokens: Tensor, order: Tensor, luck: Luck, visits: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    rounds, positions = order.sort(dim=1, stable=True)
+    probability = torch.ones(tokens.shape, dtype=torch.float64)
+    evaluations, impossible = torch.zeros_like(tokens[:, 0]), torch.zeros_like(tokens[:, 0])
+    chance = np.uint64(luck.seed), int(Stream.TOKEN), luck.row_ids.numpy()
+    results = (t.numpy() for t in (visits, probability, evaluations, impossible))
+    kernel(*arguments, tokens.numpy(), (rounds.numpy(), positions.numpy()), chance, *results)
+    return probability, evaluations, impossible
 
-    def __init__(self, language: Language, tokens: Tensor) -> None:
+
+class LocalEngine:
+    """A closed form over the tokens themselves: nothing to keep but which rows contradict themselves.
+
+    form: exact/interval.py, where every bit that a revealed partner shows is copied, or exact/chain.py, where the
+    nearest revealed neighbours are all that counts; tables: what it reads.
+    """
+
+    def __init__(self, language: Language, tokens: Tensor, form: ModuleType, tables: Chain | int) -> None:
         language.check_length(tokens.shape[1])
         self.language = language
         self.vocabulary = language.vocabulary
         self.tokens = tokens
+        self.form, self.tables = form, tables
         self._dead = torch.zeros(len(tokens), dtype=torch.bool)
         if not bool((tokens == self.vocabulary).all()):
             self._dead = language.log_evidence(tokens) == -torch.inf
-
-    @abstractmethod
-    def _marginals(self, *arrays: Any) -> None:
-        """tokens, rows, positions, out: fill in the marginals of hidden places."""
-
-    @abstractmethod
-    def _contradictions(self, *arrays: Any) -> None:
-        """tokens, rows, positions, dead: mark the rows whose newly revealed places disagree with others."""
 
     def renew(self, rows: Tensor, positions: Tensor) -> None:
         if bool((self.tokens[rows, positions] == self.vocabulary).any()):  # hiding may undo a contradiction
             which = rows.unique()
             self._dead[which] = self.language.log_evidence(self.tokens[which]) == -torch.inf
         else:
-            self._contradictions(self.tokens.numpy(), rows.numpy(), positions.numpy(), self._dead.numpy())
+            arrays = (t.numpy() for t in (self.tokens, rows, positions, self._dead))
+            self.form.contradictions(self.tables, *arrays)
 
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
         out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
-        self._marginals(self.tokens.numpy(), rows.numpy(), positions.numpy(), out.numpy())
+        self.form.marginals_at(self.tables, *(t.numpy() for t in (self.tokens, rows, positions, out)))
         return out
 
     def over(self, window: slice, time: Tensor | None) -> Tensor:
         return over_hidden(self, window)
 
+    def follow(self, order: Tensor, luck: Luck, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return _follow(filling.by_neighbours, (self.tables, self._dead.numpy()), self.tokens, order, luck, visits)
+
     def dead(self) -> Tensor:
         return self._dead
-
-
-class IntervalEngine(LocalEngine):
-    """Every bit that a revealed partner shows is copied (exact/interval.py)."""
-
-    def __init__(self, language: Interval, tokens: Tensor) -> None:
-        super().__init__(language, tokens)
-        self.width = language.width
-
-    def _marginals(self, *arrays: Any) -> None:
-        interval.marginals_at(self.width, *arrays)
-
-    def _contradictions(self, *arrays: Any) -> None:
-        interval.contradictions(self.width, *arrays)
-
-
-class ChainEngine(LocalEngine):
-    """The nearest revealed neighbours of a first-order chain (exact/chain.py)."""
-
-    def __init__(self, language: NGram, tokens: Tensor, tables: Chain) -> None:
-        super().__init__(language, tokens)
-        self.tables = tables
-
-    def _marginals(self, *arrays: Any) -> None:
-        chain.marginals_at(self.tables, *arrays)
-
-    def _contradictions(self, *arrays: Any) -> None:
-        chain.contradictions(self.tables, *arrays)
 
 
 class FilterCausal:

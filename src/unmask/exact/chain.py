@@ -61,34 +61,44 @@ def _neighbours(tokens, hidden, j):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def marginal(chain, row, j, out):  # type: ignore[no-untyped-def]
+    """out (V) at hidden place j of row (L)."""
+    vocabulary, most = out.shape[0], chain.powers.shape[0] - 1
+    i, k = _neighbours(row, vocabulary, j)
+    total = 0.0
+    for attempt in range(2):
+        for v in range(vocabulary):
+            mass = chain.marginals[j, v] if i < 0 else chain.powers[min(j - i, most), row[i], v]
+            if attempt == 0 and k < row.shape[0]:
+                mass *= chain.powers[min(k - j, most), v, row[k]]
+            out[v] = mass
+            total += mass
+        if total > 0.0:
+            break
+    for v in range(vocabulary):
+        out[v] /= total
+
+
+@njit(cache=True, nogil=True)
+def contradicts(chain, row, j):  # type: ignore[no-untyped-def]
+    """Whether the revealed place j of row (L) cannot follow, or precede, its revealed neighbours."""
+    vocabulary, most = chain.powers.shape[1], chain.powers.shape[0] - 1
+    i, k = _neighbours(row, vocabulary, j)
+    before = chain.marginals[j, row[j]] if i < 0 else chain.powers[min(j - i, most), row[i], row[j]]
+    after = chain.powers[min(k - j, most), row[j], row[k]] if k < row.shape[0] else 1.0
+    return before == 0.0 or after == 0.0
+
+
+@njit(cache=True, nogil=True)
 def marginals_at(chain, tokens, rows, positions, out):  # type: ignore[no-untyped-def]
     """out (K, V) at hidden places (K) of tokens (B, L)."""
-    vocabulary, most = out.shape[1], chain.powers.shape[0] - 1
-    for n in range(rows.shape[0]):
-        row, j = tokens[rows[n]], positions[n]
-        i, k = _neighbours(row, vocabulary, j)
-        total = 0.0
-        for attempt in range(2):
-            for v in range(vocabulary):
-                mass = chain.marginals[j, v] if i < 0 else chain.powers[min(j - i, most), row[i], v]
-                if attempt == 0 and k < row.shape[0]:
-                    mass *= chain.powers[min(k - j, most), v, row[k]]
-                out[n, v] = mass
-                total += mass
-            if total > 0.0:
-                break
-        for v in range(vocabulary):
-            out[n, v] /= total
+    for k in range(rows.shape[0]):
+        marginal(chain, tokens[rows[k]], positions[k], out[k])
 
 
 @njit(cache=True, nogil=True)
 def contradictions(chain, tokens, rows, positions, dead):  # type: ignore[no-untyped-def]
-    """Set dead (B) where a newly revealed place (K) cannot follow, or precede, its revealed neighbours."""
-    vocabulary, most = chain.powers.shape[1], chain.powers.shape[0] - 1
-    for n in range(rows.shape[0]):
-        row, j = tokens[rows[n]], positions[n]
-        i, k = _neighbours(row, vocabulary, j)
-        before = chain.marginals[j, row[j]] if i < 0 else chain.powers[min(j - i, most), row[i], row[j]]
-        after = chain.powers[min(k - j, most), row[j], row[k]] if k < row.shape[0] else 1.0
-        if before == 0.0 or after == 0.0:
-            dead[rows[n]] = True
+    """Set dead (B) where a newly revealed place (K) contradicts what is around it."""
+    for k in range(rows.shape[0]):
+        if contradicts(chain, tokens[rows[k]], positions[k]):
+            dead[rows[k]] = True

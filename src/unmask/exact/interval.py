@@ -30,23 +30,41 @@ def partners(width, tokens, j):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def marginals_at(width, tokens, rows, positions, out):  # type: ignore[no-untyped-def]
-    """out (K, V): uniform over the tokens that copy every known bit; one-hot where revealed."""
+def marginal(width, row, j, out):  # type: ignore[no-untyped-def]
+    """out (V) at place j of row (L): uniform over the tokens that copy every known bit; one-hot where revealed."""
     hidden = 1 << (width - 1)
-    for k in range(rows.shape[0]):
-        token = tokens[rows[k], positions[k]]
-        out[k, :] = 0.0
-        if token != hidden:
-            out[k, token] = 1.0
+    out[:] = 0.0
+    if row[j] != hidden:
+        out[row[j]] = 1.0
+        return
+    known, value = partners(width, row, j)
+    free = width - 1
+    for c in range(width - 1):
+        free -= (known >> c) & 1
+    mass = 0.5**free
+    for v in range(hidden):
+        if v & known == value:
+            out[v] = mass
+
+
+@njit(cache=True, nogil=True)
+def contradicts(width, row, j):  # type: ignore[no-untyped-def]
+    """Whether the revealed place j of row (L) disagrees with a revealed partner."""
+    hidden, own = 1 << (width - 1), j % width
+    for place in range(width):
+        i = j - own + place
+        if place == own or i >= row.shape[0] or row[i] == hidden:
             continue
-        known, value = partners(width, tokens[rows[k]], positions[k])
-        free = width - 1
-        for c in range(width - 1):
-            free -= (known >> c) & 1
-        mass = 0.5**free
-        for v in range(hidden):
-            if v & known == value:
-                out[k, v] = mass
+        if bit_of(row[i], place, own) != bit_of(row[j], own, place):
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def marginals_at(width, tokens, rows, positions, out):  # type: ignore[no-untyped-def]
+    """out (K, V) at places (K) of tokens (B, L)."""
+    for k in range(rows.shape[0]):
+        marginal(width, tokens[rows[k]], positions[k], out[k])
 
 
 @njit(cache=True, nogil=True)
@@ -71,16 +89,9 @@ def shown_bits(width, hidden, tokens, out):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def contradictions(width, tokens, rows, positions, dead):  # type: ignore[no-untyped-def]
     """Set dead (B) where a newly revealed place (K) disagrees with a revealed partner."""
-    hidden = 1 << (width - 1)
     for k in range(rows.shape[0]):
-        row, j = rows[k], positions[k]
-        own = j % width
-        for place in range(width):
-            i = j - own + place
-            if place == own or i >= tokens.shape[1] or tokens[row, i] == hidden:
-                continue
-            if bit_of(tokens[row, i], place, own) != bit_of(tokens[row, j], own, place):
-                dead[row] = True
+        if contradicts(width, tokens[rows[k]], positions[k]):
+            dead[rows[k]] = True
 
 
 @njit(cache=True, nogil=True)

@@ -7,8 +7,9 @@ Every language of the house is such a machine: an n-gram's states are its contex
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterable
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,23 +34,18 @@ class Machine(NamedTuple):
     final: Floats  # (S); all ones where any end will do
     columns: Floats  # ((V+1)*S): the emission columns and ones for a hidden token written out, where that is small
     dense: Floats  # (2, S, S): the transitions and their transpose, where that is the fastest form, else (2, 0, 0)
-    block_source: NDArray[
-        np.uint64
-    ]  # (blocks): the transitions in runs of eight neighbouring targets, where that is; else none
-    block_target: Indices  # (blocks): the first target of a run
-    block_weight: Floats  # (blocks, 8)
+    run_start: Ints  # (S+1); the runs of state s, eight neighbouring targets each, are run_start[s]:run_start[s+1]
+    run_target: Indices  # (runs): the first target of each; no runs where another form is faster
+    run_weight: Floats  # (runs, 8)
+    group_start: Ints  # (groups+1); the runs once more, those that start at the same target together
+    group_target: Indices  # (groups)
+    group_source: Indices  # (runs)
+    group_weight: Floats  # (runs, 8)
 
     @property
     def plain(self) -> Machine:
         """The same machine with nothing but its edges: the reference for the fast forms."""
-        none = np.zeros(0, np.uint64)
-        return self._replace(
-            columns=np.zeros(0),
-            dense=np.zeros((2, 0, 0)),
-            block_source=none,
-            block_target=none,
-            block_weight=np.zeros((0, LANES)),
-        )
+        return self._replace(columns=np.zeros(0), dense=np.zeros((2, 0, 0)), **_no_runs(self.states))
 
     @property
     def states(self) -> int:
@@ -113,7 +109,7 @@ def from_edges(
         np.ascontiguousarray(mass[by_symbol], np.float64),
         np.ascontiguousarray(final, np.float64),
         _columns(state, symbol, mass, states, vocabulary),
-        *_fast_form(states, source, target, weight),
+        **_fast_form(states, source, target, weight),
     )
 
 
@@ -157,44 +153,88 @@ def explore(
 def _columns(state: Ints, symbol: Ints, mass: Floats, states: int, vocabulary: int) -> Floats:
     if states * vocabulary > MAX_COLUMNS:
         return np.zeros(0)
-    columns = np.zeros((vocabulary + 1, states))
+    columns = aligned((vocabulary + 1, states))
     columns[symbol, state] = mass
     columns[vocabulary] = 1.0
     return columns.reshape(-1)
 
 
-def _fast_form(states: int, source: Ints, target: Ints, weight: Floats) -> tuple[Floats, Indices, Indices, Floats]:
-    """(dense, block_source, block_target, block_weight): the form in which a message is multiplied fastest.
+def _fast_form(states: int, source: Ints, target: Ints, weight: Floats) -> dict[str, Any]:
+    """`dense`, or the runs: the form in which a message is multiplied fastest.
 
-    A vector of a dense tile costs a third of a block, which must be found, loaded and stored; machines of fewer than
-    eight states keep their edges only.
+    A vector of a dense tile costs a third of a run, which must be found; machines of fewer than eight states keep
+    their edges only.
     """
-    dense = np.zeros((2, 0, 0))
-    blocks = _blocks(states, source, target, weight)
-    if states % (TILE * LANES) == 0 and states * states // LANES < 3 * len(blocks[0]):
-        dense = np.zeros((2, states, states))
-        dense[0, source, target] = weight
-        dense[1, target, source] = weight
-        blocks = _blocks(0, source[:0], target[:0], weight[:0])
-    return dense, *blocks
+    runs = _runs(states, source, target, weight) if states >= LANES else _no_runs(states)
+    if states % (TILE * LANES) != 0 or states * states // LANES >= 3 * len(runs["run_target"]):
+        return {"dense": np.zeros((2, 0, 0))} | runs
+    dense = aligned((2, states, states))
+    dense[0, source, target] = weight
+    dense[1, target, source] = weight
+    return {"dense": dense} | _no_runs(states)
 
 
-def _blocks(states: int, source: Ints, target: Ints, weight: Floats) -> tuple[Indices, Indices, Floats]:
-    """Runs of eight neighbouring targets, greedily from the left in each source's edges, which come sorted."""
+def _runs(states: int, source: Ints, target: Ints, weight: Floats) -> dict[str, Any]:
+    """The transitions in runs: each source's edges, which come sorted, are cut wherever eight targets are full."""
     owner: list[int] = []
-    first: list[int] = []
-    run = np.full(len(source), -1)
-    if states >= LANES:
-        for e, (s, t) in enumerate(zip(source.tolist(), target.tolist(), strict=True)):
-            if not owner or owner[-1] != s or t >= first[-1] + LANES:
-                owner.append(s)
-                first.append(min(t, states - LANES))
-            run[e] = len(owner) - 1
-    weights = np.zeros((len(owner), LANES))
-    begins = np.array(first, np.int64)
-    if len(owner):
-        weights[run, target - begins[run]] = weight
-    return np.array(owner, np.uint64), begins.astype(np.uint64), weights
+    low: list[int] = []
+    run = np.empty(len(source), np.int64)
+    for e, (s, t) in enumerate(zip(source.tolist(), target.tolist(), strict=True)):
+        if not owner or owner[-1] != s or t >= low[-1] + LANES:
+            owner.append(s)
+            low.append(t)
+        run[e] = len(owner) - 1
+    high = np.zeros(len(owner), np.int64)
+    np.maximum.at(high, run, target)
+    first = _few_starts(np.maximum(high - LANES + 1, 0), np.minimum(low, states - LANES))
+    weights = aligned((len(owner), LANES))
+    weights[run, target - first[run]] = weight
+    owners = np.array(owner, np.int64)
+    by_start = np.lexsort((owners, first))
+    starts, sizes = np.unique(first, return_counts=True)
+    group_weight = aligned(weights.shape)
+    group_weight[:] = weights[by_start]
+    return {
+        "run_start": _starts(owners, states),
+        "run_target": first.astype(np.uint64),
+        "run_weight": weights,
+        "group_start": np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        "group_target": starts.astype(np.uint64),
+        "group_source": owners[by_start].astype(np.uint64),
+        "group_weight": group_weight,
+    }
+
+
+def _few_starts(earliest: Ints, latest: Ints) -> Ints:
+    """A start between earliest and latest for each run, from as few different ones as possible."""
+    first = np.empty(len(latest), np.int64)
+    chosen = -1
+    for i in np.argsort(latest, kind="stable"):
+        if chosen < earliest[i]:
+            chosen = latest[i]
+        first[i] = chosen
+    return first
+
+
+def _no_runs(states: int) -> dict[str, Any]:
+    none = np.zeros(0, np.uint64)
+    return {
+        "run_start": np.zeros(states + 1, np.int64),
+        "run_target": none,
+        "run_weight": np.zeros((0, LANES)),
+        "group_start": np.zeros(1, np.int64),
+        "group_target": none,
+        "group_source": none,
+        "group_weight": np.zeros((0, LANES)),
+    }
+
+
+def aligned(shape: tuple[int, ...]) -> Floats:
+    """Zeros that begin where a cache line does: a vector that straddles two costs twice as much."""
+    size = math.prod(shape)
+    buffer = np.zeros(size + LANES)
+    begin = -buffer.ctypes.data % (8 * LANES) // 8
+    return buffer[begin : begin + size].reshape(shape)
 
 
 def _starts(sorted_or_not: Ints, groups: int) -> Ints:

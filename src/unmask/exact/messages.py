@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, uint64
 
-from unmask.exact.lanes import LANES, TILE, add_scaled, inner, multiply_tile
+from unmask.exact.lanes import LANES, TILE, add_gathered, add_scaled, eight_inner, inner, multiply_tile
 
 FLOOR = 1e-140
 TOLERANCE = 1e-10
@@ -75,14 +75,18 @@ def _weigh_by_states(arrays, token, messages, begin, here):  # type: ignore[no-u
 
 
 @njit(cache=True, nogil=True, _nrt=False, inline="always")
-def push(machine, here, there, floor):  # type: ignore[no-untyped-def]
-    """there(t) ~ sum_s here(s) T(s, t). Did it restart?"""
+def push(machine, here, token, there, floor):  # type: ignore[no-untyped-def]
+    """there(t) ~ sum_s here(s) T(s, t), of what was weighed by this token. Did it restart?"""
     if machine.dense.shape[1] > 0:
         _multiply(machine.dense, 0, here, there)
-    elif machine.block_source.shape[0] > 0:
-        _push_blocks(machine.block_source, machine.block_target, machine.block_weight, here, there)
-    else:
+    elif machine.run_target.shape[0] == 0:
         _push_edges(machine.edge_start, machine.edge_target, machine.edge_weight, here, there)
+    elif token == machine.column_start.shape[0] - 1:
+        groups = machine.group_start, machine.group_target, machine.group_source, machine.group_weight
+        _push_groups(groups, here, there)
+    else:
+        runs = machine.run_start, machine.run_target, machine.run_weight
+        _push_states(machine.column_start, machine.column_state, token, runs, here, there)
     return _normalise(there, floor)
 
 
@@ -91,10 +95,10 @@ def pull(machine, here, there):  # type: ignore[no-untyped-def]
     """there(s) ~ sum_t T(s, t) here(t)."""
     if machine.dense.shape[1] > 0:
         _multiply(machine.dense, 1, here, there)
-    elif machine.block_source.shape[0] > 0:
-        _pull_blocks(machine.block_source, machine.block_target, machine.block_weight, here, there)
-    else:
+    elif machine.run_target.shape[0] == 0:
         _pull_edges(machine.edge_start, machine.edge_target, machine.edge_weight, here, there)
+    else:
+        _pull_runs(machine.run_start, machine.run_target, machine.run_weight, here, there)
     return _normalise(there, FLOOR)
 
 
@@ -106,19 +110,39 @@ def _multiply(matrices, which, here, there):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def _push_blocks(source, target, weight, here, there):  # type: ignore[no-untyped-def]
+def _push_groups(groups, here, there):  # type: ignore[no-untyped-def]
+    start, target, source, weight = groups
     there[:] = 0.0
-    for i in range(uint64(source.shape[0])):
-        mass = here[source[i]]
-        if mass > 0.0:
-            add_scaled(there, target[i], mass, weight, i * uint64(LANES))
+    for g in range(uint64(target.shape[0])):
+        add_gathered(there, target[g], here, source, weight, uint64(start[g]), uint64(start[g + uint64(1)]))
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def _pull_blocks(source, target, weight, here, there):  # type: ignore[no-untyped-def]
+def _push_states(column_start, column_state, token, runs, here, there):  # type: ignore[no-untyped-def]
+    """Only from the states that emit the token: after a revealed one most of the others are impossible."""
+    start, target, weight = runs
     there[:] = 0.0
-    for i in range(uint64(source.shape[0])):
-        there[source[i]] += inner(here, target[i], weight, i * uint64(LANES))
+    for i in range(column_start[token], column_start[token + 1]):
+        s = column_state[i]
+        mass = here[s]
+        if mass > 0.0:
+            for run in range(uint64(start[s]), uint64(start[s + 1])):
+                add_scaled(there, target[run], mass, weight, run * uint64(LANES))
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _pull_runs(start, target, weight, here, there):  # type: ignore[no-untyped-def]
+    states, s = uint64(there.shape[0]), uint64(0)
+    if uint64(target.shape[0]) == states:  # an n-gram's contexts have one run each
+        while s + uint64(LANES) <= states:
+            eight_inner(there, s, here, target, weight, s)
+            s += uint64(LANES)
+    while s < states:
+        total = 0.0
+        for run in range(uint64(start[s]), uint64(start[s + uint64(1)])):
+            total += inner(here, target[run], weight, run * uint64(LANES))
+        there[s] = total
+        s += uint64(1)
 
 
 @njit(cache=True, nogil=True, _nrt=False)
@@ -181,9 +205,12 @@ def _replace(messages, j, there):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, _nrt=False)
 def sweep_forward(machine, tokens, forward, restarts, changed, here, there):  # type: ignore[no-untyped-def]
-    """Renew forward (L*S) rightwards from the changed positions (ascending); here and there (S) are scratch."""
+    """Renew forward (L*S) rightwards from the changed positions (ascending); here and there (S) are scratch.
+
+    Did any message that was renewed restart?
+    """
     last = tokens.shape[0] - 1
-    i = 0
+    i, met = 0, False
     while i < changed.shape[0]:
         j = changed[i]
         while True:
@@ -192,11 +219,14 @@ def sweep_forward(machine, tokens, forward, restarts, changed, here, there):  # 
             restarted = weigh(machine, forward, j, tokens[j], here)
             if j == last:
                 restarts[j] = restarted or not _ends(machine.final, here)
+                met |= restarts[j]
                 break
-            restarts[j] = push(machine, here, there, FLOOR) or restarted
+            restarts[j] = push(machine, here, tokens[j], there, FLOOR) or restarted
+            met |= restarts[j]
             j += 1
             if _replace(forward, j, there):
                 break
+    return met
 
 
 @njit(cache=True, nogil=True, _nrt=False)
@@ -225,7 +255,7 @@ def fill_forward(machine, tokens, forward, restarts, here, there):  # type: igno
     for j in range(last + 1):
         restarted = weigh(machine, forward, j, tokens[j], here)
         if j < last:
-            restarts[j] = push(machine, here, there, FLOOR) or restarted
+            restarts[j] = push(machine, here, tokens[j], there, FLOOR) or restarted
             _replace(forward, j + 1, there)
         else:
             restarts[j] = restarted or not _ends(machine.final, here)

@@ -57,6 +57,10 @@ def _follow(session: Session, order: Tensor, asked: Tensor, steps: int, earlier:
         raise UnmaskError(f"{session.name} gives round {int(order[row, position])} to {where}; expected {expected}")
     canvas = session.canvas
     session.planned = True
+    if (probability := canvas.follow(order)) is not None:
+        session.order[asked] = order[asked] + earlier
+        session.probability[asked] = probability[asked]
+        return
     for rows, positions, marginals in walk(canvas, order):
         tokens = canvas.draw(marginals, rows, positions)
         probability = marginals.gather(1, tokens.unsqueeze(1)).squeeze(1)
