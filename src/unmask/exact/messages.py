@@ -75,8 +75,8 @@ def _weigh_by_states(arrays, token, messages, begin, here):  # type: ignore[no-u
 
 
 @njit(cache=True, nogil=True, _nrt=False, inline="always")
-def push(machine, here, token, there, floor):  # type: ignore[no-untyped-def]
-    """there(t) ~ sum_s here(s) T(s, t), of what was weighed by this token. Did it restart?"""
+def push(machine, here, token, there):  # type: ignore[no-untyped-def]
+    """there(t) = sum_s here(s) T(s, t), of what was weighed by this token."""
     if machine.dense.shape[1] > 0:
         _multiply(machine.dense, 0, here, there)
     elif machine.run_target.shape[0] == 0:
@@ -87,19 +87,17 @@ def push(machine, here, token, there, floor):  # type: ignore[no-untyped-def]
     else:
         runs = machine.run_start, machine.run_target, machine.run_weight
         _push_states(machine.column_start, machine.column_state, token, runs, here, there)
-    return _normalise(there, floor)
 
 
 @njit(cache=True, nogil=True, _nrt=False, inline="always")
 def pull(machine, here, there):  # type: ignore[no-untyped-def]
-    """there(s) ~ sum_t T(s, t) here(t)."""
+    """there(s) = sum_t T(s, t) here(t)."""
     if machine.dense.shape[1] > 0:
         _multiply(machine.dense, 1, here, there)
     elif machine.run_target.shape[0] == 0:
         _pull_edges(machine.edge_start, machine.edge_target, machine.edge_weight, here, there)
     else:
         _pull_runs(machine.run_start, machine.run_target, machine.run_weight, here, there)
-    return _normalise(there, FLOOR)
 
 
 @njit(cache=True, nogil=True, _nrt=False)
@@ -162,7 +160,7 @@ def _pull_edges(start, target, weight, here, there):  # type: ignore[no-untyped-
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def _normalise(there, floor):  # type: ignore[no-untyped-def]
+def normalise(there, floor):  # type: ignore[no-untyped-def]
     """Scale to sum one and lift what is possible to the floor; even where nothing is. Did it restart?"""
     total = total_of(there)
     if total == 0.0:
@@ -172,6 +170,29 @@ def _normalise(there, floor):  # type: ignore[no-untyped-def]
     for s in range(uint64(there.shape[0])):
         there[s] = max(there[s] * scale, floor) if there[s] > 0.0 else 0.0
     return False
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def settle(there, messages, j):  # type: ignore[no-untyped-def]
+    """Message j = `normalise` of there (S). (Did it restart? Did it agree with the old one already?)
+
+    Disagreements are counted rather than left early, so that it is done in vectors.
+    """
+    begin = uint64(j) * uint64(there.shape[0])
+    total, moved = total_of(there), 0
+    if total == 0.0:
+        for s in range(uint64(there.shape[0])):
+            old = messages[begin + s]
+            messages[begin + s] = 1.0 / there.shape[0]
+            moved += abs(messages[begin + s] - old) > TOLERANCE * old
+        return True, moved == 0
+    scale = 1.0 / total
+    for s in range(uint64(there.shape[0])):
+        old, mass = messages[begin + s], there[s]
+        new = max(mass * scale, FLOOR) if mass > 0.0 else 0.0
+        moved += abs(new - old) > TOLERANCE * old
+        messages[begin + s] = new
+    return False, moved == 0
 
 
 @njit(cache=True, nogil=True, _nrt=False, fastmath={"reassoc"})
@@ -192,15 +213,9 @@ def _ends(final, here):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def _replace(messages, j, there):  # type: ignore[no-untyped-def]
-    """Message j = there. Did they agree already? Counted rather than left early, so that it is done in vectors."""
-    begin = uint64(j) * uint64(there.shape[0])
-    moved = 0
-    for s in range(uint64(there.shape[0])):
-        old = messages[begin + s]
-        moved += abs(there[s] - old) > TOLERANCE * old
-        messages[begin + s] = there[s]
-    return moved == 0
+def _put(message, messages, j):  # type: ignore[no-untyped-def]
+    for s in range(message.shape[0]):
+        messages[j * message.shape[0] + s] = message[s]
 
 
 @njit(cache=True, nogil=True, _nrt=False)
@@ -221,10 +236,12 @@ def sweep_forward(machine, tokens, forward, restarts, changed, here, there):  # 
                 restarts[j] = restarted or not _ends(machine.final, here)
                 met |= restarts[j]
                 break
-            restarts[j] = push(machine, here, tokens[j], there, FLOOR) or restarted
+            push(machine, here, tokens[j], there)
+            empty, agreed = settle(there, forward, j + 1)
+            restarts[j] = restarted or empty
             met |= restarts[j]
             j += 1
-            if _replace(forward, j, there):
+            if agreed:
                 break
     return met
 
@@ -243,7 +260,7 @@ def sweep_backward(machine, tokens, backward, changed, here, there):  # type: ig
             weigh(machine, backward, j, tokens[j], here)
             pull(machine, here, there)
             j -= 1
-            if _replace(backward, j, there):
+            if settle(there, backward, j)[1]:
                 break
 
 
@@ -251,12 +268,12 @@ def sweep_backward(machine, tokens, backward, changed, here, there):  # type: ig
 def fill_forward(machine, tokens, forward, restarts, here, there):  # type: ignore[no-untyped-def]
     """The forward messages (L*S) of one row from scratch."""
     last = tokens.shape[0] - 1
-    _replace(forward, 0, machine.initial)
+    _put(machine.initial, forward, 0)
     for j in range(last + 1):
         restarted = weigh(machine, forward, j, tokens[j], here)
         if j < last:
-            restarts[j] = push(machine, here, tokens[j], there, FLOOR) or restarted
-            _replace(forward, j + 1, there)
+            push(machine, here, tokens[j], there)
+            restarts[j] = settle(there, forward, j + 1)[0] or restarted
         else:
             restarts[j] = restarted or not _ends(machine.final, here)
 
@@ -265,11 +282,11 @@ def fill_forward(machine, tokens, forward, restarts, here, there):  # type: igno
 def fill_backward(machine, tokens, backward, here, there):  # type: ignore[no-untyped-def]
     """The backward messages (L*S) of one row from scratch."""
     last = tokens.shape[0] - 1
-    _replace(backward, last, machine.final)
+    _put(machine.final, backward, last)
     for j in range(last, 0, -1):
         weigh(machine, backward, j, tokens[j], here)
         pull(machine, here, there)
-        _replace(backward, j - 1, there)
+        settle(there, backward, j - 1)
 
 
 @njit(cache=True, nogil=True, _nrt=False, inline="always")

@@ -7,7 +7,7 @@ from numba import njit
 
 from unmask.chance import draw, uniform_at
 from unmask.exact.machine import Floats, Machine
-from unmask.exact.messages import FLOOR, fill_backward, marginal, push, total_of, weigh
+from unmask.exact.messages import FLOOR, fill_backward, marginal, normalise, push, total_of, weigh
 
 EVIDENCE_FLOOR = 1e-260
 
@@ -38,7 +38,8 @@ def _evidence_in_vectors(machine, tokens, message, here):  # type: ignore[no-unt
             return -np.inf
         if j < tokens.shape[0] - 1:
             log_mass += np.log(total_of(here))
-            push(machine, here, tokens[j], message, EVIDENCE_FLOOR)
+            push(machine, here, tokens[j], message)
+            normalise(message, EVIDENCE_FLOOR)
     ending = 0.0
     for s in range(here.shape[0]):
         ending += here[s] * machine.final[s]
@@ -247,7 +248,8 @@ def filter_rows(machine, ahead, predicted, lengths, tokens, counts, out):  # typ
                 messages[:states] = machine.initial
             else:
                 weigh(machine, messages, j - 1, tokens[b, k], here)
-                push(machine, here, tokens[b, k], there, FLOOR)
+                push(machine, here, tokens[b, k], there)
+                normalise(there, FLOOR)
                 messages[j * states : (j + 1) * states] = there
             marginal(machine, messages, j, future, j, out[b, k], here)
 
