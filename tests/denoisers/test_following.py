@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -9,7 +10,7 @@ from tests.brute import tiny_languages
 from unmask import generate
 from unmask.chance import Luck
 from unmask.denoisers import Canvas, Exact
-from unmask.languages import preset
+from unmask.languages import HMM, preset
 from unmask.samplers import SAMPLERS, Session
 from unmask.samplers.loops import fill_part
 from unmask.schedules import deltas
@@ -50,6 +51,32 @@ def test_tiny_languages_with_given_tokens(monkeypatch, name):
     given = torch.where(shown, drawn, source.vocabulary)
     for steps in (1, 2, length):
         both_ways(monkeypatch, source, steps=steps, length=length, rows=50, given=given)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_eight_rows_abreast(monkeypatch, seed):
+    """Machines of 32 or 64 states, full of dead ends, with some or no tokens given; and the same in smaller blocks."""
+    luck = np.random.default_rng(seed)
+    states, vocabulary, length = 32 + 32 * (seed % 2), 5, 21
+
+    def law(shape, kept):
+        masses = luck.random(shape) * (luck.random(shape) < kept) + 1e-6 * (luck.random(shape) < 0.02)
+        masses[..., 0] += masses.sum(-1) == 0
+        return masses / masses.sum(-1, keepdims=True)
+
+    ends = (luck.random(states) < 0.3).astype(float) if seed > 2 else None
+    source = HMM(law((states,), 0.3), law((states, states), 0.07), law((states, vocabulary), 0.1), ends)
+    assert source.machine.abreast
+    drawn = source.sample(50, length, seed=2)
+    given = torch.where(torch.from_numpy(luck.random(drawn.shape) < 0.2 * (seed % 3)), drawn, vocabulary)
+    for steps in (1, 3, 12, 10**6):
+        options = dict(steps=steps, length=length, seed=seed)
+        whole = both_ways(monkeypatch, source, rows=50, given=given, **options)
+        part = generate(source, rows=3, first_row=20, given=given[20:23], **options)
+        for name in ROWS:
+            assert torch.equal(getattr(whole, name)[20:23], getattr(part, name)), name
+        if steps == 3 and seed % 3 == 0:  # nothing is given
+            assert bool((whole.impossible > 0).any())
 
 
 def test_a_canvas_that_has_been_seen_and_written_goes_on(monkeypatch):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from types import ModuleType
 from typing import Any
 
@@ -15,8 +15,9 @@ from unmask.chance import Luck, Stream
 from unmask.denoisers.canvas import over_hidden
 from unmask.denoisers.contracts import Causal, Engine
 from unmask.denoisers.stateless import PrefixCausal
-from unmask.exact import chain, filling, interval, messages, paths
+from unmask.exact import abreast, chain, filling, interval, messages, paths
 from unmask.exact.chain import Chain
+from unmask.exact.lanes import LANES
 from unmask.exact.machine import Floats, aligned
 from unmask.languages import Interval, Language, NGram
 from unmask.languages.base import MachineLanguage
@@ -115,6 +116,9 @@ class MessageEngine:
         self._kept = None
         length, states = self.tokens.shape[1], self.machine.states
         blank = np.stack([messages.reshape(-1) for messages in _blank_messages(self.language, length)])
+        if self.machine.abreast and len(self.tokens) >= LANES:
+            arguments = self.machine, blank, *abreast.sweeps(self.machine, length)
+            return _follow(abreast.by_messages, arguments, self.tokens, order, luck, visits)
         scratch = aligned((2, length * states)), aligned((2, states))
         return _follow(filling.by_messages, (self.machine, blank, scratch), self.tokens, order, luck, visits)
 
@@ -193,11 +197,16 @@ class FilterCausal:
     def __init__(self, language: MachineLanguage, rows: int, length: int) -> None:
         language.check_length(length)
         self.machine = language.machine
+        self.passes = language.passes
         self.ahead = _blank_messages(language, length)[1][0]  # (L, S)
-        self.predicted = np.empty((rows, length, self.machine.states))
         self.lengths = torch.full((rows,), -1)
         self.evaluations = torch.zeros(rows, dtype=torch.int64)
         self.forwards = 0
+
+    @cached_property
+    def predicted(self) -> Floats:
+        """(B, L, S): the forward messages so far; no memory before something is read."""
+        return np.empty((len(self.lengths), *self.ahead.shape))
 
     def extend(self, tokens: Tensor, counts: Tensor | None = None) -> Tensor:
         counts = torch.full((len(tokens),), tokens.shape[1]) if counts is None else counts
@@ -211,3 +220,18 @@ class FilterCausal:
 
     def rewind(self, lengths: Tensor) -> None:
         self.lengths = torch.minimum(self.lengths, lengths)
+
+    def finish(self, last: Tensor, tokens: Tensor, luck: Luck) -> Tensor:
+        unread, end = self.lengths < 0, self.lengths.clamp(min=0)
+        message = np.tile(self.machine.initial, (len(end), 1))
+        if not bool(unread.all()):
+            read = (~unread).numpy()
+            message[read] = self.predicted[read, end.numpy()[read]]
+        known = torch.where(unread, self.machine.vocabulary, last)
+        probability = torch.ones(tokens.shape, dtype=torch.float64)
+        prefixes = paths.Prefixes(end.numpy(), message, known.numpy())
+        self.passes.draw(self.ahead, luck, prefixes, tokens.numpy(), probability.numpy())
+        left = len(self.ahead) - 1 - self.lengths
+        self.evaluations += left
+        self.forwards += int(left.max())
+        return probability

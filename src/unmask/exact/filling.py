@@ -25,29 +25,23 @@ def by_messages(machine, blank, scratch, tokens, order, luck, visits, probabilit
     probability (B, L) of each token, and for each row the evaluations that it needed and the first of them that met
     an impossible context, or 0.
     """
-    hidden, length = machine.column_start.shape[0] - 1, tokens.shape[1]
+    length = tokens.shape[1]
     rounds, positions = order
     messages, pair = scratch
     forward, backward, here, there = messages[0], messages[1], pair[0], pair[1]
-    restarts, out = np.zeros(length, np.bool_), np.empty(hidden)
+    restarts, out = np.zeros(length, np.bool_), np.empty(machine.column_start.shape[0] - 1)
     for b in range(tokens.shape[0]):
-        row, places, dead = tokens[b], positions[b], False
-        if (row == hidden).all():
-            messages[:] = blank
-            restarts[:] = False
-        else:
-            fill_forward(machine, row, forward, restarts, here, there)
-            fill_backward(machine, row, backward, here, there)
-            dead = bool(restarts.any())
-        begin = _skip(rounds[b])
+        row, places = tokens[b], positions[b]
+        dead = begin_row(machine, row, blank, forward, backward, restarts, pair)
+        begin = skip(rounds[b])
         while begin < length:
-            end = _round_end(rounds[b], begin)
+            end = round_end(rounds[b], begin)
             evaluations[b] += 1
             if dead and impossible[b] == 0:
                 impossible[b] = evaluations[b]
             for j in places[begin:end]:
                 marginal(machine, forward, j, backward, j, out, here)
-                row[j] = _write(out, luck, b, j, visits, probability)
+                row[j] = write(out, luck, b, j, visits, probability)
             changed = places[begin:end]
             dead |= sweep_forward(machine, row, forward, restarts, changed, here, there)
             sweep_backward(machine, row, backward, changed, here, there)
@@ -62,15 +56,15 @@ def by_neighbours(tables, dead, tokens, order, luck, visits, probability, evalua
     drawn = np.empty(length, np.int64)
     for b in range(tokens.shape[0]):
         row, places = tokens[b], positions[b]
-        begin = _skip(rounds[b])
+        begin = skip(rounds[b])
         while begin < length:
-            end = _round_end(rounds[b], begin)
+            end = round_end(rounds[b], begin)
             evaluations[b] += 1
             if dead[b] and impossible[b] == 0:
                 impossible[b] = evaluations[b]
             for i in range(begin, end):  # nobody sees what the same round writes
                 _marginal(tables, row, places[i], out)
-                drawn[i] = _write(out, luck, b, places[i], visits, probability)
+                drawn[i] = write(out, luck, b, places[i], visits, probability)
             for i in range(begin, end):
                 row[places[i]] = drawn[i]
             for i in range(begin, end):
@@ -78,8 +72,27 @@ def by_neighbours(tables, dead, tokens, order, luck, visits, probability, evalua
             begin = end
 
 
-@njit(cache=True, nogil=True)
-def _skip(rounds):  # type: ignore[no-untyped-def]
+@njit(cache=True, nogil=True, _nrt=False)
+def begin_row(machine, row, blank, forward, backward, restarts, scratch):  # type: ignore[no-untyped-def]
+    """The messages (L*S) of a row before its first round. Is its context impossible?"""
+    untouched, dead = True, False
+    for token in row:
+        untouched &= token == machine.column_start.shape[0] - 1
+    if untouched:
+        for i in range(forward.shape[0]):
+            forward[i] = blank[0, i]
+            backward[i] = blank[1, i]
+    else:
+        fill_forward(machine, row, forward, restarts, scratch[0], scratch[1])
+        fill_backward(machine, row, backward, scratch[0], scratch[1])
+    for j in range(row.shape[0]):
+        restarts[j] &= not untouched
+        dead |= restarts[j]
+    return dead
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def skip(rounds):  # type: ignore[no-untyped-def]
     """Where what is asked for begins."""
     begin = 0
     while begin < rounds.shape[0] and rounds[begin] == 0:
@@ -87,8 +100,8 @@ def _skip(rounds):  # type: ignore[no-untyped-def]
     return begin
 
 
-@njit(cache=True, nogil=True)
-def _round_end(rounds, begin):  # type: ignore[no-untyped-def]
+@njit(cache=True, nogil=True, _nrt=False)
+def round_end(rounds, begin):  # type: ignore[no-untyped-def]
     end = begin + 1
     while end < rounds.shape[0] and rounds[end] == rounds[begin]:
         end += 1
@@ -96,7 +109,7 @@ def _round_end(rounds, begin):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _write(out, luck, b, j, visits, probability):  # type: ignore[no-untyped-def]
+def write(out, luck, b, j, visits, probability):  # type: ignore[no-untyped-def]
     """A token from the marginal out (V), from luck that no earlier draw here has used."""
     seed, stream, row_ids = luck
     token = draw(out, uniform_at(seed, stream, row_ids[b], j, visits[b, j]))

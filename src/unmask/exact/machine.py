@@ -28,6 +28,9 @@ class Machine(NamedTuple):
     edge_start: Ints  # (S+1); the edges of state s are edge_start[s]:edge_start[s+1]
     edge_target: Ints  # (edges)
     edge_weight: Floats  # (edges)
+    in_start: Ints  # (S+1); the same edges once more, by target: those into state t are in_start[t]:in_start[t+1]
+    in_source: Ints  # (edges)
+    in_weight: Floats  # (edges)
     column_start: Ints  # (V+1); the states that can emit v are column_start[v]:column_start[v+1]
     column_state: Ints
     column_weight: Floats
@@ -46,6 +49,11 @@ class Machine(NamedTuple):
     def plain(self) -> Machine:
         """The same machine with nothing but its edges: the reference for the fast forms."""
         return self._replace(columns=np.zeros(0), dense=np.zeros((2, 0, 0)), **_no_runs(self.states))
+
+    @property
+    def abreast(self) -> bool:
+        """Whether eight rows are best filled side by side: where a message has no runs, and whole eights of states."""
+        return self.dense.shape[1] > 0 and len(self.columns) > 0
 
     @property
     def states(self) -> int:
@@ -99,11 +107,15 @@ def from_edges(
         mass = emission[state, symbol].astype(np.float64)
     by_symbol = np.lexsort((state, symbol))
     source, target, weight = source[order], target[order].astype(np.int64), weight[order].astype(np.float64)
+    by_target = np.lexsort((source, target))
     return Machine(
         np.ascontiguousarray(initial, np.float64),
         _starts(source, states),
         target,
         weight,
+        _starts(target, states),
+        source[by_target].astype(np.int64),
+        weight[by_target],
         _starts(symbol, vocabulary),
         np.ascontiguousarray(state[by_symbol], np.int64),
         np.ascontiguousarray(mass[by_symbol], np.float64),
