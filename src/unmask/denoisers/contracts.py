@@ -70,3 +70,16 @@ class Causal(Protocol):
 
     def rewind(self, lengths: Tensor) -> None:
         """Forget what lies beyond the first lengths (B) tokens, the start not counted."""
+
+
+@runtime_checkable
+class Finisher(Protocol):
+    """A causal reader that can also draw all that is left of its rows in one call."""
+
+    def finish(self, last: Tensor, tokens: Tensor, luck: Luck) -> Tensor:
+        """Fill tokens (B, L) behind the last (B) that is given, which is the next to be read: the probability (B, L)
+        of each, 1 where it was given.
+
+        The same tokens from the same luck as from one `extend` a token, and the same count of evaluations; but the
+        reader stays where it is.
+        """

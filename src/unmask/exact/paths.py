@@ -2,54 +2,34 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
 from unmask.chance import draw, uniform_at
-from unmask.exact.machine import Floats, Machine
-from unmask.exact.messages import FLOOR, fill_backward, marginal, normalise, push, total_of, weigh
+from unmask.exact.machine import Floats, Ints, Machine
+from unmask.exact.messages import FLOOR, fill_backward, marginal, normalise, push, weigh
 
 EVIDENCE_FLOOR = 1e-260
+
+
+class Prefixes(NamedTuple):
+    """How far each row has been read: up to `end`, whose token may be known without having been read."""
+
+    end: Ints  # (B): a position
+    message: Floats  # (B, S): the forward message there
+    token: Ints  # (B): the token there, V where it is still to be drawn
 
 
 @njit(cache=True, nogil=True)
 def evidence_rows(machine, tokens, out):  # type: ignore[no-untyped-def]
     """out (B) = log of the mass of all paths that agree with the revealed tokens (B, L); -inf if there is none.
 
-    Only one message is multiplied here, so that its floor can be far lower than that of two.
+    Only one message is multiplied here, so that its floor can be far lower than that of two. Only the states that the
+    revealed tokens leave possible are visited, so that a context that has pinned the state down costs its successors
+    and no more.
     """
-    if machine.dense.shape[1] > 0:
-        message = np.empty(machine.initial.shape[0])
-        here = np.empty(machine.initial.shape[0])
-        for b in range(tokens.shape[0]):
-            out[b] = _evidence_in_vectors(machine, tokens[b], message, here)
-    else:
-        _evidence_by_states(machine, tokens, out)
-
-
-@njit(cache=True, nogil=True, _nrt=False)
-def _evidence_in_vectors(machine, tokens, message, here):  # type: ignore[no-untyped-def]
-    """log of sum over paths, as the sum of the logs of what each position leaves of a message of total 1."""
-    for s in range(message.shape[0]):
-        message[s] = machine.initial[s]
-    log_mass = 0.0
-    for j in range(tokens.shape[0]):
-        if weigh(machine, message, 0, tokens[j], here):
-            return -np.inf
-        if j < tokens.shape[0] - 1:
-            log_mass += np.log(total_of(here))
-            push(machine, here, tokens[j], message)
-            normalise(message, EVIDENCE_FLOOR)
-    ending = 0.0
-    for s in range(here.shape[0]):
-        ending += here[s] * machine.final[s]
-    return log_mass + np.log(ending) if ending > 0.0 else -np.inf
-
-
-@njit(cache=True, nogil=True)
-def _evidence_by_states(machine, tokens, out):  # type: ignore[no-untyped-def]
-    """Only the states that the revealed tokens leave possible are visited, so that a context that has pinned the state
-    down costs its successors and no more."""
     hidden = machine.column_start.shape[0] - 1
     states = machine.initial.shape[0]
     for b in range(tokens.shape[0]):
@@ -252,6 +232,29 @@ def filter_rows(machine, ahead, predicted, lengths, tokens, counts, out):  # typ
                 normalise(there, FLOOR)
                 messages[j * states : (j + 1) * states] = there
             marginal(machine, messages, j, future, j, out[b, k], here)
+
+
+@njit(cache=True, nogil=True)
+def draw_rows(machine, ahead, luck, prefixes, tokens, probability):  # type: ignore[no-untyped-def]
+    """Draw what follows the prefixes from q(x_j | x_<j): tokens (B, L), probability (B, L); the rest is left alone.
+
+    luck: (seed, stream, row_ids (B)). ahead (L, S): what a blank future says.
+    """
+    seed, stream, row_ids = luck
+    hidden = machine.column_start.shape[0] - 1
+    message, here, law = np.empty(ahead.shape[1]), np.empty(ahead.shape[1]), np.empty(hidden)
+    future = ahead.reshape(-1)
+    for b in range(tokens.shape[0]):
+        message[:] = prefixes.message[b]
+        for j in range(prefixes.end[b], tokens.shape[1]):
+            token = prefixes.token[b]
+            if token == hidden or j > prefixes.end[b]:
+                marginal(machine, message, 0, future, j, law, here)
+                token = draw(law, uniform_at(seed, stream, row_ids[b], j, 0))
+                tokens[b, j], probability[b, j] = token, law[token]
+            weigh(machine, message, 0, token, here)
+            push(machine, here, token, message)
+            normalise(message, FLOOR)
 
 
 @njit(cache=True, nogil=True)

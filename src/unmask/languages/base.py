@@ -16,8 +16,9 @@ from unmask.chance import Stream, check_seed
 from unmask.errors import UnmaskError
 from unmask.estimates import Estimate, exactly, mean
 from unmask.exact import paths
+from unmask.exact.lockstep import Passes
 from unmask.exact.machine import Machine
-from unmask.exact.messages import fill_rows, posterior_rows
+from unmask.exact.messages import fill_rows
 from unmask.threads import over_blocks
 
 ROWS = 64  # of a block that holds no messages
@@ -203,6 +204,10 @@ class MachineLanguage(Language):
     @abstractmethod
     def build(self) -> Machine: ...
 
+    @cached_property
+    def passes(self) -> Passes:
+        return Passes(self.machine)
+
     def possible_lengths(self, longest: int) -> np.ndarray:
         if self.machine.open_ended:
             return super().possible_lengths(longest)
@@ -219,12 +224,12 @@ class MachineLanguage(Language):
         if length not in self._log_normalisers:
             self.check_length(length)
             free = self.blank(1, length).numpy()
-            self._log_normalisers[length] = float(paths.log_evidence(self.machine, free)[0])
+            self._log_normalisers[length] = float(self.passes.evidence(free)[0])
         return self._log_normalisers[length]
 
     def log_evidence(self, tokens: Tensor) -> Tensor:
         def evidence(rows: slice) -> Tensor:
-            return torch.from_numpy(paths.log_evidence(self.machine, tokens[rows].numpy()))
+            return torch.from_numpy(self.passes.evidence(tokens[rows].numpy()))
 
         return torch.cat(list(over_blocks(evidence, len(tokens), ROWS))) - self.log_normaliser(tokens.shape[1])
 
@@ -249,7 +254,7 @@ class MachineLanguage(Language):
         out = torch.empty((*positions.shape, self.vocabulary), dtype=torch.float64)
 
         def answer(rows: slice) -> None:
-            posterior_rows(self.machine, tokens[rows].numpy(), positions[rows].numpy(), out[rows].numpy())
+            self.passes.posterior(tokens[rows].numpy(), positions[rows].numpy(), out[rows].numpy())
 
         self.log_normaliser(tokens.shape[1])
         for _ in over_blocks(answer, len(tokens), ROWS):

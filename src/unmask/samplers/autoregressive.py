@@ -2,6 +2,7 @@
 
 import torch
 
+from unmask.denoisers.contracts import Finisher
 from unmask.samplers.contract import SAMPLERS, Sampler, Session
 from unmask.samplers.prompts import read_prompt
 
@@ -13,6 +14,10 @@ class Autoregressive(Sampler):
     def run(self, session: Session) -> None:
         lengths, last = read_prompt(session)
         size = session.tokens.shape[1]
+        if isinstance(session.causal, Finisher) and not session.uses("canvas"):
+            session.order = (torch.arange(1, size + 1) - lengths.unsqueeze(1)).clamp(min=0)
+            session.probability = session.causal.finish(last, session.tokens, session.luck)
+            return
         visits = torch.zeros_like(session.tokens)
         turn = 0
         while len(rows := (lengths < size).nonzero().squeeze(1)):

@@ -1,0 +1,366 @@
+"""Eight rows of a machine side by side: whole passes in full vectors, however its edges lie.
+
+A message is S times eight doubles, what a state has in each of eight rows, so that an edge is the product of a vector
+and a number. Every operation is one of each lane for itself: what a row gets does not depend on its neighbours, and
+the last eight are filled up with copies of a row. The rules are those of `messages`, lane by lane.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit, uint64
+
+from unmask.chance import Luck, Stream, uniform_at
+from unmask.exact import messages, paths
+from unmask.exact.lanes import LANES, all_positive, gather, load, load_offsets, splat, store, where_positive
+from unmask.exact.machine import Floats, Indices, Ints, Machine, aligned
+from unmask.exact.messages import FLOOR
+from unmask.exact.paths import EVIDENCE_FLOOR, Prefixes
+
+SLICE = 4  # sums that are added up together, which hides the latency of an addition
+
+
+class Sparse(NamedTuple):
+    """A matrix M as the sums over s of here(s) M(s, t), sorted by their number of terms and cut into slices of four.
+
+    The terms of a slice stand four abreast; shorter sums end in zeros, and sums that fill up the last slice are never
+    read.
+    """
+
+    start: Indices  # (slices+1)
+    target: Indices  # (slices*4): where the eight lanes of each sum belong
+    source: Indices  # (terms): where the eight lanes of s begin
+    weight: Floats  # (terms)
+
+
+class Lockstep(NamedTuple):
+    initial: Floats  # (S)
+    final: Floats  # (S)
+    columns: Floats  # ((V+1)*S)
+    push: Sparse  # transitions
+    pull: Sparse  # their transpose
+    emit: Sparse  # emission
+
+
+class Passes:
+    """Whole passes over rows of a machine, each in the form that is faster for it: eight at a time or one by one."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.eight = lockstep(machine) if len(machine.columns) else None
+        self.eight_filter, self.eight_draw = (self.eight if pays else None for pays in _eight_pay(machine))
+
+    def evidence(self, tokens: Ints) -> Floats:
+        """(B): log of the mass of all paths that agree with the revealed tokens (B, L); -inf if there is none."""
+        if self.eight_filter is None:
+            return paths.log_evidence(self.machine, tokens)
+        (rows, length), states = tokens.shape, self.machine.states
+        scratch = _offsets(length), _lanes(length + 1), _lanes(states), _lanes(states + 1)
+        out = np.empty(rows)
+        evidence_rows(self.eight_filter, tokens, scratch, out)
+        return out
+
+    def posterior(self, tokens: Ints, positions: Ints, out: Floats) -> None:
+        """out (B, K, V): marginals at positions (B, K) from scratch; one-hot at revealed ones."""
+        if self.eight is None:
+            messages.posterior_rows(self.machine, tokens, positions, out)
+            return
+        length, states, symbols = tokens.shape[1], self.machine.states, self.machine.vocabulary
+        sizes = length * states, length * symbols, states, states, states + 1, symbols + 1, symbols + 1
+        posterior_rows(self.eight, tokens, positions, (_offsets(length), *map(_lanes, sizes)), out)
+
+    def draw(self, ahead: Floats, luck: Luck, prefixes: Prefixes, tokens: Ints, probability: Floats) -> None:
+        """`paths.draw_rows`."""
+        keys = np.uint64(luck.seed), int(Stream.TOKEN), luck.row_ids.numpy()
+        if self.eight_draw is None:
+            paths.draw_rows(self.machine, ahead, keys, prefixes, tokens, probability)
+            return
+        states, symbols = self.machine.states, self.machine.vocabulary
+        sizes = tokens.shape[1], states, states, states + 1, symbols + 1, symbols + 1, symbols, 1, 1
+        scratch = (_offsets(1), *map(_lanes, sizes))
+        draw_rows(self.eight_draw, ahead, keys, prefixes, scratch, tokens, probability)
+
+
+def _eight_pay(machine: Machine) -> tuple[bool, bool]:
+    """Whether eight rows together are faster than alone (for likelihoods, for draws): nanoseconds a row and position.
+
+    Measured for n-grams of 8 to 547 states, HMMs and grammars; the draws of both forms are scaled by what is common.
+    Alone, a likelihood takes only the edges out of states that are possible: a revealed token leaves one where a
+    sequence determines its path, else as many as can emit it. A draw alone takes vectors of all states.
+    """
+    edges, states, pinned = len(machine.edge_weight), machine.states, machine.unambiguous
+    eight = (edges + 6 * states) / 13
+    possible = 1 if pinned else len(machine.column_state) / machine.vocabulary
+    return eight < 50 + 3 * possible * edges / states, eight < 130 + states + (0 if pinned else edges)
+
+
+def lockstep(machine: Machine) -> Lockstep:
+    states, source, target = machine.states, machine.edge_source, machine.edge_target
+    symbol = np.repeat(np.arange(machine.vocabulary), np.diff(machine.column_start))
+    return Lockstep(
+        machine.initial,
+        machine.final,
+        machine.columns,
+        _sparse(source, target, machine.edge_weight, states),
+        _sparse(target, source, machine.edge_weight, states),
+        _sparse(machine.column_state, symbol, machine.column_weight, machine.vocabulary),
+    )
+
+
+def _sparse(source: Ints, target: Ints, weight: Floats, sums: int) -> Sparse:
+    counts = np.bincount(target, minlength=sums)
+    slices = -(-sums // SLICE)
+    owner = np.full(slices * SLICE, sums)
+    owner[:sums] = np.argsort(counts, kind="stable")
+    longest = np.append(counts, 0)[owner].reshape(slices, SLICE).max(1)
+    start = np.concatenate([[0], np.cumsum(longest * SLICE)])
+    first = np.empty(sums + 1, np.int64)  # where the terms of each sum begin
+    first[owner] = (start[:-1, None] + np.arange(SLICE)).reshape(-1)
+    order = np.argsort(target, kind="stable")
+    rank = np.arange(len(target)) - np.repeat(np.cumsum(counts) - counts, counts)
+    at = first[target[order]] + rank * SLICE
+    sources, weights = np.zeros(start[-1], np.uint64), np.zeros(start[-1])
+    sources[at], weights[at] = source[order] * LANES, weight[order]
+    return Sparse(start.astype(np.uint64), (owner * LANES).astype(np.uint64), sources, weights)
+
+
+def _lanes(count: int) -> Floats:
+    return aligned((count, LANES)).reshape(-1)
+
+
+def _offsets(length: int) -> Indices:
+    return np.empty(length * LANES, np.uint64)
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _multiply(matrix, here, at, there):  # type: ignore[no-untyped-def]
+    """there(t) = sum_s here(s) M(s, t), here beginning at `at`. Their total."""
+    start, target, source, weight = matrix
+    total = splat(0.0)
+    for i in range(uint64(start.shape[0] - 1)):
+        a, b, c, d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+        for e in range(start[i], start[i + uint64(1)], uint64(SLICE)):
+            a += splat(weight[e]) * load(here, at + source[e])
+            b += splat(weight[e + uint64(1)]) * load(here, at + source[e + uint64(1)])
+            c += splat(weight[e + uint64(2)]) * load(here, at + source[e + uint64(2)])
+            d += splat(weight[e + uint64(3)]) * load(here, at + source[e + uint64(3)])
+        t = i * uint64(SLICE)
+        store(there, target[t], a)
+        store(there, target[t + uint64(1)], b)
+        store(there, target[t + uint64(2)], c)
+        store(there, target[t + uint64(3)], d)
+        total += (a + b) + (c + d)
+    return total
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _weigh(columns, offsets, message, at, states, here):  # type: ignore[no-untyped-def]
+    """here = the message at `at` times the evidence, or the evidence alone where that is zero. The total of the first.
+
+    offsets: where the emission column of each lane's token begins.
+    """
+    total = splat(0.0)
+    for s in range(uint64(states)):
+        mass = load(message, at + s * uint64(LANES)) * gather(columns, offsets, s)
+        store(here, s * uint64(LANES), mass)
+        total += mass
+    if not all_positive(total):
+        for s in range(uint64(states)):
+            place = s * uint64(LANES)
+            store(here, place, where_positive(total, load(here, place), gather(columns, offsets, s)))
+    return total
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _normalise(there, total, floor, states, message, at):  # type: ignore[no-untyped-def]
+    """The message at `at` = there / total, lifted to the floor where it is possible; even where nothing is."""
+    zero, least, scale = splat(0.0), splat(floor), splat(1.0) / total
+    for s in range(uint64(states)):
+        mass = load(there, s * uint64(LANES))
+        scaled = mass * scale
+        lifted = where_positive(scaled - least, scaled, least)
+        store(message, at + s * uint64(LANES), where_positive(mass, lifted, zero))
+    if not all_positive(total):
+        even = splat(1.0 / states)
+        for s in range(uint64(states)):
+            place = at + s * uint64(LANES)
+            store(message, place, where_positive(total, load(message, place), even))
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _law(emit, product, message, at, law, spare, out, begin):  # type: ignore[no-untyped-def]
+    """out(v) from `begin` on ~ sum_s product(s) E(s, v), or ~ what the message at `at` says where that is zero."""
+    symbols = uint64(law.shape[0] // LANES - 1)
+    total = _multiply(emit, product, uint64(0), law)
+    if not all_positive(total):
+        alone = _multiply(emit, message, at, spare)
+        for v in range(symbols):
+            place = v * uint64(LANES)
+            store(law, place, where_positive(total, load(law, place), load(spare, place)))
+        total = where_positive(total, total, alone)
+    scale = splat(1.0) / total
+    for v in range(symbols):
+        store(out, begin + v * uint64(LANES), load(law, v * uint64(LANES)) * scale)
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _spread(values, out):  # type: ignore[no-untyped-def]
+    for s in range(uint64(values.shape[0])):
+        store(out, s * uint64(LANES), splat(values[s]))
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _locate(tokens, first, states, offsets):  # type: ignore[no-untyped-def]
+    """offsets (L*8): where the emission columns of the tokens (B, L) of eight rows begin, from the first on."""
+    for r in range(LANES):
+        b = min(first + r, tokens.shape[0] - 1)
+        for j in range(tokens.shape[1]):
+            offsets[j * LANES + r] = tokens[b, j] * states
+
+
+@njit(cache=True, nogil=True)
+def evidence_rows(machine, tokens, scratch, out):  # type: ignore[no-untyped-def]
+    """`paths.evidence_rows`."""
+    offsets, totals, here, there = scratch
+    length = tokens.shape[1]
+    for first in range(0, tokens.shape[0], LANES):
+        _locate(tokens, first, machine.initial.shape[0], offsets)
+        _filter(machine, length, offsets, totals, here, there)
+        for b in range(first, min(first + LANES, tokens.shape[0])):
+            log_mass = 0.0
+            for j in range(length + 1):
+                log_mass += np.log(totals[j * LANES + b - first])
+            out[b] = log_mass
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _filter(machine, length, offsets, totals, here, there):  # type: ignore[no-untyped-def]
+    """totals ((L+1)*8): the factor by which each position, and the end, reduce the mass of all paths."""
+    states, zero = machine.initial.shape[0], uint64(0)
+    _spread(machine.initial, there)
+    for j in range(uint64(length)):
+        if j > zero:
+            _multiply(machine.push, here, zero, there)
+        total = _weigh(machine.columns, load_offsets(offsets, j * uint64(LANES)), there, zero, states, here)
+        store(totals, j * uint64(LANES), total)
+        _normalise(here, total, EVIDENCE_FLOOR, states, here, zero)
+    ending = splat(0.0)
+    for s in range(uint64(states)):
+        ending += splat(machine.final[s]) * load(here, s * uint64(LANES))
+    store(totals, uint64(length * LANES), ending)
+
+
+@njit(cache=True, nogil=True)
+def posterior_rows(machine, tokens, positions, scratch, out):  # type: ignore[no-untyped-def]
+    """`messages.posterior_rows`."""
+    offsets, forward, laws, backward, here, there, law, spare = scratch
+    vocabulary = out.shape[2]
+    asked = np.empty(tokens.shape[1], np.bool_)
+    for first in range(0, tokens.shape[0], LANES):
+        rows = range(first, min(first + LANES, tokens.shape[0]))
+        asked[:] = False
+        for b in rows:
+            for j in positions[b]:
+                asked[j] |= tokens[b, j] == vocabulary
+        _locate(tokens, first, machine.initial.shape[0], offsets)
+        _fill_forward(machine, tokens.shape[1], offsets, forward, here, there)
+        _fill_laws(machine, asked, offsets, forward, laws, backward, here, there, law, spare)
+        for b in rows:
+            for k in range(positions.shape[1]):
+                j = positions[b, k]
+                if tokens[b, j] == vocabulary:
+                    for v in range(vocabulary):
+                        out[b, k, v] = laws[(j * vocabulary + v) * LANES + b - first]
+                else:
+                    out[b, k] = 0.0
+                    out[b, k, tokens[b, j]] = 1.0
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _fill_forward(machine, length, offsets, forward, here, there):  # type: ignore[no-untyped-def]
+    """forward (L*S*8): the forward messages of eight rows."""
+    states, zero = machine.initial.shape[0], uint64(0)
+    width = uint64(states * LANES)
+    _spread(machine.initial, forward)
+    for j in range(uint64(length - 1)):
+        _weigh(machine.columns, load_offsets(offsets, j * uint64(LANES)), forward, j * width, states, here)
+        total = _multiply(machine.push, here, zero, there)
+        _normalise(there, total, FLOOR, states, forward, (j + uint64(1)) * width)
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _fill_laws(machine, asked, offsets, forward, laws, backward, here, there, law, spare):  # type: ignore[no-untyped-def]
+    """laws (L*V*8): the marginals of eight rows where they are asked for, while the backward message passes by."""
+    states, zero = machine.initial.shape[0], uint64(0)
+    width, j = uint64(states * LANES), uint64(asked.shape[0])
+    _spread(machine.final, backward)
+    while j > zero:
+        j -= uint64(1)
+        if asked[j]:
+            for s in range(uint64(states)):
+                place = s * uint64(LANES)
+                store(here, place, load(forward, j * width + place) * load(backward, place))
+            _law(machine.emit, here, forward, j * width, law, spare, laws, j * uint64(law.shape[0] - LANES))
+        if j > zero:
+            _weigh(machine.columns, load_offsets(offsets, j * uint64(LANES)), backward, zero, states, here)
+            total = _multiply(machine.pull, here, zero, there)
+            _normalise(there, total, FLOOR, states, backward, zero)
+
+
+@njit(cache=True, nogil=True)
+def draw_rows(machine, ahead, luck, prefixes, scratch, tokens, probability):  # type: ignore[no-untyped-def]
+    """`paths.draw_rows`. The eight walk abreast from the earliest end of a prefix on; each joins in at its own."""
+    seed, stream, row_ids = luck
+    offsets, chances, message, here, there, law, spare, laws, drawn, masses = scratch
+    length, states, zero = ahead.shape[0], ahead.shape[1], uint64(0)
+    hidden = laws.shape[0] // LANES
+    rows = np.empty(LANES, np.int64)
+    for first in range(0, tokens.shape[0], LANES):
+        begin = length
+        for r in range(LANES):
+            rows[r] = b = min(first + r, tokens.shape[0] - 1)
+            begin = min(begin, prefixes.end[b])
+            for j in range(prefixes.end[b], length):
+                chances[j * LANES + r] = uniform_at(seed, stream, row_ids[b], j, 0)
+        _spread(machine.initial, message)  # for who has not joined in: anything would do
+        for j in range(begin, length):
+            for r in range(LANES):
+                if j == prefixes.end[rows[r]]:
+                    for s in range(states):
+                        message[s * LANES + r] = prefixes.message[rows[r], s]
+            for s in range(uint64(states)):
+                place = s * uint64(LANES)
+                store(here, place, load(message, place) * splat(ahead[j, s]))
+            _law(machine.emit, here, message, zero, law, spare, laws, zero)
+            _draw(laws, load(chances, uint64(j * LANES)), drawn, masses)
+            for r in range(LANES):
+                b, token = rows[r], hidden
+                if j == prefixes.end[b]:
+                    token = prefixes.token[b]
+                if j > prefixes.end[b] or (j == prefixes.end[b] and token == hidden):
+                    token = int(drawn[r])
+                    tokens[b, j], probability[b, j] = token, masses[r]
+                offsets[r] = token * states
+            _weigh(machine.columns, load_offsets(offsets, zero), message, zero, states, here)
+            total = _multiply(machine.push, here, zero, there)
+            _normalise(there, total, FLOOR, states, message, zero)
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _draw(laws, chance, drawn, masses):  # type: ignore[no-untyped-def]
+    """`chance.draw` in each lane: the last possible symbol before which no more than the threshold is summed up."""
+    symbols = uint64(laws.shape[0] // LANES)
+    total, cumulative, token, probability = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+    for v in range(symbols):
+        total += load(laws, v * uint64(LANES))
+    threshold = chance * total
+    for v in range(symbols):
+        mass = load(laws, v * uint64(LANES))
+        taken = where_positive(cumulative - threshold, splat(0.0), mass)
+        token = where_positive(taken, splat(float(v)), token)
+        probability = where_positive(taken, mass, probability)
+        cumulative += mass
+    store(drawn, uint64(0), token)
+    store(masses, uint64(0), probability)

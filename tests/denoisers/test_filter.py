@@ -1,0 +1,77 @@
+"""The filter's own loop over tokens is the sampler's, token for token."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from tests.brute import tiny_languages
+from unmask import generate
+from unmask.chance import Luck
+from unmask.denoisers import Exact
+from unmask.denoisers.contracts import Finisher
+from unmask.languages import preset, random_ngram
+
+CASES = {name: preset(name) for name in ("paper-hmm", "sparse-hmm", "paper-2gram", "paper-4gram", "brackets")}
+CASES |= {name: tiny_languages()[name][0] for name in ("hmm, final", "3-gram, pruned", "brackets, 1 kind, stop")}
+CASES["a wide n-gram"] = random_ngram(3, 30, seed=1)  # drawn row by row
+
+
+class OneByOne:
+    """A causal reader that only reads."""
+
+    def __init__(self, reader):
+        self.extend, self.rewind, self._reader = reader.extend, reader.rewind, reader
+
+    @property
+    def evaluations(self):
+        return self._reader.evaluations
+
+    @property
+    def forwards(self):
+        return self._reader.forwards
+
+
+class Reading(Exact):
+    def causal(self, rows, length):
+        return OneByOne(super().causal(rows, length))
+
+
+@pytest.mark.parametrize("prompted", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_finishing_is_the_loop_over_tokens(name, prompted):
+    """With no prefix, and with one of every length."""
+    language, rows = CASES[name], 21
+    length = language.nearest_lengths(40)[0]
+    given = None
+    if prompted:
+        given = language.sample(rows, length, seed=7)
+        lengths = torch.from_numpy(np.random.default_rng(0).integers(0, length + 1, rows))
+        lengths[:2] = torch.tensor([0, length])
+        given[torch.arange(length) >= lengths.unsqueeze(1)] = language.vocabulary
+    options = {"sampler": "autoregressive", "rows": rows, "length": length, "seed": 3, "first_row": 5, "given": given}
+    ours, loop = generate(language, **options), generate(Reading(language), **options)
+    assert isinstance(Exact(language).causal(1, length), Finisher)
+    for field in ("tokens", "order", "evaluations", "impossible"):
+        assert torch.equal(getattr(ours, field), getattr(loop, field))
+    assert (ours.forwards, ours.rows_computed) == (loop.forwards, loop.rows_computed)
+    torch.testing.assert_close(ours.probability, loop.probability, rtol=1e-12, atol=0)
+
+
+def test_a_reader_stays_where_it_is():
+    """It may go on reading after it has finished its rows, and finish them again."""
+    language, luck = preset("sparse-hmm"), Luck(1, torch.arange(5))
+    reader, other = (Exact(language).causal(5, 20) for _ in range(2))
+    start, text = torch.full((5, 1), 8), language.sample(5, 20, seed=1)
+    filled = [torch.full((5, 20), 8) for _ in range(3)]
+    reader.finish(start[:, 0], filled[0], luck)
+    for again in filled[1:]:
+        for part in (start, text[:, :4]):
+            torch.testing.assert_close(reader.extend(part), other.extend(part), rtol=0, atol=0)
+        reader.finish(text[:, 4], again, luck)
+        assert bool((again[:, :5] == 8).all())
+        reader.rewind(torch.full((5,), -1))
+        other.rewind(torch.full((5,), -1))
+    assert torch.equal(filled[1], filled[2])
+    assert bool((filled[0] < 8).all())
