@@ -21,26 +21,57 @@ from unmask.languages import Interval
 
 def exact_ser(language: Interval, length: int, delta: Tensor) -> float:
     """SER = 1 - G_l^floor(L/l) G_r."""
-    return -math.expm1(_log_valid(language, length, delta))
+    return -math.expm1(-exact_divergence(language, length, delta))
 
 
 def exact_ter(language: Interval, length: int, delta: Tensor) -> float:
     """log2 TER(p) = log2 TER(q) - log2(1 - SER) / L."""
-    missing = -_log_valid(language, length, delta) / math.log(2)
+    missing = exact_divergence(language, length, delta) / math.log(2)
     return float(2 ** ((language.bits(length) + missing) / length))
 
 
-def _log_valid(language: Interval, length: int, delta: Tensor) -> float:
-    """log(1 - SER), which a float still holds where it does not hold 1 - SER."""
+def exact_divergence(language: Interval, length: int, delta: Tensor) -> float:
+    """KL(q || p) = -log(1 - SER) in nats, which a float still holds where it does not hold 1 - SER."""
     whole, rest = divmod(length, language.width)
-    return whole * math.log(agreement(language.width, delta)) + math.log(agreement(rest, delta))
+    return -whole * _log_agreement(language.width, delta) - _log_agreement(rest, delta)
+
+
+def exact_plan_divergence(language: Interval, length: int, delta: Tensor) -> float:
+    """E KL(q || p_order) = E[pairs] = (how many pairs there are) sum_k delta_k^2, in bits; here in nats."""
+    return related_pairs(language, length) * float((delta**2).sum()) * math.log(2)
+
+
+def related_pairs(language: Interval, length: int) -> int:
+    """How many pairs of positions share a bit: those of one interval."""
+    whole, rest = divmod(length, language.width)
+    return whole * math.comb(language.width, 2) + math.comb(rest, 2)
 
 
 def agreement(places: int, delta: Tensor) -> float:
     """G = E[2^-pairs] = l! [z^l] prod_k sum_j (delta_k z)^j / j! 2^(-j(j-1)/2): P(an interval of l places is valid)."""
-    j = np.arange(places + 1)
-    halves = np.array([2.0 ** (-n * (n - 1) / 2) / math.factorial(n) for n in j])
-    return float(_coefficient(places, delta.numpy(), halves) * math.factorial(places))
+    return float(_coefficient(delta.numpy(), _round_series(places)) * math.factorial(places))
+
+
+def disagreement(places: int, delta: Tensor) -> float:
+    """1 - G with all its digits where it is small: e^(delta_k z) is taken out of each factor, e^z out of all of them.
+
+    1 - G = -l! [z^l] e^z (prod_k (1 + r(delta_k z)) - 1), where 1 + r is a factor of G times e^-z, and r begins at z^2.
+    """
+    signs = np.array([(-1.0) ** n / math.factorial(n) for n in range(places + 1)])
+    surplus = np.convolve(_round_series(places), signs)[: places + 1]
+    surplus[:2] = 0.0
+    excess = _excess(delta.numpy(), surplus)
+    return -math.factorial(places) * float(excess @ np.abs(signs)[::-1])
+
+
+def _log_agreement(places: int, delta: Tensor) -> float:
+    wrong = disagreement(places, delta)
+    return math.log1p(-wrong) if wrong < 0.5 else math.log(agreement(places, delta))
+
+
+def _round_series(places: int) -> Floats:
+    """2^(-j(j-1)/2) / j!, j = 0..places: one round writes j places of an interval, and all their pairs agree."""
+    return np.array([2.0 ** (-j * (j - 1) / 2) / math.factorial(j) for j in range(places + 1)])
 
 
 def rao_blackwell_ser(order: Tensor, language: Interval) -> Estimate:
@@ -53,14 +84,30 @@ def rao_blackwell_ser(order: Tensor, language: Interval) -> Estimate:
 
 
 @njit(cache=True, nogil=True)
-def _coefficient(places: int, delta: Floats, halves: Floats) -> float:
+def _coefficient(delta: Floats, series: Floats) -> float:
+    """[z^l] prod_k sum_j series(j) (delta_k z)^j for l+1 coefficients."""
+    places = len(series) - 1
     product = np.zeros(places + 1)
     product[0] = 1.0
     for d in delta:
         for n in range(places, -1, -1):
             total, power = 0.0, 1.0
             for j in range(n + 1):
-                total += product[n - j] * power * halves[j]
+                total += product[n - j] * power * series[j]
                 power *= d
             product[n] = total
     return float(product[places])
+
+
+@njit(cache=True, nogil=True)
+def _excess(delta: Floats, surplus: Floats) -> Floats:
+    """The coefficients of prod_k (1 + r(delta_k z)) - 1 for r = sum_{j>=2} surplus(j) z^j: Q <- Q + r + Q r."""
+    excess = np.zeros(len(surplus))
+    for d in delta:
+        for n in range(len(surplus) - 1, 1, -1):
+            total, power = excess[n], d * d
+            for j in range(2, n + 1):
+                total += power * surplus[j] * (excess[n - j] if n > j else 1.0)
+                power *= d
+            excess[n] = total
+    return excess

@@ -1,0 +1,1 @@
+"""What is known without running anything: exact values, curves, bounds, schedules (theory.md)."""

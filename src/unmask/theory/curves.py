@@ -1,0 +1,240 @@
+"""The two curves of a language: what a round costs in divergence, and what it costs in errors (theory.md 7.2, 7.4).
+
+    h(u) = sum_j E_R H(X_j | X_R)                     f(k) = the mean of H(X_j | X_R) over j and over |R| = k
+    e(u) = sum_{i<j} E_R P(i and j contradict)        g(k) = the mean of that over pairs and over |R| = k
+
+where R holds every other position with probability u, and two positions contradict when tokens drawn for them from
+q(. | x_R), independently of each other, have q(x_i, x_j | x_R) = 0. A set whose size is binomial is a mixture of sets
+of fixed sizes, so that both curves are Bernstein polynomials and f and g are all there is to know:
+
+    h(u) = L sum_k Binom(L-1, u)(k) f(k)              int h = sum_k f(k) = H(q)
+    e(u) = C(L,2) sum_k Binom(L-2, u)(k) g(k)         int e = (L/2) sum_k g(k) = C(q)
+
+For delta_k revealed at round k and p_k before it, s_k and c_k where the numbers are fixed:
+
+    E KL(q || p_order) = sum_k delta_k h(p_k) - H           or  sum_k s_k f(c_k) - H
+    1 - SER ~ exp(-sum_k delta_k^2 e(p_k))                  or  exp(-sum_k C(s_k, 2) g(c_k)),  where errors are few
+
+`theory.exact` finds the curves of a language: `curve(language, length)` and `error_curve(language, length)`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from numba import njit
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from unmask.estimates import LEVEL, Estimate, exactly, mean
+from unmask.exact.machine import Floats
+from unmask.metrics.profile import Profile
+from unmask.schedules import before, sizes
+
+NEGLIGIBLE = 1e-20  # of a binomial law, relative to its mode
+
+
+@dataclass(frozen=True)
+class InformationCurve:
+    """h and f, in nats. A measured curve keeps its rows: terms (rows, L), of which f is the mean."""
+
+    f: Floats  # (L)
+    method: str
+    terms: Floats | None = None
+
+    @classmethod
+    def measured(cls, profile: Profile) -> InformationCurve:
+        return cls(profile.f.numpy(), "monte carlo", profile.terms.numpy())
+
+    @property
+    def length(self) -> int:
+        return len(self.f)
+
+    def h(self, u: ArrayLike) -> Floats:
+        """h(u) at any number of u in [0, 1]."""
+        return self.length * bernstein(self.f, u)
+
+    def slope(self, u: ArrayLike) -> Floats:
+        """h'(u) = L (L-1) sum_k Binom(L-2, u)(k) (f(k+1) - f(k))."""
+        return self.length * (self.length - 1) * bernstein(np.diff(self.f), u)
+
+    def standard_error(self, u: ArrayLike) -> Floats:
+        """Of h(u), pointwise; zero where the curve is exact."""
+        return self.length * _standard_error(self.terms, u)
+
+    @cached_property
+    def entropy(self) -> Estimate:
+        """H(q) = int h, the area under the curve."""
+        return self._pay(np.ones(self.length))
+
+    @property
+    def total_correlation(self) -> float:
+        """TC = sum_j H(X_j) - H = int (h(0) - h)."""
+        return self.length * float(self.f[0]) - self.entropy.value
+
+    @property
+    def dual_total_correlation(self) -> float:
+        """DTC = H - sum_j H(X_j | all others) = int (h - h(1))."""
+        return self.entropy.value - self.length * float(self.f[-1])
+
+    def nelbo(self, delta: Tensor, fixed_size: bool = False) -> Estimate:
+        """E[-log p_order(x)] over x ~ q and orders: sum_k delta_k h(p_k)."""
+        return self._pay(self._weights(delta, fixed_size))
+
+    def divergence(self, delta: Tensor, fixed_size: bool = False) -> Estimate:
+        """E KL(q || p_order) over orders: an upper bound on KL(q || p)."""
+        return self._pay(self._weights(delta, fixed_size) - 1)
+
+    def _weights(self, delta: Tensor, fixed_size: bool) -> Floats:
+        """(L) how much of each f(k) a schedule pays: all ones would be H."""
+        if not fixed_size:
+            return self.length * _mixture(self.length, before(delta).numpy(), delta.numpy())
+        weights = np.zeros(self.length)
+        counts, begun = _fixed(delta, self.length)
+        weights[begun] = counts
+        return weights
+
+    def _pay(self, weights: Floats) -> Estimate:
+        return _estimate(self.f, self.terms, weights, self.method)
+
+
+@dataclass(frozen=True)
+class ErrorCurve:
+    """e and g. A measured curve keeps its rows: terms (rows, L-1), of which g is the mean."""
+
+    g: Floats  # (L-1)
+    method: str
+    terms: Floats | None = None
+
+    @property
+    def length(self) -> int:
+        return len(self.g) + 1
+
+    @property
+    def pairs(self) -> int:
+        return math.comb(self.length, 2)
+
+    def e(self, u: ArrayLike) -> Floats:
+        """e(u) at any number of u in [0, 1]."""
+        return self.pairs * bernstein(self.g, u)
+
+    def standard_error(self, u: ArrayLike) -> Floats:
+        """Of e(u), pointwise; zero where the curve is exact."""
+        return self.pairs * _standard_error(self.terms, u)
+
+    @cached_property
+    def constant(self) -> Estimate:
+        """C(q) = int e, the step constant: N SER -> C(q) for the linear schedule; c(q) = C(q) / L."""
+        return self._total(np.full(len(self.g), self.length / 2))
+
+    def ser(self, delta: Tensor, fixed_size: bool = False) -> Estimate:
+        """1 - exp(-sum_k delta_k^2 e(p_k)): right to first order, where errors are few and far from each other."""
+        if fixed_size:
+            weights = np.zeros(len(self.g) + 1)
+            counts, begun = _fixed(delta, self.length)
+            weights[begun] = counts * (counts - 1) / 2
+            weights = weights[:-1]  # in a last round of one position nothing can contradict
+        else:
+            weights = self.pairs * _mixture(len(self.g), before(delta).numpy(), delta.numpy() ** 2)
+        total = self._total(weights)
+        first_order = Estimate(total.value, total.low, total.high, total.n, LEVEL, f"first order: {self.method}")
+        return first_order.map(lambda errors: -math.expm1(-errors))
+
+    def _total(self, weights: Floats) -> Estimate:
+        return _estimate(self.g, self.terms, weights, self.method)
+
+
+def _estimate(means: Floats, rows: Floats | None, weights: Floats, method: str) -> Estimate:
+    """weights @ means: exact, or with the interval that the rows behind the means give it."""
+    if rows is None:
+        return exactly(float(means @ weights), f"exact: {method}")
+    return mean(torch.from_numpy(rows @ weights), method=method)
+
+
+def _standard_error(rows: Floats | None, u: ArrayLike) -> Floats:
+    """Of the polynomial whose coefficients are the mean of rows."""
+    points = np.asarray(u, np.float64)
+    if rows is None:
+        return np.zeros_like(points)
+    values = np.array([bernstein(row, points) for row in rows])
+    return np.asarray(values.std(0, ddof=1) / math.sqrt(len(values)))
+
+
+def _fixed(delta: Tensor, length: int) -> tuple[Floats, np.ndarray]:
+    """(s_k, c_k) of the rounds that reveal something, where their sizes are fixed."""
+    counts = sizes(delta, length).numpy()
+    begun = np.cumsum(counts) - counts
+    return counts[counts > 0].astype(np.float64), begun[counts > 0]
+
+
+def bernstein(coefficients: Floats, u: ArrayLike) -> Floats:
+    """sum_k Binom(n, u)(k) c(k) for coefficients c (n+1), at any number of u; without coefficients it is zero."""
+    points = np.asarray(u, np.float64)
+    out = np.zeros(points.size)
+    if len(coefficients):
+        _bernstein(np.ascontiguousarray(coefficients, np.float64), points.reshape(-1), out)
+    return out.reshape(points.shape)
+
+
+def by_size(patterns: Floats, places: int) -> Floats:
+    """(n+1): the mean over |R| = k of a sum of patterns, which is the Bernstein form of sum W(r,m) u^r (1-u)^m.
+
+    patterns (r, m): what counts where r given positions are in R and m others given are not. With falling factorials
+    P(that) = [k]_r [n-k]_m / [n]_(r+m).
+    """
+    k = np.arange(places + 1.0)
+    means, revealed = np.zeros(places + 1), np.ones(places + 1)
+    for r in range(min(len(patterns), places + 1)):
+        share = revealed.copy()
+        for m in range(min(patterns.shape[1], places - r + 1)):
+            means += patterns[r, m] * share
+            share *= np.maximum(places - k - m, 0) / max(places - r - m, 1)
+        revealed *= np.maximum(k - r, 0) / max(places - r, 1)
+    return means
+
+
+@njit(cache=True, nogil=True)
+def _law(places, u, weights):  # type: ignore[no-untyped-def]
+    """(first, last) of what is not negligible of weights (n+1), set to Binom(n, u): from the mode outwards, by ratios.
+
+    Normalised by its own sum, which is more accurate than logarithms of factorials.
+    """
+    mode = min(int((places + 1) * u), places)
+    weights[mode] = total = 1.0
+    last = mode
+    while last < places and weights[last] > NEGLIGIBLE:
+        weights[last + 1] = weights[last] * (places - last) / (last + 1) * (u / (1 - u))
+        last += 1
+        total += weights[last]
+    first = mode
+    while first > 0 and weights[first] > NEGLIGIBLE:
+        weights[first - 1] = weights[first] * first / (places - first + 1) * ((1 - u) / u)
+        first -= 1
+        total += weights[first]
+    for k in range(first, last + 1):
+        weights[k] /= total
+    return first, last
+
+
+@njit(cache=True, nogil=True)
+def _bernstein(coefficients, points, out):  # type: ignore[no-untyped-def]
+    weights = np.empty(coefficients.shape[0])
+    for i in range(points.shape[0]):
+        first, last = _law(coefficients.shape[0] - 1, points[i], weights)
+        for k in range(first, last + 1):
+            out[i] += weights[k] * coefficients[k]
+
+
+@njit(cache=True, nogil=True)
+def _mixture(size, points, shares):  # type: ignore[no-untyped-def]
+    """(size): sum_i shares(i) Binom(size - 1, points(i))."""
+    weights, out = np.empty(size), np.zeros(size)
+    for i in range(points.shape[0] if size > 0 else 0):
+        first, last = _law(size - 1, points[i], weights)
+        for k in range(first, last + 1):
+            out[k] += shares[i] * weights[k]
+    return out

@@ -1,0 +1,237 @@
+"""First-order chains: what comes out, by recursion on gaps (theory.md 7.4, 7.5).
+
+Between two revealed tokens (a, c) with g hidden positions between them, the future of those positions depends on
+nothing else. So for any weight phi of the L+1 edges of a sequence, begin and end included, its mean over what ancestral
+sampling writes into a gap follows from that of smaller gaps one round later:
+
+    S_{N+1}(a,c;0) = phi(a,c),  S_{N+1}(a,c;g) = 0,      A_u(s) = P^u(a,s) P^{g+1-u}(s,c) / P^{g+1}(a,c)
+    T(a,c;g)   = (1-rho)^g S_{i+1}(a,c;g)                                    (this round reveals none of the gap)
+    F_v(t)     = rho A_v(t) [ T(a,t;v-1) + sum_{u<v} sum_s F_u(s) T(s,t;v-u-1) ]
+    S_i(a,c;g) = T(a,c;g) + sum_v sum_s F_v(s) T(s,c;g-v)
+
+F_v(t): v is the last so far of the gap's positions that this round reveals, as t. phi = 1 where q > 0 gives 1 - SER;
+its derivative towards phi = P^s, carried along as a dual number, gives E_p[log q(x); valid]; phi = 1 along one
+sequence gives p(x).
+One pass answers for every length up to L: S_1(begin, end; L).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numba import njit
+from torch import Tensor
+
+from unmask import orders, progress
+from unmask.chance import Luck, check_seed
+from unmask.errors import UnmaskError
+from unmask.estimates import Estimate, mean
+from unmask.exact.machine import Floats
+from unmask.theory.chains import FirstOrder
+from unmask.threads import over_blocks
+
+BLOCK = 8  # orders a thread takes at a time
+MOST_PRODUCTS = 1e10  # for p(x) of one sequence, N L^4 / 24
+
+
+def valid_mass(chain: FirstOrder, longest: int, delta: Tensor) -> tuple[Floats, Floats]:
+    """(1 - SER, E_p[log q(x); valid]) of ancestral sampling, each (longest+1): for every length at once."""
+    kernels = chain.kernels(longest + 1)
+    mass = np.zeros_like(kernels[:-1])
+    log_mass = np.zeros_like(mass)
+    possible = kernels[1] > 0
+    mass[0] = possible
+    log_mass[0] = np.log(np.where(possible, kernels[1], 1.0))
+    with progress.track("gaps", len(delta)) as advance:
+        for rate in rates(delta)[::-1]:
+            if rate > 0:
+                _round(kernels, rate, mass, log_mass)
+            advance(1)
+    return mass[:, -1, -1], log_mass[:, -1, -1]
+
+
+def log_prob(chain: FirstOrder, tokens: Tensor, delta: Tensor) -> Tensor:
+    """log p(x) of ancestral sampling, float64 (B), for sequences x (B, L) that q finds possible.
+
+    Of an impossible sequence p(x) depends on what the denoiser answers in impossible contexts: metrics.output_law.
+    """
+    states = chain.states(tokens)
+    rows, length = states.shape
+    if np.count_nonzero(delta.numpy()) * length**4 / 24 > MOST_PRODUCTS:
+        nearest = "profile(..).nelbo bounds E[-log p(x)] at every length"
+        raise UnmaskError(f"p(x) at length {length} in {len(delta)} rounds takes too long; {nearest}")
+    walk = np.full((rows, length + 2), chain.size)  # begin and end have the last number
+    walk[:, 1:-1] = states
+    kernels = chain.kernels(length + 1)
+    bad = (walk[:, 1:-1] == chain.size).any(1) | (kernels[1][walk[:, :-1], walk[:, 1:]] == 0).any(1)
+    if bad.any():
+        raise UnmaskError(f"row {int(bad.argmax())} is impossible; log p(x) by gaps is for sequences with q(x) > 0")
+    out = torch.empty(rows, dtype=torch.float64)
+    used = rates(delta)[::-1]
+
+    def one(part: slice) -> int:
+        for b in range(part.start, part.stop):
+            out[b] = _sequence(kernels, walk[b], used)
+        return part.stop - part.start
+
+    with progress.track("p(x)", rows) as advance:
+        for done in over_blocks(one, rows, 1):
+            advance(done)
+    return out.log()
+
+
+def valid_given_order(chain: FirstOrder, order: Tensor) -> Tensor:
+    """P(valid | order), float64 (B), of any orders (B, L) that are made beforehand; rounds count from 1."""
+    if int(order.min()) < 1:
+        raise UnmaskError("this order leaves out positions that are given; P(valid | order) is for a blank canvas")
+    kernels = chain.kernels(order.shape[1] + 1)
+    out = torch.empty(len(order), dtype=torch.float64)
+    by_round = torch.argsort(order, dim=1, descending=True, stable=True)
+
+    def some(part: slice) -> int:
+        _orders(kernels, order[part].numpy(), by_round[part].numpy(), out[part].numpy())
+        return part.stop - part.start
+
+    with progress.track("orders", len(order)) as advance:
+        for done in over_blocks(some, len(order), BLOCK):
+            advance(done)
+    return out.clamp(max=1.0)
+
+
+def ser_by_orders(chain: FirstOrder, length: int, delta: Tensor, rows: int = 200, seed: int = 0) -> Estimate:
+    """SER of ancestral sampling with only the orders drawn: the mean of 1 - P(valid | order), at any length."""
+    luck = Luck(check_seed(seed), torch.arange(rows))
+    order = orders.independent(delta, torch.ones((rows, length), dtype=torch.bool), luck)
+    return mean(1 - valid_given_order(chain, order), method="rao-blackwell")
+
+
+def rates(delta: Tensor) -> Floats:
+    """(N) rho_k = delta_k / (1 - p_k): P(what is still hidden is revealed now); exactly 1 in the last round of all."""
+    left = np.cumsum(delta.numpy()[::-1])[::-1]
+    return np.divide(delta.numpy(), left, out=np.zeros(len(left)), where=left > 0)
+
+
+@njit(cache=True, nogil=True)
+def _round(kernels, rate, mass, log_mass):  # type: ignore[no-untyped-def]
+    """One round earlier, in place: mass and log_mass (L+1, S+1, S+1) hold S and its derivative by gap and ends."""
+    longest, size = mass.shape[0] - 1, mass.shape[1] - 1
+    stay, slope = np.empty_like(mass), np.empty_like(mass)
+    for g in range(longest + 1):
+        stay[g] = (1 - rate) ** g * mass[g]
+        slope[g] = (1 - rate) ** g * log_mass[g]
+    reached, lift = np.empty((longest + 1, size)), np.empty((longest + 1, size))  # F and its derivative
+    for g in range(1, longest + 1):
+        for a in range(size + 1):
+            for c in range(size + 1):
+                whole = kernels[g + 1, a, c]
+                if whole == 0.0:
+                    continue
+                total, tilt = stay[g, a, c], slope[g, a, c]
+                for v in range(1, g + 1):
+                    here, there = reached[v], lift[v]
+                    for t in range(size):
+                        here[t], there[t] = stay[v - 1, a, t], slope[v - 1, a, t]
+                    for u in range(1, v):
+                        for s in range(size):
+                            f, df = reached[u, s], lift[u, s]
+                            if f > 0.0:
+                                for t in range(size):
+                                    here[t] += f * stay[v - u - 1, s, t]
+                                    there[t] += f * slope[v - u - 1, s, t] + df * stay[v - u - 1, s, t]
+                    for t in range(size):
+                        share = rate * kernels[v, a, t] * kernels[g + 1 - v, t, c] / whole
+                        here[t] *= share
+                        there[t] *= share
+                        total += here[t] * stay[g - v, t, c]
+                        tilt += here[t] * slope[g - v, t, c] + there[t] * stay[g - v, t, c]
+                mass[g, a, c], log_mass[g, a, c] = total, tilt
+
+
+@njit(cache=True, nogil=True)
+def _sequence(kernels, walk, rates):  # type: ignore[no-untyped-def]
+    """p(x) of one sequence between begin and end, walk (L+2): gaps are known by their two positions (l, r)."""
+    ends = walk.shape[0]
+    mass, stay = np.zeros((ends, ends)), np.zeros((ends, ends))
+    reached = np.empty(ends)
+    for l in range(ends - 1):
+        mass[l, l + 1] = 1.0
+    for rate in rates:
+        if rate == 0.0:
+            continue
+        for l in range(ends):
+            for r in range(l + 1, ends):
+                stay[l, r] = (1 - rate) ** (r - l - 1) * mass[l, r]
+        for l in range(ends):
+            for r in range(l + 2, ends):
+                total, whole = stay[l, r], kernels[r - l, walk[l], walk[r]]
+                for v in range(l + 1, r):
+                    here = stay[l, v]
+                    for u in range(l + 1, v):
+                        here += reached[u] * stay[u, v]
+                    reached[v] = (
+                        here * rate * kernels[v - l, walk[l], walk[v]] * kernels[r - v, walk[v], walk[r]] / whole
+                    )
+                    total += reached[v] * stay[v, r]
+                mass[l, r] = total
+    return mass[0, ends - 1]
+
+
+@njit(cache=True, nogil=True)
+def _orders(kernels, orders, by_round, out):  # type: ignore[no-untyped-def]
+    """out (B): the gaps of each order are closed from the last round to the first, by_round (B, L) names positions so.
+
+    edge(r) (S+1, S+1) is the mean of what lies between r and the nearest position before it that is still in the list.
+    """
+    length, size = orders.shape[1], kernels.shape[1] - 1
+    edge = np.empty((length + 2, size + 1, size + 1))
+    before, after = np.empty(length + 2, np.int64), np.empty(length + 2, np.int64)
+    here, there = np.empty(size), np.empty(size)
+    possible = (kernels[1] > 0.0).astype(np.float64)
+    for b in range(orders.shape[0]):
+        edge[:] = possible
+        before[:], after[:] = np.arange(-1, length + 1), np.arange(1, length + 3)
+        i = 0
+        while i < length:
+            first = by_round[b, i] + 1
+            last = first
+            i += 1
+            while (
+                i < length and by_round[b, i] + 1 == after[last] and orders[b, by_round[b, i]] == orders[b, first - 1]
+            ):
+                last = by_round[b, i] + 1
+                i += 1
+            l, r = before[first], after[last]
+            closed = np.zeros((size + 1, size + 1))
+            for a in range(size if l == 0 else 0, size + 1 if l == 0 else size):
+                for c in range(size if r == length + 1 else 0, size + 1 if r == length + 1 else size):
+                    closed[a, c] = _close(kernels, edge, after, first, l, r, a, c, here, there)
+            edge[r] = closed
+            before[r], after[l] = l, r
+        out[b] = edge[length + 1, size, size]
+
+
+@njit(cache=True, nogil=True)
+def _close(kernels, edge, after, first, l, r, a, c, here, there):  # type: ignore[no-untyped-def]
+    """The mean over what one round writes at first..r between tokens a at l and c at r."""
+    size, whole = here.shape[0], kernels[r - l, a, c]
+    if whole == 0.0:
+        return 0.0
+    v = first
+    for t in range(size):
+        here[t] = edge[v, a, t]
+    while True:
+        for t in range(size):
+            here[t] *= kernels[v - l, a, t] * kernels[r - v, t, c] / whole
+        v = after[v]
+        if v == r:
+            break
+        there[:] = 0.0
+        for s in range(size):
+            if here[s] > 0.0:
+                for t in range(size):
+                    there[t] += here[s] * edge[v, s, t]
+        here, there = there, here
+    total = 0.0
+    for s in range(size):
+        total += here[s] * edge[r, s, c]
+    return total

@@ -1,0 +1,145 @@
+"""Tiny languages of any kind: every schedule, from one pass over ordered set partitions (theory.md 7.7).
+
+An order only matters through its non-empty rounds, an ordered set partition B_1, .., B_r of the positions, under which
+    p(x | B) = prod_k prod_{j in B_k} q(x_j | x_{B_1 + .. + B_{k-1}}).
+A schedule only matters through the sizes of the blocks, so the partitions of the same sizes are summed first:
+    p(x) = sum over sizes s of  [ sum_{i_1 < .. < i_r} prod_k delta_{i_k}^{s_k} ] [ sum over B of sizes s of p(x | B) ]
+Only sequences that q finds possible are followed: their contexts are possible too, so no convention enters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from torch import Tensor
+
+from unmask.errors import UnmaskError
+from unmask.exact.machine import Floats, Ints
+from unmask.languages import Language
+from unmask.metrics.enumeration import MAX_LENGTH, MAX_SEQUENCES, sequences
+from unmask.theory.curves import ErrorCurve, InformationCurve
+
+METHOD = "enumeration"
+Sizes = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Partitions:
+    """q and the sums over partitions, of the K possible sequences of a language."""
+
+    strings: Ints  # (K, L)
+    q: Floats  # (K)
+    tokens: Ints  # (K): |x|
+    shown: Floats  # (2^L, K): q(x_R) of each sequence; bit j of R stands for position j
+    blocks: dict[Sizes, Floats]  # sizes -> (K): sum over the partitions of these sizes of p(x | B)
+
+    @property
+    def length(self) -> int:
+        return self.strings.shape[1]
+
+    def law(self, delta: Tensor) -> Floats:
+        """(K) p(x) of ancestral sampling."""
+        return sum((_chances(delta, sizes) * mass for sizes, mass in self.blocks.items()), np.zeros(len(self.q)))
+
+    def ser(self, delta: Tensor) -> float:
+        return max(1 - float(self.law(delta).sum()), 0.0)
+
+    def divergence(self, delta: Tensor) -> float:
+        """KL(q || p) in nats."""
+        return float(self.q @ np.log(self.q / self.law(delta)))
+
+    def ter_bits(self, delta: Tensor) -> float:
+        """log2 TER = E_q[-log2 p(x) / |x|], of sequences of varying length too."""
+        return float(-(self.q / self.tokens) @ np.log2(self.law(delta)))
+
+    def entropy_bits(self) -> float:
+        """log2 of the TER of q itself: E_q[-log2 q(x) / |x|]."""
+        return float(-(self.q / self.tokens) @ np.log2(self.q))
+
+    def generative_nll_bits(self, delta: Tensor) -> float:
+        """E_p[-log2 q(x) / |x|] over valid sequences: the logarithm of the generative perplexity."""
+        p = self.law(delta)
+        return float(-(p / self.tokens) @ np.log2(self.q) / p.sum())
+
+    def information_curve(self) -> InformationCurve:
+        """f(k) = the mean of H(X_j | X_R) = sum_x q(x) log (q(x_R) / q(x_R, x_j)) over j and |R| = k."""
+        f, count = np.zeros((2, self.length))
+        for revealed in range(len(self.shown)):
+            for j in range(self.length):
+                if not revealed >> j & 1:
+                    k = revealed.bit_count()
+                    f[k] += self.q @ np.log(self.shown[revealed] / self.shown[revealed | 1 << j])
+                    count[k] += 1
+        return InformationCurve(f / count, METHOD)
+
+    def error_curve(self) -> ErrorCurve:
+        """g(k): drawn apart, x_i and x_j agree with probability sum q(x_i | x_R) q(x_j | x_R) over the possible."""
+        g, count = np.zeros((2, self.length - 1))
+        for revealed in range(len(self.shown)):
+            hidden = [j for j in range(self.length) if not revealed >> j & 1]
+            for i, j in combinations(hidden, 2):
+                together = revealed | 1 << i | 1 << j
+                one, other = self.shown[revealed | 1 << i], self.shown[revealed | 1 << j]
+                agree = self.q / self.shown[together] @ (one * other / self.shown[revealed])
+                g[revealed.bit_count()] += 1 - agree
+                count[revealed.bit_count()] += 1
+        return ErrorCurve(np.maximum(g / count, 0.0), METHOD)
+
+
+def tiny(language: Language, length: int) -> bool:
+    return language.vocabulary**length <= MAX_SEQUENCES and length <= MAX_LENGTH
+
+
+def partitions(language: Language, length: int) -> Partitions:
+    """Everything about a tiny language: some seconds at most, and then every schedule at once."""
+    language.check_length(length)
+    if not tiny(language, length):
+        nearest = "theory.exact says what is known at this length, ter_upper bounds TER, score measures SER"
+        raise UnmaskError(f"{language.vocabulary} symbols at length {length} are too many to enumerate; {nearest}")
+    every = sequences(language.vocabulary, length)
+    q = language.log_prob(every).exp()
+    strings, q = every[q > 0], q[q > 0]
+    shown = _shown(strings.numpy(), q.numpy(), language.vocabulary)
+    return Partitions(strings.numpy(), q.numpy(), language.sizes(strings).numpy(), shown, _blocks(shown))
+
+
+def _shown(strings: Ints, q: Floats, vocabulary: int) -> Floats:
+    """(2^L, K): q(x_R), by adding up the sequences that agree on R."""
+    digits = vocabulary ** np.arange(strings.shape[1])
+    rows = []
+    for revealed in range(2 ** strings.shape[1]):
+        codes = strings @ (digits * (revealed >> np.arange(strings.shape[1]) & 1))
+        _, which = np.unique(codes, return_inverse=True)
+        rows.append(np.bincount(which, q)[which])
+    return np.array(rows)
+
+
+def _blocks(shown: Floats) -> dict[Sizes, Floats]:
+    """The sums over partitions, block by block: from what is revealed to every larger set."""
+    everything = len(shown) - 1
+    reached: list[dict[Sizes, Floats]] = [{} for _ in shown]
+    reached[0][()] = np.ones(shown.shape[1])
+    for revealed in range(everything):  # a larger set has a larger number
+        rest = everything & ~revealed
+        block = rest
+        while block:
+            tokens = [j for j in range(everything.bit_length()) if block >> j & 1]
+            factor = np.prod([shown[revealed | 1 << j] / shown[revealed] for j in tokens], axis=0)
+            for sizes, mass in reached[revealed].items():
+                longer = (*sizes, len(tokens))
+                target = reached[revealed | block]
+                target[longer] = target.get(longer, 0.0) + mass * factor
+            block = (block - 1) & rest
+        reached[revealed] = {}
+    return reached[everything]
+
+
+def _chances(delta: Tensor, sizes: Sizes) -> float:
+    """P(the blocks B_1..B_r are the non-empty rounds, in this order) = sum_{i_1<..<i_r} prod_k delta_{i_k}^{s_k}."""
+    shares = delta.numpy()
+    ways = np.ones(len(shares) + 1)  # over the rounds before each
+    for size in sizes:
+        ways = np.concatenate([[0.0], np.cumsum(shares**size * ways[:-1])])
+    return float(ways[-1])

@@ -1,0 +1,125 @@
+"""Any language: unbiased estimates of the two curves and of what planned orders pay (theory.md 7.1, 7.2, 7.4).
+
+A context is x_R with x ~ q, and the exact posterior given it says the rest, so that what is averaged varies little:
+entropies in place of surprisals, the mass of contradictions in place of their number.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unmask import progress
+from unmask.chance import Luck, Stream, categorical, check_seed
+from unmask.denoisers import Canvas, Exact
+from unmask.errors import UnmaskError
+from unmask.estimates import Estimate, mean
+from unmask.languages import Language
+from unmask.metrics.profile import profile
+from unmask.samplers import walk
+from unmask.theory.chains import first_order
+from unmask.theory.curves import ErrorCurve, InformationCurve
+from unmask.theory.gaps import log_prob
+from unmask.threads import over_blocks
+
+STRATA = 64  # of the number of revealed positions
+BLOCK = 64  # orders a thread takes at a time
+
+
+def information_curve(language: Language, length: int, rows: int = 200, seed: int = 0) -> InformationCurve:
+    """f by revealing x ~ q one position at a time, in random orders; its rows give every interval that is asked for."""
+    return InformationCurve.measured(profile(language, length, rows, seed))
+
+
+def error_curve(language: Language, length: int, rows: int = 100, seed: int = 0) -> ErrorCurve:
+    """g by writing one token too early: draw s for a hidden position j from q(. | x_R), and see what it rules out.
+
+    A look draws j, a partner i ~ pi(. | j), and R of size k from the others. With H all that is hidden but j,
+        (L-1) g(k) = E[ sum_{i in H} sum_t q(x_i = t | x_R) 1[q(x_i = t | x_R, x_j = s) = 0] / sum_{i in H} pi(i | j) ]
+    for any pi; half of ours is uniform, half falls with the square of the distance, as near tokens contradict most.
+    Each row looks once into each of 64 equal parts of 0..L-2, at a k drawn from the part: int e is unbiased, and so is
+    e(u) but for the shape of g inside a part, which is narrower than the binomial law that smooths it.
+    """
+    language.check_length(length)
+    if rows < 2:
+        raise UnmaskError(f"rows is {rows}; a curve with an interval needs at least 2")
+    if length == 1:
+        return ErrorCurve(np.zeros(0), "there are no pairs")
+    drawn = language.sample(rows, length, seed=seed)
+    luck = Luck(check_seed(seed), torch.arange(rows))
+    strata = min(STRATA, length - 1)
+    edges = torch.linspace(0, length - 1, strata + 1, dtype=torch.float64).round().long()
+    sizes, looks = edges.diff(), torch.arange(strata)
+    keys = luck.grid(Stream.ORDER, length)
+    terms = torch.zeros((rows, length - 1), dtype=torch.float64)
+
+    def look(part: slice) -> int:
+        for b in range(part.start, part.stop):
+            row = torch.full((strata,), b)
+            u, v, w = (luck.uniform(Stream.ORDER, row, looks, visit) for visit in (1, 2, 3))
+            k, j = edges[:-1] + (u * sizes).long(), (v * length).long()
+            partners = _near(j, length)
+            last = keys[b].repeat(strata, 1)
+            last[looks, j] = last[looks, categorical(partners, w)] = torch.inf
+            context = torch.where(last.argsort(1).argsort(1) < k.unsqueeze(1), drawn[b], language.vocabulary)
+            before = language.posterior(context)
+            context[looks, j] = categorical(before[looks, j], luck.uniform(Stream.TOKEN, row, j, looks))
+            hidden = context == language.vocabulary
+            ruled_out = torch.where(language.posterior(context) == 0, before, 0.0).sum(2)
+            seen = (ruled_out * hidden).sum(1) / (partners * hidden).sum(1) / (length - 1)
+            terms[b] = seen.repeat_interleave(sizes)
+        return part.stop - part.start
+
+    with progress.track("errors of pairs", rows) as advance:
+        for done in over_blocks(look, rows, 1):
+            advance(done)
+    return ErrorCurve(terms.mean(0).numpy(), "monte carlo", terms.numpy())
+
+
+def _near(j: Tensor, length: int) -> Tensor:
+    """(K, L): pi(. | j), half uniform over the others, half ~ 1 / distance^2."""
+    distance = (torch.arange(length) - j.unsqueeze(1)).abs().double()
+    closeness = torch.where(distance > 0, distance**-2, 0.0)
+    return ((distance > 0) / (length - 1) + closeness / closeness.sum(1, keepdim=True)) / 2
+
+
+def divergence(language: Language, length: int, delta: Tensor, rows: int = 200, seed: int = 0) -> Estimate:
+    """KL(q || p) in nats of a first-order chain, the mean of log q(x) - log p(x) with p(x) exact: no Jensen gap."""
+    chain = first_order(language)
+    if chain is None:
+        nearest = "theory.exact.curve(..).divergence bounds it from above"
+        raise UnmaskError(f"p(x) of {language.kind} is not known, so KL(q || p) cannot be estimated; {nearest}")
+    drawn = language.sample(rows, length, seed=seed)
+    return mean(language.log_prob(drawn) - log_prob(chain, drawn, delta), method="monte carlo")
+
+
+def order_divergence(language: Language, order: Tensor, seed: int = 0) -> Estimate:
+    """The mean of KL(q || p_order) in nats over orders (B, L) made beforehand, one x ~ q each: any kind of order.
+
+    KL(q || p_order) = sum_j E H(X_j | what earlier rounds revealed) - H(q); H is -log q(x) where it is not known.
+    """
+    rows, length = order.shape
+    language.check_length(length)
+    if rows < 2 or int(order.min()) < 1:
+        raise UnmaskError("expected at least 2 orders (B, L) on a blank canvas, with rounds that count from 1")
+    drawn = language.sample(rows, length, seed=seed)
+    entropy = language.entropy(length, rows=2)
+    ideal = torch.full((rows,), entropy.value) if entropy.exact else -language.log_prob(drawn)
+
+    def pay(part: slice) -> Tensor:
+        truth, here = drawn[part], order[part]
+        luck = Luck(check_seed(seed), torch.arange(part.start, part.stop))
+        canvas = Canvas(Exact(language), language.blank(len(truth), length), luck)
+        paid = torch.zeros(len(truth), dtype=torch.float64)
+        for rows_now, positions, marginals in walk(canvas, here):
+            paid.index_add_(0, rows_now, -torch.xlogy(marginals, marginals).sum(1))
+            canvas.reveal((rows_now, positions), truth[rows_now, positions])
+        return paid
+
+    parts = []
+    with progress.track("orders", rows) as advance:
+        for paid in over_blocks(pay, rows, BLOCK):
+            parts.append(paid)
+            advance(len(paid))
+    return mean(torch.cat(parts) - ideal, method="monte carlo")

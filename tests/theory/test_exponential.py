@@ -1,0 +1,126 @@
+"""The exponential law against the recursion it extrapolates and against sampling; e(u) and C(q) against enumeration.
+
+Sampled means are compared within 5 standard errors, at fixed seeds: below 1e-6 of false alarms each.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from tests.brute import SHARP
+from tests.theory.small import CHAINS, contradictions
+from unmask import generate, score
+from unmask.errors import UnmaskError
+from unmask.languages import Interval, NGram, preset, random_hmm, random_ngram
+from unmask.schedules import deltas
+from unmask.theory import exponential
+from unmask.theory.chains import first_order
+from unmask.theory.exponential import error_curve, exponential_law
+from unmask.theory.gaps import ser_by_orders, valid_mass
+from unmask.theory.interval import error_curve as interval_error_curve
+
+SPARSE = random_ngram(2, 4, **SHARP, seed=4)
+
+
+@pytest.mark.parametrize(("schedule", "steps"), [("linear", 2), ("linear", 16), ("cosine", 12)])
+def test_the_law_holds_beyond_the_lengths_it_is_fitted_on(schedule, steps):
+    delta = deltas(schedule, steps)
+    law = exponential_law(SPARSE, delta, 24)
+    mass, log_mass = valid_mass(first_order(SPARSE), 40, delta)
+    for length in (24, 32, 40):
+        drift, log_drift = law.drift(length)
+        assert math.log1p(-law.ser(length)) == pytest.approx(math.log(mass[length]), abs=2 * drift + 1e-9)
+        nll = -log_mass[length] / mass[length]
+        assert law.generative_nll(length) == pytest.approx(nll, abs=2 * log_drift + 1e-9)
+        assert law.scale * law.kappa**length == pytest.approx(mass[length], rel=2 * drift + 1e-9)
+    assert law.residual == pytest.approx(math.log(mass[24]) - math.log1p(-law.ser(24)), abs=1e-11)
+    assert abs(law.residual) < 1e-3
+    assert law.drift(law.fitted[1]) == (0, 0)
+
+
+@pytest.mark.parametrize("steps", [64, 256])
+def test_the_law_at_512_against_sampling(steps):
+    """Orders alone (400 of them), and whole generations (600 rows): three ways to one number."""
+    language = preset("paper-2gram")
+    ours = exponential_law(language, deltas("linear", steps), 15).ser(512)
+    by_orders = ser_by_orders(first_order(language), 512, deltas("linear", steps), rows=400, seed=11)
+    assert abs(ours - by_orders.value) < 5 * by_orders.standard_error
+    made = score(generate(language, steps=steps, length=512, rows=600, seed=5), language)
+    assert abs(ours - made.ser.value) < 5 * made.ser.standard_error
+    nll = exponential_law(language, deltas("linear", steps), 15).generative_nll(512) / 512 / math.log(2)
+    measured = made.generative_perplexity.map(math.log2)
+    assert abs(nll - measured.value) < 5 * measured.standard_error
+
+
+def test_a_law_without_its_prefactor_is_caught():
+    """Mutant: kappa^L alone, or kappa from one length, are off by more than the sampling above would forgive."""
+    delta = deltas("linear", 64)
+    law = exponential_law(preset("paper-2gram"), delta, 15)
+    mass = valid_mass(first_order(preset("paper-2gram")), 15, delta)[0]
+    assert abs(law.kappa**15 - mass[15]) > 1e-4
+    assert abs(mass[15] ** (512 / 15) - (1 - law.ser(512))) > 1e-3
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_the_error_curve_is_the_enumerated_one(name):
+    language, length = CHAINS[name]
+    np.testing.assert_allclose(error_curve(first_order(language), length).g, contradictions(name), atol=1e-12)
+
+
+def test_the_error_curve_of_pairs_at_any_length():
+    """Contradictions at every distance, for a chain of period 2: a closed form on the other side."""
+    chain = first_order(Interval(2).as_ngram())
+    for length in (7, 64):
+        ours, expected = error_curve(chain, length), interval_error_curve(Interval(2), length)
+        np.testing.assert_allclose(ours.g, expected.g, atol=1e-12)
+        assert ours.constant.value == pytest.approx(length // 2 / 2)
+
+
+@pytest.mark.parametrize("seed", [2, 4])
+def test_the_step_constant_is_the_limit(seed):
+    """N SER -> C(q), by Richardson: 2 N' SER(N') - N SER(N) with N' = 2N has an error of order 1/N^2."""
+    language = random_ngram(2, 3, **SHARP, seed=seed)
+    chain, length = first_order(language), 12
+    scaled = [steps * (1 - valid_mass(chain, length, deltas("linear", steps))[0][-1]) for steps in (1000, 2000)]
+    constant = error_curve(chain, length).constant
+    assert constant.exact
+    assert 2 * scaled[1] - scaled[0] == pytest.approx(constant.value, rel=2e-5)
+    assert abs(scaled[0] - constant.value) > 1e-4 * constant.value  # so that Richardson was needed
+
+
+def test_the_first_order_is_near_where_errors_are_few():
+    language, delta = preset("paper-2gram"), deltas("linear", 256)
+    law = exponential_law(language, delta, 12)
+    assert error_curve(first_order(language), 512).ser(delta).value == pytest.approx(law.ser(512), rel=2e-3)
+
+
+def test_a_full_support_makes_no_errors():
+    chain = first_order(random_ngram(2, 4))
+    assert error_curve(chain, 30).constant.value == 0
+    assert exponential_law(random_ngram(2, 4), deltas("linear", 4), 9).ser(500) == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("language", "message"),
+    [
+        (Interval(2).as_ngram(), "not primitive.*; theory.gaps.ser_by_orders estimates"),
+        (NGram(2, [0.5, 0.5], np.eye(2)), "not primitive"),
+        (random_hmm(3, 3), "no exponential law for hmm: it is for first-order chains; metrics.score"),
+        (Interval(5), "no exponential law for interval"),
+    ],
+    ids=["period 2", "two classes", "hidden", "not a machine"],
+)
+def test_where_there_is_no_law(language, message):
+    with pytest.raises(UnmaskError, match=message):
+        exponential_law(language, deltas("linear", 4))
+
+
+def test_what_is_too_much_names_the_nearest(monkeypatch):
+    monkeypatch.setattr(exponential, "MOST_TERMS", 10)
+    with pytest.raises(UnmaskError, match=r"too many contradictions; theory\.sampled\.error_curve measures it"):
+        error_curve(first_order(SPARSE), 20)
+    with pytest.raises(UnmaskError, match="longest is 5"):
+        exponential_law(SPARSE, deltas("linear", 4), 5)

@@ -1,0 +1,145 @@
+"""The recursions on gaps against enumeration: p(x), SER, generative NLL, and P(valid | order) of every order.
+
+Means over sampled orders are compared within 5 standard errors, at fixed seeds: below 1e-6 of false alarms each.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from tests.brute import SHARP, law, sequences
+from tests.theory.small import CHAINS, by_labels, by_order
+from unmask import generate, orders, score
+from unmask.chance import Luck
+from unmask.denoisers import Exact
+from unmask.errors import UnmaskError
+from unmask.languages import Interval, preset, random_ngram
+from unmask.metrics import output_law
+from unmask.metrics.interval import exact_ser
+from unmask.schedules import deltas
+from unmask.theory import gaps
+from unmask.theory.chains import first_order
+from unmask.theory.gaps import log_prob, rates, ser_by_orders, valid_given_order, valid_mass
+
+SCHEDULES = [("linear", 1), ("linear", 3), ("cosine", 4), ([0.3, 0.0, 0.7, 0.0], None)]
+
+
+@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize(("schedule", "steps"), SCHEDULES)
+def test_against_the_enumerated_law(name, schedule, steps):
+    language, length = CHAINS[name]
+    chain, delta = first_order(language), deltas(schedule, steps)
+    q, p = law(language, length), output_law(Exact(language), length, delta).numpy()
+    mass, log_mass = valid_mass(chain, length, delta)
+    possible = q > 0
+    assert mass[-1] == pytest.approx(p[possible].sum(), abs=1e-12)
+    assert log_mass[-1] == pytest.approx(p[possible] @ np.log(q[possible]), abs=1e-11)
+    every = torch.from_numpy(sequences(language.vocabulary, length)[possible])
+    np.testing.assert_allclose(log_prob(chain, every, delta).exp().numpy(), p[possible], atol=1e-13)
+
+
+@pytest.mark.parametrize("name", ["2-gram, pruned", "relabelled", "pairs"])
+def test_against_the_sum_over_all_labels(name):
+    """No kernel of ours on the other side."""
+    language, length = CHAINS[name]
+    delta = deltas([0.5, 0.2, 0.3])
+    p, possible = by_labels(name, delta), law(language, length) > 0
+    assert valid_mass(first_order(language), length, delta)[0][-1] == pytest.approx(p[possible].sum(), abs=1e-12)
+
+
+def test_one_pass_answers_for_every_length():
+    chain, delta = first_order(random_ngram(2, 3, **SHARP, seed=2)), deltas("cosine", 5)
+    mass, log_mass = valid_mass(chain, 9, delta)
+    for length in range(1, 9):
+        alone, log_alone = valid_mass(chain, length, delta)
+        assert (mass[length], log_mass[length]) == pytest.approx((alone[-1], log_alone[-1]), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_every_order(name):
+    """P(valid | order) is the mass that the order leaves to possible strings, for all orders of up to three rounds."""
+    language, length = CHAINS[name]
+    every = 1 + sequences(3, length)
+    chosen = every if len(every) <= 250 else every[:: len(every) // 250]
+    ours = valid_given_order(first_order(language), torch.from_numpy(chosen))
+    assert ours.tolist() == pytest.approx([by_order(name, order).sum() for order in chosen.tolist()], abs=1e-12)
+
+
+@pytest.mark.parametrize("steps", [2, 3])
+def test_the_two_recursions_agree(steps):
+    """Gap by gap and order by order, at a length that strings cannot be enumerated for: all N^L labels."""
+    chain, length = first_order(random_ngram(2, 5, threshold=0.05, seed=3)), 8
+    delta = deltas("geometric(ratio=2)", steps)
+    labels = sequences(steps, length)
+    weights = delta.numpy()[labels].prod(1)
+    ours = weights @ valid_given_order(chain, torch.from_numpy(1 + labels)).numpy()
+    assert valid_mass(chain, length, delta)[0][-1] == pytest.approx(ours, abs=1e-12)
+
+
+def test_the_interval_language_of_width_2():
+    """A closed form on the other side, at any length and for many rounds."""
+    language = Interval(2)
+    chain, delta = first_order(language.as_ngram()), deltas("cosine", 40)
+    mass, _ = valid_mass(chain, 24, delta)
+    for length in (1, 2, 7, 24):
+        assert 1 - mass[length] == pytest.approx(exact_ser(language, length, delta), abs=1e-11)
+    order = orders.independent(delta, torch.ones((50, 24), dtype=torch.bool), Luck(24, torch.arange(50)))
+    pairs = (order[:, ::2] == order[:, 1::2]).sum(1)
+    torch.testing.assert_close(valid_given_order(chain, order), 2.0 ** -pairs.double(), rtol=0, atol=1e-12)
+
+
+def test_dyadic_orders_err_only_in_the_first_round():
+    """P^8 > 0 entrywise: whatever stands at the multiples of 8 can be joined, and after it every token is alone."""
+    chain = first_order(preset("paper-2gram"))
+    assert (np.linalg.matrix_power(chain.transition, 8) > 0).all()
+    hidden = torch.ones((1, 64), dtype=torch.bool)
+    assert float(valid_given_order(chain, orders.dyadic(4, hidden))[0]) == pytest.approx(1, abs=1e-12)
+    assert float(valid_given_order(chain, orders.left_to_right(deltas("linear", 64), hidden))[0]) == pytest.approx(1)
+    assert float(valid_given_order(chain, orders.left_to_right(deltas("linear", 32), hidden))[0]) < 0.9
+    assert float(valid_given_order(chain, torch.ones_like(hidden).long())[0]) < 1e-2
+
+
+def test_rounds_that_reveal_nothing_change_nothing():
+    chain = first_order(random_ngram(2, 3, **SHARP, seed=2))
+    some, more = deltas([0.2, 0.5, 0.3]), deltas([0.0, 0.2, 0.0, 0.5, 0.3, 0.0])
+    assert valid_mass(chain, 7, some)[0].tolist() == pytest.approx(valid_mass(chain, 7, more)[0].tolist(), abs=1e-13)
+    assert rates(more).tolist() == pytest.approx([0, 0.2, 0, 0.625, 1, 0])
+    assert rates(deltas("linear", 10**6))[-1] == 1
+
+
+@pytest.mark.parametrize(("steps", "length"), [(8, 40), (64, 128)])
+def test_orders_alone_give_the_error_rate(steps, length):
+    """Unbiased against the recursion; against counting invalid rows of a whole generation, with far less variance."""
+    language = random_ngram(2, 4, **SHARP, seed=2)
+    ours = ser_by_orders(first_order(language), length, deltas("linear", steps), rows=500, seed=7)
+    counted = score(generate(language, steps=steps, length=length, rows=4000), language).ser
+    assert abs(ours.value - counted.value) < 5 * math.hypot(ours.standard_error, counted.standard_error)
+    assert ours.method == "rao-blackwell"
+    if length <= 40:
+        exact = 1 - valid_mass(first_order(language), length, deltas("linear", steps))[0][-1]
+        assert abs(ours.value - exact) < 5 * ours.standard_error
+        assert ours.standard_error < 0.8 * math.sqrt(exact * (1 - exact) / 500)
+
+
+def test_refusals():
+    chain = first_order(random_ngram(2, 3, **SHARP, seed=2))
+    with pytest.raises(UnmaskError, match="leaves out positions that are given"):
+        valid_given_order(chain, torch.tensor([[0, 1]]))
+    with pytest.raises(UnmaskError, match="row 1 is impossible; log p"):
+        log_prob(chain, torch.tensor([[2, 1], [0, 0]]), deltas("linear", 2))
+    with pytest.raises(UnmaskError, match="takes too long; profile"):
+        log_prob(chain, torch.zeros((1, 512), dtype=torch.int64), deltas("linear", 512))
+
+
+@pytest.mark.parametrize("wrong", [lambda rho: rho * 0.99, lambda rho: np.roll(rho, 1), lambda rho: np.sqrt(rho)])
+def test_wrong_rates_are_caught(monkeypatch, wrong):
+    language, length = CHAINS["2-gram, pruned"]
+    delta = deltas("cosine", 3)
+    expected = valid_mass(first_order(language), length, delta)[0][-1]
+    right = gaps.rates
+    monkeypatch.setattr(gaps, "rates", lambda delta: wrong(right(delta)))
+    assert abs(valid_mass(first_order(language), length, delta)[0][-1] - expected) > 1e-3

@@ -1,0 +1,106 @@
+"""The interval language: curves, divergences for any schedule, least numbers of rounds, and a million of both."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.brute import entropy, law
+from tests.metrics.small import SMALL, average_over_labels, by_rank, conditional_entropies
+from tests.theory.small import contradictions
+from unmask.errors import UnmaskError
+from unmask.languages import Interval
+from unmask.metrics.interval import agreement, disagreement, exact_divergence, exact_plan_divergence, exact_ser
+from unmask.schedules import deltas
+from unmask.theory.interval import error_curve, information_curve
+from unmask.theory.steps import least_steps
+
+NAMES = ["interval 2", "interval 3", "interval 3, partial"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_curves_are_the_enumerated_ones(name):
+    language, length = SMALL[name]
+    np.testing.assert_allclose(information_curve(language, length).f, by_rank(conditional_entropies(name)), atol=1e-12)
+    np.testing.assert_allclose(error_curve(language, length).g, contradictions(name), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("schedule", "steps"), [("linear", 1), ("cosine", 4), ([0.2, 0.0, 0.8], None)])
+def test_the_divergence_over_orders(name, schedule, steps):
+    language, length = SMALL[name]
+    delta = deltas(schedule, steps)
+    expected = average_over_labels(conditional_entropies(name), delta) - entropy(law(language, length))
+    assert exact_plan_divergence(language, length, delta) == pytest.approx(expected, abs=1e-10)
+    assert information_curve(language, length).divergence(delta).value == pytest.approx(expected, abs=1e-10)
+    assert exact_divergence(language, length, delta) <= expected + 1e-12  # Jensen
+
+
+@settings(deadline=None, database=None, derandomize=True, max_examples=200)
+@given(st.lists(st.floats(1e-6, 1), min_size=1, max_size=30), st.integers(0, 8))
+def test_agreement_and_disagreement_are_two_forms_of_one_number(rates, places):
+    delta = torch.tensor(rates, dtype=torch.float64) / sum(rates)
+    assert agreement(places, delta) + disagreement(places, delta) == pytest.approx(1, abs=1e-12)
+
+
+def test_small_errors_keep_their_digits():
+    """N SER -> pairs / 2, to the next order in 1/N: at N = 10^6 twelve digits of 1 - G would not do."""
+    for steps in (10**4, 10**6):
+        assert disagreement(2, deltas("linear", steps)) == pytest.approx(0.5 / steps, rel=1e-9)
+        assert disagreement(5, deltas("linear", steps)) == pytest.approx(5 / steps, rel=5 / steps)
+
+
+def test_a_million_positions_in_a_million_rounds():
+    """Whole intervals, E KL = (l-1)/2 bits; KL = E KL to the next order; and the step constant (l-1)/4 a token."""
+    language, size = Interval(5), 10**6
+    for schedule in ("linear", "cosine"):
+        delta = deltas(schedule, size)
+        squares = size * float((delta**2).sum())
+        nats = exact_divergence(language, size, delta)
+        assert nats == pytest.approx(squares, rel=3e-6)  # 10 pairs / 5 positions / 2, each to first order
+        assert exact_ser(language, size, delta) == pytest.approx(-math.expm1(-nats))
+        assert exact_plan_divergence(language, size, delta) == pytest.approx(2 * squares * math.log(2))
+    assert error_curve(language, 1000).constant.value / 1000 == pytest.approx(1)
+    assert error_curve(language, 1000).ser(deltas("linear", 10**5)).value == pytest.approx(
+        exact_ser(language, 1000, deltas("linear", 10**5)), rel=1e-4
+    )
+
+
+@pytest.mark.parametrize(("length", "steps"), [(5, 8), (10, 15), (100, 145), (510, 737), (1000, 1444)])
+def test_the_least_number_of_rounds(length, steps):
+    language = Interval(5)
+    assert least_steps(lambda delta: exact_ser(language, length, delta), 0.5) == steps
+
+
+def test_the_error_rates_at_510():
+    language = Interval(5)
+    assert exact_ser(language, 510, deltas("linear", 737)) == pytest.approx(0.49966, abs=5e-6)
+    assert exact_ser(language, 510, deltas("linear", 736)) == pytest.approx(0.50013, abs=5e-6)
+
+
+@pytest.mark.parametrize("schedule", ["linear", "cosine", "geometric(ratio=1.01)"])
+@pytest.mark.parametrize("target", [0.9, 0.5, 0.1])
+def test_least_steps_is_least(schedule, target):
+    language = Interval(3)
+
+    def quality(delta):
+        return exact_ser(language, 12, delta)
+
+    steps = least_steps(quality, target, schedule)
+    assert quality(deltas(schedule, steps)) <= target
+    assert steps == 1 or quality(deltas(schedule, steps - 1)) > target
+
+
+def test_a_target_that_no_number_reaches():
+    """The last rounds of a geometric schedule stay large, however many there are."""
+    with pytest.raises(UnmaskError, match=r"no number of steps up to 1,024 reaches 0\.003: at 1,024 it is 0\.0294"):
+        least_steps(lambda delta: exact_ser(Interval(3), 12, delta), 0.003, "geometric(ratio=1.01)", most=1024)
+
+
+def test_a_target_that_is_reached_at_once():
+    assert least_steps(lambda delta: 0.0, 0.0) == 1

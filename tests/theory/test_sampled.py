@@ -1,0 +1,134 @@
+"""Estimates against enumeration and closed forms, within 6 standard errors at fixed seeds (false alarms below 1e-6)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from tests.brute import SHARP, entropy, law, sequences
+from tests.metrics.small import by_rank, conditional_entropies, paid
+from tests.theory.small import SMALL, TINY, contradictions
+from unmask import orders
+from unmask.chance import Luck
+from unmask.denoisers import Exact
+from unmask.errors import UnmaskError
+from unmask.languages import Interval, random_hmm, random_ngram
+from unmask.metrics import output_law
+from unmask.schedules import deltas
+from unmask.theory import exponential, interval, sampled
+from unmask.theory.chains import first_order
+from unmask.theory.chains import order_divergence as exact_order_divergence
+from unmask.theory.partitions import partitions
+
+ROWS = 1000
+
+
+def within(estimate, value, tolerance=1e-9):
+    return abs(estimate.value - value) <= 6 * estimate.standard_error + tolerance
+
+
+def near(ours, expected, errors):
+    return bool((np.abs(ours - expected) <= 6 * errors + 1e-9).all())
+
+
+@pytest.mark.parametrize("name", ["hmm, sparse", "3-gram, pruned", "interval 3", "brackets, 1 kind, stop"])
+def test_the_information_curve(name):
+    language, length = SMALL[name]
+    curve = sampled.information_curve(language, length, rows=ROWS, seed=3)
+    f = by_rank(conditional_entropies(name))
+    u = np.linspace(0, 1, 5)
+    expected = partitions(language, length).information_curve()
+    assert near(curve.f, f, curve.terms.std(0) / math.sqrt(ROWS))
+    assert near(curve.h(u), expected.h(u), curve.standard_error(u))
+    assert within(curve.entropy, entropy(law(language, length)))
+    assert within(curve.divergence(deltas("cosine", 3)), expected.divergence(deltas("cosine", 3)).value)
+
+
+@pytest.mark.parametrize("name", ["hmm, sparse", "2-gram, pruned", "3-gram, pruned", "interval 3", "two tokens"])
+def test_the_error_curve(name):
+    language, length = TINY[name]
+    curve = sampled.error_curve(language, length, rows=ROWS, seed=4)
+    expected = contradictions(name)
+    assert near(curve.g, expected, curve.terms.std(0) / math.sqrt(ROWS))
+    assert within(curve.constant, length / 2 * expected.sum())
+    assert curve.constant.standard_error < 0.2 * curve.constant.value
+
+
+def test_where_there_are_more_sizes_than_looks():
+    """L = 150: each look stands for two or three sizes; a chain and the interval language have exact curves."""
+    chain, u = random_ngram(2, 4, **SHARP, seed=4), np.linspace(0, 1, 5)
+    for language, expected in (
+        (chain, exponential.error_curve(first_order(chain), 150)),
+        (Interval(3), interval.error_curve(Interval(3), 150)),
+    ):
+        curve = sampled.error_curve(language, 150, rows=60, seed=2)
+        assert near(curve.e(u), expected.e(u), curve.standard_error(u) + 1e-3 * expected.e(u))
+        assert within(curve.constant, expected.constant.value)
+        assert within(curve.ser(deltas("linear", 500)), expected.ser(deltas("linear", 500)).value)
+
+
+def test_full_support_makes_no_errors():
+    assert sampled.error_curve(random_hmm(3, 3), 9, rows=5).g.tolist() == [0] * 8
+    assert sampled.error_curve(random_ngram(2, 3), 1, rows=5).g.tolist() == []
+
+
+@pytest.mark.parametrize("name", ["hmm, sparse", "3-gram, pruned", "interval 3", "brackets, 2 kinds"])
+def test_the_divergence_of_orders(name):
+    """The mean over given orders, here all of them: of two rounds, drawn again and again."""
+    language, length = SMALL[name]
+    every = np.array([order for order in 1 + sequences(2, length) if 1 in order])
+    expected = paid(conditional_entropies(name), every) - entropy(law(language, length))
+    chosen = every[np.argsort(-expected)[: len(every) // 2]]
+    mean = np.sort(expected)[::-1][: len(every) // 2].mean()
+    repeated = torch.from_numpy(np.tile(chosen, (ROWS // len(chosen) + 1, 1)))
+    ours = sampled.order_divergence(language, repeated, seed=1)
+    assert within(ours, mean)
+    if language.entropy(length).exact:  # the entropy's own noise would hide the difference
+        assert not within(ours, expected.mean(), 1e-3)
+
+
+def test_the_divergence_of_structured_orders():
+    """7.6: a dyadic order of 4 rounds pays a fraction of what random rounds pay; exact on the other side."""
+    language = random_ngram(2, 4, **SHARP, seed=4)
+    rows, hidden = 200, torch.ones((200, 64), dtype=torch.bool)
+    found = []
+    for order in (
+        orders.dyadic(4, hidden),
+        orders.independent(deltas("linear", 4), hidden, Luck(1, torch.arange(rows))),
+    ):
+        exact = exact_order_divergence(first_order(language), order).mean()
+        ours = sampled.order_divergence(language, order)
+        assert within(ours, exact)
+        found.append(ours.value)
+    assert found[0] < found[1] / 5
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_the_divergence_of_the_mixture(steps):
+    language, length, delta = random_ngram(2, 3, seed=1), 5, deltas("linear", steps)
+    q, p = law(language, length), output_law(Exact(language), length, delta).numpy()
+    ours = sampled.divergence(language, length, delta, rows=5 * ROWS)
+    assert within(ours, q @ np.log(q / p))
+    assert not within(ours, 2 * q @ np.log(q / p))
+
+
+def test_refusals():
+    with pytest.raises(UnmaskError, match=r"p\(x\) of hmm is not known.*; theory.exact.curve"):
+        sampled.divergence(random_hmm(3, 3), 5, deltas("linear", 2))
+    with pytest.raises(UnmaskError, match="rows is 1"):
+        sampled.error_curve(random_hmm(3, 3), 5, rows=1)
+    with pytest.raises(UnmaskError, match="at least 2 orders"):
+        sampled.order_divergence(random_hmm(3, 3), torch.zeros((5, 3), dtype=torch.int64))
+
+
+def test_one_contradiction_in_three_that_is_missed_is_caught(monkeypatch):
+    """Mutant: the token that is written too early is revealed one position further on."""
+    name = "2-gram, pruned"
+    language, length = TINY[name]
+    right = sampled.categorical
+    monkeypatch.setattr(sampled, "categorical", lambda masses, u: (right(masses, u) + 1) % language.vocabulary)
+    curve = sampled.error_curve(language, length, rows=ROWS, seed=4)
+    assert not near(curve.g, contradictions(name), curve.terms.std(0) / math.sqrt(ROWS))
