@@ -12,7 +12,8 @@ from unmask.denoisers import Perturbed
 from unmask.languages import preset
 from unmask.samplers import SAMPLERS, Choice, Sampler
 
-SAMPLED = [name if name != "blocks" else "blocks(block_length=16)" for name in SAMPLERS.makers]
+OPTIONED = {"blocks": "blocks(block_length=16)", "as-published-mdlm": "as-published-mdlm(batch=1)"}
+SAMPLED = [OPTIONED.get(name, name) for name in SAMPLERS.makers]
 OPTIONS = {"steps": 12, "length": 48, "seed": 4}
 
 
@@ -28,13 +29,25 @@ def same(a, b):
 def test_rows_do_not_depend_on_their_company(sampler, language, monkeypatch):
     """The same rows alone, in blocks by first_row, in other block sizes, and with one thread or three."""
     source = preset(language)
-    whole = generate(source, sampler=sampler, rows=30, **OPTIONS)
-    parts = [generate(source, sampler=sampler, rows=10, first_row=first, **OPTIONS) for first in (0, 10, 20)]
+    whole = generate(source, sampler=sampler, rows=12, **OPTIONS)
+    parts = [generate(source, sampler=sampler, rows=4, first_row=first, **OPTIONS) for first in (0, 4, 8)]
     assert same(whole, generation.join(parts, {}))
-    monkeypatch.setattr(generation, "ROWS_A_BLOCK", (1, 4))
+    monkeypatch.setattr(generation, "ROWS_A_BLOCK", (1, 5))
     for threads in ("1", "3"):
         monkeypatch.setenv("UNMASK_THREADS", threads)
-        assert same(whole, generate(source, sampler=sampler, rows=30, **OPTIONS))
+        assert same(whole, generate(source, sampler=sampler, rows=12, **OPTIONS))
+
+
+def test_a_cache_for_a_batch_costs_more_in_company_but_changes_no_token():
+    """The one cost that is not a row's own: as published, a row is evaluated again when another of its batch moves."""
+    source = preset("sparse-hmm")
+    alone, shared = (
+        generate(source, sampler=f"as-published-mdlm(batch={batch})", rows=32, **OPTIONS) for batch in (1, 16)
+    )
+    assert torch.equal(alone.tokens, shared.tokens)
+    assert bool((shared.evaluations >= alone.evaluations).all())
+    assert shared.evaluations.double().mean() > alone.evaluations.double().mean()
+    assert len(shared.evaluations.view(2, 16).unique(dim=1)[0]) == 1  # the same for all of a batch
 
 
 def test_far_rows_and_large_seeds_have_luck_of_their_own():
@@ -177,6 +190,40 @@ def test_a_sampler_that_breaks_the_contract_is_named(sampler, message):
         ({"sampler": "blocks(block_length=1)", "steps": 4}, "8 blocks of 1 positions need at least 8 steps, not 4"),
         ({"sampler": "low-confidence(temperature=-1)"}, "temperature is -1"),
         ({"sampler": "low-confidence(ties=odd)"}, "unknown way to break ties 'odd'"),
+        ({"sampler": "margin(noise=-1)"}, "noise is -1; expected 0 or a positive number"),
+        ({"sampler": "threshold(threshold=1.5)"}, "threshold is 1.5; expected a number from 0 to 1"),
+        ({"sampler": "factor(factor=-0.5)"}, "factor is -0.5; expected 0 or a positive number"),
+        ({"sampler": "entropy-bounded(gamma=-1)"}, "gamma is -1; expected 0 or a positive number of nats"),
+        ({"sampler": "entropy-bounded(proxy=entropi)"}, "unknown proxy 'entropi'; did you mean entropy"),
+        ({"sampler": "entropy-sum(threshold=-1)"}, "threshold is -1; expected 0 or a positive number of nats"),
+        ({"sampler": "remdm(strategy=capp)"}, "unknown strategy 'capp'; did you mean cap"),
+        ({"sampler": "remdm(eta=2)"}, "eta is 2; expected a number from 0 to 1"),
+        ({"sampler": "remdm(t_off=0.8)"}, "t_off is 0.8; expected a number from 1e-09 to 0.55"),
+        ({"sampler": "gibbs(sweeps=-1)"}, "sweeps is -1; expected at least 0"),
+        ({"sampler": "gibbs(inner=gibs)"}, "unknown sampler 'gibs'; did you mean gibbs"),
+        (
+            {"sampler": "blocks(block_length=4, inner=gibbs)"},
+            "needs a sampler that orders or chooses; Gibbs runs alone",
+        ),
+        ({"sampler": "self-speculative(draft_length=0)"}, "draft_length is 0; expected at least 1"),
+        ({"sampler": "verify-and-restart(most=-1)"}, "most is -1; expected at least 0"),
+        ({"sampler": "verify-and-restart(verifier=spell)"}, "verifier is 'spell'; expected a function"),
+        ({"sampler": "verify-and-restart(most=2, strict=True)", "steps": 1}, "row 0 was refused 3 times; raise most"),
+        ({"sampler": "as-published-mdlm(batch=0)"}, "batch is 0; expected at least 1"),
+        ({"sampler": "clairvoyant(gamma=-1)"}, "gamma is -1; expected 0 or a positive number of nats"),
+        ({"sampler": "clairvoyant", "temperature": 0.5}, "asks a language how its positions depend; Sharpened is none"),
+        ({"sampler": "block-strided(block_length=0)"}, "block_length is 0; expected at least 1"),
+        ({"sampler": "dilated(base=1)"}, "base is 1; expected at least 2"),
+        ({"sampler": "llada(remasking=low)"}, "unknown remasking 'low'; known: low_confidence, random"),
+        ({"sampler": "llada(block_length=1)", "steps": 4}, "8 blocks of 1 positions need at least 8 steps, not 4"),
+        ({"sampler": "dream(alg=maskgit)"}, "unknown alg 'maskgit'; did you mean maskgit_plus"),
+        ({"sampler": "dream(alg=entropy, temperature=0.5)"}, "temperature of dream is 0.5; expected 0 or 1"),
+        ({"sampler": "dream(alg_temp=0.5)"}, "alg=origin scores nothing"),
+        ({"temperature": -1.0}, "temperature is -1.0; expected 0 or a positive number"),
+        ({"temperature": float("nan")}, "temperature is nan"),
+        ({"top_p": 0.0}, "top_p is 0.0; expected a share of the mass"),
+        ({"top_p": 1.5}, "top_p is 1.5"),
+        ({"top_k": 0}, "top_k is 0; expected at least 1"),
         ({"schedule": "cosin"}, "unknown schedule 'cosin'; did you mean cosine"),
         ({"schedule": "polynomial(power=0)"}, "power is 0"),
         ({"schedule": [0.5, 0.4]}, "sums to 0.9"),

@@ -29,6 +29,7 @@ MAKERS = {
     "left to right": lambda delta, hidden, luck: orders.left_to_right(delta, hidden),
     "strided": lambda delta, hidden, luck: orders.strided(len(delta), hidden),
     "dyadic": lambda delta, hidden, luck: orders.dyadic(len(delta), hidden),
+    "block strided": lambda delta, hidden, luck: orders.block_strided(len(delta), 3, hidden),
 }
 uneven = (
     st.lists(st.just(0.0) | st.floats(0.01, 1), min_size=1, max_size=9)
@@ -154,6 +155,55 @@ def test_dyadic_rounds_are_separated_by_earlier_ones(steps, hidden):
                 assert min(row[first:second]) < row[first]
             elif row[first] == row[second]:
                 assert (second - first) % 2 ** (steps - 1) == 0
+
+
+@EXAMPLES
+@given(st.integers(1, 70), st.integers(1, 5), canvases(length=40))
+def test_block_strided_rounds_are_separated_by_blocks(steps, size, hidden):
+    """Between two positions of a round lies a whole block that is revealed already: what makes it exact on n-grams.
+
+    Those of the first blocks are K = size 2^(N/size - 1) apart; blocks are cut short where there are fewer rounds.
+    """
+    order = orders.block_strided(steps, size, torch.ones_like(hidden))
+    assert torch.equal(orders.block_strided(steps, size, hidden), torch.where(hidden, order, 0))
+    size = min(size, steps)
+    row = order[0].tolist()
+    for first, second in itertools.combinations(range(len(row)), 2):
+        if row[first] == row[second] > size:
+            separators = [
+                b
+                for b in range(first // size + 1, second // size)
+                if max(row[b * size : (b + 1) * size]) <= size * ((row[first] - 1) // size)
+            ]
+            assert separators
+        elif row[first] == row[second]:
+            assert (second - first) % (size * 2 ** (steps // size - 1)) == 0
+
+
+@EXAMPLES
+@given(st.integers(2, 4), canvases(length=40))
+def test_dilated_rounds_halve_the_distance(base, hidden):
+    """Round t of a row reveals those of its B hidden positions that are a multiple of a^(R-t) and not there yet."""
+    order = orders.dilated(base, hidden)
+    for row, seen in zip(order.tolist(), hidden.tolist(), strict=True):
+        places = [j for j, now in enumerate(seen) if now]
+        rounds = max(1, math.ceil(math.log(max(len(places), 1), base) - 1e-9))
+        expected = [0] * len(row)
+        for index, j in enumerate(places):
+            expected[j] = next(t for t in range(1, rounds + 1) if index % base ** (rounds - t) == 0)
+        assert row == expected
+
+
+@EXAMPLES
+@given(canvases(), st.integers(0, 2**63 - 1))
+def test_one_by_one_is_the_limit_of_independent_rounds(hidden, seed):
+    """With 10^12 rounds positions meet in the order of their hitting times."""
+    lucky = luck(len(hidden), seed)
+    order = orders.one_by_one(hidden, lucky)
+    u = lucky.grid(Stream.ORDER, hidden.shape[1])
+    for now, seen, when in zip(order, hidden, u, strict=True):
+        assert sorted(now[seen].tolist()) == list(range(1, int(seen.sum()) + 1))
+        assert bool((now[seen].argsort() == when[seen].argsort()).all())
 
 
 @EXAMPLES

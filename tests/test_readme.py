@@ -1,6 +1,7 @@
 """README and guides are true: their Python and console blocks are run, and what they print is what stands there.
 
-A block that is not run is followed by a comment that says why: <!-- not run by the tests: REASON -->.
+A block that is not run is followed by a comment that says why: <!-- not run by the tests: REASON -->. A Python block
+that begins with "# name.py" is that file, too.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import contextlib
 import io
 import re
 import shlex
+import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -49,7 +51,11 @@ def page_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(SAMPLERS, "makers", dict(SAMPLERS.makers))  # what a page registers is forgotten after it
-    return tmp_path
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:  # and what it imports from here
+        if getattr(sys.modules[name], "__file__", None) == f"{tmp_path / name}.py":
+            del sys.modules[name]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -60,6 +66,8 @@ def test_blocks_do_what_they_say(page, page_directory):
         if block.skipped:
             continue
         if block.language == "python":
+            if file := re.match(r"# (\w+\.py)\n", block.text):
+                (page_directory / file[1]).write_text(block.text)
             out = printed(exec, compile(block.text, page.name, "exec"), names)
             assert out == (following.text if following.language == "text" else "")
         elif block.language == "json":

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unmask.errors import UnmaskError
-from unmask.schedules import SCHEDULES, before, deltas, sizes
+from unmask.languages import Interval, random_ngram
+from unmask.schedules import FITTED, SCHEDULES, Fit, before, deltas, sizes
 
 EXAMPLES = settings(deadline=None, database=None, derandomize=True)
 ALPHAS = {
@@ -43,10 +44,29 @@ def is_schedule(delta, steps):
     return True
 
 
-@pytest.mark.parametrize("name", SCHEDULES.makers)
+@pytest.mark.parametrize("name", sorted(SCHEDULES.makers.keys() - FITTED))
 @pytest.mark.parametrize("steps", [1, 2, 3, 64, 10**6])
 def test_named_schedules_have_their_steps_and_sum_to_one(name, steps):
     assert is_schedule(deltas(name, steps), steps)
+
+
+@pytest.mark.parametrize("name", sorted(FITTED))
+@pytest.mark.parametrize("steps", [1, 2, 3, 64, 3000])
+@pytest.mark.parametrize("fixed_size", [False, True])
+def test_fitted_schedules_have_their_steps_and_sum_to_one(name, steps, fixed_size):
+    for language in (Interval(3), random_ngram(2, 3, threshold=0.1)):
+        for length in (1, 20):
+            assert is_schedule(deltas(name, steps, Fit(language, length, fixed_size)), steps)
+
+
+@pytest.mark.parametrize("name", sorted(FITTED))
+def test_fitted_schedules_need_a_language(name):
+    with pytest.raises(UnmaskError, match=f"schedule '{name}' is fitted to a language, and here none is known"):
+        deltas(name, 4)
+    with pytest.raises(UnmaskError, match=f"schedule '{name}' needs a number of steps"):
+        deltas(name, None, Fit(Interval(3), 6))
+    with pytest.raises(UnmaskError, match="has no options, but 'power' was given"):
+        deltas(f"{name}(power=2)", 4, Fit(Interval(3), 6))
 
 
 @EXAMPLES

@@ -6,34 +6,50 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from unmask import auditing as auditing
+    from unmask import conformance as conformance
     from unmask import denoisers as denoisers
     from unmask import languages as languages
     from unmask import metrics as metrics
     from unmask import samplers as samplers
     from unmask import schedules as schedules
+    from unmask.auditing import Audit as Audit
+    from unmask.auditing import audit as audit
+    from unmask.denoisers import oracle as oracle
     from unmask.errors import UnmaskError as UnmaskError
     from unmask.generation import Generation as Generation
     from unmask.generation import generate as generate
+    from unmask.generation import prompts as prompts
     from unmask.metrics import Score as Score
     from unmask.metrics import score as score
 
 _LAZY = {  # imported on first use, so that `import unmask` costs nothing
+    "Audit": "unmask.auditing",
+    "audit": "unmask.auditing",
+    "oracle": "unmask.denoisers",
     "UnmaskError": "unmask.errors",
     "Generation": "unmask.generation",
     "generate": "unmask.generation",
+    "prompts": "unmask.generation",
     "Score": "unmask.metrics",
     "score": "unmask.metrics",
 }
-_ROOMS = ("languages", "metrics", "samplers", "denoisers", "schedules")
+_ROOMS = ("languages", "metrics", "samplers", "denoisers", "schedules", "auditing", "conformance")
 
 __all__ = [
+    "Audit",
     "Generation",
     "Score",
     "UnmaskError",
+    "audit",
+    "auditing",
+    "conformance",
     "denoisers",
     "generate",
     "languages",
     "metrics",
+    "oracle",
+    "prompts",
     "samplers",
     "schedules",
     "score",

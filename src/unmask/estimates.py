@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import NormalDist
 from typing import Any
 
+import torch
 from torch import Tensor
 
 LEVEL = 0.95
@@ -62,15 +63,49 @@ def proportion(successes: int, n: int, level: float = LEVEL) -> Estimate:
         return Estimate(0.0, 0.0, 1 - tail ** (1 / n), n, level, "clopper-pearson")
     if successes == n:
         return Estimate(1.0, tail ** (1 / n), 1.0, n, level, "clopper-pearson")
+    return Estimate(value, *_wilson(value, n, level), n, level, "wilson")
+
+
+def share(events: Tensor, groups: Tensor | None = None, level: float = LEVEL) -> Estimate:
+    """The probability of an event, from Bool (n), where rows of one group (n numbers) are not independent.
+
+    Wilson's interval at n / deff independent rows, deff >= 1 being how much the groups widen the variance. Where none
+    has happened, or all, each group counts once: P(none of m) <= P(not one), so that this is no less than the level.
+    """
+    n, successes = len(events), int(events.sum())
+    if groups is None or (count := len(groups.unique())) in (1, n):
+        return proportion(successes, n, level)
+    if successes in (0, n):
+        return replace(proportion(successes and count, count, level), method="clopper-pearson by prompt")
+    value = successes / n
+    widened = max(1.0, _variance(events.double(), groups) / (value * (1 - value) / n))
+    return Estimate(value, *_wilson(value, n / widened, level), count, level, "wilson by prompt")
+
+
+def mean(samples: Tensor, level: float = LEVEL, method: str = "normal", groups: Tensor | None = None) -> Estimate:
+    """The mean of samples (n) with its normal interval; of one sample the interval is the whole line.
+
+    Samples are independent, or those of different groups (n numbers) are, and the interval is that of K groups.
+    """
+    n = len(samples)
+    value = float(samples.double().mean())
+    if groups is not None and 1 < (count := len(groups.unique())) < n:
+        half = quantile(level) * math.sqrt(_variance(samples.double(), groups))
+        return Estimate(value, value - half, value + half, count, level, f"{method} by prompt")
+    half = quantile(level) * float(samples.double().std()) / math.sqrt(n) if n > 1 else math.inf
+    return Estimate(value, value - half, value + half, n, level, method)
+
+
+def _wilson(value: float, n: float, level: float) -> tuple[float, float]:
     z = quantile(level)
     centre = (value + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(value * (1 - value) / n + z * z / (4 * n * n))
-    return Estimate(value, centre - half, centre + half, n, level, "wilson")
+    return centre - half, centre + half
 
 
-def mean(samples: Tensor, level: float = LEVEL, method: str = "normal") -> Estimate:
-    """The mean of independent samples (n) with its normal interval; of one sample the interval is the whole line."""
-    n = len(samples)
-    value = float(samples.double().mean())
-    half = quantile(level) * float(samples.double().std()) / math.sqrt(n) if n > 1 else math.inf
-    return Estimate(value, value - half, value + half, n, level, method)
+def _variance(samples: Tensor, groups: Tensor) -> float:
+    """Of the mean of samples (n) in K independent groups: K / (K-1) sum_k (sum_{i in k} (x_i - mean))^2 / n^2."""
+    which = groups.unique(return_inverse=True)[1]
+    count = int(which.max()) + 1
+    sums = torch.zeros(count, dtype=torch.float64).index_add_(0, which, samples - samples.mean())
+    return float((sums**2).sum()) * count / (count - 1) / len(samples) ** 2

@@ -6,6 +6,8 @@ import ast
 import inspect
 import sys
 from collections.abc import Callable
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
 from unmask.errors import UnmaskError, unknown
@@ -14,10 +16,17 @@ Made = TypeVar("Made")
 
 
 class Registry(Generic[Made]):
-    """Names to makers; a maker's keyword parameters are its options."""
+    """Names to makers; a maker's keyword parameters are its options.
 
-    def __init__(self, noun: str) -> None:
+    Where there is a group, the door is open to others: "package.module:Name" is imported, and installed packages offer
+    names as entry points of that group. Their code runs when it is named, or when all is listed, and not before;
+    `check` raises unless a type is what is asked for. Names of ours come first.
+    """
+
+    def __init__(self, noun: str, group: str | None = None, check: Callable[[type, str], None] | None = None) -> None:
         self.noun = noun
+        self.group = group
+        self.check = check or (lambda kind, label: None)
         self.makers: dict[str, Callable[..., Made]] = {}
 
     def register(self, name: str) -> Callable[[Callable[..., Made]], Callable[..., Made]]:
@@ -30,9 +39,8 @@ class Registry(Generic[Made]):
     def make(self, specification: str, *arguments: Any) -> Made:
         """What "name" or "name(option=value, ...)" stands for, given the positional arguments of its maker."""
         name, options = parse(self.noun, specification)
-        if name not in self.makers:
-            raise unknown(self.noun, name, self.makers)
-        known = dict(list(inspect.signature(self.makers[name]).parameters.items())[len(arguments) :])
+        maker = self.find(name)
+        known = dict(list(inspect.signature(maker).parameters.items())[len(arguments) :])
         for option, value in options.items():
             if option not in known:
                 if not known:
@@ -40,11 +48,93 @@ class Registry(Generic[Made]):
                 raise unknown(f"option of {self.noun} {name!r}:", option, known)
             if wanted := _unlike(value, known[option].default):
                 raise UnmaskError(f"{option} of {self.noun} {name!r} is {value!r}; expected {wanted}")
-        return self.makers[name](*arguments, **options)
+        for option, parameter in known.items():
+            if option not in options and parameter.default is parameter.empty and parameter.kind in NEEDED:
+                raise UnmaskError(f"{self.noun} {name!r} needs its option {option}; write {name}({option}=...)")
+        made = maker(*arguments, **options)
+        self.check(type(made), f"{self.noun} {name!r}")
+        return made
+
+    def find(self, name: str) -> Callable[..., Made]:
+        """The maker of a name: one of ours, of an importable module, or of an installed package."""
+        if name in self.makers:
+            return self.makers[name]
+        if self.group is not None and ":" in name:
+            return self._open(name, name)
+        offers = self._offers()
+        if name not in offers:
+            raise unknown(self.noun, name, self.makers.keys() | offers.keys())
+        if len(offers[name]) > 1:
+            which = " or ".join(sorted(offer.value for offer in offers[name]))
+            raise UnmaskError(f"{len(offers[name])} installed packages offer a {self.noun} {name!r}; name it: {which}")
+        return self._open(name, offers[name][0].value)
 
     def about(self) -> dict[str, str]:
-        """Each name with the first line of its documentation."""
-        return {name: (inspect.getdoc(maker) or "").partition("\n")[0] for name, maker in self.makers.items()}
+        """Each name with the first line of its documentation, or with what is wrong with the package that offers it."""
+        described = {name: _first_line(maker) for name, maker in self.makers.items()}
+        for name in sorted(self._offers().keys() - self.makers.keys()):
+            try:
+                described[name] = _first_line(self.find(name))
+            except UnmaskError as error:
+                described[name] = f"broken: {error}"
+        return described
+
+    def _offers(self) -> dict[str, list[EntryPoint]]:
+        offers: dict[str, list[EntryPoint]] = {}
+        for entry in entry_points(group=self.group) if self.group else ():
+            if entry.value not in [offer.value for offer in offers.setdefault(entry.name, [])]:  # installed twice
+                offers[entry.name].append(entry)
+        return offers
+
+    def _open(self, name: str, place: str) -> Callable[..., Made]:
+        """The maker at "package.module:Name", which this imports."""
+        label = f"{self.noun} {name!r}"
+        found = _imported(label, place)
+        if isinstance(found, type):
+            self.check(found, label)  # before anything of it runs
+        elif not inspect.isroutine(found):
+            raise UnmaskError(f"{label} is an object of type {type(found).__name__}; expected a class, or a function")
+        try:
+            inspect.signature(found)
+        except (TypeError, ValueError) as error:
+            raise UnmaskError(f"{label} does not say what its options are: it is no {self.noun} of Python's") from error
+        maker: Callable[..., Made] = found
+        return maker
+
+
+NEEDED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+def _imported(label: str, place: str) -> Any:
+    """module:attribute; a module may lie in the working directory, wherever the program was started from."""
+    module, _, attribute = (part.strip() for part in place.partition("[")[0].partition(":"))
+    if "" not in sys.path:
+        sys.path.append("")  # last: it hides nothing that is installed
+    try:
+        found = import_module(module)
+    except (Exception, SystemExit) as error:
+        if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
+            what = "install its package, or work in the directory that holds it"
+            raise UnmaskError(f"there is no module {error.name!r} for {label}; {what}") from error
+        reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+        raise UnmaskError(f"{label} cannot be had: importing {module!r} fails with {reason}") from error
+    try:
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except AttributeError as error:
+        there = [name for name, value in vars(sys.modules[module]).items() if _stems_from(value, module)]
+        if not there:
+            raise UnmaskError(f"{label} is not there: module {module!r} has no {attribute!r}") from error
+        raise unknown(f"name in module {module!r}:", attribute, there) from error
+    return found
+
+
+def _stems_from(value: Any, module: str) -> bool:
+    return (isinstance(value, type) or inspect.isfunction(value)) and f"{value.__module__}.".startswith(f"{module}.")
+
+
+def _first_line(maker: Callable[..., Any]) -> str:
+    return (inspect.getdoc(maker) or "").partition("\n")[0]
 
 
 def parse(noun: str, specification: str) -> tuple[str, dict[str, Any]]:

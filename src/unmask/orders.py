@@ -25,6 +25,12 @@ def shuffled(delta: Tensor, hidden: Tensor, luck: Luck) -> Tensor:
     return by_rank(hidden, luck.grid(Stream.ORDER, hidden.shape[1]), lambda count: sizes(delta, count))
 
 
+def one_by_one(hidden: Tensor, luck: Luck) -> Tensor:
+    """One position a round in a uniformly random order: the one in which `independent` meets them as N grows."""
+    priority = luck.grid(Stream.ORDER, hidden.shape[1])
+    return by_rank(hidden, priority, lambda count: torch.ones(count, dtype=torch.int64))
+
+
 def left_to_right(delta: Tensor, hidden: Tensor) -> Tensor:
     """Exactly `sizes` positions a round, the leftmost first."""
     places = torch.arange(hidden.shape[1], dtype=torch.float64, device=hidden.device)
@@ -65,6 +71,32 @@ def dyadic(steps: int, hidden: Tensor) -> Tensor:
     order = (steps - halvings).clamp(min=1)
     order[0] = 1
     return torch.where(hidden, order, 0)
+
+
+def block_strided(steps: int, size: int, hidden: Tensor) -> Tensor:
+    """Blocks of `size` neighbours in dyadic order, a place of each block a round: what separates an order-size n-gram.
+
+    Multiples of K = size 2^(N/size - 1) begin the first blocks. Where N is less than the size, blocks have N places.
+    """
+    size = min(size, steps)
+    positions = torch.arange(hidden.shape[1], device=hidden.device)
+    blocks = dyadic(steps // size, torch.ones_like(hidden))[:, positions // size]
+    return torch.where(hidden, size * (blocks - 1) + positions % size + 1, 0)
+
+
+def dilated(base: int, hidden: Tensor) -> Tensor:
+    """Every B/a-th of a row's B hidden positions, then every B/a^2-th, and so on: ceil(log_a B) rounds (DUS).
+
+    The k-th of them is revealed in round R - v, v the number of times that a divides k, and not before round 1.
+    """
+    index = (hidden.cumsum(1) - 1).clamp(min=0)
+    count = hidden.sum(1, keepdim=True)
+    needed, divided, stride = torch.zeros_like(count), torch.zeros_like(index), 1
+    while stride < hidden.shape[1]:
+        needed += stride < count
+        stride *= base
+        divided += index % stride == 0
+    return torch.where(hidden, (needed - divided).clamp(min=1), 0)
 
 
 def rounds(order: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

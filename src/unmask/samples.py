@@ -32,10 +32,10 @@ def write_tokens(path: str | Path, tokens: Tensor) -> None:
                 file.write(json.dumps(row).encode() + b"\n")
 
 
-def read_tokens(path: str | Path) -> Tensor:
-    """(rows, length) int64, or an error that says what in the file is not that."""
+def read_tokens(path: str | Path, hidden: int | None = None) -> Tensor:
+    """(rows, length) int64, or an error that says what in the file is not that; null in a line is what is hidden."""
     check_suffix(path)
-    tokens = _read_npy(Path(path)) if Path(path).suffix == ".npy" else _read_jsonl(Path(path))
+    tokens = _read_npy(Path(path)) if Path(path).suffix == ".npy" else _read_jsonl(Path(path), hidden)
     if tokens.ndim != 2 or 0 in tokens.shape:
         raise UnmaskError(f"{path} has shape {tokens.shape}; expected (rows, length) with at least one of each")
     return torch.from_numpy(tokens.astype(np.int64))
@@ -61,7 +61,7 @@ def _read_npy(path: Path) -> np.ndarray:
     return tokens
 
 
-def _read_jsonl(path: Path) -> np.ndarray:
+def _read_jsonl(path: Path, hidden: int | None) -> np.ndarray:
     rows: list[list[int]] = []
     for number, line in enumerate(read_text(path).split("\n"), 1):
         if not line.strip():
@@ -76,6 +76,8 @@ def _read_jsonl(path: Path) -> np.ndarray:
             row = row.get("tokens")
         if not isinstance(row, list) or not row:
             raise UnmaskError(f'{path}, line {number}: expected a list of tokens, or an object with "tokens"')
+        if hidden is not None:
+            row = [hidden if token is None else token for token in row]
         for position, token in enumerate(row):
             if type(token) is not int or not -(2**63) <= token < 2**63:
                 raise UnmaskError(f"{path}, line {number}, position {position}: {token!r} is not an integer token")
@@ -89,6 +91,22 @@ def _read_jsonl(path: Path) -> np.ndarray:
 def account_path(path: str | Path) -> Path:
     """Where a file of samples keeps what made it."""
     return Path(f"{path}.json")
+
+
+def given_path(path: str | Path) -> Path:
+    """Where a file of samples keeps what they were given: samples.npy in samples.given.npy."""
+    path = Path(path)
+    return path.with_suffix(f".given{path.suffix}")
+
+
+def read_given(path: str | Path, account: dict[str, Any]) -> Tensor | None:
+    """What the samples of an account were given, which lies beside them; None where that was nothing."""
+    if "given_sha256" not in account:
+        return None
+    given = read_tokens(given_path(path))
+    if digest(given) != account["given_sha256"]:
+        raise UnmaskError(f"{given_path(path)} is not what {path} was given; give that by --given")
+    return given
 
 
 def read_account(path: str | Path, tokens: Tensor) -> dict[str, Any]:

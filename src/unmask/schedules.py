@@ -1,13 +1,16 @@
 """How much is revealed at each round: delta_1..delta_N, nonnegative, summing to 1; alpha is derived (theory.md 1).
 
 delta_k is the probability that a position is revealed at round k, counted in sampling order; before round k a position
-is revealed with probability p_k = sum_{j<k} delta_j. A schedule is a function of the number of rounds.
+is revealed with probability p_k = sum_{j<k} delta_j. A schedule is a function of the number of rounds; those in FITTED
+are functions of what is written, too: of the language and the length.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -16,22 +19,41 @@ from torch import Tensor
 
 from unmask.errors import UnmaskError
 from unmask.exact.machine import Floats
-from unmask.names import Registry
+from unmask.names import Registry, parse
+
+if TYPE_CHECKING:
+    from unmask.languages import Language
 
 SCHEDULES: Registry[Tensor] = Registry("schedule")
+FITTED: set[str] = set()  # the schedules that ask what they are fitted to
 SUM_TOLERANCE = 1e-9
 
 Schedule = str | Sequence[float] | Tensor
 
 
-def deltas(schedule: Schedule, steps: int | None = None) -> Tensor:
+@dataclass(frozen=True)
+class Fit:
+    """What a schedule is fitted to: so many tokens of a language, and whether rounds reveal a fixed number of them."""
+
+    language: Language
+    length: int
+    fixed_size: bool = False
+
+
+def deltas(schedule: Schedule, steps: int | None = None, fit: Fit | None = None) -> Tensor:
     """(N) float64 of a named schedule at `steps` rounds, or of an explicit list, whose length is N."""
     if steps is not None and steps < 1:
         raise UnmaskError(f"steps is {steps}, but at least 1 round is needed")
     if isinstance(schedule, str):
         if steps is None:
             raise UnmaskError(f"schedule {schedule!r} needs a number of steps")
-        return _normalised(SCHEDULES.make(schedule, steps))
+        name, _ = parse("schedule", schedule)
+        if name not in FITTED:
+            return _normalised(SCHEDULES.make(schedule, steps))
+        if fit is None:
+            instead = "of a network take unmask.theory.loss_curve, whose schedule(steps) can be given as a list"
+            raise UnmaskError(f"schedule {name!r} is fitted to a language, and here none is known; {instead}")
+        return _normalised(SCHEDULES.make(schedule, steps, fit))
     delta = torch.as_tensor(schedule, dtype=torch.float64)
     if delta.dim() != 1 or len(delta) == 0:
         raise UnmaskError(f"an explicit schedule is a list of numbers; this one has shape {tuple(delta.shape)}")
@@ -147,6 +169,48 @@ def _proportional(eps: float, order: int, rounds: Floats) -> int:
         revealed += rounds[used]
         used += 1
     return used
+
+
+def _fitted(name: str) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
+    """Register a schedule that also asks what it is fitted to; how it does it stands in a later room, `theory`."""
+    FITTED.add(name)
+    return SCHEDULES.register(name)
+
+
+@_fitted("optimal")
+def optimal(steps: int, fit: Fit) -> Tensor:
+    """The least divergence for the language, at this length and number of rounds."""
+    from unmask.theory import optimal
+
+    curve = optimal.information_curve(fit.language, fit.length)
+    return optimal.for_divergence(curve, steps, fit.fixed_size)
+
+
+@_fitted("optimal-ser")
+def optimal_ser(steps: int, fit: Fit) -> Tensor:
+    """The fewest errors for the language, where errors are few."""
+    from unmask.theory import optimal
+
+    curve = optimal.error_curve(fit.language, fit.length)
+    return optimal.for_errors(curve, steps, fit.fixed_size)
+
+
+@_fitted("geometric-tc")
+def geometric_tc(steps: int, fit: Fit) -> Tensor:
+    """delta_(k+1) = delta_k / (1 + eta), eta from TC and DTC: for a language of small TC."""
+    from unmask.theory import optimal
+
+    curve = optimal.information_curve(fit.language, fit.length)
+    return optimal.geometric(curve.total_correlation, curve.dual_total_correlation, steps, rising=False)[0]
+
+
+@_fitted("geometric-dtc")
+def geometric_dtc(steps: int, fit: Fit) -> Tensor:
+    """delta_(k+1) = (1 + eta) delta_k, eta from TC and DTC: for a language of small DTC."""
+    from unmask.theory import optimal
+
+    curve = optimal.information_curve(fit.language, fit.length)
+    return optimal.geometric(curve.total_correlation, curve.dual_total_correlation, steps, rising=True)[0]
 
 
 def _bisect(holds: Callable[[float], bool]) -> float:

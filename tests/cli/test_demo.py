@@ -14,6 +14,7 @@ from unmask import progress, report
 from unmask.report import plan
 
 TINY = {"steps": (2, 64), "length": 20, "panel_lengths": (10, 20), "profile_rows": 5, "perplexity_rows": 5}
+TINY |= {"samplers": ("ancestral",), "sampler_languages": ("interval-5",), "sampler_length": 20, "sampler_rows": 8}
 
 
 @pytest.fixture(autouse=True)

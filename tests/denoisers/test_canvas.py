@@ -33,7 +33,8 @@ class Network(torch.nn.Module):
         assert (time is None) == self.time_free
         self.looks += len(tokens)
         marginals = torch.softmax(self.mix @ self.embed(tokens), -1)
-        return marginals if positions is None else marginals[:, positions]
+        places = torch.arange(tokens.shape[1]) if positions is None else positions
+        return marginals.gather(1, places.expand(len(tokens), -1).unsqueeze(-1).expand(-1, -1, self.vocabulary))
 
     def engine(self, tokens):
         return StatelessEngine(self, tokens)
@@ -45,7 +46,7 @@ class Network(torch.nn.Module):
         return 8 * length * self.vocabulary
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS.makers)
+@pytest.mark.parametrize("sampler", sorted(SAMPLERS.makers.keys() - {"clairvoyant", "verify-and-restart"}))
 def test_a_network_with_the_same_weights_makes_the_same_sequences(sampler):
     """The samplers run unchanged on torch, and with the same luck write the same tokens as on the exact denoiser."""
     length, options = 8, {"sampler": sampler, "steps": 4, "length": 8, "rows": 200, "seed": 2}

@@ -9,6 +9,8 @@ from dataclasses import replace
 import pytest
 
 from unmask import generate, languages, metrics, score
+from unmask.board import Settings as BoardSettings
+from unmask.board import board
 from unmask.errors import UnmaskError
 from unmask.report import Settings
 from unmask.report.cells import (
@@ -17,6 +19,7 @@ from unmask.report.cells import (
     ExactCorrectness,
     Fluency,
     GenerativePerplexity,
+    Standings,
     valid_steps,
 )
 from unmask.report.plan import cells, measure
@@ -31,6 +34,9 @@ TINY = Settings(
     profile_rows=5,
     perplexity_rows=5,
     generative_perplexity=True,
+    samplers=("ancestral", "left-to-right"),
+    sampler_length=20,
+    sampler_rows=8,
 )
 
 
@@ -102,10 +108,18 @@ def test_autoregression_has_neither_error():
     assert set(made.evaluations.tolist()) == {20}
 
 
+def test_standings_are_a_small_board():
+    cell = Standings("interval-5", 20, 8, samplers=("ancestral", "left-to-right"))
+    made = board(BoardSettings(cell.samplers, ("interval-5",), (20,), 4, 2, quick=True, ter_share=0))
+    drawn = [r for r in made.records if r["measure"] in ("ser", "diversity")]
+    assert cell.records() == [r | {"pruned": True, "steps": r["budget"]} for r in drawn]
+    assert {r["sampler"] for r in drawn} == set(cell.samplers)
+
+
 def test_valid_steps_by_enumeration():
     steps, length = 3, 4
     rounds = [len(set(labels)) for labels in itertools.product(range(steps), repeat=length)]
-    assert valid_steps("linear", steps, length) == pytest.approx(sum(rounds) / len(rounds))
+    assert valid_steps(deltas("linear", steps), length) == pytest.approx(sum(rounds) / len(rounds))
 
 
 def test_cells_are_pure():

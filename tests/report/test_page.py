@@ -27,8 +27,12 @@ SETTINGS = Settings(
     perplexity_rows=5,
     generative_perplexity=True,
     lengths=("paper-3gram",),
+    samplers=("ancestral", "low-confidence"),
+    sampler_languages=("paper-2gram", "interval-5"),
+    sampler_length=20,
+    sampler_rows=8,
 )
-FIGURES = {"correctness", "fluency", "generative-perplexity", "lengths", "overview"}
+FIGURES = {"correctness", "fluency", "generative-perplexity", "lengths", "overview", "samplers"}
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +101,7 @@ def test_the_definitions_hold_no_data_from_elsewhere(elements):
     assert len(definitions) == len(FIGURES) - 1
     for definition in definitions:
         assert '"url"' not in json.dumps(definition)
-        assert definition["width"] == "container"
+        assert definition.get("width") == "container" or len(definition["hconcat"]) == len(SETTINGS.sampler_languages)
 
 
 def test_json_and_csv_are_the_records(made):

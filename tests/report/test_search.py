@@ -60,7 +60,7 @@ def test_interval_by_brute_force(length):
         assert holds == [False] * first + [True] * (len(holds) - first)
         (record,) = cell.records()
         assert (record["value"], record["method"]) == (first + 1, "exact")
-        assert record["evaluations"] == pytest.approx(valid_steps("linear", first + 1, length))
+        assert record["evaluations"] == pytest.approx(valid_steps(deltas("linear", first + 1), length))
 
 
 def test_steps_for_fluency_by_brute_force():

@@ -17,7 +17,7 @@ from tests.brute import law, p_value, sequences, tiny_languages
 from unmask import generate, schedules
 from unmask.chance import Stream
 from unmask.denoisers import Canvas, Exact, Perturbed
-from unmask.languages import Interval, random_ngram
+from unmask.languages import Interval, Language, random_ngram
 from unmask.metrics import output_law
 from unmask.samplers import Ancestral, Autoregressive, LowConfidence, Sampler, Speculative, View
 from unmask.samplers.contract import Choice, Session
@@ -38,7 +38,7 @@ CASES = {
 
 def denoiser_of(name):
     source, length = CASES[name]
-    return (source if isinstance(source, Perturbed) else Exact(source)), length
+    return (Exact(source) if isinstance(source, Language) else source), length
 
 
 @cache
@@ -96,6 +96,13 @@ def order_of(sampler, steps, length):
         case "dyadic":
             halvings = [steps - 1 if j == 0 else min(steps - 1, (j & -j).bit_length() - 1) for j in range(length)]
             return [(1.0, tuple(steps - 1 - h for h in halvings))]
+        case "first-hitting":
+            return fixed([1] * length)
+        case "block-strided(block_length=2)":  # of 4 positions, one or two blocks of 2
+            wide = [[0, 0, 0, 0], [0, 1, 0, 1], [0, 1, 0, 1], [0, 1, 2, 3]]
+            return [(1.0, tuple(wide[steps - 1]))]
+        case "dilated":  # positions 0 and 2, then 1 and 3
+            return [(1.0, (0, 1, 0, 1))]
         case "blocks(block_length=2)":
             halves = [steps // 2 + steps % 2, steps // 2]
             parts = [fixed([2 // s + (k < 2 % s) for k in range(s)]) for s in halves]
@@ -107,6 +114,7 @@ def order_of(sampler, steps, length):
 
 
 PLANNED = ["ancestral", "fixed-size", "left-to-right", "strided", "dyadic", "blocks(block_length=2)"]
+PLANNED += ["first-hitting", "block-strided(block_length=2)", "dilated"]
 
 
 def drawn(name, **options):

@@ -101,11 +101,11 @@ def show(
 
     from unmask import languages, metrics
     from unmask.cli.output import show as print_result
-    from unmask.schedules import deltas
+    from unmask.schedules import Fit, deltas
 
     found = languages.load(language, seed=seed, pruned=not unpruned)
-    delta = {count: deltas(schedule, count) for count in steps}
     size = found.nearest_lengths(64)[-1] if length is None else length
+    delta = {count: deltas(schedule, count, Fit(found, size)) for count in steps}
     entropy = found.entropy(size)
     result = found.describe() | {
         "length": size,

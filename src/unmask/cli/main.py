@@ -20,7 +20,11 @@ from unmask.errors import UnmaskError, unknown
 COMMANDS = {
     "demo": ("unmask.cli.demo", "show the central result, exactly: fluency saturates, correctness does not"),
     "language": ("unmask.cli.language", "the ground truths: list, make, show or fit one"),
+    "board": ("unmask.cli.board", "compare samplers: evaluations, errors, and what they do to what they write"),
     "generate": ("unmask.cli.generate", "fill sequences with a sampler, a schedule and a number of steps"),
+    "audit": ("unmask.cli.audit", "say whether a generate loop is right, from samples it made on our oracle"),
+    "theory": ("unmask.cli.theory", "what is known without running anything: exact values, bounds, figures"),
+    "plan": ("unmask.cli.plan", "say how many rounds a quality takes, and whether AR is the better choice"),
     "score": ("unmask.cli.score", "measure the error rates of sequences against a language"),
 }
 ABOUT = "Measure masked diffusion language models: what a number of sampling steps costs and buys."

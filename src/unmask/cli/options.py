@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import tyro
@@ -16,6 +17,28 @@ Count = Annotated[
         metavar="N",
         instance_from_str=lambda words: int(words[0]),
         is_instance=lambda value: value is None or isinstance(value, int),
+        str_from_instance=lambda value: [str(value)],
+    ),
+    tyro.conf.arg(help_behavior_hint=""),
+]
+Number = Annotated[
+    float | None,
+    PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="X",
+        instance_from_str=lambda words: float(words[0]),
+        is_instance=lambda value: value is None or isinstance(value, float),
+        str_from_instance=lambda value: [str(value)],
+    ),
+    tyro.conf.arg(help_behavior_hint=""),
+]
+File = Annotated[
+    Path | None,
+    PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="FILE",
+        instance_from_str=lambda words: Path(words[0]),
+        is_instance=lambda value: value is None or isinstance(value, Path),
         str_from_instance=lambda value: [str(value)],
     ),
     tyro.conf.arg(help_behavior_hint=""),

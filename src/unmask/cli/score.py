@@ -7,7 +7,7 @@ from typing import Annotated
 
 import tyro
 
-from unmask.cli.options import Name, Switch
+from unmask.cli.options import File, Name, Switch
 
 
 def command(
@@ -15,6 +15,7 @@ def command(
     /,
     *,
     language: Name,
+    given: File = None,
     language_seed: int = 0,
     unpruned: Switch = False,
     json: Switch = False,
@@ -24,25 +25,34 @@ def command(
     Examples:
         unmask score samples.npy --language interval-5
         unmask score samples.jsonl --language language.json --json
+        unmask score samples.npy --language brackets --given infill.jsonl
 
     SER is the share of rows that the language cannot have made; the generative
     perplexity is that of the other rows, and low for samples that repeat
     themselves: read it beside the entropy of the bigrams. Impossible rows are
     known where `unmask generate` has left its account beside the samples.
 
+    Where tokens were given, all of this is about the others: a row that has
+    changed a given token is wrong, and intervals are over prompts, the rows with
+    the same given tokens being one. What `unmask generate` was given is found by
+    itself.
+
     Args:
         samples: Tokens (rows, length): a .npy file of integers, or .jsonl with a list a line.
         language: A preset (see `unmask language list`), or a language file.
+        given: The tokens that were given, one row for all or a row each, with V (or null in .jsonl) where hidden.
         language_seed: The seed of a random preset.
         unpruned: Keep every transition of a random preset.
         json: Print one JSON object instead of a table.
     """
     from unmask import languages, score
     from unmask.cli.output import show
-    from unmask.samples import read_account, read_tokens
+    from unmask.samples import read_account, read_given, read_tokens
 
     tokens = read_tokens(samples)
     found = languages.load(language, seed=language_seed, pruned=not unpruned)
-    result = score(tokens, found).to_dict()
-    result["impossible_rows"] = read_account(samples, tokens).get("impossible_rows")
+    account = read_account(samples, tokens)
+    known = read_given(samples, account) if given is None else read_tokens(given, hidden=found.vocabulary)
+    result = score(tokens, found, known).to_dict()
+    result["impossible_rows"] = account.get("impossible_rows")
     show(result, json)

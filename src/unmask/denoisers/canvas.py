@@ -25,6 +25,7 @@ class Canvas:
     """
 
     def __init__(self, denoiser: Denoiser, tokens: Tensor, luck: Luck, patience: int | None = None) -> None:
+        self.denoiser = denoiser
         self.vocabulary = denoiser.vocabulary
         self.time_free = denoiser.time_free
         self.tokens = tokens
@@ -37,6 +38,7 @@ class Canvas:
         self.rows_computed = 0
         self.patience = patience
         self._fresh = torch.zeros_like(self.evaluations, dtype=torch.bool)
+        self._wanted = torch.zeros_like(self._fresh)
         self._engine = denoiser.engine(self.tokens)
 
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None = None) -> Tensor:
@@ -54,6 +56,19 @@ class Canvas:
         needed = self.hidden[:, window].any(1)
         self._count(needed if rows is None else needed & rows)
         return self._engine.over(window, time)
+
+    def ask(self, tokens: Tensor, rows: Tensor, positions: Tensor, time: Tensor | None = None) -> Tensor:
+        """Marginals (K, V) at positions (K) of other contexts (K, L), each an evaluation of the row (K) it belongs to.
+
+        One batched call that leaves the canvas as it is: for samplers that look ahead.
+        """
+        self.evaluations.index_add_(0, rows, torch.ones_like(rows))
+        self._count_forward(len(rows))
+        return self.denoiser.posterior(tokens, positions.unsqueeze(1), time).squeeze(1)
+
+    def recompute(self, rows: Tensor) -> None:
+        """Let the next look evaluate rows, Bool (B), whether they need it or not: for caches coarser than a row."""
+        self._wanted |= rows
 
     def follow(self, order: Tensor) -> Tensor | None:
         """Fill an order (B, L) all at once: the probability (B, L) of each token; None where the engine cannot."""
@@ -92,19 +107,22 @@ class Canvas:
 
     def _count(self, needed: Tensor) -> None:
         """One evaluation for each needed row that has changed, and one forward if there is any."""
-        stale = needed & ~self._fresh if self.time_free else needed
-        computed = int(stale.sum())
+        stale = (needed & ~self._fresh if self.time_free else needed) | self._wanted
         self.evaluations += stale
-        self._fresh |= needed
-        self.forwards += computed > 0
-        if self.patience is not None and self.forwards > self.patience:
-            where = f"{int(self.hidden.any(1).sum())} rows still have hidden positions"
-            raise UnmaskError(f"the sampler has looked {self.forwards} times and {where}; it seems to loop for ever")
-        self.rows_computed += computed
+        self._fresh |= stale
+        self._wanted &= False
+        self._count_forward(int(stale.sum()))
         dead = self._engine.dead()
         if dead is not None:
             met = stale & dead & (self.impossible == 0)
             self.impossible = torch.where(met, self.evaluations, self.impossible)
+
+    def _count_forward(self, computed: int) -> None:
+        self.forwards += computed > 0
+        self.rows_computed += computed
+        if self.patience is not None and self.forwards > self.patience:
+            where = f"{int(self.hidden.any(1).sum())} rows still have hidden positions"
+            raise UnmaskError(f"the sampler has looked {self.forwards} times and {where}; it seems to loop for ever")
 
 
 def over_hidden(engine: Any, window: slice) -> Tensor:

@@ -6,15 +6,15 @@ import torch
 from torch import Tensor
 
 from unmask.chance import Stream, uniform
-from unmask.denoisers.contracts import Causal, Denoiser, Engine
-from unmask.denoisers.exact import Exact
+from unmask.denoisers.contracts import Denoiser
+from unmask.denoisers.reshaped import Reshaped
 from unmask.errors import UnmaskError, unknown
 from unmask.languages import Language
 
 KINDS = ("leak", "tilt")
 
 
-class Perturbed:
+class Perturbed(Reshaped):
     """p = (1-w) q + w on the least likely token, with w solved so that KL(q || p) is epsilon nats in every context.
 
     `leak` takes the least likely token of all, and so makes errors that q never makes; `tilt` takes the least likely
@@ -28,31 +28,10 @@ class Perturbed:
             raise unknown("kind of perturbation", kind, KINDS)
         if not 0 <= epsilon < float("inf"):
             raise UnmaskError(f"epsilon is {epsilon}; expected 0 or a positive number of nats")
-        self.inner: Denoiser = Exact(source) if isinstance(source, Language) else source
+        super().__init__(source)
         self.kind, self.epsilon, self.seed = kind, epsilon, seed
-        self.vocabulary = self.inner.vocabulary
-        self.time_free = self.inner.time_free
 
-    def engine(self, tokens: Tensor) -> Engine:
-        return PerturbedEngine(self, tokens)
-
-    def causal(self, rows: int, length: int) -> Causal:
-        return PerturbedCausal(self, rows, length)
-
-    def posterior(self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None) -> Tensor:
-        places = torch.arange(tokens.shape[1]) if positions is None else positions
-        exact = self.inner.posterior(tokens, positions, time)
-        return torch.where(
-            (tokens.gather(1, places.expand(len(tokens), -1)) == self.vocabulary).unsqueeze(-1),
-            self.perturb(exact, places.expand(len(tokens), -1)),
-            exact,
-        )
-
-    def row_bytes(self, length: int) -> int:
-        return self.inner.row_bytes(length)
-
-    def perturb(self, exact: Tensor, positions: Tensor) -> Tensor:
-        """The perturbed form of marginals (..., V) at positions (...)."""
+    def reshape(self, exact: Tensor, positions: Tensor) -> Tensor:
         symbols = torch.arange(self.vocabulary)
         rank = uniform(self.seed, Stream.TIE, symbols, positions.unsqueeze(-1))
         score = torch.round(exact / 1e-9) + rank  # equal to 1e-9: the keyed rank decides
@@ -82,52 +61,3 @@ def solve_weight(share: Tensor, epsilon: float) -> Tensor:
         slope = (1 - s) - s * kept * (1 - s) / mixed
         y = torch.where(slope > 0, y - (value - epsilon) / slope.clamp(min=1e-300), y).clamp(min=0.0)
     return torch.where(free, -torch.expm1(-y), 0.0)
-
-
-class PerturbedEngine:
-    def __init__(self, denoiser: Perturbed, tokens: Tensor) -> None:
-        self.denoiser = denoiser
-        self.tokens = tokens
-        self.inner = denoiser.inner.engine(tokens)
-
-    def renew(self, rows: Tensor, positions: Tensor) -> None:
-        self.inner.renew(rows, positions)
-
-    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
-        return self.denoiser.perturb(self.inner.at(rows, positions, time), positions)
-
-    def over(self, window: slice, time: Tensor | None) -> Tensor:
-        exact = self.inner.over(window, time)
-        positions = torch.arange(self.tokens.shape[1])[window].expand(exact.shape[:2])
-        hidden = (self.tokens[:, window] == self.denoiser.vocabulary).unsqueeze(-1)
-        return torch.where(hidden, self.denoiser.perturb(exact, positions), exact)
-
-    def dead(self) -> Tensor | None:
-        return self.inner.dead()
-
-
-class PerturbedCausal:
-    def __init__(self, denoiser: Perturbed, rows: int, length: int) -> None:
-        self.denoiser = denoiser
-        self.inner = denoiser.inner.causal(rows, length)
-        self.lengths = torch.full((rows,), -1)
-
-    @property
-    def evaluations(self) -> Tensor:
-        return self.inner.evaluations
-
-    @property
-    def forwards(self) -> int:
-        return self.inner.forwards
-
-    def extend(self, tokens: Tensor, counts: Tensor | None = None) -> Tensor:
-        counts = torch.full((len(tokens),), tokens.shape[1]) if counts is None else counts
-        exact = self.inner.extend(tokens, counts)
-        positions = self.lengths.unsqueeze(1) + 1 + torch.arange(tokens.shape[1])
-        self.lengths = self.lengths + counts
-        asked = (exact.sum(-1, keepdim=True)) > 0
-        return torch.where(asked, self.denoiser.perturb(exact, positions), exact)
-
-    def rewind(self, lengths: Tensor) -> None:
-        self.inner.rewind(lengths)
-        self.lengths = torch.minimum(self.lengths, lengths)

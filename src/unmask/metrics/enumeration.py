@@ -29,8 +29,8 @@ def sequences(vocabulary: int, length: int) -> Tensor:
     return torch.tensor(list(itertools.product(range(vocabulary), repeat=length)))
 
 
-def output_law(denoiser: Denoiser, length: int, delta: Tensor) -> Tensor:
-    """p(x) of ancestral sampling for every x of `sequences`, float64 (V^L)."""
+def output_law(denoiser: Denoiser, length: int, delta: Tensor, given: Tensor | None = None) -> Tensor:
+    """p(x) of ancestral sampling for every x of `sequences`, float64 (V^L); p(x | c) where tokens (L) are given."""
     every = sequences(denoiser.vocabulary, length)
     sets = [torch.tensor(bits, dtype=torch.bool) for bits in itertools.product([False, True], repeat=length)]
     fits = {}  # probability of each token of x given the revealed set: (V^L, L)
@@ -47,7 +47,9 @@ def output_law(denoiser: Denoiser, length: int, delta: Tensor) -> Tensor:
     ]
     factors = [fits[start][:, added].prod(1) for start, _, added in moves]
     mass = [torch.zeros(len(every), dtype=torch.float64) for _ in sets]
-    mass[0] += 1
+    shown = torch.zeros(length, dtype=torch.bool) if given is None else given != denoiser.vocabulary
+    agrees = torch.ones(len(every), dtype=torch.bool) if given is None else (~shown | (every == given)).all(1)
+    mass[next(number for number, revealed in enumerate(sets) if torch.equal(revealed, shown))] += agrees
     left = (1 - before(delta)).clamp(min=1e-300)
     for rho in (delta / left).clamp(max=1.0).tolist():
         new = [torch.zeros_like(m) for m in mass[:-1]] + [mass[-1].clone()]

@@ -74,13 +74,16 @@ def _round_series(places: int) -> Floats:
     return np.array([2.0 ** (-j * (j - 1) / 2) / math.factorial(j) for j in range(places + 1)])
 
 
-def rao_blackwell_ser(order: Tensor, language: Interval) -> Estimate:
-    """SER from orders (B, L) alone, 1 - 2^-pairs a row: unbiased where the order does not depend on the tokens."""
+def rao_blackwell_ser(order: Tensor, language: Interval, groups: Tensor | None = None) -> Estimate:
+    """SER from orders (B, L) alone, 1 - 2^-pairs a row: unbiased where the order does not depend on the tokens.
+
+    groups (B) are the prompts of rows that share some.
+    """
     padding = -order.shape[1] % language.width
     rounds = torch.nn.functional.pad(order, (0, padding)).view(len(order), -1, language.width)
     same = (rounds.unsqueeze(-1) == rounds.unsqueeze(-2)) & (rounds > 0).unsqueeze(-1)
     pairs = (same.sum((1, 2, 3)) - (order > 0).sum(1)) / 2
-    return mean(1 - 2.0 ** -pairs.double(), method="rao-blackwell")
+    return mean(1 - 2.0 ** -pairs.double(), method="rao-blackwell", groups=groups)
 
 
 @njit(cache=True, nogil=True)

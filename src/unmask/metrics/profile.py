@@ -24,19 +24,27 @@ from unmask.errors import UnmaskError
 from unmask.estimates import Estimate, mean
 from unmask.languages import Language
 from unmask.languages.base import MESSAGE_BYTES
+from unmask.metrics.given import hidden_counts, own_sizes, patterns, prompt_numbers
 from unmask.samplers import walk
-from unmask.schedules import Schedule, before, deltas, sizes
+from unmask.schedules import Fit, Schedule, before, deltas, sizes
 from unmask.threads import over_blocks
 
 
 @dataclass(frozen=True)
 class Profile:
     """terms (rows, L): what the k-th reveal of a row costs in nats; sizes (rows): |x|; ideal (rows): what all reveals
-    of a row cost the ideal denoiser, where that is not the sum of the terms."""
+    of a row cost the ideal denoiser, where that is not the sum of the terms; language: what a schedule is fitted to.
+
+    Where tokens were given, hidden (rows) is how many were not: a row has as many terms, then zeros; and prompts (rows)
+    says which rows share some, over which the intervals are.
+    """
 
     terms: Tensor
     sizes: Tensor
     ideal: Tensor | None = None
+    language: Language | None = None
+    hidden: Tensor | None = None
+    prompts: Tensor | None = None
 
     @property
     def length(self) -> int:
@@ -44,36 +52,57 @@ class Profile:
 
     @cached_property
     def f(self) -> Tensor:
-        """f(k), k = 0..L-1."""
-        return self.terms.mean(0)
+        """f(k), k = 0..L-1, over the rows that have so many hidden positions."""
+        if self.hidden is None:
+            return self.terms.mean(0)
+        return self.terms.sum(0) / (self.hidden.unsqueeze(1) > torch.arange(self.length)).sum(0).clamp(min=1)
 
     def nelbo(self, delta: Tensor, fixed_size: bool = False) -> Estimate:
         """Nats a sequence: an upper bound on E_q[-log p(x)], exact for the average over orders."""
-        return mean(self.terms @ self._weights(delta, fixed_size))
+        return mean(self._paid(delta, fixed_size), groups=self.prompts)
 
     def divergence(self, delta: Tensor, fixed_size: bool = False) -> Estimate:
         """E_tau KL(q || p_tau) in nats, an upper bound on KL(q || p); H is estimated from the same rows."""
         ideal = self.terms.sum(1) if self.ideal is None else self.ideal
-        return mean(self.terms @ self._weights(delta, fixed_size) - ideal)
+        return mean(self._paid(delta, fixed_size) - ideal, groups=self.prompts)
 
     def ter_upper(self, schedule: Schedule, steps: int | None = None, fixed_size: bool = False) -> Estimate:
         """2^(NELBO_N / L) in bits: an upper bound on TER = 2^E[-log2 p(x)/|x|], ancestral or fixed-size sampling."""
-        bits = self.terms @ self._weights(deltas(schedule, steps), fixed_size) / self.sizes / math.log(2)
-        return mean(bits).map(lambda value: 2.0**value)
+        bits = self._paid(self.deltas(schedule, steps, fixed_size), fixed_size) / self.sizes / math.log(2)
+        told = self.sizes > 0  # of a row whose end was given nothing is asked
+        groups = None if self.prompts is None else self.prompts[told]
+        return mean(bits[told], groups=groups).map(lambda value: 2.0**value)
 
     def ser_upper(self, schedule: Schedule, steps: int | None = None, fixed_size: bool = False) -> Estimate:
         """SER <= 1 - exp(-KL(q || p)) <= 1 - exp(-E_tau KL) (theory.md 2)."""
-        return self.divergence(deltas(schedule, steps), fixed_size).map(lambda nats: -math.expm1(-max(nats, 0.0)))
+        delta = self.deltas(schedule, steps, fixed_size)
+        return self.divergence(delta, fixed_size).map(lambda nats: -math.expm1(-max(nats, 0.0)))
 
-    def _weights(self, delta: Tensor, fixed_size: bool) -> Tensor:
-        """(L) how much of f(k) a schedule pays: all ones would be H(q)."""
-        if fixed_size:
-            counts = sizes(delta, self.length)
-            used = counts.nonzero().squeeze(1)
-            return torch.zeros(self.length, dtype=torch.float64).index_put_(
-                ((counts.cumsum(0) - counts)[used],), counts[used].double()
-            )
-        return binomial_weights(delta, self.length)
+    def deltas(self, schedule: Schedule, steps: int | None = None, fixed_size: bool = False) -> Tensor:
+        """(N) float64 of a schedule, fitted to the language where it asks for that."""
+        fit = None if self.language is None else Fit(self.language, self.length, fixed_size)
+        return deltas(schedule, steps, fit)
+
+    def _paid(self, delta: Tensor, fixed_size: bool) -> Tensor:
+        """(rows): what a schedule pays, in nats."""
+        if self.hidden is None:
+            return self.terms @ _weights(delta, self.length, fixed_size)
+        paid = torch.zeros(len(self.terms), dtype=torch.float64)
+        for count in self.hidden.unique().tolist():
+            rows = self.hidden == count
+            paid[rows] = self.terms[rows, :count] @ _weights(delta, count, fixed_size)
+        return paid
+
+
+def _weights(delta: Tensor, length: int, fixed_size: bool) -> Tensor:
+    """(L) how much of f(k) a schedule pays: all ones would be H(q)."""
+    if fixed_size:
+        counts = sizes(delta, length)
+        used = counts.nonzero().squeeze(1)
+        return torch.zeros(length, dtype=torch.float64).index_put_(
+            ((counts.cumsum(0) - counts)[used],), counts[used].double()
+        )
+    return binomial_weights(delta, length)
 
 
 def binomial_weights(delta: Tensor, length: int) -> Tensor:
@@ -90,9 +119,16 @@ def binomial_weights(delta: Tensor, length: int) -> Tensor:
 
 
 def profile(
-    language: Language, length: int, rows: int = 100, seed: int = 0, denoiser: Denoiser | None = None
+    language: Language,
+    length: int,
+    rows: int = 100,
+    seed: int = 0,
+    denoiser: Denoiser | None = None,
+    given: Tensor | None = None,
 ) -> Profile:
     """The profile of a language under its ideal denoiser, or under another one.
+
+    given: tokens (L) that every row continues, V where hidden, or (rows, L): all is then conditional on them.
 
     The ideal denoiser pays the entropy of the next token, which varies less than its surprisal -log p(x_j | x_R); other
     denoisers, and languages whose sequences vary in length, pay the surprisal.
@@ -102,15 +138,18 @@ def profile(
         raise UnmaskError(f"rows is {rows}; a profile with an interval needs at least 2")
     used = Exact(language) if denoiser is None else denoiser
     entropies = denoiser is None and language.end is None
-    drawn = language.sample(rows, length, seed=seed)
+    prompts = None if given is None else patterns(language, given, rows, length)
+    hidden = None if prompts is None else hidden_counts(language, prompts)
+    drawn = language.sample(rows, length, seed=seed, given=prompts)
     block = min(max(MESSAGE_BYTES // used.row_bytes(length), 8), 256)
 
     def observe(part: slice) -> Tensor:
         truth = drawn[part]
         luck = Luck(check_seed(seed), torch.arange(part.start, part.stop))
-        canvas = Canvas(used, language.blank(len(truth), length), luck)
+        start = language.blank(len(truth), length) if prompts is None else prompts[part].clone()
+        canvas = Canvas(used, start, luck)
         order = orders.shuffled(deltas("linear", length), canvas.hidden, luck)
-        terms = torch.empty(truth.shape, dtype=torch.float64)
+        terms = torch.zeros(truth.shape, dtype=torch.float64)
         for rows_now, positions, marginals in walk(canvas, order):
             tokens = truth[rows_now, positions]
             if entropies:
@@ -126,5 +165,6 @@ def profile(
         for terms in over_blocks(observe, rows, block):
             parts.append(terms)
             advance(len(terms))
-    ideal = None if denoiser is None else -language.log_prob(drawn)
-    return Profile(torch.cat(parts), language.sizes(drawn).double(), ideal)
+    ideal = None if denoiser is None else -language.log_prob(drawn, prompts)
+    size = own_sizes(language, drawn, prompts).double()
+    return Profile(torch.cat(parts), size, ideal, language, hidden, prompt_numbers(prompts))

@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unmask.estimates import Estimate, mean, proportion
+from unmask.estimates import Estimate, mean, share
 from unmask.generation import Generation
 from unmask.languages import Interval, Language
+from unmask.metrics.given import own_sizes, patterns, prompt_numbers
 from unmask.metrics.interval import rao_blackwell_ser
 from unmask.metrics.windows import Bigrams, bigrams
 
@@ -41,33 +42,42 @@ class Score:
         return asdict(self)
 
 
-def score(samples: Generation | Tensor, language: Language) -> Score:
-    """What a known language says of samples (B, L), whoever made them."""
+def score(samples: Generation | Tensor, language: Language, given: Tensor | None = None) -> Score:
+    """What a known language says of samples (B, L), whoever made them.
+
+    given: the tokens (L) or (B, L) that they continue, V where hidden; a generation of ours knows its own. Then all is
+    conditional on it: a row that has changed a given token is invalid, |x| counts the others, and intervals are over
+    prompts, which are as many as there are different rows of it (metrics/given.py). `n` is their number.
+    """
     made = samples if isinstance(samples, Generation) else None
     tokens = language.check_tokens(samples.tokens if isinstance(samples, Generation) else samples)
     language.check_length(tokens.shape[1])
-    bits = -language.log_prob(tokens) / math.log(2)
+    if given is None and made is not None and bool((made.order == 0).any()):
+        given = made.given
+    prompts = None if given is None else patterns(language, given, *tokens.shape)
+    groups = prompt_numbers(prompts)
+    bits = -language.log_prob(tokens, prompts) / math.log(2)
     valid = torch.isfinite(bits)
-    invalid = int((~valid).sum())
-    sizes = language.sizes(tokens)
-    per_token = mean((bits / sizes)[valid]) if valid.any() else None
+    sizes = own_sizes(language, tokens, prompts)
+    told = valid & (sizes > 0)  # a row that was given whole has nothing to tell
+    per_token = mean((bits / sizes)[told], groups=None if groups is None else groups[told]) if told.any() else None
     return Score(
         rows=len(tokens),
         length=tokens.shape[1],
-        ser=proportion(invalid, len(tokens)),
+        ser=share(~valid, groups),
         generative_perplexity=per_token.map(lambda value: 2.0**value) if per_token else None,
         nll_bits_per_token=per_token.value if per_token else None,
-        nll_bits_per_token_pooled=float(bits[valid].sum() / sizes[valid].sum()) if valid.any() else None,
-        invalid_rows=invalid,
+        nll_bits_per_token_pooled=float(bits[told].sum() / sizes[told].sum()) if told.any() else None,
+        invalid_rows=int((~valid).sum()),
         impossible_rows=None if made is None else int((made.impossible > 0).sum()),
-        bigrams=bigrams(tokens, language),
-        ser_rao_blackwell=None if made is None else _by_order(made, language),
+        bigrams=bigrams(tokens, language, prompts),
+        ser_rao_blackwell=None if made is None else _by_order(made, language, groups),
     )
 
 
-def _by_order(made: Generation, language: Language) -> Estimate | None:
+def _by_order(made: Generation, language: Language, groups: Tensor | None) -> Estimate | None:
     """What the orders alone say of SER: of the interval language's own ideal denoiser, in an order fixed beforehand."""
     match made.ideal, language:
         case Interval(width=filled), Interval(width=scored) if filled == scored and made.planned:
-            return rao_blackwell_ser(made.order, language)
+            return rao_blackwell_ser(made.order, language, groups)
     return None

@@ -6,38 +6,80 @@ TER(p) = 2^{E_{x~q}[-log2 p(x) / |x|]};  at a fixed length  log2 TER(p) = (H(q) 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
 from unmask.denoisers import Exact
 from unmask.errors import UnmaskError
-from unmask.estimates import Estimate, exactly
+from unmask.estimates import Estimate, exactly, mean
 from unmask.languages import Interval, Language
 from unmask.metrics.enumeration import MAX_LENGTH, MAX_SEQUENCES, output_law, sequences
+from unmask.metrics.given import hidden_counts, patterns
 from unmask.metrics.interval import exact_ter
-from unmask.schedules import Schedule, deltas
+from unmask.schedules import Fit, Schedule, deltas
+
+Nats = Callable[[Tensor, int, int], Estimate]  # E_{x~q(.|c)}[-log p(x | c)] of a prompt, number k of so many
 
 
-def ter_autoregressive(language: Language, length: int) -> Estimate:
-    """TER of exact autoregression, which is the language's own: 2^(H(q)/L); exact where the entropy is."""
+def ter_autoregressive(language: Language, length: int, given: Tensor | None = None) -> Estimate:
+    """TER of exact autoregression, which is the language's own: 2^(H(q)/L); exact where the entropy is.
+
+    given: tokens (L) with V where hidden, or prompts (K, L): then 2^(E_c H(X | c) / hidden), the mean over the prompts.
+    """
     _fixed(language)
-    return language.entropy(length).map(lambda nats: 2 ** (nats / length / math.log(2)))
+    if given is None:
+        return language.entropy(length).map(lambda nats: 2 ** (nats / length / math.log(2)))
+
+    def nats(prompt: Tensor, number: int, prompts: int) -> Estimate:
+        return language.entropy(length, given=prompt, rows=max(2, 2000 // prompts), seed=number)
+
+    return _over_prompts(language, length, given, nats)
 
 
-def ter(language: Language, length: int, schedule: Schedule = "linear", steps: int | None = None) -> Estimate:
-    """TER of ancestral sampling with the ideal denoiser: of the interval language at any length, of others if tiny."""
+def ter(
+    language: Language,
+    length: int,
+    schedule: Schedule = "linear",
+    steps: int | None = None,
+    given: Tensor | None = None,
+) -> Estimate:
+    """TER of ancestral sampling with the ideal denoiser: of the interval language at any length, of others if tiny.
+
+    given: tokens (L) with V where hidden, or prompts (K, L), whose mean it is: where sequences can be listed.
+    """
     _fixed(language)
     language.check_length(length)
-    delta = deltas(schedule, steps)
-    if isinstance(language, Interval):
+    delta = deltas(schedule, steps, Fit(language, length))
+    if isinstance(language, Interval) and given is None:
         return exactly(exact_ter(language, length, delta))
     if language.vocabulary**length > MAX_SEQUENCES or length > MAX_LENGTH:
         nearest = "ter_upper bounds it at every length, ter_autoregressive is exact for AR"
         raise UnmaskError(f"no exact TER for {language.kind} at length {length}; {nearest}")
-    q = language.log_prob(sequences(language.vocabulary, length)).exp()
-    p = output_law(Exact(language), length, delta)
-    bits = -torch.where(q > 0, q * p.log2(), 0.0).sum() / length
-    return exactly(2 ** float(bits))
+    every = sequences(language.vocabulary, length)
+
+    def nats(prompt: Tensor | None, *_: int) -> Estimate:
+        q = language.log_prob(every, prompt).exp()
+        p = output_law(Exact(language), length, delta, prompt)
+        return exactly(-float(torch.where(q > 0, q * p.log(), 0.0).sum()))
+
+    if given is None:
+        return nats(None).map(lambda value: 2 ** (value / length / math.log(2)))
+    return _over_prompts(language, length, given, nats)
+
+
+def _over_prompts(language: Language, length: int, given: Tensor, nats: Nats) -> Estimate:
+    """2^E_c[nats(c) / hidden] in bits over the rows of given; of one prompt it is as exact as nats are."""
+    prompts = patterns(language, given, len(given) if given.dim() == 2 else 1, length)
+    counts = hidden_counts(language, prompts)
+    distinct, which = prompts.unique(dim=0, return_inverse=True)
+    if len(distinct) == 1:
+        return nats(distinct[0], 0, 1).map(lambda value: 2 ** (value / int(counts[0]) / math.log(2)))
+    each = [nats(prompt, number, len(distinct)).value for number, prompt in enumerate(distinct)]
+    values = torch.tensor(each, dtype=torch.float64)
+    bits = values[which] / counts / math.log(2)
+    return mean(bits, groups=which).map(lambda value: 2**value)
 
 
 def _fixed(language: Language) -> None:

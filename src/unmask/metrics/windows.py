@@ -27,12 +27,31 @@ class Bigrams:
     total_variation_floor: float
 
 
-def bigrams(tokens: Tensor, language: Language) -> Bigrams | None:
-    """None where the vocabulary is too large, or the sequences too short, for a law of pairs."""
+def bigrams(tokens: Tensor, language: Language, given: Tensor | None = None) -> Bigrams | None:
+    """None where the vocabulary is too large, or the sequences too short, for a law of pairs.
+
+    Where tokens (B, L) are given, V where hidden, pairs with a hidden token are counted, and what stands for the law of
+    the language are rows that it draws itself from the same prompts; the floor are others of them.
+    """
     rows, length = tokens.shape
     if language.vocabulary**2 > MAX_WINDOWS or length < 2:
         return None
-    drawn = language.sample(rows, length, seed=FLOOR_SEED)
+    drawn = language.sample(rows, length, seed=FLOOR_SEED, given=given)
+    if given is not None:
+        where = (given == language.vocabulary).unfold(1, 2, 1).any(2)
+        if not bool(where.any()):
+            return None
+        again = language.sample(rows, length, seed=FLOOR_SEED + 1, given=given)
+        counts, other, perfect = (
+            window_counts(x, language.vocabulary, 2, min(GROUPS, rows), where) for x in (tokens, again, drawn)
+        )
+        law = perfect.sum(0) / perfect.sum()
+        return Bigrams(
+            conditional_entropy_bits(counts.sum(0), language.vocabulary),
+            conditional_entropy_bits(law, language.vocabulary),
+            _distance(counts, law, rows),
+            _distance(other, law, rows).value,
+        )
     return Bigrams(
         conditional_entropy_bits(window_counts(tokens, language.vocabulary, 2)[0], language.vocabulary),
         conditional_entropy_bits(language.window_law(2, length), language.vocabulary),
@@ -41,11 +60,15 @@ def bigrams(tokens: Tensor, language: Language) -> Bigrams | None:
     )
 
 
-def window_counts(tokens: Tensor, vocabulary: int, size: int, groups: int = 1) -> Tensor:
-    """(groups, V^size): how often each window of consecutive tokens occurs in equal parts of the rows (B, L)."""
+def window_counts(tokens: Tensor, vocabulary: int, size: int, groups: int = 1, where: Tensor | None = None) -> Tensor:
+    """(groups, V^size): how often each window of consecutive tokens occurs in equal parts of the rows (B, L).
+
+    Of the windows that begin at places Bool (B, L - size + 1), all of them by default.
+    """
     codes = tokens.long().unfold(1, size, 1) @ (vocabulary ** torch.arange(size - 1, -1, -1))
-    parts = codes.tensor_split(groups)
-    return torch.stack([torch.bincount(part.reshape(-1), minlength=vocabulary**size) for part in parts]).double()
+    kept = torch.ones_like(codes, dtype=torch.bool) if where is None else where
+    parts = zip(codes.tensor_split(groups), kept.tensor_split(groups), strict=True)
+    return torch.stack([torch.bincount(part[asked], minlength=vocabulary**size) for part, asked in parts]).double()
 
 
 def total_variation(tokens: Tensor, language: Language, size: int = 2) -> Estimate:
@@ -55,7 +78,10 @@ def total_variation(tokens: Tensor, language: Language, size: int = 2) -> Estima
     the root of the number of rows: compare with that of as many rows drawn from the language.
     """
     counts = window_counts(tokens, language.vocabulary, size, min(GROUPS, len(tokens)))
-    law = language.window_law(size, tokens.shape[1])
+    return _distance(counts, language.window_law(size, tokens.shape[1]), len(tokens))
+
+
+def _distance(counts: Tensor, law: Tensor, rows: int) -> Estimate:
     distance = (counts.sum(0) / counts.sum() - law).abs().sum() / 2
     groups = len(counts)
     without = counts.sum(0) - counts
@@ -64,7 +90,7 @@ def total_variation(tokens: Tensor, language: Language, size: int = 2) -> Estima
     if groups > 1:
         half = quantile() * math.sqrt((groups - 1) / groups * float(((others - others.mean()) ** 2).sum()))
     value = float(distance)
-    return Estimate(value, max(value - half, 0.0), value + half, len(tokens), LEVEL, "jackknife")
+    return Estimate(value, max(value - half, 0.0), value + half, rows, LEVEL, "jackknife")
 
 
 def conditional_entropy_bits(law: Tensor, vocabulary: int) -> float:

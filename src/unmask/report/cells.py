@@ -14,17 +14,24 @@ from functools import cache
 from itertools import count
 from typing import Any
 
+from torch import Tensor
+
 from unmask import metrics
+from unmask.board import Settings as BoardSettings
+from unmask.board import board, quick
+from unmask.board.grid import grid
 from unmask.denoisers import Exact
 from unmask.errors import UnmaskError
 from unmask.estimates import Estimate, exactly
 from unmask.generation import Generation, generate
 from unmask.languages import Interval, Language, load
 from unmask.report.search import PILOT_ROWS, SPREAD, least_steps, least_steps_between, steps_at_ser
-from unmask.schedules import deltas
+from unmask.schedules import Fit, deltas
 
 Record = dict[str, Any]
 PROFILE_COST = 2.0  # a row of a profile takes as long as so many generated ones
+ADAPTIVE_COST = 20_000  # of a row, in a comparison of samplers
+SEEDS = 2  # of a comparison of samplers
 CURVE_POINTS = 97  # of an exact curve, evenly spaced in log N
 
 
@@ -33,9 +40,9 @@ def ground_truth(name: str, seed: int, pruned: bool) -> Language:
     return load(name, seed=seed, pruned=pruned)
 
 
-def valid_steps(schedule: str, steps: int, length: int) -> float:
+def valid_steps(delta: Tensor, length: int) -> float:
     """Evaluations a row needs on average: rounds that reveal something, sum_k 1 - (1 - delta_k)^L (theory.md 1)."""
-    return float((1 - (1 - deltas(schedule, steps)) ** length).sum())
+    return float((1 - (1 - delta) ** length).sum())
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,12 @@ class Cell(ABC):
     @property
     def q(self) -> Language:
         return ground_truth(self.language, self.seed, self.pruned)
+
+    def delta(self, steps: int) -> Tensor:
+        return deltas(self.schedule, steps, Fit(self.q, self.length))
+
+    def valid_steps(self, steps: int) -> float:
+        return valid_steps(self.delta(steps), self.length)
 
     @property
     def cost(self) -> int:
@@ -137,7 +150,7 @@ class Fluency(Cell):
     def records(self) -> list[Record]:
         found = []
         for n, measure, value, ratio in self.values():
-            evaluations = valid_steps(self.schedule, n, self.length)
+            evaluations = self.valid_steps(n)
             found.append(self.record(measure, value, n, evaluations))
             found.append(self.record(f"{measure}_ratio", ratio, n, evaluations))
         return found
@@ -150,7 +163,7 @@ class Fluency(Cell):
         profile = metrics.profile(self.q, self.length, self.rows, self.seed)
         found = []
         for n in self.steps:
-            ratio = profile.divergence(deltas(self.schedule, n)).map(lambda nats: math.exp(nats / self.length))
+            ratio = profile.divergence(self.delta(n)).map(lambda nats: math.exp(nats / self.length))
             found.append((n, "ter_upper", profile.ter_upper(self.schedule, n), ratio))
         return found
 
@@ -169,8 +182,8 @@ class ExactCorrectness(Cell):
         grid = {round(low * (high / low) ** (i / (CURVE_POINTS - 1))) for i in range(CURVE_POINTS)}
         found = []
         for n in sorted(grid):
-            ser = metrics.exact_ser(self.q, self.length, deltas(self.schedule, n))  # type: ignore[arg-type]
-            found.append(self.record("ser_exact", exactly(ser), n, valid_steps(self.schedule, n, self.length)))
+            ser = metrics.exact_ser(self.q, self.length, self.delta(n))  # type: ignore[arg-type]
+            found.append(self.record("ser_exact", exactly(ser), n, self.valid_steps(n)))
         return found
 
 
@@ -185,20 +198,18 @@ class StepsForFluency(Cell):
 
     def records(self) -> list[Record]:
         value = self.least()
-        evaluations = valid_steps(self.schedule, int(value.value), self.length)
+        evaluations = self.valid_steps(int(value.value))
         return [self.record("steps_for_fluency", value, None, evaluations)]
 
     def least(self) -> Estimate:
         if isinstance(self.q, Interval):
             own, q = metrics.ter_autoregressive(self.q, self.length).value, self.q
             return exactly(
-                least_steps(
-                    lambda n: metrics.exact_ter(q, self.length, deltas(self.schedule, n)) <= (1 + self.excess) * own
-                )
+                least_steps(lambda n: metrics.exact_ter(q, self.length, self.delta(n)) <= (1 + self.excess) * own)
             )
         profile = metrics.profile(self.q, self.length, self.rows, self.seed)
         most = self.length * math.log1p(self.excess)  # in nats a sequence
-        return least_steps_between(lambda n: profile.divergence(deltas(self.schedule, n)), most)
+        return least_steps_between(lambda n: profile.divergence(self.delta(n)), most)
 
 
 @dataclass(frozen=True)
@@ -212,15 +223,13 @@ class StepsForCorrectness(Correctness):
 
     def records(self) -> list[Record]:
         value = self.least()
-        evaluations = valid_steps(self.schedule, round(value.value), self.length)
+        evaluations = self.valid_steps(round(value.value))
         return [self.record("steps_for_correctness", value, None, evaluations)]
 
     def least(self) -> Estimate:
         if isinstance(self.q, Interval):
             q = self.q
-            return exactly(
-                least_steps(lambda n: metrics.exact_ser(q, self.length, deltas(self.schedule, n)) <= self.ser)
-            )
+            return exactly(least_steps(lambda n: metrics.exact_ser(q, self.length, self.delta(n)) <= self.ser))
         drawn = count()
 
         def count_wrong(steps: int, rows: int) -> int:
@@ -229,3 +238,33 @@ class StepsForCorrectness(Correctness):
             return metrics.score(self.generate(steps, rows, first_row), self.q).invalid_rows
 
         return steps_at_ser(count_wrong, self.ser, self.length // 4, self.rows)
+
+
+@dataclass(frozen=True)
+class Standings(Cell):
+    """Some samplers side by side at a few budgets, half of the rows from each of two seeds (unmask/board)."""
+
+    samplers: tuple[str, ...] = ("ancestral",)
+
+    @property
+    def cost(self) -> int:
+        """Mostly the rounds of adaptive samplers, whatever the language."""
+        return ADAPTIVE_COST * len(self.samplers) * self.rows
+
+    def check(self) -> None:
+        super().check()
+        grid(self.settings)
+
+    @property
+    def settings(self) -> BoardSettings:
+        rows = max(self.rows // SEEDS, 1)
+        about = {"languages": (self.language,), "lengths": (self.length,), "rows": rows, "seeds": SEEDS}
+        return quick(samplers=self.samplers, **about, seed=self.seed, ter_share=0)
+
+    def records(self) -> list[Record]:
+        found = []
+        for record in board(self.settings).records:
+            if record["measure"] in ("ser", "diversity"):
+                steps = record["budget"] if record["knob"] == "steps" else None
+                found.append(record | {"pruned": self.pruned, "steps": steps})
+        return found

@@ -14,7 +14,7 @@ import pandas as pd
 
 from unmask.estimates import Estimate
 from unmask.report.cells import Record
-from unmask.report.plan import Settings
+from unmask.report.plan import Settings, of_steps
 
 COLOURS = ("#0077bb", "#009988", "#ee3377", "#ee7733", "#8c6bb1", "#7a7a7a")
 SHAPES = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down")
@@ -53,7 +53,7 @@ class Figures:
 
     def __init__(self, records: Sequence[Record], settings: Settings) -> None:
         self.settings = settings
-        self.frame = pd.DataFrame([_readable(record) for record in records])
+        self.frame = pd.DataFrame([_readable(record) for record in of_steps(records)])
         self.languages = list(dict.fromkeys([*settings.languages, *settings.panel]))
         self.last = max(settings.steps)
         self.frame["place"] = self.frame["steps"].fillna(self.last * AR_PLACE)

@@ -23,14 +23,16 @@ import altair as alt
 import pandas as pd
 import vl_convert
 
+from unmask.board.table import Table
 from unmask.errors import UnmaskError
 from unmask.files import atomic, check_writable
 from unmask.languages import PRESETS
+from unmask.report import standing
 from unmask.report.captions import caption as caption_of
 from unmask.report.cells import Record
 from unmask.report.figures import TITLES, Figures
-from unmask.report.plan import Settings
-from unmask.report.story import Sentence, Story, Table
+from unmask.report.plan import Settings, of_samplers
+from unmask.report.story import Sentence, Story
 
 PAGE = "index.html"
 SCALE = 2  # PNG pixels for each of the figure
@@ -39,11 +41,11 @@ WIDTHS = {"lengths": 900}
 OVERVIEW_WIDTH = 440
 
 
-def check_directory(out: Path) -> None:
+def check_directory(out: Path, last: str = PAGE) -> None:
     """Fail before the work is done: `out` is a directory that can be written to, or made."""
     if out.exists() and not out.is_dir():
         raise UnmaskError(f"cannot write to {out}: it is a file; name a directory with --out")
-    check_writable(out / PAGE if out.is_dir() else out)
+    check_writable(out / last if out.is_dir() else out)
 
 
 def write(out: Path, contents: Mapping[str, bytes]) -> list[Path]:
@@ -72,10 +74,11 @@ def render(
 ) -> dict[str, bytes]:
     """All files by name."""
     figures = Figures(records, settings)
-    alone = {name: _svg(figures.titled(name, WIDTHS.get(name, WIDTH))) for name in figures.makers}
-    alone["overview"] = _svg(figures.overview(OVERVIEW_WIDTH))
-    contents = {f"{name}.svg": svg.encode() for name, svg in alone.items()}
-    contents |= {f"{name}.png": vl_convert.svg_to_png(svg, scale=SCALE) for name, svg in alone.items()}
+    alone = {name: svg(figures.titled(name, WIDTHS.get(name, WIDTH))) for name in figures.makers}
+    alone["overview"] = svg(figures.overview(OVERVIEW_WIDTH))
+    alone["samplers"] = svg(standing.titled(of_samplers(records)))
+    contents = {f"{name}.svg": drawn.encode() for name, drawn in alone.items()}
+    contents |= {f"{name}.png": vl_convert.svg_to_png(drawn, scale=SCALE) for name, drawn in alone.items()}
     data = {"origin": origin, "seconds": seconds, "settings": asdict(settings), "records": list(records)}
     contents["data.json"] = json.dumps(data, indent=1, allow_nan=False).encode() + b"\n"
     contents["data.csv"] = pd.DataFrame(list(records)).to_csv(index=False).encode()
@@ -87,7 +90,8 @@ def render(
         "made": _made(origin, settings, seconds),
         "command": _text(shlex.join([Path(origin["command"][0]).name, *origin["command"][1:]])),
         "files": ", ".join(f'<a href="{name}">{name}</a>' for name in sorted(contents)),
-        "figures": "\n".join(_figure(name, figures) for name in figures.makers),
+        "figures": "\n".join(_steps_figure(name, figures) for name in figures.makers),
+        "samplers": _samplers_figure(of_samplers(records), settings),
         "library": _library(),
     }
     template = files("unmask.report").joinpath("page.html").read_text("utf-8")
@@ -100,21 +104,34 @@ def _library() -> str:
     return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
 
 
-def _figure(name: str, figures: Figures) -> str:
+def _steps_figure(name: str, figures: Figures) -> str:
+    title, subtitle = TITLES[name]
+    caption = caption_of(name, figures.settings)
+    live = figures.plain(name, "container")
+    return _figure(name, title, subtitle, caption, figures.plain(name, WIDTHS.get(name, WIDTH)), live)
+
+
+def _samplers_figure(records: Sequence[Record], settings: Settings) -> str:
+    title, subtitle = standing.TITLE
+    drawn = standing.chart(records)
+    return _figure("samplers", title, subtitle, standing.caption(settings.sampler_rows), drawn, drawn)
+
+
+def _figure(name: str, title: str, subtitle: str, caption: str, drawn: Any, live: Any) -> str:
     """A drawing, and the definition that will replace it."""
-    title, subtitle = map(_text, TITLES[name])
-    drawn = _svg(figures.plain(name, WIDTHS.get(name, WIDTH)))
-    live = json.dumps(figures.plain(name, "container").to_dict()).replace("</", "<\\/")
+    definition = json.dumps(live.to_dict()).replace("</", "<\\/")
+    title, subtitle = _text(title), _text(subtitle)
     return f"""<figure>
 <h3>{title}</h3>
 <p class="under">{subtitle}</p>
-<div class="plot" id="{name}" role="img" aria-label="{title}: {subtitle}">{drawn}</div>
-<figcaption>{caption_of(name, figures.settings)}</figcaption>
-<script type="application/json" data-figure="{name}">{live}</script>
+<div class="plot" id="{name}" role="img" aria-label="{title}: {subtitle}">{svg(drawn)}</div>
+<figcaption>{caption}</figcaption>
+<script type="application/json" data-figure="{name}">{definition}</script>
 </figure>"""
 
 
-def _svg(chart: alt.TopLevelMixin) -> str:
+def svg(chart: alt.TopLevelMixin) -> str:
+    """A drawing of it."""
     buffer = io.StringIO()
     chart.save(buffer, format="svg")
     return buffer.getvalue()

@@ -16,6 +16,7 @@ from unmask.report.cells import (
     Fluency,
     GenerativePerplexity,
     Record,
+    Standings,
     StepsForCorrectness,
     StepsForFluency,
     ground_truth,
@@ -42,6 +43,18 @@ class Settings:
     perplexity_rows: int = 200
     excess: float = 0.01  # of TER, in the length panel
     ser: float = 0.5
+    samplers: tuple[str, ...] = (
+        "ancestral",
+        "low-confidence",
+        "entropy",
+        "strided",
+        "clairvoyant",
+        "gibbs(stride=8)",
+        "speculative",
+    )
+    sampler_languages: tuple[str, ...] = ("paper-2gram", "sparse-hmm", "interval-5")
+    sampler_length: int = 128
+    sampler_rows: int = 100  # of all seeds together
 
     def __post_init__(self) -> None:
         for name in ("rows", "small_rows"):
@@ -73,6 +86,8 @@ def cells(settings: Settings) -> list[Cell]:
         for length in s.panel_lengths:
             found.append(StepsForFluency(name, length, s.profile_rows, s.seed, excess=s.excess))
             found.append(StepsForCorrectness(name, length, s.small_rows, s.seed, ser=s.ser))
+    for name in s.sampler_languages:
+        found.append(Standings(name, s.sampler_length, s.sampler_rows, s.seed, samplers=s.samplers))
     for cell in found:
         cell.check()
     return found
@@ -86,3 +101,12 @@ def measure(plan: Sequence[Cell]) -> list[Record]:
             found += cell.records()
             advance(cell.cost)
     return found
+
+
+def of_samplers(records: Sequence[Record]) -> list[Record]:
+    """What the samplers' figure shows; the other figures are about ancestral sampling."""
+    return [record for record in records if "sampler" in record]
+
+
+def of_steps(records: Sequence[Record]) -> list[Record]:
+    return [record for record in records if "sampler" not in record]

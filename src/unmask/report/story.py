@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from unmask.board.table import Table
 from unmask.estimates import Estimate
 from unmask.report.cells import Record
-from unmask.report.plan import Settings
+from unmask.report.plan import Settings, of_steps
 
 FEW_DOZEN = 64  # steps
 TER_RATIO = ("ter_ratio", "ter_upper_ratio")
@@ -18,19 +19,12 @@ class Sentence(NamedTuple):
     text: str
 
 
-class Table(NamedTuple):
-    """Rows of cells, each (value, interval); the first column is the heading of its row."""
-
-    title: str
-    head: list[str]
-    rows: list[tuple[str, list[tuple[str, str]]]]
-
-
 class Story:
     """The records of a demo, looked up by what they are about."""
 
     def __init__(self, records: Sequence[Record], settings: Settings) -> None:
         self.settings = settings
+        records = of_steps(records)
         self.by_key = {(r["measure"], r["language"], r["length"], r["steps"]): r for r in records if r["pruned"]}
         self.unpruned = {(r["measure"], r["language"], r["steps"]): r for r in records if not r["pruned"]}
         self.steps: list[int | None] = [*sorted(settings.steps), None]

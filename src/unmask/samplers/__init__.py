@@ -1,31 +1,62 @@
 """What decides: one file a sampler, one contract for all of them."""
 
 from unmask.samplers.ancestral import Ancestral
+from unmask.samplers.as_published_mdlm import AsPublishedMDLM
 from unmask.samplers.autoregressive import Autoregressive
 from unmask.samplers.blocks import Blocks
+from unmask.samplers.clairvoyant import Clairvoyant
+from unmask.samplers.confidence import Entropy, Margin, TopProbability
 from unmask.samplers.contract import SAMPLERS, Choice, Sampler, Session, View
+from unmask.samplers.dream import dream
+from unmask.samplers.entropy_bounded import EntropyBounded
+from unmask.samplers.entropy_sum import EntropySum
+from unmask.samplers.first_hitting import FirstHitting
 from unmask.samplers.fixed_size import FixedSize
+from unmask.samplers.gibbs import Gibbs
 from unmask.samplers.left_to_right import LeftToRight
+from unmask.samplers.llada import llada
 from unmask.samplers.loops import fill, walk
 from unmask.samplers.low_confidence import LowConfidence
+from unmask.samplers.remdm import ReMDM
+from unmask.samplers.self_speculative import SelfSpeculative
 from unmask.samplers.speculative import Speculative
-from unmask.samplers.structured import Dyadic, Strided
+from unmask.samplers.structured import BlockStrided, Dilated, Dyadic, Strided
+from unmask.samplers.threshold import Factor, Threshold
+from unmask.samplers.verify_and_restart import VerifyAndRestart
 
 __all__ = [
     "SAMPLERS",
     "Ancestral",
+    "AsPublishedMDLM",
     "Autoregressive",
+    "BlockStrided",
     "Blocks",
     "Choice",
+    "Clairvoyant",
+    "Dilated",
     "Dyadic",
+    "Entropy",
+    "EntropyBounded",
+    "EntropySum",
+    "Factor",
+    "FirstHitting",
     "FixedSize",
+    "Gibbs",
     "LeftToRight",
     "LowConfidence",
+    "Margin",
+    "ReMDM",
     "Sampler",
+    "SelfSpeculative",
     "Session",
     "Speculative",
     "Strided",
+    "Threshold",
+    "TopProbability",
+    "VerifyAndRestart",
     "View",
+    "dream",
     "fill",
+    "llada",
     "walk",
 ]

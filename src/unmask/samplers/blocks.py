@@ -10,6 +10,7 @@ import torch
 
 from unmask import orders
 from unmask.errors import UnmaskError
+from unmask.samplers import checks
 from unmask.samplers.contract import SAMPLERS, Sampler, Session
 from unmask.samplers.loops import fill_part
 from unmask.schedules import sizes
@@ -24,10 +25,8 @@ class Blocks(Sampler):
     inner: str | Sampler = "fixed-size"
 
     def __post_init__(self) -> None:
-        if self.block_length < 1:
-            raise UnmaskError(f"block_length is {self.block_length}; expected at least 1")
-        if isinstance(self.inner, str):
-            object.__setattr__(self, "inner", SAMPLERS.make(self.inner))
+        checks.at_least("block_length", self.block_length, 1)
+        checks.inner(self)
 
     def run(self, session: Session) -> None:
         assert isinstance(self.inner, Sampler)
@@ -44,4 +43,4 @@ class Blocks(Sampler):
             for index, share in enumerate(shares):
                 delta = orders.coarsen(session.delta, share)
                 fill_part(self.inner, session, mine & (block == index), delta, earlier)
-                earlier += share
+                earlier += self.block_length if self.inner.pace == "free" else share

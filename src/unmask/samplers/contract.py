@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal, NamedTuple
@@ -13,8 +14,17 @@ from unmask.chance import Luck, Stream
 from unmask.denoisers import Canvas, Causal, Denoiser
 from unmask.errors import UnmaskError
 from unmask.names import Registry
+from unmask.samplers.bill import Bill
 
+WAYS = ("order", "choose", "run")
 PATIENCE = 1000  # looks a position and a round: beyond that a sampler that owns its flow is taken to loop for ever
+
+
+class Breach(UnmaskError):
+    """What a sampler has done against its contract."""
+
+
+Law = Literal["order", "causal", "language"] | Callable[[Denoiser, int, Tensor], Tensor]
 
 
 class Choice(NamedTuple):
@@ -29,12 +39,27 @@ class Sampler:
     """One way to fill a canvas: fixed before looking (order), chosen each round (choose), or its own flow (run)."""
 
     pace: ClassVar[Literal["counts", "rounds", "free"]] = "counts"
-    """How `choose` keeps to the schedule: it reveals view.count positions in each round; or as many as it likes, and
-    all by round N; or it goes on until nothing is hidden, revealing at least one in each round (N is not used)."""
+    """How it keeps to the schedule. `choose` reveals view.count positions in each round; or as many as it likes, and
+    all by round N; or it goes on until nothing is hidden, revealing at least one in each round. An `order` has rounds
+    1..N; where its pace is free N is not used, and a row has at most as many rounds as hidden positions."""
+
+    law: ClassVar[Law | None] = None
+    """Which law its output claims to follow, for `unmask.conformance`; what orders has the first without saying so.
+
+    order     each token is a draw from what the denoiser says of the places revealed in earlier rounds, and where is
+              decided before what: given the order the law is known, and it is q's at one position a round
+    causal    prod_j p(x_j | x_<j), whatever the number of rounds
+    language  that of the language, of whose ideal denoiser it is asked, whatever the number of rounds
+    or a function of (denoiser, length, delta): the probability of every x of `metrics.sequences`, (V^L)"""
 
     def order(self, delta: Tensor, hidden: Tensor, luck: Luck) -> Tensor:
         """Rounds 1..N (B, L) of every hidden position (B, L), 0 elsewhere: nothing depends on the tokens."""
         raise NotImplementedError
+
+    def times(self, delta: Tensor, order: Tensor, luck: Luck) -> Tensor:
+        """When each place of an order (B, L) is looked at, from 1 down: for denoisers that are not time-free."""
+        last = order.amax(1, keepdim=True).clamp(min=1) if self.pace == "free" else len(delta)
+        return 1 - (order.double() - 1) / last
 
     def choose(self, view: View) -> Choice:
         """What to reveal in this round, after looking."""
@@ -45,10 +70,24 @@ class Sampler:
         raise NotImplementedError
 
     def implements(self, method: str) -> bool:
-        return getattr(type(self), method) is not getattr(Sampler, method)
+        return method in ways(type(self))
 
 
-SAMPLERS: Registry[Sampler] = Registry("sampler")
+def ways(kind: type[Sampler]) -> list[str]:
+    """Which of the three methods a class of samplers implements."""
+    return [method for method in WAYS if getattr(kind, method) is not getattr(Sampler, method)]
+
+
+def check_kind(kind: type, label: str) -> None:
+    """An error unless this is a class of samplers that implements exactly one of the three."""
+    if not issubclass(kind, Sampler):
+        raise UnmaskError(f"{label} is no sampler but {kind.__name__}; derive it from unmask.samplers.Sampler")
+    if len(found := ways(kind)) != 1:
+        what = f"implements {' and '.join(found) or 'none of its methods'}"
+        raise UnmaskError(f"{label} {what}; a sampler implements exactly one of order, choose and run")
+
+
+SAMPLERS: Registry[Sampler] = Registry("sampler", "unmask.samplers", check_kind)
 
 
 @dataclass(frozen=True)
@@ -62,6 +101,7 @@ class View:
     revealed: Tensor  # Bool (B, W): what this sampler has revealed, and may hide again
     certainty: Tensor  # (B, W): the probability that each token had when it was revealed
     round: int  # 1..N, or 1.. where the pace is free
+    earlier: int  # rounds of earlier blocks, which are not counted here
     rounds: int  # N
     count: Tensor  # (B): how many positions the schedule gives to this round
     alpha: float  # share revealed before this round, alpha_t
@@ -84,7 +124,12 @@ class View:
         """Uniforms (B, W) of this round: TIE decides between equal scores, ACCEPT whether something happens."""
         positions = torch.arange(self.hidden.shape[1]) + self._first
         luck = self.canvas.luck
-        return luck.uniform(stream, torch.arange(len(self.hidden)).unsqueeze(1), positions, self.round)
+        return luck.uniform(stream, torch.arange(len(self.hidden)).unsqueeze(1), positions, self.turn)
+
+    @property
+    def turn(self) -> int:
+        """The round by the count of the whole session."""
+        return self.earlier + self.round
 
     @property
     def _first(self) -> int:
@@ -104,6 +149,7 @@ class Session:
         self.tokens = given.clone()
         self.order = torch.zeros_like(given)  # the round that revealed each position, 0 where it was given
         self.probability = torch.ones(given.shape, dtype=torch.float64)  # of each token when it was revealed
+        self._attempts: list[tuple[Tensor, Bill]] = []
 
     @cached_property
     def canvas(self) -> Canvas:
@@ -119,6 +165,35 @@ class Session:
     def uses(self, part: str) -> bool:
         """Whether the sampler has asked for the 'canvas' or the 'causal' reader."""
         return part in self.__dict__
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the canvas has been looked at more often than it has patience for."""
+        return self.uses("canvas") and self.canvas.patience is not None and self.canvas.forwards > self.canvas.patience
+
+    def attempt(self, rows: Tensor, seed: int) -> Session:
+        """A session of its own for these rows (K), from what was given, with other luck; `adopt` takes it in."""
+        return type(self)(self.denoiser, self.given[rows], Luck(seed, self.luck.row_ids[rows]), self.delta, self.name)
+
+    def adopt(self, rows: Tensor, attempt: Session) -> None:
+        """Let rows (K) be what an attempt has made of them, at its cost."""
+        self.tokens[rows], self.order[rows], self.probability[rows] = attempt.tokens, attempt.order, attempt.probability
+        self._attempts.append((rows, attempt.bill()))
+
+    def bill(self) -> Bill:
+        """What was spent, attempts included."""
+        rows = torch.arange(len(self.tokens))
+        bill = Bill(torch.zeros_like(rows))
+        if self.uses("canvas"):
+            canvas = self.canvas
+            bill.impossible += canvas.impossible
+            bill.charge("denoiser", canvas.evaluations, rows, canvas.forwards, canvas.rows_computed)
+        if self.uses("causal"):
+            evaluations = self.causal.evaluations
+            bill.charge("causal", evaluations, rows, self.causal.forwards, int(evaluations.sum()))
+        for these, attempt in self._attempts:
+            bill.add(these, attempt)
+        return bill
 
     def write(self, rows: Tensor, positions: Tensor, tokens: Tensor, probability: Tensor, rounds: Tensor | int) -> None:
         """Reveal tokens (K) at places (K), which had this probability (K), in this round."""
@@ -161,4 +236,4 @@ class Session:
         at = int(wrong.int().argmax())
         turn = int(rounds[at]) if isinstance(rounds, Tensor) else rounds
         row = int(self.luck.row_ids[rows[at]])
-        raise UnmaskError(f"{self.name} {what}, at position {int(positions[at])} of row {row} in round {turn}")
+        raise Breach(f"{self.name} {what}, at position {int(positions[at])} of row {row} in round {turn}")

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from unmask.chance import Stream, categorical
-from unmask.errors import UnmaskError
+from unmask.samplers import checks
 from unmask.samplers.contract import SAMPLERS, Sampler, Session
 from unmask.samplers.prompts import read_prompt
 
@@ -27,8 +27,7 @@ class Speculative(Sampler):
     draft_length: int = 8
 
     def __post_init__(self) -> None:
-        if self.draft_length < 1:
-            raise UnmaskError(f"draft_length is {self.draft_length}; expected at least 1")
+        checks.at_least("draft_length", self.draft_length, 1)
 
     def run(self, session: Session) -> None:
         lengths, last = read_prompt(session)
@@ -46,19 +45,15 @@ class Speculative(Sampler):
         positions = places[rows, columns]
         drafted = torch.full(places.shape, canvas.vocabulary)
         draft = torch.zeros((*places.shape, canvas.vocabulary), dtype=torch.float64)
-        visits = canvas.visits[rows, positions]
+        visits = canvas.visits.gather(1, places.clamp(max=size - 1))
         draft[rows, columns] = canvas.at(rows, positions).double()
         drafted[rows, columns] = canvas.draw(draft[rows, columns], rows, positions)
 
         asked = inside.sum(1)  # drafts of a row; a row that is complete asks for none
         read = torch.cat([last.unsqueeze(1), drafted], 1)
         verdict = session.causal.extend(read, torch.where(asked > 0, asked + 1, 0))  # (B, K+1, V)
-        chosen = drafted[rows, columns].unsqueeze(1)
-        ours = draft[rows, columns].gather(1, chosen).squeeze(1)
-        theirs = verdict[rows, columns].gather(1, chosen).squeeze(1)
-        refused = torch.zeros_like(inside)
-        refused[rows, columns] = canvas.luck.uniform(Stream.ACCEPT, rows, positions, visits) * ours >= theirs
-        accepted = ((~refused & inside).long().cumprod(1)).sum(1)  # (B)
+        u = canvas.luck.uniform(Stream.ACCEPT, torch.arange(len(places)).unsqueeze(1), places, visits)
+        accepted = agreed(draft, verdict, drafted, u)
 
         kept = inside & (steps < accepted.unsqueeze(1))
         row, column = kept.nonzero(as_tuple=True)
@@ -82,6 +77,17 @@ class Speculative(Sampler):
         lengths = lengths.clone()
         lengths[row] += 1
         return lengths, last
+
+
+def agreed(draft: Tensor, target: Tensor, drafted: Tensor, u: Tensor) -> Tensor:
+    """(B) how many of drafted (B, K), V where there is none, come before the first refusal.
+
+    Marginals (B, K.., V), u (B, K) uniform: y_j is kept with probability min(1, a_j(y_j) / d_j(y_j)).
+    """
+    known = drafted < draft.shape[-1]
+    tokens = torch.where(known, drafted, 0).unsqueeze(-1)
+    ours, theirs = (marginals.gather(2, tokens).squeeze(-1) for marginals in (draft, target))
+    return ((u * ours < theirs) & known).long().cumprod(1).sum(1)
 
 
 def residual(target: Tensor, draft: Tensor) -> Tensor:

@@ -2,6 +2,10 @@
 
 strided: round k reveals every N-th position, starting at k. With N = l rounds it is exact on the interval language.
 dyadic: round 1 reveals every 2^(N-1)-th position, each later round the midpoints between what is revealed.
+block-strided: the same with blocks of m neighbours in place of positions, revealed one place of each block a round.
+    Between blocks of m = n - 1 an n-gram is independent; m (1 + log2(K/m)) rounds for blocks K apart.
+dilated: DUS (arXiv 2506.19037): of B positions every B/a-th, then every B/a^2-th, .. in ceil(log_a B) rounds. The paper
+    runs it within blocks: blocks(block_length=32, inner=dilated).
 """
 
 from dataclasses import dataclass
@@ -10,6 +14,7 @@ from torch import Tensor
 
 from unmask import orders
 from unmask.chance import Luck
+from unmask.samplers import checks
 from unmask.samplers.contract import SAMPLERS, Sampler
 
 
@@ -29,3 +34,32 @@ class Dyadic(Sampler):
 
     def order(self, delta: Tensor, hidden: Tensor, luck: Luck) -> Tensor:
         return orders.dyadic(len(delta), hidden)
+
+
+@SAMPLERS.register("block-strided")
+@dataclass(frozen=True)
+class BlockStrided(Sampler):
+    """Dyadic over blocks of neighbours, a place of each block a round: for n-grams, blocks of n - 1."""
+
+    block_length: int = 2
+
+    def __post_init__(self) -> None:
+        checks.at_least("block_length", self.block_length, 1)
+
+    def order(self, delta: Tensor, hidden: Tensor, luck: Luck) -> Tensor:
+        return orders.block_strided(len(delta), self.block_length, hidden)
+
+
+@SAMPLERS.register("dilated")
+@dataclass(frozen=True)
+class Dilated(Sampler):
+    """DUS: from far apart to neighbours in log(L) rounds; steps and schedule are not used."""
+
+    pace = "free"
+    base: int = 2
+
+    def __post_init__(self) -> None:
+        checks.at_least("base", self.base, 2)
+
+    def order(self, delta: Tensor, hidden: Tensor, luck: Luck) -> Tensor:
+        return orders.dilated(self.base, hidden)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from torch import Tensor
@@ -12,17 +13,50 @@ from unmask.schedules import deltas
 MOST = 2**24
 
 
+class Floor(UnmaskError):
+    """A target that no number of rounds reaches: at `steps` rounds the quality is `value`, and stays where stuck."""
+
+    def __init__(self, target: float, steps: int, value: float, stuck: bool) -> None:
+        self.steps, self.value, self.stuck = steps, value, stuck
+        super().__init__(f"no number of steps up to {steps:,} reaches {target:g}: at {steps:,} it is {value:.6g}")
+
+
 def least_steps(quality: Callable[[Tensor], float], target: float, schedule: str = "linear", most: int = MOST) -> int:
     """The smallest N at which quality(deltas(schedule, N)) <= target, for a quality that falls with N.
 
     least_steps(lambda delta: exact_ser(language, 510, delta), 0.5)
     """
-    low, high = 0, 1
-    while (reached := quality(deltas(schedule, high))) > target:
-        if high >= most:
-            raise UnmaskError(f"no number of steps up to {most:,} reaches {target:g}: at {high:,} it is {reached:.6g}")
-        low, high = high, min(2 * high, most)
+    return least(lambda steps: quality(deltas(schedule, steps)), target, most=most)
+
+
+def least(
+    quality: Callable[[int], float],
+    target: float,
+    guess: float = 1,
+    slack: float = 0.0,
+    most: int = MOST,
+    flat: float = math.inf,
+) -> int:
+    """The smallest N at which quality(N) <= target, up to a share `slack` of N.
+
+    Qualities fall about as 1/N, which says where to look next; every third look halves what is left, should they not.
+    One of which twice the rounds leave more than a share `flat` has reached its floor.
+    """
+    low, worst, high = 0, math.inf, most + 1
+    steps, looks = round(min(max(guess * (1 + slack / 2), 1), most)), 0
     while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if quality(deltas(schedule, middle)) <= target else (middle, high)
+        value, looks = quality(steps), looks + 1
+        if value <= target:
+            high = steps
+            if value > (1 - slack) * target:
+                break
+        else:
+            stuck = steps >= 2 * low > 0 and value > flat * worst
+            if stuck or steps == most:
+                raise Floor(target, steps, value, stuck)
+            low, worst = steps, value
+        aim = steps * value / target * (1 + slack / 2) if target > 0 else math.inf
+        if looks % 3 == 0 and high <= most:
+            aim = (low + high) / 2
+        steps = math.ceil(min(max(aim, low + 1), high - 1))
     return high

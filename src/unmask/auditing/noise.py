@@ -1,0 +1,80 @@
+"""Noise as strangers make it: a race among symbols, with uniforms that are too coarse or used more than once.
+
+argmax_v w_v / E_v with E = -log u draws v in proportion to w_v (theory.md 10). With u on a grid of 2^-bits, E has no
+value between 0 and 2^-bits, and what is likely to need one is drawn too rarely.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from unmask.chance import Luck, Stream, uniform
+from unmask.samplers import Sampler, Session
+
+FINE = 52  # bits: the uniforms of `chance` as they are
+BFLOAT16, FLOAT32 = 8, 24  # bits of torch.rand in these types
+
+
+def race(weights: Tensor, u: Tensor, bits: int) -> Tensor:
+    """The winner (K) of each race with weights (K, C) and uniforms (K, C)."""
+    if bits < FINE:
+        u = torch.floor(u * 2**bits) * 2.0**-bits
+    return (weights / -torch.log(u.clamp(min=1e-10))).argmax(-1)
+
+
+def uniforms(luck: Luck, rows: Tensor, positions: Tensor, visits: Tensor | int, symbols: int) -> Tensor:
+    """(K, symbols), keyed by place, visit and symbol."""
+    places = positions.unsqueeze(1) * symbols + torch.arange(symbols)
+    when = visits.unsqueeze(1) if isinstance(visits, Tensor) else visits
+    return uniform(luck.seed, Stream.TOKEN, luck.row_ids[rows].unsqueeze(1), places, when)
+
+
+class RaceLuck:
+    """A Luck that draws tokens by a race: with coarse uniforms, or the same ones at all positions or in all rounds."""
+
+    def __init__(self, luck: Luck, bits: int = FINE, shared: str = "") -> None:
+        self.luck, self.bits, self.shared = luck, bits, shared
+        self.seed, self.row_ids, self.uniform, self.grid = luck.seed, luck.row_ids, luck.uniform, luck.grid
+        self.calls = 0
+
+    def tokens(self, probabilities: Tensor, rows: Tensor, positions: Tensor, visits: Tensor) -> Tensor:
+        when: Tensor | int = visits[rows, positions]
+        if self.shared == "positions":
+            positions, when = torch.zeros_like(positions), self.calls
+        elif self.shared == "rounds":
+            when = 0
+        u = uniforms(self.luck, rows, positions, when, probabilities.shape[1])
+        visits[rows, positions] += 1
+        self.calls += 1
+        return race(probabilities, u, self.bits)
+
+
+@dataclass(frozen=True)
+class OneShot(Sampler):
+    """MDLM's step: one race of all tokens, weighing rho_k p_v, and the mask, weighing 1 - rho_k."""
+
+    bits: int = FINE
+    shared: str = ""
+
+    def run(self, session: Session) -> None:
+        canvas, vocabulary = session.canvas, session.denoiser.vocabulary
+        left = 1.0
+        for index, delta in enumerate(session.delta.tolist()):
+            rho = min(1.0, delta / left) if index + 1 < len(session.delta) else 1.0
+            left = max(left - delta, 1e-300)
+            rows, positions = canvas.hidden.nonzero(as_tuple=True)
+            if not len(rows):
+                return
+            marginals = canvas.look()[rows, positions]
+            weights = torch.cat([rho * marginals, torch.full((len(rows), 1), 1 - rho, dtype=torch.float64)], 1)
+            places = torch.zeros_like(positions) if self.shared == "positions" else positions
+            when = 0 if self.shared == "rounds" else index
+            won = race(weights, uniforms(session.luck, rows, places, when, vocabulary + 1), self.bits)
+            shown = won < vocabulary
+            if shown.any():
+                rows, positions, tokens = rows[shown], positions[shown], won[shown]
+                probability = marginals[shown].gather(1, tokens.unsqueeze(1)).squeeze(1)
+                session.write(rows, positions, tokens, probability, index + 1)

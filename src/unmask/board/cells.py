@@ -1,0 +1,190 @@
+"""What is measured: a sampler at one budget on one language, over rows of several seeds.
+
+A seed draws the language, where it is random, and the luck of all samplers: row r of seed s meets the same language and
+the same luck whoever fills it, so that samplers are compared row by row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unmask import metrics
+from unmask.board.families import Family
+from unmask.board.fluency import LAW_IS_Q, Unbounded, divergence
+from unmask.chance import Luck
+from unmask.estimates import Estimate, exactly, mean, proportion, quantile
+from unmask.generation import generate
+from unmask.languages import Language, load
+from unmask.names import parse
+from unmask.samplers import SAMPLERS
+from unmask.samples import digest
+from unmask.schedules import deltas
+
+USUAL_STEPS = 64  # where N is not the knob
+FIRST_TAUGHT = 2**40  # rows whose luck only the truth meets
+
+
+@dataclass(frozen=True)
+class Place:
+    """One language at one length, drawn with one seed: the truth that samplers are held against."""
+
+    name: str
+    length: int
+    seed: int
+
+    @cached_property
+    def language(self) -> Language:
+        return load(self.name, seed=self.seed)
+
+    @cached_property
+    def bits(self) -> float | None:
+        """H(q) / L in bits a token; None where sequences vary in length, and no one number of tokens divides."""
+        if self.language.end is not None:
+            return None
+        return math.log2(metrics.ter_autoregressive(self.language, self.length).value)
+
+    def truth(self, rows: int) -> Tensor:
+        """x ~ q, for the price of q's own sequences."""
+        return self.language.sample(rows, self.length, seed=self.seed)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What one seed's rows (R) came to at one budget."""
+
+    digest: str  # of the tokens (R, L)
+    wrong: Tensor  # Bool (R): impossible sequences
+    evaluations: Tensor  # (R)
+    evaluations_of: dict[str, float]  # the mean for each denoiser
+    forwards: int  # batched calls, until the last row of the block is done
+    excess: Tensor  # (valid rows): bits a token under q, minus q's own; empty where that is not defined
+    bigrams: metrics.Bigrams | None
+    divergence: Tensor  # (taught rows): log q(x) - log p(x | luck); empty where there is no bound
+    unbounded: str  # why there is none
+
+
+def measure(place: Place, family: Family, value: Any, rows: int, taught: int) -> Sample:
+    """One sampler, one budget, one seed. taught: rows for TER."""
+    specification, steps = family.at(value)
+    how: dict[str, Any] = {"sampler": specification, "length": place.length, "seed": place.seed}
+    made = generate(place.language, **how, steps=steps or USUAL_STEPS, rows=rows)
+    bits = -place.language.log_prob(made.tokens) / math.log(2)
+    wrong = ~torch.isfinite(bits)
+    per_token = bits[~wrong] / place.language.sizes(made.tokens)[~wrong]
+    prices, reason = price(place, specification, steps, taught)
+    return Sample(
+        digest=digest(made.tokens),
+        wrong=wrong,
+        evaluations=made.evaluations,
+        evaluations_of={name: float(count.double().mean()) for name, count in made.evaluations_of.items()},
+        forwards=made.forwards,
+        excess=per_token - place.bits if place.bits is not None else per_token[:0],
+        bigrams=metrics.bigrams(made.tokens, place.language),
+        divergence=prices,
+        unbounded=reason,
+    )
+
+
+def price(place: Place, specification: str, steps: int | None, rows: int) -> tuple[Tensor, str]:
+    """(the divergence of each row, or none; why there is none)."""
+    name, _ = parse("sampler", specification)
+    nothing = torch.zeros(0, dtype=torch.float64)
+    if rows == 0:
+        return nothing, "it was not asked for"
+    if place.bits is None:
+        return nothing, "the language's sequences vary in length"
+    if name in LAW_IS_Q:
+        return nothing, ""
+    delta = deltas("linear", steps or USUAL_STEPS)
+    luck = Luck(place.seed, torch.arange(FIRST_TAUGHT, FIRST_TAUGHT + rows))
+    try:
+        return divergence(SAMPLERS.make(specification), place.language, place.truth(rows), delta, luck), ""
+    except Unbounded as reason:
+        return nothing, str(reason)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A sampler at one budget: the samples of all seeds together."""
+
+    value: Any  # of the knob
+    samples: Sequence[Sample]
+    length: int
+
+    @cached_property
+    def wrong(self) -> Tensor:
+        """Float (rows of all seeds), 1 where impossible."""
+        return torch.cat([sample.wrong for sample in self.samples]).double()
+
+    @cached_property
+    def evaluations(self) -> float:
+        return float(torch.cat([sample.evaluations for sample in self.samples]).double().mean())
+
+    @cached_property
+    def ser(self) -> Estimate:
+        return proportion(int(self.wrong.sum()), len(self.wrong))
+
+    @property
+    def ser_by_seed(self) -> list[float]:
+        return [float(sample.wrong.double().mean()) for sample in self.samples]
+
+    @cached_property
+    def divergence(self) -> Estimate | None:
+        """In nats a sequence; None where there is neither TER nor a bound."""
+        prices = torch.cat([sample.divergence for sample in self.samples])
+        if len(prices):
+            return mean(prices) if bool(prices.isfinite().all()) else None
+        return None if self.unbounded else exactly(0.0)
+
+    @property
+    def unbounded(self) -> str:
+        """Why there is no divergence."""
+        never = any(not bool(sample.divergence.isfinite().all()) for sample in self.samples)
+        return "it cannot write some of the language's sequences" if never else self.samples[0].unbounded
+
+    @property
+    def ter_ratio(self) -> Estimate | None:
+        """TER, or its bound, relative to the language's own."""
+        if self.divergence is None:
+            return None
+        return self.divergence.map(lambda nats: math.exp(nats / self.length))
+
+    @property
+    def perplexity_ratio(self) -> Estimate | None:
+        """The generative perplexity of the valid rows, relative to the language's own TER."""
+        excess = torch.cat([sample.excess for sample in self.samples])
+        return mean(excess).map(lambda bits: 2.0**bits) if len(excess) > 1 else None
+
+    @property
+    def diversity(self) -> Estimate | None:
+        """The conditional entropy of the samples' bigrams as a share of the language's: below 1 where it repeats."""
+        found = [sample.bigrams for sample in self.samples]
+        shares = [b.entropy_bits / b.entropy_bits_of_language for b in found if b and b.entropy_bits_of_language > 0]
+        if not shares:
+            return None
+        return Estimate(sum(shares) / len(shares), min(shares), max(shares), len(self.wrong), 1.0, "range over seeds")
+
+    @property
+    def variation(self) -> tuple[Estimate, float] | None:
+        """(total variation of bigrams to q, that of as many perfect rows), the means over seeds."""
+        found = [sample.bigrams for sample in self.samples if sample.bigrams]
+        if not found:
+            return None
+        value = sum(b.total_variation.value for b in found) / len(found)
+        error = math.sqrt(sum(b.total_variation.standard_error**2 for b in found)) / len(found)
+        half = quantile() * error
+        floor = sum(b.total_variation_floor for b in found) / len(found)
+        return Estimate(value, max(value - half, 0.0), value + half, len(self.wrong), method="jackknife"), floor
+
+
+def does_nothing(point: Point, earlier: Point) -> bool:
+    """Whether turning the knob has changed no token and no evaluation: then it is no knob of this sampler."""
+    pairs = zip(point.samples, earlier.samples, strict=True)
+    return all(a.digest == b.digest and torch.equal(a.evaluations, b.evaluations) for a, b in pairs)

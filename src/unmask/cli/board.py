@@ -1,0 +1,113 @@
+"""unmask board."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from unmask.cli.options import Count, Counts, Switch
+
+if TYPE_CHECKING:
+    from unmask.board import Board
+
+Languages = Annotated[tuple[str, ...], tyro.conf.arg(metavar="LANGUAGE ...", help_behavior_hint="")]
+Sampler = Annotated[str, tyro.conf.arg(metavar="SAMPLER")]
+Samplers = Annotated[tuple[str, ...], tyro.conf.arg(metavar="SAMPLER ...", help_behavior_hint="")]
+
+
+def command(
+    *,
+    samplers: Samplers = (),
+    languages: Languages = (),
+    lengths: Counts = (),
+    rows: Count = None,
+    seeds: Count = None,
+    steps: Counts = (),
+    quick: Switch = False,
+    against: Sampler = "ancestral",
+    out: Path = Path("board"),
+    seed: int = 0,
+    json: Switch = False,
+) -> None:
+    """Compare samplers on languages that are known exactly.
+
+    Examples:
+        unmask board --quick
+        unmask board --samplers ancestral low-confidence strided --languages sparse-hmm
+        unmask board --samplers ancestral "speculative(draft_length=[2, 4, 8])" mine.samplers:Mine
+
+    How many evaluations each needs until at most half, a tenth, a hundredth of its
+    sequences are wrong (SER), and until it is as fluent as the language (TER); its
+    accuracy under parallelism; whether it repeats itself. All samplers meet the
+    same rows with the same luck, and are compared row by row.
+
+    Each sampler runs at several budgets: numbers of rounds N, or values of its own
+    knob where it keeps its own pace. A list in place of an option makes that option
+    the knob. A budget that a sampler cannot do is reported and left out.
+
+    Args:
+        samplers: Names with options, or package.module:Name; all of ours unless told otherwise.
+        languages: Presets or files; six presets unless told otherwise, three if quick.
+        lengths: Tokens a sequence, 128 unless told otherwise; or the nearest below that the language has.
+        rows: Sequences a budget and seed; 400 unless told otherwise, 100 if quick.
+        seeds: How many seeds; 3 unless told otherwise, 2 if quick.
+        steps: The numbers of rounds N; from L/32 to 8 L unless told otherwise.
+        quick: Fewer languages, budgets, rows and seeds: a minute.
+        against: The sampler that accuracy is compared to, row by row.
+        out: A directory for board.json, board.csv, board.svg and board.png; made if it is not there.
+        seed: The first seed; a seed draws the languages and the luck.
+        json: Print one JSON object instead of tables.
+    """
+    from dataclasses import asdict
+
+    from unmask.board import Settings, board
+    from unmask.board import quick as brief
+    from unmask.board.standings import summary
+    from unmask.cli.output import show
+    from unmask.report.publishing import check, publish
+
+    given = {"samplers": samplers, "languages": languages, "lengths": lengths, "rows": rows, "seeds": seeds}
+    chosen: dict[str, Any] = {name: value for name, value in given.items() if value not in ((), None)}
+    settings = (brief if quick else Settings)(**chosen, seed=seed, steps=steps, against=against)
+    check(out)
+    made = board(settings)
+    written = publish(out, made)
+    if json:
+        failures = [asdict(failure) for failure in made.failures]
+        files = [str(path) for path in written]
+        show({"seconds": made.seconds, "files": files, "failures": failures, "standings": summary(made.records)}, True)
+        return
+    _print(made)
+    print("\n".join(str(path) for path in written))
+
+
+def _print(made: Board) -> None:
+    import shutil
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from unmask.board.table import HOW_TO_READ, tables
+
+    console = Console(highlight=False, width=max(shutil.get_terminal_size().columns, WIDTH))
+    for table in tables(made):
+        drawn = Table(title=table.title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+        for i, name in enumerate(table.head):
+            drawn.add_column(name, justify="right" if i else "left", no_wrap=i > 0, overflow="fold")
+        for heading, cells in table.rows:
+            drawn.add_row(heading, *(value for value, _ in cells))
+        console.print(drawn)
+        console.print()
+    console.print(HOW_TO_READ.format(against=made.settings.against), markup=False)
+    reasons: dict[str, list[str]] = {}
+    for f in made.failures:
+        reasons.setdefault(f"{f.sampler} at {f.knob} = {f.value}: {f.message}", []).append(f.language)
+    for reason, languages in reasons.items():
+        console.print(f"left out: {reason} ({', '.join(dict.fromkeys(languages))})", markup=False)
+    s = made.settings
+    print(f"\n{s.seeds} seeds of {s.rows} rows a budget; {made.seconds:.0f} s.")
+
+
+WIDTH = 140  # of a table that is not read on a terminal

@@ -1,0 +1,190 @@
+"""unmask theory exact|table|figure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unmask.cli.options import Counts, Name, Switch
+
+if TYPE_CHECKING:
+    from unmask.theory.table import Record
+
+STEPS = (8, 32, 128, 512, 2048)
+WIDTH = 140  # of a table that is not read on a terminal
+
+
+def exact(
+    *,
+    language: Name,
+    length: int = 512,
+    steps: int,
+    schedule: str = "linear",
+    language_seed: int = 0,
+    unpruned: Switch = False,
+    json: Switch = False,
+) -> None:
+    """What ancestral sampling does with the ideal denoiser, exactly.
+
+    Examples:
+        unmask theory exact --language interval-5 --length 510 --steps 737
+        unmask theory exact --language paper-2gram --steps 64 --schedule optimal
+
+    SER; TER and the NLL that the language gives valid samples, in bits a token (two
+    to the power of them are error rate and perplexity); KL(q || p) in nats, and the
+    mean over orders of KL(q || p_order), which is no less. What is not known
+    exactly is left out, and a note says why and what comes nearest.
+
+    Args:
+        language: A preset (see `unmask language list`), or a language file.
+        length: Tokens a sequence.
+        steps: Rounds N.
+        schedule: How much is revealed at each round; `unmask generate --help` lists them.
+        language_seed: The seed of a random preset.
+        unpruned: Keep every transition of a random preset, so that no string is impossible.
+        json: Print one JSON object instead of a table.
+    """
+    from unmask import languages
+    from unmask.cli.output import show
+    from unmask.schedules import Fit, deltas
+    from unmask.theory.exact import exact as values
+
+    found = languages.load(language, seed=language_seed, pruned=not unpruned)
+    result = values(found, length, deltas(schedule, steps, Fit(found, length))).to_dict()
+    if json:
+        show(result, True)
+        return
+    notes = result.pop("notes")
+    show(result | {f"note {number}": note for number, note in enumerate(notes, 1)}, False)
+
+
+def table(
+    *,
+    language: Name,
+    length: int = 512,
+    steps: Counts = (),
+    schedule: str = "linear",
+    rows: int = 200,
+    seed: int = 0,
+    language_seed: int = 0,
+    unpruned: Switch = False,
+    json: Switch = False,
+    csv: Switch = False,
+) -> None:
+    """Bounds, exact values and measurements of SER and TER, side by side.
+
+    Examples:
+        unmask theory table --language paper-2gram --length 512
+        unmask theory table --language interval-5 --length 510 --rows 0 --csv
+
+    A line for each statement, a column for each number of rounds N. Bounds say <=
+    or >=; what is neither is known exactly, or measured. A bound of an SER that is
+    above 1 says nothing and is shown as 1; that of theorem 4.2 is for the schedule
+    of the theorem, not the one that is given.
+
+    Args:
+        language: A preset (see `unmask language list`), or a language file.
+        length: Tokens a sequence.
+        steps: Numbers of rounds N; 8 32 128 512 2048 unless told otherwise.
+        schedule: How much is revealed at each round; `unmask generate --help` lists them.
+        rows: Sequences for each measured value; 0 measures nothing.
+        seed: The seed of the sequences.
+        language_seed: The seed of a random preset.
+        unpruned: Keep every transition of a random preset, so that no string is impossible.
+        json: Print one JSON object with all records instead of tables.
+        csv: Print the records as CSV instead of tables.
+    """
+    from unmask import languages
+    from unmask.cli.output import show
+    from unmask.theory.table import table as compute
+
+    found = languages.load(language, seed=language_seed, pruned=not unpruned)
+    records = compute(found, length, steps or STEPS, schedule, rows, seed)
+    if json:
+        settings = {"language": language, "length": length, "schedule": schedule, "rows": rows, "seed": seed}
+        show(settings | {"records": records}, True)
+    elif csv:
+        import pandas as pd
+
+        print(pd.DataFrame(records).to_csv(index=False), end="")
+    else:
+        _print(records)
+
+
+def figure(
+    *,
+    language: Name,
+    out: Path = Path("theory"),
+    length: int = 512,
+    steps: Counts = (),
+    schedule: str = "linear",
+    rows: int = 200,
+    seed: int = 0,
+    language_seed: int = 0,
+    unpruned: Switch = False,
+    json: Switch = False,
+) -> None:
+    """Draw the table: SER and TER against N, as SVG and PNG.
+
+    Example:
+        unmask theory figure --language paper-2gram --out theory
+
+    Args:
+        language: A preset (see `unmask language list`), or a language file.
+        out: A directory for figures and numbers (JSON, CSV); made if it is not there.
+        length: Tokens a sequence.
+        steps: Numbers of rounds N; 8 32 128 512 2048 unless told otherwise.
+        schedule: How much is revealed at each round; `unmask generate --help` lists them.
+        rows: Sequences for each measured value; 0 measures nothing.
+        seed: The seed of the sequences.
+        language_seed: The seed of a random preset.
+        unpruned: Keep every transition of a random preset, so that no string is impossible.
+        json: Print one JSON object instead of the names of the files.
+    """
+    from unmask import languages
+    from unmask.cli.output import show
+    from unmask.report.bounds import check, publish
+    from unmask.theory.table import table as compute
+
+    check(out)
+    found = languages.load(language, seed=language_seed, pruned=not unpruned)
+    records = compute(found, length, steps or STEPS, schedule, rows, seed)
+    settings = {"language": language, "length": length, "schedule": schedule, "rows": rows, "seed": seed}
+    files = [str(path) for path in publish(out, records, settings)]
+    if json:
+        show({"files": files}, True)
+    else:
+        print("\n".join(files))
+
+
+def _print(records: Sequence[Record]) -> None:
+    import shutil
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from unmask.theory.table import QUANTITIES
+
+    steps = sorted({record["steps"] for record in records})
+    console = Console(highlight=False, width=max(shutil.get_terminal_size().columns, WIDTH))
+    for quantity, title in QUANTITIES.items():
+        drawn = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+        drawn.add_column("")
+        for count in steps:
+            drawn.add_column(f"N = {count}", justify="right", no_wrap=True)
+        of = [record for record in records if record["quantity"] == quantity]
+        for name in dict.fromkeys(record["name"] for record in of):
+            cells = {record["steps"]: _cell(record) for record in of if record["name"] == name}
+            drawn.add_row(name, *(cells.get(count, "-") for count in steps))
+        console.print(drawn)
+        console.print()
+
+
+def _cell(record: Record) -> str:
+    sign = {"upper": "<= ", "lower": ">= "}.get(record["kind"], "")
+    spread = f" [{record['low']:.5g}, {record['high']:.5g}]" if record["low"] != record["high"] else ""
+    return f"{sign}{record['value']:.5g}{spread}"
+
+
+command = {"exact": exact, "table": table, "figure": figure}

@@ -1,0 +1,41 @@
+"""Conditional yardsticks: what was given, and how many prompts that is (theory.md 2, the last paragraph).
+
+    TER = 2^{E_c E_{x~q(.|c)}[-log2 p(x|c) / |x|]}          SER = E_c[1 - p(L_q(c) | c)],  L_q(c) = {x: q(x|c) > 0}
+
+|x| counts what had to be written. Rows with the same given tokens have one prompt, and prompts are what is independent:
+m samples each of K prompts have the variance (between prompts + within / m) / K.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from unmask.errors import UnmaskError
+from unmask.languages import Language
+
+
+def patterns(language: Language, given: Tensor, rows: int, length: int) -> Tensor:
+    """(rows, L) given tokens with V where hidden, of one pattern for all or one a row."""
+    return language.check_given(given, rows, length).expand(rows, length)
+
+
+def prompt_numbers(given: Tensor | None) -> Tensor | None:
+    """(rows): which prompt each row continues; None where nothing is given."""
+    return None if given is None else given.unique(dim=0, return_inverse=True)[1]
+
+
+def own_sizes(language: Language, tokens: Tensor, given: Tensor | None) -> Tensor:
+    """|x| of each row (B): its tokens up to and including the first end, the given ones not counted."""
+    if given is None:
+        return language.sizes(tokens)
+    inside = torch.arange(tokens.shape[1]) < language.sizes(tokens).unsqueeze(1)
+    return (inside & (given == language.vocabulary)).sum(1)
+
+
+def hidden_counts(language: Language, given: Tensor) -> Tensor:
+    """(rows): how many positions are hidden, at least one."""
+    counts = (given == language.vocabulary).sum(1)
+    if bool((counts == 0).any()):
+        raise UnmaskError(f"given row {int((counts == 0).int().argmax())} hides nothing: there is no token to predict")
+    return counts

@@ -1,0 +1,74 @@
+"""Theorems drawn: bounds dashed, exact values solid, measurements as points, against N."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import pandas as pd
+import vl_convert
+
+from unmask.files import origin
+from unmask.report.figures import COLOURS, GREY, HEIGHT, INK, themed
+from unmask.report.page import SCALE, check_directory, svg, write
+from unmask.theory.table import EXACT, QUANTITIES, Record
+
+WIDTH = 520
+TITLES = {
+    "ser": ("What theorems say of SER", "and what is true: solid; points: measured, with 95% intervals"),
+    "ter_ratio": (
+        "What theorems say of TER, above the language's own",
+        "solid, where it is known: exact; points: the mean over orders, measured, itself an upper bound",
+    ),
+}
+AXES = {"ser": "SER: share of wrong sequences", "ter_ratio": "TER / TER of the language - 1"}
+FILES = {"ser": "theory-ser", "ter_ratio": "theory-ter"}
+SEEN = 1e-4  # of an SER on a logarithmic axis
+
+
+def check(out: Path) -> None:
+    """Fail before the work is done."""
+    check_directory(out, "theory.json")
+
+
+def publish(out: Path, records: Sequence[Record], configuration: dict[str, Any]) -> list[Path]:
+    """theory-ser and theory-ter as SVG and PNG, and the numbers as JSON and CSV."""
+    drawn = {FILES[quantity]: svg(chart(records, quantity)) for quantity in QUANTITIES}
+    contents = {f"{name}.svg": picture.encode() for name, picture in drawn.items()}
+    contents |= {f"{name}.png": vl_convert.svg_to_png(picture, scale=SCALE) for name, picture in drawn.items()}
+    data = {"origin": origin(**configuration), "records": list(records)}
+    contents["theory.json"] = json.dumps(data, indent=1, allow_nan=False).encode() + b"\n"
+    contents["theory.csv"] = pd.DataFrame(list(records)).to_csv(index=False).encode()
+    return write(out, contents)
+
+
+def chart(records: Sequence[Record], quantity: str) -> Any:
+    """One quantity against N, both logarithmic, on white."""
+    frame = pd.DataFrame([record for record in records if record["quantity"] == quantity])
+    less = 1.0 if quantity == "ter_ratio" else 0.0
+    for field in ("value", "low", "high"):
+        frame[field] = frame[field].astype(float) - less
+    frame = frame[(frame["value"] > (SEEN if quantity == "ser" else 0.0))]
+    measured, lines = frame[frame["kind"] == "measured"], frame[frame["kind"] != "measured"]
+    names = list(dict.fromkeys(lines["name"]))
+    bounds = [name for name in names if name != EXACT]
+    looks = {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(bounds)} | {EXACT: "#222222"}
+    steps = sorted(set(frame["steps"]))
+    axis = alt.Axis(values=steps, format="d", grid=False, labelOverlap="greedy", labelSeparation=5)
+    x = alt.X("steps:Q", title="N, the number of rounds", axis=axis)
+    x = x.scale(type="log", base=2, nice=False, domain=[steps[0] * 0.85, steps[-1] * 1.18])
+    y = alt.Y("value:Q", title=AXES[quantity], axis=alt.Axis(format="~%", tickCount=6)).scale(type="log", nice=False)
+    legend = alt.Legend(title=None, orient="bottom", columns=2, symbolType="stroke", symbolSize=300, labelLimit=320)
+    colour = alt.Color("name:N", legend=legend).scale(domain=names, range=[looks[name] for name in names])
+    dash = alt.StrokeDash("name:N", legend=legend)
+    dash = dash.scale(domain=names, range=[[1, 0] if name == EXACT else [6, 4] for name in names])
+    line = alt.Chart(lines).mark_line(strokeWidth=2).encode(x=x, y=y, color=colour, strokeDash=dash)
+    spread = measured[(measured["high"] > measured["low"]) & (measured["low"] > 0)]
+    interval = alt.Chart(spread).mark_rule(color=GREY, strokeWidth=1.5).encode(x=x, y="low:Q", y2="high:Q")
+    points = alt.Chart(measured).mark_point(filled=True, size=60, color=INK, opacity=1).encode(x=x, y=y)
+    title, below = TITLES[quantity]
+    both = alt.layer(line, interval, points).properties(width=WIDTH, height=HEIGHT)
+    return themed(both.properties(title=alt.TitleParams(title, subtitle=below), background="white"))

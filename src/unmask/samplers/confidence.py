@@ -1,0 +1,53 @@
+"""Top-probability, margin and entropy (theory.md 10; Dream's maskgit_plus, topk_margin, entropy): choose, then sample.
+
+In each round score every hidden position by its marginal, reveal the s_k highest, and draw their tokens:
+
+    top-probability  max_v p(v)        margin  p_(1) - p_(2)        entropy  sum_v p(v) log p(v)
+
+The order depends on what is revealed alone, so that the ideal denoiser at one token a round samples its language
+exactly. Margin and entropy do not look at the drawn token: to sample first and choose afterwards is the same law. For
+the probability it is not; that is low-confidence. Equal scores (to 1e-9) are ordered by chance or by position.
+`temperature` is that of the drawn tokens, the scores are those of T = 1; `noise` is Dream's alg_temp.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from unmask.samplers.contract import SAMPLERS, Choice, Sampler, View
+from unmask.samplers.ranking import SCORES, check_ranking, chosen, surest
+
+
+@dataclass(frozen=True)
+class Surest(Sampler):
+    temperature: float = 1.0
+    noise: float = 0.0
+    ties: str = "chance"
+    score: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        check_ranking(self.temperature, self.ties, self.noise)
+
+    def choose(self, view: View) -> Choice:
+        scores = SCORES[self.score](view.probabilities)
+        return chosen(view, surest(view, scores, self.ties, self.noise), self.temperature)
+
+
+@SAMPLERS.register("top-probability")
+class TopProbability(Surest):
+    """Reveal where the most likely token is most likely."""
+
+    score = "confidence"
+
+
+@SAMPLERS.register("margin")
+class Margin(Surest):
+    """Reveal where the two most likely tokens are furthest apart."""
+
+    score = "margin"
+
+
+@SAMPLERS.register("entropy")
+class Entropy(Surest):
+    """Reveal where the marginal has the least entropy."""
+
+    score = "entropy"

@@ -1,0 +1,53 @@
+"""Gibbs re-draws (theory.md 10): after a base sampler, positions are hidden again and drawn given all others.
+
+    for each of `sweeps`: for each position from left to right: hide x_j, draw it from p(. | x_-j)
+
+Each draw keeps the language's law where the denoiser is ideal, so that sweeps bring any base closer to it; one that was
+impossible before may stay so. `stride` s > 0 redraws the positions j = k mod s together, for k = 0..s-1: exact where
+positions s apart do not depend on each other given the rest. Each draw of a row is an evaluation: L a sweep, or s.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from unmask.samplers import checks
+from unmask.samplers.contract import SAMPLERS, Sampler, Session
+from unmask.samplers.loops import fill
+
+
+@SAMPLERS.register("gibbs")
+@dataclass(frozen=True)
+class Gibbs(Sampler):
+    """Another sampler, then sweeps that hide each position again and redraw it given all others."""
+
+    inner: str | Sampler = "ancestral"
+    sweeps: int = 1
+    stride: int = 0
+
+    def __post_init__(self) -> None:
+        checks.at_least("sweeps", self.sweeps, 0)
+        checks.at_least("stride", self.stride, 0)
+        checks.inner(self)
+
+    def run(self, session: Session) -> None:
+        assert isinstance(self.inner, Sampler)
+        fill(self.inner, session)
+        session.planned = False
+        canvas, made = session.canvas, session.given == session.denoiser.vocabulary
+        last = session.order.amax(1)
+        size = made.shape[1]
+        time = None if canvas.time_free else torch.full((len(made),), 1 / size, dtype=torch.float64)
+        groups = [torch.arange(k, size, self.stride or size) for k in range(self.stride or size)]
+        for _ in range(self.sweeps):
+            for group in groups:
+                rows, columns = made[:, group].nonzero(as_tuple=True)
+                positions = group[columns]
+                if not len(rows):
+                    continue
+                last = last + made[:, group].any(1)
+                session.hide(rows, positions, last[rows])
+                marginals = canvas.at(rows, positions, time)
+                tokens = canvas.draw(marginals, rows, positions)
+                probability = marginals.gather(1, tokens.unsqueeze(1)).squeeze(1)
+                session.write(rows, positions, tokens, probability, last[rows])

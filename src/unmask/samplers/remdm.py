@@ -1,0 +1,90 @@
+"""ReMDM (Wang et al., arXiv 2503.00307; theory.md 10): what is revealed may be hidden again and drawn anew.
+
+From t to s, with sigma in [0, sigma_max], sigma_max = min(1, (1 - alpha_s) / alpha_t):
+
+    revealed:  hidden again with probability sigma
+    hidden:    token v with probability (alpha_s - (1 - sigma) alpha_t) / (1 - alpha_t) p(v), else it stays hidden
+
+which keeps the marginals q(z_s | x): a position is revealed after each round with probability alpha_s, whatever sigma.
+
+    cap      sigma = min(eta, sigma_max)
+    rescale  sigma = eta sigma_max
+    switch   cap, but sigma = 0 before t = t_switch
+    loop     alpha rises to alpha_on at t_on without remasking, stays there with cap until t_off, then rises to 1
+    conf     sigma_i = eta_i sigma_max, eta = softmax of -psi over the revealed, psi_i the probability that i had when
+             it was revealed; as published sigma is 0 for the hidden, so that up to one position a round more is hidden
+             than alpha says, until the last round
+
+t goes from 1 to 0 in N equal rounds. `loop` has an alpha of its own, in straight lines. Each row is evaluated again in
+every round that changes it, and remasking changes nearly all.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from unmask.chance import Stream
+from unmask.samplers import checks
+from unmask.samplers.contract import SAMPLERS, Choice, Sampler, View
+
+STRATEGIES = ("cap", "rescale", "switch", "loop", "conf")
+DONE = 1e-9
+
+
+@SAMPLERS.register("remdm")
+@dataclass(frozen=True)
+class ReMDM(Sampler):
+    """Ancestral sampling that hides some of what it has revealed, and draws it again."""
+
+    pace = "rounds"
+    strategy: str = "cap"
+    eta: float = 0.04
+    t_switch: float = 0.55
+    t_on: float = 0.55
+    t_off: float = 0.05
+    alpha_on: float = 0.9
+
+    def __post_init__(self) -> None:
+        checks.one_of("strategy", self.strategy, STRATEGIES)
+        for name in ("eta", "t_switch", "alpha_on", "t_on"):
+            checks.number(name, getattr(self, name), high=1.0)
+        checks.number("t_off", self.t_off, low=1e-9, high=self.t_on)
+
+    def choose(self, view: View) -> Choice:
+        t, s = (1 - k / view.rounds for k in (view.round - 1, view.round))
+        before, after = (self._loop(t), self._loop(s)) if self.strategy == "loop" else (view.alpha, view.alpha_next)
+        after = 1.0 if after > 1 - DONE else after
+        most = min(1.0, (1 - after) / before) if before > 0 else 1.0
+        sigma = self._sigma(most, t, s)
+        luck = view.luck(Stream.ACCEPT)
+        if self.strategy == "conf":
+            hide, sigma = luck < sigma * _softmax(-view.certainty, view.revealed), 0.0
+        else:
+            hide = luck < sigma
+        rate = (after - (1 - sigma) * before) / (1 - before) if after < 1 else 1.0
+        return Choice(view.hidden & (luck < rate), hide=view.revealed & hide)
+
+    def _sigma(self, most: float, t: float, s: float) -> float:
+        match self.strategy:
+            case "conf":
+                return most
+            case "rescale":
+                return self.eta * most
+            case "switch" if t > self.t_switch:
+                return 0.0
+            case "loop" if t > self.t_on or s < self.t_off:
+                return 0.0
+        return min(self.eta, most)
+
+    def _loop(self, t: float) -> float:
+        if t > self.t_on:
+            return self.alpha_on * (1 - t) / (1 - self.t_on)
+        if t < self.t_off:
+            return 1 - (1 - self.alpha_on) * t / self.t_off
+        return self.alpha_on
+
+
+def _softmax(scores: Tensor, among: Tensor) -> Tensor:
+    """Softmax along each row over the positions among which it is asked; 0 elsewhere."""
+    return torch.where(among, scores, -torch.inf).softmax(-1).nan_to_num(0.0)

@@ -1,0 +1,56 @@
+"""Threshold and factor (Fast-dLLM, arXiv 2505.22618): as many positions as the model is sure of, in each round.
+
+    threshold  reveal every position with max_v p(v) > threshold, and the surest one in any case
+    factor     with confidences c_(1) >= c_(2) >= .. reveal the n surest, n the largest with (n+1)(1 - c_(n)) < factor,
+               and at least one
+
+Tokens are drawn after the choice, at a temperature that the confidences do not see: the paper's is 0. Steps and
+schedule are not used. The paper uses both inside blocks: blocks(block_length=32, inner=threshold).
+"""
+
+from dataclasses import dataclass
+
+from unmask.samplers import checks
+from unmask.samplers.contract import SAMPLERS, Choice, Sampler, View
+from unmask.samplers.ranking import check_ranking, chosen, confidence, in_order
+
+
+@SAMPLERS.register("threshold")
+@dataclass(frozen=True)
+class Threshold(Sampler):
+    """Fast-dLLM: reveal all that is surer than a threshold; steps and schedule are not used."""
+
+    pace = "free"
+    threshold: float = 0.9
+    temperature: float = 1.0
+    ties: str = "chance"
+
+    def __post_init__(self) -> None:
+        checks.number("threshold", self.threshold, high=1.0)
+        check_ranking(self.temperature, self.ties)
+
+    def choose(self, view: View) -> Choice:
+        sure = confidence(view.probabilities)
+        first = in_order(view, sure, self.ties) == 0
+        return chosen(view, view.hidden & ((sure > self.threshold) | first), self.temperature)
+
+
+@SAMPLERS.register("factor")
+@dataclass(frozen=True)
+class Factor(Sampler):
+    """Fast-dLLM: the n surest, n the largest with (n+1)(1 - confidence) < factor; steps are not used."""
+
+    pace = "free"
+    factor: float = 1.0
+    temperature: float = 1.0
+    ties: str = "chance"
+
+    def __post_init__(self) -> None:
+        checks.number("factor", self.factor)
+        check_ranking(self.temperature, self.ties)
+
+    def choose(self, view: View) -> Choice:
+        sure = confidence(view.probabilities)
+        place = in_order(view, sure, self.ties)
+        enough = (place + 2) * (1 - sure) < self.factor  # true for a prefix, as both factors grow with the place
+        return chosen(view, view.hidden & (enough | (place == 0)), self.temperature)

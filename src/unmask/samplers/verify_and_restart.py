@@ -1,0 +1,61 @@
+"""Verify and restart (theory.md 10): what a verifier refuses is made once more from the start.
+
+Attempts are independent, and the first that is valid is kept: the output law is p(. | valid), for 1 / (1 - SER)
+attempts in the mean. After `most` restarts the last attempt stays, valid or not (`strict`: that is an error). The cost
+of all attempts is counted. The verifier of an exact denoiser, perturbed or sharpened too, is its language's support;
+any other needs verifier=: tokens (B, L) to Bool (B). Attempt a draws its luck from seed + a * 0x9E3779B97F4A7C15.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from unmask.chance import MAX_SEED
+from unmask.denoisers import language_of
+from unmask.errors import UnmaskError
+from unmask.samplers import checks
+from unmask.samplers.contract import SAMPLERS, Sampler, Session
+from unmask.samplers.loops import fill
+
+APART = 0x9E3779B97F4A7C15  # the golden ratio in 64 bits: no two seeds that a person picks are this far apart
+
+
+@SAMPLERS.register("verify-and-restart")
+@dataclass(frozen=True)
+class VerifyAndRestart(Sampler):
+    """Another sampler, again from the start where the language refuses what came out."""
+
+    inner: str | Sampler = "ancestral"
+    most: int = 10
+    strict: bool = False
+    verifier: Callable[[Tensor], Tensor] | None = None
+
+    def __post_init__(self) -> None:
+        checks.at_least("most", self.most, 0)
+        if self.verifier is not None and not callable(self.verifier):
+            raise UnmaskError(f"verifier is {self.verifier!r}; expected a function of tokens (B, L), or None")
+        checks.inner(self)
+
+    def run(self, session: Session) -> None:
+        assert isinstance(self.inner, Sampler)
+        verify = self.verifier or self._support(session)
+        rows = torch.arange(len(session.given))
+        for restarts in range(self.most + 1):
+            attempt = session.attempt(rows, (session.luck.seed + restarts * APART) % MAX_SEED)
+            fill(self.inner, attempt)
+            session.adopt(rows, attempt)
+            rows = rows[~verify(attempt.tokens)]
+            if not len(rows):
+                return
+        if self.strict:
+            row = int(session.luck.row_ids[rows[0]])
+            raise UnmaskError(f"{session.name}: row {row} was refused {self.most + 1} times; raise most, or the steps")
+
+    def _support(self, session: Session) -> Callable[[Tensor], Tensor]:
+        language = language_of(session.denoiser)
+        if language is None:
+            what = f"{session.name} cannot tell what is valid: {type(session.denoiser).__name__} has no language"
+            raise UnmaskError(f"{what}; give verifier=, a function of tokens (B, L)")
+        return language.supports

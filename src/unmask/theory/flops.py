@@ -1,0 +1,49 @@
+"""What sampling costs in arithmetic: a masked diffusion model against autoregression with a cache (theory.md 9).
+
+For each of n layers of width d a token passes 8 d^2 + 4 d (4 d) operations in its matrices and 4 c d in attention over
+a context of c tokens, and 2 d |V| at the end; a multiplication with its addition counts twice.
+
+    one evaluation of all L tokens    n [24 L d^2 + 4 L^2 d]       + 2 L d |V|
+    L tokens one after another        n [24 L d^2 + 2 d L (L+1)]   + 2 L d |V|
+
+They differ in attention alone, which half of the time looks at what is not there yet. So one evaluation costs as much
+as all of autoregression, and diffusion can win in time, never in arithmetic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Network:
+    """A transformer; by default the paper's for formal languages."""
+
+    vocabulary: int
+    width: int = 512
+    layers: int = 8
+
+    def evaluation(self, length: int) -> float:
+        """FLOP of one forward pass over all tokens."""
+        return self._matrices(length) + self.layers * 4.0 * length**2 * self.width
+
+    def autoregression(self, length: int) -> float:
+        """FLOP of writing them one by one; token t attends to t, sum_t 4 t d = 2 d L (L+1)."""
+        return self._matrices(length) + self.layers * 2.0 * length * (length + 1) * self.width
+
+    def break_even(self, length: int) -> float:
+        """Evaluations that cost as much arithmetic as autoregression: a little less than one."""
+        return self.autoregression(length) / self.evaluation(length)
+
+    def _matrices(self, length: int) -> float:
+        return length * self.width * (24.0 * self.layers * self.width + 2.0 * self.vocabulary)
+
+
+def evaluations(delta: Tensor, length: int, batch: int = 1) -> float:
+    """Rounds that reveal something, sum_k 1 - (1 - delta_k)^(L b): of the others the last answer still holds.
+
+    All b rows of a batch share an evaluation, so that one of them is enough to need it.
+    """
+    return float((1 - (1 - delta) ** (length * batch)).sum())

@@ -1,0 +1,146 @@
+"""Fluency needs a number of rounds that does not grow with the length: Theorem 4.2 and what is stronger (theory.md 4).
+
+Everything bounds KL(q || p) in nats a sequence; `statements.ter_ratio` makes it a bound on TER. The paper goes through
+separators, which needs an n-gram and O((n-1)/eps^n) rounds. The universal bound needs neither:
+
+    E KL(q || p_order) = sum_k int_{p_k}^{p_{k+1}} (h(p_k) - h(u)) du  <=  max_k delta_k (h(0) - h(1)),
+    h(0) - h(1) = TC + DTC = sum_i I(X_i; X_-i)  <=  L log|V|,
+
+so that 1/eps equal rounds do for any language at any length.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from unmask.errors import UnmaskError
+from unmask.estimates import Estimate, exactly
+from unmask.languages import Interval, Language
+from unmask.schedules import sizes
+from unmask.theory import exact
+from unmask.theory.chains import first_order
+from unmask.theory.partitions import tiny
+from unmask.theory.statements import Statement
+
+
+def lemma_a1(tokens: int, vocabulary: int, learning: float = 0.0) -> Statement:
+    """Lemma A.1: drawing k tokens apart costs KL <= (k-1) log|V| + k delta, delta the worst divergence of a marginal.
+
+    KL = sum_i KL(q_i || p_i) + I(X_i; X_<i), and the first position has no mutual information to lose.
+    """
+    value = (tokens - 1) * math.log(vocabulary) + tokens * learning
+    return Statement(value, "upper", "divergence", "tokens drawn in one round", "reconstructed", "lemma A.1")
+
+
+def theorem_4_2(eps: float, n: int, vocabulary: int, length: int, learning: float = 0.0) -> Statement:
+    """Theorem 4.2: log TER(p) <= log TER(q) + eps_learning + 4 eps log|V|, in O((n-1)/eps^n) rounds of some schedule.
+
+    As the poster has it, for L > O((n-1)/eps^(n+1/2)); `explicit` is the same without unknown constants.
+    """
+    _check(eps, n)
+    value = length * (learning + 4 * eps * math.log(vocabulary))
+    assumption = f"{n}-gram language, some schedule of O((n-1)/eps^n) rounds, L > O((n-1)/eps^(n+1/2))"
+    return Statement(value, "upper", "divergence", assumption, "paper", "theorem 4.2")
+
+
+def explicit_rounds(eps: float, n: int) -> int:
+    """N = 1 + ceil((1-eps)(n-1)/eps^n): one round of eps, then equal ones of at most eps^n/(n-1)."""
+    _check(eps, n)
+    return 1 + math.ceil((1 - eps) * (n - 1) / eps**n - 1e-9)
+
+
+def explicit_share(eps: float, n: int) -> float:
+    """eps + (n-1) d (d/eps^(n-1) + I_n), d = (1-eps)/(N-1), I_n = int_eps^1 x^-(n-1) dx: at most 2.4 eps.
+
+    It is `separators.excess_bound` / L, with the sum over rounds, a left Riemann sum, replaced by the integral.
+    """
+    d = (1 - eps) / max(explicit_rounds(eps, n) - 1, 1)
+    area = math.log(1 / eps) if n == 2 else (eps ** -(n - 2) - 1) / (n - 2)
+    return eps + (n - 1) * d * (d / eps ** (n - 1) + area)
+
+
+def explicit(eps: float, n: int, vocabulary: int, length: int, learning: float = 0.0) -> Statement:
+    """Theorem 4.2 for every L, by schedule "theorem-4.2" at `explicit_rounds`: KL/L <= eps_learning + share log|V|."""
+    value = length * (learning + math.log(vocabulary) * explicit_share(eps, n))
+    assumption = f"{n}-gram language, schedule theorem-4.2 at N = {explicit_rounds(eps, n)}"
+    return Statement(value, "upper", "divergence", assumption, "ours", "theorem 4.2, explicit")
+
+
+def proportional_rounds(eps: float, n: int) -> int:
+    """Rounds of eps, then of delta_k = eps/(n-1) p_k^(n-1): about eps^-(n-1) (n-1)/(n-2), or (1/eps) log(1/eps)."""
+    _check(eps, n)
+    p, rounds = eps, 1
+    while p < 1 - 1e-12:
+        p += eps / (n - 1) * p ** (n - 1)
+        rounds += 1
+    return rounds
+
+
+def proportional(eps: float, n: int, vocabulary: int, length: int, learning: float = 0.0) -> Statement:
+    """Schedule "theorem-4.2-proportional": each later round pays at most eps of what it reveals: 2 eps log|V| a token.
+
+    (n-1) delta_k / p_k^(n-1) = eps, so `separators.excess_bound` is at most L (eps + eps (1 - eps)).
+    """
+    value = length * (learning + math.log(vocabulary) * eps * (2 - eps))
+    assumption = f"{n}-gram language, schedule theorem-4.2-proportional at N = {proportional_rounds(eps, n)}"
+    return Statement(value, "upper", "divergence", assumption, "ours", "theorem 4.2, proportional")
+
+
+def universal_rounds(eps: float) -> int:
+    """1/eps equal rounds: eps log|V| a token for every language at every length."""
+    _check(eps, 2)
+    return math.ceil(1 / eps - 1e-9)
+
+
+def rounds_by_order(eps: float, orders: range = range(2, 7)) -> list[dict[str, float]]:
+    """N against n: the rounds that each proof asks for, and the share of log|V| a token that it then promises."""
+    return [
+        {
+            "n": n,
+            "explicit": explicit_rounds(eps, n),
+            "explicit_share": explicit_share(eps, n),
+            "proportional": proportional_rounds(eps, n),
+            "proportional_share": eps * (2 - eps),
+            "universal": universal_rounds(eps),
+            "universal_share": eps,
+        }
+        for n in orders
+    ]
+
+
+def interaction(language: Language, length: int) -> Estimate:
+    """TC + DTC = sum_i I(X_i; X_-i) = h(0) - h(1) in nats where the curve is exact, else sum_i H(X_i), not less."""
+    if isinstance(language, Interval) or tiny(language, length) or first_order(language) is not None:
+        curve = exact.curve(language, length)
+        return exactly(length * float(curve.f[0] - curve.f[-1]), f"exact: {curve.method}")
+    blank = language.posterior(language.blank(1, length))[0]
+    return exactly(-float(torch.xlogy(blank, blank).sum()), "upper bound: sum of H(X_i)")
+
+
+def universal(
+    delta: Tensor,
+    length: int,
+    vocabulary: int,
+    between: float | None = None,
+    learning: float = 0.0,
+    fixed: bool = False,
+) -> Statement:
+    """KL(q || p) <= max_k delta_k (TC + DTC) + L eps, for any language, length and schedule; `between` is TC + DTC.
+
+    Without it L log|V| stands in. With fixed sizes s_k the same sum, over counts, gives (max s_k - 1) / L (TC + DTC).
+    """
+    share = (int(sizes(delta, length).max()) - 1) / length if fixed else float(delta.max())
+    known = length * math.log(vocabulary) if between is None else between
+    how = "rounds of fixed size" if fixed else "each position draws its round from the schedule"
+    assumption = f"any language, {how}"
+    return Statement(share * known + length * learning, "upper", "divergence", assumption, "ours", "theory.md 4")
+
+
+def _check(eps: float, n: int) -> None:
+    if not 0 < eps <= 1:
+        raise UnmaskError(f"eps is {eps}; expected a number above 0, at most 1")
+    if n < 2:
+        raise UnmaskError(f"n is {n}; an n-gram has order 2 or more")

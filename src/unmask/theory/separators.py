@@ -1,0 +1,170 @@
+"""Separators and dependencies of n-gram languages, for any order of revealing (paper, appendix B.2 to B.3).
+
+n-1 neighbouring revealed positions separate what lies left of them from what lies right of them. The positions that a
+round reveals fall into as many independent groups as there are intervals between separators that they meet, dep_n of
+them; each position beyond the first of its group can cost log|V| nats. So everything is a matter of the excess
+
+    |M_k| - dep_n(M_k, M_<k) = neighbours i < j of M_k with no n-1 consecutive positions of M_<k between them,
+
+whose mean over independent rounds has a closed form (theory.md 4), where the paper bounds it in three cases.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from numba import njit
+from torch import Tensor
+
+from unmask.errors import UnmaskError
+from unmask.exact.machine import Floats
+from unmask.schedules import before
+from unmask.theory.statements import Statement
+
+INDEPENDENT = "each position draws its round from the schedule"
+
+
+def separators(revealed: Tensor, n: int) -> int:
+    """Definition B.4: Sep_n, the most disjoint blocks of n-1 consecutive revealed positions, of Bool (L)."""
+    _check(n)
+    found = run = 0
+    for shown in revealed.tolist():
+        run = run + 1 if shown else 0
+        if run == n - 1:
+            found, run = found + 1, 0
+    return found
+
+
+def dependencies(new: Tensor, revealed: Tensor, n: int) -> int:
+    """Definition B.5: dep_n(M_k, M_<k), how many intervals between the separators hold a new position, both Bool (L).
+
+    Example B.6: n = 4, revealed {2,3,4,6,7} and new {1,5,9} of ten has one separator and dep = 2.
+    """
+    order = torch.where(new, 2, torch.where(revealed, 1, 3)).unsqueeze(0)
+    return int(new.sum()) - int(_by_round(order, n)[0, 1:2].sum())
+
+
+def excess(order: Tensor, n: int) -> Tensor:
+    """(B): sum_k |M_k| - dep_n(M_k, M_<k) of orders (B, L); |M| less this is dep_n(M) (Definition B.7).
+
+    Positions of round 0 are given, and separate from the start.
+    """
+    return torch.from_numpy(_by_round(order, n)).sum(1)
+
+
+def expected_excess(delta: Tensor, length: int, n: int) -> Tensor:
+    """(N): E[|M_k| - dep_n(M_k, M_<k)] = delta_k sum_{d=0}^{L-1} F_d exactly, for independent rounds.
+
+    F_d is the probability that d sites, each new with delta_k and revealed before with p_k, show a new one before
+    they show n-1 consecutive revealed ones: what a new position with d places to its right sees.
+    """
+    _check(n)
+    new, shown = delta, before(delta)
+    other = (1 - new - shown).clamp(min=0.0)
+    runs = torch.zeros((n - 1, len(delta)), dtype=torch.float64)  # still walking, after a run of r revealed ones
+    runs[0] = 1.0
+    met, total = torch.zeros_like(delta), torch.zeros_like(delta)
+    for _ in range(length):
+        total += met
+        walking = runs.sum(0)
+        met = met + new * walking
+        runs = torch.cat([(other * walking).unsqueeze(0), shown * runs[:-1]])
+    return delta * total
+
+
+def limit(delta: Tensor, n: int) -> Tensor:
+    """(N): F_inf = delta (1 - p^m) / ((1-p) p^m + delta (1 - p^m)), m = n-1: the limit of F_d, from below."""
+    _check(n)
+    p = before(delta)
+    power = p ** (n - 1)
+    hit = delta * (1 - power)
+    return torch.where(hit > 0, hit / ((1 - p) * power + hit), 0.0)
+
+
+def excess_bound(delta: Tensor, length: int, n: int) -> Statement:
+    """sum_k L delta_k min(1, (n-1) delta_k / p_k^(n-1)): no constant, no least length, no divisibility (theory.md 4).
+
+    By F_d <= F_inf and (1 - p^m) / (1 - p) = 1 + p + .. + p^(m-1) <= m.
+    """
+    _check(n)
+    used, p = delta[delta > 0], before(delta)[delta > 0]
+    value = float(length * (used * ((n - 1) * used / p ** (n - 1)).clamp(max=1.0)).sum())
+    return Statement(value, "upper", "excess", INDEPENDENT, "ours", "theory.md 4, in place of lemmas B.10 and B.11")
+
+
+def lemma_b8(order: Tensor, n: int, vocabulary: int, learning: float = 0.0) -> Statement:
+    """Lemma B.8: KL(q || p_order) <= log|V| sum_k (|M_k| - dep_n(M_k, M_<k)) + L eps, for one order (L)."""
+    value = float(excess(order.unsqueeze(0), n)[0]) * math.log(vocabulary) + int((order > 0).sum()) * learning
+    return Statement(value, "upper", "divergence", _assumption(n, learning, "this order"), "reconstructed", "lemma B.8")
+
+
+def lemma_b9(delta: Tensor, length: int, n: int, vocabulary: int, learning: float = 0.0) -> Statement:
+    """Lemma B.9: KL(q || p) <= log|V| sum_k E[|M_k| - dep_n(M_k, M_<k)] + L eps, with the exact expectation."""
+    value = float(expected_excess(delta, length, n).sum()) * math.log(vocabulary) + length * learning
+    return Statement(value, "upper", "divergence", _assumption(n, learning, INDEPENDENT), "reconstructed", "lemma B.9")
+
+
+def lemma_b10(delta: float, p: float, length: int, n: int) -> tuple[Statement, Statement]:
+    """Lemma B.10: (P(Sep_n <= mu/2) <= exp(-mu/8), P(|M_k| >= 2 L delta_k) <= exp(-L delta_k / 3)) by Chernoff.
+
+    mu = floor(L/(n-1)) p^(n-1) is the mean number of revealed blocks; the paper assumes that n-1 divides L.
+    """
+    _check(n)
+    few = math.exp(-(length // (n - 1)) * p ** (n - 1) / 8)
+    many = math.exp(-length * delta / 3)
+    return (
+        Statement(few, "upper", "P(separators <= mu/2)", INDEPENDENT, "reconstructed", "lemma B.10"),
+        Statement(many, "upper", "P(new >= 2 L delta)", INDEPENDENT, "reconstructed", "lemma B.10"),
+    )
+
+
+def lemma_b11(delta: float, p: float, length: int, n: int) -> Statement:
+    """Lemma B.11: E[|M_k| - dep] <= (9 + 24 (n-1) L delta^2) / p^(n-1) where L delta > 1.
+
+    Its proof takes the order of separators and new positions as exchangeable, which it is not. What it says is true
+    all the same, and far from tight: `excess_bound` has 1 for the 24 and 0 for the 9.
+    """
+    _check(n)
+    if length * delta <= 1:
+        raise UnmaskError(f"lemma B.11 needs L delta > 1; here it is {length * delta:.4g}; excess_bound needs nothing")
+    value = (9 + 24 * (n - 1) * length * delta**2) / p ** (n - 1) if p > 0 else math.inf
+    assumption = f"{INDEPENDENT}; L delta > 1; 24 for an unspecified constant"
+    return Statement(value, "upper", "excess", assumption, "reconstructed", "lemma B.11", proven=False)
+
+
+def _assumption(n: int, learning: float, how: str) -> str:
+    wrong = f"; learning error at most {learning:g} a token" if learning else "; ideal denoiser"
+    return f"{n}-gram language; {how}{wrong}"
+
+
+def _check(n: int) -> None:
+    if n < 2:
+        raise UnmaskError(f"n is {n}; an n-gram has order 2 or more")
+
+
+def _by_round(order: Tensor, n: int) -> Floats:
+    """(B, N) the excess of each round."""
+    _check(n)
+    out = np.zeros((len(order), int(order.max())))
+    _excess(order.numpy(), n - 1, out)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _excess(orders, memory, out):  # type: ignore[no-untyped-def]
+    """From each position of a round look right: another one of the round, before `memory` earlier ones in a row?"""
+    length = orders.shape[1]
+    for b in range(orders.shape[0]):
+        for i in range(length):
+            mine, run = orders[b, i], 0
+            if mine == 0:
+                continue
+            for j in range(i + 1, length):
+                if orders[b, j] == mine:
+                    out[b, mine - 1] += 1
+                    break
+                run = run + 1 if orders[b, j] < mine else 0
+                if run == memory:
+                    break

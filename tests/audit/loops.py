@@ -1,0 +1,111 @@
+"""Generate loops as strangers write them: nothing of ours but `.logits`; each known bug can be planted, one at a time.
+
+`mdlm` is MDLM's ancestral step (Sahoo et al. 2024), `llada` LLaDA's low-confidence remasking (Nie et al. 2025), both
+after the published code.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+
+
+def sample_categorical(weights, dtype=torch.float64, bug=""):
+    noise = torch.rand(weights.shape, dtype=dtype)
+    if bug == "noise shared by positions":
+        noise = noise[:, :1]
+    gumbel_norm = 1e-10 - (noise + 1e-10).log()
+    return (weights / gumbel_norm).argmax(dim=-1)
+
+
+@torch.no_grad()
+def mdlm(model, rows, length, steps, *, bug="", temperature=1.0):
+    mask = model.config.mask_token_id
+    dtype = {"float32 noise": torch.float32, "bfloat16 noise": torch.bfloat16}.get(bug, torch.float64)
+    rounds = {"one step short": steps - 1, "twice the steps": 2 * steps}.get(bug, steps)
+    x = torch.full((rows, length), mask)
+    timesteps = torch.linspace(1, 0, rounds + 1, dtype=torch.float64)
+    if bug == "noise shared by rounds":
+        seed = torch.seed()
+    for i in range(rounds):
+        move_chance_t, move_chance_s = timesteps[i], timesteps[i + 1]
+        logits = model(x, timesteps[i] * torch.ones(rows, 1)).logits
+        if bug == "bfloat16 logits":
+            logits = logits.bfloat16()
+        p_x0 = (logits.double() / temperature).softmax(-1)
+        last = i == rounds - 1
+        if bug == "delta instead of rho":
+            q_xs = p_x0 / rounds
+            q_xs[:, :, mask] = 0 if last else 1 - 1 / rounds
+        else:
+            q_xs = p_x0 * (move_chance_t - move_chance_s)
+            q_xs[:, :, mask] = move_chance_s
+        if bug == "noise shared by rounds":
+            torch.manual_seed(seed)
+        x_new = sample_categorical(q_xs, dtype, bug)
+        if bug == "final argmax" and last:
+            x_new = p_x0.argmax(-1)
+        x = torch.where(x == mask, x_new, x)
+    return x
+
+
+def add_gumbel_noise(logits, temperature, dtype=torch.float64, bug=""):
+    logits = logits.to(torch.float64)
+    noise = torch.rand(logits.shape, dtype=dtype)
+    if bug == "noise shared by positions":
+        noise = noise[:, :1]
+    gumbel_noise = (-torch.log(noise)) ** temperature
+    return logits.exp() / gumbel_noise
+
+
+def get_num_transfer_tokens(mask_index, steps):
+    mask_num = mask_index.sum(dim=1, keepdim=True)
+    base, remainder = mask_num // steps, mask_num % steps
+    num_transfer_tokens = torch.zeros(len(mask_num), steps, dtype=torch.int64) + base
+    for i in range(len(mask_num)):
+        num_transfer_tokens[i, : remainder[i]] += 1
+    return num_transfer_tokens
+
+
+@torch.no_grad()
+def llada(model, rows, length, steps, *, bug="", temperature=1.0):
+    mask_id = model.config.mask_token_id
+    dtype = {"float32 noise": torch.float32, "bfloat16 noise": torch.bfloat16}.get(bug, torch.float64)
+    rounds = {"one step short": steps - 1, "twice the steps": 2 * steps}.get(bug, steps)
+    x = torch.full((rows, length), mask_id)
+    num_transfer_tokens = get_num_transfer_tokens(x == mask_id, rounds)
+    if bug == "noise shared by rounds":
+        seed = torch.seed()
+    for i in range(rounds):
+        mask_index = x == mask_id
+        logits = model(x).logits
+        if bug == "bfloat16 logits":
+            logits = logits.bfloat16()
+        if bug == "noise shared by rounds":
+            torch.manual_seed(seed)
+        x0 = torch.argmax(add_gumbel_noise(logits, temperature, dtype, bug), dim=-1)
+        if bug == "final argmax" and i == rounds - 1:
+            x0 = logits.argmax(-1)
+        p = F.softmax(logits.to(torch.float64), dim=-1)
+        x0_p = torch.squeeze(torch.gather(p, dim=-1, index=torch.unsqueeze(x0, -1)), -1)
+        x0 = torch.where(mask_index, x0, x)
+        confidence = torch.where(mask_index, x0_p, -torch.inf)
+        transfer_index = torch.zeros_like(x0, dtype=torch.bool)
+        if bug == "flattened top-k":
+            select_index = torch.topk(confidence.view(-1), k=int(num_transfer_tokens[:, i].sum())).indices
+            transfer_index.view(-1)[select_index] = True
+        else:
+            for j in range(confidence.shape[0]):
+                _, select_index = torch.topk(confidence[j], k=int(num_transfer_tokens[j, i]))
+                transfer_index[j, select_index] = True
+        x[transfer_index] = x0[transfer_index]
+    return x
+
+
+@torch.no_grad()
+def causal(model, rows, length, *, temperature=1.0):
+    x = torch.full((rows, 1), model.config.bos_token_id)
+    for _ in range(length):
+        p = (model(x).logits[:, -1].double() / temperature).softmax(-1)
+        x = torch.cat([x, torch.multinomial(p, 1)], 1)
+    return x[:, 1:]

@@ -1,0 +1,97 @@
+"""The tests of the audit, against scipy and against laws that are known; fixed seeds, 1e-6 a test unless said."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from unmask import generate, languages
+from unmask.auditing.compare import Noise, against_law, at_least, chi_square, shares, table
+from unmask.auditing.noise import BFLOAT16, FINE, race
+from unmask.auditing.specimens import _by_delta
+from unmask.auditing.statistics import Statistics
+
+
+@pytest.mark.parametrize(("value", "degrees"), [(0.0, 3), (4.0, 1), (80.0, 53), (400.0, 53)])
+def test_chi_square(value, degrees):
+    assert chi_square(value, degrees) == pytest.approx(stats.chi2.sf(value, degrees), rel=1e-9)
+
+
+@pytest.mark.parametrize(("k", "n", "others", "m"), [(0, 200, 0, 300), (7, 200, 3, 900), (200, 200, 290, 300)])
+def test_shares_are_fisher_s_test(k, n, others, m):
+    expected = stats.fisher_exact([[k, n - k], [others, m - others]])[1]
+    assert shares(k, n, others, m) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(("k", "n"), [(0, 5), (3, 5), (16, 16)])
+def test_at_least_is_a_binomial_tail(k, n):
+    assert at_least(k, n, 0.2) == pytest.approx(stats.binom.sf(k - 1, n, 0.2), rel=1e-9)
+
+
+def test_table_is_the_likelihood_ratio():
+    first, second = torch.tensor([30, 50, 20]), torch.tensor([90, 110, 0])
+    expected = stats.chi2_contingency([[30, 50, 20], [90, 110, 0]], lambda_="log-likelihood").pvalue
+    assert table(first, second) == pytest.approx(expected, rel=1e-9)
+
+
+def test_against_law():
+    law = torch.tensor([0.5, 0.3, 0.2, 0.0], dtype=torch.float64)
+    counts = torch.tensor([480, 330, 190, 0])
+    assert against_law(counts, law) == pytest.approx(stats.chisquare([480, 330, 190], [500, 300, 200]).pvalue, rel=1e-9)
+    assert against_law(torch.tensor([480, 330, 189, 1]), law) == 0.0
+
+
+def test_rare_cells_are_pooled():
+    law = torch.tensor([0.9, *[0.001] * 100], dtype=torch.float64)
+    counts = torch.tensor([900, *[1] * 100])
+    assert against_law(counts, law) == 1.0
+    assert against_law(torch.tensor([1000, *[0] * 100]), law) < 1e-6
+
+
+def test_distances_of_equal_laws_are_chi_square():
+    """150 sets of 300 rows beside many of one law: the p-values are uniform (Kolmogorov-Smirnov at 1e-4)."""
+    language = languages.preset("paper-2gram")
+    tokens = generate(language, steps=8, length=16, rows=150 * 300 + 30_000, seed=1).tokens
+    statistics = Statistics(language, tokens[:30_000], 300)
+    reference, rows = statistics(tokens[:30_000]), statistics(tokens[30_000:])
+    p_values = []
+    for start in range(0, 150 * 300, 300):
+        some = part(rows, slice(start, start + 300))
+        noise = Noise(some, reference, dense=True)
+        moved = noise.white(some.mean - reference.mean)
+        p_values.append(chi_square(float(moved @ moved), noise.degrees))
+    assert stats.kstest(p_values, "uniform").pvalue > 1e-4
+
+
+def part(rows, which):
+    return type(rows)(rows.tokens[which], rows.columns[which], rows.counted, rows.bits[which], rows.invalid[which])
+
+
+def test_a_coarse_race_is_truncated_as_the_theory_says():
+    """theory.md 10: r is selected with probability r (e/r) / (exp(e/r) - 1) on a grid of e, against 1."""
+    torch.manual_seed(0)
+    n, e = 2_000_000, 2.0**-BFLOAT16
+    for r, accuracy in ((0.002, 0.3), (0.01, 0.1), (0.05, 0.05)):  # the weight of 1 is on the grid too
+        u = torch.rand(n, 2, dtype=torch.float64)
+        weights = torch.tensor([r, 1.0], dtype=torch.float64).expand(n, 2)
+        coarse, fine = (int((race(weights, u, bits) == 0).sum()) / n for bits in (BFLOAT16, FINE))
+        assert coarse == pytest.approx(e / math.expm1(e / r), rel=accuracy)
+        assert abs(fine - r / (1 + r)) < 5 * math.sqrt(r / n)
+
+
+def test_the_shares_of_the_wrong_rate():
+    """Revealed with delta_k instead of rho_k, by simulation: within five standard deviations."""
+    from types import SimpleNamespace
+
+    session = SimpleNamespace(delta=torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64))
+    delta = session.delta.numpy()
+    _by_delta(session)
+    chances = np.random.default_rng(0).random((200_000, 4)) < delta
+    chances[:, -1] = True
+    seen = np.bincount(chances.argmax(1), minlength=4) / 200_000
+    np.testing.assert_allclose(seen, session.delta.numpy(), atol=5 * 0.5 / math.sqrt(200_000))
+    assert float(session.delta.sum()) == pytest.approx(1)

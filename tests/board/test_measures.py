@@ -1,0 +1,152 @@
+"""Interpolation, areas and paired differences against brute force."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unmask.board.cells import Point
+from unmask.board.measures import Curve, area_weights, crossing, need, paired, ratio
+from unmask.estimates import Estimate, exactly, mean, proportion
+
+
+def scanned(evaluations, values, target):
+    """The first e of a fine grid at which the interpolated values are at most the target."""
+    fine = np.exp(np.linspace(math.log(evaluations[0]), math.log(evaluations[-1]), 5001))
+    fine = np.sort(np.concatenate([fine, evaluations]))
+    shifted = np.interp(np.log(fine), np.log(evaluations), np.log(np.array(values) + target))
+    for i, (before, after) in enumerate(pairwise(values)):
+        if before > 1.5 * target and after < before / 20:  # too steep to say what lies between
+            shifted[(fine > evaluations[i]) & (fine < evaluations[i + 1])] = np.inf
+    below = np.flatnonzero(shifted <= math.log(2 * target) + 1e-12)
+    return fine[below[0]] if len(below) else None
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 50), st.integers(0, 20)), min_size=2, max_size=6),
+    st.integers(1, 19),
+)
+def test_crossing_is_the_first_place_on_the_interpolated_curve(points, target):
+    evaluations = np.cumsum([step for step, _ in points]).astype(float)
+    values, target = [value / 20 for _, value in points], target / 20
+    found, expected = crossing(list(evaluations), values, target), scanned(evaluations, values, target)
+    assert (found is None) == (expected is None)
+    if found is not None:
+        assert found == pytest.approx(expected, rel=2e-3)
+
+
+def test_a_power_law_is_interpolated_well():
+    """c/e, between budgets that are four times apart; a straight line over log e would be further off."""
+    points = [4.0, 16.0, 64.0, 256.0]
+    values = [40 / e for e in points]
+    for target in (0.3, 1.2, 4.0):
+        ours = crossing(points, values, target)
+        line = math.exp(np.interp(-target, [-v for v in values], np.log(points)))
+        assert abs(ours * target / 40 - 1) < 0.13
+        assert abs(ours * target / 40 - 1) < abs(line * target / 40 - 1)
+
+
+def test_what_is_known_where_nothing_crosses():
+    points = [4.0, 16.0]
+    met = need(points, [proportion(0, 400), proportion(0, 400)], 0.1)
+    assert (met.found, met.value, met.low, met.high) == ("at most", 4.0, None, 4.0)
+    assert met.sure
+    unsure = need(points, [proportion(0, 100), proportion(0, 100)], 0.01)  # none in 100 does not show 1%
+    assert (unsure.found, unsure.sure) == ("at most", False)
+    missed = need(points, [proportion(90, 100), proportion(40, 100)], 0.1)
+    assert (missed.found, missed.value, missed.high) == ("not reached", None, None)
+    assert (missed.best, missed.at) == (0.4, 16.0)
+
+
+def test_a_fall_from_nothing_to_everything_is_not_interpolated():
+    points, estimates = [4.0, 5.0, 16.0], [proportion(k, 200) for k in (200, 0, 0)]
+    found = need(points, estimates, 0.5)
+    assert (found.found, found.value, found.low, found.high) == ("jump", 5.0, 4.0, 5.0)
+    assert need(points, estimates, 0.01).high is None  # none in 200 does not show 1%
+
+
+def test_the_interval_is_the_inverted_band():
+    points, estimates = [4.0, 16.0, 64.0], [proportion(k, 200) for k in (190, 110, 10)]
+    found = need(points, estimates, 0.5)
+    assert found.found == "crossed"
+    assert found.low < found.value < found.high
+    for end in ("low", "value", "high"):
+        assert getattr(found, end) == crossing(points, [getattr(e, end) for e in estimates], 0.5)
+
+
+@given(st.lists(st.tuples(st.floats(0.5, 40), st.floats(0, 1)), min_size=1, max_size=6))
+def test_the_area_by_numbers(points):
+    length = 64
+    evaluations = np.sort([e for e, _ in points])
+    right = np.array([value for _, value in points])
+    x = np.linspace(0, 1, 100_001)
+    places = np.clip(np.log2(evaluations) / 6, 0, 1)
+    curve = np.where(x < places[0], 0.0, np.interp(x, places, right))
+    expected = float(((curve[1:] + curve[:-1]) / 2).mean())
+    weights = area_weights(list(evaluations), length)
+    assert sum(weights) == pytest.approx(1 - places[0])
+    if np.all(np.diff(places) > 1e-3):  # the grid sees every step
+        assert float(np.dot(weights, right)) == pytest.approx(expected, abs=3e-4)
+
+
+def test_areas_that_are_known():
+    assert area_weights([64.0], 64) == [0.0]  # AR has no parallelism
+    assert area_weights([1.0], 64) == [1.0]
+    assert area_weights([8.0], 64) == [0.5]  # right with the square root of L: half of the way
+    assert area_weights([200.0], 64) == [0.0]  # dearer than AR is worth no more
+
+
+def point(evaluations, wrong, length=64):
+    seeds = [torch.tensor(rows, dtype=torch.bool) for rows in wrong]
+    samples = [SimpleNamespace(wrong=rows, evaluations=torch.full((len(rows),), evaluations)) for rows in seeds]
+    return Point(None, samples, length)
+
+
+def test_a_curve_row_by_row():
+    first = Curve([point(8, [[1, 1, 0], [1, 0, 0]]), point(2, [[1, 1, 1], [1, 1, 0]])])
+    assert first.evaluations == [2.0, 8.0]
+    low, high = area_weights([2.0, 8.0], 64)
+    rows = [high * (1 - b) + low * (1 - a) for a, b in zip([1, 1, 1, 1, 1, 0], [1, 1, 0, 1, 0, 0], strict=True)]
+    assert first.accuracy_rows.tolist() == pytest.approx(rows)
+    assert first.accuracy.value == pytest.approx(low * 1 / 6 + high * 3 / 6)
+    assert first.by_seed(first.accuracy_rows) == pytest.approx([sum(rows[:3]) / 3, sum(rows[3:]) / 3])
+    assert first.ser_need_by_seed(0.7)[0] == crossing([2.0, 8.0], [1.0, 2 / 3], 0.7)
+
+
+def test_paired_differences_and_a_wrong_one():
+    """Common luck makes a difference precise; against rows in another order the same mean says nothing."""
+    generator = torch.Generator().manual_seed(1)
+    theirs = torch.rand(400, generator=generator, dtype=torch.float64)
+    ours = theirs + 0.02 + 0.01 * torch.randn(400, generator=generator, dtype=torch.float64)
+    found = paired(ours, theirs)
+    each = (ours - theirs).numpy()
+    half = 1.959963984540054 * each.std(ddof=1) / math.sqrt(400)
+    assert (found.low, found.value, found.high) == pytest.approx((each.mean() - half, each.mean(), each.mean() + half))
+    assert found.low > 0
+    shuffled = paired(ours, theirs[torch.randperm(400, generator=generator)])
+    assert shuffled.value == pytest.approx(found.value)
+    assert shuffled.low < 0 < shuffled.high
+
+
+def test_headroom_is_as_wide_as_both():
+    ours = need([4.0, 16.0, 64.0], [proportion(k, 200) for k in (190, 110, 10)], 0.5)
+    theirs = need([2.0, 8.0], [proportion(150, 200), proportion(3, 200)], 0.5)
+    found = ratio(ours, theirs)
+    assert found.value == ours.value / theirs.value
+    assert (found.low, found.high) == (ours.low / theirs.high, ours.high / theirs.low)
+    met = need([2.0], [exactly(0.0)], 0.5)
+    assert ratio(ours, met) is None  # the clairvoyant's own crossing lies below what was measured
+    missed = need([2.0], [Estimate(0.9, 0.8, 1.0, 100)], 0.5)
+    assert ratio(missed, theirs) is None
+
+
+def test_accuracy_is_a_mean():
+    curve = Curve([point(2, [[1, 0, 1, 1]]), point(16, [[0, 0, 1, 0]])])
+    assert curve.accuracy == mean(curve.accuracy_rows)

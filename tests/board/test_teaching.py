@@ -1,0 +1,64 @@
+"""docs/samplers.md says what results/board-quick.json holds."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from unmask.board.standings import Record
+from unmask.board.table import need_text
+
+ROOT = Path(__file__).parents[2]
+LANGUAGES = ("paper-2gram", "sparse-hmm", "interval-5")
+
+
+@pytest.fixture(scope="module")
+def kept():
+    return json.loads((ROOT / "results/board-quick.json").read_text())
+
+
+def record(kept, measure: str, sampler: str, language: str, **where: object) -> Record:
+    where |= {"measure": measure, "sampler": sampler, "language": language}
+    (found,) = [r for r in kept["records"] if all(r.get(name) == value for name, value in where.items())]
+    return found
+
+
+def test_the_command_is_kept(kept):
+    assert kept["origin"]["command"][0].endswith("unmask")
+    assert kept["origin"]["command"][1:3] == ["board", "--quick"]
+    assert kept["failures"] == []
+
+
+def test_the_table_is_what_was_measured(kept):
+    lines = re.findall(r"(?m)^\| `([^`]+)` \| (.* \| \d\.\d{3}) \|$", (ROOT / "docs/samplers.md").read_text())
+    assert len(lines) > 10
+    for sampler, cells in lines:
+        said = cells.split(" | ")
+        for i, language in enumerate(LANGUAGES):
+            need = record(kept, "evaluations_for_ser", sampler, language, target=0.5)
+            accuracy = record(kept, "accuracy_under_parallelism", sampler, language)
+            assert said[2 * i].replace("- ", "-") == need_text(need)[0]
+            assert said[2 * i + 1] == f"{accuracy['value']:.3f}"
+
+
+@pytest.mark.parametrize(
+    ("sampler", "language", "budget", "ser"),
+    [
+        ("strided", "sparse-hmm", 8, 0.005),
+        ("strided", "interval-5", 4, 1.0),
+        ("strided", "interval-5", 5, 0.0),
+        ("entropy", "paper-2gram", 64, 0.93),
+        ("margin", "paper-2gram", 64, 0.85),
+        ("fixed-size", "sparse-hmm", 64, 0.275),
+        ("low-confidence", "paper-2gram", 64, 0.035),
+        ("low-confidence", "sparse-hmm", 64, 0.52),
+        ("gibbs(stride=8)", "sparse-hmm", 4, 0.355),
+        ("remdm", "interval-5", 128, 0.96),
+        ("verify-and-restart", "sparse-hmm", 16, 0.565),
+    ],
+)
+def test_numbers_in_the_text(kept, sampler, language, budget, ser):
+    assert record(kept, "ser", sampler, language, budget=budget)["value"] == pytest.approx(ser)

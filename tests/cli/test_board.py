@@ -1,0 +1,91 @@
+"""`unmask board`: thin over the board, its files whole, its JSON plain."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+TINY = ("--languages", "interval-5", "--lengths", 20, "--rows", 20, "--seeds", 2, "--steps", 2, 20)
+FEW = ("--samplers", "ancestral", "left-to-right", "autoregressive")
+
+
+def test_json_and_files(run):
+    ran = run("board", *FEW, *TINY, "--out", "shown", "--json")
+    assert (ran.code, ran.err) == (0, "")
+    names = {"board.json", "board.csv", "board.svg", "board.png"}
+    assert {path.name for path in Path("shown").iterdir()} == names
+    assert sorted(ran.result["files"]) == sorted(f"shown/{name}" for name in names)
+    assert ran.result["failures"] == []
+    entry = next(e for e in ran.result["standings"] if e["sampler"] == "left-to-right")
+    assert (entry["language"], entry["length"]) == ("interval-5", 20)
+    assert set(entry["evaluations_for_ser_0.5"]) == {"value", "low", "high", "note"}
+    data = json.loads(Path("shown/board.json").read_text(), parse_constant=pytest.fail)
+    assert {"origin", "seconds", "settings", "failures", "records"} == data.keys()
+    assert {"command", "versions", "machine", "configuration"} <= data["origin"].keys()
+    assert (data["settings"]["seed"], data["settings"]["rows"]) == (0, 20)
+    with open("shown/board.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["measure"] for row in rows] == [record["measure"] for record in data["records"]]
+    assert ElementTree.parse("shown/board.svg").getroot().tag.endswith("svg")
+    assert Path("shown/board.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_table(run):
+    ran = run("board", *FEW, *TINY, "--seed", 3)
+    assert (ran.code, ran.err) == (0, "")
+    assert "interval-5, 20 tokens" in ran.out
+    assert "left-to-right" in ran.out
+    assert "2 seeds of 20 rows" in ran.out
+    assert str(Path("board/board.svg")) in ran.out
+    assert json.loads(Path("board/board.json").read_text())["settings"]["seed"] == 3
+
+
+def test_a_budget_that_fails_is_said(run):
+    ran = run("board", "--samplers", "ancestral", "blocks(block_length=5)", *TINY)
+    assert ran.code == 0
+    said = "left out: blocks(block_length=5) at steps = 2: 4 blocks of 5 positions need at least 4 steps, not 2"
+    assert f"{said} (interval-5)" in " ".join(ran.out.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("--samplers", "ancestrl"), "did you mean ancestral"),
+        (("--languages", "paper-2grm"), "did you mean"),
+        (("--rows", 0), "rows is 0"),
+        (("--out", "file"), "it is a file"),
+    ],
+)
+def test_mistakes(run, monkeypatch, arguments, expected):
+    Path("file").touch()
+    monkeypatch.setattr("unmask.board.run.measure_all", pytest.fail)
+    ran = run("board", "--samplers", "ancestral", *arguments)
+    assert ran.code == 2
+    assert expected in ran.err
+    assert [path.name for path in Path(".").iterdir()] == ["file"]
+
+
+def test_an_interruption_leaves_nothing(run, monkeypatch):
+    def stop(plan):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("unmask.board.run.measure_all", stop)
+    assert run("board", *FEW, *TINY, "--out", "shown").code == 130
+    assert list(Path(".").iterdir()) == []
+
+
+def test_help_is_light():
+    program = (
+        "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr));"
+        "from unmask.cli.main import main; main(['board', '--help'])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stderr.split()}
+    assert not loaded & {"torch", "numba", "altair", "pandas", "vl_convert", "numpy"}
+    assert "--samplers" in done.stdout

@@ -1,0 +1,305 @@
+"""Samplers with one defect each, and the check that must find it."""
+
+from __future__ import annotations
+
+import torch
+
+from unmask import orders
+from unmask.chance import Stream, categorical, uniform
+from unmask.denoisers import Canvas
+from unmask.samplers import Ancestral, Autoregressive, Choice, LowConfidence, Sampler, walk
+from unmask.samplers.ranking import best
+
+
+class RevealsTwice(Sampler):
+    pace = "rounds"
+
+    def choose(self, view):
+        return Choice(torch.ones_like(view.hidden))
+
+
+class LeavesHidden(Sampler):
+    pace = "rounds"
+
+    def choose(self, view):
+        return Choice(view.hidden & (view.luck(Stream.ACCEPT) < 0.3))
+
+
+class UnknownToken(Sampler):
+    def choose(self, view):
+        first = best(torch.zeros(view.hidden.shape), view.hidden, view.count, None)
+        return Choice(first, torch.full(view.hidden.shape, view.canvas.vocabulary))
+
+
+class IgnoresBudget(Sampler):
+    def choose(self, view):
+        return Choice(view.hidden.clone())
+
+
+class RoundsBeyond(Sampler):
+    def order(self, delta, hidden, luck):
+        return torch.where(hidden, torch.arange(hidden.shape[1]) + 1, 0)
+
+
+class LoopsLooking(Sampler):
+    """Reveals a position, hides it again, and so on."""
+
+    def run(self, session):
+        one = torch.zeros(1, dtype=torch.int64)
+        while True:
+            session.canvas.look()
+            session.write(one, one, one, torch.ones(1), 1)
+            session.hide(one, one, 1)
+
+
+class LoopsFree(Sampler):
+    """Takes back in each round what it revealed in the round before."""
+
+    pace = "free"
+
+    def choose(self, view):
+        left = best(torch.zeros(view.hidden.shape), view.hidden, torch.ones(len(view.hidden)), None)
+        return Choice(left, hide=view.revealed.clone())
+
+
+class LoopsReading(Sampler):
+    """Reads the first token again and again by the causal reader."""
+
+    def run(self, session):
+        start = torch.full((len(session.tokens), 1), session.denoiser.vocabulary)
+        while True:
+            session.causal.extend(start)
+            session.causal.rewind(torch.full((len(start),), -1))
+
+
+class Ending(Sampler):
+    """Ancestral sampling, and then something that it should not do."""
+
+    def run(self, session):
+        order = Ancestral().order(session.delta, session.given == session.denoiser.vocabulary, session.luck)
+        canvas = session.canvas
+        if not bool(order.any()):
+            return self.end(session)
+        for rows, positions, p in walk(canvas, order):
+            tokens = self.draw(session, p, rows, positions, order)
+            chance = p.gather(1, tokens[:, None])[:, 0]
+            session.write(rows, positions, tokens, chance, order[rows, positions])
+        return self.end(session)
+
+    def draw(self, session, p, rows, positions, order):
+        return session.canvas.draw(p, rows, positions)
+
+    def end(self, session):
+        pass
+
+
+class ChangesPrompt(Ending):
+    def end(self, session):
+        session.tokens[:] = torch.where(session.order == 0, 0, session.tokens)
+
+
+class WritesPastTheSession(Ending):
+    def end(self, session):
+        hidden = session.given == session.denoiser.vocabulary
+        session.order[hidden] = 0
+
+
+class SpoilsTokens(Ending):
+    def end(self, session):
+        session.tokens[session.order > 0] = -1
+
+
+class ForgetsEvaluations(Ending):
+    def end(self, session):
+        session.canvas.evaluations.zero_()
+
+
+class CannotDoOne(Sampler):
+    """Compares neighbours, of which a sequence of one token has none."""
+
+    def choose(self, view):
+        scores = view.probabilities.amax(-1)
+        return Choice(best(scores - scores[:, [1, *range(1, scores.shape[1])]], view.hidden, view.count, None))
+
+
+class BatchFlattened(LowConfidence):
+    """One top-k over the whole batch: rows trade positions with each other."""
+
+    pace = "rounds"
+
+    def choose(self, view):
+        tokens = view.draw()
+        seen = tokens.clamp(max=view.canvas.vocabulary - 1).unsqueeze(-1)
+        scores = view.probabilities.gather(-1, seen).squeeze(-1)
+        ties = view.luck(Stream.TIE).reshape(1, -1)
+        flat = best(scores.reshape(1, -1), view.hidden.reshape(1, -1), view.count.sum().view(1), ties)
+        return Choice(flat.view_as(view.hidden), tokens)
+
+
+class ByPlaceInBatch(Sampler):
+    """Luck keyed by the place in the batch, not by the number of the row."""
+
+    def order(self, delta, hidden, luck):
+        priority = uniform(luck.seed, Stream.ORDER, torch.arange(len(hidden))[:, None], torch.arange(hidden.shape[1]))
+        return orders.by_rank(hidden, priority, lambda count: orders.sizes(delta, count))
+
+
+class Unkeyed(Sampler):
+    def order(self, delta, hidden, luck):
+        return orders.by_rank(hidden, torch.rand(hidden.shape), lambda count: orders.sizes(delta, count))
+
+
+class Seedless(Ending):
+    """The same draws whatever the seed."""
+
+    def draw(self, session, p, rows, positions, order):
+        return categorical(p, uniform(0, Stream.TOKEN, session.luck.row_ids[rows], positions))
+
+    def run(self, session):
+        session.luck = type(session.luck)(0, session.luck.row_ids)
+        super().run(session)
+
+
+class Rowless(Ending):
+    """The same draws in every row."""
+
+    def draw(self, session, p, rows, positions, order):
+        return categorical(p, uniform(session.luck.seed, Stream.TOKEN, torch.zeros_like(rows), positions))
+
+    def run(self, session):
+        session.luck = type(session.luck)(session.luck.seed, torch.zeros_like(session.luck.row_ids))
+        super().run(session)
+
+
+class Remembers(Sampler):
+    """Numbers its calls, and draws other luck in each."""
+
+    calls = 0
+
+    def order(self, delta, hidden, luck):
+        self.calls += 1
+        priority = luck.grid(Stream.ORDER, hidden.shape[1], self.calls)
+        return orders.by_rank(hidden, priority, lambda count: orders.sizes(delta, count))
+
+
+class ReusesUniforms(LowConfidence):
+    """Every round draws a position from the same uniform."""
+
+    def choose(self, view):
+        view.canvas.visits.zero_()
+        return super().choose(view)
+
+
+class AsksPosterior(Ending):
+    def draw(self, session, p, rows, positions, order):
+        better = session.denoiser.posterior(session.tokens)[rows, positions].double()
+        return session.canvas.draw(better, rows, positions)
+
+
+class OwnCanvas(Ending):
+    def draw(self, session, p, rows, positions, order):
+        return session.canvas.draw(
+            Canvas(session.denoiser, session.tokens.clone(), session.luck).at(rows, positions).double(), rows, positions
+        )
+
+
+class OwnReader(Ending):
+    def end(self, session):
+        session.denoiser.causal(*session.tokens.shape)
+
+
+class ChoosesAfterDrawing(LowConfidence):
+    """Claims the law of choose-then-draw, but which position stays depends on what was drawn there."""
+
+    law = "order"
+
+
+class FinalArgmax(Ending):
+    """What is left in the last round is filled by argmax."""
+
+    law = "order"
+
+    def draw(self, session, p, rows, positions, order):
+        last = order[rows, positions] == len(session.delta)
+        return torch.where(last, p.argmax(1), session.canvas.draw(p, rows, positions))
+
+
+class SameRoundSeen(Ending):
+    """Positions of one round see each other."""
+
+    law = "order"
+
+    def draw(self, session, p, rows, positions, order):
+        canvas = session.canvas
+        seen = Canvas(session.denoiser, session.tokens.clone(), session.luck)
+        tokens = torch.zeros_like(positions)
+        for place in range(order.shape[1]):
+            now = positions == place
+            if now.any():
+                tokens[now] = canvas.draw(seen.at(rows[now], positions[now]).double(), rows[now], positions[now])
+                seen.reveal((rows[now], positions[now]), tokens[now])
+        return tokens
+
+
+class Warm(Autoregressive):
+    """Autoregression at a temperature, which claims the law of the reader."""
+
+    law = "causal"
+
+    def run(self, session):
+        visits = torch.zeros_like(session.tokens)
+        last = torch.full((len(visits),), session.denoiser.vocabulary)
+        rows = torch.arange(len(visits))
+        for j in range(visits.shape[1]):
+            p = session.causal.extend(last.unsqueeze(1))[:, 0]
+            place = torch.full_like(rows, j)
+            last = session.luck.tokens(torch.softmax(p.log() / 0.9, -1), rows, place, visits)
+            session.write(rows, place, last, p.gather(1, last[:, None])[:, 0], j + 1)
+
+
+class NotTheLanguage(Ancestral):
+    """Claims to be exact in any number of rounds."""
+
+    law = "language"
+
+
+class Uniform(Ancestral):
+    """Claims that all sequences are equally likely."""
+
+    @staticmethod
+    def law(denoiser, length, delta):
+        count = denoiser.vocabulary**length
+        return torch.full((count,), 1 / count)
+
+
+BAD = {  # what each must fail, and a part of what must be said
+    RevealsTwice: ("contract", "RevealsTwice reveals what is not hidden, at position 0 of row 100 in round 2"),
+    LeavesHidden: ("contract", "of row 100 hidden after its last round"),
+    UnknownToken: ("contract", "UnknownToken writes token 4; V is 4, at position 0 of row 100 in round 1"),
+    IgnoresBudget: ("contract", "reveals 9 positions of row 100 in round 1; expected the schedule's 3"),
+    RoundsBeyond: ("contract", "gives round 2 to position 1 of row 100; expected a round from 1 to 1"),
+    LoopsLooking: ("contract", "LoopsLooking, at position 0 of row 100 after round 0: the sampler has looked"),
+    LoopsFree: ("contract", "it seems to loop for ever"),
+    LoopsReading: ("contract", "it seems to loop for ever"),
+    ChangesPrompt: ("prompts", "changed the given token at position"),
+    WritesPastTheSession: ("contract", "wrote position 0 of row 100 past session.write"),
+    SpoilsTokens: ("contract", "wrote an unknown token at position 0 of row 100 by round 1"),
+    ForgetsEvaluations: ("counting", "row 0 counts 0 evaluations; its rounds need at least 1"),
+    CannotDoOne: ("contract", "one token"),
+    BatchFlattened: ("company", "let no row depend on the others"),
+    ByPlaceInBatch: ("company", "let no row depend on the others"),
+    Unkeyed: ("determinism", "the same seed twice"),
+    Seedless: ("determinism", "another seed changes nothing"),
+    Rowless: ("determinism", "all rows are alike"),
+    Remembers: ("determinism", "the same seed twice"),
+    ReusesUniforms: ("luck", "is drawn from the same uniform twice"),
+    AsksPosterior: ("counting", "calls denoiser.posterior"),
+    OwnCanvas: ("counting", "calls denoiser.engine"),
+    OwnReader: ("counting", "calls denoiser.causal"),
+    ChoosesAfterDrawing: ("law", "not the law it claims (order)"),
+    FinalArgmax: ("law", "not the law it claims (order)"),
+    SameRoundSeen: ("law", "not the law it claims (order)"),
+    Warm: ("law", "not the law it claims (causal)"),
+    NotTheLanguage: ("law", "not the law it claims (language)"),
+    Uniform: ("law", "not the law it claims (the given one)"),
+}

@@ -1,0 +1,211 @@
+"""Samplers of others: a package that pip installs, a module that is named, and packages that are broken."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from unmask import UnmaskError, conformance, generate
+from unmask.languages import preset
+from unmask.samplers import SAMPLERS, Blocks, Strided
+
+EXAMPLE = Path(__file__).parent / "unmask_example_sampler"
+LANGUAGE = preset("interval-5")
+
+
+@pytest.fixture
+def door(tmp_path, monkeypatch):
+    """A directory of installed packages; what is imported from it is forgotten afterwards."""
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+def offer(door, package, **names):
+    """What the installation of a package leaves: its entry points."""
+    metadata = door / f"{package}-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    lines = [f"{name.replace('_', '-')} = {value}\n" for name, value in names.items()]
+    (metadata / "entry_points.txt").write_text("".join(["[unmask.samplers]\n", *lines]))
+
+
+def test_an_installed_package_is_found_by_name(door):
+    """pip builds and installs it, offline; then its sampler is one of many, in code and in the kit."""
+    pytest.importorskip("setuptools")
+    source = shutil.copytree(EXAMPLE, door / "source")
+    options = ["--quiet", "--no-build-isolation", "--no-deps", "--no-index", "--disable-pip-version-check"]
+    subprocess.run([sys.executable, "-m", "pip", "install", *options, "--target", door, source], check=True)
+    assert "unmask_example_sampler" not in sys.modules
+    made = generate(LANGUAGE, sampler="ends-first", steps=4, length=8, rows=3)
+    assert made.order.tolist() == [[1, 2, 3, 4, 4, 3, 2, 1]] * 3
+    left = generate(LANGUAGE, sampler="blocks(block_length=4, inner=ends-first(ends=left))", steps=8, length=8, rows=3)
+    assert left.order.tolist() == [[1, 2, 3, 4, 5, 6, 7, 8]] * 3
+    assert SAMPLERS.about()["ends-first"] == "The outermost hidden positions first, `ends` or both at once."
+    with pytest.raises(UnmaskError, match="unknown sampler 'endsfirst'; did you mean ends-first"):
+        generate(LANGUAGE, sampler="endsfirst")
+    with pytest.raises(UnmaskError, match="unknown option of sampler 'ends-first': 'end'; did you mean ends"):
+        generate(LANGUAGE, sampler="ends-first(end=left)")
+    assert conformance.check("ends-first")["law"].outcome == "passed"
+
+
+def test_nothing_is_imported_before_it_is_named(door):
+    (door / "loud.py").write_text("raise RuntimeError('imported')\n")
+    offer(door, "loud-package", loud="loud:Loud")
+    assert SAMPLERS.make("strided") == Strided()
+    with pytest.raises(UnmaskError, match="unknown sampler 'lout'; did you mean loud"):
+        SAMPLERS.make("lout")
+    assert "loud" not in sys.modules
+    with pytest.raises(
+        UnmaskError, match="sampler 'loud' cannot be had: importing 'loud' fails with RuntimeError: imp"
+    ):
+        SAMPLERS.make("loud")
+
+
+def test_a_broken_package_is_told_and_breaks_no_other(door):
+    (door / "fine.py").write_text("from unmask.samplers import Strided\nclass Fine(Strided):\n    '''Works.'''\n")
+    (door / "syntax.py").write_text("def :\n")
+    offer(door, "many", fine="fine:Fine", gone="fine:Gone", none="nowhere.at:All", syntax="syntax:Any", text="no value")
+    about = SAMPLERS.about()
+    assert about["fine"] == "Works."
+    assert about["strided"] == SAMPLERS.about()["strided"]
+    assert "unknown name in module 'fine': 'Gone'; did you mean Fine?" in about["gone"]
+    assert "broken: there is no module 'nowhere' for sampler 'none'; install its package" in about["none"]
+    assert "SyntaxError" in about["syntax"]
+    assert about["text"].startswith("broken: ")
+
+
+def test_names_of_ours_come_first_and_two_offers_must_be_told_apart(door):
+    (door / "fine.py").write_text("from unmask.samplers import Strided\nclass Fine(Strided):\n    pass\n")
+    offer(door, "one", strided="fine:Fine", both="fine:Fine", same="fine:Fine")
+    offer(door, "two", both="fine:Other", same="fine:Fine")
+    assert type(SAMPLERS.make("strided")) is Strided
+    assert type(SAMPLERS.make("same")).__name__ == "Fine"
+    with pytest.raises(UnmaskError, match="2 installed packages offer a sampler 'both'; name it: fine:Fine or fine:Ot"):
+        SAMPLERS.make("both")
+
+
+OWN = """
+from dataclasses import dataclass
+from unmask.samplers import Ancestral, Sampler
+
+@dataclass(frozen=True)
+class Mine(Ancestral):
+    share: float = 0.5
+
+class Group:
+    class Inner(Ancestral):
+        pass
+
+def make(share: float = 0.5):
+    return Mine(share)
+
+def needs(share):
+    return Mine(share)
+
+def wrong():
+    return 7
+
+class None_(Sampler):
+    pass
+
+class Two(Ancestral):
+    def run(self, session):
+        pass
+
+class Stranger:
+    def __init__(self):
+        raise RuntimeError("was made")
+
+number = 3
+"""
+
+
+@pytest.fixture
+def own(door):
+    (door / "my").mkdir()
+    (door / "my" / "__init__.py").touch()
+    (door / "my" / "samplers.py").write_text(OWN)
+    (door / "my" / "lacking.py").write_text("import something_that_is_not_installed\n")
+    (door / "my" / "leaving.py").write_text("raise SystemExit(3)\n")
+
+
+def test_a_module_is_named(own):
+    assert SAMPLERS.make("my.samplers:Mine").share == 0.5
+    assert SAMPLERS.make("my.samplers:Mine(share=0.25)").share == 0.25
+    assert SAMPLERS.make("my.samplers:make(share=0.75)").share == 0.75
+    assert type(SAMPLERS.make("my.samplers:Group.Inner")).__name__ == "Inner"
+    inner = SAMPLERS.make("blocks(block_length=3, inner='my.samplers:Mine(share=0.25)')")
+    assert isinstance(inner, Blocks)
+    assert inner.inner.share == 0.25
+    options = {"steps": 3, "length": 6, "rows": 4}
+    made = generate(LANGUAGE, sampler="my.samplers:Mine", **options)
+    assert torch.equal(made.tokens, generate(LANGUAGE, **options).tokens)
+    assert made.configuration["sampler"] == "my.samplers:Mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("my.nowhere:Mine", "there is no module 'my.nowhere' for sampler 'my.nowhere:Mine'; install its package, or"),
+        ("nowhere:Mine", "there is no module 'nowhere' for sampler 'nowhere:Mine'"),
+        ("my.lacking:Mine", "importing 'my.lacking' fails with ModuleNotFoundError: No module named 'something_that"),
+        ("my.leaving:Mine", "importing 'my.leaving' fails with SystemExit: 3"),
+        ("my.samplers:Mien", "unknown name in module 'my.samplers': 'Mien'; did you mean make or Mine?"),
+        ("my.samplers:", "unknown name in module 'my.samplers': ''; known: "),
+        ("my:Mine", "sampler 'my:Mine' is not there: module 'my' has no 'Mine'"),
+        (":Mine", "importing '' fails with ValueError"),
+        ("my.samplers:None_", "'my.samplers:None_' implements none of its methods; a sampler implements exactly one"),
+        ("my.samplers:Two", "'my.samplers:Two' implements order and run; a sampler implements exactly one of order"),
+        ("my.samplers:Stranger", "'my.samplers:Stranger' is no sampler but Stranger; derive it from unmask.samplers"),
+        ("my.samplers:wrong", "'my.samplers:wrong' is no sampler but int; derive it from unmask.samplers.Sampler"),
+        ("my.samplers:number", "'my.samplers:number' is an object of type int; expected a class, or a function"),
+        ("my.samplers:needs", "'my.samplers:needs' needs its option share; write my.samplers:needs(share=...)"),
+        ("my.samplers:Mine(part=1)", "unknown option of sampler 'my.samplers:Mine': 'part'"),
+        ("my.samplers:Mine(share=odd)", "share of sampler 'my.samplers:Mine' is 'odd'; expected a number"),
+        ("blocks(inner='my.samplers:Mien')", "did you mean make or Mine?"),
+    ],
+)
+def test_what_is_wrong_with_a_named_module_is_said(own, name, message):
+    with pytest.raises(UnmaskError) as caught:
+        SAMPLERS.make(name)
+    assert message in str(caught.value)
+
+
+def test_schedules_have_no_door():
+    from unmask.schedules import SCHEDULES
+
+    with pytest.raises(UnmaskError, match=r"unknown schedule 'my\.samplers:make'"):
+        SCHEDULES.make("my.samplers:make", 3)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "message"),
+    [
+        (Strided, "the sampler is the class Strided; give one of it, Strided()"),
+        (7, "sampler int is no sampler but int"),
+        (None, "sampler NoneType is no sampler"),
+    ],
+)
+def test_what_is_no_sampler(sampler, message):
+    with pytest.raises(UnmaskError) as caught:
+        generate(LANGUAGE, sampler=sampler)
+    assert message in str(caught.value)
+
+
+def test_a_module_in_the_working_directory(door, tmp_path_factory, monkeypatch):
+    """The console script does not have it on its path."""
+    here = tmp_path_factory.mktemp("work")
+    (here / "lying_here.py").write_text("from unmask.samplers import Strided\nclass Here(Strided):\n    pass\n")
+    monkeypatch.chdir(here)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    assert type(SAMPLERS.make("lying_here:Here")).__name__ == "Here"
+    del sys.modules["lying_here"]

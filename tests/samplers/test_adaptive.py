@@ -1,0 +1,396 @@
+"""The output law of samplers that look before they choose, by enumerating what they can meet; and wrong ones.
+
+The same alarm as in test_laws.py: 1e-6 a test, fixed seeds, and a row where the law is zero fails at once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+
+from tests.brute import law, p_value, sequences, tiny_languages
+from tests.samplers.test_laws import ALARM, CASES, denoiser_of, fixed, labels, order_law, passes
+from tests.samplers.test_reference import REMASKING, SCORES, entropy, remdm_rates
+from unmask import generate, schedules
+from unmask.chance import Stream
+from unmask.denoisers import Exact
+from unmask.languages import random_ngram
+from unmask.samplers import Clairvoyant, EntropyBounded, EntropySum, Gibbs, ReMDM, VerifyAndRestart, ranking
+from unmask.samplers.contract import Choice
+
+
+def as_array(states, vocabulary, length):
+    return np.array([states.get(tuple(x), 0.0) for x in sequences(vocabulary, length).tolist()])
+
+
+def adaptive_law(name, sets, rounds=None):
+    """sets(marginals of the hidden, round) -> [(probability, positions)]: what a round reveals, tokens drawn after."""
+    denoiser, length = denoiser_of(name)
+    v = denoiser.vocabulary
+    states, turn = {(v,) * length: 1.0}, 0
+    while any(v in context for context in states) and turn != rounds:
+        following = defaultdict(float)
+        for context, mass in states.items():
+            p = denoiser.posterior(torch.tensor([context]))[0].numpy()
+            hidden = {j: p[j] for j in range(length) if context[j] == v}
+            for chance, places in sets(hidden, turn) if hidden else [(1.0, ())]:
+                for tokens in itertools.product(range(v), repeat=len(places)):
+                    weight = mass * chance * math.prod(p[j, t] for j, t in zip(places, tokens, strict=True))
+                    if weight > 0:
+                        new = list(context)
+                        for j, t in zip(places, tokens, strict=True):
+                            new[j] = t
+                        following[tuple(new)] += weight
+        states, turn = following, turn + 1
+    return as_array(states, v, length)
+
+
+def ranked(score, cut):
+    """Sets of a sampler that reveals the first cut(marginals in order, round) by score, ties in any order."""
+
+    def sets(hidden, turn):
+        found = defaultdict(float)
+        orders = list(itertools.permutations(hidden))
+        for order in orders:
+            places = sorted(order, key=lambda j: -round(SCORES[score](hidden[j].tolist()) * 1e9))
+            found[tuple(sorted(places[: cut([hidden[j].tolist() for j in places], turn)]))] += 1 / len(orders)
+        return [(chance, places) for places, chance in found.items()]
+
+    return sets
+
+
+def by_counts(steps, length):
+    return lambda p, turn: length // steps + (turn < length % steps)
+
+
+def largest(condition):
+    return lambda p, turn: max(n for n in range(1, len(p) + 1) if n == 1 or condition(p, n))
+
+
+FREE = {
+    "threshold(threshold=0.6)": ("confidence", lambda p, n: max(p[n - 1]) > 0.6),
+    "factor(factor=1.3)": ("confidence", lambda p, n: (n + 1) * (1 - max(p[n - 1])) < 1.3),
+    "entropy-bounded(gamma=0.8)": ("entropy", lambda p, n: sum(map(entropy, p[: n - 1])) <= 0.8 + 1e-9),
+    "entropy-bounded(gamma=0.8,proxy=margin)": (
+        "margin",
+        lambda p, n: sum(map(entropy, p[:n])) - max(map(entropy, p[:n])) <= 0.8 + 1e-9,
+    ),
+    "entropy-sum(threshold=1.1)": ("chance", lambda p, n: sum(map(entropy, p[: n - 1])) <= 1.1 + 1e-9),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "sampler"),
+    [("2-gram", "top-probability"), ("interval", "margin"), ("2-gram", "entropy"), ("leak", "margin")],
+)
+def test_confidence_samplers_follow_their_law(name, sampler):
+    score = "confidence" if sampler == "top-probability" else sampler
+    for steps in (1, 2, 4):
+        p = adaptive_law(name, ranked(score, by_counts(steps, CASES[name][1])))
+        assert p.sum() == pytest.approx(1, abs=1e-9)
+        assert passes(name, p, sampler=sampler, steps=steps, seed=steps), steps
+    if name != "leak":  # choose, then sample: exact at one token a round
+        np.testing.assert_allclose(p, law(*CASES[name]), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "sampler"), [*(("2-gram", sampler) for sampler in FREE), ("final", "entropy-bounded(gamma=0.8)")]
+)
+def test_samplers_with_a_pace_of_their_own_follow_their_law(name, sampler):
+    score, condition = FREE[sampler]
+    p = adaptive_law(name, ranked(score, largest(condition)))
+    assert p.sum() == pytest.approx(1, abs=1e-9)
+    assert passes(name, p, sampler=sampler, seed=3)
+
+
+@dataclass(frozen=True)
+class SumOnly(EntropyBounded):
+    """Mutant of EB: bounds the sum of all entropies, the largest too."""
+
+    def choose(self, view):
+        h = torch.where(view.hidden, ranking.entropy(view.probabilities), 0.0)
+        place = ranking.in_order(view, ranking.SCORES[self.proxy](view.probabilities), self.ties)
+        total = ranking.arranged(view, h, place).cumsum(1).gather(1, place)
+        return Choice(view.hidden & ((total <= self.gamma + 1e-9) | (place == 0)))
+
+
+def test_a_wrong_entropy_bound_is_caught():
+    score, condition = FREE["entropy-bounded(gamma=0.8,proxy=margin)"]
+    p = adaptive_law("2-gram", ranked(score, largest(condition)))
+    assert passes("2-gram", p, sampler=EntropyBounded(0.8, "margin"))
+    assert not passes("2-gram", p, sampler=SumOnly(0.8, "margin"))
+
+
+# ------------------------------------------------------------------------------------------------ dependence of sets
+
+
+@dataclass(frozen=True)
+class Watched(EntropyBounded):
+    """A sampler whose choices are written down: (context, positions)."""
+
+    inner: object = None
+    seen: list = None
+
+    def choose(self, view):
+        choice = self.inner.choose(view)
+        for tokens, reveal in zip(view.tokens.tolist(), choice.reveal.tolist(), strict=True):
+            self.seen.append((tuple(tokens), tuple(j for j, now in enumerate(reveal) if now)))
+        return choice
+
+
+def choices(sampler, language, length, rows=30):
+    """Every (context, positions) met that is possible."""
+    seen: list = []
+    generate(language, sampler=Watched(inner=sampler, seen=seen), length=length, rows=rows, seed=2)
+    every = sequences(language.vocabulary, length)
+    q = law(language, length)
+    for context, places in sorted(set(seen)):
+        fit = np.all([(every[:, j] == t) | (t == language.vocabulary) for j, t in enumerate(context)], 0)
+        if places and (q * fit).sum() > 0:
+            yield context, places, every, q * fit / (q * fit).sum()
+
+
+def nats(p, every, places):
+    """H of these positions together."""
+    _, inverse = np.unique(every[:, list(places)], axis=0, return_inverse=True)
+    masses = np.bincount(inverse.reshape(-1), p)
+    return -float(sum(m * math.log(m) for m in masses if m > 0))
+
+
+TINY = ["2-gram, pruned", "3-gram, pruned", "hmm, sparse", "hmm, final", "brackets, 2 kinds", "interval 3, partial"]
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_the_entropy_bound_bounds_the_dependence(name):
+    """TC(X_U | x_R) <= gamma for each set U that EB reveals, and for entropy-sum with its threshold."""
+    language, length = tiny_languages()[name]
+    together = 0
+    for sampler in (EntropyBounded(0.7), EntropyBounded(0.7, "margin"), EntropySum(0.7)):
+        for _, places, every, p in choices(sampler, language, length):
+            correlation = sum(nats(p, every, [j]) for j in places) - nats(p, every, places)
+            assert correlation <= 0.7 + 1e-9
+            together += len(places) > 1
+    assert together > 10
+
+
+def depends(p, every, i, j):
+    return nats(p, every, [i]) + nats(p, every, [j]) - nats(p, every, [i, j])
+
+
+def leftmost(p, every, hidden, gamma):
+    """Greedily from the left: each that depends on none of those before it by more than gamma."""
+    taken: list[int] = []
+    for j in hidden:
+        if all(depends(p, every, i, j) <= gamma + 1e-9 for i in taken):
+            taken.append(j)
+    return tuple(taken)
+
+
+@pytest.mark.parametrize("name", [*TINY, "hmm, periodic", "interval 3"])
+@pytest.mark.parametrize("gamma", [0.0, 0.05, 0.7])
+def test_the_clairvoyant_takes_what_does_not_depend(name, gamma):
+    """Every pair within gamma, and nothing left out that would be: the greedy set by enumeration."""
+    language, length = tiny_languages()[name]
+    for context, places, every, p in choices(Clairvoyant(gamma), language, length, rows=15):
+        hidden = [j for j in range(length) if context[j] == language.vocabulary]
+        assert places == leftmost(p, every, hidden, gamma)
+
+
+@pytest.mark.parametrize("name", ["2-gram", "hmm", "interval"])
+def test_the_clairvoyant_follows_its_law(name):
+    language, length = CASES[name]
+    every, q = sequences(language.vocabulary, length), law(language, length)
+    v = language.vocabulary
+
+    def law_of(gamma):
+        states = {(v,) * length: 1.0}
+        while any(v in context for context in states):
+            following = defaultdict(float)
+            for context, mass in states.items():
+                fit = np.all([(every[:, j] == t) | (t == v) for j, t in enumerate(context)], 0) * q
+                p = fit / fit.sum() if fit.sum() else fit
+                places = leftmost(p, every, [j for j in range(length) if context[j] == v], gamma)
+                shown = Exact(language).posterior(torch.tensor([context]))[0].numpy()
+                for tokens in itertools.product(range(v), repeat=len(places)):
+                    weight = mass * math.prod(shown[j, t] for j, t in zip(places, tokens, strict=True))
+                    new = list(context)
+                    for j, t in zip(places, tokens, strict=True):
+                        new[j] = t
+                    if weight:
+                        following[tuple(new)] += weight
+            states = following
+        return as_array(states, v, length)
+
+    for gamma in (0.0, 0.1):
+        assert passes(name, law_of(gamma), sampler=Clairvoyant(gamma), seed=5)
+
+
+# ---------------------------------------------------------------------------------- what is hidden again, or once more
+
+
+def remdm_law(name, strategy, delta, o):
+    """States are tokens with the probabilities that they had when they were revealed (for conf)."""
+    denoiser, length = denoiser_of(name)
+    v = denoiser.vocabulary
+    states = {((v, 1.0),) * length: 1.0}
+    for k in range(len(delta)):
+        sigma, rate = remdm_rates(strategy, k, delta, o)
+        following = defaultdict(float)
+        for state, mass in states.items():
+            p = denoiser.posterior(torch.tensor([[t for t, _ in state]]))[0].tolist()
+            weights = {j: math.exp(-psi) for j, (t, psi) in enumerate(state) if t < v}
+            options = []
+            for j, (t, psi) in enumerate(state):
+                if t == v:
+                    options.append(
+                        [(1 - rate, (v, 1.0)), *((rate * p[j][x], (x, round(p[j][x], 12))) for x in range(v))]
+                    )
+                else:
+                    hide = sigma * weights[j] / sum(weights.values()) if strategy == "conf" else sigma
+                    options.append([(hide, (v, 1.0)), (1 - hide, (t, psi))])
+            for combination in itertools.product(*([o for o in part if o[0] > 1e-12] for part in options)):
+                following[tuple(o for _, o in combination)] += mass * math.prod(w for w, _ in combination)
+        states = following
+    tokens = defaultdict(float)
+    for state, mass in states.items():
+        tokens[tuple(t for t, _ in state)] += mass
+    return as_array(tokens, v, length)
+
+
+@pytest.mark.parametrize(("name", "strategy"), [*(("3-gram", strategy) for strategy in REMASKING), ("interval", "cap")])
+def test_remdm_follows_its_law(name, strategy):
+    o = REMASKING[strategy]
+    for steps in (1, 2, 4) if strategy != "loop" else (1, 8):
+        p = remdm_law(name, strategy, [1 / steps] * steps, o) if steps > 1 else order_law(name, labels([1.0], 4))
+        assert p.sum() == pytest.approx(1, abs=1e-9)
+        assert passes(name, p, sampler=ReMDM(strategy, **o), steps=steps, seed=steps), steps
+
+
+@dataclass(frozen=True)
+class Kept(ReMDM):
+    """Mutant: hides again, but reveals as if it did not."""
+
+    def choose(self, view):
+        rate = (view.alpha_next - view.alpha) / (1 - view.alpha)
+        return Choice(view.hidden & (view.luck(Stream.ACCEPT) < rate), hide=super().choose(view).hide)
+
+
+def farthest_share(maker, strategy, alpha, rows=4000):
+    """By how many sigma the share of hidden positions before a round is off 1 - alpha, at most."""
+    shares: list[float] = []
+
+    class Shares(maker):
+        def choose(self, view):
+            shares.append(float(view.hidden.double().mean()))
+            return super().choose(view)
+
+    language = CASES["2-gram"][0]
+    options = {"schedule": "cosine", "steps": 8, "length": 1, "rows": rows, "seed": 6}
+    made = generate(language, sampler=Shares(strategy, **REMASKING[strategy]), **options)
+    assert p_value(made.tokens.numpy(), sequences(3, 1), law(language, 1)) > ALARM  # at one position exact
+    sigma = [max(math.sqrt(a * (1 - a) / rows), 1e-12) for a in alpha]
+    return max(abs(share - (1 - a)) / s for share, a, s in zip(shares, alpha, sigma, strict=True))
+
+
+@pytest.mark.parametrize("strategy", ["cap", "rescale", "switch", "loop"])
+def test_remdm_keeps_the_marginals(strategy, monkeypatch):
+    """Before each round a position is hidden with probability 1 - alpha, whatever was hidden again."""
+    monkeypatch.setattr("unmask.generation.ROWS_A_BLOCK", (8, 4096))
+    alpha = [0.0, *schedules.deltas("cosine", 8).cumsum(0).tolist()][:8]
+    if strategy == "loop":
+        alpha = [0.0, 0.3, 0.6, 0.6, 0.6, 0.6, 0.6, 0.8]
+    assert farthest_share(ReMDM, strategy, alpha) < 5
+    if strategy != "loop":
+        assert farthest_share(Kept, strategy, alpha) > 5
+
+
+def gibbs_law(name, start, groups):
+    """start (V^L), then for each group all of it hidden and drawn from the marginals of the rest."""
+    denoiser, length = denoiser_of(name)
+    every = sequences(denoiser.vocabulary, length)
+    at = {tuple(x): k for k, x in enumerate(every.tolist())}
+    for group in groups:
+        context = every.copy()
+        context[:, group] = denoiser.vocabulary
+        marginals = denoiser.posterior(torch.from_numpy(context)).numpy()
+        following = np.zeros(len(every))
+        for k in np.flatnonzero(start):
+            for tokens in itertools.product(range(denoiser.vocabulary), repeat=len(group)):
+                new = every[k].copy()
+                new[group] = tokens
+                following[at[tuple(new.tolist())]] += start[k] * np.prod(marginals[k, group, tokens])
+        start = following
+    return start
+
+
+@pytest.mark.parametrize(("name", "stride"), [("2-gram", 0), ("interval", 0), ("interval", 2), ("leak", 2)])
+def test_gibbs_follows_its_law(name, stride):
+    length = CASES[name][1]
+    base = order_law(name, labels([0.5, 0.5], length))
+    groups = [list(range(k, length, stride or length)) for k in range(stride or length)]
+    p = gibbs_law(name, base, groups * 2)
+    assert passes(name, p, sampler=Gibbs(sweeps=2, stride=stride), steps=2, seed=8)
+    assert not passes(name, base, sampler=Gibbs(sweeps=2, stride=stride), steps=2, seed=8)
+
+
+def test_gibbs_of_the_language_stays_the_language():
+    for name in ("2-gram", "hmm"):
+        assert passes(name, law(*CASES[name]), sampler="gibbs(inner=left-to-right, sweeps=2)", steps=4, seed=8)
+
+
+@pytest.mark.parametrize(("name", "most"), [("2-gram", 0), ("2-gram", 2), ("3-gram", 40), ("leak", 2)])
+def test_restarts_follow_their_law(name, most):
+    """With f = P(refused): valid x have p(x) (1 - f^(most+1)) / (1 - f), the others p(x) f^most."""
+    source, length = CASES[name]
+    language = source.inner.language if name == "leak" else source
+    p = order_law(name, labels([0.5, 0.5], length))
+    valid = law(language, length) > 0
+    f = p[~valid].sum()
+    expected = np.where(valid, p * (1 - f ** (most + 1)) / (1 - f), p * f**most)
+    assert expected.sum() == pytest.approx(1)
+    if most == 40:
+        expected = np.where(expected < 1e-12, 0, expected)
+    assert passes(name, expected, sampler=VerifyAndRestart(most=most), steps=2, seed=4)
+
+
+def test_restarts_with_the_same_order_are_caught(monkeypatch):
+    """Mutant: an attempt that draws its order from the same luck as the one before."""
+    p = order_law("3-gram", labels([0.5, 0.5], 4))
+    valid = law(*CASES["3-gram"]) > 0
+    expected = np.where(valid, p, 0) / p[valid].sum()
+    assert passes("3-gram", expected, sampler=VerifyAndRestart(most=60), steps=2, seed=4)
+    monkeypatch.setattr("unmask.samplers.verify_and_restart.APART", 0)
+    assert not passes("3-gram", expected, sampler=VerifyAndRestart(most=60), steps=2, seed=4)
+
+
+# ------------------------------------------------------------------------------------------- names that users know
+
+
+def same_tokens(first, second, **options):
+    language = random_ngram(2, 5, temperature=2.0, seed=3)
+    made = [
+        generate(language, sampler=s, length=24, rows=30, seed=1, steps=6, **options).tokens for s in (first, second)
+    ]
+    return torch.equal(*made)
+
+
+def test_known_names_are_what_they_are_made_of():
+    assert same_tokens("llada(block_length=8)", "blocks(block_length=8, inner=low-confidence(temperature=0))")
+    assert same_tokens("dream(alg=entropy, alg_temp=0.2)", "entropy(noise=0.2)", temperature=0.7, top_p=0.9)
+    assert same_tokens("dream(alg=topk_margin, temperature=0)", "margin(temperature=0)")
+    assert same_tokens("dream(alg=maskgit_plus)", "low-confidence", temperature=0.5)
+    assert same_tokens("dream", "ancestral")
+    assert not same_tokens("dream(alg=entropy, alg_temp=0.2)", "entropy")
+
+
+def test_random_remasking_is_a_random_order():
+    for steps in (1, 2, 4):
+        counts = [4 // steps + (k < 4 % steps) for k in range(steps)]
+        p = order_law("2-gram", fixed(counts))
+        assert passes("2-gram", p, sampler="llada(remasking=random, temperature=1)", steps=steps)

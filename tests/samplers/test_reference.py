@@ -1,0 +1,215 @@
+"""Adaptive samplers, token for token, against one row at a time in plain Python with the same luck.
+
+The reference knows no batch, no canvas and no messages: contexts are evaluated from scratch, scores are compared in
+lists, tokens are drawn by walking along a cumulative sum.
+"""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from unmask import generate
+from unmask.chance import Stream, uniform
+from unmask.denoisers import Exact, Perturbed
+from unmask.languages import Language, preset, random_ngram
+
+LENGTH, STEPS, ROWS, SEED = 14, 4, 5, 9
+SOURCES = {
+    "hmm": preset("sparse-hmm"),
+    "interval": preset("interval-5"),
+    "leak": Perturbed(random_ngram(2, 3, temperature=2.0, threshold=0.15, seed=2), "leak", 0.1),
+}
+
+
+def entropy(p):
+    return -sum(x * math.log(x) for x in p if x > 0)
+
+
+SCORES = {
+    "confidence": max,
+    "margin": lambda p: sorted(p)[-1] - sorted(p)[-2],
+    "entropy": lambda p: -entropy(p),
+    "chance": lambda p: 0.0,
+}
+
+
+def luck(stream, row, position, visit):
+    return float(uniform(SEED, stream, torch.tensor(row), torch.tensor(position), visit))
+
+
+def heat(p, temperature):
+    if temperature == 0:
+        best = max(round(x * 1e9) for x in p)
+        first = next(v for v, x in enumerate(p) if round(x * 1e9) == best)
+        return [float(v == first) for v in range(len(p))]
+    powers = [x ** (1 / temperature) for x in p]
+    return [x / sum(powers) for x in powers]
+
+
+def draw(p, u):
+    reached, threshold = 0.0, u * sum(p)
+    for v, x in enumerate(p):
+        reached += x
+        if x > 0 and reached > threshold:
+            return v
+    return max(v for v, x in enumerate(p) if x > 0)
+
+
+def surest_first(row, turn, scores, ties="chance", noise=0.0):
+    """Hidden positions, the highest score first; scores: {position: score}."""
+
+    def key(position):
+        chance = luck(Stream.TIE, row, position, turn)
+        score = scores[position] - (noise * math.log(-math.log(chance)) if noise else 0)
+        return -round(score * 1e9), position if ties == "position" else chance
+
+    return sorted(scores, key=key)
+
+
+def pick(name, row, turn, marginals, tokens, count, o):
+    """The positions that a sampler reveals."""
+    if name == "low-confidence":
+        scores = {j: marginals[j][tokens[j]] for j in marginals}
+    else:
+        how = {"top-probability": "confidence", "margin": "margin", "entropy": "entropy", "entropy-bounded": "entropy"}
+        how |= {"threshold": "confidence", "factor": "confidence", "entropy-sum": "chance"}
+        scores = {j: SCORES[o.get("proxy", how[name])](p) for j, p in marginals.items()}
+    ranked = surest_first(row, turn, scores, o.get("ties", "chance"), o.get("noise", 0))
+    sure = [max(marginals[j]) for j in ranked]
+    h = [entropy(marginals[j]) for j in ranked]
+    sizes = range(1, len(ranked) + 1)
+    match name:
+        case "threshold":
+            count = max(1, sum(c > o["threshold"] for c in sure))
+        case "factor":
+            count = max([1, *(n for n in sizes if (n + 1) * (1 - sure[n - 1]) < o["factor"])])
+        case "entropy-bounded":
+            count = max(n for n in sizes if sum(h[:n]) - max(h[:n]) <= o["gamma"] + 1e-9)
+        case "entropy-sum":
+            count = max(n for n in sizes if sum(h[: n - 1]) <= o["threshold"] + 1e-9)
+    return ranked[:count]
+
+
+def reference(denoiser, name, row, **o):
+    mask, temperature = denoiser.vocabulary, o.get("temperature", 1.0)
+    context, visits, turn = [mask] * LENGTH, [0] * LENGTH, 0
+    first = name == "low-confidence" or temperature != 1  # draw everywhere, then choose
+    while mask in context:
+        turn += 1
+        count = LENGTH // STEPS + (turn <= LENGTH % STEPS)
+        p = denoiser.posterior(torch.tensor([context]))[0].tolist()
+        marginals = {j: p[j] for j in range(LENGTH) if context[j] == mask}
+        tokens = {}
+
+        def write(j, p=p, tokens=tokens):
+            tokens[j] = draw(heat(p[j], temperature), luck(Stream.TOKEN, row, j, visits[j]))
+            visits[j] += 1
+
+        for j in marginals if first else ():
+            write(j)
+        for j in pick(name, row, turn, marginals, tokens, count, o):
+            if not first:
+                write(j)
+            context[j] = tokens[j]
+    return context
+
+
+CASES = [
+    ("low-confidence", {}),
+    ("low-confidence", {"temperature": 0.5}),
+    ("low-confidence", {"temperature": 0.0, "ties": "position"}),
+    ("low-confidence", {"noise": 0.2}),
+    ("top-probability", {}),
+    ("top-probability", {"noise": 0.1}),
+    ("margin", {"ties": "position"}),
+    ("margin", {"temperature": 0.0}),
+    ("entropy", {}),
+    ("entropy", {"noise": 0.3, "temperature": 0.7}),
+    ("threshold", {"threshold": 0.6}),
+    ("threshold", {"threshold": 0.9, "temperature": 0.0}),
+    ("factor", {"factor": 1.2}),
+    ("factor", {"factor": 3.0, "ties": "position"}),
+    ("entropy-bounded", {"gamma": 0.0}),
+    ("entropy-bounded", {"gamma": 1.5}),
+    ("entropy-bounded", {"gamma": 1.0, "proxy": "margin"}),
+    ("entropy-bounded", {"gamma": 2.5, "proxy": "confidence"}),
+    ("entropy-sum", {"threshold": 1.5}),
+    ("entropy-sum", {"threshold": 0.5, "proxy": "entropy"}),
+]
+
+
+def written(name, options):
+    return f"{name}({', '.join(f'{key}={value!r}' for key, value in options.items())})" if options else name
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(("name", "options"), CASES, ids=[written(*case) for case in CASES])
+def test_every_token_is_that_of_the_reference(source, name, options):
+    denoiser = SOURCES[source]
+    sampler = written(name, options)
+    made = generate(denoiser, sampler=sampler, steps=STEPS, length=LENGTH, rows=ROWS, seed=SEED).tokens.tolist()
+    plain = Exact(denoiser) if isinstance(denoiser, Language) else denoiser
+    assert made == [reference(plain, name, row, **options) for row in range(ROWS)]
+
+
+REMASKING = {
+    "cap": {"eta": 0.3},
+    "rescale": {"eta": 0.5},
+    "switch": {"eta": 0.4, "t_switch": 0.6},
+    "loop": {"eta": 0.4, "t_on": 0.75, "t_off": 0.25, "alpha_on": 0.6},
+    "conf": {},
+}
+
+
+def remdm_rates(strategy, k, delta, o):
+    """(probability to be hidden again, to be revealed) in round k = 0.., from theory.md 10; for conf sigma_max."""
+    steps = len(delta)
+    t, s = 1 - k / steps, 1 - (k + 1) / steps
+    before, after = sum(delta[:k]), sum(delta[: k + 1])
+    if strategy == "loop":
+
+        def alpha(t):
+            if t >= o["t_on"]:
+                return o["alpha_on"] * (1 - t) / (1 - o["t_on"])
+            return o["alpha_on"] if t >= o["t_off"] else 1 - (1 - o["alpha_on"]) * t / o["t_off"]
+
+        before, after = alpha(t), alpha(s)
+    top = min(1, (1 - after) / before) if before else 1
+    sigma = {"cap": min(o.get("eta", 0), top), "rescale": o.get("eta", 0) * top, "conf": top}.get(strategy)
+    if strategy == "switch":
+        sigma = min(o["eta"], top) if t <= o["t_switch"] else 0
+    if strategy == "loop":
+        sigma = min(o["eta"], top) if t <= o["t_on"] and s >= o["t_off"] else 0
+    used = 0 if strategy == "conf" else sigma
+    return sigma, (after - (1 - used) * before) / (1 - before)
+
+
+def remdm_reference(denoiser, row, strategy, o):
+    mask, steps = denoiser.vocabulary, 8
+    context, psi, visits = [mask] * LENGTH, [0.0] * LENGTH, [0] * LENGTH
+    for k in range(steps):
+        p = denoiser.posterior(torch.tensor([context]))[0].tolist()
+        sigma, rate = remdm_rates(strategy, k, [1 / steps] * steps, o)
+        weights = {j: math.exp(-psi[j]) for j in range(LENGTH) if context[j] != mask}
+        before = list(context)
+        for j in range(LENGTH):
+            u = luck(Stream.ACCEPT, row, j, k + 1)
+            if before[j] == mask and u < rate:
+                context[j] = draw(p[j], luck(Stream.TOKEN, row, j, visits[j]))
+                psi[j] = p[j][context[j]]
+                visits[j] += 1
+            elif before[j] != mask and u < sigma * (weights[j] / sum(weights.values()) if strategy == "conf" else 1):
+                context[j] = mask
+    return context
+
+
+@pytest.mark.parametrize("source", ["hmm", "leak"])
+@pytest.mark.parametrize("strategy", REMASKING)
+def test_every_token_of_remdm_is_that_of_the_reference(source, strategy):
+    sampler = written("remdm", {"strategy": strategy} | REMASKING[strategy])
+    made = generate(SOURCES[source], sampler=sampler, steps=8, length=LENGTH, rows=40, seed=SEED).tokens.tolist()
+    plain = Exact(SOURCES[source]) if isinstance(SOURCES[source], Language) else SOURCES[source]
+    assert made == [remdm_reference(plain, row, strategy, REMASKING[strategy]) for row in range(40)]

@@ -1,0 +1,98 @@
+"""Speculation without sampling: every outcome of every draw counted, so that the output law is exact to 1e-12."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+import pytest
+import torch
+
+from tests.samplers.tables import Counted, Table
+from unmask import generate
+from unmask.chance import Stream
+from unmask.languages import preset
+from unmask.samplers import SelfSpeculative, Session, Speculative, fill
+
+T, A, R = Stream.TOKEN, Stream.ACCEPT, Stream.RESIDUAL
+# (vocabulary, length, draft_length): the cells of each draw, by place in the order. Quarters have 4, ratios of quarters
+# 3 (of 1/4 and 3/4) or 6, sums of what is left 6; what is the first of its turn is always accepted.
+SELF = {
+    (2, 3, 1): {(T, j, 0): 4 for j in range(3)},
+    (2, 3, 2): {(T, j, 0): 4 for j in range(3)} | {(A, 1, 0): 3},
+    (2, 3, 3): {(T, j, 0): 4 for j in range(3)} | {(T, 2, 1): 4, (A, 1, 0): 3, (A, 2, 0): 3},
+    (3, 2, 2): {(T, 0, 0): 4, (T, 1, 0): 4, (A, 1, 0): 6, (R, 1, 0): 6},
+}
+CAUSAL = {
+    (2, 3, 1): {(T, j, 0): 4 for j in range(3)} | {(A, j, 0): 3 for j in range(3)} | {(R, j, 0): 4 for j in (1, 2)},
+    (2, 2, 2): {(T, 0, 0): 4, (T, 1, 0): 4, (T, 1, 1): 4, (A, 0, 0): 3, (A, 1, 0): 3, (A, 1, 1): 3},
+    (3, 2, 1): {(T, j, 0): 4 for j in range(2)} | {(A, j, 0): 6 for j in range(2)} | {(R, 0, 0): 6, (R, 1, 0): 12},
+}
+
+
+def counted(sampler, denoiser, cells, order):
+    """The output law over all combinations, and the session."""
+    placed = {(stream, order[index], visit): count for (stream, index, visit), count in cells.items()}
+    luck = Counted(placed, denoiser.length, order)
+    blank = torch.full((luck.rows, denoiser.length), denoiser.vocabulary)
+    session = Session(denoiser, blank, luck, torch.ones(1, dtype=torch.float64))
+    fill(sampler, session)
+    counts = Counter(map(tuple, session.tokens.tolist()))
+    return {x: count / luck.rows for x, count in counts.items()}, session
+
+
+def worst(made, law):
+    return max(abs(made.get(x, 0.0) - mass) for x, mass in law.items())
+
+
+@pytest.mark.parametrize("case", SELF)
+def test_self_speculation_has_the_law_of_one_at_a_time(case):
+    vocabulary, length, draft_length = case
+    for seed, order in enumerate(itertools.permutations(range(length))):
+        denoiser = Table(vocabulary, length, seed)
+        made, session = counted(SelfSpeculative(draft_length), denoiser, SELF[case], order)
+        assert worst(made, denoiser.one_by_one(order)) < 1e-12
+        canvas = session.canvas
+        assert int(canvas.evaluations.sum()) == canvas.rows_computed
+        assert bool((canvas.evaluations >= length).all())
+
+
+@pytest.mark.parametrize("case", CAUSAL)
+def test_speculation_has_the_causal_law(case):
+    vocabulary, length, draft_length = case
+    for seed in range(2 if vocabulary == 2 else 1):
+        denoiser = Table(vocabulary, length, seed)
+        made, _ = counted(Speculative(draft_length), denoiser, CAUSAL[case], range(length))
+        assert worst(made, denoiser.one_by_one(range(length))) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("case", "part", "mutant"),
+    [
+        ((3, 2, 2), "residual", lambda target, draft: target),
+        ((2, 3, 2), "agreed", lambda draft, target, drafted, u: (drafted < draft.shape[-1]).sum(1)),
+    ],
+)
+def test_wrong_speculation_is_seen(monkeypatch, case, part, mutant):
+    """Mutants: the target instead of the residual after a refusal; no refusal at all."""
+    vocabulary, length, draft_length = case
+    denoiser = Table(vocabulary, length, 1)
+    order = range(length)[::-1]
+    monkeypatch.setattr(f"unmask.samplers.self_speculative.{part}", mutant)
+    made, _ = counted(SelfSpeculative(draft_length), denoiser, SELF[case], order)
+    assert worst(made, denoiser.one_by_one(order)) > 1e-3
+
+
+def test_self_speculation_counts_every_context():
+    """A turn is one look and K - 1 contexts; at K = 1 it is one evaluation a token, as without speculation."""
+    language = preset("sparse-hmm")
+    made = generate(language, sampler="self-speculative(draft_length=1)", length=32, rows=20)
+    assert made.evaluations.tolist() == [32] * 20
+    assert made.forwards == 32
+    made = generate(language, sampler="self-speculative(draft_length=4)", length=32, rows=20)
+    turns = made.order.max(1).values
+    assert bool((made.evaluations <= 4 * turns).all())
+    assert bool((made.evaluations > 4 * (turns - 1)).all())
+    assert made.forwards <= 2 * int(turns.max())
+    assert int(turns.max()) <= 16
+    assert bool(language.supports(made.tokens).all())

@@ -1,0 +1,177 @@
+"""A plan is the inverse of what is exact: at its N the target is met, and at N - 1 it is not."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.metrics.small import ENDING
+from unmask.errors import UnmaskError
+from unmask.languages import Interval, preset, random_ngram
+from unmask.metrics.interval import exact_divergence, exact_ser, exact_ter
+from unmask.schedules import deltas
+from unmask.theory import exact as known
+from unmask.theory.flops import evaluations
+from unmask.theory.partitions import partitions
+from unmask.theory.plan import Goal, plan
+from unmask.theory.steps import Floor, least, least_steps
+
+CHAIN = random_ngram(2, 4, temperature=2.0, threshold=0.1, seed=4)
+
+
+@pytest.mark.parametrize(("length", "steps"), [(5, 8), (10, 15), (20, 30), (50, 73), (100, 145), (510, 737)])
+def test_steps_of_the_interval_language_are_those_of_theory(length, steps):
+    """theory.md 6, the table of least N for SER <= 1/2."""
+    verdict = plan(Interval(5), length, "ser", 0.5)
+    assert verdict.chosen.steps == steps
+    assert verdict.chosen.predicted.exact
+    assert verdict.chosen.predicted.value == pytest.approx(exact_ser(Interval(5), length, deltas("linear", steps)))
+    assert verdict.optimal.steps == steps  # uniform is optimal
+
+
+def test_ter_is_relative_to_the_language_and_exact_where_it_can_be():
+    q, length = Interval(4), 42
+    found = plan(q, length, "ter", 0.03).chosen
+    own = 2 ** (q.bits(length) / length)
+
+    def excess(steps):
+        return exact_ter(q, length, deltas("linear", steps)) / own - 1
+
+    assert excess(found.steps) <= 0.03 < excess(found.steps - 1)
+    assert found.predicted.value == pytest.approx(excess(found.steps), rel=1e-9)
+
+
+@pytest.mark.parametrize("target", [0.02, 0.2, 0.8])
+def test_ser_of_a_chain_is_inverted(target):
+    length = 18
+
+    def ser(steps):
+        return known.exact(CHAIN, length, deltas("linear", steps)).ser
+
+    found = plan(CHAIN, length, "ser", target).chosen
+    assert ser(found.steps) <= target < ser(found.steps - 1)
+    assert found.predicted.value == pytest.approx(ser(found.steps), rel=1e-9)
+
+
+def test_ser_of_a_long_chain_is_inverted():
+    """exact: 0.100098 at 552, 0.099926 at 553."""
+    verdict = plan(preset("paper-2gram"), 512, "ser", 0.1)
+    assert verdict.chosen.steps == 553
+    assert verdict.chosen.predicted.low <= 0.0999259405 <= verdict.chosen.predicted.high <= 0.1
+    assert verdict.chosen.evaluations == pytest.approx(evaluations(deltas("linear", 553), 512))
+    assert verdict.optimal.steps <= 553
+    assert verdict.optimal.schedule == "optimal-ser"
+
+
+@pytest.mark.parametrize("metric", ["ter", "kl"])
+def test_divergence_of_a_chain_is_inverted_by_its_mean_over_orders(metric):
+    length, target = 100, 0.03
+    curve = known.curve(CHAIN, length)
+    most = length * math.log(1.03) if metric == "ter" else 0.03
+    verdict = plan(CHAIN, length, metric, target)
+    steps = verdict.chosen.steps
+    assert curve.divergence(deltas("linear", steps)).value <= most < curve.divergence(deltas("linear", steps - 1)).value
+    assert verdict.chosen.predicted.method.startswith("upper bound")
+    assert verdict.chosen.predicted.value <= target
+    assert verdict.optimal.steps <= steps
+
+
+@pytest.mark.parametrize("metric", ["ser", "ter", "kl"])
+def test_tiny_languages_are_inverted_by_enumeration(metric):
+    q, length, target = random_ngram(3, 3, temperature=1.5, threshold=0.15, seed=2), 5, 0.02
+    every = partitions(q, length)
+    own = 2 ** every.entropy_bits()
+    measure = {
+        "ser": every.ser,
+        "ter": lambda delta: 2 ** every.ter_bits(delta) / own - 1,
+        "kl": every.divergence,
+    }[metric]
+    steps = plan(q, length, metric, target).chosen.steps
+    assert measure(deltas("linear", steps)) <= target < measure(deltas("linear", steps - 1))
+
+
+def test_a_measured_curve_predicts_with_an_interval():
+    q = preset("sparse-hmm")
+    found = plan(q, 32, "ser", 0.3).chosen
+    assert found.predicted.low < found.predicted.value <= 0.3
+    assert found.predicted.high > found.predicted.value
+    assert found.predicted.method == "first order: monte carlo"
+
+
+def test_where_everything_is_possible_one_round_is_correct():
+    found = plan(random_ngram(2, 3, seed=1), 100, "ser", 0.0).chosen
+    assert (found.steps, found.predicted.value) == (1, 0.0)
+
+
+def test_a_target_that_no_number_of_rounds_reaches():
+    with pytest.raises(UnmaskError, match=r"no number of rounds up to 1,048,576 .* falls on as 1/N to a floor of 0"):
+        plan(Interval(2), 10, "kl", 0.0)
+    floor = exact_ser(Interval(5), 100, deltas("geometric", 20000))
+    with pytest.raises(UnmaskError, match=f"schedule 'geometric' the floor of SER is {floor:.4g}"):
+        plan(Interval(5), 100, "ser", 0.1, "geometric")
+
+
+@pytest.mark.parametrize(
+    ("metric", "target", "options", "message"),
+    [
+        ("ser", 1.0, {}, "expected a share"),
+        ("ser", -0.1, {}, "expected a share"),
+        ("kl", math.nan, {}, "expected 0 or a positive number"),
+        ("kl", 1.0, {"batch": 0}, "batch is 0"),
+        ("kl", 1.0, {"times": (0.0, 1.0)}, "expected positive numbers"),
+    ],
+)
+def test_what_cannot_be_planned(metric, target, options, message):
+    with pytest.raises(UnmaskError, match=message):
+        plan(Interval(3), 12, metric, target, **options)
+
+
+def test_ter_of_varying_lengths_is_refused():
+    with pytest.raises(UnmaskError, match="varies in length"):
+        plan(ENDING, 5, "ter", 0.1)
+
+
+def test_the_verdict_goes_with_the_clock():
+    """theory.md 9: AR at 3.3 ms a token, a round at 9.4 ms: break-even at 0.35 L evaluations."""
+    slow = plan(Interval(5), 510, "ser", 0.5, times=(3.3, 9.4))
+    assert slow.time_break_even == pytest.approx(3.3 * 510 / 9.4)
+    assert "AR is the better choice" in slow.text
+    fast = plan(Interval(5), 510, "ter", 0.01, times=(3.3, 9.4))
+    assert "masked diffusion is faster" in fast.text
+    assert plan(Interval(5), 510, "ser", 0.5, batch=64).chosen.evaluations == pytest.approx(737, abs=1e-6)
+
+
+@given(st.floats(0.01, 0.99), st.integers(5, 500))
+def test_the_scale_of_nats_is_a_scale(share, length):
+    for metric in ("ser", "ter", "kl"):
+        goal = Goal(metric, Interval(2), length)
+        assert goal.shown(goal.nats(share)) == pytest.approx(share)
+    delta = deltas("linear", 3)
+    nats = Goal("ser", Interval(2), length).nats(exact_ser(Interval(2), length, delta))
+    assert nats == pytest.approx(min(exact_divergence(Interval(2), length, delta), 34.5), rel=0.02)
+
+
+@given(st.floats(-3.0, -0.3), st.floats(1.0, 1e4), st.floats(1e-3, 1.0), st.floats(0.2, 5000.0))
+def test_least_finds_the_first(power, scale, target, guess):
+    def quality(n):
+        return scale * n**power
+
+    expected = math.ceil((target / scale) ** (1 / power))
+    if expected < 2**24 and quality(expected) <= target < quality(max(expected - 1, 1)):
+        assert least(quality, target, guess) == expected
+
+
+def test_least_stands_stairs_and_says_where_it_is_stuck():
+    stairs = [1.0] * 700 + [0.5] * 300 + [0.1] * 5000
+    assert least(lambda n: stairs[n - 1] / n, 0.5 / 900) == 900
+    assert least(lambda n: stairs[n - 1] / n, 0.5 / 900, slack=0.05) <= 945
+    with pytest.raises(Floor) as caught:
+        least(lambda n: 0.2 + 1 / n, 0.1, flat=0.99)
+    assert caught.value.stuck
+    assert caught.value.value == pytest.approx(0.2, abs=0.01)
+    with pytest.raises(Floor, match="up to 64 reaches"):
+        least(lambda n: 1 / n, 0.01, most=64)
+    assert least_steps(lambda delta: exact_ser(Interval(5), 10, delta), 0.5) == 15
