@@ -69,7 +69,8 @@ def command(
             DUS: from far apart to neighbours in log(L) rounds; steps and schedule
             are not used.
         dream(alg='origin', alg_temp=0.0, temperature=1.0)
-            Dream's diffusion_generate: origin, maskgit_plus, topk_margin or entropy.
+            Dream's diffusion_generate: origin, maskgit_plus, topk_margin or
+            entropy.
         dyadic
             Every 2^(N-1)-th position first, then midpoints, N being the number of
             rounds.
@@ -102,7 +103,8 @@ def command(
             of.
         margin(temperature=1.0, noise=0.0, ties='chance')
             Reveal where the two most likely tokens are furthest apart.
-        remdm(strategy='cap', eta=0.04, t_switch=0.55, t_on=0.55, t_off=0.05, alpha_on=0.9)
+        remdm(strategy='cap', eta=0.04, t_switch=0.55, t_on=0.55, t_off=0.05,
+              alpha_on=0.9)
             Ancestral sampling that hides some of what it has revealed, and draws it
             again.
         self-speculative(draft_length=4)
