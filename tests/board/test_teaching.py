@@ -34,7 +34,7 @@ def test_the_command_is_kept(kept):
 
 def test_the_table_is_what_was_measured(kept):
     lines = re.findall(r"(?m)^\| `([^`]+)` \| (.* \| \d\.\d{3}) \|$", (ROOT / "docs/samplers.md").read_text())
-    assert len(lines) > 10
+    assert len(lines) >= 10
     for sampler, cells in lines:
         said = cells.split(" | ")
         for i, language in enumerate(LANGUAGES):

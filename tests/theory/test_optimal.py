@@ -205,6 +205,36 @@ def test_what_can_be_gained():
         assert bool((delta.diff() > 0).all())  # as where h is convex: (h(p) - h(p')) / -h'(p') >= p' - p
 
 
+def test_the_optimum_is_stationary():
+    """d/dp_k = h(p_{k-1}) - h(p_k) + (p_{k+1} - p_k) h'(p_k) = 0 at every inner edge."""
+    curve = exact.curve(STICKY, 256)
+    for steps in (4, 16):
+        p = np.append(0, np.cumsum(optimal.for_divergence(curve, steps).numpy()))
+        drop = curve.h(p[:-2]) - curve.h(p[1:-1])
+        gradient = drop + np.diff(p)[1:] * curve.slope(p[1:-1])
+        assert np.abs(gradient / drop).max() < 1e-3
+
+
+def test_plateaus_need_the_grid(monkeypatch):
+    """Where a curve falls in two leaps, or errors live in two places, the density leads into the wrong valley."""
+    f = np.concatenate([np.full(3, 1.9), np.full(151, 0.5), np.zeros(24)])
+    curve = InformationCurve(f, "two leaps")
+    g = np.concatenate([np.full(20, 0.2), np.full(60, 2.0), np.zeros(50), np.ones(33)])
+    errors = ErrorCurve(g, "two places")
+
+    def costs(steps):
+        p = np.append(0, np.cumsum(optimal.for_errors(errors, steps).numpy())).clip(max=1)
+        return curve.divergence(optimal.for_divergence(curve, steps)).value, errors_of(errors, p)
+
+    found = {steps: costs(steps) for steps in (2, 3, 4, 6)}
+    monkeypatch.setattr(optimal, "MOST_ON_GRID", 0)
+    without = {steps: costs(steps) for steps in found}
+    for which in range(2):
+        ratios = [without[steps][which] / found[steps][which] for steps in found]
+        assert min(ratios) > 0.999
+        assert max(ratios) > 1.02
+
+
 def test_by_density_shares_out_the_integral():
     edges = optimal.by_density(lambda u: 2 * u, 10)
     np.testing.assert_allclose(edges, np.sqrt(np.arange(11) / 10), atol=1e-6)

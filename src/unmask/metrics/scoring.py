@@ -55,6 +55,8 @@ def score(samples: Generation | Tensor, language: Language, given: Tensor | None
     if given is None and made is not None and bool((made.order == 0).any()):
         given = made.given
     prompts = None if given is None else patterns(language, given, *tokens.shape)
+    if prompts is not None and bool((prompts == language.vocabulary).all()):
+        prompts = None  # nothing is given
     groups = prompt_numbers(prompts)
     bits = -language.log_prob(tokens, prompts) / math.log(2)
     valid = torch.isfinite(bits)

@@ -251,8 +251,8 @@ def _words(goal: Goal, target: float, chosen: Plan, best: Plan, flop: float, tim
     reached = {"ser": f"an SER of {target:g}", "ter": f"a TER within {target:.3g} of the language's own"}
     says = [f"{reached.get(goal.metric, f'a divergence of {target:g} nats')} takes {_rounds(chosen)}"]
     if best is not chosen:
-        better = best.evaluations < chosen.evaluations
-        says[0] += f", or {_rounds(best)}" if better else f", and schedule {best.schedule} needs no fewer"
+        fewer = best.evaluations < chosen.evaluations
+        says[0] += f", or {_rounds(best)}" if fewer else f", and schedule {best.schedule} needs no fewer"
     fewest = min(chosen.evaluations, best.evaluations)
     says.append(f"AR makes no error for the arithmetic of {flop:.2f} evaluations, {fewest / flop:.3g} times less")
     if time is None:
