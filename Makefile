@@ -1,7 +1,7 @@
 # Each target first makes .venv, and makes it again when the dependencies changed.
 
 PYTHON ?= python3
-PYTEST_ARGS ?=
+PYTEST_ARGS ?= -n 2
 BENCH_ARGS ?=
 BIN := .venv/bin
 
@@ -9,7 +9,7 @@ BIN := .venv/bin
 
 help:
 	@echo "make demo    measure what parallel decoding costs, exactly, and draw it: demo/index.html"
-	@echo "make test    lint, types and tests (PYTEST_ARGS='-n 4 -k name' to choose)"
+	@echo "make test    lint, types and tests (PYTEST_ARGS='-n 4 -k name' to choose; two processes unless told otherwise)"
 	@echo "make lint    lint and types only"
 	@echo "make bench   speed and memory against peers, half an hour (BENCH_ARGS=--quick: minutes); the last line is JSON"
 	@echo "make clean   remove everything that make has made"
