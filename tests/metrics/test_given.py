@@ -175,8 +175,8 @@ def test_conditional_ser_and_perplexity(pattern):
 
 def test_a_row_that_changes_what_was_given_is_wrong():
     x = torch.tensor([BEST, BEST])
-    first = [[token, V, V, V] for token in range(V) if token != BEST[0]]
-    other = next(given for given in first if LANGUAGE.log_evidence(torch.tensor([given])) > -math.inf)
+    last = [[V, V, V, token] for token in range(V) if token != BEST[3]]
+    other = next(given for given in last if LANGUAGE.log_evidence(torch.tensor([given])) > -math.inf)
     given = torch.tensor([[BEST[0], V, V, V], other])
     ours = score(x, LANGUAGE, given)
     assert ours.ser.value == 0.5

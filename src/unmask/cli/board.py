@@ -36,7 +36,7 @@ def command(
     Examples:
         unmask board --quick
         unmask board --samplers ancestral strided --languages sparse-hmm
-        unmask board --samplers "speculative(draft_length=[2, 4])" mine.samplers:Mine
+        unmask board --samplers "speculative(draft_length=[2, 4])" mine:Sampler
 
     How many evaluations each needs until at most half, a tenth, a hundredth of its
     sequences are wrong (SER), and until it is as fluent as the language (TER); its
