@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,16 @@ import torch
 
 from unmask import generate, languages
 from unmask.errors import UnmaskError
-from unmask.samples import account_path, check_suffix, digest, read_account, read_tokens, write_tokens
+from unmask.samples import (
+    account_path,
+    check_suffix,
+    digest,
+    given_path,
+    read_account,
+    read_given,
+    read_tokens,
+    write_tokens,
+)
 
 SUFFIXES = [".npy", ".jsonl"]
 
@@ -226,3 +236,20 @@ def test_no_account(path):
 def test_the_account_is_json_of_a_program_without_nan(path):
     generate(languages.preset("brackets"), length=6, rows=1, steps=3).save(path)
     json.loads(account_path(path).read_text(), parse_constant=pytest.fail)
+
+
+def test_null_is_what_is_hidden_where_that_is_asked_for(tmp_path):
+    (tmp_path / "s.jsonl").write_text('[null, 1]\n{"tokens": [2, null]}\n')
+    assert read_tokens(tmp_path / "s.jsonl", hidden=9).tolist() == [[9, 1], [2, 9]]
+    with pytest.raises(UnmaskError, match="line 1, position 0: None is not an integer token"):
+        read_tokens(tmp_path / "s.jsonl")
+
+
+def test_where_the_given_tokens_lie(tmp_path):
+    assert given_path("some/samples.npy") == Path("some/samples.given.npy")
+    path, given = tmp_path / "s.jsonl", torch.tensor([[1, 4], [4, 4]])
+    assert read_given(path, {}) is None
+    write_tokens(given_path(path), given)
+    assert torch.equal(read_given(path, {"given_sha256": digest(given)}), given)
+    with pytest.raises(UnmaskError, match="is not what .* was given; give that by --given"):
+        read_given(path, {"given_sha256": "0"})

@@ -52,6 +52,16 @@ class LoopsLooking(Sampler):
             session.hide(one, one, 1)
 
 
+class LoopsHiding(Sampler):
+    """The same without looking."""
+
+    def run(self, session):
+        one = torch.zeros(1, dtype=torch.int64)
+        while True:
+            session.write(one, one, one, torch.ones(1), 1)
+            session.hide(one, one, 1)
+
+
 class LoopsFree(Sampler):
     """Takes back in each round what it revealed in the round before."""
 
@@ -279,6 +289,10 @@ BAD = {  # what each must fail, and a part of what must be said
     IgnoresBudget: ("contract", "reveals 9 positions of row 100 in round 1; expected the schedule's 3"),
     RoundsBeyond: ("contract", "gives round 2 to position 1 of row 100; expected a round from 1 to 1"),
     LoopsLooking: ("contract", "LoopsLooking, at position 0 of row 100 after round 0: the sampler has looked"),
+    LoopsHiding: (
+        "contract",
+        "LoopsHiding has hidden tokens 101 times and seems to loop for ever, at position 0 of row",
+    ),
     LoopsFree: ("contract", "it seems to loop for ever"),
     LoopsReading: ("contract", "it seems to loop for ever"),
     ChangesPrompt: ("prompts", "changed the given token at position"),

@@ -58,7 +58,6 @@ def test_options_and_nested_samplers_conform(sampler):
 @pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad.__name__)
 def test_planted_defects_are_found(bad, monkeypatch):
     monkeypatch.setattr(contract, "PATIENCE", 10)
-    monkeypatch.setattr(watch, "PATIENCE", 10)
     name, words = BAD[bad]
     report = conformance.examine(bad())
     assert name in [check.name for check in report.failed], report

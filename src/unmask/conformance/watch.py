@@ -14,7 +14,7 @@ from torch import Tensor
 
 from unmask.chance import Luck, Stream
 from unmask.denoisers import Canvas, Causal, Denoiser
-from unmask.samplers.contract import PATIENCE, Breach, Session
+from unmask.samplers.contract import Breach, Session
 
 
 class Watch:
@@ -81,7 +81,7 @@ class WatchedSession(Session):
         def call(*arguments: Any, **options: Any) -> Tensor:
             nonlocal calls
             calls += 1
-            if calls > PATIENCE * (self.tokens.shape[1] + len(self.delta)):
+            if calls > self.patience:
                 raise Breach(f"{self.name} has read {calls} times and is not done; it seems to loop for ever")
             return extend(*arguments, **options)
 

@@ -150,13 +150,12 @@ class Session:
         self.order = torch.zeros_like(given)  # the round that revealed each position, 0 where it was given
         self.probability = torch.ones(given.shape, dtype=torch.float64)  # of each token when it was revealed
         self._attempts: list[tuple[Tensor, Bill]] = []
+        self._hidings = 0
 
     @cached_property
     def canvas(self) -> Canvas:
         """The canvas, on the session's own tokens."""
-        return Canvas(
-            self.denoiser, self.tokens, self.luck, patience=PATIENCE * (self.tokens.shape[1] + len(self.delta))
-        )
+        return Canvas(self.denoiser, self.tokens, self.luck, self.patience)
 
     @cached_property
     def causal(self) -> Causal:
@@ -167,9 +166,14 @@ class Session:
         return part in self.__dict__
 
     @property
+    def patience(self) -> int:
+        """How often a sampler may look, or hide, before it is taken to loop for ever."""
+        return PATIENCE * (self.tokens.shape[1] + len(self.delta))
+
+    @property
     def exhausted(self) -> bool:
         """Whether the canvas has been looked at more often than it has patience for."""
-        return self.uses("canvas") and self.canvas.patience is not None and self.canvas.forwards > self.canvas.patience
+        return self.uses("canvas") and self.canvas.forwards > self.patience
 
     def attempt(self, rows: Tensor, seed: int) -> Session:
         """A session of its own for these rows (K), from what was given, with other luck; `adopt` takes it in."""
@@ -228,6 +232,10 @@ class Session:
         shown = self.given[rows, positions] != self.denoiser.vocabulary
         if bool(shown.any()):
             self._refuse("hides a given token", shown, rows, positions, rounds)
+        self._hidings += 1
+        if self._hidings > self.patience:
+            what = f"has hidden tokens {self._hidings} times and seems to loop for ever"
+            self._refuse(what, ~shown, rows, positions, rounds)
         self.order[rows, positions] = 0
         self.probability[rows, positions] = 1.0
         self.canvas.hide((rows, positions))
