@@ -251,5 +251,5 @@ def test_where_the_given_tokens_lie(tmp_path):
     assert read_given(path, {}) is None
     write_tokens(given_path(path), given)
     assert torch.equal(read_given(path, {"given_sha256": digest(given)}), given)
-    with pytest.raises(UnmaskError, match="is not what .* was given; give that by --given"):
+    with pytest.raises(UnmaskError, match=r"is not what .* was given; give that by --given"):
         read_given(path, {"given_sha256": "0"})

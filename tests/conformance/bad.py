@@ -291,7 +291,7 @@ BAD = {  # what each must fail, and a part of what must be said
     LoopsLooking: ("contract", "LoopsLooking, at position 0 of row 100 after round 0: the sampler has looked"),
     LoopsHiding: (
         "contract",
-        "LoopsHiding has hidden tokens 101 times and seems to loop for ever, at position 0 of row",
+        "LoopsHiding has hidden tokens 101 times and seems to loop for ever, at position 0",
     ),
     LoopsFree: ("contract", "it seems to loop for ever"),
     LoopsReading: ("contract", "it seems to loop for ever"),
