@@ -83,7 +83,7 @@ def test_figures_are_files(run, tmp_path):
     ran = run("theory", "figure", *SMALL, "--rows", 20, "--out", "made", "--json")
     assert ran.code == 0
     names = {path.name for path in (tmp_path / "made").iterdir()}
-    expected = {f"theory-{name}.{end}" for name in ("ser", "ter") for end in ("svg", "png")}
+    expected = {f"theory-{name}.{end}" for name in ("ser", "ter", "curve") for end in ("svg", "png")}
     assert names == expected | {"theory.json", "theory.csv"}
     assert json.loads((tmp_path / "made/theory.json").read_text())["records"]
     assert "lemma C.6" in (tmp_path / "made/theory-ser.svg").read_text()

@@ -125,7 +125,7 @@ def figure(
     unpruned: Switch = False,
     json: Switch = False,
 ) -> None:
-    """Draw the table: SER and TER against N, as SVG and PNG.
+    """Draw the table: SER and TER against N, and the curve behind them, as SVG and PNG.
 
     Example:
         unmask theory figure --language paper-2gram --out theory
@@ -151,7 +151,7 @@ def figure(
     found = languages.load(language, seed=language_seed, pruned=not unpruned)
     records = compute(found, length, steps or STEPS, schedule, rows, seed)
     settings = {"language": language, "length": length, "schedule": schedule, "rows": rows, "seed": seed}
-    files = [str(path) for path in publish(out, records, settings)]
+    files = [str(path) for path in publish(out, found, length, records, settings)]
     if json:
         show({"files": files}, True)
     else:

@@ -12,6 +12,8 @@ import pandas as pd
 import vl_convert
 
 from unmask.files import origin
+from unmask.languages import Language
+from unmask.report import staircase
 from unmask.report.figures import COLOURS, GREY, HEIGHT, INK, themed
 from unmask.report.page import SCALE, check_directory, svg, write
 from unmask.theory.table import EXACT, QUANTITIES, Record
@@ -26,6 +28,7 @@ TITLES = {
 }
 AXES = {"ser": "SER: share of wrong sequences", "ter_ratio": "TER / TER of the language - 1"}
 FILES = {"ser": "theory-ser", "ter_ratio": "theory-ter"}
+CURVE = "theory-curve"
 SEEN = 1e-4  # of an SER on a logarithmic axis
 
 
@@ -34,9 +37,12 @@ def check(out: Path) -> None:
     check_directory(out, "theory.json")
 
 
-def publish(out: Path, records: Sequence[Record], configuration: dict[str, Any]) -> list[Path]:
-    """theory-ser and theory-ter as SVG and PNG, and the numbers as JSON and CSV."""
+def publish(
+    out: Path, language: Language, length: int, records: Sequence[Record], configuration: dict[str, Any]
+) -> list[Path]:
+    """theory-ser, theory-ter and theory-curve as SVG and PNG, and the numbers as JSON and CSV."""
     drawn = {FILES[quantity]: svg(chart(records, quantity)) for quantity in QUANTITIES}
+    drawn[CURVE] = svg(staircase.chart(language, length))
     contents = {f"{name}.svg": picture.encode() for name, picture in drawn.items()}
     contents |= {f"{name}.png": vl_convert.svg_to_png(picture, scale=SCALE) for name, picture in drawn.items()}
     data = {"origin": origin(**configuration), "records": list(records)}
