@@ -1,6 +1,8 @@
-"""The keys and values of what an AR model has read (its KV cache), in tensors that are made once."""
+"""The keys and values of what an AR model has read (its KV cache), in one tensor that is made once."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -8,41 +10,64 @@ from torch import Tensor
 from unmask.networks.shape import Shape
 
 
-class Memory:
-    """Keys and values (layers, B, heads, T, D). Row b has read lengths[b] tokens; what lies beyond is overwritten.
+class Reach(NamedTuple):
+    """Where some rows read on: K places each, and which of the T places so far each of these may attend to."""
 
-    The lengths are kept on the host, so that a device is never waited for. Rows that have read equally much, which is
-    plain AR generation, need neither a scatter nor a mask.
+    kept: Tensor  # (layers, 2, B, heads, L + 1, D), the memory's own
+    rows: Tensor | None  # (R) of B; None: all
+    first: int  # the first place, where all rows stand equally far
+    places: Tensor | None  # (R, K) on the device, where they do not
+    end: int  # T
+    seen: Tensor | None  # Bool (K, T) or (R, 1, K, T); None: all
+    prefix: bool  # whether nothing has been read before: attention is plainly causal
+
+    def write(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Keep (R, heads, K, D) each, and return all that may be attended to, (R, heads, T, D) each."""
+        kept, new = self.kept[layer], (key, value)
+        if self.places is None:
+            read = slice(self.first, self.end)
+            for mine, part in zip(kept, new, strict=True):
+                if self.rows is None:
+                    mine[:, :, read] = part
+                else:
+                    mine[self.rows, :, read] = part
+        else:
+            rows = torch.arange(len(key), device=key.device) if self.rows is None else self.rows
+            for mine, part in zip(kept, new, strict=True):
+                mine[rows.unsqueeze(1), :, self.places] = part.transpose(1, 2)
+        if self.prefix:
+            return key, value
+        kept = kept if self.rows is None else kept[:, self.rows]
+        return kept[0, :, :, : self.end], kept[1, :, :, : self.end]
+
+
+class Memory:
+    """Row b has read lengths[b] symbols, the start included; what lies beyond is overwritten.
+
+    The lengths are kept on the host, so that a device is never waited for. There is one place more than positions: the
+    last token of a sequence may be read with others, though nothing follows it; what is read beyond falls on it too.
     """
 
-    def __init__(self, shape: Shape, rows: int, device: torch.device, dtype: torch.dtype) -> None:
-        size = (2, shape.layers, rows, shape.heads, shape.length, shape.hidden // shape.heads)
-        self.kept = torch.empty(size, device=device, dtype=dtype)
-        self.lengths = torch.zeros(rows, dtype=torch.int64)  # on the host
-        self.even = True  # whether all lengths are equal
+    def __init__(self, shape: Shape, rows: int, length: int, device: torch.device, dtype: torch.dtype) -> None:
+        self.places = length + 1
+        size = (shape.layers, 2, rows, shape.heads, self.places, shape.hidden // shape.heads)
+        self.kept = torch.zeros(size, device=device, dtype=dtype)  # zeros: what is never attended to is a number
+        self.lengths = torch.zeros(rows, dtype=torch.int64)
 
-    def places(self, width: int) -> Tensor:
-        """Positions of the next `width` tokens: (width) where all rows are equally long, else (B, width)."""
-        steps = torch.arange(width)
-        if self.even:
-            return steps + int(self.lengths[0])
-        return self.lengths.unsqueeze(1) + steps
+    def reach(self, width: int, rows: Tensor | None = None) -> Reach:
+        """Let rows (R), all unless told otherwise, read `width` symbols each; `lengths` is the caller's to move."""
+        lengths = self.lengths if rows is None else self.lengths[rows]
+        device = self.kept.device
+        which = None if rows is None else rows.to(device)
+        first, last = int(lengths.min()), int(lengths.max())
+        end = min(last + width, self.places)
+        if first == last and first + width <= self.places:
+            seen = None if width == 1 else torch.arange(end) <= torch.arange(first, end).unsqueeze(1)
+            return Reach(self.kept, which, first, None, end, _on(seen, device), first == 0)
+        places = (lengths.unsqueeze(1) + torch.arange(width)).clamp(max=self.places - 1)
+        seen = torch.arange(end) <= places.unsqueeze(-1)
+        return Reach(self.kept, which, first, places.to(device), end, _on(seen.unsqueeze(1), device), False)
 
-    def write(self, layer: int, key: Tensor, value: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
-        """Keep (B, heads, K, D) at places, and return all that may be attended to: (B, heads, T', D) each."""
-        keys, values = self.kept[0, layer], self.kept[1, layer]
-        if places.dim() == 1:
-            first, end = int(places[0]), int(places[-1]) + 1
-            keys[:, :, first:end], values[:, :, first:end] = key, value
-        else:
-            end = min(int(places.max()) + 1, keys.shape[2])
-            where = places.clamp(max=keys.shape[2] - 1).to(keys.device)  # beyond the end nothing is asked for
-            index = where[:, None, :, None].expand(key.shape)
-            keys.scatter_(2, index, key)
-            values.scatter_(2, index, value)
-        return keys[:, :, :end], values[:, :, :end]
 
-    def move(self, lengths: Tensor) -> None:
-        """The rows have read lengths (B) tokens now."""
-        self.lengths = lengths
-        self.even = bool((lengths == lengths[0]).all())
+def _on(seen: Tensor | None, device: torch.device) -> Tensor | None:
+    return None if seen is None else seen.to(device)

@@ -3,30 +3,40 @@
     x = x + attention(norm(x)),  x = x + mlp(norm(x)),  logits = head(norm(x))
 
 An MDM reads (B, L) tokens in which V is hidden, and answers for the positions asked for: the last block computes
-queries and its MLP for those alone. An AR model reads a start and the tokens, and may keep what it has read (`Memory`).
-A logit for the mask does not exist, and what is revealed is carried over by whoever asks: SUBS (theory.md 10).
+queries and its MLP for those alone (`below` is what all positions share, `top` the rest). An AR model reads a start and
+the tokens, and may keep what it has read (`Memory`). A logit for the mask does not exist, and what is revealed is
+carried over by whoever asks: SUBS (theory.md 10).
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from unmask.networks.memory import Memory
+from unmask.networks.memory import Memory, Reach
 from unmask.networks.shape import Shape
 
 WIDER = 4  # the MLP, by the hidden size
 PERIODS = 10_000.0  # the longest rotary period
-Turn = tuple[Tensor, Tensor]  # cos, sin, broadcastable over (B, K, heads, D/2)
+Turn = tuple[Tensor, Tensor]  # cos, sin, broadcastable over (B, K, heads, D)
+
+
+class Frame(NamedTuple):
+    """What every block of a pass is told."""
+
+    turn: Turn
+    condition: Tensor | None = None  # (B, hidden): the time, where it counts
+    reach: Reach | None = None  # what was read before, where a memory keeps it
 
 
 class Trunk(nn.Module):
     """Logits of V symbols."""
 
-    cos: Tensor  # (length, D/2)
+    cos: Tensor  # (length + 1, D)
     sin: Tensor
 
     def __init__(self, shape: Shape) -> None:
@@ -38,9 +48,9 @@ class Trunk(nn.Module):
         self.norm = nn.LayerNorm(shape.hidden, bias=False)
         self.head = nn.Linear(shape.hidden, shape.vocabulary, bias=False)
         half = shape.hidden // shape.heads // 2
-        angles = torch.arange(shape.length).unsqueeze(1) * PERIODS ** (-torch.arange(half) / half)
-        self.register_buffer("cos", angles.cos(), persistent=False)
-        self.register_buffer("sin", angles.sin(), persistent=False)
+        angles = torch.arange(shape.length + 1).unsqueeze(1) * PERIODS ** (-torch.arange(half) / half)
+        self.register_buffer("cos", angles.cos().repeat(1, 2), persistent=False)
+        self.register_buffer("sin", torch.cat([-angles.sin(), angles.sin()], 1), persistent=False)
         self._initialise()
 
     def _initialise(self) -> None:
@@ -56,36 +66,73 @@ class Trunk(nn.Module):
             nn.init.normal_(weight, std=spread) if spread else nn.init.zeros_(weight)
 
     @property
+    def _layers(self) -> list[Block]:
+        return [block for block in self.blocks if isinstance(block, Block)]
+
+    @property
     def device(self) -> torch.device:
         return self.embed.weight.device
 
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.embed.weight.dtype
+
     def forward(
-        self, tokens: Tensor, asked: Tensor | None = None, time: Tensor | None = None, memory: Memory | None = None
+        self,
+        tokens: Tensor,
+        asked: Tensor | None = None,
+        time: Tensor | None = None,
+        memory: Memory | None = None,
+        rows: Tensor | None = None,
     ) -> Tensor:
         """Logits (B, K, V) after tokens (B, K), or (B, A, V) at columns asked (B, A); time (B) for an MDM that has it.
 
-        With a memory the tokens follow what it holds, and it holds them afterwards; the caller says with
-        `memory.move` how many of them count.
+        With a memory the tokens follow what it holds of its rows (B), all unless told otherwise, and it holds them
+        afterwards; the caller says by `memory.lengths` how many of them count.
         """
-        places = torch.arange(tokens.shape[1]) if memory is None else memory.places(tokens.shape[1])
-        turn = self._turn(places)
-        mask = None
-        if memory is not None and not (memory.even and len(places) == 1):
-            mask = _seen(places).to(tokens.device)
-        condition = None if self.time is None else self.time(time)
-        x = self.embed(tokens)
-        for layer, block in enumerate(self.blocks):
-            last = layer == len(self.blocks) - 1
-            x = block(x, turn, mask, condition, asked if last else None, memory and (memory, layer, places))
+        frame = self._frame(tokens.shape[1], time, None if memory is None else memory.reach(tokens.shape[1], rows))
+        return self._top(self._below(tokens, frame), asked, frame)
+
+    def below(self, tokens: Tensor, time: Tensor | None = None) -> Tensor:
+        """(B, L, hidden): what the last block reads, whatever is asked of it."""
+        return self._below(tokens, self._frame(tokens.shape[1], time))
+
+    def top(self, x: Tensor, asked: Tensor | None = None, time: Tensor | None = None) -> Tensor:
+        """The logits that follow from `below`, (B, A, V) at columns asked (B, A), or everywhere."""
+        return self._top(x, asked, self._frame(x.shape[1], time))
+
+    def step(self, symbols: Tensor, place: int, kept: Tensor) -> Tensor:
+        """Logits (B, V) after one more symbol (B), at the same place for all: `forward` with the fewest operations.
+
+        kept (layers, 2, B, heads, T, D): the keys and values of earlier places; those of this place are written.
+        """
+        x = self.embed(symbols)
+        turn = self.cos[place], self.sin[place]
+        for layer, block in enumerate(self._layers):
+            x = block.step(x, turn, kept[layer], place)
         return self.head(self.norm(x))
 
-    def _turn(self, places: Tensor) -> Turn:
-        """Rotations of positions (K) or (B, K)."""
-        if places.dim() == 1:
-            part = slice(int(places[0]), int(places[-1]) + 1)
-            return self.cos[part].unsqueeze(1), self.sin[part].unsqueeze(1)
-        where = places.clamp(max=self.shape.length - 1).to(self.device)
-        return self.cos[where].unsqueeze(2), self.sin[where].unsqueeze(2)
+    def _below(self, tokens: Tensor, frame: Frame) -> Tensor:
+        x = self.embed(tokens)
+        symbols = self.embed.weight
+        by_symbol = self.time is None and len(symbols) < tokens.numel() and not torch.is_grad_enabled()
+        for layer, block in enumerate(self._layers[:-1]):
+            qkv = None
+            if layer == 0 and by_symbol:  # the first block knows no more than which symbol stands where
+                qkv = functional.embedding(tokens, block.qkv(block.before(symbols)))
+            x = block(x, layer, frame, qkv=qkv)
+        return x
+
+    def _top(self, x: Tensor, asked: Tensor | None, frame: Frame) -> Tensor:
+        return self.head(self.norm(self._layers[-1](x, len(self.blocks) - 1, frame, asked)))
+
+    def _frame(self, width: int, time: Tensor | None, reach: Reach | None = None) -> Frame:
+        condition = None if self.time is None else self.time(time)
+        if reach is not None and reach.places is not None:
+            return Frame((self.cos[reach.places].unsqueeze(2), self.sin[reach.places].unsqueeze(2)), condition, reach)
+        first = 0 if reach is None else reach.first
+        part = slice(first, first + width)
+        return Frame((self.cos[part].unsqueeze(1), self.sin[part].unsqueeze(1)), condition, reach)
 
 
 class Block(nn.Module):
@@ -102,46 +149,54 @@ class Block(nn.Module):
         self.modulate = None if shape.time_free else nn.Linear(shape.hidden, 6 * shape.hidden)
 
     def forward(
-        self,
-        x: Tensor,
-        turn: Turn,
-        mask: Tensor | None,
-        condition: Tensor | None,
-        asked: Tensor | None,
-        memory: tuple[Memory, int, Tensor] | None,
+        self, x: Tensor, layer: int, frame: Frame, asked: Tensor | None = None, qkv: Tensor | None = None
     ) -> Tensor:
-        """(B, K, hidden) in and out, or (B, A, hidden) out at columns asked (B, A)."""
-        changes = [None] * 2 if self.modulate is None else self.modulate(condition).unsqueeze(1).chunk(2, -1)
-        mixed = self._attend(_changed(self.before(x), changes[0]), turn, mask, asked, memory)
+        """(B, K, hidden) in and out, or (B, A, hidden) out at columns asked (B, A); qkv (B, K, 3 hidden) if known."""
+        changes = [None] * 2
+        if self.modulate is not None:
+            changes = self.modulate(frame.condition).unsqueeze(1).chunk(2, -1)
+        if qkv is None:
+            mixed = self._attend(_changed(self.before(x), changes[0]), layer, frame, asked)
+        else:
+            mixed = self._mix(*self._split(qkv, frame.turn), layer, frame)
         x = _gated(_picked(x, asked), self.out(mixed), changes[0])
-        wide = functional.gelu(self.up(_changed(self.between(x), changes[1])), approximate="tanh")
+        wide = functional.gelu(self.up(_changed(self.between(x), changes[1])))
         return _gated(x, self.down(wide), changes[1])
 
-    def _attend(
-        self,
-        x: Tensor,
-        turn: Turn,
-        mask: Tensor | None,
-        asked: Tensor | None,
-        memory: tuple[Memory, int, Tensor] | None,
-    ) -> Tensor:
-        rows, width, hidden = x.shape
+    def step(self, x: Tensor, turn: Turn, kept: Tensor, place: int) -> Tensor:
+        """(B, hidden) in and out, at one place of kept (2, B, heads, T, D)."""
+        qkv = self.qkv(self.before(x)).view(len(x), 3 * self.heads, -1)
+        query, key = rotated(qkv[:, : 2 * self.heads], turn).chunk(2, 1)
+        kept[0, :, :, place], kept[1, :, :, place] = key, qkv[:, 2 * self.heads :]
+        mixed = functional.scaled_dot_product_attention(query.unsqueeze(2), *kept[:, :, :, : place + 1])
+        x = torch.addmm(x, mixed.reshape(len(x), -1), self.out.weight.t())
+        return x + self.down(functional.gelu(self.up(self.between(x))))
+
+    def _attend(self, x: Tensor, layer: int, frame: Frame, asked: Tensor | None) -> Tensor:
         if asked is None:
-            query_key, value = self.qkv(x).view(rows, width, 3 * self.heads, -1).split([2 * self.heads, self.heads], 2)
-            query, key = rotated(query_key, turn).chunk(2, 2)
-        else:
-            ours, theirs = self.qkv.weight.split([hidden, 2 * hidden])
-            key, value = functional.linear(x, theirs).view(rows, width, 2 * self.heads, -1).chunk(2, 2)
-            query = functional.linear(_picked(x, asked), ours).view(*asked.shape, self.heads, -1)
-            at = tuple(part[:, 0][asked].unsqueeze(2) for part in turn)
-            query, key = rotated(query, (at[0], at[1])), rotated(key, turn)
-        query, key, value = (part.transpose(1, 2) for part in (query, key, value))  # (B, heads, K, D)
-        if memory is not None:
-            keeper, layer, places = memory
-            key, value = keeper.write(layer, key, value, places)
-        causal = self.causal and memory is None
-        mixed = functional.scaled_dot_product_attention(query, key, value, mask, is_causal=causal)
-        return mixed.transpose(1, 2).reshape(rows, -1, hidden)
+            return self._mix(*self._split(self.qkv(x), frame.turn), layer, frame)
+        rows, width, hidden = x.shape
+        ours, theirs = self.qkv.weight.split([hidden, 2 * hidden])
+        key, value = functional.linear(x, theirs).view(rows, width, 2 * self.heads, -1).chunk(2, 2)
+        query = functional.linear(_picked(x, asked), ours).view(*asked.shape, self.heads, -1)
+        cos, sin = (part[:, 0][asked].unsqueeze(2) for part in frame.turn)
+        return self._mix(rotated(query, (cos, sin)), rotated(key, frame.turn), value, layer, frame)
+
+    def _split(self, qkv: Tensor, turn: Turn) -> tuple[Tensor, Tensor, Tensor]:
+        """Query, key and value (B, K, heads, D) each, the first two turned."""
+        query_key, value = qkv.unflatten(2, (3 * self.heads, -1)).split([2 * self.heads, self.heads], 2)
+        query, key = rotated(query_key, turn).chunk(2, 2)
+        return query, key, value
+
+    def _mix(self, query: Tensor, key: Tensor, value: Tensor, layer: int, frame: Frame) -> Tensor:
+        """(B, A, hidden) of queries (B, A, heads, D), and keys and values (B, K, heads, D)."""
+        query, key, value = (part.transpose(1, 2) for part in (query, key, value))
+        seen, causal = None, self.causal
+        if frame.reach is not None:
+            key, value = frame.reach.write(layer, key, value)
+            seen, causal = (None, True) if frame.reach.prefix else (frame.reach.seen, False)
+        mixed = functional.scaled_dot_product_attention(query, key, value, seen, is_causal=causal)
+        return mixed.transpose(1, 2).flatten(2)
 
 
 class Clock(nn.Module):
@@ -160,16 +215,9 @@ class Clock(nn.Module):
 
 
 def rotated(x: Tensor, turn: Turn) -> Tensor:
-    """Rotary positions: the pairs (a, b) of x (B, K, heads, D) turned by the angles of their position."""
+    """Rotary positions: the pairs (a, b) of x = [a.., b..] (.., D) turned by the angles of their position."""
     cos, sin = turn
-    a, b = x.chunk(2, -1)
-    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
-
-
-def _seen(places: Tensor) -> Tensor:
-    """What tokens at places (K) or (B, K) may attend to: positions up to their own, (K, T) or (B, 1, K, T)."""
-    seen = torch.arange(int(places.max()) + 1) <= places.unsqueeze(-1)
-    return seen if places.dim() == 1 else seen.unsqueeze(1)
+    return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, -1), sin)
 
 
 def _picked(x: Tensor, asked: Tensor | None) -> Tensor:

@@ -1,0 +1,80 @@
+"""An AR network as a causal reader: it keeps what it has read, reads several tokens at once, and draws to the end."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from unmask.chance import Luck, Stream
+from unmask.networks.evaluation import Evaluator, drawn, fitted, precision, probabilities
+from unmask.networks.memory import Memory
+
+
+class NetworkCausal:
+    """p(x_j | x_<j) of rows whose keys and values are kept; a row begins with the start, which is V."""
+
+    def __init__(self, evaluator: Evaluator, rows: int, length: int) -> None:
+        self.evaluator, self.trunk, self.length = evaluator, evaluator.trunk, length
+        about = self.trunk.device, self.trunk.dtype
+        what, memory = (
+            f"of {length} tokens read",
+            partial(Memory, self.trunk.shape, length=length, device=about[0], dtype=about[1]),
+        )
+        self.memory = fitted(memory, rows, what, self.trunk.device)
+        self.evaluations = torch.zeros(rows, dtype=torch.int64)
+        self.forwards = 0
+
+    @torch.no_grad()
+    def extend(self, tokens: Tensor, counts: Tensor | None = None) -> Tensor:
+        counts = torch.full((len(tokens),), tokens.shape[1]) if counts is None else counts
+        read = (counts > 0).nonzero().squeeze(1)
+        vocabulary = self.trunk.shape.vocabulary
+        out = torch.zeros((*tokens.shape, vocabulary), dtype=precision(vocabulary))
+        for rows in read.split(self.evaluator.batch or max(len(read), 1)):
+            width = int(counts[rows].max())
+            given = tokens[rows, :width].to(self.trunk.device)
+            logits = self.trunk(given, memory=self.memory, rows=None if len(rows) == len(tokens) else rows)
+            out[rows, :width] = probabilities(logits).to(out.device)
+        steps = torch.arange(tokens.shape[1])
+        inside = (steps < counts.unsqueeze(1)) & (self.memory.lengths.unsqueeze(1) + steps < self.length)
+        self.memory.lengths = self.memory.lengths + counts
+        self.evaluations += counts > 0
+        self.forwards += 1
+        return torch.where(inside.unsqueeze(-1), out, 0.0)
+
+    def rewind(self, lengths: Tensor) -> None:
+        self.memory.lengths = torch.minimum(self.memory.lengths, lengths + 1)
+
+    @torch.no_grad()
+    def finish(self, last: Tensor, tokens: Tensor, luck: Luck) -> Tensor:
+        """One place of all rows after another: a row joins in at the first place that it has not read.
+
+        So rows stand at the same place whatever they were given, and those that have begun are the first ones.
+        """
+        read = self.memory.lengths
+        rows = read.argsort(stable=True)
+        begins = read[rows].tolist()
+        kept = self.memory.kept if begins[0] == begins[-1] else self.memory.kept[:, :, rows.to(self.trunk.device)]
+        positions = torch.arange(begins[0], self.length)
+        uniforms = luck.uniform(Stream.TOKEN, rows, positions.unsqueeze(1)).to(self.trunk.device)  # (places, B)
+        current = last[rows].to(self.trunk.device)
+        filled = current.new_zeros(uniforms.shape)
+        chances = torch.zeros_like(uniforms)
+        for index, place in enumerate(positions.tolist()):
+            begun = bisect_right(begins, place)
+            marginals = probabilities(self.trunk.step(current[:begun], place, kept[:, :, :begun]))
+            new = drawn(marginals, uniforms[index, :begun])
+            filled[index, :begun] = current[:begun] = new
+            chances[index, :begun] = marginals.gather(1, new.unsqueeze(1)).squeeze(1)
+        probability = torch.ones(tokens.shape, dtype=torch.float64)
+        for mine, found in ((tokens, filled), (probability, chances)):
+            mine[rows, begins[0] :] = torch.where(
+                positions >= read[rows].unsqueeze(1), found.T.cpu(), mine[rows, begins[0] :]
+            )
+        left = self.length - read
+        self.evaluations += left
+        self.forwards += int(left.max())
+        return probability

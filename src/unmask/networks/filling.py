@@ -1,0 +1,88 @@
+"""A whole order filled in one call, on the network's device, which the host never waits for on the way.
+
+Rounds, rows and columns follow from the order, and uniforms from the luck, so that all of them are there before the
+first evaluation. Rows stand in the order of how many rounds they have, most first: those that have a round r are then
+the first ones, and none has to be moved.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from unmask import orders
+from unmask.chance import Luck, Stream
+from unmask.networks.evaluation import Evaluator, drawn
+
+
+class Turn(NamedTuple):
+    """One round of the first R rows: K positions."""
+
+    asked: Tensor  # (R, A): columns, padded
+    valid: Tensor  # (K): which of the R x A count
+    places: Tensor  # (K): in rows x positions
+    uniforms: Tensor  # (K)
+
+
+class Plan(NamedTuple):
+    """An order (B, L), ready for a device."""
+
+    rows: Tensor  # (R) of B: those that have a round, most rounds first
+    counts: Tensor  # (B): how many rounds each row has
+    turns: list[Turn]
+
+    @classmethod
+    def of(cls, order: Tensor, luck: Luck, visits: Tensor, device: torch.device) -> Plan:
+        """The visits (B, L) of each place are counted up."""
+        counts = _rounds(order)
+        rows = counts.argsort(descending=True, stable=True)[: int((counts > 0).sum())]
+        if not len(rows):
+            return cls(rows, counts, [])
+        turns = list(orders.rounds(order[rows]))
+        which = rows[torch.cat([row for row, _ in turns])]
+        positions = torch.cat([position for _, position in turns])
+        uniforms = luck.uniform(Stream.TOKEN, which, positions, visits[which, positions])
+        visits[which, positions] += 1
+        sent = iter(uniforms.to(device, non_blocking=True).split([len(row) for row, _ in turns]))
+        layouts = [layout(row, position) for row, position in turns]
+        places = [row * order.shape[1] + position for row, position in turns]
+        numbers = [
+            part.reshape(-1)
+            for (asked, valid), place in zip(layouts, places, strict=True)
+            for part in (asked, valid, place)
+        ]
+        parts = iter(torch.cat(numbers).to(device, non_blocking=True).split([len(part) for part in numbers]))
+        made = [Turn(next(parts).view_as(asked), next(parts), next(parts), next(sent)) for asked, _ in layouts]
+        return cls(rows, counts, made)
+
+
+def layout(rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+    """Places (K), rows 0..R-1 ascending, as columns (R, A), padded, and which (K) of the R x A they are."""
+    counts = torch.bincount(rows)
+    width = int(counts.max())
+    column = torch.arange(len(rows)) - (counts.cumsum(0) - counts)[rows]
+    valid = rows * width + column
+    return positions.new_zeros(len(counts) * width).index_copy_(0, valid, positions).view(-1, width), valid
+
+
+def fill(evaluator: Evaluator, plan: Plan, tokens: Tensor, below: Tensor) -> tuple[Tensor, Tensor]:
+    """Tokens (R, L) filled, and the probability (R, L) of each, 1 elsewhere; below: what the first round looks at."""
+    filled = tokens.to(evaluator.device, copy=True)
+    flat = filled.view(-1)
+    probability = torch.ones_like(flat, dtype=torch.float64)
+    for index, (asked, valid, places, uniforms) in enumerate(plan.turns):
+        if index:
+            below = evaluator.below(filled[: len(asked)])
+        chances = evaluator.at(below, asked).flatten(0, 1).index_select(0, valid)
+        new = drawn(chances, uniforms)
+        flat.index_copy_(0, places, new)
+        probability.index_copy_(0, places, chances.gather(1, new.unsqueeze(1)).squeeze(1).double())
+    return filled.to(tokens.device), probability.view_as(filled).to(tokens.device)
+
+
+def _rounds(order: Tensor) -> Tensor:
+    """(B): how many different rounds each row of an order (B, L) has, not counting 0."""
+    labels = order.sort(dim=1).values
+    return (labels[:, :1] > 0).sum(1) + (labels[:, 1:] != labels[:, :-1]).sum(1)
