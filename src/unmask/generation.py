@@ -226,7 +226,7 @@ def _start(denoiser: Denoiser, given: Any, rows: int, length: int) -> Tensor:
     if language is not None:
         language.check_length(length)
     if given is None:
-        return torch.full((rows, length), denoiser.vocabulary)
+        return torch.tensor(denoiser.vocabulary).expand(rows, length)
     try:
         pattern = torch.as_tensor(given)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -235,7 +235,7 @@ def _start(denoiser: Denoiser, given: Any, rows: int, length: int) -> Tensor:
         pattern = language.check_given(pattern, rows, length)
     else:
         pattern = _check_given(pattern, denoiser.vocabulary, rows, length)
-    return pattern.expand(rows, length).contiguous()
+    return pattern.expand(rows, length)
 
 
 def _check_given(given: Tensor, vocabulary: int, rows: int, length: int) -> Tensor:

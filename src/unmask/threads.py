@@ -1,6 +1,7 @@
 """Rows in blocks over threads: the kernels release the interpreter's lock, and no row depends on its neighbours.
 
-Threads over blocks scale better here than threads inside each call: a round's calls are too short to share.
+Threads over blocks scale better here than threads inside each call: a round's calls are too short to share. So torch
+has one thread in each worker; where it has more they wait for each other in a loop, and keep the cores from the others.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
+
+import torch
 
 from unmask.errors import UnmaskError
 
@@ -34,12 +37,15 @@ def over_blocks(work: Callable[[slice], Result], rows: int, block: int) -> Itera
     if workers <= 1 or getattr(_inside, "worker", False):
         yield from map(work, blocks)
         return
+    ours = torch.get_num_threads()
     pool = ThreadPoolExecutor(workers, initializer=_mark)
     try:
         yield from pool.map(work, blocks)
     finally:
         pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(ours)  # of which a part is common to all threads
 
 
 def _mark() -> None:
     _inside.worker = True
+    torch.set_num_threads(1)

@@ -16,14 +16,15 @@ from unmask.report import Settings
 from unmask.report.cells import (
     Autoregression,
     Correctness,
-    ExactCorrectness,
     Fluency,
     GenerativePerplexity,
+    Predicted,
     Standings,
     valid_steps,
 )
 from unmask.report.plan import cells, measure
 from unmask.schedules import deltas
+from unmask.theory.exact import exact
 
 TINY = Settings(
     rows=20,
@@ -91,11 +92,29 @@ def test_fluency_of_interval_is_exact():
 
 def test_the_curve_of_interval_is_exact():
     language = languages.preset("interval-5")
-    records = ExactCorrectness("interval-5", 33, 0, steps=(8, 2048)).records()
-    steps = [r["steps"] for r in records]
+    found = by_measure(Predicted("interval-5", 33, 0, steps=(8, 2048)).records())
+    steps = [n for measure, n in found if measure == "ser_predicted"]
     assert (steps[0], steps[-1]) == (8, 2048)
     assert steps == sorted(set(steps))
-    assert all(r["value"] == metrics.exact_ser(language, 33, deltas("linear", r["steps"])) for r in records)
+    own = metrics.ter_autoregressive(language, 33).value
+    for n in steps:
+        assert found["ser_predicted", n]["value"] == metrics.exact_ser(language, 33, deltas("linear", n))
+        assert found["ter_ratio_predicted", n]["value"] == metrics.ter(language, 33, "linear", n).value / own
+
+
+def test_the_curve_of_a_chain_is_where_it_is_known_exactly():
+    language, length = languages.preset("paper-2gram"), 40
+    found = by_measure(Predicted("paper-2gram", length, 0, steps=(4, 64)).records())
+    for n in (4, 8, 64):
+        truth = exact(language, length, deltas("linear", n))
+        assert found["ser_predicted", n]["value"] == pytest.approx(truth.ser, abs=0.01)
+        nats = truth.expected_plan_divergence_nats
+        assert found["ter_ratio_predicted", n]["value"] == pytest.approx(math.exp(nats / length), rel=1e-9)
+
+
+def test_what_has_no_theory_has_no_curve():
+    assert not Predicted.knows(languages.preset("sparse-hmm"), 512)
+    assert not Predicted.knows(languages.preset("paper-3gram"), 512)
 
 
 def test_autoregression_has_neither_error():

@@ -125,7 +125,7 @@ def figure(
     unpruned: Switch = False,
     json: Switch = False,
 ) -> None:
-    """Draw the table: SER and TER against N, and the curve behind them, as SVG and PNG.
+    """Draw the table, SER and TER against N, and the curve behind it: SVG and PNG.
 
     Example:
         unmask theory figure --language paper-2gram --out theory

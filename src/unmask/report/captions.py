@@ -19,12 +19,13 @@ def caption(figure: str, settings: Settings) -> str:
     )
     captions = {
         "correctness": f"{ACROSS} Up: the share of sampled sequences that the language cannot produce ({rows}; "
-        f"{BARS}). The curve of interval-5 is exact theory and its points are measured; the other "
+        f"{BARS}). The curves of interval-5 and paper-2gram are theory, drawn without looking at the points; the other "
         "lines join points. Click a name to single it out.",
         "fluency": f"{ACROSS} Up: TER by its definition, divided by the language's own TER. interval-5 is exact; "
         "for the others it is the upper bound <code>ter_upper</code>, for all N from one pass over "
-        f"{s.profile_rows} sequences ({BARS}). This is not what the paper plots: where its plots say TER they show "
-        "generative perplexity, another quantity (<code>--generative-perplexity</code>).",
+        f"{s.profile_rows} sequences ({BARS}). The curves of interval-5 and paper-2gram are theory. This is not "
+        "what the paper plots: where its plots say TER they show generative perplexity, another quantity "
+        "(<code>--generative-perplexity</code>).",
         "generative-perplexity": f"{ACROSS} Up: what the paper plots as TER, 2 to the mean bits a token of "
         f"{s.perplexity_rows} <em>sampled</em> sequences under the language, divided by the language's own TER "
         f"({BARS}). It needs languages without impossible strings (nothing pruned), where SER is 0 by construction, "

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import count
 from typing import Any
 
@@ -27,12 +27,16 @@ from unmask.generation import Generation, generate
 from unmask.languages import Interval, Language, load
 from unmask.report.search import PILOT_ROWS, SPREAD, least_steps, least_steps_between, steps_at_ser
 from unmask.schedules import Fit, deltas
+from unmask.theory.chains import first_order
+from unmask.theory.curves import ErrorCurve, InformationCurve
+from unmask.theory.exact import curve, error_curve
+from unmask.theory.exponential import feasible
 
 Record = dict[str, Any]
 PROFILE_COST = 2.0  # a row of a profile takes as long as so many generated ones
 ADAPTIVE_COST = 20_000  # of a row, in a comparison of samplers
 SEEDS = 2  # of a comparison of samplers
-CURVE_POINTS = 97  # of an exact curve, evenly spaced in log N
+CURVE_POINTS = 97  # of a predicted curve, evenly spaced in log N
 
 
 @cache
@@ -169,10 +173,21 @@ class Fluency(Cell):
 
 
 @dataclass(frozen=True)
-class ExactCorrectness(Cell):
-    """SER of Interval in closed form, at so many N that they make a curve."""
+class Predicted(Cell):
+    """SER and TER from theory alone, at so many N that they make a curve: for Interval and first-order chains.
+
+    Interval has closed forms. A chain's TER is the bound of its information curve, and its SER the first order in the
+    pairs that meet in one round, which at N = 8 is off by less than 0.001 for the 2-gram (theory.md 7.4).
+    """
 
     steps: tuple[int, int] = (8, 2048)
+
+    @classmethod
+    def knows(cls, language: Language, length: int) -> bool:
+        if isinstance(language, Interval):
+            return True
+        chain = first_order(language)
+        return chain is not None and feasible(chain, length)
 
     def sampled_rows(self) -> float:
         return 0.0
@@ -182,9 +197,27 @@ class ExactCorrectness(Cell):
         grid = {round(low * (high / low) ** (i / (CURVE_POINTS - 1))) for i in range(CURVE_POINTS)}
         found = []
         for n in sorted(grid):
-            ser = metrics.exact_ser(self.q, self.length, self.delta(n))  # type: ignore[arg-type]
-            found.append(self.record("ser_exact", exactly(ser), n, self.valid_steps(n)))
+            cost = self.valid_steps(n)
+            ser, ratio = self.values(self.delta(n))
+            found.append(self.record("ser_predicted", ser, n, cost))
+            found.append(self.record("ter_ratio_predicted", exactly(ratio), n, cost))
         return found
+
+    def values(self, delta: Tensor) -> tuple[Estimate, float]:
+        """(SER, TER or its bound by the mean over orders, relative to TER(q))."""
+        if isinstance(self.q, Interval):
+            own = metrics.ter_autoregressive(self.q, self.length).value
+            ser = metrics.exact_ser(self.q, self.length, delta)
+            return exactly(ser), metrics.exact_ter(self.q, self.length, delta) / own
+        return self.errors.ser(delta), math.exp(self.information.divergence(delta).value / self.length)
+
+    @cached_property
+    def errors(self) -> ErrorCurve:
+        return error_curve(self.q, self.length)
+
+    @cached_property
+    def information(self) -> InformationCurve:
+        return curve(self.q, self.length)
 
 
 @dataclass(frozen=True)

@@ -79,32 +79,38 @@ class Figures:
         return drawn
 
     def correctness(self, width: Width) -> alt.LayerChart:
-        """SER against N; the exact curve where there is one, else the points joined for the eye."""
+        """SER against N."""
         data = self.of({"ser"})
-        curve = self.of({"ser_exact"})
-        joined = data[data["steps"].notna() & ~data["language"].isin(curve["language"])]
         y = alt.Y("value:Q", title="SER: share of wrong sequences", axis=alt.Axis(format=".0%", tickCount=5))
         y = y.scale(domain=[0, 1], nice=False)
-        return self.against_steps("correctness", pd.concat([joined, curve]), data, y, "bottom-left", width)
+        return self.against_steps("correctness", self.of({"ser_predicted"}), data, y, "bottom-left", width)
 
     def fluency(self, width: Width) -> alt.LayerChart:
         """TER, or its bound, relative to the language's own."""
-        return self.ratio("fluency", self.of(RATIOS), "TER / TER of the language", width)
+        axis = "TER / TER of the language"
+        return self.ratio("fluency", self.of({"ter_ratio_predicted"}), self.of(RATIOS), axis, width)
 
     def generative_perplexity(self, width: Width) -> alt.LayerChart:
         """What the paper plots as TER."""
         data = self.of({"generative_perplexity_ratio"})
-        return self.ratio("generative-perplexity", data, "generative perplexity / TER of the language", width)
+        return self.ratio(
+            "generative-perplexity", data.head(0), data, "generative perplexity / TER of the language", width
+        )
 
-    def ratio(self, name: str, data: pd.DataFrame, axis: str, width: Width) -> alt.LayerChart:
+    def ratio(self, name: str, curves: pd.DataFrame, data: pd.DataFrame, axis: str, width: Width) -> alt.LayerChart:
         data = data[data["language"].isin(data.loc[data["steps"].notna(), "language"])]
         y = alt.Y("value:Q", title=axis, axis=alt.Axis(format=".2f", tickCount=6)).scale(zero=False)
-        return self.against_steps(name, data[data["steps"].notna()], data, y, "top-right", width)
+        return self.against_steps(name, curves, data, y, "top-right", width)
 
     def against_steps(
-        self, name: str, lines: pd.DataFrame, data: pd.DataFrame, y: alt.Y, legend: str, width: Width
+        self, name: str, curves: pd.DataFrame, data: pd.DataFrame, y: alt.Y, legend: str, width: Width
     ) -> alt.LayerChart:
-        """Against N on a logarithmic axis, with AR, the same for all languages, at its right end."""
+        """Against N on a logarithmic axis, with AR, the same for all languages, at its right end.
+
+        Curves are predictions; the points of a language that has none are joined for the eye.
+        """
+        joined = data[data["steps"].notna() & ~data["language"].isin(curves["language"])]
+        lines = pd.concat([joined, curves]) if len(curves) else joined
         steps = sorted(self.settings.steps)
         axis = alt.Axis(
             values=[*steps, self.last * AR_PLACE],

@@ -12,9 +12,9 @@ from unmask.report.cells import (
     Autoregression,
     Cell,
     Correctness,
-    ExactCorrectness,
     Fluency,
     GenerativePerplexity,
+    Predicted,
     Record,
     Standings,
     StepsForCorrectness,
@@ -76,8 +76,8 @@ def cells(settings: Settings) -> list[Cell]:
         rows = s.small_rows if name in LARGE else s.rows
         found.append(Autoregression(*at, 0, s.seed))
         found.append(Fluency(*at, 0 if closed else s.profile_rows, s.seed, steps=s.steps))
-        if closed:
-            found.append(ExactCorrectness(*at, 0, s.seed, steps=(min(s.steps), max(s.steps))))
+        if Predicted.knows(ground_truth(name, s.seed, True), s.length):
+            found.append(Predicted(*at, 0, s.seed, steps=(min(s.steps), max(s.steps))))
         found += [Correctness(*at, rows, s.seed, steps=n) for n in s.steps]
         if s.generative_perplexity and not closed:
             found.append(Autoregression(*at, 0, s.seed, pruned=False))

@@ -146,8 +146,8 @@ class Session:
         self.delta = delta
         self.name = name  # of the sampler, for errors
         self.planned = False  # set where the order does not depend on the tokens
-        self.tokens = given.clone()
-        self.order = torch.zeros_like(given)  # the round that revealed each position, 0 where it was given
+        self.tokens = given.clone(memory_format=torch.contiguous_format)  # given may be one row for all
+        self.order = torch.zeros_like(self.tokens)  # the round that revealed each position, 0 where it was given
         self.probability = torch.ones(given.shape, dtype=torch.float64)  # of each token when it was revealed
         self._attempts: list[tuple[Tensor, Bill]] = []
         self._hidings = 0
