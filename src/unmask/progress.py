@@ -87,6 +87,14 @@ def track(label: str, total: int) -> Iterator[Callable[[int], None]]:
         bar.close()
 
 
+def rename(label: str) -> None:
+    """What the bar says, if there is one."""
+    if _outermost is not None:
+        _outermost.label = label
+        if _outermost.drawing is not None:
+            _outermost.drawing.update(_outermost.drawing.task_ids[0], description=label)
+
+
 def note(text: str) -> None:
     """Print a line to stderr, above the bar where there is one."""
     if _outermost is not None and _outermost.drawing is not None:

@@ -25,6 +25,8 @@ COMMANDS = {
     "audit": ("unmask.cli.audit", "say whether a generate loop is right, from samples it made on our oracle"),
     "theory": ("unmask.cli.theory", "what is known without running anything: exact values, bounds, figures"),
     "plan": ("unmask.cli.plan", "say how many rounds a quality takes, and whether AR is the better choice"),
+    "time": ("unmask.cli.time", "time an MDM's evaluations and an AR model's tokens, and say where they break even"),
+    "train": ("unmask.cli.train", "train a network on a language: masked diffusion or autoregressive"),
     "score": ("unmask.cli.score", "measure the error rates of sequences against a language"),
 }
 ABOUT = "Measure masked diffusion language models: what a number of sampling steps costs and buys."

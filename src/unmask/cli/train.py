@@ -1,0 +1,152 @@
+"""unmask train."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from tyro.constructors import PrimitiveConstructorSpec
+
+from unmask.cli.options import Count, Number, Switch
+
+
+def _word(metavar: str) -> Any:
+    """A word that need not be given."""
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar=metavar,
+        instance_from_str=lambda words: words[0],
+        is_instance=lambda value: value is None or isinstance(value, str),
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
+Language = Annotated[str | None, _word("LANGUAGE"), tyro.conf.arg(help_behavior_hint="")]
+Word = Annotated[str | None, _word("NAME"), tyro.conf.arg(help_behavior_hint="")]
+
+
+def command(
+    *,
+    out: Path,
+    language: Language = None,
+    model: Word = None,
+    preset: Word = None,
+    length: Count = None,
+    layers: Count = None,
+    hidden: Count = None,
+    heads: Count = None,
+    timed: Switch = False,
+    steps: Count = None,
+    batch: Count = None,
+    rate: Number = None,
+    weight_decay: Number = None,
+    average: Number = None,
+    samples: Count = None,
+    schedule_rounds: Count = None,
+    schedule: Word = None,
+    seed: Count = None,
+    language_seed: Count = None,
+    unpruned: Switch = False,
+    resume: Switch = False,
+    device: str = "auto",
+    precision: str = "auto",
+    accumulate: Count = None,
+    tensorboard: Switch = False,
+    json: Switch = False,
+) -> None:
+    """Train a network on a language, and say how far from the language it is.
+
+    Examples:
+        unmask train --language paper-2gram --out mdm
+        unmask train --language paper-2gram --model ar --out ar
+        unmask train --language my.json --preset small --length 64 --out mine
+        unmask train --out mine --resume
+        unmask train --language paper-4gram --preset paper --layers 10 \\
+            --device cuda --out paper-4gram-mdm
+        torchrun --nproc-per-node=2 -m unmask train --language sparse-hmm \\
+            --preset small --out shared
+
+    OUT is a directory that loads in Python by `unmask.networks.load`, and, where
+    transformers is installed, by its AutoModel classes. Its README.md is the model
+    card; training.json says how it was made; state.safetensors is what --resume
+    goes on from, after an interruption of any kind: on the CPU, and on as many
+    threads, the result is the same bit for bit.
+
+    The loss is in nats a token, beside the entropy of the language, which is
+    exact. Validation compares the network with the exact denoiser on the same
+    held-out sequences under the same masks: what it is above the entropy is what
+    the network has not learned, hardly blurred by the choice of the sequences.
+
+    Presets:
+        quick
+            100,000 parameters, length 32: under two minutes on two cores.
+        small
+            800,000 parameters, length 128.
+        paper
+            25 million parameters, length 512, 20 epochs of 990,000 sequences: for
+            a GPU.
+
+    Args:
+        out: A directory for the network; made if it is not there.
+        language: A preset (see `unmask language list`), or a language file.
+        model: mdm, a masked diffusion model (if not given), or ar, an autoregressive one.
+        preset: Size and recipe: quick (if not given), small, or paper.
+        length: Tokens a sequence; what follows below replaces a value of the preset.
+        layers: Of the transformer; the paper takes 10 for its 4-gram.
+        hidden: The width of a layer.
+        heads: Of its attention.
+        timed: Tell an MDM the time; its evaluations can then not be kept from round to round.
+        steps: Batches to learn from.
+        batch: Sequences a step, all processes together.
+        rate: The highest learning rate.
+        weight_decay: Of matrices, by AdamW.
+        average: How much of the moving average of the weights a step keeps; 0 for none.
+        samples: Train on a fixed set of so many sequences, 1% of it for validation, not on fresh ones.
+        schedule_rounds: Train on the NELBO of so many rounds of the schedule, not on that in continuous time.
+        schedule: How much those rounds reveal: linear if not given; `unmask generate --help` lists them.
+        seed: Of weights, sequences and masks; 0 if not given.
+        language_seed: The seed of a random preset; 0 if not given.
+        unpruned: Keep every transition of a random preset, so that no string is impossible.
+        resume: Go on with the training in OUT, as it was begun.
+        device: cpu, cuda, or auto.
+        precision: float32, bfloat16, or auto: bfloat16 on CUDA.
+        accumulate: Compute a batch in so many parts, one after another, where memory is scarce.
+        tensorboard: Write losses for TensorBoard to OUT/tensorboard.
+        json: Print one JSON object instead of a table.
+    """
+    from unmask import languages, progress
+    from unmask.cli.output import show
+    from unmask.errors import UnmaskError
+    from unmask.networks import shape as shapes
+    from unmask.networks.distributed import is_first
+    from unmask.networks.journal import check_tensorboard
+    from unmask.networks.recipe import recipe
+    from unmask.networks.training import Conditions, train
+    from unmask.networks.training import resume as go_on
+
+    if tensorboard:
+        check_tensorboard()
+    conditions = Conditions(device, precision, accumulate, tensorboard, progress.note)
+    size = {"length": length, "layers": layers, "hidden": hidden, "heads": heads}
+    changes: dict[str, Any] = {"steps": steps, "batch": batch, "rate": rate, "average": average}
+    changes |= {"weight_decay": weight_decay, "samples": samples, "rounds": schedule_rounds, "schedule": schedule, "seed": seed}
+    if resume:
+        source = {"language": language, "model": model, "preset": preset, "language_seed": language_seed}
+        switches = {"timed": timed or None, "unpruned": unpruned or None}
+        for name, value in (source | size | changes | switches).items():
+            if value is not None:
+                flag = {"rounds": "schedule-rounds"}.get(name, name.replace("_", "-"))
+                raise UnmaskError(f"--resume goes on as the training was begun; leave --{flag} out")
+        trained = go_on(out, conditions=conditions)
+    else:
+        if language is None:
+            raise UnmaskError("--language is missing; name a preset or a file, or go on with --resume")
+        if schedule is not None and schedule_rounds is None:
+            raise UnmaskError("--schedule says what rounds reveal; say how many by --schedule-rounds, or leave it out")
+        found = languages.load(language, seed=language_seed or 0, pruned=not unpruned)
+        shape = shapes.preset(preset or "quick", model or "mdm", found.vocabulary, time_free=not timed, **size)
+        label = language + (f", seed {language_seed}" if language_seed else "") + (", unpruned" if unpruned else "")
+        trained = train(found, shape, recipe(preset or "quick", **changes), out, label=label, conditions=conditions)
+    if is_first():
+        show(trained.to_dict(), json)

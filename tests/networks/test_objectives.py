@@ -1,0 +1,181 @@
+"""Every objective has the exact NELBO as its mean: where its chances can be enumerated, to the last digits."""
+
+from __future__ import annotations
+
+import itertools
+from math import comb, log
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import beta, kstest
+
+from tests.brute import p_value, sequences
+from tests.networks.small import L, V, causal_law, trunk
+from unmask.chance import Luck
+from unmask.networks.objectives import Masks, causal_nats, draw_masks, masked_nats
+from unmask.schedules import before, deltas
+
+ALARM = 1e-6  # false alarms of each statistical test
+EVERY = torch.from_numpy(sequences(V, L))
+SUBSETS = [m for n in range(1, L + 1) for m in itertools.combinations(range(L), n)]
+SCHEDULES = {"linear": deltas("linear", 3), "geometric": deltas("geometric(ratio=3)", 3), "one": torch.ones(1).double()}
+
+
+def masks_of(hidden, time):
+    """The same positions hidden in every row."""
+    rows = len(EVERY)
+    order = [*hidden, *(j for j in range(L) if j not in hidden)]
+    return Masks(torch.tensor([order] * rows), torch.full((rows,), len(hidden)), torch.full((rows,), time).double())
+
+
+def estimate(made, hidden, time=0.0):
+    with torch.enable_grad():
+        nats = masked_nats(made, V, EVERY, masks_of(hidden, time), len(hidden), not made.shape.time_free)
+    return nats.detach().numpy()
+
+
+def losses(made, hidden, time=0.0):
+    """{j: -log p(x_j | x_R)} for every x, from the logits of the whole context."""
+    context = EVERY.clone()
+    context[:, list(hidden)] = V
+    told = None if made.shape.time_free else torch.full((len(EVERY),), time)
+    with torch.enable_grad():
+        surprise = -torch.log_softmax(made(context, time=told), -1).detach()
+    found = surprise.gather(2, EVERY.unsqueeze(2)).squeeze(2).numpy()
+    return {j: found[:, j] for j in hidden}
+
+
+def nelbo_of_rounds(made, delta):
+    """E_tau[-log p_tau(x)] over every assignment of rounds, x by x: the definition."""
+    total = np.zeros(len(EVERY))
+    for tau in itertools.product(range(len(delta)), repeat=L):
+        chance = float(np.prod([delta[k] for k in tau]))
+        for k in sorted(set(tau)):
+            now = losses(made, [j for j in range(L) if tau[j] >= k], 1 - k / len(delta))
+            total += chance * sum(now[j] for j in range(L) if tau[j] == k)
+    return total
+
+
+def nelbo_of_orders(made):
+    """The mean over all orders of one position at a time: the definition at infinitely many rounds."""
+    total = np.zeros(len(EVERY))
+    orders = list(itertools.permutations(range(L)))
+    for order in orders:
+        for place, j in enumerate(order):
+            total += losses(made, order[place:])[j] / len(orders)
+    return total
+
+
+def test_continuous_time_by_enumeration():
+    made = trunk()
+    mean = sum(estimate(made, hidden) / (L * comb(L, len(hidden))) for hidden in SUBSETS)
+    np.testing.assert_allclose(mean, nelbo_of_orders(made), atol=1e-9)
+
+
+@pytest.mark.parametrize("timed", [False, True])
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_rounds_by_enumeration(name, timed):
+    made, delta = trunk(time_free=not timed, seed=1), SCHEDULES[name]
+    mean = np.zeros(len(EVERY))
+    for k, (share, shown) in enumerate(zip(delta.tolist(), before(delta).tolist(), strict=True)):
+        for hidden in SUBSETS:
+            n = len(hidden)
+            chance = n / L * (1 - shown) ** (n - 1) * shown ** (L - n)  # one forced, the others by chance
+            mean += share * chance * estimate(made, hidden, 1 - k / len(delta))
+    np.testing.assert_allclose(mean, nelbo_of_rounds(made, delta), atol=1e-9)
+
+
+@pytest.mark.parametrize("t", [0.03, 0.4, 0.9])
+def test_continuous_time_of_a_network_that_is_told_it(t):
+    """At every time: the density of t given the number hidden, and (1/t) E[sum over hidden] of the integral."""
+    made = trunk(time_free=False, seed=2)
+    mean, integral = np.zeros((2, len(EVERY)))
+    for hidden in SUBSETS:
+        n = len(hidden)
+        mean += beta(n, L - n + 1).pdf(t) / (L * comb(L, n)) * estimate(made, hidden, t)
+        integral += 1 / t * t**n * (1 - t) ** (L - n) * sum(losses(made, hidden, t).values())
+    np.testing.assert_allclose(mean, integral, atol=1e-9)
+
+
+def test_autoregressive_exactly():
+    made = trunk("ar")
+    with torch.enable_grad():
+        nats = causal_nats(made, V, EVERY).detach()
+    np.testing.assert_allclose(nats, -np.log(causal_law(made)), atol=1e-9)
+
+
+def drawn(rows, batch=1, delta=None, seed=5):
+    return draw_masks(Luck(seed, torch.arange(rows)), batch, L, delta)
+
+
+def strings(masks, delta=None):
+    """Rows of what is hidden, as 0 and 1, after the round where there is one: what p_value counts."""
+    ranks = masks.order.argsort(1)
+    hidden = (ranks < masks.counts.unsqueeze(1)).long()
+    if delta is None:
+        return hidden
+    k = ((1 - masks.time) * len(delta)).round().long()
+    return torch.cat([k.unsqueeze(1), hidden], 1)
+
+
+def test_masks_have_their_law():
+    cells = np.array([[int(j in hidden) for j in range(L)] for hidden in SUBSETS])
+    q = np.array([1 / (L * comb(L, len(hidden))) for hidden in SUBSETS])
+    assert p_value(strings(drawn(40_000)).numpy(), cells, q) > ALARM
+    uniform = np.full(len(SUBSETS), 1 / len(SUBSETS))
+    assert p_value(strings(drawn(40_000)).numpy(), cells, uniform) < ALARM  # another law is noticed
+
+
+@pytest.mark.parametrize("name", ["linear", "geometric"])
+def test_masks_of_rounds_have_their_law(name):
+    delta = SCHEDULES[name]
+    cells, forced, plain = [], [], []
+    for k, (share, shown) in enumerate(zip(delta.tolist(), before(delta).tolist(), strict=True)):
+        for hidden in SUBSETS:
+            n = len(hidden)
+            cells.append([k, *(int(j in hidden) for j in range(L))])
+            forced.append(share * n / L * (1 - shown) ** (n - 1) * shown ** (L - n))
+            plain.append(share * (1 - shown) ** n * shown ** (L - n))
+    found = strings(drawn(40_000, delta=delta), delta).numpy()
+    assert sum(forced) == pytest.approx(1)
+    assert p_value(found, np.array(cells), np.array(forced)) > ALARM
+    assert p_value(found, np.array(cells), np.array(plain) / sum(plain)) < ALARM  # no position forced
+
+
+def test_times_have_their_law():
+    masks = drawn(20_000)
+    for n in range(1, L + 1):
+        times = masks.time[masks.counts == n].numpy()
+        assert kstest(times, beta(n, L - n + 1).cdf).pvalue > ALARM
+        assert kstest(times, beta(n + 1, L - n + 1).cdf).pvalue < ALARM
+
+
+def test_every_batch_sees_every_part():
+    """Of 3 L rows, three have each number hidden; of 6 rows in 3 equal rounds, two are in each."""
+    for seed in range(5):
+        counts = drawn(3 * L, 3 * L, seed=seed).counts
+        assert counts.sort().values.tolist() == sorted([*range(1, L + 1)] * 3)
+        rounds = ((1 - drawn(6, 6, SCHEDULES["linear"], seed).time) * 3).round()
+        assert rounds.tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_rows_do_not_know_their_company():
+    """A row's mask is a function of its number: parts of a batch, and processes, draw what the whole draws."""
+    whole = drawn(12, 12)
+    part = draw_masks(Luck(5, torch.arange(4, 9)), 12, L)
+    assert all(torch.equal(a[4:9], b) for a, b in zip(whole, part, strict=True))
+
+
+def test_estimates_agree_on_average():
+    """The drawn masks and the enumerated mean together, for one x; |z| < 5.1 but for one in three million."""
+    made, x = trunk(), 17
+    exact = nelbo_of_orders(made)[x]
+    nats = masked_nats(made, V, EVERY[x].expand(4000, L), drawn(4000), L).detach()
+    assert abs(float(nats.mean()) - exact) < 5.1 * float(nats.std()) / 4000**0.5
+
+
+def test_an_untrained_network_finds_all_symbols_equally_likely():
+    made = trunk()
+    torch.nn.init.zeros_(made.head.weight)
+    assert estimate(made, (1, 2)) == pytest.approx(L * log(V))
