@@ -210,8 +210,9 @@ class Clock(nn.Module):
         """(B) to (B, hidden)."""
         half = self.widen.in_features // 2
         rates = PERIODS ** (-torch.arange(half, device=time.device) / half)
-        angles = 1000 * time.unsqueeze(1).to(rates.dtype) * rates
-        return functional.silu(self.mix(functional.silu(self.widen(torch.cat([angles.sin(), angles.cos()], 1)))))
+        angles = 1000 * time.float().unsqueeze(1) * rates
+        waves = torch.cat([angles.sin(), angles.cos()], 1).to(self.widen.weight.dtype)
+        return functional.silu(self.mix(functional.silu(self.widen(waves))))
 
 
 def rotated(x: Tensor, turn: Turn) -> Tensor:

@@ -1,0 +1,133 @@
+"""A causal network with what it has kept, against the same network that reads every prefix again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from tests.networks.small import V, trunk
+from unmask import generate
+from unmask.chance import Luck
+from unmask.denoisers import Sharpened
+from unmask.networks import Network
+from unmask.samplers import Autoregressive, Session, fill
+
+ROWS, LONG = 30, 9
+CLOSE = {"atol": 1e-12, "rtol": 0}
+
+
+def reader(seed=0, **changes):
+    made = trunk("ar", length=LONG, seed=seed, **changes)
+    return made, Network(ar=made).causal(ROWS, LONG)
+
+
+def after(made, tokens, length):
+    """p(. | x_<length) (B, V) of tokens (B, L), from nothing."""
+    read = torch.cat([torch.full((len(tokens), 1), V), tokens[:, :length]], 1)
+    return torch.softmax(made(read), -1)[:, -1].detach()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_extend_and_rewind_at_random(seed):
+    """Ragged counts, rows that read nothing, rewinds to anywhere, the last token read as well."""
+    made, causal = reader(seed)
+    chance = np.random.default_rng(seed)
+    tokens = torch.from_numpy(chance.integers(0, V, (ROWS, LONG)))
+    expected = torch.stack([after(made, tokens, length) for length in range(LONG)], 1)
+    read = torch.full((ROWS,), -1)  # the start has not been read
+    evaluated, asked, ends = 0, torch.zeros(ROWS, dtype=torch.int64), 0
+    for turn in range(14):
+        counts = torch.from_numpy(chance.integers(0, 5, ROWS)) if turn else torch.ones(ROWS, dtype=torch.int64)
+        counts = torch.minimum(counts, LONG - read)
+        ahead = read.unsqueeze(1) + torch.arange(5)
+        chunk = torch.where(ahead < 0, V, tokens.gather(1, ahead.clamp(0, LONG - 1)))
+        before = made.evaluated
+        answer = causal.extend(chunk, counts)
+        evaluated += made.evaluated - before
+        asked += counts > 0
+        for b in range(ROWS):
+            for k in range(5):
+                j = int(read[b]) + 1 + k
+                if k < counts[b] and j < LONG:
+                    torch.testing.assert_close(answer[b, k], expected[b, j], **CLOSE)
+                else:
+                    assert not bool(answer[b, k].any())
+                ends += j == LONG and k < int(counts[b])
+        read = read + counts
+        if turn % 3 == 2:
+            read = torch.minimum(read, torch.from_numpy(chance.integers(0, LONG + 1, ROWS)))
+            causal.rewind(read)
+    assert causal.evaluations.tolist() == asked.tolist()
+    assert evaluated == int(asked.sum())
+    assert causal.forwards == 14
+    assert ends > 20
+
+
+def given_prefixes(kind):
+    tokens = torch.randint(0, V, (ROWS, LONG), generator=torch.Generator().manual_seed(2))
+    if kind == "nothing":
+        lengths = torch.zeros(ROWS, dtype=torch.int64)
+    elif kind == "even":
+        lengths = torch.full((ROWS,), 4)
+    else:
+        lengths = torch.arange(ROWS) % (LONG + 1)  # none of some rows, all of others
+    return torch.where(torch.arange(LONG) < lengths.unsqueeze(1), tokens, V)
+
+
+@pytest.mark.parametrize("kind", ["nothing", "even", "uneven"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_finishing_in_one_call(monkeypatch, kind, dtype):
+    """The same tokens, probabilities and counts as one `extend` a token, and no row is evaluated that has ended."""
+    made = trunk("ar", length=LONG, seed=1, dtype=dtype)
+    sessions, evaluated = [], []
+    for patched in (False, True):
+        with monkeypatch.context() as patch:
+            if patched:
+                patch.setattr("unmask.samplers.autoregressive.Finisher", Session)  # which no reader is
+            luck = Luck(3, torch.arange(100, 100 + ROWS))
+            session = Session(Network(ar=made), given_prefixes(kind), luck, torch.ones(1, dtype=torch.float64))
+            before = made.evaluated
+            fill(Autoregressive(), session)
+            sessions.append(session)
+            evaluated.append(made.evaluated - before)
+    once, by_token = sessions
+    assert torch.equal(once.tokens, by_token.tokens)
+    assert torch.equal(once.order, by_token.order)
+    torch.testing.assert_close(
+        once.probability, by_token.probability, atol=1e-12 if dtype == torch.float64 else 1e-5, rtol=0
+    )
+    for name in ("evaluations", "forwards"):
+        assert torch.equal(torch.as_tensor(getattr(once.causal, name)), torch.as_tensor(getattr(by_token.causal, name)))
+    assert evaluated[0] == evaluated[1] == int(once.causal.evaluations.sum())
+
+
+def test_finishing_leaves_the_reader_where_it_is():
+    made, causal = reader()
+    tokens = given_prefixes("even")
+    start = torch.full((ROWS, 1), V)
+    causal.extend(torch.cat([start, tokens[:, :3]], 1))
+    luck = Luck(0, torch.arange(ROWS))
+    filled = [tokens.clone(), tokens.clone()]
+    for mine in filled:
+        causal.finish(tokens[:, 3].clone(), mine, luck)
+    assert torch.equal(*filled)
+    answer = causal.extend(tokens[:, 3:4])
+    torch.testing.assert_close(answer[:, 0], after(made, tokens, 4), **CLOSE)
+
+
+def test_a_reader_that_is_reshaped_draws_token_by_token():
+    """Greedy decoding through the causal reader is greedy decoding from nothing."""
+    made = trunk("ar", length=LONG, seed=4)
+    drawn = generate(Sharpened(Network(ar=made), temperature=0.0), sampler="autoregressive", rows=1, length=LONG).tokens
+    for j in range(LONG):
+        assert int(after(made, drawn, j).argmax()) == int(drawn[0, j])
+
+
+def test_batches_of_rows_read_the_same():
+    made = trunk("ar", length=LONG)
+    tokens = torch.cat([torch.full((ROWS, 1), V), given_prefixes("even")[:, :4]], 1)
+    counts = torch.arange(ROWS) % 6
+    answers = [Network(ar=made, batch=batch).causal(ROWS, LONG).extend(tokens, counts) for batch in (None, 1, 7)]
+    for other in answers[1:]:
+        torch.testing.assert_close(other, answers[0], **CLOSE)
