@@ -5,18 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from unmask.cli.options import Count, File, Name, Switch
+from unmask.cli.options import Count, Directory, File, Named, Switch
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from unmask.languages import Language
+    from unmask.networks import Network
 
 
 def command(
     *,
-    language: Name,
     out: Path,
+    language: Named = None,
+    model: Directory = None,
+    causal_model: Directory = None,
     sampler: str = "ancestral",
     schedule: str = "linear",
     steps: Count = None,
@@ -32,9 +35,11 @@ def command(
     top_k: Count = None,
     language_seed: int = 0,
     unpruned: Switch = False,
+    device: str = "auto",
+    batch: Count = None,
     json: Switch = False,
 ) -> None:
-    """Fill sequences with the exact denoiser of a language, and say what it cost.
+    """Fill sequences with a language's exact denoiser or a network; say the cost.
 
     Examples:
         unmask generate --language interval-5 --steps 737 --length 510 --out a.npy
@@ -44,6 +49,8 @@ def command(
         unmask generate --language brackets --given infill.jsonl --out d.npy
         unmask generate --language sparse-hmm --prompt-length 64 --rows 400 \\
             --rows-per-prompt 4 --sampler my_module:MySampler --out e.npy
+        unmask generate --model runs/mdm --causal-model runs/ar \\
+            --sampler speculative --out f.npy
 
     What is given goes to OUT with .given before its suffix, where `unmask score`
     finds it: SER and perplexity are then those of what was to be written.
@@ -155,12 +162,14 @@ def command(
             small DTC.
 
     Args:
-        language: A preset (see `unmask language list`), or a language file.
         out: Where the tokens go: .npy, or .jsonl with a list a line. What made them goes to OUT.json beside it.
+        language: A preset (see `unmask language list`), or a language file.
+        model: In place of a language, the directory of a network that `unmask train` has made, MDM or AR.
+        causal_model: The directory of an AR network beside an MDM, for samplers that read from left to right.
         sampler: A sampler, with its options in brackets; or package.module:Name, a class of your own.
         schedule: How much is revealed at each round.
         steps: The number of rounds N; 64 if not given.
-        length: Tokens a sequence; 512 if not given, or as many as in the given file.
+        length: Tokens a sequence; if not given 512, what the network was made for, or as many as in the given file.
         rows: Sequences; 2000 if not given, or one for each prompt of the given file where there are several.
         given: Tokens to start from, one row for all or a row each, with V (or null in .jsonl) where hidden.
         prompt_length: Start each sequence from so many tokens that the language itself has drawn.
@@ -172,9 +181,11 @@ def command(
         top_k: The number of tokens of a marginal that are kept at most.
         language_seed: The seed of a random preset.
         unpruned: Keep every transition of a random preset, so that no string is impossible.
+        device: Where a network runs: auto, cpu or cuda.
+        batch: Rows that a network evaluates at once, for a device that cannot hold more.
         json: Print one JSON object instead of a table.
     """
-    from unmask import generate, languages
+    from unmask import UnmaskError, generate, languages
     from unmask.cli.output import show
     from unmask.files import check_writable
     from unmask.samples import account_path, check_suffix, given_path
@@ -183,13 +194,23 @@ def command(
     check_writable(out)
     check_writable(account_path(out))
     rounds = _numbers(schedule) if schedule.lstrip().startswith("[") else schedule
-    found = languages.load(language, seed=language_seed, pruned=not unpruned)
+    source: Language | Network
+    if model is None:
+        if language is None:
+            raise UnmaskError("give --language, whose exact denoiser is used, or --model, a network's directory")
+        _refuse({"--causal-model": causal_model, "--batch": batch}, "--model")
+        source = languages.load(language, seed=language_seed, pruned=not unpruned)
+    else:
+        _refuse(
+            {"--language": language, "--prompt-length": prompt_length, "--unpruned": unpruned or None}, "--language"
+        )
+        source = _network(model, causal_model, device, batch)
     asked = Prompts(given, prompt_length, rows_per_prompt)
-    start, rows, length = asked.read(found, rows, length, seed, first_row)
+    start, rows, length = asked.read(source, rows, length, seed, first_row)
     if start is not None:
         check_writable(given_path(out))
     made = generate(
-        found,
+        source,
         sampler=sampler,
         schedule=rounds,
         steps=steps,
@@ -206,17 +227,39 @@ def command(
     show({"file": str(out)} | made.summary(), json)
 
 
+def _refuse(options: dict[str, object], needed: str) -> None:
+    from unmask.errors import UnmaskError
+
+    for name, value in options.items():
+        if value is not None:
+            other = "--language and --model both say what fills; leave one of them out"
+            raise UnmaskError(other if name == needed else f"{name} needs {needed}")
+
+
+def _network(model: Path, causal_model: Path | None, device: str, batch: int | None) -> Network:
+    from unmask.errors import UnmaskError
+    from unmask.networks import Network, load
+
+    trunk = load(model, device)
+    if trunk.shape.causal:
+        if causal_model is not None:
+            raise UnmaskError(f"{model} holds an AR network; beside --causal-model, --model must be an MDM")
+        return Network(ar=trunk, batch=batch)
+    return Network(trunk, None if causal_model is None else load(causal_model, device), batch=batch)
+
+
 class Prompts(NamedTuple):
     given: Path | None
     prompt_length: int | None
     rows_per_prompt: int
 
     def read(
-        self, language: Language, rows: int | None, length: int | None, seed: int, first_row: int
+        self, source: Language | Network, rows: int | None, length: int | None, seed: int, first_row: int
     ) -> tuple[Tensor | None, int, int]:
         """(what the rows are given, rows, length)."""
         from unmask import prompts
         from unmask.errors import UnmaskError
+        from unmask.languages import Language
         from unmask.samples import read_tokens
 
         each = self.rows_per_prompt
@@ -225,13 +268,14 @@ class Prompts(NamedTuple):
         if self.given is not None and self.prompt_length is not None:
             raise UnmaskError("--given and --prompt-length both say what to start from; leave one of them out")
         if self.given is not None:
-            start = read_tokens(self.given, hidden=language.vocabulary).repeat_interleave(each, 0)
+            start = read_tokens(self.given, hidden=source.vocabulary).repeat_interleave(each, 0)
             many = len(start) if len(start) > 1 else 2000
             return start, many if rows is None else rows, start.shape[1] if length is None else length
-        rows, length = 2000 if rows is None else rows, 512 if length is None else length
-        if self.prompt_length is not None:
+        usual = 512 if isinstance(source, Language) else source.length
+        rows, length = 2000 if rows is None else rows, usual if length is None else length
+        if self.prompt_length is not None and isinstance(source, Language):
             drawn = prompts(
-                language,
+                source,
                 rows,
                 length,
                 self.prompt_length,

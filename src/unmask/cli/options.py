@@ -3,44 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
 Name = Annotated[str, tyro.conf.arg(metavar="LANGUAGE")]
 Switch = Annotated[bool, tyro.conf.arg(help_behavior_hint="")]  # off, unless it is there
-Count = Annotated[
-    int | None,  # None, where the docstring says what happens without it, cannot be typed
-    PrimitiveConstructorSpec(
+
+
+def _optional(metavar: str, kind: type) -> Any:
+    """Something that need not be given."""
+    return PrimitiveConstructorSpec(
         nargs=1,
-        metavar="N",
-        instance_from_str=lambda words: int(words[0]),
-        is_instance=lambda value: value is None or isinstance(value, int),
+        metavar=metavar,
+        instance_from_str=lambda words: kind(words[0]),
+        is_instance=lambda value: value is None or isinstance(value, kind),
         str_from_instance=lambda value: [str(value)],
-    ),
-    tyro.conf.arg(help_behavior_hint=""),
-]
-Number = Annotated[
-    float | None,
-    PrimitiveConstructorSpec(
-        nargs=1,
-        metavar="X",
-        instance_from_str=lambda words: float(words[0]),
-        is_instance=lambda value: value is None or isinstance(value, float),
-        str_from_instance=lambda value: [str(value)],
-    ),
-    tyro.conf.arg(help_behavior_hint=""),
-]
-File = Annotated[
-    Path | None,
-    PrimitiveConstructorSpec(
-        nargs=1,
-        metavar="FILE",
-        instance_from_str=lambda words: Path(words[0]),
-        is_instance=lambda value: value is None or isinstance(value, Path),
-        str_from_instance=lambda value: [str(value)],
-    ),
-    tyro.conf.arg(help_behavior_hint=""),
-]
+    )
+
+
+Count = Annotated[int | None, _optional("N", int), tyro.conf.arg(help_behavior_hint="")]
+Number = Annotated[float | None, _optional("X", float), tyro.conf.arg(help_behavior_hint="")]
+Named = Annotated[str | None, _optional("LANGUAGE", str), tyro.conf.arg(help_behavior_hint="")]
+File = Annotated[Path | None, _optional("FILE", Path), tyro.conf.arg(help_behavior_hint="")]
+Directory = Annotated[Path | None, _optional("DIR", Path), tyro.conf.arg(help_behavior_hint="")]
 Counts = Annotated[tuple[int, ...], tyro.conf.arg(metavar="N ...", help_behavior_hint="")]

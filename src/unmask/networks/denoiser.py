@@ -58,6 +58,7 @@ class Network:
             sizes = f"{shapes[0].vocabulary} symbols, the AR model {shapes[1].vocabulary}"
             raise UnmaskError(f"the MDM knows {sizes}; a pair must be trained on the same language")
         self.vocabulary = shapes[0].vocabulary
+        self.length = min(shape.length for shape in shapes)  # that it was made for
         self.time_free = mdm is None or mdm.shape.time_free
 
     def engine(self, tokens: Tensor) -> Engine:
