@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import replace
 
@@ -20,7 +19,6 @@ from unmask.report.cells import (
     GenerativePerplexity,
     Predicted,
     Standings,
-    valid_steps,
 )
 from unmask.report.plan import cells, measure
 from unmask.schedules import deltas
@@ -133,12 +131,6 @@ def test_standings_are_a_small_board():
     drawn = [r for r in made.records if r["measure"] in ("ser", "diversity")]
     assert cell.records() == [r | {"pruned": True, "steps": r["budget"]} for r in drawn]
     assert {r["sampler"] for r in drawn} == set(cell.samplers)
-
-
-def test_valid_steps_by_enumeration():
-    steps, length = 3, 4
-    rounds = [len(set(labels)) for labels in itertools.product(range(steps), repeat=length)]
-    assert valid_steps(deltas("linear", steps), length) == pytest.approx(sum(rounds) / len(rounds))
 
 
 def test_cells_are_pure():

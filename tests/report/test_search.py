@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unmask import languages, metrics
+from unmask.cost.flops import evaluations
 from unmask.errors import UnmaskError
 from unmask.estimates import Estimate
-from unmask.report.cells import Correctness, StepsForCorrectness, StepsForFluency, valid_steps
+from unmask.report.cells import Correctness, StepsForCorrectness, StepsForFluency
 from unmask.report.search import MOST_STEPS, fit_slope, least_steps, least_steps_between, steps_at_ser
 from unmask.schedules import deltas
 
@@ -60,7 +61,7 @@ def test_interval_by_brute_force(length):
         assert holds == [False] * first + [True] * (len(holds) - first)
         (record,) = cell.records()
         assert (record["value"], record["method"]) == (first + 1, "exact")
-        assert record["evaluations"] == pytest.approx(valid_steps(deltas("linear", first + 1), length))
+        assert record["evaluations"] == pytest.approx(evaluations(deltas("linear", first + 1), length))
 
 
 def test_steps_for_fluency_by_brute_force():

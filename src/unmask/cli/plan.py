@@ -56,8 +56,8 @@ def command(
     """
     from unmask import languages
     from unmask.cli.output import show
+    from unmask.cost.plan import plan
     from unmask.errors import UnmaskError
-    from unmask.theory.plan import plan
 
     if (ar_token_ms is None) != (round_ms is None):
         raise UnmaskError("times are compared: give both --ar-token-ms and --round-ms, or neither")

@@ -20,6 +20,7 @@ from unmask import metrics
 from unmask.board import Settings as BoardSettings
 from unmask.board import board, quick
 from unmask.board.grid import grid
+from unmask.cost.flops import evaluations
 from unmask.denoisers import Exact
 from unmask.errors import UnmaskError
 from unmask.estimates import Estimate, exactly
@@ -44,11 +45,6 @@ def ground_truth(name: str, seed: int, pruned: bool) -> Language:
     return load(name, seed=seed, pruned=pruned)
 
 
-def valid_steps(delta: Tensor, length: int) -> float:
-    """Evaluations a row needs on average: rounds that reveal something, sum_k 1 - (1 - delta_k)^L (theory.md 1)."""
-    return float((1 - (1 - delta) ** length).sum())
-
-
 @dataclass(frozen=True)
 class Cell(ABC):
     """One measurement on one language at one length; the seed draws the language, where it is random, and the luck."""
@@ -68,7 +64,8 @@ class Cell(ABC):
         return deltas(self.schedule, steps, Fit(self.q, self.length))
 
     def valid_steps(self, steps: int) -> float:
-        return valid_steps(self.delta(steps), self.length)
+        """Evaluations a row needs on average."""
+        return evaluations(self.delta(steps), self.length)
 
     @property
     def cost(self) -> int:

@@ -12,33 +12,24 @@ as all of autoregression, and diffusion can win in time, never in arithmetic.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from torch import Tensor
 
+from unmask.networks.shape import Shape
 
-@dataclass(frozen=True)
-class Network:
-    """A transformer; by default the paper's for formal languages."""
 
-    vocabulary: int
-    width: int = 512
-    layers: int = 8
+def evaluation(shape: Shape, length: int) -> float:
+    """FLOP of one forward pass over all tokens."""
+    return _matrices(shape, length) + shape.layers * 4.0 * length**2 * shape.hidden
 
-    def evaluation(self, length: int) -> float:
-        """FLOP of one forward pass over all tokens."""
-        return self._matrices(length) + self.layers * 4.0 * length**2 * self.width
 
-    def autoregression(self, length: int) -> float:
-        """FLOP of writing them one by one; token t attends to t, sum_t 4 t d = 2 d L (L+1)."""
-        return self._matrices(length) + self.layers * 2.0 * length * (length + 1) * self.width
+def autoregression(shape: Shape, length: int) -> float:
+    """FLOP of writing them one by one; token t attends to t, sum_t 4 t d = 2 d L (L+1)."""
+    return _matrices(shape, length) + shape.layers * 2.0 * length * (length + 1) * shape.hidden
 
-    def break_even(self, length: int) -> float:
-        """Evaluations that cost as much arithmetic as autoregression: a little less than one."""
-        return self.autoregression(length) / self.evaluation(length)
 
-    def _matrices(self, length: int) -> float:
-        return length * self.width * (24.0 * self.layers * self.width + 2.0 * self.vocabulary)
+def break_even(shape: Shape, length: int) -> float:
+    """Evaluations that cost as much arithmetic as autoregression: a little less than one."""
+    return autoregression(shape, length) / evaluation(shape, length)
 
 
 def evaluations(delta: Tensor, length: int, batch: int = 1) -> float:
@@ -47,3 +38,7 @@ def evaluations(delta: Tensor, length: int, batch: int = 1) -> float:
     All b rows of a batch share an evaluation, so that one of them is enough to need it.
     """
     return float((1 - (1 - delta) ** (length * batch)).sum())
+
+
+def _matrices(shape: Shape, length: int) -> float:
+    return length * shape.hidden * (24.0 * shape.layers * shape.hidden + 2.0 * shape.vocabulary)

@@ -6,30 +6,32 @@ from itertools import product
 
 import pytest
 
+from unmask.cost.flops import autoregression, break_even, evaluation, evaluations
+from unmask.networks.shape import Shape
 from unmask.schedules import deltas
-from unmask.theory.flops import Network, evaluations
 
 
 @pytest.mark.parametrize(
-    ("network", "length", "ratio"),
+    ("shape", "length", "ratio"),
     [
-        (Network(8), 512, 1.08),
-        (Network(50257, 768, 12), 1024, 1.07),
-        (Network(128256, 4096, 32), 256, 1.005),
+        (Shape("mdm", 8, 512), 512, 1.08),
+        (Shape("mdm", 50257, 1024, 768, 12, 12), 1024, 1.07),
+        (Shape("mdm", 128256, 4096, 4096, 32, 32), 256, 1.005),
     ],
     ids=["paper", "GPT-2 small", "8B"],
 )
-def test_one_evaluation_costs_a_little_more_than_autoregression(network, length, ratio):
-    assert 1 / network.break_even(length) == pytest.approx(ratio, abs=0.006)
-    assert 0.5 < network.break_even(length) < 1
+def test_one_evaluation_costs_a_little_more_than_autoregression(shape, length, ratio):
+    assert 1 / break_even(shape, length) == pytest.approx(ratio, abs=0.006)
+    assert 0.5 < break_even(shape, length) < 1
 
 
 def test_autoregression_is_a_sum_over_tokens():
     v, d, n, length = 7, 6, 3, 5
     matrices = sum(n * (4 * 2 * d * d + 2 * 2 * d * 4 * d) + 2 * d * v for _ in range(length))
     attention = sum(n * 2 * 2 * d * seen for seen in range(1, length + 1))
-    assert Network(v, d, n).autoregression(length) == matrices + attention
-    assert Network(v, d, n).evaluation(length) == matrices + n * 2 * 2 * d * length * length
+    shape = Shape("ar", v, length, d, n, heads=1)
+    assert autoregression(shape, length) == matrices + attention
+    assert evaluation(shape, length) == matrices + n * 2 * 2 * d * length * length
 
 
 @pytest.mark.parametrize("batch", [1, 2])

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.metrics.small import ENDING
+from unmask.cost.flops import evaluations
+from unmask.cost.plan import Goal, plan
 from unmask.errors import UnmaskError
 from unmask.languages import Interval, preset, random_ngram
 from unmask.metrics.interval import exact_divergence, exact_ser, exact_ter
 from unmask.schedules import deltas
 from unmask.theory import exact as known
-from unmask.theory.flops import evaluations
 from unmask.theory.partitions import partitions
-from unmask.theory.plan import Goal, plan
 from unmask.theory.steps import Floor, least, least_steps
 
 CHAIN = random_ngram(2, 4, temperature=2.0, threshold=0.1, seed=4)

@@ -25,16 +25,17 @@ import numpy as np
 from torch import Tensor
 
 from unmask import progress
+from unmask.cost.flops import break_even, evaluations
 from unmask.errors import UnmaskError
 from unmask.estimates import Estimate, exactly
 from unmask.languages import Interval, Language
 from unmask.metrics.interval import exact_divergence
+from unmask.networks.shape import Shape, preset
 from unmask.schedules import Fit, deltas
 from unmask.theory import optimal
 from unmask.theory.chains import first_order
 from unmask.theory.exact import LONGEST, MOST_WORK, exact, work
 from unmask.theory.exponential import exponential_law
-from unmask.theory.flops import Network, evaluations
 from unmask.theory.partitions import Partitions, partitions, tiny
 from unmask.theory.steps import Floor, least
 
@@ -161,7 +162,7 @@ def plan(
     schedule: str = "linear",
     batch: int = 1,
     times: tuple[float, float] | None = None,
-    network: Network | None = None,
+    shape: Shape | None = None,
 ) -> Verdict:
     """The least rounds for a target, by a schedule and by the optimal one. times: ms of an AR token and of a round."""
     language.check_length(length)
@@ -180,7 +181,7 @@ def plan(
         chosen = least_rounds(goal, target, schedule, batch)
         advance(1)
         best = chosen if schedule == OPTIMAL[metric] else least_rounds(goal, target, OPTIMAL[metric], batch)
-    flop = (network or Network(language.vocabulary)).break_even(length)
+    flop = break_even(shape or preset("paper", "mdm", language.vocabulary), length)
     time = None if times is None else times[0] * length / times[1]
     return Verdict(chosen, best, flop, time, _words(goal, target, chosen, best, flop, time))
 

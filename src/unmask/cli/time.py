@@ -1,0 +1,158 @@
+"""unmask time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from unmask.cli.options import Count, Counts, Switch
+
+if TYPE_CHECKING:
+    from unmask.cost.clock import Timing
+    from unmask.estimates import Estimate
+
+WIDTH = 140  # of a table that is not read on a terminal
+POSTER = {512: (3.1, 1.7), 1024: (4.2, 3.3), 2048: (4.7, 7.0)}  # seconds of an MDM of 512 steps, and of AR
+POSTER_STEPS = 512
+
+
+def command(
+    *,
+    preset: str = "quick",
+    lengths: Counts = (),
+    batch: Counts = (),
+    steps: int = 512,
+    vocabulary: int = 8,
+    layers: Count = None,
+    hidden: Count = None,
+    device: Literal["auto", "cpu", "cuda"] = "auto",
+    dtype: Literal["float32", "bfloat16"] = "float32",
+    threads: Count = None,
+    repeats: int = 5,
+    compiled: Switch = False,
+    json: Switch = False,
+) -> None:
+    """Time an MDM's evaluations and a KV-cached AR model's tokens, side by side.
+
+    Examples:
+        unmask time --preset quick --lengths 32 128 --batch 1 16
+        unmask time --preset paper --lengths 512 1024 2048 --steps 512 \\
+            --batch 1 16 --device cuda
+        unmask time --preset small --lengths 128 --threads 1 --json
+
+    Both models have one trunk and untrained weights, on which the time does not
+    depend. A time is the median of some repeats, with quartiles, after one that
+    warms up, for the whole batch, tokens drawn and written. An MDM of N steps takes
+    the evaluations that it needs on average; AR takes L tokens.
+
+    The break-even is the number of evaluations that take as long as AR, and the
+    most steps N of a linear schedule that are no slower. It moves with the batch:
+    compare at yours, and give both times to `unmask plan`, which says what quality
+    they buy.
+
+    Presets: quick (hidden 64, 2 layers), small (128, 4), paper (512, 8).
+
+    Args:
+        preset: Of what size the trunk is.
+        lengths: Tokens a sequence; the preset's own unless told otherwise.
+        batch: Rows that are filled at once; 1 and 16 unless told otherwise.
+        steps: Sampling steps N of the MDM.
+        vocabulary: Symbols of the language.
+        layers: Instead of the preset's.
+        hidden: Instead of the preset's.
+        device: Where; auto takes CUDA where it is.
+        dtype: Of weights and activations.
+        threads: Of torch on the CPU; all cores unless told otherwise.
+        repeats: Of each measurement.
+        compiled: Through torch.compile, with CUDA graphs where there is CUDA.
+        json: Print one JSON object instead of a table.
+    """
+    import torch
+
+    from unmask.cli.output import show
+    from unmask.cost.clock import Timing, clock
+    from unmask.errors import UnmaskError
+    from unmask.networks import PRESETS
+    from unmask.networks import preset as shaped
+
+    shape = shaped(preset, "mdm", vocabulary, layers=layers, hidden=hidden)
+    ours = torch.get_num_threads()
+    if threads is not None:
+        if threads < 1:
+            raise UnmaskError(f"--threads is {threads}; expected at least 1")
+        torch.set_num_threads(threads)
+    try:
+        asked = lengths or (PRESETS[preset]["length"],)
+        found = clock(shape, asked, batch or (1, 16), steps, device, getattr(torch, dtype), repeats, compiled)
+    finally:
+        torch.set_num_threads(ours)
+    timings = [timing for timing in found if isinstance(timing, Timing)]
+    failures = [str(error) for error in found if isinstance(error, UnmaskError)]
+    if not timings:
+        raise UnmaskError(failures[0])
+    known = preset == "paper" and steps == POSTER_STEPS and layers is hidden is None
+    if json:
+        rows = [timing.to_dict() | ({"poster": _poster(timing.length)} if known else {}) for timing in timings]
+        settings = {"preset": preset, "vocabulary": vocabulary, "dtype": dtype, "shape": shape.to_dict()}
+        show(settings | {"timings": rows, "failures": failures}, True)
+    else:
+        _print(timings, failures, known)
+
+
+def _print(timings: Sequence[Timing], failures: Sequence[str], known: bool) -> None:
+    import shutil
+
+    from rich.console import Console
+    from rich.table import Table
+
+    first = timings[0]
+    console = Console(highlight=False, width=max(shutil.get_terminal_size().columns, WIDTH))
+    where = first.device if first.device != "cpu" else f"cpu, {first.threads} threads"
+    title = f"An MDM of {first.steps} steps against AR with a cache, on {where}"
+    drawn = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    heads = ["L", "batch", "ms an evaluation", "number", "MDM, s", "ms a token", "AR, s", "MDM / AR"]
+    heads += ["break-even", "N", "GFLOP/s", "MB"] + (["poster: MDM, s", "AR, s"] if known else [])
+    for head in heads:
+        drawn.add_column(head, justify="right", no_wrap=True)
+    for timing in timings:
+        drawn.add_row(*_cells(timing), *(_poster_cells(timing.length) if known else ()))
+    console.print(drawn)
+    console.print(
+        "\nTimes are of a whole batch, medians with quartiles; GFLOP/s: of an evaluation and of a token.",
+        markup=False,
+    )
+    if known:
+        console.print("The poster names neither its machine nor its batch.", markup=False)
+    for failure in failures:
+        console.print(f"left out: {failure}", markup=False)
+
+
+def _cells(timing: Timing) -> list[str]:
+    rates = timing.to_dict()
+    steps = timing.break_even_steps
+    return [
+        str(timing.length),
+        str(timing.batch),
+        _spread(timing.evaluation_ms),
+        f"{timing.evaluations:.4g}",
+        f"{timing.mdm_seconds:.3g}",
+        _spread(timing.token_ms),
+        f"{timing.ar_seconds:.3g}",
+        f"{timing.mdm_seconds / timing.ar_seconds:.3g}",
+        f"{timing.break_even_evaluations:.3g}",
+        "any" if steps is None else str(steps),
+        " ".join(f"{rates[f'{name}_flop_per_second'] / 1e9:.3g}" for name in ("evaluation", "token")),
+        "-" if timing.peak_bytes is None else f"{timing.peak_bytes / 1e6:.0f}",
+    ]
+
+
+def _spread(middle: Estimate) -> str:
+    return f"{middle.value:.3g} [{middle.low:.3g}, {middle.high:.3g}]"
+
+
+def _poster(length: int) -> dict[str, Any] | None:
+    return dict(zip(("mdm_seconds", "ar_seconds"), POSTER[length], strict=True)) if length in POSTER else None
+
+
+def _poster_cells(length: int) -> list[str]:
+    return [str(seconds) for seconds in POSTER[length]] if length in POSTER else ["-", "-"]

@@ -1,0 +1,1 @@
+"""What quality costs: arithmetic, time by the clock, and the planner that weighs them against autoregression."""

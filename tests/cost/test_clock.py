@@ -1,0 +1,121 @@
+"""What the clock counts and derives; that it measures time is for the benchmarks to see."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+
+from unmask.cost import flops
+from unmask.cost.clock import PLACES, TOGETHER, clock, measure, most_steps, untrained
+from unmask.cost.memory import peak
+from unmask.errors import UnmaskError
+from unmask.networks import Shape
+from unmask.schedules import deltas
+
+SHAPE = Shape("mdm", vocabulary=5, length=16, hidden=16, layers=2, heads=2)
+
+
+@pytest.mark.parametrize("length", [1, 2, 7, 32])
+@pytest.mark.parametrize("budget", [0.5, 1.0, 1.9, 3.3, 6.5, 31.0, 40.0])
+def test_the_most_steps_are_the_last_within_the_budget(budget, length):
+    found = most_steps(budget, length)
+    if budget >= length:
+        assert found is None
+        return
+
+    def needed(steps):
+        return flops.evaluations(deltas("linear", steps), length)
+
+    assert found == 0 or needed(found) <= budget + 1e-9
+    assert needed(found + 1) > budget - 1e-9
+
+
+def test_a_timing_of_each_length_and_batch():
+    found = clock(SHAPE, lengths=[4, 20], batches=[1, 3], steps=8, device="cpu", repeats=2)
+    assert [(timing.length, timing.batch) for timing in found] == [(4, 1), (4, 3), (20, 1), (20, 3)]
+    for timing in found:
+        assert timing.evaluations == flops.evaluations(deltas("linear", 8), timing.length)
+        assert timing.evaluation_flop == timing.batch * flops.evaluation(SHAPE, timing.length)
+        assert timing.token_flop * timing.length == pytest.approx(
+            timing.batch * flops.autoregression(SHAPE, timing.length)
+        )
+        for middle in (timing.evaluation_ms, timing.token_ms):
+            assert 0 < middle.low <= middle.value <= middle.high
+            assert middle.n == 2
+        said = timing.to_dict()
+        assert said["break_even_evaluations"] * timing.evaluation_ms.value == pytest.approx(1000 * said["ar_seconds"])
+
+
+class Counted(torch.nn.Module):
+    """A module that counts the rows and positions that pass through it."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner, self.seen = inner, []
+
+    def forward(self, *arguments, **options):
+        self.seen.append(tuple(arguments[0].shape))
+        return self.inner(*arguments, **options)
+
+
+def test_a_timed_round_evaluates_all_rows_and_asks_for_a_typical_number_of_positions(monkeypatch):
+    shapes = []
+
+    def counted(shape, length, device, dtype, compiled):
+        network = untrained(shape, length, device, dtype, compiled)
+        network.mdm.trunk.head = Counted(network.mdm.trunk.head)
+        shapes.append(network.mdm.trunk.head.seen)
+        return network
+
+    monkeypatch.setattr("unmask.cost.clock.untrained", counted)
+    length, batch, steps = 16, 3, 8
+    clock(SHAPE, [length], [batch], steps, device="cpu", repeats=1)
+    typical = round(length / flops.evaluations(deltas("linear", steps), length))
+    assert shapes[0] == [(batch, typical, SHAPE.hidden)] * (2 * TOGETHER["cpu"])
+
+
+def test_every_repeat_is_run_and_the_first_run_is_not_counted():
+    runs = []
+    times = measure(lambda: runs.append(len(runs)), torch.device("cpu"), 3, lambda: runs.append(-1))
+    assert len(times) == 3
+    assert runs.count(-1) == 4
+    assert PLACES >= 2  # the first tokens and the last differ
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux says what a process has held at most")
+def test_the_peak_is_that_of_the_work():
+    device = torch.device("cpu")
+    with peak(device) as most:
+        before = most()
+    with peak(device) as most:
+        block = torch.ones(200 * 2**20, dtype=torch.uint8)
+        del block
+        during = most()
+    with peak(device) as most:
+        after = most()
+    if before is None:
+        pytest.skip("this machine does not let a process reset its peak")
+    assert during - before > 150 * 2**20
+    assert during - after > 150 * 2**20
+
+
+def test_what_does_not_fit_leaves_the_others(monkeypatch):
+    def refuse(network, shape, length, *rest):
+        if length == 8:
+            raise UnmaskError("out of memory")
+        return length
+
+    monkeypatch.setattr("unmask.cost.clock._timing", refuse)
+    first, second = clock(SHAPE, [8, 4], [1], device="cpu")
+    assert str(first) == "out of memory"
+    assert second == 4
+
+
+@pytest.mark.parametrize(
+    "given", [{"lengths": []}, {"lengths": [0]}, {"batches": [0]}, {"steps": 0}, {"repeats": 0}], ids=str
+)
+def test_bad_numbers_are_refused(given):
+    with pytest.raises(UnmaskError, match="at least"):
+        clock(SHAPE, **({"lengths": [4], "batches": [1], "device": "cpu"} | given))
