@@ -107,9 +107,7 @@ def generate(
     if steps is None and isinstance(schedule, str):
         steps = 64
     language = source.language if isinstance(source, Exact) else source if isinstance(source, Language) else None
-    counted = used.pace == "counts" and not isinstance(used, Ancestral)
-    fit = None if language is None else Fit(language, length, fixed_size=counted)
-    delta = deltas(schedule, steps, fit)
+    delta = deltas(schedule, steps, None if language is None else fit_of(used, language, length))
     if rows < 1:
         raise UnmaskError(f"rows is {rows}, but at least 1 row is needed")
     if length < 1:
@@ -146,6 +144,11 @@ def generate(
             parts.append(part)
             advance(len(part.tokens))
     return replace(join(parts, configuration), seconds=time.perf_counter() - began)
+
+
+def fit_of(sampler: Sampler, language: Language, length: int) -> Fit:
+    """What a fitted schedule is fitted to: ancestral sampling draws rounds from it, what counts takes fixed sizes."""
+    return Fit(language, length, fixed_size=sampler.pace == "counts" and not isinstance(sampler, Ancestral))
 
 
 def join(parts: Sequence[Generation], configuration: dict[str, Any]) -> Generation:

@@ -194,6 +194,11 @@ def test_a_list_of_shares_is_a_schedule():
     assert audit(right, LANGUAGE, steps=4).verdict == "differs"
 
 
+def test_a_schedule_that_is_fitted_to_the_language():
+    right = generate(LANGUAGE, schedule="optimal", steps=4, length=16, rows=ROWS, seed=5).tokens
+    assert audit(right, LANGUAGE, schedule="optimal", steps=4).verdict == "follows"
+
+
 def test_a_sampler_without_chance():
     """At temperature 0 and with ties by position all rows are one: any other row is a difference."""
     sampler = "low-confidence(temperature=0, ties=position)"

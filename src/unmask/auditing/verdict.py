@@ -22,6 +22,7 @@ from unmask.auditing.statistics import Rows
 from unmask.auditing.suspects import Directions, Suspect, first_look, needed, suspect, visible
 from unmask.errors import UnmaskError
 from unmask.estimates import Estimate, mean, proportion
+from unmask.generation import fit_of
 from unmask.languages import Language
 from unmask.samplers import SAMPLERS, Sampler
 from unmask.schedules import Schedule, deltas
@@ -124,7 +125,7 @@ def audit(
     used = SAMPLERS.make(sampler) if isinstance(sampler, str) else sampler
     if steps is None and isinstance(schedule, str) and not keeps_schedule(used):
         steps = 1  # not used
-    delta = deltas(schedule, steps)
+    delta = deltas(schedule, steps, fit_of(used, language, length))
     if calls is not None and not (0 < calls < math.inf):
         raise UnmaskError(f"calls is {calls}; expected a positive number, the calls that each row went through")
     planned = first_look(used, len(delta), isinstance(schedule, str))
