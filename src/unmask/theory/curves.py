@@ -83,13 +83,13 @@ class InformationCurve:
 
     def nelbo(self, delta: Tensor, fixed_size: bool = False) -> Estimate:
         """E[-log p_order(x)] over x ~ q and orders: sum_k delta_k h(p_k)."""
-        return self._pay(self._weights(delta, fixed_size))
+        return self._pay(self.weights(delta, fixed_size))
 
     def divergence(self, delta: Tensor, fixed_size: bool = False) -> Estimate:
         """E KL(q || p_order) over orders: an upper bound on KL(q || p)."""
-        return self._pay(self._weights(delta, fixed_size) - 1)
+        return self._pay(self.weights(delta, fixed_size) - 1)
 
-    def _weights(self, delta: Tensor, fixed_size: bool) -> Floats:
+    def weights(self, delta: Tensor, fixed_size: bool) -> Floats:
         """(L) how much of each f(k) a schedule pays: all ones would be H."""
         if not fixed_size:
             return self.length * _mixture(self.length, before(delta).numpy(), delta.numpy())

@@ -4,9 +4,9 @@
          = what the language has, and the learning error on top
 
 so that sum_k delta_k h(p_k) predicts the network's NELBO at every number of rounds and for every schedule, without
-sampling anything. Each row is evaluated at a few k, one from each of as many equal parts of 0..L-1, and the rows share
-out the places inside the parts. Revealing more helps an ideal denoiser, and a trained one but for its errors: f is
-fitted among the non-increasing (isotonic regression). Intervals are quantiles of that fit over resampled rows.
+sampling anything. Each row is evaluated at a few k (contexts.py). Revealing more helps an ideal denoiser, and a trained
+one but for its errors: f is fitted among the non-increasing (isotonic regression). Intervals are quantiles of that fit
+over resampled rows.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ import torch
 from torch import Tensor
 
 from unmask import progress
-from unmask.chance import Luck, Stream, check_seed, uniform
+from unmask.chance import Stream, uniform
 from unmask.denoisers import Denoiser
 from unmask.errors import UnmaskError
 from unmask.estimates import LEVEL, Estimate
 from unmask.exact.machine import Floats
 from unmask.languages.base import MESSAGE_BYTES
 from unmask.theory import optimal
+from unmask.theory.contexts import hidden_places, revealed_counts
 from unmask.theory.curves import InformationCurve
 from unmask.theory.isotonic import non_increasing
 from unmask.threads import over_blocks
@@ -92,20 +93,12 @@ def loss_curve(denoiser: Denoiser, samples: Tensor, looks: int = 16, seed: int =
     rows, length = samples.shape
     if rows < 2:
         raise UnmaskError(f"there are {rows} samples; a curve with an interval needs at least 2")
-    if looks < 1:
-        raise UnmaskError(f"looks is {looks}; expected at least 1")
-    looks = min(looks, length)
-    luck = Luck(check_seed(seed), torch.arange(rows))
-    shift = (torch.arange(rows) + luck.uniform(Stream.ORDER, torch.arange(rows), torch.tensor(0), 1)) / rows
-    revealed = ((torch.arange(looks) + shift.unsqueeze(1)) * (length / looks)).long().clamp(max=length - 1)
+    revealed = revealed_counts(rows, length, looks, seed)
+    looks = revealed.shape[1]
     block = max(1, MESSAGE_BYTES // (looks * max(denoiser.row_bytes(length), 8 * length * denoiser.vocabulary)))
 
     def look(part: slice) -> Tensor:
-        truth, k = samples[part].repeat_interleave(looks, 0), revealed[part].reshape(-1)
-        own = Luck(seed, torch.arange(part.start, part.stop).repeat_interleave(looks))
-        turn = torch.arange(looks).repeat(part.stop - part.start).unsqueeze(1)
-        ranks = own.grid(Stream.ORDER, length, 2 + turn).argsort(1).argsort(1)
-        hidden = ranks >= k.unsqueeze(1)
+        truth, hidden = samples[part].repeat_interleave(looks, 0), hidden_places(revealed, part, length, seed)
         context = torch.where(hidden, denoiser.vocabulary, truth)
         time = None if denoiser.time_free else hidden.double().mean(1)
         chance = denoiser.posterior(context, time=time).gather(2, truth.unsqueeze(2)).squeeze(2).double()

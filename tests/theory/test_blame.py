@@ -1,0 +1,53 @@
+"""Sampling error and learning error: a planted learning error is told from what the schedule does."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from unmask import languages, metrics
+from unmask.denoisers import Exact, Perturbed
+from unmask.schedules import deltas
+from unmask.theory.blame import blame, blame_ar
+from unmask.theory.exact import curve
+from unmask.theory.learning import of_language
+
+LANGUAGE, LENGTH, STEPS = languages.preset("paper-2gram"), 24, (4, 24)
+
+
+def test_the_exact_denoiser_learns_nothing_and_the_schedule_has_all_the_blame():
+    denoiser = Exact(LANGUAGE)
+    learning = of_language(denoiser, LANGUAGE, LENGTH, rows=20)
+    for found, steps in zip(blame(denoiser, LANGUAGE, LENGTH, STEPS, learning, rows=200), STEPS, strict=True):
+        assert found.steps == steps
+        assert found.ser == found.ser_sampling
+        assert (found.ser_learning.value, found.ser_learning.high) == (0, 0)
+        assert found.ter_learning.value == pytest.approx(1, abs=1e-9)
+        nats = curve(LANGUAGE, LENGTH).divergence(deltas("linear", steps)).value
+        assert found.ter_sampling.value == pytest.approx(math.exp(nats / LENGTH))
+
+
+def test_a_planted_error_is_learning():
+    epsilon = 0.02
+    planted = Perturbed(LANGUAGE, "leak", epsilon)
+    learning = of_language(planted, LANGUAGE, LENGTH, rows=20)
+    for found in blame(planted, LANGUAGE, LENGTH, STEPS, learning, rows=2000):
+        assert found.ter_learning.value == pytest.approx(math.exp(epsilon), rel=1e-6)
+        assert found.ser.value == pytest.approx(found.ser_sampling.value + found.ser_learning.value)
+        assert found.ser_learning.low > 0
+        bound = metrics.profile(LANGUAGE, LENGTH, rows=200, denoiser=planted).ter_upper("linear", found.steps)
+        own = metrics.ter_autoregressive(LANGUAGE, LENGTH).value
+        assert own * found.ter_sampling.value * found.ter_learning.value == pytest.approx(bound.value, rel=0.01)
+
+
+def test_all_that_an_ar_model_does_wrong_it_has_not_learned():
+    epsilon = 0.02
+    planted = Perturbed(LANGUAGE, "leak", epsilon)
+    learning = of_language(planted, LANGUAGE, LENGTH, rows=20, causal=True)
+    found = blame_ar(planted, LANGUAGE, LENGTH, learning, rows=500)
+    assert (found.steps, found.evaluations) == (None, LENGTH)
+    assert found.ser_sampling.value == 0
+    assert found.ser == found.ser_learning
+    assert found.ser.low > 0
+    assert found.ter_learning.value == pytest.approx(math.exp(epsilon), rel=1e-6)
