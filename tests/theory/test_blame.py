@@ -1,4 +1,7 @@
-"""Sampling error and learning error: a planted learning error is told from what the schedule does."""
+"""Sampling error and learning error: a planted learning error is told from what the schedule does.
+
+The seeds are fixed; a bound of five standard errors raises a false alarm in 10^6.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,8 @@ def test_a_planted_error_is_learning():
         assert found.ser_learning.low > 0
         bound = metrics.profile(LANGUAGE, LENGTH, rows=200, denoiser=planted).ter_upper("linear", found.steps)
         own = metrics.ter_autoregressive(LANGUAGE, LENGTH).value
-        assert own * found.ter_sampling.value * found.ter_learning.value == pytest.approx(bound.value, rel=0.01)
+        product = own * found.ter_sampling.value * found.ter_learning.value
+        assert abs(product - bound.value) < 5 * (bound.high - bound.low) / 3.92
 
 
 def test_all_that_an_ar_model_does_wrong_it_has_not_learned():
