@@ -24,6 +24,7 @@ from torch import Tensor
 
 from unmask.errors import UnmaskError, unknown
 from unmask.files import atomic, read_json, write_json
+from unmask.languages import Language, from_dict
 from unmask.networks.shape import Shape
 from unmask.networks.trunk import Trunk
 
@@ -87,6 +88,21 @@ def read_shape(directory: str | Path) -> Shape:
         return Shape.from_dict({name: value for name, value in content.items() if name not in OTHERS})
     except UnmaskError as error:
         raise UnmaskError(f"{path}: {error}") from error
+
+
+def read_language(directory: str | Path) -> tuple[Language, str]:
+    """The language that it was trained on, and what the card calls it."""
+    path = Path(directory) / ACCOUNT
+    if not path.exists():
+        raise UnmaskError(
+            f"{directory} does not say what it was trained on ({ACCOUNT} is not there); name the language"
+        )
+    content = read_json(path)
+    try:
+        about = content["origin"]["configuration"]
+        return from_dict(about["language"]), about["label"]
+    except (KeyError, TypeError) as error:
+        raise UnmaskError(f"{path} does not say what the network was trained on; name the language") from error
 
 
 def check_fits(shape: Shape, where: str | Path, vocabulary: int | None = None, length: int | None = None) -> None:

@@ -1,0 +1,142 @@
+"""unmask learning."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from unmask.cli.options import Count, Counts, Named, Switch
+
+if TYPE_CHECKING:
+    from unmask.theory.blame import Blame
+    from unmask.theory.learning import Learning
+
+STEPS = (4, 8, 16, 32, 64)
+WIDTH = 120  # of a table that is not read on a terminal
+
+
+def command(
+    model: Annotated[Path, tyro.conf.arg(metavar="MODEL")],
+    /,
+    *,
+    language: Named = None,
+    length: Count = None,
+    steps: Counts = (),
+    rows: int = 1000,
+    contexts: int = 200,
+    seed: int = 0,
+    device: str = "auto",
+    language_seed: int = 0,
+    unpruned: Switch = False,
+    json: Switch = False,
+) -> None:
+    """What a trained network has not learned, and what that adds to its errors.
+
+    Examples:
+        unmask learning mdm
+        unmask learning mdm --steps 8 32 --rows 2000 --json
+        unmask learning ar --language paper-2gram
+
+    The learning error is KL(exact || network) in nats at each hidden position, by
+    the share that is hidden: its mean, with an interval over sequences, the 99th
+    percentile and the largest that was met, in contexts of the language and in
+    those that the sampler visits. Theory's epsilon bounds the largest of all
+    contexts; a mean is none.
+
+    Then SER and TER at some numbers of steps, each in two parts: what parallel
+    sampling does even with the exact denoiser, and what learning adds. An AR model
+    takes a step for each token, and all of its errors are learning.
+
+    Args:
+        model: The directory of a network that `unmask train` has made.
+        language: What to hold it against; the language that it was trained on unless told otherwise.
+        length: Tokens a sequence; what the network was made for unless told otherwise.
+        steps: Numbers of sampling steps N; 4 8 16 32 64 unless told otherwise.
+        rows: Sequences generated at each N.
+        contexts: Sequences whose contexts are looked at.
+        seed: The seed of all of them.
+        device: Where the network runs: auto, cpu or cuda.
+        language_seed: The seed of a random preset.
+        unpruned: Keep every transition of a random preset, so that no string is impossible.
+        json: Print one JSON object instead of tables.
+    """
+    from unmask import languages
+    from unmask.cli.output import show
+    from unmask.networks import Network, load
+    from unmask.networks.checkpoints import check_fits, read_language
+    from unmask.theory.blame import blame, blame_ar
+    from unmask.theory.learning import of_language, of_sampler
+
+    trunk = load(model, device)
+    if language is None:
+        found, label = read_language(model)
+    else:
+        found, label = languages.load(language, seed=language_seed, pruned=not unpruned), language
+    check_fits(trunk.shape, model, found.vocabulary, length)
+    size, causal = length or trunk.shape.length, trunk.shape.causal
+    network = Network(ar=trunk) if causal else Network(trunk)
+    known = of_language(network, found, size, contexts, seed=seed, causal=causal)
+    visited = of_sampler(network, found, size, rows=contexts, seed=seed, causal=causal)
+    if causal:
+        errors = [blame_ar(network, found, size, known, rows, seed)]
+    else:
+        errors = blame(network, found, size, steps or STEPS, known, rows, seed)
+    if json:
+        about = {"model": str(model), "kind": trunk.shape.kind, "language": label, "length": size}
+        learned = [known.to_dict(), visited.to_dict()]
+        show(about | {"learning": learned, "errors": [error.to_dict() for error in errors]}, True)
+    else:
+        _print(trunk.shape.kind, label, (known, visited), errors)
+
+
+def _print(kind: str, label: str, learned: Sequence[Learning], errors: Sequence[Blame]) -> None:
+    import shutil
+
+    from rich.console import Console
+
+    console = Console(highlight=False, width=max(shutil.get_terminal_size().columns, WIDTH))
+    for learning in learned:
+        said = learning.to_dict()
+        title = f"{kind.upper()} on {label}: nats lost at a hidden position, contexts {learning.contexts}"
+        rows = [[f"{row['low']:.0%} to {row['high']:.0%}", *_cells(row)] for row in said["by_share"]]
+        if said["mean"] is not None:
+            rows.append(["all", *_cells(said)])
+        console.print(_table(title, ["hidden", "mean", "99%", "largest"], rows))
+        if learning.impossible:
+            console.print(f"left out: {learning.impossible:.1%} of the contexts, which are impossible", markup=False)
+        console.print()
+    title = "Errors: of parallel sampling, and what learning adds"
+    heads = ["N", "evaluations", "SER", "sampling", "learning", "TER: sampling", "learning"]
+    console.print(_table(title, heads, [_error(error) for error in errors]))
+
+
+def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
+    from rich.table import Table
+
+    drawn = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for head in heads:
+        drawn.add_column(head, justify="right", no_wrap=True)
+    for row in rows:
+        drawn.add_row(*row)
+    return drawn
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    mean = row["mean"]
+    spread = f"{mean['value']:.3g} [{mean['low']:.3g}, {mean['high']:.3g}]"
+    return [spread, f"{row['quantile']:.3g}", f"{row['largest']:.3g}"]
+
+
+def _error(error: Blame) -> list[str]:
+    return [
+        "AR" if error.steps is None else str(error.steps),
+        f"{error.evaluations:.4g}",
+        str(error.ser),
+        f"{error.ser_sampling.value:.4g}",
+        f"{error.ser_learning.value:+.4f} [{error.ser_learning.low:+.4f}, {error.ser_learning.high:+.4f}]",
+        f"x {error.ter_sampling.value:.4f}",
+        f"x {error.ter_learning.value:.4f} [{error.ter_learning.low:.4f}, {error.ter_learning.high:.4f}]",
+    ]

@@ -1,0 +1,62 @@
+"""unmask learning: of a network that has learned little, both parts of its errors, and what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+LANGUAGE = ("--language", "paper-2gram")
+BRIEF = ("--rows", 50, "--contexts", 10)
+
+
+@pytest.fixture
+def trained(run):
+    def train(kind):
+        size = ("--length", 8, "--hidden", 8, "--heads", 1, "--steps", 20, "--batch", 16)
+        assert run("train", *LANGUAGE, "--model", kind, *size, "--device", "cpu", "--out", kind).code == 0
+        return kind
+
+    return train
+
+
+def test_an_mdm(run, trained):
+    ran = run("learning", trained("mdm"), "--steps", 2, 8, *BRIEF, "--json")
+    assert ran.code == 0
+    assert (ran.result["kind"], ran.result["language"], ran.result["length"]) == ("mdm", "paper-2gram", 8)
+    ours, visited = ran.result["learning"]
+    assert ours["contexts"] == "of the language"
+    assert ours["impossible"] == 0
+    assert visited["contexts"].startswith("of ancestral")
+    assert [error["steps"] for error in ran.result["errors"]] == [2, 8]
+    for error in ran.result["errors"]:
+        assert error["ser"]["value"] == pytest.approx(error["ser_sampling"]["value"] + error["ser_learning"]["value"])
+        assert error["ter_learning"]["value"] > 1.01  # it has learned little
+    out = run("learning", "mdm", "--steps", 2, *BRIEF).out
+    assert "MDM on paper-2gram" in out
+    assert "x 1." in out
+
+
+def test_an_ar_model(run, trained):
+    ran = run("learning", trained("ar"), *BRIEF, "--json")
+    (error,) = ran.result["errors"]
+    assert (error["steps"], error["evaluations"], error["ser_sampling"]["value"]) == (None, 8, 0)
+    assert error["ser"] == error["ser_learning"]
+
+
+def test_another_language(run, trained):
+    directory = trained("mdm")
+    named = run("learning", directory, *LANGUAGE, "--language-seed", 5, "--steps", 2, *BRIEF, "--json").result
+    own = run("learning", directory, "--steps", 2, *BRIEF, "--json").result
+    assert named["learning"][0]["mean"]["value"] > own["learning"][0]["mean"]["value"]
+
+
+def test_mistakes(run, trained, tmp_path):
+    assert "holds no network" in run("learning", "nowhere").err
+    directory = trained("mdm")
+    assert "at most 8 tokens, not for 9" in run("learning", directory, "--length", 9).err
+    assert "for 8 symbols, not for 16" in run("learning", directory, "--language", "interval-5").err
+    (tmp_path / directory / "training.json").unlink()
+    assert "name the language" in run("learning", directory).err
+    (tmp_path / directory / "training.json").write_text(json.dumps({"origin": 3}))
+    assert "name the language" in run("learning", directory).err
