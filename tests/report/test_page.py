@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from unmask.errors import UnmaskError
-from unmask.report import Settings, demo, page
+from unmask.report import Settings, demo, frame
 from unmask.report.story import Story
 
 SETTINGS = Settings(
@@ -152,14 +152,14 @@ def test_a_failure_leaves_nothing(tmp_path, monkeypatch, error):
 
     monkeypatch.setattr(os, "replace", stop)
     with pytest.raises((KeyboardInterrupt, UnmaskError)):
-        page.write(tmp_path / "out", {"a.svg": b"a", "index.html": b"b"})
+        frame.write(tmp_path / "out", {"a.svg": b"a", "index.html": b"b"})
     assert replaced
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_directory_that_was_there_stays(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
-    written = page.write(tmp_path, {"index.html": b"page", "a.svg": b"a"})
+    written = frame.write(tmp_path, {"index.html": b"page", "a.svg": b"a"})
     assert [path.name for path in written] == ["a.svg", "index.html"]  # the page last
     assert (tmp_path / "mine.txt").read_text() == "mine"
 

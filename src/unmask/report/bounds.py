@@ -15,7 +15,7 @@ from unmask.files import origin
 from unmask.languages import Language
 from unmask.report import staircase
 from unmask.report.figures import COLOURS, GREY, HEIGHT, INK, themed
-from unmask.report.page import SCALE, check_directory, svg, write
+from unmask.report.frame import SCALE, check_directory, svg, write
 from unmask.theory.table import EXACT, QUANTITIES, Record
 
 WIDTH = 520

@@ -15,7 +15,7 @@ from unmask.board import Board
 from unmask.board.standings import Record
 from unmask.files import origin
 from unmask.report import standing
-from unmask.report.page import SCALE, check_directory, svg, write
+from unmask.report.frame import SCALE, check_directory, svg, write
 
 
 def check(out: Path) -> None:

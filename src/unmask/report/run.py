@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from unmask.files import origin
-from unmask.report import page
+from unmask.report import frame, page
 from unmask.report.cells import Record
 from unmask.report.plan import Settings, cells, measure
 from unmask.report.story import Story
@@ -27,11 +27,11 @@ class Demo:
 def demo(out: str | Path, settings: Settings | None = None) -> Demo:
     """The paper's central result as a page in a directory; nothing is written before everything is there."""
     out, settings = Path(out), settings or Settings()
-    page.check_directory(out)
+    frame.check_directory(out)
     plan = cells(settings)
     began = time.perf_counter()
     records = measure(plan)
     contents = page.render(records, settings, origin(**asdict(settings)), time.perf_counter() - began)
-    written = page.write(out, contents)
+    written = frame.write(out, contents)
     seconds = time.perf_counter() - began
-    return Demo(records, Story(records, settings), (out / page.PAGE).resolve(), written, seconds)
+    return Demo(records, Story(records, settings), (out / frame.PAGE).resolve(), written, seconds)

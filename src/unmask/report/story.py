@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from unmask.board.table import Table
 from unmask.estimates import Estimate
 from unmask.report.cells import Record
+from unmask.report.frame import Sentence
 from unmask.report.plan import Settings, of_steps
 
 FEW_DOZEN = 64  # steps
 TER_RATIO = ("ter_ratio", "ter_upper_ratio")
-
-
-class Sentence(NamedTuple):
-    number: str  # the one to remember
-    text: str
 
 
 class Story:
