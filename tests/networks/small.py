@@ -32,9 +32,11 @@ class Counting(Trunk):
         return super().step(symbols, *rest)
 
 
-def trunk(kind="mdm", vocabulary=V, length=L, seed=0, spread=0.5, layers=2, dtype=torch.float64, **changes):
+def trunk(
+    kind="mdm", vocabulary=V, length=L, seed=0, spread=0.5, layers=2, dtype=torch.float64, made=Counting, **changes
+):
     """Random weights, far from those that training starts from: every context matters."""
-    made = Counting(Shape(kind, vocabulary, length, hidden=16, layers=layers, heads=2, **changes))
+    made = made(Shape(kind, vocabulary, length, hidden=16, layers=layers, heads=2, **changes))
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for weight in made.parameters():

@@ -57,15 +57,24 @@ class NetworkCausal:
         read = self.memory.lengths
         rows = read.argsort(stable=True)
         begins = read[rows].tolist()
-        kept = self.memory.kept if begins[0] == begins[-1] else self.memory.kept[:, :, rows.to(self.trunk.device)]
+        even = begins[0] == begins[-1]
+        kept = self.memory.kept if even else self.memory.kept[:, :, rows.to(self.trunk.device)]
         positions = torch.arange(begins[0], self.length)
         uniforms = luck.uniform(Stream.TOKEN, rows, positions.unsqueeze(1)).to(self.trunk.device)  # (places, B)
         current = last[rows].to(self.trunk.device)
         filled = current.new_zeros(uniforms.shape)
         chances = torch.zeros_like(uniforms)
+        compiled = even and self.evaluator.compiled  # else shapes change on the way
+        places = positions.to(self.trunk.device)
+        if compiled:
+            torch._dynamo.mark_static_address(kept)
         for index, place in enumerate(positions.tolist()):
             begun = bisect_right(begins, place)
-            marginals = probabilities(self.trunk.step(current[:begun], place, kept[:, :, :begun]))
+            if compiled:
+                logits = self.evaluator.step(current, places[index : index + 1], kept)
+            else:
+                logits = self.trunk.step(current[:begun], place, kept[:, :, :begun])
+            marginals = probabilities(logits)
             new = drawn(marginals, uniforms[index, :begun])
             filled[index, :begun] = current[:begun] = new
             chances[index, :begun] = marginals.gather(1, new.unsqueeze(1)).squeeze(1)

@@ -17,14 +17,15 @@ from torch.nn import functional
 from unmask.chance import Luck
 from unmask.denoisers.contracts import Causal, Engine
 from unmask.errors import UnmaskError
+from unmask.languages.base import MESSAGE_BYTES
 from unmask.networks.causal import NetworkCausal
 from unmask.networks.checkpoints import choose_device
-from unmask.networks.evaluation import Evaluator
+from unmask.networks.evaluation import TOKENS, Evaluator
 from unmask.networks.filling import Plan, fill, layout
 from unmask.networks.shape import Shape
-from unmask.networks.trunk import WIDER, Trunk
+from unmask.networks.trunk import Trunk
 
-HOST_BYTES = 64  # a position, where only tokens are kept on the host
+HOST_BYTES = 64  # a position, where the host keeps tokens alone
 
 
 class Network:
@@ -79,11 +80,13 @@ class Network:
         return _carried(marginals, tokens if asked is None else tokens.gather(1, asked))
 
     def row_bytes(self, length: int) -> int:
-        """On the CPU the activations of an evaluation; elsewhere they are not the host's."""
-        shape = next(evaluator.trunk for evaluator in (self.mdm, self.ar) if evaluator is not None).shape
-        device = next(evaluator.device for evaluator in (self.mdm, self.ar) if evaluator is not None)
-        activations = 4 * (2 * WIDER + 6) * shape.hidden if device.type == "cpu" else 0
-        return length * (HOST_BYTES + activations)
+        """Blocks of canvases on the CPU are what an evaluation computes at once, of readers what their memory takes."""
+        evaluator = self.mdm or self.ar
+        assert evaluator is not None
+        shape = evaluator.trunk.shape
+        if evaluator.device.type != "cpu":
+            return HOST_BYTES * length
+        return MESSAGE_BYTES * length // TOKENS if self.mdm else 8 * shape.layers * shape.hidden * length
 
     def _masked(self, length: int) -> Evaluator:
         if self.mdm is None:

@@ -15,6 +15,7 @@ from unmask.errors import UnmaskError
 from unmask.networks.trunk import Trunk
 
 FEW = 4 * BLOCK  # symbols up to which probabilities are float64
+TOKENS = 1024  # that the CPU evaluates at once: what they become between two layers stays in its caches
 Result = TypeVar("Result")
 SHAPES = 256  # that are compiled at most
 
@@ -22,16 +23,18 @@ SHAPES = 256  # that are compiled at most
 class Evaluator:
     """`below` is an evaluation of some rows up to the last block; `at` finishes it where it is asked to.
 
-    batch: rows that are computed at once; None: all. compiled: by torch.compile, with CUDA graphs where there is CUDA;
-    rows and columns are then padded to powers of two, so that only a few shapes are met. The law is the same.
+    batch: rows that are computed at once; unless told otherwise all of them, but on the CPU few. compiled: by
+    torch.compile, with CUDA graphs where there is CUDA; rows and columns are then padded to powers of two, so that only
+    a few shapes are met. The law is the same.
     """
 
     def __init__(self, trunk: Trunk, batch: int | None = None, compiled: bool = False) -> None:
         self.trunk, self.batch, self.compiled = trunk, batch, compiled
         self.device, self.vocabulary = trunk.device, trunk.shape.vocabulary
-        self._below, self._top = trunk.below, trunk.top
+        self._below, self._top, self.step = trunk.below, trunk.top, trunk.step
         if compiled:
-            self._below, self._top = (compile_for(self.device, part) for part in (trunk.below, trunk.top))
+            parts = trunk.below, trunk.top, trunk.step
+            self._below, self._top, self.step = (compile_for(self.device, part) for part in parts)
 
     @torch.no_grad()
     def below(self, tokens: Tensor, time: Tensor | None = None) -> Tensor:
@@ -55,7 +58,7 @@ class Evaluator:
 
             return compute_part
 
-        batch = self.batch or rows
+        batch = self.batch or (max(TOKENS // length, 1) if self.device.type == "cpu" else rows)
         parts = [
             fitted(from_row(first), min(batch, rows - first), f"of {length} tokens", self.device)
             for first in range(0, rows, batch)

@@ -101,15 +101,17 @@ class Trunk(nn.Module):
         """The logits that follow from `below`, (B, A, V) at columns asked (B, A), or everywhere."""
         return self._top(x, asked, self._frame(x.shape[1], time))
 
-    def step(self, symbols: Tensor, place: int, kept: Tensor) -> Tensor:
+    def step(self, symbols: Tensor, place: int | Tensor, kept: Tensor) -> Tensor:
         """Logits (B, V) after one more symbol (B), at the same place for all: `forward` with the fewest operations.
 
         kept (layers, 2, B, heads, T, D): the keys and values of earlier places; those of this place are written.
+        A place in a tensor (1), on the device, leaves all shapes as they are from one place to the next.
         """
         x = self.embed(symbols)
         turn = self.cos[place], self.sin[place]
+        seen = None if isinstance(place, int) else torch.arange(kept.shape[4], device=place.device)[None] <= place
         for layer, block in enumerate(self._layers):
-            x = block.step(x, turn, kept[layer], place)
+            x = block.step(x, turn, kept[layer], place, seen)
         return self.head(self.norm(x))
 
     def _below(self, tokens: Tensor, frame: Frame) -> Tensor:
@@ -163,12 +165,18 @@ class Block(nn.Module):
         wide = functional.gelu(self.up(_changed(self.between(x), changes[1])))
         return _gated(x, self.down(wide), changes[1])
 
-    def step(self, x: Tensor, turn: Turn, kept: Tensor, place: int) -> Tensor:
+    def step(self, x: Tensor, turn: Turn, kept: Tensor, place: int | Tensor, seen: Tensor | None) -> Tensor:
         """(B, hidden) in and out, at one place of kept (2, B, heads, T, D)."""
         qkv = self.qkv(self.before(x)).view(len(x), 3 * self.heads, -1)
         query, key = rotated(qkv[:, : 2 * self.heads], turn).chunk(2, 1)
-        kept[0, :, :, place], kept[1, :, :, place] = key, qkv[:, 2 * self.heads :]
-        mixed = functional.scaled_dot_product_attention(query.unsqueeze(2), *kept[:, :, :, : place + 1])
+        new = key, qkv[:, 2 * self.heads :]
+        if isinstance(place, int):
+            kept[0, :, :, place], kept[1, :, :, place] = new
+            kept = kept[:, :, :, : place + 1]
+        else:
+            for mine, part in zip(kept, new, strict=True):
+                mine.index_copy_(2, place, part.unsqueeze(2))
+        mixed = functional.scaled_dot_product_attention(query.unsqueeze(2), kept[0], kept[1], seen)
         x = torch.addmm(x, mixed.reshape(len(x), -1), self.out.weight.t())
         return x + self.down(functional.gelu(self.up(self.between(x))))
 
