@@ -27,6 +27,7 @@ COMMANDS = {
     "plan": ("unmask.cli.plan", "say how many rounds a quality takes, and whether AR is the better choice"),
     "time": ("unmask.cli.time", "time an MDM's evaluations and an AR model's tokens, and say where they break even"),
     "train": ("unmask.cli.train", "train a network on a language: masked diffusion or autoregressive"),
+    "figure-1": ("unmask.cli.figure_1", "train networks, and hold them against the ideal denoiser"),
     "learning": ("unmask.cli.learning", "say what a network has not learned, and what that adds to its errors"),
     "score": ("unmask.cli.score", "measure the error rates of sequences against a language"),
 }

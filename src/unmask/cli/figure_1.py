@@ -1,0 +1,103 @@
+"""unmask figure-1."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from unmask.cli.options import Count, Counts, Switch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from unmask.board.table import Table
+
+Names = Annotated[tuple[str, ...], tyro.conf.arg(metavar="LANGUAGE ...", help_behavior_hint="")]
+
+
+def command(
+    *,
+    out: Path = Path("figure-1"),
+    quick: Switch = False,
+    languages: Names = (),
+    steps: Counts = (),
+    rows: Count = None,
+    training_steps: Count = None,
+    seed: int = 0,
+    device: str = "auto",
+    json: Switch = False,
+) -> None:
+    """Train networks on four languages, and hold them against the ideal denoiser.
+
+    Examples:
+        unmask figure-1 --quick
+        unmask figure-1 --quick --languages paper-2gram --out one
+        unmask figure-1 --device cuda --out paper
+
+    SER and generative perplexity against the number of sampling steps, of the ideal
+    denoiser and of a trained MDM, with AR at the end: what parallel sampling does
+    wrong by itself, and what learning adds. --quick is the preset quick at 32
+    tokens, minutes on two cores. Without it this is the paper's setting, 512 tokens
+    and 25 million parameters, which is for a GPU.
+
+    It works in stages: each network, then what was measured of each language, is
+    kept in OUT. After an interruption the same command goes on where it was.
+
+    Args:
+        out: A directory for the page, the numbers and the networks; made if it is not there.
+        quick: Small networks and short sequences.
+        languages: Those of the paper, the sparse HMM for its own, unless told otherwise.
+        steps: Numbers of sampling steps N; from 8 to 2048 unless told otherwise, from 2 to 128 if quick.
+        rows: Sequences of each; 2000 unless told otherwise.
+        training_steps: Batches that each network learns from, instead of the recipe's.
+        seed: The seed of languages, networks and samples.
+        device: auto, cpu or cuda.
+        json: Print one JSON object instead of tables.
+    """
+    import time
+    from dataclasses import asdict, replace
+
+    from unmask import progress
+    from unmask.cli.output import show
+    from unmask.files import origin
+    from unmask.networks.checkpoints import choose_device
+    from unmask.report import figure_1_page, frame
+    from unmask.report.figure_1 import Settings, measure
+    from unmask.report.figure_1 import quick as brief
+
+    choose_device(device)
+    given: dict[str, Any] = {"languages": languages, "steps": steps, "rows": rows, "training_steps": training_steps}
+    changes = {name: value for name, value in given.items() if value not in ((), None)}
+    settings = replace(brief() if quick else Settings(), **changes, seed=seed)
+    frame.check_directory(out)
+    out.mkdir(exist_ok=True)
+    began = time.perf_counter()
+    records = measure(out, settings, device, progress.note)
+    seconds = time.perf_counter() - began
+    contents = figure_1_page.render(records, settings, origin(**asdict(settings)), seconds)
+    files = [str(path) for path in frame.write(out, contents)]
+    page = str((out / frame.PAGE).resolve())
+    if json:
+        show({"page": page, "files": files, "seconds": seconds, "records": records}, True)
+        return
+    _print(figure_1_page.tables(records, settings))
+    for sentence in figure_1_page.sentences(records, settings):
+        print(f"{sentence.number}  {sentence.text}")
+    print(f"\n{page}\n{seconds:.0f} s")
+
+
+def _print(tables: Sequence[Table]) -> None:
+    from rich.console import Console
+    from rich.table import Table as Drawn
+
+    console = Console(highlight=False)
+    for table in tables:
+        drawn = Drawn(title=table.title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+        for name in table.head:
+            drawn.add_column(name, justify="right")
+        for heading, cells in table.rows:
+            drawn.add_row(heading, *(value for value, _ in cells))
+        console.print(drawn)
+        console.print()

@@ -1,0 +1,212 @@
+"""Figure 1 drawn: a column for each language, SER above, generative perplexity below; black exact, colour trained."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import pandas as pd
+import vl_convert
+
+from unmask.board.table import Table
+from unmask.estimates import Estimate
+from unmask.report.figure_1 import Record, Settings
+from unmask.report.figures import COLOURS, INK, themed
+from unmask.report.frame import PAGE, SCALE, Sentence, figure, framed, sentence_item, svg, table_html, text
+
+WIDTH, HEIGHT = 250, 230  # of a panel, in pixels
+AR_PLACE = 2.6  # AR stands so many times to the right of the last N
+LOOKS = {"exact": INK, "trained": COLOURS[2]}
+MEASURES = {
+    "ser": ("SER: share of wrong sequences", ".0%"),
+    "generative_perplexity_ratio": ("generative perplexity / TER of the language", ".2f"),
+}
+TITLE = (
+    "The paper's first figure, with what is the sampler's fault and what is the network's",
+    "black: the ideal denoiser; pink: networks trained on the language; diamonds: AR, one token at a time",
+)
+CAPTION = (
+    "Across: the number of sampling steps N; AR stands at the right end. Up, above: the share of {rows} sampled "
+    "sequences that the language cannot produce; below: generative perplexity of those that it can, relative to the "
+    "language's own TER. Bars: 95% intervals. Where black is, parallel sampling is with a perfect network; from there "
+    "to pink is what these networks have not learned."
+)
+
+
+def render(
+    records: Sequence[Record], settings: Settings, origin: Mapping[str, Any], seconds: float
+) -> dict[str, bytes]:
+    """All files by name."""
+    drawn = chart(records, settings)
+    title = alt.TitleParams(TITLE[0], subtitle=TITLE[1], fontSize=18, offset=16)
+    alone = svg(themed(drawn.properties(title=title, background="white")))
+    data = {"origin": origin, "seconds": seconds, "settings": asdict(settings), "records": list(records)}
+    contents = {
+        "figure-1.svg": alone.encode(),
+        "figure-1.png": vl_convert.svg_to_png(alone, scale=SCALE),
+        "data.json": json.dumps(data, indent=1, allow_nan=False).encode() + b"\n",
+        "data.csv": pd.DataFrame(list(records)).to_csv(index=False).encode(),
+    }
+    plain = themed(drawn)
+    parts = {
+        "sentences": "\n".join(map(sentence_item, sentences(records, settings))),
+        "figure": figure("figure-1", *TITLE, CAPTION.format(rows=settings.rows), plain, plain),
+        "tables": "\n".join(map(table_html, tables(records, settings))),
+        "command": text(shlex.join([Path(origin["command"][0]).name, *origin["command"][1:]])),
+        "files": ", ".join(f'<a href="{name}">{name}</a>' for name in sorted(contents)),
+        "length": str(settings.size),
+        "preset": settings.preset,
+    }
+    return contents | {PAGE: framed("unmask figure-1: exact and trained", "figure_1.html", parts)}
+
+
+def chart(records: Sequence[Record], settings: Settings) -> Any:
+    frame = pd.DataFrame([record for record in records if record["measure"] in MEASURES])
+    last = max(settings.steps)
+    frame["place"] = frame["steps"].fillna(last * AR_PLACE)
+    frame["rounds"] = ["AR" if pd.isna(steps) else f"{steps:.0f}" for steps in frame["steps"]]
+    frame["shown"] = [str(_estimate(record)) for record in frame.to_dict("records")]
+    columns = []
+    for name in settings.languages:
+        here = frame[frame["language"] == name]
+        panels = [
+            _panel(here[here["measure"] == measure], measure, settings, name, first=name == settings.languages[0])
+            for measure in MEASURES
+        ]
+        columns.append(alt.vconcat(*panels, spacing=14))
+    return alt.hconcat(*columns, spacing=24)
+
+
+def _panel(data: pd.DataFrame, measure: str, settings: Settings, name: str, first: bool) -> Any:
+    said, form = MEASURES[measure]
+    above = measure == "ser"
+    last = max(settings.steps)
+    label = f"datum.value > {last} ? 'AR' : format(datum.value, 'd')"
+    ticks = alt.Axis(
+        values=[*sorted(settings.steps), last * AR_PLACE],
+        labelExpr=label,
+        grid=False,
+        labelOverlap="greedy",
+        labelSeparation=4,
+        labels=not above,
+    )
+    across = None if above else f"N, the number of sampling steps (L = {settings.size})"
+    x = alt.X("place:Q", title=across, axis=ticks)
+    x = x.scale(type="log", base=2, nice=False, domain=[min(settings.steps) * 0.8, last * AR_PLACE * 1.6])
+    y = alt.Y("value:Q", title=said if first else None, axis=alt.Axis(format=form, tickCount=5))
+    y = y.scale(domain=[0, 1], nice=False) if above else y.scale(zero=False)
+    colour = alt.Color("model:N", legend=None).scale(domain=list(LOOKS), range=list(LOOKS.values()))
+    told = {"model": "denoiser", "rounds": "N", "shown": "value", "evaluations": "evaluations a row"}
+    tooltip = [alt.Tooltip(f"{field}:N", title=title) for field, title in told.items()]
+    steps, ends = data[data["steps"].notna()], data[data["steps"].isna()]
+    base = alt.Chart(steps).encode(x=x, color=colour)
+    spread = alt.Chart(data[data["high"] > data["low"]]).mark_rule(strokeWidth=1.5)
+    spread = spread.encode(x=x, color=colour, y=alt.Y("low:Q").title(said if first else None), y2="high:Q")
+    line = base.mark_line(strokeWidth=2).encode(y=y)
+    points = base.mark_point(filled=True, size=45, opacity=1).encode(y=y, tooltip=tooltip)
+    rule = alt.Chart(ends.head(1)).mark_rule(color=INK, opacity=0.4, strokeDash=[2, 3]).encode(x=x)
+    diamonds = alt.Chart(ends).mark_point(shape="diamond", filled=True, size=130, opacity=1)
+    diamonds = diamonds.encode(x=x, y=y, color=colour, tooltip=tooltip)
+    drawn = alt.layer(rule, spread, line, points, diamonds).properties(width=WIDTH, height=HEIGHT)
+    return drawn.properties(title=alt.TitleParams(name, fontSize=13)) if above else drawn
+
+
+def sentences(records: Sequence[Record], settings: Settings) -> list[Sentence]:
+    """What to see, from the numbers."""
+    found = _lookup(records)
+    most = max(settings.steps)
+    gaps = [
+        100 * (found["ser", name, "trained", n]["value"] - found["ser", name, "exact", n]["value"])
+        for name in settings.languages
+        for n in settings.steps
+    ]
+    exact, learned, ar = (
+        [100 * found["ser", name, model, n]["value"] for name in settings.languages]
+        for model, n in (("exact", most), ("trained", most), ("trained", None))
+    )
+    excess = {
+        kind: [record["value"] for record in records if (record["measure"], record["kind"]) == ("excess_percent", kind)]
+        for kind in ("mdm", "ar")
+    }
+    return [
+        Sentence(
+            f"{_span(exact)} \u2192 {_span(learned)}",
+            f"After {most} steps {_span(exact)} of the ideal denoiser's sequences are wrong, and {_span(learned)} of "
+            "those of the trained MDMs. The first is the price of sampling in parallel, and the rest is learning.",
+        ),
+        Sentence(
+            f"{min(gaps):+.1f} to {max(gaps):+.1f} points",
+            "So much the SER of the MDMs is above the ideal denoiser's, over all languages and numbers of steps.",
+        ),
+        Sentence(
+            f"AR: {_span(ar)}",
+            f"Of the sequences of the AR models {_span(ar)} are wrong, at one evaluation a token. Their loss is "
+            f"{_span(excess['ar'])} above the entropy of the language, that of the MDMs {_span(excess['mdm'])}.",
+        ),
+    ]
+
+
+def tables(records: Sequence[Record], settings: Settings) -> list[Table]:
+    """Of each language SER and generative perplexity by N, AR last; then the trainings."""
+    found = _lookup(records)
+    heads = ["N", "SER, exact", "SER, trained", "gen. perplexity, exact", "gen. perplexity, trained"]
+    made = []
+    for name in settings.languages:
+        rows = []
+        for steps in (*settings.steps, None):
+            cells = [
+                _cell(found.get((measure, name, model, steps)), measure)
+                for measure in MEASURES
+                for model in ("exact", "trained")
+            ]
+            rows.append(("AR" if steps is None else f"{steps}", cells))
+        made.append(
+            Table(f"{name}, {settings.size} tokens; perplexity relative to the language's own TER", heads, rows)
+        )
+    trainings = [record for record in records if record["measure"] == "excess_percent"]
+    rows = [
+        (
+            f"{record['language']}, {record['kind'].upper()}",
+            [
+                (f"{record['entropy']:.4f}", ""),
+                (f"{record['value']:+.2f}%", f"{record['low']:+.2f} to {record['high']:+.2f}"),
+                (f"{record['training_steps']}", ""),
+                (f"{record['seconds']:.0f} s", ""),
+            ],
+        )
+        for record in trainings
+    ]
+    heads = ["network", "entropy, nats a token", "loss above it", "training steps", "time"]
+    return [*made, Table("What was trained: validation loss beside the exact entropy", heads, rows)]
+
+
+def _lookup(records: Sequence[Record]) -> dict[tuple[str, str, str, int | None], Record]:
+    return {
+        (record["measure"], record["language"], record["model"], record["steps"]): record
+        for record in records
+        if record["measure"] in MEASURES
+    }
+
+
+def _estimate(record: Mapping[str, Any]) -> Estimate:
+    return Estimate(**{field: record[field] for field in Estimate.__dataclass_fields__})
+
+
+def _cell(record: Record | None, measure: str) -> tuple[str, str]:
+    if record is None:
+        return "-", "no sequence is possible"
+    scale, form = (100, "{:.1f}%") if measure == "ser" else (1, "{:.3f}")
+    value, low, high = (form.format(scale * record[end]) for end in ("value", "low", "high"))
+    if _estimate(record).exact:
+        return value, "exact"
+    return value, f"{low} to {high}"
+
+
+def _span(percents: Sequence[float]) -> str:
+    low, high = f"{min(percents):.3g}%", f"{max(percents):.3g}%"
+    return low if low == high else f"{low} to {high}"
