@@ -130,7 +130,13 @@ def command(
     conditions = Conditions(device, precision, accumulate, tensorboard, progress.note)
     size = {"length": length, "layers": layers, "hidden": hidden, "heads": heads}
     changes: dict[str, Any] = {"steps": steps, "batch": batch, "rate": rate, "average": average}
-    changes |= {"weight_decay": weight_decay, "samples": samples, "rounds": schedule_rounds, "schedule": schedule, "seed": seed}
+    changes |= {
+        "weight_decay": weight_decay,
+        "samples": samples,
+        "rounds": schedule_rounds,
+        "schedule": schedule,
+        "seed": seed,
+    }
     if resume:
         source = {"language": language, "model": model, "preset": preset, "language_seed": language_seed}
         switches = {"timed": timed or None, "unpruned": unpruned or None}

@@ -32,7 +32,8 @@ CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 ACCOUNT, STATE = "training.json", "state.safetensors"
 MODEL_TYPE = "unmask"
 ARCHITECTURES = {"mdm": "UnmaskForMaskedLM", "ar": "UnmaskForCausalLM"}
-OTHERS = ("model_type", "architectures", "transformers_version", "dtype", "torch_dtype", "auto_map")  # of no network
+OTHERS = ("model_type", "architectures", "transformers_version", "dtype", "torch_dtype", "auto_map")  # not of the shape
+GENERATING = ("bos_token_id", "use_cache")  # for the `generate` of transformers
 
 
 def save(
@@ -71,7 +72,9 @@ def load(
 
 def configuration(shape: Shape) -> dict[str, Any]:
     """What config.json says."""
-    return {"model_type": MODEL_TYPE, "architectures": [ARCHITECTURES[shape.kind]], **shape.to_dict()}
+    whose = {"model_type": MODEL_TYPE, "architectures": [ARCHITECTURES[shape.kind]]}
+    generating = dict(zip(GENERATING, (shape.vocabulary, False), strict=True)) if shape.causal else {}
+    return whose | shape.to_dict() | generating
 
 
 def read_shape(directory: str | Path) -> Shape:
@@ -85,7 +88,7 @@ def read_shape(directory: str | Path) -> Shape:
         kind = content.get("model_type") if isinstance(content, dict) else type(content).__name__
         raise UnmaskError(f"{path} describes a model of type {kind!r}; expected {MODEL_TYPE!r}, a network of unmask")
     try:
-        return Shape.from_dict({name: value for name, value in content.items() if name not in OTHERS})
+        return Shape.from_dict({name: value for name, value in content.items() if name not in OTHERS + GENERATING})
     except UnmaskError as error:
         raise UnmaskError(f"{path}: {error}") from error
 

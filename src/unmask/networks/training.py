@@ -90,7 +90,7 @@ class Conditions:
     accumulate: int | None = None  # parts of a process's batch, one after another; None: as many as its cache needs
     tensorboard: bool = False
     say: Callable[[str], None] | None = None  # one line at each validation
-    save_seconds: float = SAVE_SECONDS
+    save_seconds: float = SAVE_SECONDS  # between checkpoints; 0: one at every look
 
 
 def train(
@@ -268,7 +268,8 @@ class Training:
         self.loss = loss
 
     def _is_due(self) -> bool:
-        return time.monotonic() - self.saved_at >= max(self.conditions.save_seconds, SAVE_SHARE * self.saving)
+        wait = self.conditions.save_seconds
+        return time.monotonic() - self.saved_at >= (max(wait, SAVE_SHARE * self.saving) if wait else 0.0)
 
     def _save(self) -> None:
         began = time.monotonic()

@@ -1,0 +1,131 @@
+"""A network that was saved is the same when it is loaded, and a directory that is damaged says how."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from tests.networks.small import L, V, every_context, trunk
+from unmask import UnmaskError, networks
+from unmask.networks import checkpoints
+
+
+@pytest.fixture
+def directory(tmp_path):
+    return networks.save(trunk(dtype=torch.float32), tmp_path / "made" / "here")
+
+
+@pytest.mark.parametrize("kind", ["mdm", "ar"])
+def test_there_and_back(tmp_path, kind):
+    made = trunk(kind, dtype=torch.float32, seed=3)
+    networks.save(made, tmp_path, "the card", {"steps": 3})
+    loaded = networks.load(tmp_path, "cpu")
+    assert loaded.shape == made.shape
+    assert not loaded.training
+    assert loaded(every_context()).equal(made(every_context()))
+    assert (tmp_path / "README.md").read_text() == "the card"
+    assert json.loads((tmp_path / "training.json").read_text()) == {"steps": 3}
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "README.md",
+        "config.json",
+        "model.safetensors",
+        "training.json",
+    ]
+
+
+def test_config_is_the_shape_and_whose_it_is(directory):
+    config = json.loads((directory / "config.json").read_text())
+    assert config == {"model_type": "unmask", "architectures": ["UnmaskForMaskedLM"], **trunk().shape.to_dict()}
+
+
+def test_a_state_comes_back(tmp_path):
+    tensors, facts = {"a": torch.rand(2, 3), "b": torch.ones(())}, {"step": 3, "recipe": {"rate": 0.1}}
+    checkpoints.save_state(tmp_path, tensors, facts)
+    found, told = checkpoints.load_state(tmp_path)
+    assert told == facts
+    assert all(found[name].equal(tensor) for name, tensor in tensors.items())
+
+
+def refuses(directory, words, **asked):
+    with pytest.raises(UnmaskError, match=re.escape(words)) as refused:
+        networks.load(directory, "cpu", **asked)
+    assert str(directory) in str(refused.value)
+
+
+def test_another_vocabulary_or_length_than_asked(directory):
+    assert networks.load(directory, "cpu", vocabulary=V, length=L - 1).shape.vocabulary == V
+    refuses(directory, f"a network for {V} symbols, not for 8", vocabulary=8)
+    refuses(directory, f"a network for at most {L} tokens, not for 512", length=512)
+
+
+def test_nothing_there(tmp_path, directory):
+    refuses(tmp_path / "nowhere", "holds no network (config.json is not there); it does not exist")
+    (directory / "config.json").unlink()
+    refuses(directory, "name a directory that `unmask train --out` has written")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"model_type": "llama"}, "a model of type 'llama'; expected 'unmask'"),
+        ({"layerz": 3}, "unknown field of a network's shape 'layerz'; did you mean layers?"),
+        ({"hidden": 15}, "hidden is 15"),
+        ({"hidden": "16"}, "hidden is '16'; expected a positive whole number"),
+        ({"vocabulary": V + 1}, "'embed.weight' in"),
+        ({"layers": 3}, "has no 'blocks.2."),
+        ({"layers": 1}, "which the network of config.json does not have"),
+    ],
+)
+def test_a_config_that_is_wrong(directory, change, words):
+    config = json.loads((directory / "config.json").read_text())
+    (directory / "config.json").write_text(json.dumps(config | change))
+    refuses(directory, words)
+
+
+def test_a_config_that_is_cut(directory):
+    whole = (directory / "config.json").read_text()
+    (directory / "config.json").write_text(whole[:40])
+    refuses(directory, "config.json is not JSON")
+    (directory / "config.json").write_text("[1]")
+    refuses(directory, "type 'list'")
+
+
+@pytest.mark.parametrize("size", [0, 5, 100, -1])
+def test_weights_that_are_cut(directory, size):
+    whole = (directory / "model.safetensors").read_bytes()
+    (directory / "model.safetensors").write_bytes(whole[:size])
+    refuses(directory, "is not a complete safetensors file")
+
+
+def test_weights_that_are_gone_or_of_another(directory):
+    save_file({"other": torch.ones(2)}, directory / "model.safetensors")
+    refuses(directory, "has no 'embed.weight', which the network of config.json needs")
+    (directory / "model.safetensors").unlink()
+    refuses(directory, "holds no model.safetensors")
+
+
+def test_a_state_of_somebody_else(tmp_path):
+    save_file({"other": torch.ones(2)}, tmp_path / "state.safetensors")
+    with pytest.raises(UnmaskError, match="not a state of ours"):
+        checkpoints.load_state(tmp_path)
+
+
+def test_devices(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert checkpoints.choose_device("auto") == checkpoints.choose_device("cpu") == torch.device("cpu")
+    with pytest.raises(UnmaskError, match="no CUDA device here; take 'cpu' or 'auto'"):
+        checkpoints.choose_device("cuda")
+    with pytest.raises(UnmaskError, match="unknown device 'gpu'"):
+        checkpoints.choose_device("gpu")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert checkpoints.choose_device("auto") == torch.device("cuda")
+
+
+def test_a_file_where_the_directory_should_be(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UnmaskError, match="name a directory"):
+        networks.save(trunk(), tmp_path / "file")

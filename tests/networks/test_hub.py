@@ -1,0 +1,108 @@
+"""transformers loads what we save, and we what it saves, with equal logits."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+
+import pytest
+import torch
+
+from tests.networks.small import L, V, every_context, trunk
+from unmask import UnmaskError, networks
+from unmask.networks import checkpoints
+
+if find_spec("transformers") is None:
+    pytest.skip("transformers: not installed (pip install -e '.[hub]')", allow_module_level=True)
+pytestmark = pytest.mark.filterwarnings("ignore")  # those of its own
+
+
+@pytest.fixture(scope="module", autouse=True)
+def hub():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        import unmask.networks.hub
+
+        yield unmask.networks.hub
+
+
+@pytest.fixture(params=["mdm", "ar", "told the time"])
+def made(request):
+    kind = "ar" if request.param == "ar" else "mdm"
+    return trunk(kind, time_free=request.param != "told the time", dtype=torch.float32).eval()
+
+
+def auto(kind):
+    import transformers
+
+    return getattr(transformers, {"mdm": "AutoModelForMaskedLM", "ar": "AutoModelForCausalLM"}[kind])
+
+
+def test_there_and_back(tmp_path, made):
+    networks.save(made, tmp_path / "ours")
+    theirs, report = auto(made.shape.kind).from_pretrained(tmp_path / "ours", output_loading_info=True)
+    assert not any(report.values())
+    context = every_context()
+    told = {} if made.shape.time_free else {"time": torch.linspace(0, 1, len(context))}
+    assert theirs(context, **told).logits.equal(made(context, **told))
+    theirs.save_pretrained(tmp_path / "theirs")
+    assert networks.load(tmp_path / "theirs", "cpu")(context, **told).equal(made(context, **told))
+    again = auto(made.shape.kind).from_pretrained(tmp_path / "theirs")
+    assert again(context, **told).logits.equal(made(context, **told))
+
+
+def test_the_config_has_their_names(tmp_path, made):
+    networks.save(made, tmp_path)
+    config = auto(made.shape.kind).from_pretrained(tmp_path).config
+    assert config.shape == made.shape
+    assert (config.hidden_size, config.num_hidden_layers, config.num_attention_heads) == (16, 2, 2)
+    assert (config.max_position_embeddings, config.vocab_size) == (L, V + 1)
+
+
+def test_generate_begins_with_the_start(tmp_path):
+    made = trunk("ar", dtype=torch.float32).eval()
+    networks.save(made, tmp_path)
+    theirs = auto("ar").from_pretrained(tmp_path)
+    drawn = theirs.generate(max_new_tokens=L, do_sample=True, num_return_sequences=5)
+    assert drawn.shape == (5, L + 1)
+    assert (drawn[:, 0] == V).all()
+    assert (drawn[:, 1:] < V).all()
+    greedy = theirs.generate(torch.tensor([[V]]), max_new_tokens=L, do_sample=False)[0]
+    for place in range(L):
+        assert int(made(greedy[None, : place + 1])[0, -1].argmax()) == int(greedy[place + 1])
+
+
+def test_losses_are_those_of_their_labels(tmp_path):
+    context = every_context()[:7]
+    mdm, ar = trunk(dtype=torch.float32), trunk("ar", dtype=torch.float32)
+    for made, shift in ((mdm, 0), (ar, 1)):
+        directory = tmp_path / made.shape.kind
+        networks.save(made, directory)
+        labels = torch.where(context < V, context, -100)
+        found = auto(made.shape.kind).from_pretrained(directory)(context, labels=labels).loss
+        surprise = -torch.log_softmax(made(context), -1)[:, : L - shift]
+        told = labels[:, shift:]
+        losses = surprise.gather(2, told.clamp(min=0).unsqueeze(2)).squeeze(2)[told >= 0]
+        torch.testing.assert_close(found, losses.mean())
+
+
+def test_the_wrong_class_says_which(tmp_path):
+    networks.save(trunk("ar", dtype=torch.float32), tmp_path)
+    with pytest.raises(UnmaskError, match="use AutoModelForCausalLM"):
+        auto("mdm").from_pretrained(tmp_path)
+
+
+def test_padding_cannot_be_masked(hub):
+    model = hub.UnmaskForMaskedLM(hub.UnmaskConfig(kind="mdm", vocabulary=V, length=L, hidden=16, layers=1, heads=2))
+    context = every_context()[:2]
+    assert model(context, attention_mask=torch.ones(2, L)).logits.shape == (2, L, V)
+    with pytest.raises(UnmaskError, match="cannot be masked"):
+        model(context, attention_mask=torch.zeros(2, L))
+
+
+def test_what_they_write_is_what_we_write(tmp_path, made):
+    networks.save(made, tmp_path / "ours")
+    auto(made.shape.kind).from_pretrained(tmp_path / "ours").save_pretrained(tmp_path / "theirs")
+    ours, theirs = (json.loads((tmp_path / who / checkpoints.CONFIG).read_text()) for who in ("ours", "theirs"))
+    for name in ("model_type", "architectures", *made.shape.to_dict()):
+        assert theirs[name] == ours[name]

@@ -1,0 +1,320 @@
+"""Training reaches the language, and whatever stops it leaves a state from which it ends as if nothing had been."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from tests.networks.small import trunk
+from tests.networks.test_objectives import nelbo_of_orders
+from unmask import UnmaskError, languages, networks
+from unmask.errors import UnmaskError as Error
+from unmask.languages import random_ngram
+from unmask.networks import Shape, checkpoints, training
+from unmask.networks.learner import Learner
+from unmask.networks.recipe import Recipe, recipe
+from unmask.networks.training import Conditions, resume, train
+from unmask.networks.validation import Judge
+
+LANGUAGE = random_ngram(2, 4, temperature=2.0, seed=1)
+TINY = {"hidden": 16, "layers": 1, "heads": 2}
+BRIEF = Recipe(steps=20, batch=8, rate=3e-3, average=0.9, seed=4)
+OFTEN = Conditions(save_seconds=0.0)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def shape(kind="mdm", length=8, **changes):
+    return Shape(kind, 4, length, **(TINY | changes))
+
+
+def everything(directory):
+    """All that training has made, but for the clock."""
+    tensors, facts = checkpoints.load_state(directory)
+    facts.pop("seconds")
+    for entry in facts["journal"]:
+        entry.pop("seconds")
+    return tensors | {
+        f"used/{name}": tensor for name, tensor in load_file(directory / "model.safetensors").items()
+    }, facts
+
+
+def assert_same(one, other):
+    (tensors, facts), (others, their_facts) = everything(one), everything(other)
+    assert facts == their_facts
+    assert tensors.keys() == others.keys()
+    assert all(tensor.equal(others[name]) for name, tensor in tensors.items())
+
+
+@pytest.mark.parametrize(("kind", "steps", "percent"), [("mdm", 400, 1.0), ("ar", 200, 0.5)])
+def test_it_reaches_the_language(tmp_path, kind, steps, percent):
+    made = Recipe(steps=steps, batch=64, rate=1e-2, average=0.98)
+    found = train(LANGUAGE, shape(kind, hidden=32, layers=2), made, tmp_path / "out")
+    assert found.validation.excess_percent.high < percent
+    assert found.validation.entropy == pytest.approx(LANGUAGE.entropy(8).value / 8)
+    assert found.validation.loss.low > found.validation.entropy - 1e-6
+    first = json.loads((tmp_path / "out" / "training.json").read_text())["journal"][0]
+    assert first["excess_percent"] > 3 * percent
+
+
+CASES = {
+    "mdm": (shape(), BRIEF),
+    "ar": (shape("ar"), BRIEF),
+    "told the time": (shape(time_free=False), BRIEF),
+    "rounds": (shape(), replace(BRIEF, rounds=3, schedule="cosine")),
+    "a fixed set": (shape(), replace(BRIEF, samples=50)),
+    "no average": (shape(), replace(BRIEF, average=0.0, weight_decay=0.1)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_interrupted_and_resumed_is_undisturbed(tmp_path, capsys, case):
+    size, made = CASES[case]
+    train(LANGUAGE, size, made, tmp_path / "undisturbed")
+
+    def interrupt(line):
+        if line.startswith("step 12,"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(LANGUAGE, size, made, tmp_path / "out", conditions=replace(OFTEN, say=interrupt))
+    said = capsys.readouterr().err
+    assert "the checkpoint of step 11 is in" in said
+    assert f"--resume --out {tmp_path / 'out'}" in said
+    found = resume(tmp_path / "out")
+    assert found.steps == 20
+    assert_same(tmp_path / "undisturbed", tmp_path / "out")
+
+
+def test_another_batch_order_or_seed_would_be_noticed(tmp_path):
+    train(LANGUAGE, shape(), BRIEF, tmp_path / "one")
+    train(LANGUAGE, shape(), replace(BRIEF, seed=5), tmp_path / "other")
+    one, other = everything(tmp_path / "one")[0], everything(tmp_path / "other")[0]
+    assert not one["weights/head.weight"].equal(other["weights/head.weight"])
+
+
+def test_killed_at_any_moment(tmp_path):
+    """kill -9 while checkpoints are written one after another."""
+    made = replace(BRIEF, steps=300)
+    train(LANGUAGE, shape(), made, tmp_path / "undisturbed")
+    program = f"""
+import torch; torch.set_num_threads(1)
+from unmask.networks import Shape
+from unmask.networks.recipe import Recipe
+from unmask.networks.training import Conditions, train
+from unmask.languages import random_ngram
+train(random_ngram(2, 4, temperature=2.0, seed=1), {shape()!r}, {made!r}, {str(tmp_path / "out")!r},
+      conditions=Conditions(save_seconds=0.0))
+"""
+    process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.DEVNULL)
+    state, until = tmp_path / "out" / checkpoints.STATE, time.monotonic() + 60
+    while not (state.exists() and checkpoints.load_state(state.parent)[1]["step"] >= 5):
+        assert process.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert 5 <= checkpoints.load_state(state.parent)[1]["step"] < 300
+    resume(tmp_path / "out")
+    assert_same(tmp_path / "undisturbed", tmp_path / "out")
+
+
+def test_resuming_what_is_complete_changes_nothing(tmp_path):
+    found = train(LANGUAGE, shape(), BRIEF, tmp_path)
+    before = everything(tmp_path)
+    again = resume(tmp_path)
+    assert again.validation == found.validation
+    assert everything(tmp_path)[1] == before[1]
+
+
+def nonsense(at, what):
+    """masked_nats, spoilt from a call on."""
+    calls = []
+
+    def nats(*arguments):
+        calls.append(1)
+        found = masked(*arguments)
+        return found * what if len(calls) > at else found
+
+    masked = training.masked_nats
+    return nats
+
+
+@pytest.mark.parametrize("what", [math.nan, math.inf, 1e3])
+def test_divergence_keeps_the_last_good_checkpoint(tmp_path, monkeypatch, what):
+    monkeypatch.setattr(training, "masked_nats", nonsense(7, what))
+    with pytest.raises(UnmaskError, match=r"diverged: at step 8 .* of step 7 is kept .* rate below 0.003"):
+        train(LANGUAGE, shape(), BRIEF, tmp_path / "out", conditions=OFTEN)
+    monkeypatch.undo()
+    with pytest.raises(KeyboardInterrupt):
+        train(LANGUAGE, shape(), replace(BRIEF), tmp_path / "good", conditions=replace(OFTEN, say=stop_at(8)))
+    assert_same_weights(tmp_path / "out", tmp_path / "good")
+    assert bool(networks.load(tmp_path / "out", "cpu").head.weight.isfinite().all())
+
+
+def stop_at(step):
+    def say(line):
+        if line.startswith(f"step {step},"):
+            raise KeyboardInterrupt
+
+    return say
+
+
+def assert_same_weights(one, other):
+    ours, theirs = everything(one)[0], everything(other)[0]
+    assert all(tensor.equal(theirs[name]) for name, tensor in ours.items())
+
+
+def test_a_gradient_that_is_not_finite_is_not_saved(tmp_path, monkeypatch):
+    """The loss of its step is good; the weights after it are not."""
+
+    def update(self, step):
+        return torch.tensor(math.nan) if step == 7 else clean(self, step)
+
+    clean = Learner.update
+    monkeypatch.setattr(Learner, "update", update)
+    with pytest.raises(UnmaskError, match="of step 7 is kept"):
+        train(LANGUAGE, shape(), BRIEF, tmp_path, conditions=OFTEN)
+
+
+@pytest.mark.parametrize("kind", ["mdm", "ar"])
+def test_parts_of_a_batch_add_up(tmp_path, kind):
+    for parts in (1, 3, 8):
+        train(LANGUAGE, shape(kind), BRIEF, tmp_path / str(parts), conditions=Conditions(accumulate=parts))
+    whole = everything(tmp_path / "1")[0]
+    for parts in (3, 8):
+        for name, tensor in everything(tmp_path / str(parts))[0].items():
+            torch.testing.assert_close(tensor, whole[name], atol=1e-5, rtol=1e-4)
+
+
+def test_what_is_kept_says_where_it_came_from(tmp_path):
+    train(LANGUAGE, shape(), replace(BRIEF, rounds=3, samples=90), tmp_path, label="my language")
+    account = json.loads((tmp_path / "training.json").read_text())
+    assert account["step"] == 20
+    assert len(account["journal"]) == 10
+    assert account["entropy"] == pytest.approx(LANGUAGE.entropy(8).value / 8)
+    origin = account["origin"]["configuration"]
+    assert languages.from_dict(origin["language"]).to_dict() == LANGUAGE.to_dict()
+    assert (Recipe.from_dict(origin["recipe"]), Shape.from_dict(origin["shape"])) == (
+        replace(BRIEF, rounds=3, samples=90),
+        shape(),
+    )
+    card = (tmp_path / "README.md").read_text()
+    assert card.startswith("---\nlibrary_name: unmask")
+    entry = account["journal"][-1]
+    for text in ("my language", "NELBO of 3 rounds, schedule linear", "90, of which 89", f"{entry['validation']:.5f}"):
+        assert text in card
+    assert f"the entropy of the language is {account['entropy']:.5f}" in card
+
+
+def test_a_directory_in_use_is_left_alone(tmp_path):
+    train(LANGUAGE, shape(), BRIEF, tmp_path)
+    before = everything(tmp_path)
+    with pytest.raises(Error, match=r"holds a network already .* --resume"):
+        train(LANGUAGE, shape(), BRIEF, tmp_path)
+    assert everything(tmp_path)[1] == before[1]
+
+
+def test_mistakes_are_told(tmp_path):
+    with pytest.raises(Error, match="for 5 symbols, not for 4"):
+        train(LANGUAGE, Shape("mdm", 5, 8, **TINY), BRIEF, tmp_path)
+    with pytest.raises(Error, match="accumulate is 9; expected 1 to 8"):
+        train(LANGUAGE, shape(), BRIEF, tmp_path, conditions=Conditions(accumulate=9))
+    with pytest.raises(Error, match=r"unknown precision .*did you mean bfloat16 or float32"):
+        train(LANGUAGE, shape(), BRIEF, tmp_path, conditions=Conditions(precision="float16"))
+    with pytest.raises(Error, match="nothing to resume"):
+        resume(tmp_path)
+    with pytest.raises(Error, match="unknown schedule"):
+        train(LANGUAGE, shape(), replace(BRIEF, rounds=2, schedule="lineal"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("entry", "value"),
+    [("steps", 0), ("batch", 2.5), ("rate", math.nan), ("average", 1.0), ("warm_up", -0.1), ("weight_decay", -1.0)],
+)
+def test_a_recipe_says_what_is_wrong(entry, value):
+    with pytest.raises(Error, match=f"{entry} is {value}; expected"):
+        replace(BRIEF, **{entry: value})
+
+
+def test_recipes_of_presets():
+    assert recipe("quick", steps=7).steps == 7
+    paper = recipe("paper")
+    assert paper.steps * paper.batch == pytest.approx(20 * 990_000, rel=1e-4)
+    assert recipe("paper", batch=256).steps == pytest.approx(2 * paper.steps, abs=1)
+    with pytest.raises(Error, match="did you mean quick"):
+        recipe("quik")
+    with pytest.raises(Error, match="unknown entry of a recipe 'stepz'"):
+        Recipe.from_dict({"stepz": 3})
+
+
+def test_the_rate_rises_and_falls():
+    made = Recipe(steps=100, batch=1, rate=2.0)
+    rates = [made.rate_at(step) for step in range(100)]
+    assert rates[:10] == pytest.approx([0.2 * (step + 1) for step in range(10)])
+    assert rates[9] == max(rates) == 2.0
+    assert rates[54] == pytest.approx(1.0, abs=0.03)
+    assert 0 < rates[-1] < 0.001
+    assert rates[9:] == sorted(rates[9:], reverse=True)
+
+
+def test_the_average_is_one():
+    """w_avg <- d w_avg + (1 - d) w, by hand; d grows, so that the untrained weights are soon forgotten."""
+    made = replace(BRIEF, average=0.3)
+    learner = Learner(shape(), made, torch.device("cpu"))
+    by_hand = learner.average.embed.weight.double()
+    for step in range(5):
+        for weight in learner.weights.values():
+            weight.grad = torch.randn(weight.shape, generator=torch.Generator().manual_seed(step))
+        learner.update(step)
+        keep = min(0.3, (1 + step) / (10 + step))
+        by_hand = keep * by_hand + (1 - keep) * learner.trunk.embed.weight.detach().double()
+    torch.testing.assert_close(learner.average.embed.weight.double(), by_hand, atol=1e-6, rtol=0)
+
+
+def test_validation_is_the_exact_nelbo():
+    """Of a network that has learned nothing, by enumeration over x and all orders; |z| < 5.1."""
+    language, made = random_ngram(2, 3, temperature=2.0, seed=2), trunk(spread=0.2)
+    judge = Judge(language, language.sample(4000, 4, seed=9), 3, causal=False)
+    every = torch.cartesian_prod(*[torch.arange(3)] * 4)
+    q = language.log_prob(every).exp()
+    exact = float(q @ torch.from_numpy(nelbo_of_orders(made))) / 4
+    found = judge(made).loss
+    assert abs(found.value - exact) < 5.1 * found.standard_error
+    ideal = judge._ideal / 4
+    assert abs(float(ideal.mean()) - judge.entropy) < 5.1 * float(ideal.std()) / 4000**0.5
+
+
+def test_validation_of_a_variable_length():
+    """Nats of the whole canvas over the tokens up to and including the first end."""
+    language = languages.from_dict({"kind": "brackets", "stop": 0.2})
+    tokens = language.sample(3000, 12, seed=9)
+    judge = Judge(language, tokens, 3, causal=True)
+    size = float(language.sizes(tokens).double().mean())
+    assert judge.padding == pytest.approx(12 / size)
+    assert judge.entropy == pytest.approx(language.entropy(12).value / size)
+    uniform = networks.Trunk(Shape("ar", language.vocabulary, 12, **TINY))
+    found = judge(uniform).loss
+    assert abs(found.value - 12 * math.log(language.vocabulary) / size) < 5.1 * found.standard_error
+
+
+def test_tensorboard_is_asked_for_and_not_there(tmp_path, monkeypatch):
+    monkeypatch.setattr("unmask.networks.journal.find_spec", lambda name: None)
+    with pytest.raises(Error, match="pip install tensorboard"):
+        train(LANGUAGE, shape(), BRIEF, tmp_path, conditions=Conditions(tensorboard=True))
