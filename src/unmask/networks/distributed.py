@@ -44,7 +44,7 @@ class World:
         """The network whose gradients are those of all processes together."""
         if self.size == 1:
             return trunk
-        return DistributedDataParallel(trunk, broadcast_buffers=False)
+        return DistributedDataParallel(trunk)
 
     def alone(self, network: Network, more_to_come: bool) -> AbstractContextManager[None]:
         """While more parts of a batch are to come, gradients are not exchanged yet."""

@@ -1,0 +1,78 @@
+"""Two processes that share every batch train what one process trains, but for the rounding of a sum."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from unmask import UnmaskError
+from unmask.networks import checkpoints
+from unmask.networks.distributed import World, is_first, world
+
+OPTIONS = ("--length", "10", "--hidden", "16", "--layers", "1", "--heads", "2")
+OPTIONS += ("--steps", "12", "--batch", "8", "--accumulate", "2", "--device", "cpu", "--json")
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def start(directory, rank, size, port):
+    """What torchrun does: the environment says who is who."""
+    about = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_PORT": str(port)}
+    about |= {"MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "unmask", "train", *OPTIONS]
+    command += ["--language", str(directory.parent / "language.json"), "--out", str(directory)]
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, env=os.environ | about, **pipes)
+
+
+def trained(directory, size):
+    port = free_port()
+    processes = [start(directory, rank, size, port) for rank in range(size)]
+    said = [process.communicate(timeout=120) for process in processes]
+    assert [process.returncode for process in processes] == [0] * size, said
+    return said
+
+
+def test_two_processes_train_what_one_trains(tmp_path):
+    """Nats a token over the tokens of both: brackets of their own lengths would show a mean of means."""
+    (tmp_path / "language.json").write_text('{"kind": "brackets", "stop": 0.2}')
+    (alone,) = trained(tmp_path / "one", 1)
+    first, second = trained(tmp_path / "two", 2)
+    assert alone[0].count("\n") == first[0].count("\n") == 1
+    assert second == ("", "")  # the first process speaks
+    (one, facts), (two, others) = (checkpoints.load_state(tmp_path / name) for name in ("one", "two"))
+    for name, tensor in one.items():
+        torch.testing.assert_close(two[name], tensor, atol=1e-5, rtol=1e-3)
+    for ours, theirs in zip(facts["journal"], others["journal"], strict=True):
+        assert theirs["loss"] == pytest.approx(ours["loss"], rel=1e-5)
+        assert theirs["validation"] == pytest.approx(ours["validation"], rel=1e-4)
+    whole = load_file(tmp_path / "two" / "model.safetensors")
+    assert all(tensor.equal(two[f"average/{name}"]) for name, tensor in whole.items())
+
+
+def test_parts_of_a_batch_are_all_of_it():
+    parts = [World(rank, 3, torch.device("cpu")).part(12) for rank in range(3)]
+    assert [list(range(12))[part] for part in parts] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+    with pytest.raises(UnmaskError, match="a batch of 8 cannot be shared by 3 processes"):
+        World(0, 3, torch.device("cpu")).part(8)
+
+
+def test_one_process_is_a_world(monkeypatch):
+    monkeypatch.delenv("RANK", raising=False)
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    with world("cpu") as here:
+        assert (here.rank, here.size, here.first, is_first()) == (0, 1, True, True)
+        assert here.sum(torch.ones(2)).tolist() == [1, 1]
+        here.wait()
+    monkeypatch.setenv("RANK", "1")
+    assert not is_first()
