@@ -60,3 +60,16 @@ def test_mistakes(run, trained, tmp_path):
     assert "name the language" in run("learning", directory).err
     (tmp_path / directory / "training.json").write_text(json.dumps({"origin": 3}))
     assert "name the language" in run("learning", directory).err
+
+
+def test_plan_of_a_network(run, trained):
+    directory = trained("mdm")
+    plan = ("plan", "--model", directory, "--target")
+    ran = run(*plan, 3, "--metric", "ter", "--json")
+    assert ran.code == 0
+    assert "learning" in ran.result["method"]
+    assert 0.1 < ran.result["predicted"]["value"] <= 3
+    assert "train it further" in run(*plan, 0.01, "--metric", "ter").err
+    assert "`unmask learning` measures it" in run(*plan, 0.01).err
+    assert "name an MDM" in run("plan", "--model", trained("ar"), "--metric", "ter", "--target", 1).err
+    assert "give --language, or --model" in run("plan", "--target", 1).err

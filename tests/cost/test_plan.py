@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from tests.metrics.small import ENDING
 from unmask.cost.flops import evaluations
 from unmask.cost.plan import Goal, plan
+from unmask.denoisers import Perturbed
 from unmask.errors import UnmaskError
 from unmask.languages import Interval, preset, random_ngram
 from unmask.metrics.interval import exact_divergence, exact_ser, exact_ter
 from unmask.schedules import deltas
 from unmask.theory import exact as known
+from unmask.theory.learning import of_language
 from unmask.theory.partitions import partitions
 from unmask.theory.steps import Floor, least, least_steps
 
@@ -175,3 +177,25 @@ def test_least_stands_stairs_and_says_where_it_is_stuck():
     with pytest.raises(Floor, match="up to 64 reaches"):
         least(lambda n: 1 / n, 0.01, most=64)
     assert least_steps(lambda delta: exact_ser(Interval(5), 10, delta), 0.5) == 15
+
+
+def test_a_network_pays_for_what_it_has_not_learned():
+    language, length, epsilon = preset("paper-2gram"), 32, 0.01
+    planted = of_language(Perturbed(language, "leak", epsilon), language, length, rows=40)
+    ideal, learned = (plan(language, length, "ter", 0.03, learning=found) for found in (None, planted))
+    alone = length * math.log1p(0.03) - length * epsilon  # nats that are left for sampling
+    expected = plan(language, length, "kl", alone)
+    assert learned.chosen.steps == pytest.approx(expected.chosen.steps, abs=1)
+    assert learned.chosen.steps > ideal.chosen.steps
+    assert "learning" in learned.chosen.predicted.method
+    assert learned.chosen.predicted.value == pytest.approx(0.03, rel=0.05)
+    assert "AR makes no sampling error" in learned.text
+
+
+def test_what_a_network_cannot_reach():
+    language, length = preset("paper-2gram"), 16
+    planted = of_language(Perturbed(language, "leak", 0.02), language, length, rows=20)
+    with pytest.raises(UnmaskError, match=r"not learned is 0.0202 alone; train it further"):
+        plan(language, length, "ter", 0.01, learning=planted)
+    with pytest.raises(UnmaskError, match="`unmask learning` measures it"):
+        plan(language, length, "ser", 0.1, learning=planted)

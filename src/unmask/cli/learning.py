@@ -63,20 +63,14 @@ def command(
         unpruned: Keep every transition of a random preset, so that no string is impossible.
         json: Print one JSON object instead of tables.
     """
-    from unmask import languages
+    from unmask.cli import models
     from unmask.cli.output import show
-    from unmask.networks import Network, load
-    from unmask.networks.checkpoints import check_fits, read_language
+    from unmask.networks import Network
     from unmask.theory.blame import blame, blame_ar
     from unmask.theory.learning import of_language, of_sampler
 
-    trunk = load(model, device)
-    if language is None:
-        found, label = read_language(model)
-    else:
-        found, label = languages.load(language, seed=language_seed, pruned=not unpruned), language
-    check_fits(trunk.shape, model, found.vocabulary, length)
-    size, causal = length or trunk.shape.length, trunk.shape.causal
+    trunk, found, label, size = models.read(model, device, language, length, language_seed, unpruned)
+    causal = trunk.shape.causal
     network = Network(ar=trunk) if causal else Network(trunk)
     known = of_language(network, found, size, contexts, seed=seed, causal=causal)
     visited = of_sampler(network, found, size, rows=contexts, seed=seed, causal=causal)

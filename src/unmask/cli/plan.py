@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-from unmask.cli.options import Name, Number, Switch
+from unmask.cli.options import Count, Directory, Named, Number, Switch
 
 
 def command(
     *,
-    language: Name,
-    length: int = 512,
+    language: Named = None,
+    model: Directory = None,
+    length: Count = None,
     metric: Literal["ser", "ter", "kl"] = "ser",
     target: float,
     schedule: str = "linear",
@@ -27,6 +28,7 @@ def command(
         unmask plan --language paper-2gram --metric ser --target 0.1
         unmask plan --language sparse-hmm --metric ter --target 0.01 \\
             --ar-token-ms 3.3 --round-ms 9.4
+        unmask plan --model mdm --metric ter --target 0.05
 
     Rounds for the schedule and for the one that is optimal for the metric, the
     evaluations they need on average, the quality they will have, and how that is
@@ -38,12 +40,16 @@ def command(
         is known, else of an upper bound, and `method` says which.
         kl: KL(q || p) in nats a sequence, or its mean over orders, an upper bound.
 
+    --model adds what a trained network has not learned, which no number of rounds
+    takes away; SER is then not predicted.
+
     AR has a cache. In arithmetic it costs about one evaluation of a network of the
     paper's size; in time, what you measured.
 
     Args:
-        language: A preset (see `unmask language list`), or a language file.
-        length: Tokens a sequence.
+        language: A preset (see `unmask language list`), or a language file; or of a model what it was trained on.
+        model: The directory of an MDM that `unmask train` has made; without one the denoiser is ideal.
+        length: Tokens a sequence; 512 unless told otherwise, or what the model was made for.
         metric: What should be good.
         target: How good.
         schedule: Compared to the optimal one; `unmask generate --help` lists them.
@@ -55,12 +61,28 @@ def command(
         json: Print one JSON object instead of a table.
     """
     from unmask import languages
+    from unmask.cli import models
     from unmask.cli.output import show
     from unmask.cost.plan import plan
     from unmask.errors import UnmaskError
+    from unmask.networks import Network
+    from unmask.theory.learning import of_language
 
     if (ar_token_ms is None) != (round_ms is None):
         raise UnmaskError("times are compared: give both --ar-token-ms and --round-ms, or neither")
     times = None if ar_token_ms is None or round_ms is None else (ar_token_ms, round_ms)
-    found = languages.load(language, seed=language_seed, pruned=not unpruned)
-    show(plan(found, length, metric, target, schedule, batch, times).to_dict(), json)
+    if model is None:
+        if language is None:
+            raise UnmaskError("give --language, or --model, a network's directory")
+        found = languages.load(language, seed=language_seed, pruned=not unpruned)
+        verdict = plan(found, length or 512, metric, target, schedule, batch, times)
+    else:
+        read = models.read(model, "auto", language, length, language_seed, unpruned)
+        if read.trunk.shape.causal:
+            raise UnmaskError(f"{model} holds an AR network, which takes a round for each token; name an MDM")
+        if metric == "ser":
+            raise UnmaskError("no SER of a trained network is known beforehand; `unmask learning` measures it")
+        learning = of_language(Network(read.trunk), read.language, read.length)
+        shape = read.trunk.shape
+        verdict = plan(read.language, read.length, metric, target, schedule, batch, times, shape, learning)
+    show(verdict.to_dict(), json)

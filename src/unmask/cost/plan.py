@@ -10,6 +10,9 @@ N is found on the curves, which cost nothing: sum_k delta_k^2 e(p_k) for errors,
 divergence. The search starts at the N that many rounds would need for x nats, (int e)/x and (h(0) - h(1))/2x if linear,
 (int sqrt(e))^2/x and (int sqrt(-h'))^2/2x if optimal. Where SER is known exactly, its ratio to the curve moves N to
 where it belongs, and it is computed again there.
+
+A trained network adds what it has not learned, sum_k delta_k h_KL(p_k) nats (theory/learning.py), which no number of
+rounds takes away: its target is held against both together.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ from unmask.theory import optimal
 from unmask.theory.chains import first_order
 from unmask.theory.exact import LONGEST, MOST_WORK, exact, work
 from unmask.theory.exponential import exponential_law
+from unmask.theory.learning import Learning
 from unmask.theory.partitions import Partitions, partitions, tiny
 from unmask.theory.steps import Floor, least
 
@@ -88,6 +92,7 @@ class Goal:
     metric: Metric
     language: Language
     length: int
+    learning: Learning | None = None  # of a trained network; None: the ideal denoiser
 
     def nats(self, value: float) -> float:
         if self.metric == "ser":
@@ -101,7 +106,22 @@ class Goal:
         return math.expm1(nats / self.length) if self.metric == "ter" else nats
 
     def quick(self, delta: Tensor) -> Estimate:
-        """Of nats: exact where that is as quick, else by the curve of the language."""
+        """Of nats, with what the network has not learned."""
+        sampling = self.sampling(delta)
+        if self.learning is None:
+            return sampling
+        excess = self.learning.excess(delta)
+        errors = math.hypot(excess.high - excess.value, sampling.high - sampling.value)
+        value, method = sampling.value + excess.value, f"{sampling.method}; and learning, measured"
+        return Estimate(value, value - errors, value + errors, excess.n, excess.level, method)
+
+    @cached_property
+    def floor(self) -> float:
+        """Nats that no number of rounds takes away."""
+        return 0.0 if self.learning is None else self.learning.excess().value
+
+    def sampling(self, delta: Tensor) -> Estimate:
+        """Of nats, by the ideal denoiser: exact where that is as quick, else by the curve of the language."""
         if isinstance(self.language, Interval):  # -log(1 - SER) is KL
             return exactly(exact_divergence(self.language, self.length, delta), "exact: closed form of the interval")
         if self.every is not None:
@@ -120,7 +140,7 @@ class Goal:
         By the exponential law of short gaps where that will do, with what it may be off by as an interval.
         """
         chain = first_order(self.language)
-        if self.metric != "ser" or self.every is not None or chain is None:
+        if self.metric != "ser" or self.learning is not None or self.every is not None or chain is None:
             return None
         if self.length > LONGEST and work(chain, GAPS, delta) <= MOST_WORK:
             with suppress(UnmaskError):  # the chain is not primitive
@@ -140,11 +160,14 @@ class Goal:
         else:
             height = np.maximum(-optimal.information_curve(self.language, self.length).slope(middle), 0.0) / 2
         total = float(width @ np.sqrt(height)) ** 2 if best else float(width @ height)
+        nats -= self.floor
         return min(total / max(nats, total / MOST), MOST) if total > 0 else 1
 
     @property
     def measured(self) -> bool:
         """Whether the curve has noise."""
+        if self.learning is not None:
+            return True
         if self.metric == "ser":
             return optimal.error_curve(self.language, self.length).terms is not None
         return optimal.information_curve(self.language, self.length).terms is not None
@@ -163,19 +186,27 @@ def plan(
     batch: int = 1,
     times: tuple[float, float] | None = None,
     shape: Shape | None = None,
+    learning: Learning | None = None,
 ) -> Verdict:
-    """The least rounds for a target, by a schedule and by the optimal one. times: ms of an AR token and of a round."""
+    """The least rounds for a target, by a schedule and by the optimal one. times: ms of an AR token and of a round.
+
+    shape: of the network, for its arithmetic; the paper's unless told otherwise. learning: `learning.of_language` of a
+    trained one, at this length; without it the denoiser is ideal.
+    """
     language.check_length(length)
     if not 0 <= target < (1 if metric == "ser" else math.inf):
         expected = "a share from 0 to below 1" if metric == "ser" else "0 or a positive number"
         raise UnmaskError(f"the target is {target}; expected {expected}")
     if metric == "ter" and language.end is not None:
         raise UnmaskError(f"{language.kind} varies in length, so that KL says nothing of TER; ask for ser or kl")
+    if metric == "ser" and learning is not None:
+        what = "no SER of a trained network is known beforehand"
+        raise UnmaskError(f"{what}; `unmask learning` measures it, and ter and kl are predicted")
     if batch < 1:
         raise UnmaskError(f"batch is {batch}; expected at least 1 row")
     if times is not None and not min(times) > 0:
         raise UnmaskError(f"an AR token of {times[0]:g} ms and a round of {times[1]:g} ms; expected positive numbers")
-    goal = Goal(metric, language, length)
+    goal = Goal(metric, language, length, learning)
     goal.start(1.0, best=False)  # the curves have bars of their own
     with progress.track("rounds", 2) as advance:
         chosen = least_rounds(goal, target, schedule, batch)
@@ -236,6 +267,10 @@ def _confirmed(
 
 def _unreached(goal: Goal, target: float, schedule: str, floor: Floor) -> str:
     value, what = goal.shown(floor.value), MEANS[goal.metric]
+    if goal.learning is not None and goal.nats(target) <= goal.floor:
+        alone = goal.shown(goal.floor)
+        what = f"what the network has not learned is {alone:.4g} alone"
+        return f"no number of rounds reaches {target:g}: {what}; train it further"
     if floor.stuck:
         return (
             f"no number of rounds reaches {target:g}: with schedule {schedule!r} the floor of {what} is {value:.4g}, "
@@ -255,7 +290,8 @@ def _words(goal: Goal, target: float, chosen: Plan, best: Plan, flop: float, tim
         fewer = best.evaluations < chosen.evaluations
         says[0] += f", or {_rounds(best)}" if fewer else f", and schedule {best.schedule} needs no fewer"
     fewest = min(chosen.evaluations, best.evaluations)
-    says.append(f"AR makes no error for the arithmetic of {flop:.2f} evaluations, {fewest / flop:.3g} times less")
+    error = "error" if goal.learning is None else "sampling error"
+    says.append(f"AR makes no {error} for the arithmetic of {flop:.2f} evaluations, {fewest / flop:.3g} times less")
     if time is None:
         ratio = goal.length / fewest
         says.append(f"so take AR unless a round is faster than {ratio:.3g} AR tokens and time is all that counts")

@@ -1,0 +1,36 @@
+"""What a network's directory and the options beside it name together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from unmask.languages import Language
+    from unmask.networks import Trunk
+
+
+class Model(NamedTuple):
+    """A trained network, and the language that it is held against."""
+
+    trunk: Trunk
+    language: Language
+    label: str
+    length: int
+
+
+def read(
+    model: Path, device: str, language: str | None, length: int | None, language_seed: int, unpruned: bool
+) -> Model:
+    """The language, unless it is named, is the one that the network was trained on; the length what it was made for."""
+    from unmask import languages
+    from unmask.networks import load
+    from unmask.networks.checkpoints import check_fits, read_language
+
+    trunk = load(model, device)
+    if language is None:
+        found, label = read_language(model)
+    else:
+        found, label = languages.load(language, seed=language_seed, pruned=not unpruned), language
+    check_fits(trunk.shape, model, found.vocabulary, length)
+    return Model(trunk, found, label, length or trunk.shape.length)
