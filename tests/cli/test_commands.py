@@ -29,6 +29,7 @@ def test_help_teaches_by_example(run, command):
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith(f"usage: unmask {command} ")
     flags, _, rest = ran.out.partition("\nExample")
+    rest = re.sub(r"torchrun --\S+", "torchrun", rest)  # which is not ours
     assert f"\n    unmask {command}" in rest
     for flag in re.findall(r" (--[a-z-]+)", rest):
         assert flag in flags

@@ -1,0 +1,127 @@
+"""unmask train: what Python does, the object that programs read, and what it says to mistakes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from unmask import languages, networks
+from unmask.networks import preset, training
+from unmask.networks.recipe import recipe
+
+TINY = ("--length", 8, "--hidden", 16, "--layers", 1, "--heads", 2)
+SMALL = ("--language", "paper-2gram", *TINY, "--steps", 10, "--batch", 8)
+KEYS = {
+    "directory",
+    "steps",
+    "seconds",
+    "parameters",
+    "tokens_per_second",
+    "loss_nats_per_token",
+    "validation_nats_per_token",
+    "entropy_nats_per_token",
+    "excess_percent",
+}
+
+
+@pytest.mark.parametrize("kind", ["mdm", "ar"])
+def test_it_is_what_python_trains(run, kind):
+    ran = run("train", *SMALL, "--model", kind, "--seed", 3, "--language-seed", 2, "--out", "out", "--json")
+    assert ran.code == 0
+    assert set(ran.result) == KEYS
+    language = languages.preset("paper-2gram", seed=2)
+    shape = preset("quick", kind, 8, length=8, hidden=16, layers=1, heads=2)
+    found = training.train(language, shape, recipe("quick", steps=10, batch=8, seed=3), "python").to_dict()
+    for name in KEYS - {"directory", "seconds", "tokens_per_second"}:
+        assert ran.result[name] == found[name]
+    ours, theirs = load_file("out/model.safetensors"), load_file("python/model.safetensors")
+    assert all(tensor.equal(theirs[name]) for name, tensor in ours.items())
+    assert ran.result["entropy_nats_per_token"] == pytest.approx(language.entropy(8).value / 8)
+    assert ran.result["parameters"] == sum(weight.numel() for weight in networks.load("out", "cpu").parameters())
+    assert "paper-2gram, seed 2" in Path("out/README.md").read_text()
+
+
+def test_every_option_reaches_the_recipe(run):
+    options = ("--rate", 0.5, "--weight-decay", 0.25, "--average", 0.5, "--samples", 40, "--timed", "--unpruned")
+    run("train", *SMALL, *options, "--schedule-rounds", 3, "--schedule", "cosine", "--accumulate", 2, "--out", "out")
+    origin = json.loads(Path("out/training.json").read_text())["origin"]["configuration"]
+    wanted = {"rate": 0.5, "weight_decay": 0.25, "average": 0.5, "samples": 40, "rounds": 3, "schedule": "cosine"}
+    assert {name: origin["recipe"][name] for name in wanted} == wanted
+    assert origin["shape"]["time_free"] is False
+    assert origin["parts"] == 2
+    assert origin["label"] == "paper-2gram, unpruned"
+    assert origin["language"] == languages.preset("paper-2gram", pruned=False).to_dict()
+
+
+def test_the_table_and_what_is_said_meanwhile(run):
+    ran = run("train", *SMALL, "--out", "out")
+    assert ran.out.startswith("directory")
+    assert "excess percent" in ran.out
+    assert ran.err.count("nats a token") == 10
+    assert ran.err.startswith("step 1, ")
+
+
+def test_an_interrupted_training_is_resumed(run, monkeypatch):
+    whole = run("train", *SMALL, "--out", "whole", "--json").result
+    add = training.Journal.add
+
+    def interrupt(self, step, *rest):
+        if step == 6:
+            raise KeyboardInterrupt
+        add(self, step, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "Conditions", often)
+        patch.setattr(training.Journal, "add", interrupt)
+        ran = run("train", *SMALL, "--out", "out")
+    assert ran.code == 130
+    assert "the checkpoint of step 5 is in out: go on with --resume --out out" in ran.err
+    resumed = run("train", "--out", "out", "--resume", "--json")
+    assert resumed.code == 0
+    assert resumed.result["validation_nats_per_token"] == whole["validation_nats_per_token"]
+
+
+def often(*arguments):
+    return CONDITIONS(*arguments, save_seconds=0.0)
+
+
+CONDITIONS = training.Conditions
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--out", "new"), "--language is missing"),
+        (("--out", "new", "--resume"), "there is nothing to resume in new"),
+        (("--out", "out", "--resume", "--rate", 1), "leave --rate out"),
+        (("--out", "out", "--resume", "--language", "brackets"), "leave --language out"),
+        (("--out", "out", "--resume", "--unpruned"), "leave --unpruned out"),
+        (("--out", "out", "--resume", "--schedule-rounds", 3), "leave --schedule-rounds out"),
+        ((*SMALL, "--out", "out"), "holds a network already"),
+        ((*SMALL, "--out", "new", "--schedule", "cosine"), "by --schedule-rounds"),
+        ((*SMALL, "--out", "new", "--model", "mmd"), "did you mean mdm?"),
+        ((*SMALL, "--out", "new", "--preset", "papr"), "did you mean paper?"),
+        ((*SMALL, "--out", "new", "--device", "cuda"), "no CUDA device here"),
+        ((*SMALL, "--out", "new", "--device", "gpu"), "unknown device 'gpu'"),
+        ((*SMALL, "--out", "new", "--precision", "half"), "unknown precision 'half'"),
+        ((*SMALL, "--out", "new", "--heads", 3), "hidden must be a multiple of 2 heads"),
+        ((*SMALL, "--out", "new", "--samples", 1), "at least 2"),
+        ((*SMALL, "--out", "new", "--tensorboard"), "pip install tensorboard"),
+        (("--language", "modular-sum", "--length", 1, "--out", "new"), "no sequence of length 1"),
+        (("--language", "papr-2gram", "--out", "new"), "did you mean paper-2gram"),
+    ],
+)
+def test_mistakes_are_told(run, monkeypatch, arguments, words):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr("unmask.networks.journal.find_spec", lambda name: None)
+    Path("out").mkdir()
+    Path("out/config.json").write_text("{}")
+    ran = run("train", *arguments)
+    assert ran.code == 2
+    assert ran.err.startswith("unmask: error: ")
+    assert words in ran.err
+    assert ran.err.count("\n") == 1
