@@ -13,6 +13,7 @@ from unmask import generate, metrics
 from unmask.board.cells import Place, price
 from unmask.board.fluency import Unbounded, divergence
 from unmask.chance import Luck
+from unmask.denoisers import Exact
 from unmask.languages import Interval, random_ngram
 from unmask.samplers import SAMPLERS, Choice, Sampler
 from unmask.schedules import deltas
@@ -76,7 +77,7 @@ class Sharp(Sampler):
 def prices(sampler, truth, steps=2, seed=0, language=LANGUAGE, row=0):
     """log q - log p of every row of the truth, all of which meet the luck of one row."""
     luck = Luck(seed, torch.full((len(truth),), row))
-    return divergence(sampler, language, truth, deltas("linear", steps), luck)
+    return divergence(sampler, Exact(language), language, truth, deltas("linear", steps), luck)
 
 
 @pytest.mark.parametrize("sampler", [SAMPLERS.make("ancestral"), SAMPLERS.make("left-to-right"), Surest(), Sharp()])
@@ -112,9 +113,13 @@ def test_the_interval_language_has_it_in_closed_form():
     """log q - log p_tau = log 2 for each pair of an interval that is revealed together."""
     language = Interval(3)
     truth = language.sample(50, 9, seed=1)
-    nats = divergence(SAMPLERS.make("strided"), language, truth, deltas("linear", 2), Luck(0, torch.arange(50)))
+    nats = divergence(
+        SAMPLERS.make("strided"), Exact(language), language, truth, deltas("linear", 2), Luck(0, torch.arange(50))
+    )
     assert nats.tolist() == pytest.approx([3 * math.log(2)] * 50)  # positions 1 and 3 of each interval
-    exact = divergence(SAMPLERS.make("strided"), language, truth, deltas("linear", 3), Luck(0, torch.arange(50)))
+    exact = divergence(
+        SAMPLERS.make("strided"), Exact(language), language, truth, deltas("linear", 3), Luck(0, torch.arange(50))
+    )
     assert exact.tolist() == pytest.approx([0.0] * 50, abs=1e-12)
 
 
@@ -152,7 +157,12 @@ def test_the_canvas_is_the_samplers_own():
     log_q = LANGUAGE.log_prob(made.tokens)
     possible = log_q > -torch.inf
     nats = divergence(
-        Surest(), LANGUAGE, made.tokens[possible], deltas("linear", 64), Luck(0, torch.arange(30)[possible])
+        Surest(),
+        Exact(LANGUAGE),
+        LANGUAGE,
+        made.tokens[possible],
+        deltas("linear", 64),
+        Luck(0, torch.arange(30)[possible]),
     )
     log_p = made.probability.log().sum(1)[possible]
     assert (log_q[possible] - nats).tolist() == pytest.approx(log_p.tolist())

@@ -9,20 +9,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from unmask import metrics
+from unmask import metrics, networks
 from unmask.board.families import Family
-from unmask.board.fluency import LAW_IS_Q, Unbounded, divergence
+from unmask.board.fluency import LAW_IS_Q, READS, Unbounded, divergence, of_reader
 from unmask.chance import Luck
+from unmask.denoisers import Denoiser, Exact
 from unmask.estimates import Estimate, exactly, mean, proportion, quantile
 from unmask.generation import generate
 from unmask.languages import Language, load
 from unmask.names import parse
+from unmask.networks import Network
+from unmask.networks.checkpoints import read_language
 from unmask.samplers import SAMPLERS
 from unmask.samples import digest
 from unmask.schedules import deltas
@@ -38,10 +41,16 @@ class Place:
     name: str
     length: int
     seed: int
+    model: str | None = None  # the directory of a network, which fills in the place of the exact denoiser
+    causal_model: str | None = None
 
     @cached_property
     def language(self) -> Language:
-        return load(self.name, seed=self.seed)
+        return load(self.name, seed=self.seed) if self.model is None else read_language(self.model)[0]
+
+    @cached_property
+    def denoiser(self) -> Denoiser:
+        return Exact(self.language) if self.model is None else network(self.model, self.causal_model)
 
     @cached_property
     def bits(self) -> float | None:
@@ -53,6 +62,15 @@ class Place:
     def truth(self, rows: int) -> Tensor:
         """x ~ q, for the price of q's own sequences."""
         return self.language.sample(rows, self.length, seed=self.seed)
+
+
+@lru_cache(maxsize=1)
+def network(model: str, causal_model: str | None) -> Network:
+    """Of directories that `unmask train` has made: an MDM with or without an AR model, or that alone."""
+    first = networks.load(model)
+    if first.shape.causal:
+        return Network(ar=first)
+    return Network(first, None if causal_model is None else networks.load(causal_model))
 
 
 @dataclass(frozen=True)
@@ -74,7 +92,7 @@ def measure(place: Place, family: Family, value: Any, rows: int, taught: int) ->
     """One sampler, one budget, one seed. taught: rows for TER."""
     specification, steps = family.at(value)
     how: dict[str, Any] = {"sampler": specification, "length": place.length, "seed": place.seed}
-    made = generate(place.language, **how, steps=steps or USUAL_STEPS, rows=rows)
+    made = generate(place.denoiser, **how, steps=steps or USUAL_STEPS, rows=rows)
     bits = -place.language.log_prob(made.tokens) / math.log(2)
     wrong = ~torch.isfinite(bits)
     per_token = bits[~wrong] / place.language.sizes(made.tokens)[~wrong]
@@ -100,12 +118,14 @@ def price(place: Place, specification: str, steps: int | None, rows: int) -> tup
         return nothing, "it was not asked for"
     if place.bits is None:
         return nothing, "the language's sequences vary in length"
-    if name in LAW_IS_Q:
+    if place.model is None and name in LAW_IS_Q:
         return nothing, ""
-    delta = deltas("linear", steps or USUAL_STEPS)
+    if name in READS:
+        return of_reader(place.denoiser, place.language, place.truth(rows)), ""
+    sampler, delta = SAMPLERS.make(specification), deltas("linear", steps or USUAL_STEPS)
     luck = Luck(place.seed, torch.arange(FIRST_TAUGHT, FIRST_TAUGHT + rows))
     try:
-        return divergence(SAMPLERS.make(specification), place.language, place.truth(rows), delta, luck), ""
+        return divergence(sampler, place.denoiser, place.language, place.truth(rows), delta, luck), ""
     except Unbounded as reason:
         return nothing, str(reason)
 

@@ -18,12 +18,13 @@ import torch
 from torch import Tensor
 
 from unmask.chance import Luck
-from unmask.denoisers import Canvas, Denoiser, Exact
+from unmask.denoisers import Canvas, Denoiser
 from unmask.denoisers.canvas import Places
 from unmask.languages import Language
 from unmask.samplers import Sampler, Session, fill
 
 LAW_IS_Q = ("autoregressive", "speculative", "self-speculative")  # with the ideal denoiser, by proof: TER is q's own
+READS = ("autoregressive", "speculative")  # and with any other that of its causal reader
 
 
 class Unbounded(Exception):
@@ -68,12 +69,20 @@ class TaughtCanvas(Canvas):
         raise Unbounded("it hides again what it has revealed")
 
 
-def divergence(sampler: Sampler, language: Language, truth: Tensor, delta: Tensor, luck: Luck) -> Tensor:
+def of_reader(denoiser: Denoiser, language: Language, truth: Tensor) -> Tensor:
+    """(B) log q(x) - log p(x) of a causal reader, for each row of the truth (B, L)."""
+    start = torch.full((len(truth), 1), language.vocabulary)
+    law = denoiser.causal(*truth.shape).extend(torch.cat([start, truth[:, :-1]], 1))
+    return language.log_prob(truth) - law.gather(2, truth.unsqueeze(2)).squeeze(2).double().log().sum(1)
+
+
+def divergence(
+    sampler: Sampler, denoiser: Denoiser, language: Language, truth: Tensor, delta: Tensor, luck: Luck
+) -> Tensor:
     """(B) log q(x) - log p(x | luck) in nats of each row of the truth (B, L) ~ q: its mean is at least KL(q || p).
 
     Raises Unbounded where there is no such bound; infinite where the sampler cannot write x.
     """
-    denoiser = Exact(language)
     session = Session(denoiser, language.blank(*truth.shape), luck, delta)
     patience = 8 * (truth.shape[1] + len(delta))
     canvas = TaughtCanvas(denoiser, session.tokens, luck, patience, truth)

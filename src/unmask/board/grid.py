@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from unmask import progress
-from unmask.board.cells import Place, Point, does_nothing, measure
+from unmask.board.cells import Place, Point, does_nothing, measure, network
 from unmask.board.families import OTHER_NAMES, STEPS, USUAL, Family, family
 from unmask.board.measures import Curve
 from unmask.errors import UnmaskError
 from unmask.languages import load
+from unmask.networks.checkpoints import read_language
 from unmask.samplers import SAMPLERS
 
 QUICK_LANGUAGES = ("paper-2gram", "sparse-hmm", "interval-5")
@@ -37,6 +38,8 @@ class Settings:
     targets: tuple[float, ...] = (0.5, 0.1, 0.01)  # of SER
     excess: float = 0.01  # of TER
     ter_share: float = 0.5  # of the rows: as many x ~ q are priced for TER; 0 leaves it out
+    model: str | None = None  # the directory of a network, on the language that it was trained on
+    causal_model: str | None = None  # an AR network beside an MDM
 
     def __post_init__(self) -> None:
         for name in ("rows", "seeds"):
@@ -110,6 +113,8 @@ class Grid:
 
 def grid(settings: Settings) -> Grid:
     """Fail before anything is measured: on names, options, lengths."""
+    if settings.model is not None:
+        return _of_model(settings, settings.model)
     places = []
     for name in settings.languages:
         language = load(name, seed=settings.seed)
@@ -117,22 +122,37 @@ def grid(settings: Settings) -> Grid:
             if length < 2:
                 raise UnmaskError(f"length is {length}; the board compares sequences of at least 2 tokens")
             places.append((name, language.nearest_lengths(length)[0]))
+    return _grid(settings, list(dict.fromkeys(places)))
+
+
+def _of_model(settings: Settings, model: str) -> Grid:
+    language, label = read_language(model)
+    filled = network(model, settings.causal_model)
+    for length in settings.lengths:
+        language.check_length(length)
+        if length > filled.length:
+            raise UnmaskError(f"{model} is a network for at most {filled.length} tokens, not for {length}")
+    return _grid(settings, [(label, length) for length in dict.fromkeys(settings.lengths)])
+
+
+def _grid(settings: Settings, places: list[tuple[str, int]]) -> Grid:
     families = {
         length: [family(name, length, settings.steps, settings.quick) for name in settings.every_sampler]
         for length in {length for _, length in places}
     }
-    return Grid(settings, list(dict.fromkeys(places)), families)
+    return Grid(settings, places, families)
 
 
 def measure_all(plan: Grid) -> tuple[list[Measured], list[Failure]]:
     """Every curve of the grid, and what failed."""
     found: list[Measured] = []
     failures: list[Failure] = []
-    with progress.track("board", plan.cost) as advance, one_thread():
+    s = plan.settings
+    with progress.track("board", plan.cost) as advance, one_thread() if s.model is None else nullcontext():
         for name, length in plan.places:
-            seeds = [Place(name, length, seed) for seed in plan.settings.every_seed]
+            seeds = [Place(name, length, seed, s.model, s.causal_model) for seed in s.every_seed]
             for member in plan.families[length]:
-                points, failed = draw_curve(seeds, member, plan.settings)
+                points, failed = draw_curve(seeds, member, s)
                 if points:
                     found.append(Measured(name, length, member, Curve(points)))
                 failures += failed

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from unmask.cli.options import Count, Counts, Switch
+from unmask.cli.options import Count, Counts, Directory, Switch
 
 if TYPE_CHECKING:
     from unmask.board import Board
@@ -21,6 +21,8 @@ def command(
     *,
     samplers: Samplers = (),
     languages: Languages = (),
+    model: Directory = None,
+    causal_model: Directory = None,
     lengths: Counts = (),
     rows: Count = None,
     seeds: Count = None,
@@ -36,6 +38,7 @@ def command(
     Examples:
         unmask board --quick
         unmask board --samplers ancestral strided --languages sparse-hmm
+        unmask board --model mdm --causal-model ar --quick
         unmask board --samplers "speculative(draft_length=[2, 4])" mine:Sampler
 
     How many evaluations each needs until at most half, a tenth, a hundredth of its
@@ -50,7 +53,9 @@ def command(
     Args:
         samplers: Names with options, or package.module:Name; all of ours unless told otherwise.
         languages: Presets or files; six presets unless told otherwise, three if quick.
-        lengths: Tokens a sequence, 128 unless told otherwise; or the nearest below that the language has.
+        model: In place of languages, the directory of a network that `unmask train` has made, on its own language.
+        causal_model: The directory of an AR network beside an MDM.
+        lengths: Tokens a sequence, or the nearest below that the language has; 128, or the model's, if not given.
         rows: Sequences a budget and seed; 400 unless told otherwise, 100 if quick.
         seeds: How many seeds; 3 unless told otherwise, 2 if quick.
         steps: The numbers of rounds N; from L/32 to 8 L unless told otherwise.
@@ -64,11 +69,26 @@ def command(
 
     from unmask.board import Settings, board
     from unmask.board import quick as brief
+    from unmask.board.cells import network
     from unmask.board.standings import summary
     from unmask.cli.output import show
+    from unmask.errors import UnmaskError
     from unmask.report.publishing import check, publish
 
-    given = {"samplers": samplers, "languages": languages, "lengths": lengths, "rows": rows, "seeds": seeds}
+    if model is not None:
+        if languages:
+            raise UnmaskError("a model is measured on the language that it was trained on; leave --languages out")
+        lengths = lengths or (network(str(model), None).length,)
+    elif causal_model is not None:
+        raise UnmaskError("--causal-model stands beside --model; give both")
+    given: dict[str, Any] = {
+        "samplers": samplers,
+        "languages": languages,
+        "lengths": lengths,
+        "rows": rows,
+        "seeds": seeds,
+    }
+    given |= {"model": model and str(model), "causal_model": causal_model and str(causal_model)}
     chosen: dict[str, Any] = {name: value for name, value in given.items() if value not in ((), None)}
     settings = (brief if quick else Settings)(**chosen, seed=seed, steps=steps, against=against)
     check(out)
