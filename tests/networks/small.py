@@ -19,9 +19,9 @@ class Counting(Trunk):
 
     evaluated = 0
 
-    def below(self, tokens, time=None):
+    def below(self, tokens, *rest):
         self.evaluated += len(tokens)
-        return super().below(tokens, time)
+        return super().below(tokens, *rest)
 
     def forward(self, tokens, *rest, **options):
         self.evaluated += len(tokens)

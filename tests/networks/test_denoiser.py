@@ -173,10 +173,10 @@ def test_out_of_memory_says_what_would_fit(monkeypatch, error, fits):
     words = "many; 5 fit, so take batch=5" if fits else "many, and so is one; take a smaller network"
     plain = type(trunk()).below
 
-    def scarce(self, tokens, time=None):
+    def scarce(self, tokens, *rest):
         if len(tokens) > fits:
             raise error
-        return plain(self, tokens, time)
+        return plain(self, tokens, *rest)
 
     monkeypatch.setattr(type(trunk()), "below", scarce)
     with pytest.raises(UnmaskError, match=f"40 rows of 4 tokens at once are too {words}"):
@@ -188,7 +188,7 @@ def test_out_of_memory_says_what_would_fit(monkeypatch, error, fits):
 
 
 def test_other_errors_are_not_taken_for_it(monkeypatch):
-    monkeypatch.setattr(type(trunk()), "below", lambda self, tokens, time=None: torch.ones(2) @ torch.ones(3))
+    monkeypatch.setattr(type(trunk()), "below", lambda self, *given: torch.ones(2) @ torch.ones(3))
     with pytest.raises(RuntimeError, match="inconsistent"):
         generate(Network(trunk()), rows=4, length=L)
 

@@ -110,6 +110,7 @@ class NetworkEngine:
         self.time_free = evaluator.trunk.shape.time_free
         self.stale = torch.ones(len(tokens), dtype=torch.bool)
         self._kept: Tensor | None = None  # (B, L, hidden), of the rows that are not stale
+        self._tally = evaluator.tally(*tokens.shape)
 
     def renew(self, rows: Tensor, positions: Tensor) -> None:
         self.stale[rows] = True
@@ -140,7 +141,10 @@ class NetworkEngine:
             return self.evaluator.below(self.tokens[which], time)
         new = which[self.stale[which]]
         if len(new):
-            computed = self.evaluator.below(self.tokens[new])
+            tokens = self.tokens[new]
+            computed = self.evaluator.below(
+                tokens, mixed=None if self._tally is None else self._tally.mixed(new, tokens)
+            )
             self.stale[new] = False
             if self._kept is None:
                 self._kept = computed.new_empty((len(self.tokens), *computed.shape[1:]))
@@ -158,7 +162,8 @@ class FollowingEngine(NetworkEngine):
         plan = Plan.of(order, luck, visits, self.evaluator.device)
         probability = torch.ones(order.shape, dtype=torch.float64)
         if len(plan.rows):
-            filled, chances = fill(self.evaluator, plan, self.tokens[plan.rows], self.below(plan.rows))
+            below = self.below(plan.rows)
+            filled, chances = fill(self.evaluator, plan, self.tokens[plan.rows], below, self._tally)
             self.tokens[plan.rows], probability[plan.rows] = filled, chances
             self.stale[plan.rows] = True
         if bool((wrong := ~(probability > 0)).any()):  # not-a-number too

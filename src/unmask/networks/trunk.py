@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from unmask.networks import attention
 from unmask.networks.memory import Memory, Reach
 from unmask.networks.shape import Shape
 
@@ -31,6 +32,7 @@ class Frame(NamedTuple):
     turn: Turn
     condition: Tensor | None = None  # (B, hidden): the time, where it counts
     reach: Reach | None = None  # what was read before, where a memory keeps it
+    alone: bool = False  # whether attention is left to our own kernel (attention.py)
 
 
 class Trunk(nn.Module):
@@ -47,10 +49,9 @@ class Trunk(nn.Module):
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
         self.norm = nn.LayerNorm(shape.hidden, bias=False)
         self.head = nn.Linear(shape.hidden, shape.vocabulary, bias=False)
-        half = shape.hidden // shape.heads // 2
-        angles = torch.arange(shape.length + 1).unsqueeze(1) * PERIODS ** (-torch.arange(half) / half)
-        self.register_buffer("cos", angles.cos().repeat(1, 2), persistent=False)
-        self.register_buffer("sin", torch.cat([-angles.sin(), angles.sin()], 1), persistent=False)
+        angles = torch.arange(shape.length + 1).unsqueeze(1) * self.rates  # in float64: far places are many turns away
+        self.register_buffer("cos", angles.cos().repeat(1, 2).float(), persistent=False)
+        self.register_buffer("sin", torch.cat([-angles.sin(), angles.sin()], 1).float(), persistent=False)
         self._initialise()
 
     def _initialise(self) -> None:
@@ -64,6 +65,12 @@ class Trunk(nn.Module):
             if name.startswith("head") or "modulate" in name:
                 spread = 0.0  # every symbol is equally likely, every condition the same
             nn.init.normal_(weight, std=spread) if spread else nn.init.zeros_(weight)
+
+    @property
+    def rates(self) -> Tensor:
+        """(D/2): the angle between neighbours, of each pair."""
+        half = self.shape.hidden // self.shape.heads // 2
+        return PERIODS ** (-torch.arange(half, dtype=torch.float64) / half)
 
     @property
     def _layers(self) -> list[Block]:
@@ -93,9 +100,13 @@ class Trunk(nn.Module):
         frame = self._frame(tokens.shape[1], time, None if memory is None else memory.reach(tokens.shape[1], rows))
         return self._top(self._below(tokens, frame), asked, frame)
 
-    def below(self, tokens: Tensor, time: Tensor | None = None) -> Tensor:
-        """(B, L, hidden): what the last block reads, whatever is asked of it."""
-        return self._below(tokens, self._frame(tokens.shape[1], time))
+    def below(self, tokens: Tensor, time: Tensor | None = None, mixed: Tensor | None = None) -> Tensor:
+        """(B, L, hidden): what the last block reads, whatever is asked of it.
+
+        mixed (B, L, hidden): what attention adds in the first block, where that is known (tally.py).
+        """
+        frame = self._frame(tokens.shape[1], time)
+        return self._below(tokens, frame._replace(alone=attention.fits(self.embed.weight)), mixed)
 
     def top(self, x: Tensor, asked: Tensor | None = None, time: Tensor | None = None) -> Tensor:
         """The logits that follow from `below`, (B, A, V) at columns asked (B, A), or everywhere."""
@@ -114,15 +125,18 @@ class Trunk(nn.Module):
             x = block.step(x, turn, kept[layer], place, seen)
         return self.head(self.norm(x))
 
-    def _below(self, tokens: Tensor, frame: Frame) -> Tensor:
+    def _below(self, tokens: Tensor, frame: Frame, mixed: Tensor | None = None) -> Tensor:
         x = self.embed(tokens)
         symbols = self.embed.weight
         by_symbol = self.time is None and len(symbols) < tokens.numel() and not torch.is_grad_enabled()
         for layer, block in enumerate(self._layers[:-1]):
-            qkv = None
-            if layer == 0 and by_symbol:  # the first block knows no more than which symbol stands where
+            if layer == 0 and mixed is not None:
+                x = block.reflect(x + mixed)
+            elif layer == 0 and by_symbol:  # the first block knows no more than which symbol stands where
                 qkv = functional.embedding(tokens, block.qkv(block.before(symbols)))
-            x = block(x, layer, frame, qkv=qkv)
+                x = block(x, layer, frame, qkv=qkv)
+            else:
+                x = block(x, layer, frame)
         return x
 
     def _top(self, x: Tensor, asked: Tensor | None, frame: Frame) -> Tensor:
@@ -160,10 +174,13 @@ class Block(nn.Module):
         if qkv is None:
             mixed = self._attend(_changed(self.before(x), changes[0]), layer, frame, asked)
         else:
-            mixed = self._mix(*self._split(qkv, frame.turn), layer, frame)
-        x = _gated(_picked(x, asked), self.out(mixed), changes[0])
-        wide = functional.gelu(self.up(_changed(self.between(x), changes[1])))
-        return _gated(x, self.down(wide), changes[1])
+            mixed = self._mix_all(qkv, layer, frame)
+        return self.reflect(_gated(_picked(x, asked), self.out(mixed), changes[0]), changes[1])
+
+    def reflect(self, x: Tensor, change: Tensor | None = None) -> Tensor:
+        """The half behind attention."""
+        wide = functional.gelu(self.up(_changed(self.between(x), change)))
+        return _gated(x, self.down(wide), change)
 
     def step(self, x: Tensor, turn: Turn, kept: Tensor, place: int | Tensor, seen: Tensor | None) -> Tensor:
         """(B, hidden) in and out, at one place of kept (2, B, heads, T, D)."""
@@ -177,12 +194,11 @@ class Block(nn.Module):
             for mine, part in zip(kept, new, strict=True):
                 mine.index_copy_(2, place, part.unsqueeze(2))
         mixed = functional.scaled_dot_product_attention(query.unsqueeze(2), kept[0], kept[1], seen)
-        x = torch.addmm(x, mixed.reshape(len(x), -1), self.out.weight.t())
-        return x + self.down(functional.gelu(self.up(self.between(x))))
+        return self.reflect(torch.addmm(x, mixed.reshape(len(x), -1), self.out.weight.t()))
 
     def _attend(self, x: Tensor, layer: int, frame: Frame, asked: Tensor | None) -> Tensor:
         if asked is None:
-            return self._mix(*self._split(self.qkv(x), frame.turn), layer, frame)
+            return self._mix_all(self.qkv(x), layer, frame)
         rows, width, hidden = x.shape
         ours, theirs = self.qkv.weight.split([hidden, 2 * hidden])
         key, value = functional.linear(x, theirs).view(rows, width, 2 * self.heads, -1).chunk(2, 2)
@@ -190,11 +206,13 @@ class Block(nn.Module):
         cos, sin = (part[:, 0][asked].unsqueeze(2) for part in frame.turn)
         return self._mix(rotated(query, (cos, sin)), rotated(key, frame.turn), value, layer, frame)
 
-    def _split(self, qkv: Tensor, turn: Turn) -> tuple[Tensor, Tensor, Tensor]:
-        """Query, key and value (B, K, heads, D) each, the first two turned."""
+    def _mix_all(self, qkv: Tensor, layer: int, frame: Frame) -> Tensor:
+        """(B, K, hidden) of queries, keys and values (B, K, 3 hidden) that have not been turned."""
+        if frame.alone:
+            return attention.attend(qkv, self.heads, *(part[:, 0] for part in frame.turn))
         query_key, value = qkv.unflatten(2, (3 * self.heads, -1)).split([2 * self.heads, self.heads], 2)
-        query, key = rotated(query_key, turn).chunk(2, 2)
-        return query, key, value
+        query, key = rotated(query_key, frame.turn).chunk(2, 2)
+        return self._mix(query, key, value, layer, frame)
 
     def _mix(self, query: Tensor, key: Tensor, value: Tensor, layer: int, frame: Frame) -> Tensor:
         """(B, A, hidden) of queries (B, A, heads, D), and keys and values (B, K, heads, D)."""
