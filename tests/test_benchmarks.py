@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import causal, generation, networks, passes, peers, scaling
+from benchmarks import causal, generation, networks, passes, peers, scaling, training
 from benchmarks.timing import Report, Work, agree
 from unmask import generate, languages
 
@@ -28,7 +28,9 @@ def peer_name(request) -> str:
     return request.param
 
 
-@pytest.mark.parametrize("part", [passes, causal, generation, scaling, networks], ids=lambda part: part.__name__)
+@pytest.mark.parametrize(
+    "part", [passes, causal, generation, scaling, networks, training], ids=lambda part: part.__name__
+)
 def test_runs_and_reports(part, report, capsys, monkeypatch):
     monkeypatch.setattr(peers, "PEERS", {"torch": peers.Torch})
     monkeypatch.setattr(peers, "find_spec", lambda name: object() if name == "torch" else None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -203,9 +203,7 @@ class Training:
         reports = {round(number * steps / REPORTS) for number in range(1, REPORTS + 1)}
         if self.step == 0:
             self._save()  # before the work is done: can it be written at all?
-        for batch in ahead(self._batch, self.step, steps):
-            self._learn(batch)
-            self.step += 1
+        for _ in self.learn(steps):
             if self.step % look == 0 or self.step in reports:
                 self._look()
                 progress.rename(f"training {self.shape.kind.upper()}, loss {self.loss:.4f}")
@@ -215,6 +213,13 @@ class Training:
                 if self.here.first and (self.step == steps or self._is_due()):
                     self._save()
             advance(1)
+
+    def learn(self, end: int) -> Iterator[None]:
+        """Learn from the batches that are left before the end-th, one at a time."""
+        for batch in ahead(self._batch, self.step, end):
+            self._learn(batch)
+            self.step += 1
+            yield
 
     def _batch(self, step: int) -> list[Part]:
         """This process's rows of a step: a function of the step alone."""
