@@ -119,3 +119,11 @@ def test_what_does_not_fit_leaves_the_others(monkeypatch):
 def test_bad_numbers_are_refused(given):
     with pytest.raises(UnmaskError, match="at least"):
         clock(SHAPE, **({"lengths": [4], "batches": [1], "device": "cpu"} | given))
+
+
+def test_a_time_is_that_of_one_round_and_one_token(monkeypatch):
+    monkeypatch.setattr("unmask.cost.clock.measure", lambda run, device, repeats, advance: [2.0] * repeats)
+    (found,) = clock(SHAPE, [16], [1], steps=8, device="cpu", repeats=3)
+    rounds = tokens = TOGETHER["cpu"]
+    assert (found.evaluation_ms.value, found.token_ms.value) == (2000 / rounds, 2000 / tokens)
+    assert (found.ar_seconds, found.mdm_seconds) == (2 / tokens * 16, found.evaluations * 2 / rounds)
