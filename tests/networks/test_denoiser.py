@@ -13,6 +13,7 @@ from unmask import UnmaskError, generate
 from unmask.chance import Luck
 from unmask.denoisers import Canvas, Denoiser, Sharpened
 from unmask.denoisers.contracts import Finisher, Follower
+from unmask.languages.base import MESSAGE_BYTES
 from unmask.networks import Network
 from unmask.samplers import SAMPLERS
 
@@ -124,6 +125,17 @@ def test_sharpened_networks_fill_too(given):
         if context[0, j] == V:
             assert int(said(made, context)[0, j].argmax()) == int(drawn[0, j])
     assert isinstance(Sharpened(Network(made), 0.5), Denoiser)
+
+
+def test_blocks_of_rows():
+    """No more rows than `batch` are held at once, and on the CPU no more than an evaluation takes."""
+    for network, rows in (
+        (Network(trunk(length=64)), 16),
+        (Network(trunk(length=64), batch=9), 9),
+        (Network(ar=trunk("ar", length=64), batch=1000), 1000),
+        (Network(ar=trunk("ar", length=64)), MESSAGE_BYTES // (8 * 2 * 16 * 64)),
+    ):
+        assert MESSAGE_BYTES // network.row_bytes(64) == rows
 
 
 def test_many_symbols_are_never_float64():

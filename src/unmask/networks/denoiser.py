@@ -80,13 +80,14 @@ class Network:
         return _carried(marginals, tokens if asked is None else tokens.gather(1, asked))
 
     def row_bytes(self, length: int) -> int:
-        """Blocks of canvases on the CPU are what an evaluation computes at once, of readers what their memory takes."""
+        """Blocks of canvases on the CPU are what an evaluation computes at once, of readers what their memory takes;
+        elsewhere they are as large as the host allows, or as `batch` says."""
         evaluator = self.mdm or self.ar
         assert evaluator is not None
-        shape = evaluator.trunk.shape
-        if evaluator.device.type != "cpu":
-            return HOST_BYTES * length
-        return MESSAGE_BYTES * length // TOKENS if self.mdm else 8 * shape.layers * shape.hidden * length
+        shape, least = evaluator.trunk.shape, HOST_BYTES * length
+        if evaluator.device.type == "cpu":
+            least = MESSAGE_BYTES * length // TOKENS if self.mdm else 8 * shape.layers * shape.hidden * length
+        return least if evaluator.batch is None else max(least, MESSAGE_BYTES // evaluator.batch)
 
     def _masked(self, length: int) -> Evaluator:
         if self.mdm is None:
