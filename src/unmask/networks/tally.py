@@ -21,7 +21,7 @@ from torch import Tensor
 
 from unmask.networks.trunk import Block, Trunk
 
-MOST_BYTES = 2**25  # of a table
+MOST_BYTES = 2**25  # of a table; the sums may take eight times as much
 MOST_NATS = 22.0  # between the largest and the least weight of a symbol: relative errors stay below 1e-6
 
 
@@ -41,11 +41,14 @@ class Tally:
 
     @classmethod
     def of(cls, trunk: Trunk, rows: int, length: int) -> Tally | None:
-        """None where it cannot be, or would not pay: one block alone, a clock, a device, many symbols, far apart."""
+        """None where it cannot be or would not pay: one block, a clock, a device, many symbols or rows, far apart."""
         shape, symbols = trunk.shape, trunk.shape.vocabulary + 1
         if shape.layers < 2 or not shape.time_free or trunk.device.type != "cpu" or trunk.dtype != torch.float32:
             return None
-        if 16 * symbols**2 * length * shape.heads > MOST_BYTES:
+        if (
+            16 * symbols**2 * length * shape.heads > MOST_BYTES
+            or 8 * rows * length * symbols * shape.heads > 8 * MOST_BYTES
+        ):
             return None
         block = trunk.blocks[0]
         assert isinstance(block, Block)
