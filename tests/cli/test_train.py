@@ -35,7 +35,7 @@ def test_it_is_what_python_trains(run, kind):
     assert set(ran.result) == KEYS
     language = languages.preset("paper-2gram", seed=2)
     shape = preset("quick", kind, 8, length=8, hidden=16, layers=1, heads=2)
-    found = training.train(language, shape, recipe("quick", steps=10, batch=8, seed=3), "python").to_dict()
+    found = training.train(language, shape, recipe("quick", kind, steps=10, batch=8, seed=3), "python").to_dict()
     for name in KEYS - {"directory", "seconds", "tokens_per_second"}:
         assert ran.result[name] == found[name]
     ours, theirs = load_file("out/model.safetensors"), load_file("python/model.safetensors")

@@ -62,12 +62,15 @@ def assert_same(one, other):
     assert all(tensor.equal(others[name]) for name, tensor in tensors.items())
 
 
-@pytest.mark.parametrize(("kind", "steps", "percent"), [("mdm", 400, 1.0), ("ar", 200, 0.5)])
+@pytest.mark.parametrize(("kind", "steps", "percent"), [("mdm", 400, 2.5), ("ar", 100, 0.5)])
 def test_it_reaches_the_language(tmp_path, kind, steps, percent):
-    made = Recipe(steps=steps, batch=64, rate=1e-2, average=0.98)
-    found = train(LANGUAGE, shape(kind, hidden=32, layers=2), made, tmp_path / "out")
+    """A step to the next symbol with probability 0.6: 1.1 nats a token, 25% below what an untrained network has."""
+    step = [[0.1, 0.6, 0.2, 0.1][(to - now) % 4] for now in range(4) for to in range(4)]
+    language = languages.NGram(2, [0.25] * 4, [step[4 * now : 4 * now + 4] for now in range(4)])
+    made = Recipe(steps=steps, batch=64, rate=1e-2, warm_up=0.2, average=0.97)
+    found = train(language, shape(kind, length=6, hidden=32, layers=2, heads=4), made, tmp_path / "out")
     assert found.validation.excess_percent.high < percent
-    assert found.validation.entropy == pytest.approx(LANGUAGE.entropy(8).value / 8)
+    assert found.validation.entropy == pytest.approx(language.entropy(6).value / 6)
     assert found.validation.loss.low > found.validation.entropy - 1e-6
     first = json.loads((tmp_path / "out" / "training.json").read_text())["journal"][0]
     assert first["excess_percent"] > 3 * percent
@@ -254,12 +257,12 @@ def test_a_recipe_says_what_is_wrong(entry, value):
 
 
 def test_recipes_of_presets():
-    assert recipe("quick", steps=7).steps == 7
-    paper = recipe("paper")
+    assert recipe("quick", "mdm", steps=7).steps == 7
+    paper = recipe("paper", "mdm")
     assert paper.steps * paper.batch == pytest.approx(20 * 990_000, rel=1e-4)
-    assert recipe("paper", batch=256).steps == pytest.approx(2 * paper.steps, abs=1)
+    assert recipe("paper", "ar", batch=256).steps == pytest.approx(2 * paper.steps, abs=1)
     with pytest.raises(Error, match="did you mean quick"):
-        recipe("quik")
+        recipe("quik", "mdm")
     with pytest.raises(Error, match="unknown entry of a recipe 'stepz'"):
         Recipe.from_dict({"stepz": 3})
 

@@ -52,6 +52,7 @@ def command(
     device: str = "auto",
     precision: str = "auto",
     accumulate: Count = None,
+    threads: Count = None,
     tensorboard: Switch = False,
     json: Switch = False,
 ) -> None:
@@ -80,7 +81,7 @@ def command(
 
     Presets:
         quick
-            100,000 parameters, length 32: under two minutes on two cores.
+            100,000 parameters, length 32: under two minutes on one core.
         small
             800,000 parameters, length 128.
         paper
@@ -112,6 +113,7 @@ def command(
         device: cpu, cuda, or auto.
         precision: float32, bfloat16, or auto: bfloat16 on CUDA.
         accumulate: Compute a batch in so many parts, one after another, where memory is scarce.
+        threads: Of torch on the CPU; if not given one for a narrow network, where more wait for each other.
         tensorboard: Write losses for TensorBoard to OUT/tensorboard.
         json: Print one JSON object instead of a table.
     """
@@ -127,7 +129,7 @@ def command(
 
     if tensorboard:
         check_tensorboard()
-    conditions = Conditions(device, precision, accumulate, tensorboard, progress.note)
+    conditions = Conditions(device, precision, accumulate, threads, tensorboard, progress.note)
     size = {"length": length, "layers": layers, "hidden": hidden, "heads": heads}
     changes: dict[str, Any] = {"steps": steps, "batch": batch, "rate": rate, "average": average}
     changes |= {
@@ -153,6 +155,8 @@ def command(
         found = languages.load(language, seed=language_seed or 0, pruned=not unpruned)
         shape = shapes.preset(preset or "quick", model or "mdm", found.vocabulary, time_free=not timed, **size)
         label = language + (f", seed {language_seed}" if language_seed else "") + (", unpruned" if unpruned else "")
-        trained = train(found, shape, recipe(preset or "quick", **changes), out, label=label, conditions=conditions)
+        trained = train(
+            found, shape, recipe(preset or "quick", shape.kind, **changes), out, label=label, conditions=conditions
+        )
     if is_first():
         show(trained.to_dict(), json)

@@ -43,6 +43,7 @@ SAVE_SECONDS = 60.0  # between checkpoints, or
 SAVE_SHARE = 20.0  # so many times what the last one took, where that is longer
 DIVERGED = 2.0  # times what a network loses that finds all symbols equally likely
 SMOOTH = 0.1  # the weight of the newest loss in what is told
+NARROW = 256  # hidden; below it, threads of torch wait for each other longer than they compute
 PRECISIONS = ("auto", "float32", "bfloat16")
 
 
@@ -88,6 +89,7 @@ class Conditions:
     device: str = "auto"
     precision: str = "auto"  # bfloat16 where it pays, which is on CUDA
     accumulate: int | None = None  # parts of a process's batch, one after another; None: as many as its cache needs
+    threads: int | None = None  # of torch on the CPU; None: one for a narrow network, else what torch has
     tensorboard: bool = False
     say: Callable[[str], None] | None = None  # one line at each validation
     save_seconds: float = SAVE_SECONDS  # between checkpoints; 0: one at every look
@@ -139,6 +141,7 @@ class Training:
         self.directory, self.here, self.conditions = directory, here, conditions
         self.mine = here.part(recipe.batch)
         self.parts = _parts(conditions.accumulate, self.mine.stop - self.mine.start, shape.length, here.device)
+        self.threads = _threads(conditions.threads, shape, here.device)
         self.half = _half(conditions.precision, here.device)
         self.delta = None
         if recipe.rounds is not None:
@@ -164,10 +167,13 @@ class Training:
     def go(self) -> Trained:
         """Train to the end."""
         label = f"training {self.shape.kind.upper()}"
+        usual = torch.get_num_threads()
         try:
+            torch.set_num_threads(self.threads)
             with progress.track(label, self.recipe.steps) if self.here.first else nullcontext(_silent) as advance:
                 advance(self.step)
                 self._run(advance)
+            return self._result()
         except KeyboardInterrupt:
             if self.here.first:
                 kept = f"the checkpoint of step {self.saved} is in {self.directory}"
@@ -178,15 +184,19 @@ class Training:
             what = f"--accumulate {2 * self.parts} computes half as many, with the same result"
             raise UnmaskError(f"out of memory with {rows} sequences at once; {what}") from error
         finally:
+            torch.set_num_threads(usual)
             self.journal.close()
+
+    def _result(self) -> Trained:
+        seconds = self.seconds
         return Trained(
             self.directory,
             self.step,
-            self.seconds,
+            seconds,
             self.loss,
             self.judge(self.learner.average),
             self.parameters,
-            self.step * self.recipe.batch * self.shape.length / self.seconds,
+            self.step * self.recipe.batch * self.shape.length / seconds,
         )
 
     @property
@@ -284,7 +294,7 @@ class Training:
         checkpoints.save_state(self.directory, self.learner.tensors(), plain | standing)
         entropy, entries = self.judge.entropy, self.journal.entries
         about = card(self.label, self.shape, self.recipe, self.parameters, entropy, entries)
-        conditions = {"device": str(self.here.device), "processes": self.here.size, "threads": torch.get_num_threads()}
+        conditions = {"device": str(self.here.device), "processes": self.here.size, "threads": self.threads}
         conditions |= {"parts": self.parts, "precision": "bfloat16" if self.half else "float32"}
         account = {"origin": origin(**plain, **conditions), "entropy": entropy} | standing
         checkpoints.save(self.learner.average, self.directory, about, account)
@@ -305,6 +315,14 @@ def _parts(asked: int | None, rows: int, length: int, device: torch.device) -> i
         return min(rows, math.ceil(rows * length / PART_TOKENS[device.type]))
     if not 1 <= asked <= rows:
         raise UnmaskError(f"accumulate is {asked}; expected 1 to {rows}, the sequences that a process has of a batch")
+    return asked
+
+
+def _threads(asked: int | None, shape: Shape, device: torch.device) -> int:
+    if asked is None:
+        return 1 if device.type == "cpu" and shape.hidden < NARROW else torch.get_num_threads()
+    if asked < 1:
+        raise UnmaskError(f"threads is {asked}; expected at least 1")
     return asked
 
 

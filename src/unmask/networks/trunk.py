@@ -22,6 +22,7 @@ from unmask.networks.memory import Memory, Reach
 from unmask.networks.shape import Shape
 
 WIDER = 4  # the MLP, by the hidden size
+SYMBOL = 0.3  # what a symbol is at first: little, so that what a block learns of its context soon outweighs it
 PERIODS = 10_000.0  # the longest rotary period
 Turn = tuple[Tensor, Tensor]  # cos, sin, broadcastable over (B, K, heads, D)
 
@@ -59,7 +60,7 @@ class Trunk(nn.Module):
         for name, weight in self.named_parameters():
             if weight.dim() < 2:
                 continue
-            spread = 1.0 if name == "embed.weight" else 1 / math.sqrt(weight.shape[1])
+            spread = SYMBOL if name == "embed.weight" else 1 / math.sqrt(weight.shape[1])
             if name.endswith(("out.weight", "down.weight")):
                 spread /= math.sqrt(2 * self.shape.layers)
             if name.startswith("head") or "modulate" in name:
