@@ -33,8 +33,8 @@ def test_attention_is_as_exact_as_that_of_torch(rows, length, heads, size, sprea
     """Lengths that fill no whole vector, heads of any even width, flat and sharp weights; scores far below 0 too."""
     generator = torch.Generator().manual_seed(1)
     qkv = spread * torch.randn((rows, length, 3 * heads * size), generator=generator)
-    qkv[0, :, : heads * size] += 3
-    qkv[0, :, heads * size : 2 * heads * size] -= 3  # so that what is padded, whose scores are 0, would come first
+    qkv[0, :, : heads * size] += 8
+    qkv[0, :, heads * size : 2 * heads * size] -= 8  # so that what is padded, whose scores are 0, would come first
     angles = torch.arange(length).unsqueeze(1) * 3.0 ** -torch.arange(size // 2)
     turn = angles.cos().repeat(1, 2), torch.cat([-angles.sin(), angles.sin()], 1)
     wide = [part.unsqueeze(1) for part in turn]
