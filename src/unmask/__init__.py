@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from unmask.generation import prompts as prompts
     from unmask.metrics import Score as Score
     from unmask.metrics import score as score
+    from unmask.sweeps import sweep as sweep
 
 _LAZY = {  # imported on first use, so that `import unmask` costs nothing
     "Audit": "unmask.auditing",
@@ -33,6 +34,7 @@ _LAZY = {  # imported on first use, so that `import unmask` costs nothing
     "prompts": "unmask.generation",
     "Score": "unmask.metrics",
     "score": "unmask.metrics",
+    "sweep": "unmask.sweeps",
 }
 _ROOMS = ("languages", "metrics", "samplers", "denoisers", "schedules", "auditing", "conformance")
 
@@ -53,6 +55,7 @@ __all__ = [
     "samplers",
     "schedules",
     "score",
+    "sweep",
 ]
 
 

@@ -20,7 +20,8 @@ from unmask.schedules import FITTED, SCHEDULES
 
 SUBCOMMANDS = [f"language {name}" for name in ("list", "new", "show", "fit")]
 SUBCOMMANDS += [f"theory {name}" for name in ("exact", "table", "figure")]
-CALLABLE = [name for name in COMMANDS if name not in ("language", "theory")] + SUBCOMMANDS
+SUBCOMMANDS += [f"sweep {name}" for name in ("run", "status", "resume", "retry", "export", "compare")]
+CALLABLE = [name for name in COMMANDS if name not in ("language", "theory", "sweep")] + SUBCOMMANDS
 
 
 @pytest.mark.parametrize("command", CALLABLE)

@@ -29,6 +29,7 @@ COMMANDS = {
     "train": ("unmask.cli.train", "train a network on a language: masked diffusion or autoregressive"),
     "figure-1": ("unmask.cli.figure_1", "train networks, and hold them against the ideal denoiser"),
     "learning": ("unmask.cli.learning", "say what a network has not learned, and what that adds to its errors"),
+    "sweep": ("unmask.cli.sweep", "measure a grid of cells, stopped and resumed at will, here or on a cluster"),
     "score": ("unmask.cli.score", "measure the error rates of sequences against a language"),
 }
 ABOUT = "Measure masked diffusion language models: what a number of sampling steps costs and buys."

@@ -1,0 +1,107 @@
+"""The Ray engine: the same blocks as tasks of Ray Core, on this machine or on a cluster that runs already.
+
+The driver stays the only one that writes the store, wherever its tasks run. They need this package and the module of a
+foreign metric on every machine; the search path of the driver goes with them, for a file system that all of them see.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from unmask.errors import UnmaskError
+from unmask.sweeps.cells import Block
+from unmask.sweeps.engines import Outcome, cores, environment
+from unmask.sweeps.worker import attempt
+
+CPUS = 1  # of a task
+
+
+def run_job(job: list[tuple[dict[str, Any], bool]]) -> list[dict[str, Any]]:
+    """What a task does."""
+    return [attempt(spec, whole) for spec, whole in job]
+
+
+class Cluster:
+    """workers: tasks at a time, as many as the cluster has CPUs unless told otherwise; limit: seconds of a block."""
+
+    name = "ray"
+    reports_each = False
+
+    def __init__(self, workers: int | None = None, address: str | None = None, limit: float | None = None) -> None:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        try:
+            import ray
+        except ImportError as error:
+            raise UnmaskError("engine ray needs the extra cluster: pip install 'unmask[cluster]'") from error
+        self.ray = ray
+        self.ours = not ray.is_initialized()  # a program of somebody else keeps its connection
+        if self.ours:
+            variables = environment(1)
+            how: dict[str, Any] = {"runtime_env": {"env_vars": variables}, "log_to_driver": False}
+            if address is None:
+                how |= {"num_cpus": workers or cores(), "include_dashboard": False}
+            try:
+                ray.init(address=address, logging_level="error", **how)
+            except (ConnectionError, ValueError) as error:
+                raise UnmaskError(
+                    f"there is no Ray cluster at {address!r}: {error}; `ray start --head` makes one"
+                ) from error
+        self.seats = workers or max(int(ray.cluster_resources().get("CPU", 1)), 1)
+        self.limit = limit
+        self.task = ray.remote(num_cpus=CPUS, max_retries=0)(run_job)
+        self.flying: dict[Any, tuple[str, list[Block], float]] = {}
+
+    def seat(self, taken: Collection[str] = ()) -> str | None:
+        busy = {seat for seat, _, _ in self.flying.values()} | set(taken)
+        return next((name for name in (f"ray/{number}" for number in range(self.seats)) if name not in busy), None)
+
+    def give(self, seat: str, job: Sequence[Block]) -> None:
+        task = self.task.remote([(block.spec, block.whole) for block in job])
+        self.flying[task] = (seat, list(job), time.monotonic())
+
+    def wait(self, timeout: float) -> list[Outcome]:
+        if not self.flying:
+            return []
+        ready, _ = self.ray.wait(list(self.flying), num_returns=1, timeout=timeout)
+        found = [outcome for task in ready for outcome in self._taken(task)]
+        if self.limit is not None:
+            now = time.monotonic()
+            for task, (_, job, began) in list(self.flying.items()):
+                if now - began > self.limit * len(job):
+                    self.ray.cancel(task, force=True)
+                    found += self._lost(
+                        task, "hung", f"it took more than the limit of {self.limit:g} s and was stopped"
+                    )
+        return found
+
+    def stop(self) -> None:
+        for task in self.flying:
+            self.ray.cancel(task, force=True)
+        self.flying.clear()
+        if self.ours:
+            self.ray.shutdown()
+
+    def _taken(self, task: Any) -> list[Outcome]:
+        try:
+            answers = self.ray.get(task)
+        except self.ray.exceptions.OutOfMemoryError:
+            return self._lost(task, "killed", "Ray killed its process, because memory had run out")
+        except self.ray.exceptions.RayTaskError as error:
+            return self._lost(task, "raised", f"the task could not run: {error.cause}")
+        except self.ray.exceptions.RayError as error:
+            return self._lost(task, "killed", f"its process was killed: {str(error).partition(chr(10))[0]}")
+        _, job, _ = self.flying.pop(task)
+        return [
+            Outcome(block, a["kind"], a.get("found"), a.get("error", ""), a["seconds"])
+            for block, a in zip(job, answers, strict=True)
+        ]
+
+    def _lost(self, task: Any, kind: Any, error: str) -> list[Outcome]:
+        """A task of one block has lost it; of a task of several nobody knows which, and each is tried alone."""
+        _, job, began = self.flying.pop(task)
+        if len(job) > 1:
+            return [Outcome(block, "unbegun") for block in job]
+        return [Outcome(job[0], kind, error=error, seconds=time.monotonic() - began)]

@@ -1,0 +1,75 @@
+"""Metrics by name: functions of a cell's fields that answer with records, one number each.
+
+The parameters of a metric are what a cell of it consists of, so that a recipe can be checked, and its cells hashed,
+without running anything. A record is the name of a measure, the fields of an Estimate, and the evaluations that a row
+needed on average. "package.module:function" is a metric of somebody else; with **fields it takes all that there is.
+
+A metric that merges measures rows first_row .. first_row + rows - 1 and answers with a tally of whole numbers: counts,
+and sums in fixed point. Sums of tallies are exact, hence the records are the same however the rows were cut, on however
+many machines. `samples` merges. `ter_upper` does not, since its pass answers for all N at once, nor has `theory` rows.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from typing import Any
+
+from unmask.errors import UnmaskError
+from unmask.names import Registry
+
+Record = dict[str, Any]
+Tally = dict[str, int]
+Function = Callable[..., Any]
+Arguments = Mapping[str, Any]
+METRICS: Registry[Any] = Registry("metric", group="unmask.metrics")
+TRIVIAL_COST = 1e-3  # seconds, of what we know nothing about
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A metric as the engine sees it."""
+
+    name: str
+    run: Function  # (**arguments) -> records, or a tally where it merges
+    records: Function | None = None  # (tally, **arguments of the whole cell) -> records
+    shares: tuple[str, ...] = ()  # parameters in which cells of one pass differ
+    cost: Callable[[Arguments], float] = field(default=lambda arguments: TRIVIAL_COST)
+    check: Callable[[Sequence[Arguments]], None] = field(default=lambda cells: None)
+
+    @property
+    def merges(self) -> bool:
+        return self.records is not None
+
+    @cached_property
+    def parameters(self) -> dict[str, Any]:
+        """Names to defaults."""
+        every = inspect.signature(self.run).parameters.values()
+        return {p.name: p.default for p in every if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+
+    @cached_property
+    def open(self) -> bool:
+        """Whether it takes whatever there is."""
+        return any(p.kind is p.VAR_KEYWORD for p in inspect.signature(self.run).parameters.values())
+
+
+@cache
+def find(name: str) -> Measure:
+    """The metric of a name; a function elsewhere may carry `records`, `shares`, `cost` and `check` as attributes."""
+    import unmask.sweeps.standard  # noqa: F401  registers ours; here, since it names METRICS
+
+    found = METRICS.find(name)
+    if isinstance(found, type):
+        raise UnmaskError(f"metric {name!r} is a class; expected a function of a cell's fields")
+    given = {
+        option: getattr(found, option) for option in ("records", "shares", "cost", "check") if hasattr(found, option)
+    }
+    return Measure(name, found, **given)
+
+
+def merge(tallies: Sequence[Tally]) -> Tally:
+    """The sums: a tally without rows of its own is all zeros."""
+    names = {name: None for tally in tallies for name in tally}
+    return {name: sum(tally.get(name, 0) for tally in tallies) for name in names}

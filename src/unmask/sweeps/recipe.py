@@ -1,0 +1,208 @@
+"""The recipe: one YAML file that says what a sweep measures, and where.
+
+    name: lengths
+    metrics: [samples, ter_upper(rows=100)]     what is measured, with settings of its own
+    grid: {language: [paper-2gram, interval-5]} every combination of these
+    zip: {length: [128, 256], steps: [32, 64]}  lists that are walked together; or a list of such mappings
+    fixed: {sampler: ancestral}                 the same everywhere
+    rows: 2000                                  of each cell
+    seeds: 3                                    0, 1, 2; or a list
+
+What may stand in grid, zip and fixed are the parameters of the metrics (measures.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from unmask.errors import UnmaskError, unknown
+from unmask.files import read_text
+
+Point = dict[str, Any]  # one combination: plain values by name
+PLAIN = (str, int, float, bool)
+RESERVED = ("rows", "seed")  # which have keys of their own
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A recipe, checked as far as it can be without knowing its metrics."""
+
+    name: str
+    metrics: tuple[str, ...]
+    grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    zip: tuple[Mapping[str, tuple[Any, ...]], ...] = ()
+    rows: int | None = None
+    seeds: tuple[int, ...] = (0,)
+
+    def __post_init__(self) -> None:
+        if not self.name or not set(self.name) <= set(NAME):
+            raise UnmaskError(f"name is {self.name!r}; expected letters, digits, '-', '_' and '.': a directory has it")
+        if not self.metrics:
+            raise UnmaskError("there are no metrics; name at least one")
+        if not self.seeds:
+            raise UnmaskError("there are no seeds; give how many, or a list")
+        if self.rows is not None and self.rows < 1:
+            raise UnmaskError(f"rows is {self.rows}, but at least 1 row is needed")
+        for tied in self.zip:
+            if len({len(values) for values in tied.values()}) > 1:
+                sizes = ", ".join(f"{name} has {len(values)}" for name, values in tied.items())
+                raise UnmaskError(f"lists in zip are walked together, and must be equally long; {sizes}")
+        names = [*self.grid, *self.fixed, *(name for tied in self.zip for name in tied)]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise UnmaskError(f"{sorted(twice)[0]} stands more than once in grid, fixed and zip; say it once")
+        if "seed" in names:
+            raise UnmaskError("seed stands in grid, fixed or zip; write seeds: [...] beside them")
+        if "rows" in names and self.rows is not None:
+            raise UnmaskError("rows stands beside grid, fixed and zip and in one of them; say it once")
+
+    @property
+    def axes(self) -> set[str]:
+        """What the recipe says of a cell."""
+        return {*self.grid, *self.fixed, *(name for tied in self.zip for name in tied)}
+
+    def points(self) -> Iterator[Point]:
+        """Every combination, the last key of the grid fastest but for the seeds."""
+        lists: list[list[Point]] = [[{name: value} for value in values] for name, values in self.grid.items()]
+        lists += [[dict(zip(tied, row, strict=True)) for row in zip(*tied.values(), strict=True)] for tied in self.zip]
+        lists.append([{"seed": seed} for seed in self.seeds])
+        common = dict(self.fixed) | ({} if self.rows is None else {"rows": self.rows})
+        for parts in product(*lists):
+            point = dict(common)
+            for part in parts:
+                point |= part
+            yield point
+
+    def with_changes(self, changes: Mapping[str, Any]) -> Recipe:
+        """The recipe with other values: a list is walked, one value is fixed, a list of zip keeps its length."""
+        changed = self
+        for name, value in changes.items():
+            if name in OWN:
+                changed = replace(changed, **{name: _own(name, value)})
+            else:
+                changed = changed._with(name, value)
+        return changed
+
+    def _with(self, name: str, value: Any) -> Recipe:
+        if name in ("grid", "fixed", "zip"):
+            raise UnmaskError(f"set what stands in {name}, not {name} itself: steps=[8, 16]")
+        for number, tied in enumerate(self.zip):
+            if name in tied:
+                values = _values(f"{name}", value)
+                tied = {**tied, name: values}
+                return replace(self, zip=(*self.zip[:number], tied, *self.zip[number + 1 :]))
+        grid = {key: entry for key, entry in self.grid.items() if key != name or isinstance(value, list | tuple)}
+        fixed = {key: entry for key, entry in self.fixed.items() if key != name}
+        if isinstance(value, list | tuple):
+            grid[name] = _values(name, value)
+        else:
+            fixed[name] = _plain(name, value)
+        return replace(self, grid=grid, fixed=fixed)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+NAME = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
+OWN = ("name", "metrics", "rows", "seeds")
+
+
+def read_recipe(path: str | Path, changes: Mapping[str, Any] | Sequence[str] = ()) -> Recipe:
+    """The recipe of a YAML file; changes: {"steps": [8, 16]}, or ["steps=[8,16]"] as `--set` has them."""
+    content = _parsed(str(path), read_text(path))
+    try:
+        recipe = from_dict(content, Path(path).stem)
+        return recipe.with_changes(changes if isinstance(changes, Mapping) else settings(changes))
+    except UnmaskError as error:
+        raise UnmaskError(f"{path}: {error}") from error
+
+
+def settings(assignments: Sequence[str]) -> dict[str, Any]:
+    """{"steps": [8, 16]} of "steps=[8,16]"."""
+    found = {}
+    for text in assignments:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise UnmaskError(f"cannot read the setting {text!r}; write name=value, or name=[value,value]")
+        found[name.strip()] = _parsed(f"the setting {text!r}", value)
+    return found
+
+
+def from_dict(content: Any, name: str = "") -> Recipe:
+    """The recipe of its plain form; a file without a name has that of the file."""
+    if not isinstance(content, dict):
+        raise UnmaskError("a recipe is a mapping with the keys " + ", ".join(entry.name for entry in fields(Recipe)))
+    known = [entry.name for entry in fields(Recipe)]
+    for key in content:
+        if key not in known:
+            raise unknown("key of a recipe:", str(key), known)
+    made: dict[str, Any] = {"name": name, "metrics": ()}
+    for key, value in content.items():
+        if key in OWN:
+            made[key] = _own(key, value)
+        elif key == "fixed":
+            made[key] = {str(entry): _plain(str(entry), one) for entry, one in _mapping(key, value).items()}
+        elif key == "grid":
+            made[key] = _lists(key, value)
+        else:
+            made[key] = tuple(_lists(key, tied) for tied in (value if isinstance(value, list | tuple) else [value]))
+    return Recipe(**made)
+
+
+def _own(name: str, value: Any) -> Any:
+    match name:
+        case "seeds" if type(value) is int:
+            if value < 1:
+                raise UnmaskError(f"seeds is {value}; expected how many there are, or a list")
+            return tuple(range(value))
+        case "seeds" if isinstance(value, list | tuple) and all(type(seed) is int for seed in value):
+            return tuple(dict.fromkeys(value))
+        case "metrics" if isinstance(value, list | tuple) and all(isinstance(metric, str) for metric in value):
+            return tuple(dict.fromkeys(value))
+        case "metrics" if isinstance(value, str):
+            return (value,)
+        case "rows" if value is None or type(value) is int:
+            return value
+        case "name" if isinstance(value, str):
+            return value
+    wanted = {"seeds": "a number of seeds, or a list of them", "metrics": "a list of names", "rows": "a whole number"}
+    raise UnmaskError(f"{name} is {value!r}; expected {wanted.get(name, 'a word')}")
+
+
+def _mapping(name: str, value: Any) -> Mapping[Any, Any]:
+    if not isinstance(value, Mapping):
+        raise UnmaskError(f"{name} is {value!r}; expected a mapping of names to values")
+    return value
+
+
+def _lists(name: str, value: Any) -> dict[str, tuple[Any, ...]]:
+    return {str(key): _values(str(key), entry) for key, entry in _mapping(name, value).items()}
+
+
+def _values(name: str, value: Any) -> tuple[Any, ...]:
+    if not isinstance(value, list | tuple):
+        raise UnmaskError(f"{name} is {value!r}; expected a list, or put it under fixed")
+    if not value:
+        raise UnmaskError(f"{name} is an empty list; give at least one value")
+    return tuple(_plain(name, entry) for entry in value)
+
+
+def _plain(name: str, value: Any) -> Any:
+    if value is not None and not isinstance(value, PLAIN):
+        raise UnmaskError(f"{name} has the value {value!r}; expected a number, a word, true or false")
+    return value
+
+
+def _parsed(what: str, text: str) -> Any:
+    import yaml  # here, since `unmask --help` must not wait for it
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise UnmaskError(f"{what} is not YAML{where}: {getattr(error, 'problem', None) or error}") from error

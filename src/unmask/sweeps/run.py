@@ -1,0 +1,166 @@
+"""sweep(): run a recipe, or the rest of it, and have its numbers as a table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from unmask import progress
+from unmask.errors import UnmaskError
+from unmask.files import origin
+from unmask.sweeps import status as standing
+from unmask.sweeps import tables
+from unmask.sweeps.cells import Cell, cells_of, check
+from unmask.sweeps.driver import Driver
+from unmask.sweeps.engines import Engine
+from unmask.sweeps.holder import hold
+from unmask.sweeps.local import Local
+from unmask.sweeps.recipe import Recipe, from_dict, read_recipe
+from unmask.sweeps.store import Store, release_all
+
+if TYPE_CHECKING:
+    import pandas
+
+HOME = Path("sweeps")  # where stores are made unless told otherwise, one directory a name
+EngineName = Literal["local", "ray"]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The cells of a recipe in its store."""
+
+    directory: Path
+    keys: tuple[str, ...]
+    seconds: float  # of this run
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dict a cell and measure; what has failed is missing, and `status` says why."""
+        store = Store.open(self.directory)
+        try:
+            return tables.rows(store, self.keys)
+        finally:
+            store.close()
+
+    def table(self) -> pandas.DataFrame:
+        """The same as a DataFrame."""
+        import pandas
+
+        rows = self.rows()
+        return pandas.DataFrame(rows, columns=tables.columns(rows))
+
+    def status(self) -> dict[str, Any]:
+        """Of the whole store: cells done, running, to do, failed and why."""
+        return standing.status(self.directory)
+
+
+def sweep(
+    recipe: str | Path | Mapping[str, Any] | Recipe,
+    *,
+    store: str | Path | None = None,
+    engine: EngineName = "local",
+    workers: int | None = None,
+    address: str | None = None,
+    limit: float | None = None,
+    attempts: int = 3,
+    **changes: Any,
+) -> Sweep:
+    """Measure the cells of a recipe that its store does not have yet.
+
+    recipe: a YAML file, or the same as a dict.    store: a directory; sweeps/NAME unless told otherwise.
+    workers: processes, or Ray tasks, at a time.   address: of a Ray cluster; one is started where there is none.
+    limit: seconds that a block of rows may take.  attempts: how often a cell may lose its process.
+    changes: other values for the recipe: rows=200, steps=[8, 16].
+    """
+    plan = planned(recipe, changes)
+    directory = HOME / plan.name if store is None else Path(store)
+    cells = cells_of(plan)
+    made = Store.create(directory)
+    try:
+        began = time.perf_counter()
+        with hold(directory) as dead:
+            keys = made.add(cells)
+            _drive(made, plan.to_dict(), keys, engine, workers, address, limit, attempts, dead)
+        return Sweep(directory, tuple(keys), time.perf_counter() - began)
+    finally:
+        made.close()
+
+
+def resume(
+    directory: str | Path,
+    *,
+    again: bool = False,
+    engine: EngineName = "local",
+    workers: int | None = None,
+    address: str | None = None,
+    limit: float | None = None,
+    attempts: int = 3,
+) -> Sweep:
+    """All that a store still has to do, whatever recipes it comes from; again: with what has failed."""
+    directory = Path(directory)
+    made = Store.open(directory)
+    try:
+        began = time.perf_counter()
+        with hold(directory) as dead:
+            if again:
+                made.retry()
+            _drive(made, made.last_recipe() or {}, None, engine, workers, address, limit, attempts, dead)
+        keys = tuple(key for (key,) in made.connection.execute("select key from cell order by number"))
+        return Sweep(directory, keys, time.perf_counter() - began)
+    finally:
+        made.close()
+
+
+def planned(recipe: str | Path | Mapping[str, Any] | Recipe, changes: Mapping[str, Any]) -> Recipe:
+    if isinstance(recipe, Recipe):
+        return recipe.with_changes(changes)
+    if isinstance(recipe, Mapping):
+        return from_dict(dict(recipe), "sweep").with_changes(changes)
+    return read_recipe(recipe, changes)
+
+
+def _drive(
+    store: Store,
+    recipe: Mapping[str, Any],
+    keys: Sequence[str] | None,
+    engine: EngineName,
+    workers: int | None,
+    address: str | None,
+    limit: float | None,
+    attempts: int,
+    dead: str | None,
+) -> None:
+    if attempts < 1:
+        raise UnmaskError(f"attempts is {attempts}; expected at least 1")
+    if dead is not None:
+        left = store.connection.execute("select count(*) from cell where state = 'running'").fetchone()[0]
+        progress.note(f"{dead}; {left} {'cell' if left == 1 else 'cells'} that it had begun will be measured again")
+    store.begin_again()
+    todo = [(key, Cell(spec)) for key, spec, _ in store.todo(keys)]
+    if not todo:
+        return
+    check([cell for _, cell in todo])
+    run = store.begin(recipe, origin(), engine)
+    made = _engine(store.directory, engine, workers, address, limit)
+    try:
+        Driver(store, made, run, attempts).drive(todo)
+    finally:
+        with suppress(UnmaskError), store.writing() as connection:
+            release_all(connection)
+        with suppress(UnmaskError):
+            store.end(run)
+
+
+def _engine(
+    directory: Path, engine: EngineName, workers: int | None, address: str | None, limit: float | None
+) -> Engine:
+    if engine == "local":
+        if address is not None:
+            raise UnmaskError("an address is that of a Ray cluster; say engine ray, too")
+        return Local(directory, workers, limit=limit)
+    from unmask.sweeps.cluster import Cluster
+
+    return Cluster(workers, address, limit)

@@ -1,0 +1,87 @@
+"""What a store says of its sweep: how far it is, how fast it goes, what has failed, and who drives it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from unmask.sweeps.cells import Cell
+from unmask.sweeps.holder import holder
+from unmask.sweeps.store import Store
+
+FAILURES_SHOWN = 20
+
+
+def status(directory: str | Path) -> dict[str, Any]:
+    """Counts by state; cells a second and seconds left, by the last run; the first failures."""
+    directory = Path(directory)
+    store = Store.open(directory)
+    try:
+        connection = store.connection
+        found = connection.execute(
+            "select state, count(*), coalesce(sum(cost), 0.0) from cell group by state"
+        ).fetchall()
+        counts = {state: count for state, count, _ in found}
+        costs = {state: cost for state, _, cost in found}
+        driver = holder(directory)
+        query = "select key, spec, error, attempts from cell where state = 'failed' order by number limit ?"
+        failures = [
+            {"key": key, "cell": json.loads(spec), "error": error, "attempts": attempts}
+            for key, spec, error, attempts in connection.execute(query, (FAILURES_SHOWN,))
+        ]
+        left = costs.get("todo", 0.0) + costs.get("running", 0.0)
+        rate, seconds_left = _pace(store, left, driver is not None)
+        return {
+            "store": str(directory),
+            "cells": sum(counts.values()),
+            **{state: counts.get(state, 0) for state in ("done", "running", "todo", "failed")},
+            "cells_a_second": rate,
+            "seconds_left": seconds_left if counts.get("todo", 0) + counts.get("running", 0) else 0.0,
+            "driver": driver,
+            "failures": failures,
+        }
+    finally:
+        store.close()
+
+
+def _pace(store: Store, left: float, driven: bool) -> tuple[float | None, float | None]:
+    """(cells a second, seconds left) by the last run; None before it has done anything."""
+    query = "select number, began, heartbeat, ended from run order by number desc limit 1"
+    last = store.connection.execute(query).fetchone()
+    if last is None:
+        return None, None
+    number, began, heartbeat, ended = last
+    seconds = (time.time() if driven else ended or heartbeat) - began
+    query = "select count(*), coalesce(sum(cost), 0.0) from cell where state = 'done' and run = ?"
+    cells, cost = store.connection.execute(query, (number,)).fetchone()
+    if seconds <= 0 or cells == 0:
+        return None, None
+    return cells / seconds, left * seconds / cost if cost > 0 else None
+
+
+def estimate(cells: Sequence[Cell], directory: str | Path | None = None) -> tuple[int, float]:
+    """(cells to do, seconds of one core), by what cells of these metrics have taken in the store, if there is one."""
+    pace: dict[str, float] = {}
+    done: set[str] = set()
+    if directory is not None and (Path(directory) / "sweep.sqlite").exists():
+        store = Store.open(directory)
+        try:
+            done = {key for (key,) in store.connection.execute("select key from cell where state = 'done'")}
+            query = "select metric, sum(seconds), sum(cost) from cell where state = 'done' group by metric"
+            pace = {metric: seconds / cost for metric, seconds, cost in store.connection.execute(query) if cost > 0}
+        finally:
+            store.close()
+    count, total, passes = 0, 0.0, set()
+    for cell in cells:
+        if cell.key in done:
+            continue
+        count += 1
+        if cell.measure.shares:
+            if cell.shared in passes:
+                continue
+            passes.add(cell.shared)
+        total += cell.cost * pace.get(cell.metric, 1.0)
+    return count, total

@@ -1,0 +1,87 @@
+"""A worker: a process that measures what it is told, one JSON line a job, and answers on a pipe of its own.
+
+    in     {"blocks": [spec, ...]}
+    out    {"ready": pid}, then for each block {"begin": number} and {"done": number, "kind": .., "found": ..}
+
+It ends with its driver: where the pipe that it is told by closes, it stops in the middle of whatever it does. What it
+prints goes to a log file, and its results nowhere else, so that a chatty metric spoils nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from unmask.errors import UnmaskError
+from unmask.sweeps.measures import find
+
+
+def measure(spec: dict[str, Any], whole: bool) -> tuple[str, Any]:
+    """("records", ...) of a whole cell, or ("tally", ...) of a block of one."""
+    measured = find(spec["metric"])
+    arguments = {name: value for name, value in spec.items() if name != "metric"}
+    found = measured.run(**arguments)
+    if measured.records is None:
+        return "records", plain(found)
+    if whole:
+        return "records", plain(measured.records(found, **arguments))
+    return "tally", plain(found)
+
+
+def attempt(spec: dict[str, Any], whole: bool) -> dict[str, Any]:
+    """What came of it, as the driver is told: a mistake of one cell is no end of the others."""
+    began = time.perf_counter()
+    try:
+        kind, found = measure(spec, whole)
+        return {"kind": kind, "found": found, "seconds": time.perf_counter() - began}
+    except MemoryError as error:
+        said = f"out of memory: {str(error) or 'ask for fewer rows, or a shorter length'}"
+    except UnmaskError as error:
+        said = str(error)
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        said = f"{type(error).__name__}: {error} ({os.path.basename(place.filename)}, line {place.lineno})"
+    return {"kind": "raised", "error": said, "seconds": time.perf_counter() - began}
+
+
+def plain(found: Any) -> Any:
+    """As it will be read again: what JSON cannot hold is the mistake of the metric, and said where it is made."""
+    return json.loads(json.dumps(found, allow_nan=False))
+
+
+def serve(orders: BinaryIO, answers: int) -> None:
+    def answer(**content: Any) -> None:
+        rest = memoryview(json.dumps(content).encode() + b"\n")
+        while rest:
+            rest = rest[os.write(answers, rest) :]
+
+    answer(ready=os.getpid())
+    for job in _lines(orders):
+        for number, (spec, whole) in enumerate(job["blocks"]):
+            answer(begin=number)
+            answer(done=number, **attempt(spec, whole))
+
+
+def _lines(orders: BinaryIO) -> Iterator[Any]:
+    """Jobs as they come; a thread reads them, so that the end of the driver is noticed during a job."""
+    waiting: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def read() -> None:
+        for line in orders:
+            waiting.put(json.loads(line))
+        os._exit(0)
+
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        yield waiting.get()
+
+
+if __name__ == "__main__":
+    serve(sys.stdin.buffer, int(sys.argv[1]))
