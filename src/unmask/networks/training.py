@@ -36,10 +36,10 @@ from unmask.networks.validation import Judge, Validation
 from unmask.schedules import Fit, deltas
 
 LOOK = {"cpu": 1, "cuda": 10}  # steps between looks at the loss: a device has to be waited for
-PART_TOKENS = {"cpu": 2**13, "cuda": 2**17}  # computed at once: what a cache, or a memory, holds
+PART_TOKENS = {"cpu": 2**11, "cuda": 2**17}  # computed at once: what a cache, or a memory, holds
 REPORTS = 10  # validations during a training
 HELD_OUT = 2048  # sequences they are made on
-SAVE_SECONDS = 60.0  # between checkpoints, or
+SAVE_SECONDS = 10.0  # between checkpoints, or
 SAVE_SHARE = 20.0  # so many times what the last one took, where that is longer
 DIVERGED = 2.0  # times what a network loses that finds all symbols equally likely
 SMOOTH = 0.1  # the weight of the newest loss in what is told

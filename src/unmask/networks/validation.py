@@ -23,7 +23,7 @@ from unmask.networks.data import HELD_OUT
 from unmask.networks.objectives import Masks, causal_nats, draw_masks, masked_nats
 from unmask.networks.trunk import Trunk
 
-TOKENS = 2**16  # evaluated at once
+TOKENS = {"cpu": 2**12, "cuda": 2**17}  # evaluated at once
 LEAST = 1e-12  # nats a token: a language of one sequence has none, and any excess is infinite beside it
 
 
@@ -65,16 +65,13 @@ class Judge:
 
     @torch.no_grad()
     def __call__(self, trunk: Trunk) -> Validation:
-        nats = torch.cat([self._nats(trunk, rows) for rows in self._blocks()])
+        block = max(1, TOKENS[trunk.device.type] // self.tokens.shape[1])
+        blocks = [slice(begin, begin + block) for begin in range(0, len(self.tokens), block)]
+        nats = torch.cat([self._nats(trunk, rows) for rows in blocks])
         a_token = (nats - self._ideal) * self.padding / self.tokens.shape[1]
         excess = mean(a_token, method="normal, paired with the exact denoiser")
         percent = 100 / max(self.entropy, LEAST)
         return Validation(excess.map(lambda e: self.entropy + e), self.entropy, excess.map(lambda e: percent * e))
-
-    def _blocks(self) -> list[slice]:
-        rows, length = self.tokens.shape
-        block = max(1, TOKENS // length)
-        return [slice(begin, begin + block) for begin in range(0, rows, block)]
 
     def _nats(self, trunk: Trunk, rows: slice) -> Tensor:
         """(rows) float64, on the CPU."""
