@@ -12,6 +12,7 @@ from torch.nn import functional
 from tests.networks.small import V, trunk
 from unmask import generate
 from unmask.networks import Network, attention
+from unmask.networks.memory import Memory
 from unmask.networks.tally import MOST_NATS, Tally
 from unmask.networks.trunk import rotated
 
@@ -53,6 +54,22 @@ def test_who_attends():
         assert not attention.fits(weight)
         torch.set_num_threads(1)
     assert not attention.fits(weight)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("rows", [ROWS, 2])
+def test_reading_on_is_what_the_plain_step_computes(rows):
+    """Of all rows of a memory, or of the first ones."""
+    made, exact = (trunk("ar", length=LONG, dtype=dtype) for dtype in (torch.float32, torch.float64))
+    plain_memory, turned = (
+        Memory(made.shape, ROWS, LONG, made.device, dtype) for dtype in (torch.float64, torch.float32)
+    )
+    kept = turned.kept.transpose(4, 5).contiguous()
+    tokens = contexts(3).clamp(max=V - 1)
+    for place in range(LONG):
+        expected = exact.step(tokens[:, place], place, plain_memory.kept)
+        ours = made.step(tokens[:rows, place], place, kept, True)
+        torch.testing.assert_close(ours.double(), expected[:rows], atol=1e-4, rtol=1e-4)
 
 
 def contexts(seed, rows=ROWS):

@@ -1,4 +1,4 @@
-"""Attention of whole rows on one thread of a CPU, rotary positions included, where no gradient is asked for.
+"""Attention on one thread of a CPU, rotary positions included, where no gradient is asked for.
 
     out_i = sum_j e^(q_i k_j / sqrt(D) - m_i) v_j / sum_j e^(q_i k_j / sqrt(D) - m_i),   m_i = max_j q_i k_j / sqrt(D)
 
@@ -44,6 +44,17 @@ def attend(qkv: Tensor, heads: int, cos: Tensor, sin: Tensor) -> Tensor:
     return out
 
 
+def read_on(qkv: Tensor, cos: Tensor, sin: Tensor, kept: Tensor, place: int) -> Tensor:
+    """(R, hidden) of one more place (R, 3, heads, D), not yet turned; angles (D) of that place.
+
+    kept (2, B, heads, D, T), positions side by side: the place is written into the first R rows, and attends to all up
+    to itself.
+    """
+    out = torch.empty((len(qkv), qkv.shape[2], qkv.shape[3]))
+    _read_on(qkv.numpy(), cos.numpy(), sin.numpy(), kept.numpy(), place, out.numpy())
+    return out.flatten(1)
+
+
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST)
 def _attend(qkv, cos, sin, out):  # type: ignore[no-untyped-def]
     rows, length, _, heads, size = qkv.shape
@@ -79,6 +90,36 @@ def _attend(qkv, cos, sin, out):  # type: ignore[no-untyped-def]
                 for r in range(count):
                     for d in range(size):
                         out[b, first + r, h, d] = mixed[r, d] / totals[r]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST)
+def _read_on(qkv, cos, sin, kept, place, out):  # type: ignore[no-untyped-def]
+    rows, _, heads, size = qkv.shape
+    half, count = size // 2, place + 1
+    weights, powers, query = np.empty(count, np.float32), np.empty(count, np.int32), np.empty(size, np.float32)
+    scale = float32(math.log2(math.e) / math.sqrt(size))
+    for b in range(rows):
+        for h in range(heads):
+            asks, key, keys, values = qkv[b, 0, h], qkv[b, 1, h], kept[0, b, h], kept[1, b, h]
+            for d in range(half):
+                query[d] = scale * (asks[d] * cos[d] + asks[d + half] * sin[d])
+                query[d + half] = scale * (asks[d + half] * cos[d] - asks[d] * sin[d])
+                keys[d, place] = key[d] * cos[d] + key[d + half] * sin[d]
+                keys[d + half, place] = key[d + half] * cos[d] - key[d] * sin[d]
+            for d in range(size):
+                values[d, place] = qkv[b, 2, h, d]
+            weights[:] = 0
+            for d in range(0, size, 2):
+                q0, q1, k0, k1 = query[d], query[d + 1], keys[d], keys[d + 1]
+                for j in range(count):
+                    weights[j] += q0 * k0[j] + q1 * k1[j]
+            total = _raise(weights, count, weights.max(), powers, powers.view(np.float32))
+            for d in range(0, size, 2):
+                v0, v1, sum0, sum1 = values[d], values[d + 1], float32(0.0), float32(0.0)
+                for j in range(count):
+                    sum0 += weights[j] * v0[j]
+                    sum1 += weights[j] * v1[j]
+                out[b, h, d], out[b, h, d + 1] = sum0 / total, sum1 / total
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST)

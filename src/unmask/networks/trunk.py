@@ -113,17 +113,18 @@ class Trunk(nn.Module):
         """The logits that follow from `below`, (B, A, V) at columns asked (B, A), or everywhere."""
         return self._top(x, asked, self._frame(x.shape[1], time))
 
-    def step(self, symbols: Tensor, place: int | Tensor, kept: Tensor) -> Tensor:
+    def step(self, symbols: Tensor, place: int | Tensor, kept: Tensor, alone: bool = False) -> Tensor:
         """Logits (B, V) after one more symbol (B), at the same place for all: `forward` with the fewest operations.
 
         kept (layers, 2, B, heads, T, D): the keys and values of earlier places; those of this place are written.
-        A place in a tensor (1), on the device, leaves all shapes as they are from one place to the next.
+        A place in a tensor (1), on the device, leaves all shapes as they are from one place to the next. Our own kernel
+        (attention.py) takes kept (layers, 2, B, heads, D, T), and of its rows the first.
         """
         x = self.embed(symbols)
         turn = self.cos[place], self.sin[place]
         seen = None if isinstance(place, int) else torch.arange(kept.shape[4], device=place.device)[None] <= place
         for layer, block in enumerate(self._layers):
-            x = block.step(x, turn, kept[layer], place, seen)
+            x = block.step(x, turn, kept[layer], place, seen, alone)
         return self.head(self.norm(x))
 
     def _below(self, tokens: Tensor, frame: Frame, mixed: Tensor | None = None) -> Tensor:
@@ -183,9 +184,14 @@ class Block(nn.Module):
         wide = functional.gelu(self.up(_changed(self.between(x), change)))
         return _gated(x, self.down(wide), change)
 
-    def step(self, x: Tensor, turn: Turn, kept: Tensor, place: int | Tensor, seen: Tensor | None) -> Tensor:
+    def step(
+        self, x: Tensor, turn: Turn, kept: Tensor, place: int | Tensor, seen: Tensor | None, alone: bool
+    ) -> Tensor:
         """(B, hidden) in and out, at one place of kept (2, B, heads, T, D)."""
         qkv = self.qkv(self.before(x)).view(len(x), 3 * self.heads, -1)
+        if alone and isinstance(place, int):
+            mixed = attention.read_on(qkv.view(len(x), 3, self.heads, -1), *turn, kept, place)
+            return self.reflect(torch.addmm(x, mixed, self.out.weight.t()))
         query, key = rotated(qkv[:, : 2 * self.heads], turn).chunk(2, 1)
         new = key, qkv[:, 2 * self.heads :]
         if isinstance(place, int):
