@@ -78,11 +78,11 @@ class Recipe:
             yield point
 
     def with_changes(self, changes: Mapping[str, Any]) -> Recipe:
-        """The recipe with other values: a list is walked, one value is fixed, a list of zip keeps its length."""
+        """The recipe with other values: one value is fixed, a list is walked, and that of a name in zip within zip."""
         changed = self
         for name, value in changes.items():
             if name in OWN:
-                changed = replace(changed, **{name: _own(name, value)})
+                changed = replace(changed._without(name), **{name: _own(name, value)})
             else:
                 changed = changed._with(name, value)
         return changed
@@ -90,18 +90,24 @@ class Recipe:
     def _with(self, name: str, value: Any) -> Recipe:
         if name in ("grid", "fixed", "zip"):
             raise UnmaskError(f"set what stands in {name}, not {name} itself: steps=[8, 16]")
-        for number, tied in enumerate(self.zip):
-            if name in tied:
-                values = _values(f"{name}", value)
-                tied = {**tied, name: values}
-                return replace(self, zip=(*self.zip[:number], tied, *self.zip[number + 1 :]))
-        grid = {key: entry for key, entry in self.grid.items() if key != name or isinstance(value, list | tuple)}
-        fixed = {key: entry for key, entry in self.fixed.items() if key != name}
-        if isinstance(value, list | tuple):
-            grid[name] = _values(name, value)
-        else:
-            fixed[name] = _plain(name, value)
-        return replace(self, grid=grid, fixed=fixed)
+        if not isinstance(value, list | tuple):
+            kept = self._without(name)
+            return replace(kept, fixed={**kept.fixed, name: _plain(name, value)})
+        values = _values(name, value)
+        if any(name in tied for tied in self.zip):
+            return replace(self, zip=tuple({**tied, name: values} if name in tied else tied for tied in self.zip))
+        kept = self if name in self.grid else self._without(name)  # an axis stays where it stands
+        return replace(kept, grid={**kept.grid, name: values})
+
+    def _without(self, name: str) -> Recipe:
+        """The recipe that leaves a parameter open."""
+        rest = [{key: values for key, values in tied.items() if key != name} for tied in self.zip]
+        return replace(
+            self,
+            grid={key: values for key, values in self.grid.items() if key != name},
+            fixed={key: value for key, value in self.fixed.items() if key != name},
+            zip=tuple(tied for tied in rest if tied),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

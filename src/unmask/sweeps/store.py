@@ -94,7 +94,9 @@ class Store:
         for key, cell in zip(keys, cells, strict=True):
             if key not in known:
                 shared = cell.shared if cell.measure.shares else key
-                rows.append((key, cell.metric, canonical(cell.spec), 0.0 if shared in passes else cell.cost))
+                rows.append(
+                    (key, cell.metric, json.dumps(cell.spec, allow_nan=False), 0.0 if shared in passes else cell.cost)
+                )
                 passes.add(shared)
         if rows:
             with self.writing() as connection:

@@ -1,0 +1,54 @@
+"""The recipes of this project: each is what it says it is, and runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from unmask.sweeps import read_recipe, sweep
+from unmask.sweeps.cells import cells_of, check
+from unmask.sweeps.worker import measure
+
+RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.yaml"))
+TINY = {"rows": 3, "length": 20, "seeds": 1}
+SMALLER = {
+    "smoke": {"steps": [4]},
+    "lengths": {"steps": 4},
+    "figure-1-exact": {"steps": [8, 2048]},
+    "demo": {"steps": [8]},
+    "board": {},
+}
+SIZES = {"smoke": 54, "lengths": 90, "figure-1-exact": 135, "demo": 135, "board": 216}
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_what_it_would_measure(path):
+    recipe = read_recipe(path)
+    cells = cells_of(recipe)
+    assert (recipe.name, len(cells)) == (path.stem, SIZES[path.stem])
+    assert len({cell.key for cell in cells}) == len(cells)
+    check(cells)
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_it_runs(path):
+    cells = cells_of(read_recipe(path, TINY | SMALLER[path.stem]))
+    for cell in cells:
+        spec = cell.spec | ({"rows": 3} if "rows" in cell.spec else {})
+        _, records = measure(spec, whole=True)
+        assert records or cell.metric == "theory", cell.spec  # of which there may be none
+        for record in records:
+            assert record["value"] is not None
+            assert (record["low"] or 0) <= record["value"] <= (record["high"] or record["value"])
+
+
+def test_two_workers_and_one_agree_to_the_bit(tmp_path):
+    """The smallest grid of every metric, cut into blocks by its length."""
+    changes = {"steps": [8], "rows": 150, "length": 2050, "language": ["paper-2gram", "interval-5"]}
+    path = next(path for path in RECIPES if path.stem == "figure-1-exact")
+    recipe = read_recipe(path, changes | {"metrics": ["samples", "ter_upper(rows=3)", "theory"]})
+    found = [sweep(recipe, store=tmp_path / str(workers), workers=workers) for workers in (1, 2)]
+    tables = [made.table().drop(columns="seconds") for made in found]
+    assert tables[0].equals(tables[1])
+    assert len(tables[0]["key"].unique()) == 6
