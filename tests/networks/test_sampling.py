@@ -223,9 +223,7 @@ def test_autoregression_and_speculation_have_the_law_of_the_ar_model(monkeypatch
     if sampler != "autoregressive":  # a mutant: all rows go back as far as one of them
         monkeypatch.setattr(NetworkCausal, "rewind", rewind_together)
     else:  # a mutant: the step before is forgotten
-        monkeypatch.setattr(
-            trunk("ar").__class__, "step", lambda self, symbols, place, kept: self(symbols[:, None])[:, 0]
-        )
+        monkeypatch.setattr(trunk("ar").__class__, "step", lambda self, symbols, *rest: self(symbols[:, None])[:, 0])
     assert p() < ALARM
 
 
