@@ -1,9 +1,16 @@
 """All benchmarks in one run: one table, the targets, and one JSON object as the last line."""
 
-from benchmarks import causal, generation, networks, passes, scaling, training
+from benchmarks import causal, generation, networks, passes, scaling, sweeps, training
 from benchmarks.timing import main
 
 if __name__ == "__main__":
     main(
-        __doc__, passes.measure, causal.measure, generation.measure, scaling.measure, networks.measure, training.measure
+        __doc__,
+        passes.measure,
+        causal.measure,
+        generation.measure,
+        scaling.measure,
+        networks.measure,
+        training.measure,
+        sweeps.measure,
     )

@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
+from unmask import generate, languages
+from unmask.samples import read_tokens
 from unmask.sweeps import read_recipe, sweep
 from unmask.sweeps.cells import cells_of, check
 from unmask.sweeps.worker import measure
@@ -36,7 +39,7 @@ def test_it_runs(path):
     cells = cells_of(read_recipe(path, TINY | SMALLER[path.stem]))
     for cell in cells:
         spec = cell.spec | ({"rows": 3} if "rows" in cell.spec else {})
-        _, records = measure(spec, whole=True)
+        _, records, _ = measure(spec, whole=True)
         assert records or cell.metric == "theory", cell.spec  # of which there may be none
         for record in records:
             assert record["value"] is not None
@@ -52,3 +55,13 @@ def test_two_workers_and_one_agree_to_the_bit(tmp_path):
     tables = [made.table().drop(columns="seconds") for made in found]
     assert tables[0].equals(tables[1])
     assert len(tables[0]["key"].unique()) == 6
+
+
+def test_kept_tokens_are_those_of_generate(tmp_path):
+    """In blocks, by way of the driver, which alone writes."""
+    recipe = {"metrics": ["samples(keep=True)"], "fixed": {"language": "interval-5", "length": 2050, "steps": 8}}
+    made = sweep(recipe, store=tmp_path / "s", workers=1, rows=150)
+    files = made.files(made.keys[0])
+    assert [path.name for path in files] == ["tokens-000000000000.npy", "tokens-000000000127.npy"]
+    tokens = torch.cat([read_tokens(path) for path in files])
+    assert tokens.equal(generate(languages.load("interval-5"), length=2050, steps=8, rows=150).tokens)

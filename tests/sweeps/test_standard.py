@@ -24,7 +24,7 @@ def by_name(records):
 
 
 def records(metric, **cell):
-    kind, found = measure({"metric": metric} | cell, whole=True)
+    kind, found, _ = measure({"metric": metric} | cell, whole=True)
     assert kind == "records"
     return by_name(found)
 

@@ -16,8 +16,6 @@ from unmask.sweeps.cells import Block
 from unmask.sweeps.engines import Outcome, cores, environment
 from unmask.sweeps.worker import attempt
 
-CPUS = 1  # of a task
-
 
 def run_job(job: list[tuple[dict[str, Any], bool]]) -> list[dict[str, Any]]:
     """What a task does."""
@@ -30,7 +28,13 @@ class Cluster:
     name = "ray"
     reports_each = False
 
-    def __init__(self, workers: int | None = None, address: str | None = None, limit: float | None = None) -> None:
+    def __init__(
+        self,
+        workers: int | None = None,
+        threads: int | None = None,
+        address: str | None = None,
+        limit: float | None = None,
+    ) -> None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
             import ray
@@ -39,19 +43,19 @@ class Cluster:
         self.ray = ray
         self.ours = not ray.is_initialized()  # a program of somebody else keeps its connection
         if self.ours:
-            variables = environment(1)
+            variables = environment(threads or 1)
             how: dict[str, Any] = {"runtime_env": {"env_vars": variables}, "log_to_driver": False}
             if address is None:
-                how |= {"num_cpus": workers or cores(), "include_dashboard": False}
+                how |= {"num_cpus": (workers or cores()) * (threads or 1), "include_dashboard": False}
             try:
                 ray.init(address=address, logging_level="error", **how)
             except (ConnectionError, ValueError) as error:
                 raise UnmaskError(
                     f"there is no Ray cluster at {address!r}: {error}; `ray start --head` makes one"
                 ) from error
-        self.seats = workers or max(int(ray.cluster_resources().get("CPU", 1)), 1)
+        self.seats = workers or max(int(ray.cluster_resources().get("CPU", 1)) // (threads or 1), 1)
         self.limit = limit
-        self.task = ray.remote(num_cpus=CPUS, max_retries=0)(run_job)
+        self.task = ray.remote(num_cpus=threads or 1, max_retries=0)(run_job)
         self.flying: dict[Any, tuple[str, list[Block], float]] = {}
 
     def seat(self, taken: Collection[str] = ()) -> str | None:
@@ -94,10 +98,7 @@ class Cluster:
         except self.ray.exceptions.RayError as error:
             return self._lost(task, "killed", f"its process was killed: {str(error).partition(chr(10))[0]}")
         _, job, _ = self.flying.pop(task)
-        return [
-            Outcome(block, a["kind"], a.get("found"), a.get("error", ""), a["seconds"])
-            for block, a in zip(job, answers, strict=True)
-        ]
+        return [Outcome.of(block, answer) for block, answer in zip(job, answers, strict=True)]
 
     def _lost(self, task: Any, kind: Any, error: str) -> list[Outcome]:
         """A task of one block has lost it; of a task of several nobody knows which, and each is tried alone."""

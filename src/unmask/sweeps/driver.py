@@ -145,6 +145,7 @@ class Driver:
         key = outcome.block.key
         if key not in self.open_blocks:
             return  # another block of the cell has failed meanwhile
+        self.store.write_files(key, outcome.files)  # before the cell is done: what is done has its files
         match outcome.kind:
             case "records":
                 stores.finish(connection, key, outcome.found, outcome.seconds, self.run)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import sys
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from unmask.sweeps.cells import Block
@@ -26,6 +27,13 @@ class Outcome:
     found: Any = None
     error: str = ""
     seconds: float = 0.0
+    files: Mapping[str, bytes] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, block: Block, answer: dict[str, Any]) -> Outcome:
+        """What a worker has answered (worker.attempt)."""
+        files = {name: base64.b64decode(content) for name, content in answer.get("files", {}).items()}
+        return cls(block, answer["kind"], answer.get("found"), answer.get("error", ""), answer["seconds"], files)
 
 
 class Engine(Protocol):

@@ -86,7 +86,7 @@ class Worker:
             self.reported, self.began = message["done"] + 1, None
             if self.reported == len(self.job):
                 self.job, self.reported = [], 0
-            return Outcome(block, message["kind"], message.get("found"), message.get("error", ""), message["seconds"])
+            return Outcome.of(block, message)
         return None
 
     def end(self, kind: str | None = None, error: str = "") -> list[Outcome]:
@@ -117,10 +117,6 @@ class Local:
         self, directory: Path, workers: int | None = None, threads: int | None = None, limit: float | None = None
     ) -> None:
         self.seats = cores() if workers is None else workers
-        if self.seats < 1:
-            raise UnmaskError(f"workers is {workers}; expected at least 1")
-        if limit is not None and not limit > 0:
-            raise UnmaskError(f"limit is {limit}; expected a positive number of seconds")
         self.threads = threads or max(cores() // self.seats, 1)
         self.limit = limit
         self.log = directory / LOG

@@ -29,6 +29,14 @@ TRIVIAL_COST = 1e-3  # seconds, of what we know nothing about
 
 
 @dataclass(frozen=True)
+class Output:
+    """What a metric may answer in place of records or a tally: those, and files that are kept beside the store."""
+
+    found: Any
+    files: Mapping[str, bytes]
+
+
+@dataclass(frozen=True)
 class Measure:
     """A metric as the engine sees it."""
 

@@ -20,13 +20,42 @@ from unmask.sweeps.engines import Engine
 from unmask.sweeps.holder import hold
 from unmask.sweeps.local import Local
 from unmask.sweeps.recipe import Recipe, from_dict, read_recipe
-from unmask.sweeps.store import Store, release_all
+from unmask.sweeps.store import FILES, Store, release_all
 
 if TYPE_CHECKING:
     import pandas
 
 HOME = Path("sweeps")  # where stores are made unless told otherwise, one directory a name
 EngineName = Literal["local", "ray"]
+
+
+@dataclass(frozen=True)
+class How:
+    """What measures, and what it may take: the options of sweep() that are not about cells."""
+
+    engine: EngineName = "local"
+    workers: int | None = None
+    threads: int | None = None
+    address: str | None = None
+    limit: float | None = None
+    attempts: int = 3
+
+    def __post_init__(self) -> None:
+        for name in ("workers", "threads", "attempts"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UnmaskError(f"{name} is {value}; expected at least 1")
+        if self.limit is not None and not self.limit > 0:
+            raise UnmaskError(f"limit is {self.limit}; expected a positive number of seconds")
+        if self.engine == "local" and self.address is not None:
+            raise UnmaskError("an address is that of a Ray cluster; say engine ray, too")
+
+    def make(self, directory: Path) -> Engine:
+        if self.engine == "local":
+            return Local(directory, self.workers, self.threads, self.limit)
+        from unmask.sweeps.cluster import Cluster
+
+        return Cluster(self.workers, self.threads, self.address, self.limit)
 
 
 @dataclass(frozen=True)
@@ -52,6 +81,10 @@ class Sweep:
         rows = self.rows()
         return pandas.DataFrame(rows, columns=tables.columns(rows))
 
+    def files(self, key: str) -> list[Path]:
+        """What a cell has left beside its numbers, in the order of its rows; `key` stands in the table."""
+        return sorted((self.directory / FILES / key).glob("*"))
+
     def status(self) -> dict[str, Any]:
         """Of the whole store: cells done, running, to do, failed and why."""
         return standing.status(self.directory)
@@ -63,6 +96,7 @@ def sweep(
     store: str | Path | None = None,
     engine: EngineName = "local",
     workers: int | None = None,
+    threads: int | None = None,
     address: str | None = None,
     limit: float | None = None,
     attempts: int = 3,
@@ -71,10 +105,12 @@ def sweep(
     """Measure the cells of a recipe that its store does not have yet.
 
     recipe: a YAML file, or the same as a dict.    store: a directory; sweeps/NAME unless told otherwise.
-    workers: processes, or Ray tasks, at a time.   address: of a Ray cluster; one is started where there is none.
+    workers: processes, or Ray tasks, at a time.   threads: of each of them; all share the cores unless told otherwise.
     limit: seconds that a block of rows may take.  attempts: how often a cell may lose its process.
+    address: of a Ray cluster; one is started where there is none.
     changes: other values for the recipe: rows=200, steps=[8, 16].
     """
+    how = How(engine, workers, threads, address, limit, attempts)
     plan = planned(recipe, changes)
     directory = HOME / plan.name if store is None else Path(store)
     cells = cells_of(plan)
@@ -83,7 +119,7 @@ def sweep(
         began = time.perf_counter()
         with hold(directory) as dead:
             keys = made.add(cells)
-            _drive(made, plan.to_dict(), keys, engine, workers, address, limit, attempts, dead)
+            _drive(made, plan.to_dict(), keys, how, dead)
         return Sweep(directory, tuple(keys), time.perf_counter() - began)
     finally:
         made.close()
@@ -95,11 +131,13 @@ def resume(
     again: bool = False,
     engine: EngineName = "local",
     workers: int | None = None,
+    threads: int | None = None,
     address: str | None = None,
     limit: float | None = None,
     attempts: int = 3,
 ) -> Sweep:
     """All that a store still has to do, whatever recipes it comes from; again: with what has failed."""
+    how = How(engine, workers, threads, address, limit, attempts)
     directory = Path(directory)
     made = Store.open(directory)
     try:
@@ -107,7 +145,7 @@ def resume(
         with hold(directory) as dead:
             if again:
                 made.retry()
-            _drive(made, made.last_recipe() or {}, None, engine, workers, address, limit, attempts, dead)
+            _drive(made, made.last_recipe() or {}, None, how, dead)
         keys = tuple(key for (key,) in made.connection.execute("select key from cell order by number"))
         return Sweep(directory, keys, time.perf_counter() - began)
     finally:
@@ -122,19 +160,8 @@ def planned(recipe: str | Path | Mapping[str, Any] | Recipe, changes: Mapping[st
     return read_recipe(recipe, changes)
 
 
-def _drive(
-    store: Store,
-    recipe: Mapping[str, Any],
-    keys: Sequence[str] | None,
-    engine: EngineName,
-    workers: int | None,
-    address: str | None,
-    limit: float | None,
-    attempts: int,
-    dead: str | None,
-) -> None:
-    if attempts < 1:
-        raise UnmaskError(f"attempts is {attempts}; expected at least 1")
+def _drive(store: Store, recipe: Mapping[str, Any], keys: Sequence[str] | None, how: How, dead: str | None) -> None:
+    """Measure what is to do of these cells, or of all; dead: what is said of a driver that was killed."""
     if dead is not None:
         left = store.connection.execute("select count(*) from cell where state = 'running'").fetchone()[0]
         progress.note(f"{dead}; {left} {'cell' if left == 1 else 'cells'} that it had begun will be measured again")
@@ -143,24 +170,12 @@ def _drive(
     if not todo:
         return
     check([cell for _, cell in todo])
-    run = store.begin(recipe, origin(), engine)
-    made = _engine(store.directory, engine, workers, address, limit)
+    engine = how.make(store.directory)
+    run = store.begin(recipe, origin(), how.engine)
     try:
-        Driver(store, made, run, attempts).drive(todo)
+        Driver(store, engine, run, how.attempts).drive(todo)
     finally:
         with suppress(UnmaskError), store.writing() as connection:
             release_all(connection)
         with suppress(UnmaskError):
             store.end(run)
-
-
-def _engine(
-    directory: Path, engine: EngineName, workers: int | None, address: str | None, limit: float | None
-) -> Engine:
-    if engine == "local":
-        if address is not None:
-            raise UnmaskError("an address is that of a Ray cluster; say engine ray, too")
-        return Local(directory, workers, limit=limit)
-    from unmask.sweeps.cluster import Cluster
-
-    return Cluster(workers, address, limit)

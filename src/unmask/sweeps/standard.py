@@ -11,6 +11,7 @@ and the luck, as everywhere.
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -18,9 +19,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from unmask.errors import UnmaskError
-from unmask.sweeps.measures import METRICS, Arguments, Function, Record, Tally
+from unmask.sweeps.measures import METRICS, Arguments, Function, Output, Record, Tally
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from unmask.denoisers import Denoiser
     from unmask.estimates import Estimate
     from unmask.languages import Language
@@ -54,8 +57,12 @@ def samples(
     temperature: float = 1.0,
     top_p: float = 1.0,
     top_k: int | None = None,
-) -> Tally:
-    """SER, generative perplexity and evaluations of generated rows; model: a directory of `unmask train`."""
+    keep: bool = False,
+) -> Tally | Output:
+    """SER, generative perplexity and evaluations of generated rows.
+
+    model: a directory of `unmask train`. keep: the tokens, too, as files beside the store.
+    """
     from unmask.generation import generate
     from unmask.sweeps.tallies import sums
 
@@ -68,11 +75,9 @@ def samples(
     valid = bits.isfinite()
     told = valid & (q.sizes(made.tokens) > 0)
     tally = {"rows": rows, "invalid": int((~valid).sum()), "impossible": int((made.impossible > 0).sum())}
-    return (
-        tally
-        | sums("bits", (bits.double() / q.sizes(made.tokens))[told])
-        | sums("evaluations", made.evaluations.double())
-    )
+    tally |= sums("bits", (bits.double() / q.sizes(made.tokens))[told])
+    tally |= sums("evaluations", made.evaluations.double())
+    return Output(tally, {f"tokens-{first_row:012d}.npy": _npy(made.tokens)}) if keep else tally
 
 
 def records_of_samples(tally: Tally, **cell: Any) -> list[Record]:
@@ -181,6 +186,14 @@ def record(measure: str, estimate: Estimate, evaluations: float) -> Record:
         for name, value in asdict(estimate).items()
     }
     return {"measure": measure} | fields | {"evaluations": evaluations}
+
+
+def _npy(tokens: Tensor) -> bytes:
+    import numpy as np
+
+    file = io.BytesIO()
+    np.save(file, tokens.numpy().astype(np.min_scalar_type(int(tokens.max()))), allow_pickle=False)
+    return file.getvalue()
 
 
 @lru_cache(maxsize=16)

@@ -19,10 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from unmask.errors import UnmaskError
+from unmask.files import atomic
 from unmask.sweeps.cells import SCHEMA, Cell, canonical
 from unmask.sweeps.measures import Record, Tally
 
 FILE = "sweep.sqlite"
+FILES = "files"  # a directory, with one for each cell that has any
 USER_VERSION_AT = 60  # bytes into an SQLite file
 TABLES = """
 create table cell (
@@ -162,6 +164,15 @@ class Store:
         for key, spec, records, seconds, run in self.connection.execute(query):
             if wanted is None or key in wanted:
                 yield key, json.loads(spec), json.loads(records), seconds, run
+
+    def write_files(self, key: str, files: Mapping[str, bytes]) -> None:
+        """Each whole or not at all; a block that is measured again writes the same again."""
+        for name, content in files.items():
+            if Path(name).name != name:
+                raise UnmaskError(f"a metric has made a file {name!r}; expected a name without a directory")
+            (self.directory / FILES / key).mkdir(parents=True, exist_ok=True)
+            with atomic(self.directory / FILES / key / name) as file:
+                file.write(content)
 
     def last_recipe(self) -> dict[str, Any] | None:
         found = self.connection.execute("select recipe from run order by number desc limit 1").fetchone()

@@ -9,6 +9,7 @@ prints goes to a log file, and its results nowhere else, so that a chatty metric
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import queue
@@ -20,27 +21,30 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from unmask.errors import UnmaskError
-from unmask.sweeps.measures import find
+from unmask.sweeps.measures import Output, find
 
 
-def measure(spec: dict[str, Any], whole: bool) -> tuple[str, Any]:
-    """("records", ...) of a whole cell, or ("tally", ...) of a block of one."""
+def measure(spec: dict[str, Any], whole: bool) -> tuple[str, Any, dict[str, bytes]]:
+    """("records", ...) of a whole cell, or ("tally", ...) of a block of one; and files by name."""
     measured = find(spec["metric"])
     arguments = {name: value for name, value in spec.items() if name != "metric"}
-    found = measured.run(**arguments)
+    made = measured.run(**arguments)
+    found, files = (made.found, dict(made.files)) if isinstance(made, Output) else (made, {})
     if measured.records is None:
-        return "records", plain(found)
+        return "records", plain(found), files
     if whole:
-        return "records", plain(measured.records(found, **arguments))
-    return "tally", plain(found)
+        return "records", plain(measured.records(found, **arguments)), files
+    return "tally", plain(found), files
 
 
 def attempt(spec: dict[str, Any], whole: bool) -> dict[str, Any]:
     """What came of it, as the driver is told: a mistake of one cell is no end of the others."""
     began = time.perf_counter()
     try:
-        kind, found = measure(spec, whole)
-        return {"kind": kind, "found": found, "seconds": time.perf_counter() - began}
+        kind, found, files = measure(spec, whole)
+        seconds = time.perf_counter() - began
+        encoded = {name: base64.b64encode(content).decode() for name, content in files.items()}
+        return {"kind": kind, "found": found, "files": encoded, "seconds": seconds}
     except MemoryError as error:
         said = f"out of memory: {str(error) or 'ask for fewer rows, or a shorter length'}"
     except UnmaskError as error:
