@@ -104,4 +104,4 @@ def test_the_paper_takes_ten_layers_for_its_4_gram():
     settings = Settings()
     assert settings.shape("paper-4gram", "mdm").layers == 10
     assert settings.shape("paper-3gram", "ar").layers == 8
-    assert (settings.size, settings.recipe.samples) == (512, 1_000_000)
+    assert (settings.size, settings.recipe("mdm").samples) == (512, 1_000_000)

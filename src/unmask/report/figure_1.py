@@ -70,9 +70,8 @@ class Settings:
         layers = LAYERS.get((self.preset, name))
         return shaped(self.preset, kind, self.language(name).vocabulary, length=self.length, layers=layers)
 
-    @property
-    def recipe(self) -> Recipe:
-        return recipe(self.preset, steps=self.training_steps, seed=self.seed)
+    def recipe(self, kind: str) -> Recipe:
+        return recipe(self.preset, kind, steps=self.training_steps, seed=self.seed)
 
 
 def quick(**changes: Any) -> Settings:
@@ -112,7 +111,7 @@ def directory(out: Path, name: str, kind: str) -> Path:
 
 def trained(out: Path, settings: Settings, name: str, kind: str, device: str) -> list[Record]:
     """Train a network, or go on with it, or find it complete: its validation loss, and what it took."""
-    place, wanted, shape = directory(out, name, kind), settings.recipe, settings.shape(name, kind)
+    place, wanted, shape = directory(out, name, kind), settings.recipe(kind), settings.shape(name, kind)
     conditions = Conditions(device)
     if not (place / checkpoints.STATE).exists():
         place.parent.mkdir(parents=True, exist_ok=True)
