@@ -206,6 +206,19 @@ def test_parts_of_a_batch_add_up(tmp_path, kind):
             torch.testing.assert_close(tensor, whole[name], atol=1e-5, rtol=1e-4)
 
 
+def test_half_precision_learns_nearly_the_same(tmp_path):
+    """Weights stay in float32; what is computed with them is rounded."""
+    found = {}
+    for precision in ("float32", "bfloat16"):
+        conditions = Conditions(device="cpu", precision=precision)
+        train(LANGUAGE, shape(), BRIEF, tmp_path / precision, conditions=conditions)
+        found[precision] = everything(tmp_path / precision)
+    (exact, facts), (rounded, others) = found.values()
+    assert all(tensor.dtype == torch.float32 for tensor in rounded.values())
+    assert not rounded["weights/head.weight"].equal(exact["weights/head.weight"])
+    assert others["loss"] == pytest.approx(facts["loss"], rel=0.02)
+
+
 def test_what_is_kept_says_where_it_came_from(tmp_path):
     train(LANGUAGE, shape(), replace(BRIEF, rounds=3, samples=90), tmp_path, label="my language")
     account = json.loads((tmp_path / "training.json").read_text())
