@@ -51,7 +51,8 @@ class Cluster:
                 ray.init(address=address, logging_level="error", **how)
             except (ConnectionError, ValueError) as error:
                 raise UnmaskError(
-                    f"there is no Ray cluster at {address!r}: {error}; `ray start --head` makes one"
+                    f"there is no Ray cluster at {address!r}: {error}; `ray start --head` makes one,"
+                    " and where it asks for a token, RAY_AUTH_TOKEN is that"
                 ) from error
         self.seats = workers or max(int(ray.cluster_resources().get("CPU", 1)) // (threads or 1), 1)
         self.limit = limit
