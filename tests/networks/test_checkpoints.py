@@ -103,7 +103,7 @@ def test_weights_that_are_cut(directory, size):
 
 def test_weights_that_are_gone_or_of_another(directory):
     save_file({"other": torch.ones(2)}, directory / "model.safetensors")
-    refuses(directory, "has no 'embed.weight', which the network of config.json needs")
+    refuses(directory, "has no 'place', which the network of config.json needs")
     (directory / "model.safetensors").unlink()
     refuses(directory, "holds no model.safetensors")
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.networks.small import L, V, every_context, trunk
+from unmask.networks import Shape, Trunk
 from unmask.networks.memory import Memory
 from unmask.networks.trunk import rotated
 
@@ -121,3 +122,16 @@ def test_a_trunk_that_is_told_the_time():
     asked = torch.tensor([[2, 0]]).expand(len(tokens), -1)
     torch.testing.assert_close(made(tokens, asked, early), said[:, [2, 0]], **CLOSE)
     assert trunk().time is None
+
+
+def test_an_mdm_tells_places_apart_where_everything_is_hidden():
+    """Rotary positions alone do not; a network of one block must, too."""
+    for layers in (1, 2):
+        torch.manual_seed(0)
+        trunk = Trunk(Shape("mdm", 3, 6, hidden=8, layers=layers, heads=1)).eval()
+        torch.nn.init.normal_(trunk.head.weight)
+        blank = torch.full((1, 6), 3)
+        assert trunk(blank)[0].std(0).max() < 1e-5
+        torch.nn.init.normal_(trunk.place)
+        assert trunk(blank)[0].std(0).min() > 1e-2
+    assert Trunk(Shape("ar", 3, 6, hidden=8, layers=1, heads=1)).place is None

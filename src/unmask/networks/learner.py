@@ -14,6 +14,7 @@ from unmask.networks.shape import Shape
 from unmask.networks.trunk import Trunk
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
+LOOKED_UP = ("embed.weight", "place")  # a row at a time: no matrices, and not decayed
 
 
 class Learner:
@@ -26,7 +27,7 @@ class Learner:
             self.trunk = Trunk(shape).to(device)
         self.average = copy.deepcopy(self.trunk).requires_grad_(False) if recipe.average else self.trunk
         named = dict(self.trunk.named_parameters())
-        self.decayed = {name: weight for name, weight in named.items() if weight.dim() > 1 and "embed" not in name}
+        self.decayed = {name: weight for name, weight in named.items() if weight.dim() > 1 and name not in LOOKED_UP}
         self.others = {name: weight for name, weight in named.items() if name not in self.decayed}
         groups = [
             {"params": list(self.decayed.values()), "weight_decay": recipe.weight_decay},

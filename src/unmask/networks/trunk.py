@@ -6,6 +6,10 @@ An MDM reads (B, L) tokens in which V is hidden, and answers for the positions a
 queries and its MLP for those alone (`below` is what all positions share, `top` the rest). An AR model reads a start and
 the tokens, and may keep what it has read (`Memory`). A logit for the mask does not exist, and what is revealed is
 carried over by whoever asks: SUBS (theory.md 10).
+
+Rotary positions are relative: where everything is hidden they tell no place from another, and an AR model alone sees by
+what it reads how far it is. So an MDM also learns a vector for each place, added behind the first block: that block
+knows no more than which symbol stands where, on which the short cuts of this module rely.
 """
 
 from __future__ import annotations
@@ -46,6 +50,7 @@ class Trunk(nn.Module):
         super().__init__()
         self.shape = shape
         self.embed = nn.Embedding(shape.vocabulary + 1, shape.hidden)
+        self.place = None if shape.causal else nn.Parameter(torch.empty(shape.length, shape.hidden))
         self.time = None if shape.time_free else Clock(shape.hidden)
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
         self.norm = nn.LayerNorm(shape.hidden, bias=False)
@@ -63,7 +68,7 @@ class Trunk(nn.Module):
             spread = SYMBOL if name == "embed.weight" else 1 / math.sqrt(weight.shape[1])
             if name.endswith(("out.weight", "down.weight")):
                 spread /= math.sqrt(2 * self.shape.layers)
-            if name.startswith("head") or "modulate" in name:
+            if name.startswith(("head", "place")) or "modulate" in name:
                 spread = 0.0  # every symbol is equally likely, every condition the same
             nn.init.normal_(weight, std=spread) if spread else nn.init.zeros_(weight)
 
@@ -139,7 +144,12 @@ class Trunk(nn.Module):
                 x = block(x, layer, frame, qkv=qkv)
             else:
                 x = block(x, layer, frame)
-        return x
+            if layer == 0:
+                x = self._placed(x)
+        return x if len(self.blocks) > 1 else self._placed(x)
+
+    def _placed(self, x: Tensor) -> Tensor:
+        return x if self.place is None else x + self.place[: x.shape[1]]
 
     def _top(self, x: Tensor, asked: Tensor | None, frame: Frame) -> Tensor:
         return self.head(self.norm(self._layers[-1](x, len(self.blocks) - 1, frame, asked)))
