@@ -175,9 +175,11 @@ def test_the_second_driver_is_refused_and_a_dead_one_noticed(bench: Bench, capsy
     driver.kill()
     driver.communicate()
     assert holder(bench.store) is None
-    assert status(bench.store)["driver"] is None
+    state = status(bench.store)
+    assert (state["driver"], state["running"]) == (None, 0)
+    assert 1 <= state["interrupted"] <= 4
     bench.sweep(recipe | {"grid": {"x": [1000]}})
-    assert re.search(rf"process {driver.pid} on .* was killed; \d cells? that it had begun", capsys.readouterr().err)
+    assert re.search(rf"process {driver.pid} on .* was killed; \d cells? that it had given out", capsys.readouterr().err)
     assert (bench.store / LOCK).read_text() == ""
 
 
@@ -259,6 +261,7 @@ def test_ctrl_c(bench: Bench, undisturbed, monkeypatch, times):
         assert states["done"] < begun
         assert time.monotonic() - began < 5
     assert bench.whole()
+    assert (bench.store / LOCK).read_text() == ""  # nobody has been killed
 
 
 def test_workers_that_cannot_start(bench: Bench, monkeypatch):

@@ -37,8 +37,10 @@ def hold(directory: Path) -> Iterator[str | None]:
         os.ftruncate(handle, 0)
         with suppress(OSError):  # a disk that is full: the lock holds without its words
             os.pwrite(handle, json.dumps(me).encode(), 0)
-        yield f"the driver before, {_said(before)}, was killed" if before else None
-        os.ftruncate(handle, 0)
+        try:
+            yield f"the driver before, {_said(before)}, was killed" if before else None
+        finally:
+            os.ftruncate(handle, 0)
     finally:
         os.close(handle)
 

@@ -8,7 +8,8 @@
     rows: 2000                                  of each cell
     seeds: 3                                    0, 1, 2; or a list
 
-What may stand in grid, zip and fixed are the parameters of the metrics (measures.py).
+What may stand in grid, zip and fixed are the parameters of the metrics (measures.py). Where a name has a
+comma inside, as in "blocks(block_length=16, inner=ancestral)", it stands in quotes, or YAML takes it for two.
 """
 
 from __future__ import annotations

@@ -228,6 +228,7 @@ def _profile(language: str, length: int, rows: int, seed: int, pruned: bool, dig
     return profile(ground_truth(language, seed, pruned), length, rows, seed)
 
 
+@lru_cache(maxsize=64)  # once a process: a network is larger than a block takes to fill
 def _unchanged(digest: str, *names: str) -> None:
     from unmask.sweeps.cells import digest as of_contents
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,8 @@ def status(directory: str | Path) -> dict[str, Any]:
         counts = {state: count for state, count, _ in found}
         costs = {state: cost for state, _, cost in found}
         driver = holder(directory)
+        if driver is None:  # whoever had begun them is gone
+            counts["interrupted"] = counts.pop("running", 0)
         query = "select key, spec, error, attempts from cell where state = 'failed' order by number limit ?"
         failures = [
             {"key": key, "cell": json.loads(spec), "error": error, "attempts": attempts}
@@ -37,14 +39,18 @@ def status(directory: str | Path) -> dict[str, Any]:
         return {
             "store": str(directory),
             "cells": sum(counts.values()),
-            **{state: counts.get(state, 0) for state in ("done", "running", "todo", "failed")},
+            **{state: counts.get(state, 0) for state in ("done", "running", "interrupted", "todo", "failed")},
             "cells_a_second": rate,
-            "seconds_left": seconds_left if counts.get("todo", 0) + counts.get("running", 0) else 0.0,
+            "seconds_left": seconds_left if left_over(counts) else 0.0,
             "driver": driver,
             "failures": failures,
         }
     finally:
         store.close()
+
+
+def left_over(counts: Mapping[str, int]) -> int:
+    return sum(counts.get(state, 0) for state in ("running", "interrupted", "todo"))
 
 
 def _pace(store: Store, left: float, driven: bool) -> tuple[float | None, float | None]:
