@@ -179,7 +179,8 @@ def test_the_second_driver_is_refused_and_a_dead_one_noticed(bench: Bench, capsy
     assert (state["driver"], state["running"]) == (None, 0)
     assert 1 <= state["interrupted"] <= 4
     bench.sweep(recipe | {"grid": {"x": [1000]}})
-    assert re.search(rf"process {driver.pid} on .* was killed; \d cells? that it had given out", capsys.readouterr().err)
+    said = capsys.readouterr().err
+    assert re.search(rf"process {driver.pid} on .* was killed; cells that .* are to do again: \d", said)
     assert (bench.store / LOCK).read_text() == ""
 
 

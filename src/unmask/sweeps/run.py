@@ -164,7 +164,7 @@ def _drive(store: Store, recipe: Mapping[str, Any], keys: Sequence[str] | None, 
     """Measure what is to do of these cells, or of all; dead: what is said of a driver that was killed."""
     if dead is not None:
         left = store.connection.execute("select count(*) from cell where state = 'running'").fetchone()[0]
-        progress.note(f"{dead}; {left} {'cell' if left == 1 else 'cells'} that it had given out are to do again")
+        progress.note(f"{dead}; cells that it had given out, and that are to do again: {left}")
     store.begin_again()
     todo = [(key, Cell(spec)) for key, spec, _ in store.todo(keys)]
     if not todo:
