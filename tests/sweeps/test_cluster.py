@@ -18,7 +18,6 @@ from unmask.sweeps import read_recipe, sweep
 from unmask.sweeps.tables import compare
 
 SPOILED = "tests.sweeps.trivial:spoiled"
-PORT = 26379
 FIGURE = Path(__file__).parents[2] / "recipes" / "figure-1-exact.yaml"
 
 
@@ -36,8 +35,11 @@ def cluster(tmp_path_factory):
     """
     if find_spec("ray") is None:
         pytest.skip("Ray is not installed (pip install 'unmask[cluster]')")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
     where = tmp_path_factory.mktemp("ray")
-    how = ["--num-cpus=2", f"--port={PORT}", "--node-ip-address=127.0.0.1", "--include-dashboard=false"]
+    how = ["--num-cpus=2", f"--port={port}", "--node-ip-address=127.0.0.1", "--include-dashboard=false"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("RAY_AUTH_MODE", "token")  # read when Ray is imported: nothing here may do that earlier
@@ -46,8 +48,8 @@ def cluster(tmp_path_factory):
             command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", *how]
             held = subprocess.Popen([*command, f"--temp-dir={where}"], stdout=log, stderr=log, start_new_session=True)
         try:
-            listening(PORT)
-            yield f"127.0.0.1:{PORT}"
+            listening(port)
+            yield f"127.0.0.1:{port}"
         finally:
             held.terminate()
             held.wait(30)
