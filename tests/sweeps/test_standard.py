@@ -8,8 +8,9 @@ from itertools import pairwise
 import pytest
 import torch
 
-from unmask import generate, languages, metrics, score, theory
+from unmask import generate, languages, metrics, networks, score, sweep, theory
 from unmask.estimates import mean as usual_mean
+from unmask.networks import Shape, Trunk
 from unmask.schedules import deltas
 from unmask.sweeps import tallies
 from unmask.sweeps.measures import find, merge
@@ -106,3 +107,23 @@ def test_an_open_end_is_none_and_a_changed_file_is_refused(tmp_path):
     told = attempt({"metric": "theory", "language": str(path), "length": 10, "digest": "0"}, True)
     assert told["kind"] == "raised"
     assert "has changed since the sweep was planned" in told["error"]
+
+
+def test_samples_of_a_network_on_the_language_it_was_trained_on(tmp_path):
+    language, length = languages.preset("paper-2gram"), 8
+    torch.manual_seed(0)
+    trunk = Trunk(Shape("mdm", 8, length, hidden=8, layers=1, heads=1))
+    torch.nn.init.normal_(trunk.head.weight, std=0.3)
+    about = {"language": language.to_dict(), "label": "a language"}
+    networks.save(trunk, tmp_path / "net", account={"origin": {"configuration": about}})
+    recipe = {
+        "name": "net",
+        "metrics": ["samples"],
+        "fixed": {"model": str(tmp_path / "net"), "length": length, "steps": 4},
+        "rows": 100,
+    }
+    found = {row["measure"]: row for row in sweep(recipe, store=tmp_path / "store", workers=1).rows()}
+    network = networks.Network(networks.load(tmp_path / "net"))
+    made = generate(network, steps=4, length=length, rows=100)
+    assert found["ser"]["value"] == score(made, language).ser.value
+    assert found["evaluations"]["value"] == pytest.approx(float(made.evaluations.double().mean()))
