@@ -135,7 +135,7 @@ def sentences(records: Sequence[Record], settings: Settings) -> list[Sentence]:
     }
     return [
         Sentence(
-            f"{_span(exact)} \u2192 {_span(learned)}",
+            f"SER {_span(learned)}",
             f"After {most} steps {_span(exact)} of the ideal denoiser's sequences are wrong, and {_span(learned)} of "
             "those of the trained MDMs. The first is the price of sampling in parallel, and the rest is learning.",
         ),
@@ -208,5 +208,5 @@ def _cell(record: Record | None, measure: str) -> tuple[str, str]:
 
 
 def _span(percents: Sequence[float]) -> str:
-    low, high = f"{min(percents):.3g}%", f"{max(percents):.3g}%"
+    low, high = (f"{end:.0f}%" if end >= 10 else f"{end:.2g}%" for end in (min(percents), max(percents)))
     return low if low == high else f"{low} to {high}"
