@@ -25,7 +25,16 @@ def four(monkeypatch):
 def test_blocks_cover_the_rows_in_order(rows, block):
     parts = list(over_blocks(lambda part: part, rows, block))
     assert [row for part in parts for row in range(rows)[part]] == list(range(rows))
-    assert all(part.stop - part.start == block for part in parts[:-1])
+    assert all(part.stop - part.start <= block for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("rows", "block", "sizes"),
+    [(512, 102, [88] * 5 + [72]), (17, 9, [9, 8]), (30, 6, [6] * 5)],  # 512: not five of 102 and one of 2
+)
+def test_workers_have_equal_shares_in_eights(rows, block, sizes, monkeypatch):
+    monkeypatch.setenv("UNMASK_THREADS", "2")
+    assert [part.stop - part.start for part in over_blocks(lambda part: part, rows, block)] == sizes
 
 
 @pytest.mark.usefixtures("four")

@@ -18,6 +18,7 @@ from unmask.errors import UnmaskError
 
 Result = TypeVar("Result")
 _inside = threading.local()
+TOGETHER = 8
 
 
 def count() -> int:
@@ -31,10 +32,15 @@ def count() -> int:
 
 
 def over_blocks(work: Callable[[slice], Result], rows: int, block: int) -> Iterator[Result]:
-    """work(rows) of each block of rows, in order, each as soon as it is done; inside a worker, one after another."""
-    blocks = [slice(begin, min(begin + block, rows)) for begin in range(0, rows, block)]
-    workers = min(count(), len(blocks))
-    if workers <= 1 or getattr(_inside, "worker", False):
+    """work(rows) of each block of rows, in order, each as soon as it is done; inside a worker, one after another.
+
+    A block has at most so many rows, and where there are workers as many as share the rows out evenly among them.
+    """
+    workers = min(count(), -(-rows // block))
+    alone = workers <= 1 or getattr(_inside, "worker", False)
+    size = block if alone else min(block, _shared_out(rows, block, workers))
+    blocks = [slice(begin, min(begin + size, rows)) for begin in range(0, rows, size)]
+    if alone:
         yield from map(work, blocks)
         return
     ours = torch.get_num_threads()
@@ -44,6 +50,13 @@ def over_blocks(work: Callable[[slice], Result], rows: int, block: int) -> Itera
     finally:
         pool.shutdown(cancel_futures=True)
         torch.set_num_threads(ours)  # of which a part is common to all threads
+
+
+def _shared_out(rows: int, block: int, workers: int) -> int:
+    """Rows of a block so that all workers have equally many blocks; in the eights that the kernels take together."""
+    turns = -(-rows // (workers * block))
+    each = -(-rows // (workers * turns))
+    return -(-each // TOGETHER) * TOGETHER
 
 
 def _mark() -> None:
