@@ -15,10 +15,10 @@ from typing import TypeVar
 import torch
 
 from unmask.errors import UnmaskError
+from unmask.exact.lanes import LANES
 
 Result = TypeVar("Result")
 _inside = threading.local()
-TOGETHER = 8
 
 
 def count() -> int:
@@ -56,7 +56,7 @@ def _shared_out(rows: int, block: int, workers: int) -> int:
     """Rows of a block so that all workers have equally many blocks; in the eights that the kernels take together."""
     turns = -(-rows // (workers * block))
     each = -(-rows // (workers * turns))
-    return -(-each // TOGETHER) * TOGETHER
+    return -(-each // LANES) * LANES
 
 
 def _mark() -> None:

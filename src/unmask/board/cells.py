@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unmask import metrics, networks
+from unmask import metrics
 from unmask.board.families import Family
 from unmask.board.fluency import LAW_IS_Q, READS, Unbounded, divergence, of_reader
 from unmask.chance import Luck
@@ -24,7 +24,7 @@ from unmask.estimates import Estimate, exactly, mean, proportion, quantile
 from unmask.generation import generate
 from unmask.languages import Language, load
 from unmask.names import parse
-from unmask.networks import Network
+from unmask.networks import Network, read_network
 from unmask.networks.checkpoints import read_language
 from unmask.samplers import SAMPLERS
 from unmask.samples import digest
@@ -66,11 +66,8 @@ class Place:
 
 @lru_cache(maxsize=1)
 def network(model: str, causal_model: str | None) -> Network:
-    """Of directories that `unmask train` has made: an MDM with or without an AR model, or that alone."""
-    first = networks.load(model)
-    if first.shape.causal:
-        return Network(ar=first)
-    return Network(first, None if causal_model is None else networks.load(causal_model))
+    """Read once for all cells."""
+    return read_network(model, causal_model)
 
 
 @dataclass(frozen=True)

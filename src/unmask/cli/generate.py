@@ -188,6 +188,7 @@ def command(
     from unmask import UnmaskError, generate, languages
     from unmask.cli.output import show
     from unmask.files import check_writable
+    from unmask.networks import read_network
     from unmask.samples import account_path, check_suffix, given_path
 
     check_suffix(out)
@@ -204,7 +205,7 @@ def command(
         _refuse(
             {"--language": language, "--prompt-length": prompt_length, "--unpruned": unpruned or None}, "--language"
         )
-        source = _network(model, causal_model, device, batch)
+        source = read_network(model, causal_model, device, batch)
     asked = Prompts(given, prompt_length, rows_per_prompt)
     start, rows, length = asked.read(source, rows, length, seed, first_row)
     if start is not None:
@@ -234,18 +235,6 @@ def _refuse(options: dict[str, object], needed: str) -> None:
         if value is not None:
             other = "--language and --model both say what fills; leave one of them out"
             raise UnmaskError(other if name == needed else f"{name} needs {needed}")
-
-
-def _network(model: Path, causal_model: Path | None, device: str, batch: int | None) -> Network:
-    from unmask.errors import UnmaskError
-    from unmask.networks import Network, load
-
-    trunk = load(model, device)
-    if trunk.shape.causal:
-        if causal_model is not None:
-            raise UnmaskError(f"{model} holds an AR network; beside --causal-model, --model must be an MDM")
-        return Network(ar=trunk, batch=batch)
-    return Network(trunk, None if causal_model is None else load(causal_model, device), batch=batch)
 
 
 class Prompts(NamedTuple):

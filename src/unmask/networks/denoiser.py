@@ -9,6 +9,7 @@ brings back the probabilities of the places that were asked for, in float64 unle
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -19,7 +20,7 @@ from unmask.denoisers.contracts import Causal, Engine
 from unmask.errors import UnmaskError
 from unmask.languages.base import MESSAGE_BYTES
 from unmask.networks.causal import NetworkCausal
-from unmask.networks.checkpoints import choose_device
+from unmask.networks.checkpoints import choose_device, load
 from unmask.networks.evaluation import TOKENS, Evaluator
 from unmask.networks.filling import Plan, fill, layout
 from unmask.networks.shape import Shape
@@ -95,6 +96,18 @@ class Network:
             raise UnmaskError(f"{what}; take the sampler autoregressive, or give an MDM: --model, or Network(mdm, ar)")
         _check_length(self.mdm.trunk.shape, length)
         return self.mdm
+
+
+def read_network(
+    model: str | Path, causal_model: str | Path | None = None, device: str = "auto", batch: int | None = None
+) -> Network:
+    """Of directories that `unmask train` has made: an MDM with or without an AR model beside it, or that alone."""
+    trunk = load(model, device)
+    if not trunk.shape.causal:
+        return Network(trunk, None if causal_model is None else load(causal_model, device), batch=batch)
+    if causal_model is not None:
+        raise UnmaskError(f"{model} holds an AR network; beside --causal-model, --model must be an MDM")
+    return Network(ar=trunk, batch=batch)
 
 
 class NetworkEngine:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import count
 from typing import Any
 
@@ -25,9 +25,10 @@ from unmask.denoisers import Exact
 from unmask.errors import UnmaskError
 from unmask.estimates import Estimate, exactly
 from unmask.generation import Generation, generate
-from unmask.languages import Interval, Language, load
+from unmask.languages import Interval, Language
 from unmask.report.search import PILOT_ROWS, SPREAD, least_steps, least_steps_between, steps_at_ser
 from unmask.schedules import Fit, deltas
+from unmask.sweeps.standard import ground_truth
 from unmask.theory.chains import first_order
 from unmask.theory.curves import ErrorCurve, InformationCurve
 from unmask.theory.exact import curve, error_curve
@@ -38,11 +39,6 @@ PROFILE_COST = 2.0  # a row of a profile takes as long as so many generated ones
 ADAPTIVE_COST = 20_000  # of a row, in a comparison of samplers
 SEEDS = 2  # of a comparison of samplers
 CURVE_POINTS = 97  # of a predicted curve, evenly spaced in log N
-
-
-@cache
-def ground_truth(name: str, seed: int, pruned: bool) -> Language:
-    return load(name, seed=seed, pruned=pruned)
 
 
 @dataclass(frozen=True)

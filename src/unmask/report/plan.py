@@ -19,8 +19,8 @@ from unmask.report.cells import (
     Standings,
     StepsForCorrectness,
     StepsForFluency,
-    ground_truth,
 )
+from unmask.sweeps.standard import ground_truth
 
 LARGE = ("paper-3gram", "paper-4gram")  # where a row is dear
 

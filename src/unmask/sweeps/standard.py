@@ -205,12 +205,10 @@ def ground_truth(name: str, seed: int, pruned: bool) -> Language:
 
 @lru_cache(maxsize=1)
 def _network(model: str) -> tuple[Language, Denoiser]:
-    from unmask import networks
+    from unmask.networks import read_network
     from unmask.networks.checkpoints import read_language
 
-    trunk = networks.load(model)
-    filled = networks.Network(ar=trunk) if trunk.shape.causal else networks.Network(trunk)
-    return read_language(model)[0], filled
+    return read_language(model)[0], read_network(model)
 
 
 def _source(language: str, model: str, seed: int, pruned: bool) -> tuple[Language, Language | Denoiser]:
