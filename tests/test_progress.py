@@ -122,3 +122,19 @@ progress.note("done")
 assert not any(name.startswith("rich") for name in sys.modules)
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_part_of_larger_work_tells_its_share_and_draws_nothing():
+    heard = []
+    with watched() as terminal, progress.track("all", 10) as advance, progress.told_to(heard.append):
+        with progress.track("rows", 4) as part:
+            part(1)
+            with progress.track("within", 7) as inner:
+                inner(7)
+            part(2)
+        with progress.track("more", 2) as part:
+            part(2)
+        advance(1)
+    assert heard == [0.25, 0.75, 1.0]
+    assert "rows" not in terminal.getvalue()

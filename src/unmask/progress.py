@@ -70,12 +70,17 @@ class _Bar:
 
 
 _outermost: _Bar | None = None
+_listener: Callable[[float], None] | None = None
 
 
 @contextmanager
 def track(label: str, total: int) -> Iterator[Callable[[int], None]]:
     """`with track("rows", 2000) as advance: advance(250)`. Inside another track there is no second bar."""
     global _outermost
+    if _listener is not None:
+        with _heard(_listener, total) as advance:
+            yield advance
+        return
     if _outermost is not None or not _watched():
         yield _advance_inner
         return
@@ -85,6 +90,34 @@ def track(label: str, total: int) -> Iterator[Callable[[int], None]]:
     finally:
         _outermost = None
         bar.close()
+
+
+@contextmanager
+def told_to(listener: Callable[[float], None]) -> Iterator[None]:
+    """Within, the outermost track tells the share that it has done, and draws nothing: it is part of larger work."""
+    global _listener
+    before, _listener = _listener, listener
+    try:
+        yield
+    finally:
+        _listener = before
+
+
+@contextmanager
+def _heard(listener: Callable[[float], None], total: int) -> Iterator[Callable[[int], None]]:
+    global _listener
+    done = 0
+
+    def advance(steps: int) -> None:
+        nonlocal done
+        done += steps
+        listener(min(done / max(total, 1), 1.0))
+
+    _listener = None  # what lies within is part of this
+    try:
+        yield advance
+    finally:
+        _listener = listener
 
 
 def rename(label: str) -> None:

@@ -12,6 +12,8 @@ from unmask.sweeps.recipe import from_dict, read_recipe, settings
 
 SQUARE = "tests.sweeps.trivial:square"
 TOTAL = "tests.sweeps.trivial:total"
+SPOILED = "tests.sweeps.trivial:spoiled"
+HARVEST = "tests.sweeps.trivial:harvest"
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.yaml"))
 GRID = {"name": "g", "metrics": [SQUARE], "grid": {"x": [1, 2, 3]}, "seeds": 2}
 
@@ -137,17 +139,80 @@ def test_checked_before_anything_is_measured(fixed, expected):
 
 def test_changes():
     recipe = from_dict(GRID | {"fixed": {"seconds": 0.5}, "zip": {"a": [1, 2], "b": [3, 4]}})
-    assert recipe.with_changes({"x": [7, 8]}).grid["x"] == (7, 8)
-    moved = recipe.with_changes({"x": 7, "seconds": [1, 2]})
+
+    def changed(**changes):
+        (part,) = recipe.with_changes(changes).parts
+        return part
+
+    assert changed(x=[7, 8]).grid["x"] == (7, 8)
+    moved = changed(x=7, seconds=[1, 2])
     assert (moved.fixed, dict(moved.grid)) == ({"x": 7}, {"seconds": (1, 2)})
-    assert recipe.with_changes(settings(["seeds=[5]", "rows=3", "name=other"])).seeds == (5,)
-    assert recipe.with_changes({"a": [5, 6]}).zip[0]["a"] == (5, 6)
+    assert changed(**settings(["seeds=[5]", "rows=3", "name=other"])).seeds == (5,)
+    assert recipe.with_changes({"name": "other"}).name == "other"
+    assert changed(a=[5, 6]).zip[0]["a"] == (5, 6)
     with pytest.raises(UnmaskError, match="equally long"):
-        recipe.with_changes({"a": [5]})
+        changed(a=[5])
     with pytest.raises(UnmaskError, match="not grid itself"):
-        recipe.with_changes({"grid": 3})
+        changed(grid=3)
     with pytest.raises(UnmaskError, match="write name=value"):
         settings(["steps"])
+
+
+PARTS = {
+    "seeds": 2,
+    "fixed": {"seconds": 0.5},
+    "parts": [
+        {"metrics": [SQUARE], "grid": {"x": [1, 2]}},
+        {"metrics": [SPOILED], "fixed": {"x": 3, "how": "nan"}, "seeds": [7]},
+    ],
+}
+
+
+def test_parts_are_grids_of_their_own():
+    made = [cell.spec for cell in cells_of(from_dict(PARTS, "p"))]
+    assert [(spec["metric"], spec["x"], spec["seed"]) for spec in made] == [
+        (SQUARE, 1, 0),
+        (SQUARE, 1, 1),
+        (SQUARE, 2, 0),
+        (SQUARE, 2, 1),
+        (SPOILED, 3, 7),
+    ]
+    assert {spec["seconds"] for spec in made if spec["metric"] == SQUARE} == {0.5}
+
+
+def test_a_change_is_for_the_parts_that_know_the_name():
+    recipe = from_dict(PARTS, "p")
+    assert [spec.spec.get("how") for spec in cells_of(recipe.with_changes({"how": "kill"}))] == [None] * 4 + ["kill"]
+    assert [cell.spec["x"] for cell in cells_of(recipe.with_changes({"x": 5}))] == [5, 5, 5]
+    everywhere = cells_of(recipe.with_changes({"bad": 1}))  # which none has named
+    assert [cell.spec.get("bad") for cell in everywhere] == [None] * 4 + [1]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ({"parts": []}, "no parts"),
+        ({"parts": {"metrics": ["samples"]}}, "expected a list of mappings"),
+        ({"parts": [{"metrics": [SQUARE], "gird": {}}]}, "unknown key of a part: 'gird'; did you mean grid"),
+        ({"parts": [{"metrics": [SQUARE], "name": "x"}]}, "unknown key of a part: 'name'"),
+        ({"parts": [{"grid": {"x": [1]}}]}, "no metrics"),
+        ({"fixed": {"x": 1}, "parts": [{"metrics": [SQUARE], "fixed": {"x": 2}}]}, "say it once"),
+        ({"fixed": {"x": 1}, "parts": [{"metrics": [SQUARE], "grid": {"x": [2]}}]}, "say it once"),
+    ],
+)
+def test_parts_that_are_refused(content, expected):
+    with pytest.raises(UnmaskError, match=expected):
+        from_dict(content, "r")
+
+
+def test_what_a_cell_needs_stands_before_it():
+    cells = cells_of(from_dict({"metrics": [HARVEST], "grid": {"x": [1, 2], "factor": [1, 10]}}, "r"))
+    found = [(cell.metric.partition(":")[2], cell.spec["x"]) for cell in cells]
+    assert found == [("sown", 1), ("harvest", 1), ("harvest", 1), ("sown", 2), ("harvest", 2), ("harvest", 2)]
+    assert "place" not in cells[0].spec
+    assert "needed" not in cells[1].spec
+    (block,) = blocks(cells[1], cells[1].key)
+    assert block.needed == (cells[0].key,)
 
 
 def test_files(tmp_path):

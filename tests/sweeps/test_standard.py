@@ -104,7 +104,8 @@ def test_an_open_end_is_none_and_a_changed_file_is_refused(tmp_path):
     assert found["evaluations"]["high"] is None
     path = tmp_path / "q.json"
     languages.load("interval-5").save(path)
-    told = attempt({"metric": "theory", "language": str(path), "length": 10, "digest": "0"}, True)
+    spec = {"metric": "theory", "language": str(path), "length": 10, "digest": "0"}
+    told = attempt(("key", spec, True, ()), tmp_path)
     assert told["kind"] == "raised"
     assert "has changed since the sweep was planned" in told["error"]
 

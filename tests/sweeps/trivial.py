@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 
@@ -60,6 +62,32 @@ def of_total(tally: dict[str, int], **cell: Any) -> list[dict[str, Any]]:
 
 
 total.records = of_total  # type: ignore[attr-defined]
+
+
+def sown(x: int, bad: int = 0, *, place: Path) -> list[dict[str, Any]]:
+    """What others need: a file in the cell's own directory, which grows with each attempt."""
+    note(f"sown {x}")
+    place.mkdir(parents=True, exist_ok=True)
+    kept = place / "kept.txt"
+    kept.write_text((kept.read_text() if kept.exists() else "") + f"{x}\n")
+    if x == bad:
+        raise ValueError("nothing grows")
+    return [record("sown", float(x))]
+
+
+def harvest(x: int, factor: int = 1, bad: int = 0, *, needed: tuple[Path, ...]) -> list[dict[str, Any]]:
+    """Of what has been sown, and of nothing else."""
+    note(f"harvest {x} {factor}")
+    (ground,) = needed
+    return [record("harvest", float((ground / "kept.txt").read_text().split()[-1]) * factor)]
+
+
+def what_it_needs(arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{"metric": "tests.sweeps.trivial:sown", "x": arguments["x"], "bad": arguments["bad"]}]
+
+
+harvest.needs = what_it_needs  # type: ignore[attr-defined]
+sown.lasts = True  # type: ignore[attr-defined]
 
 
 def note(line: str) -> None:

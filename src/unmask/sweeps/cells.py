@@ -17,7 +17,7 @@ from typing import Any
 
 from unmask.errors import UnmaskError, unknown
 from unmask.names import parse
-from unmask.sweeps.measures import Measure, find
+from unmask.sweeps.measures import TRIVIAL_COST, Measure, find
 from unmask.sweeps.recipe import RESERVED, Point, Recipe
 
 SCHEMA = 1  # of cells and of the store: a change of either makes it another
@@ -53,18 +53,25 @@ class Cell:
         return self.measure.cost(self.arguments)
 
     @property
+    def needs(self) -> list[Cell]:
+        """The cells that must be done before it."""
+        return [cell_of(dict(needed)) for needed in self.measure.needs(self.arguments)]
+
+    @property
     def shared(self) -> str:
         """Cells with the same text here are answered by one pass over the same rows."""
         return canonical({name: value for name, value in self.spec.items() if name not in self.measure.shares})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Block:
     """Rows of a cell that are measured at once; a cell that cannot be merged is one block."""
 
     key: str
     spec: dict[str, Any]  # with the first_row and rows of this block
     whole: bool  # whether it is all of its cell
+    cost: float  # in seconds of one core, about
+    needed: tuple[str, ...] = ()  # keys
 
     @property
     def rows(self) -> tuple[int, int]:
@@ -79,38 +86,53 @@ def canonical(content: Any) -> str:
 
 def blocks(cell: Cell, key: str, done: Iterable[tuple[int, int]] = ()) -> list[Block]:
     """What is left of a cell, in pieces of limited size; done: the (first_row, rows) that are known already."""
-    spec = cell.spec
+    spec, cost = cell.spec, max(cell.cost, TRIVIAL_COST)
+    needed = tuple(other.key for other in cell.needs)
     if not cell.measure.merges:
-        return [Block(key, spec, True)]
+        return [Block(key, spec, True, cost, needed)]
     begin, end = spec["first_row"], spec["first_row"] + spec["rows"]
-    size = max(TOKENS_A_BLOCK // max(int(spec.get("length", 1)), 1), 1)
+    size = max(TOKENS_A_BLOCK // max(int(spec.get("length") or 1), 1), 1)
     found = []
     for first, rows in [*sorted(done), (end, 0)]:
         for at in range(begin, first, size):
             count = min(size, first - at)
-            found.append(Block(key, spec | {"first_row": at, "rows": count}, count == spec["rows"]))
+            share = count / spec["rows"]
+            found.append(Block(key, spec | {"first_row": at, "rows": count}, share == 1, cost * share, needed))
         begin = first + rows
     return found
 
 
 def cells_of(recipe: Recipe) -> list[Cell]:
-    """Every cell of a recipe once, those of one pass together; fails on what no metric knows."""
-    measures = [_chosen(specification) for specification in recipe.metrics]
-    taken = {name for measure, _, _ in measures for name in measure.parameters}
-    if not any(measure.open for measure, _, _ in measures):
-        for name in sorted(recipe.axes - set(RESERVED)):
+    """Every cell of a recipe once, those of one pass together, each after what it needs; fails on unknown names."""
+    chosen = [[_chosen(specification) for specification in part.metrics] for part in recipe.parts]
+    measures = [measure for own in chosen for measure, _, _ in own]
+    taken = {name for measure in measures for name in measure.parameters}
+    if not any(measure.open for measure in measures):
+        for name in sorted({name for part in recipe.parts for name in part.axes} - set(RESERVED)):
             if name not in taken:
                 raise unknown("parameter:", name, taken - {"seed", "digest"})
     found: dict[str, Cell] = {}
     digests: dict[str, str] = {}
-    for point in recipe.points():
-        for measure, metric, own in measures:
-            cell = Cell(_complete(measure, metric, point | own, digests))
-            found.setdefault(canonical(cell.spec), cell)
+    for part, own in zip(recipe.parts, chosen, strict=True):
+        for point in part.points():
+            for measure, metric, settings in own:
+                _join(found, Cell(_complete(measure, metric, point | settings, digests)))
     together: dict[str, list[Cell]] = {}
-    for cell in found.values():
-        together.setdefault(cell.shared if cell.measure.shares else canonical(cell.spec), []).append(cell)
+    for name, cell in found.items():
+        together.setdefault(cell.shared if cell.measure.shares else name, []).append(cell)
     return [cell for group in together.values() for cell in group]
+
+
+def _join(found: dict[str, Cell], cell: Cell) -> None:
+    for needed in cell.needs:
+        _join(found, needed)
+    found.setdefault(canonical(cell.spec), cell)
+
+
+def cell_of(point: Point) -> Cell:
+    """The cell of a metric and of those of its parameters that are not at their defaults."""
+    metric = str(point["metric"])
+    return Cell(_complete(find(metric), metric, {k: v for k, v in point.items() if k != "metric"}, {}))
 
 
 def check(cells: Sequence[Cell]) -> None:
@@ -141,7 +163,7 @@ def _complete(measure: Measure, metric: str, point: Point, digests: dict[str, st
     if measure.open:
         spec |= {name: value for name, value in point.items() if name not in spec}
     if "digest" in measure.parameters:
-        files = [str(spec[name]) for name in ("language", "model") if spec.get(name)]
+        files = [str(spec[name]) for name in ("language", "model", "causal_model") if spec.get(name)]
         spec["digest"] = "".join(digests.setdefault(file, digest(file)) for file in files)
     return spec
 

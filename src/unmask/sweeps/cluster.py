@@ -9,17 +9,19 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Any
 
 from unmask.errors import UnmaskError
 from unmask.sweeps.cells import Block
-from unmask.sweeps.engines import Outcome, cores, environment
-from unmask.sweeps.worker import attempt
+from unmask.sweeps.engines import Outcome, Tell, cores, environment, nobody
+from unmask.sweeps.store import FILES
+from unmask.sweeps.worker import Task, attempt, ordered
 
 
-def run_job(job: list[tuple[dict[str, Any], bool]]) -> list[dict[str, Any]]:
+def run_job(job: list[Task], files: str) -> list[dict[str, Any]]:
     """What a task does."""
-    return [attempt(spec, whole) for spec, whole in job]
+    return [attempt(given, Path(files)) for given in job]
 
 
 class Cluster:
@@ -30,6 +32,7 @@ class Cluster:
 
     def __init__(
         self,
+        directory: Path,
         workers: int | None = None,
         threads: int | None = None,
         address: str | None = None,
@@ -56,6 +59,8 @@ class Cluster:
                 ) from error
         self.seats = workers or max(int(ray.cluster_resources().get("CPU", 1)) // (threads or 1), 1)
         self.limit = limit
+        self.files = directory.resolve() / FILES
+        self.tell: Tell = nobody
         self.task = ray.remote(num_cpus=threads or 1, max_retries=0)(run_job)
         self.flying: dict[Any, tuple[str, list[Block], float]] = {}
 
@@ -64,7 +69,7 @@ class Cluster:
         return next((name for name in (f"ray/{number}" for number in range(self.seats)) if name not in busy), None)
 
     def give(self, seat: str, job: Sequence[Block]) -> None:
-        task = self.task.remote([(block.spec, block.whole) for block in job])
+        task = self.task.remote([ordered(block) for block in job], str(self.files))
         self.flying[task] = (seat, list(job), time.monotonic())
 
     def wait(self, timeout: float) -> list[Outcome]:

@@ -12,44 +12,71 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 
 from unmask import progress
 from unmask.sweeps import store as stores
 from unmask.sweeps.cells import Block, Cell, blocks
 from unmask.sweeps.engines import Engine, Outcome
-from unmask.sweeps.measures import find, merge
+from unmask.sweeps.measures import TRIVIAL_COST, Record, find, merge
 from unmask.sweeps.store import Store
 
 BEAT = 10.0  # seconds between heartbeats
 BATCH_SECONDS = 0.05  # trivial cells are given out together, as many as last about so long
 LARGEST_BATCH = 64
+BAR = 1000  # steps of the progress bar
 
 
 @dataclass
 class Line:
-    """The jobs that wait: blocks that belong together, in order."""
+    """The jobs that wait, in order: blocks that belong together, and those that wait for other cells."""
 
     jobs: deque[list[Block]] = field(default_factory=deque)
+    waiting: dict[str, tuple[set[str], list[list[Block]]]] = field(default_factory=dict)  # key: (needed keys, jobs)
     seconds: dict[str, float] = field(default_factory=dict)  # of a cell of each metric, lately
 
     def join(self, cells: Sequence[tuple[str, Cell]], store: Store) -> dict[str, int]:
         """Everything that is left of some cells; answers how many blocks each of them has."""
         begun = store.begun()
+        done = store.done() if any(cell.measure.needs(cell.arguments) for _, cell in cells) else set()
         open_blocks: dict[str, int] = {}
         shared: dict[str, list[Block]] = {}
         for key, cell in cells:
             parts = blocks(cell, key, store.parts(key) if key in begun else ())
             open_blocks[key] = len(parts)
-            if cell.measure.shares:
+            if missing := set(parts[0].needed) - done:
+                self.waiting[key] = missing, [[part] for part in parts]
+            elif cell.measure.shares:
                 job = shared.setdefault(cell.shared, [])
-                if not job:
+                if job:
+                    parts = [replace(part, cost=TRIVIAL_COST) for part in parts]  # the first has paid for the pass
+                else:
                     self.jobs.append(job)
                 job += parts
             else:
                 self.jobs += [[part] for part in parts]
         return open_blocks
+
+    def free(self, done: str) -> None:
+        """A cell is done: what has waited for nothing else is next."""
+        for key, (missing, jobs) in list(self.waiting.items()):
+            missing.discard(done)
+            if not missing:
+                del self.waiting[key]
+                self.jobs += jobs
+
+    def in_vain(self, failed: str) -> list[str]:
+        """The cells that wait for one that has failed, and wait no longer."""
+        found = [key for key, (missing, _) in self.waiting.items() if failed in missing]
+        for key in found:
+            del self.waiting[key]
+        return found
+
+    @property
+    def cost(self) -> float:
+        jobs = [*self.jobs, *(job for _, jobs in self.waiting.values() for job in jobs)]
+        return sum(block.cost for job in jobs for block in job)
 
     def next(self, seats: int, together: bool) -> list[Block]:
         """The next job; or, where `together`, several that are over in no time."""
@@ -81,26 +108,39 @@ class Driver:
     open_blocks: dict[str, int] = field(default_factory=dict)  # of cells that are neither done nor failed
     flying: int = 0
     losses: dict[str, int] = field(default_factory=dict)
+    shares: dict[Block, float] = field(default_factory=dict)  # cost that is behind us, of blocks that are running
     beaten: float = field(default_factory=time.monotonic)
     interrupts: int = 0
 
-    def drive(self, todo: Sequence[tuple[str, Cell]]) -> None:
+    def drive(self, todo: Sequence[tuple[str, Cell]], label: str) -> None:
         """Measure cells; after a KeyboardInterrupt, what was running is to do again."""
         self.open_blocks = self.line.join(todo, self.store)
-        costs = {key: max(cell.cost, 1e-3) for key, cell in todo}
-        scale = 1000 / max(sum(costs.values()), 1e-9)
-        with self._interruptible(), progress.track("sweep", 1000) as advance:
+        self._give_up_in_vain()
+        scale = BAR / max(self.line.cost, 1e-9)
+        passed, shown = 0.0, 0
+        with self._interruptible(), progress.track(label, BAR) as advance:
+
+            def show() -> None:
+                nonlocal shown
+                at = int((passed + sum(self.shares.values())) * scale)
+                advance(max(at - shown, 0))
+                shown = max(at, shown)
+
+            def tell(block: Block, share: float) -> None:
+                self.shares[block] = share * block.cost
+                show()
+
+            self.engine.tell = tell
             try:
-                shown = passed = 0.0
                 came: list[Outcome] = []
                 while True:
-                    jobs = self._turn(came)
-                    for seat, job in jobs:
+                    for seat, job in self._turn(came):
                         self.engine.give(seat, job)
                         self.flying += len(job)
-                    passed += sum(costs.pop(o.block.key, 0.0) for o in came if o.block.key not in self.open_blocks)
-                    advance(int(passed * scale) - int(shown))
-                    shown = int(passed * scale)
+                    for outcome in came:
+                        self.shares.pop(outcome.block, None)
+                        passed += outcome.block.cost * (outcome.kind not in ("killed", "unbegun"))
+                    show()
                     if not self.flying:
                         break
                     came = self.engine.wait(1.0)
@@ -109,6 +149,15 @@ class Driver:
                 self.engine.stop()
         if self.interrupts:
             raise KeyboardInterrupt
+
+    def _give_up_in_vain(self) -> None:
+        """What needs a cell that has failed before fails with it."""
+        needed = {key for missing, _ in self.line.waiting.values() for key in missing}
+        lost = {key: error for key, error in self.store.failures().items() if key in needed}
+        if lost:
+            with self.store.writing() as connection:
+                for key, error in lost.items():
+                    self._fail_those_that_need(connection, key, error)
 
     def _turn(self, came: Sequence[Outcome]) -> list[tuple[str, list[Block]]]:
         """Write down what has come and who gets what next."""
@@ -148,8 +197,7 @@ class Driver:
         self.store.write_files(key, outcome.files)  # before the cell is done: what is done has its files
         match outcome.kind:
             case "records":
-                stores.finish(connection, key, outcome.found, outcome.seconds, self.run)
-                del self.open_blocks[key]
+                self._finish(connection, key, outcome.found, outcome.seconds)
                 self.line.learn(outcome)
             case "tally":
                 stores.keep(connection, key, outcome.block.rows, outcome.found, outcome.seconds)
@@ -177,13 +225,23 @@ class Driver:
         found = records(
             merge([tally for tally, _ in parts.values()]), **{k: v for k, v in spec.items() if k != "metric"}
         )
-        stores.finish(connection, key, found, sum(seconds for _, seconds in parts.values()), self.run)
+        self._finish(connection, key, found, sum(seconds for _, seconds in parts.values()))
+
+    def _finish(self, connection: sqlite3.Connection, key: str, found: list[Record], seconds: float) -> None:
+        stores.finish(connection, key, found, seconds, self.run)
         del self.open_blocks[key]
+        self.line.free(key)
 
     def _fail(self, connection: sqlite3.Connection, key: str, error: str) -> None:
         made = self.losses.get(key, self.store.attempts(key) + 1)
         stores.fail(connection, key, error, made, self.run)
         del self.open_blocks[key]
+        self._fail_those_that_need(connection, key, error)
+
+    def _fail_those_that_need(self, connection: sqlite3.Connection, failed: str, error: str) -> None:
+        for key in self.line.in_vain(failed):
+            metric = self.store.spec(failed)["metric"]
+            self._fail(connection, key, f"it needs a cell of {metric!r}, which has failed: {error}")
 
     @contextmanager
     def _interruptible(self) -> Iterator[None]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import os
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from unmask.sweeps.cells import Block
 
 Kind = Literal["records", "tally", "raised", "killed", "hung", "unbegun"]
+Tell = Callable[[Block, float], None]
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,15 @@ class Outcome:
         return cls(block, answer["kind"], answer.get("found"), answer.get("error", ""), answer["seconds"], files)
 
 
+def nobody(block: Block, share: float) -> None:
+    """Hears how far a block is."""
+
+
 class Engine(Protocol):
     name: str
     seats: int  # jobs at a time
     reports_each: bool  # whether a block is answered as soon as it is done, or a job when all of it is
+    tell: Tell  # is told how far a block is, by engines that know
 
     def seat(self, taken: Collection[str] = ()) -> str | None:
         """Who would take a job now, if anybody is free but those."""

@@ -20,7 +20,9 @@ from typing import Any
 
 from unmask.errors import UnmaskError
 from unmask.sweeps.cells import Block
-from unmask.sweeps.engines import Outcome, cores, environment
+from unmask.sweeps.engines import Outcome, Tell, cores, environment, nobody
+from unmask.sweeps.store import FILES
+from unmask.sweeps.worker import ordered
 
 START_ATTEMPTS = 3  # workers in a row that end before they can be told anything
 LOG = "workers.log"
@@ -30,7 +32,8 @@ TAIL = 400  # characters of the log that an error shows
 class Worker:
     """A process and what it is doing."""
 
-    def __init__(self, log: Path, threads: int) -> None:
+    def __init__(self, log: Path, files: Path, threads: int, tell: Tell) -> None:
+        self.files, self.tell = files, tell
         self.answers, theirs = os.pipe()
         os.set_blocking(self.answers, False)
         try:
@@ -55,7 +58,7 @@ class Worker:
 
     def give(self, job: Sequence[Block]) -> None:
         self.job, self.reported, self.began = list(job), 0, None
-        line = json.dumps({"blocks": [(block.spec, block.whole) for block in job]}).encode() + b"\n"
+        line = json.dumps({"files": str(self.files), "blocks": [ordered(block) for block in job]}).encode() + b"\n"
         assert self.process.stdin is not None
         with suppress(BrokenPipeError):  # it has died: its other pipe will say so
             self.process.stdin.write(line)
@@ -81,6 +84,8 @@ class Worker:
             self.ready = True
         elif "begin" in message:
             self.began = time.monotonic()
+        elif "share" in message:
+            self.tell(self.job[self.reported], message["share"])
         else:
             block = self.job[message["done"]]
             self.reported, self.began = message["done"] + 1, None
@@ -120,6 +125,8 @@ class Local:
         self.threads = threads or max(cores() // self.seats, 1)
         self.limit = limit
         self.log = directory / LOG
+        self.files = directory.resolve() / FILES
+        self.tell: Tell = nobody
         self.workers: dict[str, Worker] = {}
         self.selector = selectors.DefaultSelector()
         self.stillborn = 0
@@ -160,7 +167,7 @@ class Local:
         self.selector.close()
 
     def _start(self) -> str:
-        worker = Worker(self.log, self.threads)
+        worker = Worker(self.log, self.files, self.threads, self.tell)
         self.workers[worker.name] = worker
         self.selector.register(worker.answers, selectors.EVENT_READ, worker)
         return worker.name

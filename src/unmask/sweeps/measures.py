@@ -7,14 +7,19 @@ needed on average. "package.module:function" is a metric of somebody else; with 
 A metric that merges measures rows first_row .. first_row + rows - 1 and answers with a tally of whole numbers: counts,
 and sums in fixed point. Sums of tallies are exact, hence the records are the same however the rows were cut, on however
 many machines. `samples` merges. `ter_upper` does not, since its pass answers for all N at once, nor has `theory` rows.
+
+A metric may need other cells, as samples of a network need its training: `needs` names them, they are measured first,
+and `needed` is where they have left their files. `place` is the cell's own directory, for work that goes on where it
+was stopped, and for what others need.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
+from importlib import import_module
 from typing import Any
 
 from unmask.errors import UnmaskError
@@ -26,6 +31,8 @@ Function = Callable[..., Any]
 Arguments = Mapping[str, Any]
 METRICS: Registry[Any] = Registry("metric", group="unmask.metrics")
 TRIVIAL_COST = 1e-3  # seconds, of what we know nothing about
+GIVEN = ("place", "needed")  # parameters that are no part of a cell: a directory, and those of the cells that it needs
+ROOMS = ("unmask.sweeps.standard",)
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,8 @@ class Measure:
     shares: tuple[str, ...] = ()  # parameters in which cells of one pass differ
     cost: Callable[[Arguments], float] = field(default=lambda arguments: TRIVIAL_COST)
     check: Callable[[Sequence[Arguments]], None] = field(default=lambda cells: None)
+    needs: Callable[[Arguments], Sequence[Arguments]] = field(default=lambda arguments: ())  # each with its metric
+    lasts: bool = False  # what it makes stays what it is when the code changes, like a trained network
 
     @property
     def merges(self) -> bool:
@@ -53,9 +62,15 @@ class Measure:
 
     @cached_property
     def parameters(self) -> dict[str, Any]:
-        """Names to defaults."""
+        """Names to defaults, of what a cell consists of."""
         every = inspect.signature(self.run).parameters.values()
-        return {p.name: p.default for p in every if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+        kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        return {p.name: p.default for p in every if p.kind in kinds and p.name not in GIVEN}
+
+    @cached_property
+    def given(self) -> tuple[str, ...]:
+        """Which directories it asks for."""
+        return tuple(name for name in GIVEN if name in inspect.signature(self.run).parameters)
 
     @cached_property
     def open(self) -> bool:
@@ -65,16 +80,14 @@ class Measure:
 
 @cache
 def find(name: str) -> Measure:
-    """The metric of a name; a function elsewhere may carry `records`, `shares`, `cost` and `check` as attributes."""
-    import unmask.sweeps.standard  # noqa: F401  registers ours; here, since it names METRICS
-
+    """The metric of a name; a function elsewhere may carry the optional fields of a Measure as attributes."""
+    for room in ROOMS:
+        import_module(room)  # registers ours; here, since each of them names METRICS
     found = METRICS.find(name)
     if isinstance(found, type):
         raise UnmaskError(f"metric {name!r} is a class; expected a function of a cell's fields")
-    given = {
-        option: getattr(found, option) for option in ("records", "shares", "cost", "check") if hasattr(found, option)
-    }
-    return Measure(name, found, **given)
+    options = [option.name for option in fields(Measure) if option.name not in ("name", "run")]
+    return Measure(name, found, **{option: getattr(found, option) for option in options if hasattr(found, option)})
 
 
 def merge(tallies: Sequence[Tally]) -> Tally:

@@ -7,6 +7,7 @@
     fixed: {sampler: ancestral}                 the same everywhere
     rows: 2000                                  of each cell
     seeds: 3                                    0, 1, 2; or a list
+    parts: [{grid: ...}, {zip: ...}]            several grids, each with these keys; what stands above is common to all
 
 What may stand in grid, zip and fixed are the parameters of the metrics (measures.py). Where a name has a
 comma inside, as in "blocks(block_length=16, inner=ancestral)", it stands in quotes, or YAML takes it for two.
@@ -29,10 +30,9 @@ RESERVED = ("rows", "seed")  # which have keys of their own
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """A recipe, checked as far as it can be without knowing its metrics."""
+class Part:
+    """One grid and what is measured on it, checked as far as it can be without knowing the metrics."""
 
-    name: str
     metrics: tuple[str, ...]
     grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     fixed: Mapping[str, Any] = field(default_factory=dict)
@@ -41,8 +41,6 @@ class Recipe:
     seeds: tuple[int, ...] = (0,)
 
     def __post_init__(self) -> None:
-        if not self.name or not set(self.name) <= set(NAME):
-            raise UnmaskError(f"name is {self.name!r}; expected letters, digits, '-', '_' and '.': a directory has it")
         if not self.metrics:
             raise UnmaskError("there are no metrics; name at least one")
         if not self.seeds:
@@ -63,7 +61,7 @@ class Recipe:
 
     @property
     def axes(self) -> set[str]:
-        """What the recipe says of a cell."""
+        """What the part says of a cell."""
         return {*self.grid, *self.fixed, *(name for tied in self.zip for name in tied)}
 
     def points(self) -> Iterator[Point]:
@@ -78,18 +76,14 @@ class Recipe:
                 point |= part
             yield point
 
-    def with_changes(self, changes: Mapping[str, Any]) -> Recipe:
-        """The recipe with other values: one value is fixed, a list is walked, and that of a name in zip within zip."""
-        changed = self
-        for name, value in changes.items():
-            if name in OWN:
-                changed = replace(changed._without(name), **{name: _own(name, value)})
-            else:
-                changed = changed._with(name, value)
-        return changed
+    def with_change(self, name: str, value: Any) -> Part:
+        """The part with another value: one value is fixed, a list is walked, and that of a name in zip within zip."""
+        if name in OWN:
+            return replace(self._without(name), **{name: _own(name, value)})
+        return self._with(name, value)
 
-    def _with(self, name: str, value: Any) -> Recipe:
-        if name in ("grid", "fixed", "zip"):
+    def _with(self, name: str, value: Any) -> Part:
+        if name in ("grid", "fixed", "zip", "parts"):
             raise UnmaskError(f"set what stands in {name}, not {name} itself: steps=[8, 16]")
         if not isinstance(value, list | tuple):
             kept = self._without(name)
@@ -100,8 +94,8 @@ class Recipe:
         kept = self if name in self.grid else self._without(name)  # an axis stays where it stands
         return replace(kept, grid={**kept.grid, name: values})
 
-    def _without(self, name: str) -> Recipe:
-        """The recipe that leaves a parameter open."""
+    def _without(self, name: str) -> Part:
+        """The part that leaves a parameter open."""
         rest = [{key: values for key, values in tied.items() if key != name} for tied in self.zip]
         return replace(
             self,
@@ -110,12 +104,42 @@ class Recipe:
             zip=tuple(tied for tied in rest if tied),
         )
 
+
+@dataclass(frozen=True)
+class Recipe:
+    """A name, under which the sweep is kept, and the parts of what it measures."""
+
+    name: str
+    parts: tuple[Part, ...]
+
+    def __post_init__(self) -> None:
+        if not self.name or not set(self.name) <= set(NAME):
+            raise UnmaskError(f"name is {self.name!r}; expected letters, digits, '-', '_' and '.': a directory has it")
+        if not self.parts:
+            raise UnmaskError("there are no parts; give at least one, or metrics and a grid without them")
+
+    def with_changes(self, changes: Mapping[str, Any]) -> Recipe:
+        """The recipe with other values, in the parts that know the name, and in all where none does."""
+        changed = self
+        for name, value in changes.items():
+            if name == "name":
+                changed = replace(changed, name=_own(name, value))
+                continue
+            knowing = [name in OWN or name in part.axes for part in changed.parts]
+            parts = tuple(
+                part.with_change(name, value) if knows or not any(knowing) else part
+                for part, knows in zip(changed.parts, knowing, strict=True)
+            )
+            changed = replace(changed, parts=parts)
+        return changed
+
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
 NAME = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
-OWN = ("name", "metrics", "rows", "seeds")
+OWN = ("metrics", "rows", "seeds")
+KEYS = ("name", *(entry.name for entry in fields(Part)), "parts")
 
 
 def read_recipe(path: str | Path, changes: Mapping[str, Any] | Sequence[str] = ()) -> Recipe:
@@ -141,13 +165,36 @@ def settings(assignments: Sequence[str]) -> dict[str, Any]:
 
 def from_dict(content: Any, name: str = "") -> Recipe:
     """The recipe of its plain form; a file without a name has that of the file."""
-    if not isinstance(content, dict):
-        raise UnmaskError("a recipe is a mapping with the keys " + ", ".join(entry.name for entry in fields(Recipe)))
-    known = [entry.name for entry in fields(Recipe)]
+    if not isinstance(content, Mapping):
+        raise UnmaskError("a recipe is a mapping with the keys " + ", ".join(KEYS))
     for key in content:
+        if key not in KEYS:
+            raise unknown("key of a recipe:", str(key), KEYS)
+    name = _own("name", content.get("name", name))
+    common = {key: value for key, value in content.items() if key not in ("name", "parts")}
+    parts = content.get("parts", [{}])
+    if not isinstance(parts, list | tuple) or not all(isinstance(part, Mapping) for part in parts):
+        raise UnmaskError(f"parts is {parts!r}; expected a list of mappings, each with a grid of its own")
+    return Recipe(name, tuple(_part(common, part) for part in parts))
+
+
+def _part(common: Mapping[str, Any], own: Mapping[str, Any]) -> Part:
+    """What stands above the parts with what stands in one: its metrics, rows and seeds win, the rest is joined."""
+    known = [entry.name for entry in fields(Part)]
+    for key in own:
         if key not in known:
-            raise unknown("key of a recipe:", str(key), known)
-    made: dict[str, Any] = {"name": name, "metrics": ()}
+            raise unknown("key of a part:", str(key), known)
+    above, made = _read(common), _read(own)
+    joined: dict[str, Any] = {key: {**above.get(key, {}), **made.get(key, {})} for key in ("grid", "fixed")}
+    for key in joined:
+        if twice := above.get(key, {}).keys() & made.get(key, {}).keys():
+            raise UnmaskError(f"{sorted(twice)[0]} stands above the parts and in one of them; say it once")
+    joined["zip"] = above.get("zip", ()) + made.get("zip", ())
+    return Part(**({"metrics": ()} | above | made | joined))
+
+
+def _read(content: Mapping[str, Any]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
     for key, value in content.items():
         if key in OWN:
             made[key] = _own(key, value)
@@ -157,7 +204,7 @@ def from_dict(content: Any, name: str = "") -> Recipe:
             made[key] = _lists(key, value)
         else:
             made[key] = tuple(_lists(key, tied) for tied in (value if isinstance(value, list | tuple) else [value]))
-    return Recipe(**made)
+    return made
 
 
 def _own(name: str, value: Any) -> Any:

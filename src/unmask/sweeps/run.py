@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from unmask import progress
 from unmask.errors import UnmaskError
-from unmask.files import origin
+from unmask.files import code, origin
 from unmask.sweeps import status as standing
 from unmask.sweeps import tables
 from unmask.sweeps.cells import Cell, cells_of, check
 from unmask.sweeps.driver import Driver
 from unmask.sweeps.engines import Engine
+from unmask.sweeps.here import Here
 from unmask.sweeps.holder import hold
 from unmask.sweeps.local import Local
 from unmask.sweeps.recipe import Recipe, from_dict, read_recipe
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     import pandas
 
 HOME = Path("sweeps")  # where stores are made unless told otherwise, one directory a name
-EngineName = Literal["local", "ray"]
+EngineName = Literal["local", "ray", "here"]
 
 
 @dataclass(frozen=True)
@@ -47,15 +48,20 @@ class How:
                 raise UnmaskError(f"{name} is {value}; expected at least 1")
         if self.limit is not None and not self.limit > 0:
             raise UnmaskError(f"limit is {self.limit}; expected a positive number of seconds")
-        if self.engine == "local" and self.address is not None:
+        if self.engine != "ray" and self.address is not None:
             raise UnmaskError("an address is that of a Ray cluster; say engine ray, too")
+        if self.engine == "here" and (self.limit is not None or (self.workers or 1) > 1):
+            raise UnmaskError("engine here is this process alone: it has no workers, and cannot be stopped at a limit")
 
     def make(self, directory: Path) -> Engine:
-        if self.engine == "local":
-            return Local(directory, self.workers, self.threads, self.limit)
+        match self.engine:
+            case "here":
+                return Here(directory)
+            case "local":
+                return Local(directory, self.workers, self.threads, self.limit)
         from unmask.sweeps.cluster import Cluster
 
-        return Cluster(self.workers, self.threads, self.address, self.limit)
+        return Cluster(directory, self.workers, self.threads, self.address, self.limit)
 
 
 @dataclass(frozen=True)
@@ -100,6 +106,7 @@ def sweep(
     address: str | None = None,
     limit: float | None = None,
     attempts: int = 3,
+    fresh: bool = False,
     **changes: Any,
 ) -> Sweep:
     """Measure the cells of a recipe that its store does not have yet.
@@ -108,6 +115,8 @@ def sweep(
     workers: processes, or Ray tasks, at a time.   threads: of each of them; all share the cores unless told otherwise.
     limit: seconds that a block of rows may take.  attempts: how often a cell may lose its process.
     address: of a Ray cluster; one is started where there is none.
+    engine: "here" is this process alone, for what only it knows, such as a sampler that a notebook has registered.
+    fresh: measure again what another version of the code has measured, but for networks that it has trained.
     changes: other values for the recipe: rows=200, steps=[8, 16].
     """
     how = How(engine, workers, threads, address, limit, attempts)
@@ -119,6 +128,8 @@ def sweep(
         began = time.perf_counter()
         with hold(directory) as dead:
             keys = made.add(cells)
+            if fresh:
+                made.renew(code(), keys, {cell.metric for cell in cells if cell.measure.lasts})
             _drive(made, plan.to_dict(), keys, how, dead)
         return Sweep(directory, tuple(keys), time.perf_counter() - began)
     finally:
@@ -171,9 +182,10 @@ def _drive(store: Store, recipe: Mapping[str, Any], keys: Sequence[str] | None, 
         return
     check([cell for _, cell in todo])
     engine = how.make(store.directory)
+    store.drop_blocks_of_others(code())
     run = store.begin(recipe, origin(), how.engine)
     try:
-        Driver(store, engine, run, how.attempts).drive(todo)
+        Driver(store, engine, run, how.attempts).drive(todo, str(recipe.get("name", "sweep")))
     finally:
         with suppress(UnmaskError), store.writing() as connection:
             release_all(connection)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -146,6 +146,38 @@ class Store:
     def begun(self) -> set[str]:
         """The cells of which there are blocks."""
         return {key for (key,) in self.connection.execute("select distinct key from block")}
+
+    def done(self) -> set[str]:
+        return {key for (key,) in self.connection.execute("select key from cell where state = 'done'")}
+
+    def failures(self) -> dict[str, str]:
+        """Keys to errors."""
+        return dict(self.connection.execute("select key, error from cell where state = 'failed'"))
+
+    def renew(self, code: str, keys: Sequence[str], lasting: Container[str]) -> int:
+        """Cells that other code has measured are to do again, but for those of metrics that last; how many."""
+        codes = "select number from run where json_extract(origin, '$.code') is not ?"
+        found = self.connection.execute(
+            f"select key, metric, state from cell where state in ('done', 'failed') and run in ({codes})", (code,)
+        )
+        wanted = set(keys)
+        stale = [
+            (key,) for key, metric, state in found if key in wanted and (metric not in lasting or state == "failed")
+        ]
+        if stale:
+            with self.writing() as connection:
+                again = "update cell set state = 'todo', records = null, attempts = 0, error = null where key = ?"
+                connection.executemany(again, stale)
+        return len(stale)
+
+    def drop_blocks_of_others(self, code: str) -> None:
+        """Parts of a cell are of one code, or its sums would be of none."""
+        last = self.connection.execute(
+            "select json_extract(origin, '$.code') from run order by number desc limit 1"
+        ).fetchone()
+        if last is not None and last[0] != code:
+            with self.writing() as connection:
+                connection.execute("delete from block")
 
     def retry(self) -> int:
         """Failed cells are to do again, with all of their attempts."""

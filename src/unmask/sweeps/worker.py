@@ -1,7 +1,8 @@
 """A worker: a process that measures what it is told, one JSON line a job, and answers on a pipe of its own.
 
-    in     {"blocks": [spec, ...]}
-    out    {"ready": pid}, then for each block {"begin": number} and {"done": number, "kind": .., "found": ..}
+    in     {"files": directory, "blocks": [[key, spec, whole, needed], ...]}
+    out    {"ready": pid}, then for each block {"begin": number}, {"share": done of it} now and then, and
+           {"done": number, "kind": .., "found": ..}
 
 It ends with its driver: where the pipe that it is told by closes, it stops in the middle of whatever it does. What it
 prints goes to a log file, and its results nowhere else, so that a chatty metric spoils nothing.
@@ -17,18 +18,32 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, BinaryIO
 
+from unmask import progress
 from unmask.errors import UnmaskError
+from unmask.sweeps.cells import Block
 from unmask.sweeps.measures import Output, find
 
+TELL_SECONDS = 0.2  # between two words of how far a block is
+Task = tuple[str, dict[str, Any], bool, Sequence[str]]  # key, spec, whether it is a whole cell, keys of what it needs
 
-def measure(spec: dict[str, Any], whole: bool) -> tuple[str, Any, dict[str, bytes]]:
+
+def ordered(block: Block) -> Task:
+    """What a process must know of a block."""
+    return block.key, block.spec, block.whole, block.needed
+
+
+def measure(
+    spec: dict[str, Any], whole: bool, place: Path = Path(), needed: Sequence[Path] = ()
+) -> tuple[str, Any, dict[str, bytes]]:
     """("records", ...) of a whole cell, or ("tally", ...) of a block of one; and files by name."""
     measured = find(spec["metric"])
     arguments = {name: value for name, value in spec.items() if name != "metric"}
-    made = measured.run(**arguments)
+    directories = {"place": place, "needed": tuple(needed)}
+    made = measured.run(**arguments, **{name: directories[name] for name in measured.given})
     found, files = (made.found, dict(made.files)) if isinstance(made, Output) else (made, {})
     if measured.records is None:
         return "records", plain(found), files
@@ -37,13 +52,15 @@ def measure(spec: dict[str, Any], whole: bool) -> tuple[str, Any, dict[str, byte
     return "tally", plain(found), files
 
 
-def attempt(spec: dict[str, Any], whole: bool) -> dict[str, Any]:
+def attempt(given: Task, files: Path, tell: Callable[[float], None] = lambda share: None) -> dict[str, Any]:
     """What came of it, as the driver is told: a mistake of one cell is no end of the others."""
+    key, spec, whole, needed = given
     began = time.perf_counter()
     try:
-        kind, found, files = measure(spec, whole)
+        with progress.told_to(_seldom(tell)):
+            kind, found, made = measure(spec, whole, files / key, [files / other for other in needed])
         seconds = time.perf_counter() - began
-        encoded = {name: base64.b64encode(content).decode() for name, content in files.items()}
+        encoded = {name: base64.b64encode(content).decode() for name, content in made.items()}
         return {"kind": kind, "found": found, "files": encoded, "seconds": seconds}
     except MemoryError as error:
         said = f"out of memory: {str(error) or 'ask for fewer rows, or a shorter length'}"
@@ -53,6 +70,18 @@ def attempt(spec: dict[str, Any], whole: bool) -> dict[str, Any]:
         place = traceback.extract_tb(error.__traceback__)[-1]
         said = f"{type(error).__name__}: {error} ({os.path.basename(place.filename)}, line {place.lineno})"
     return {"kind": "raised", "error": said, "seconds": time.perf_counter() - began}
+
+
+def _seldom(tell: Callable[[float], None]) -> Callable[[float], None]:
+    last = -TELL_SECONDS
+
+    def listen(share: float) -> None:
+        nonlocal last
+        if time.monotonic() - last >= TELL_SECONDS:
+            last = time.monotonic()
+            tell(share)
+
+    return listen
 
 
 def plain(found: Any) -> Any:
@@ -68,9 +97,10 @@ def serve(orders: BinaryIO, answers: int) -> None:
 
     answer(ready=os.getpid())
     for job in _lines(orders):
-        for number, (spec, whole) in enumerate(job["blocks"]):
+        files = Path(job["files"])
+        for number, given in enumerate(job["blocks"]):
             answer(begin=number)
-            answer(done=number, **attempt(spec, whole))
+            answer(done=number, **attempt(given, files, lambda share: answer(share=share)))
 
 
 def _lines(orders: BinaryIO) -> Iterator[Any]:
