@@ -86,9 +86,31 @@ def test_ter_upper_is_the_profile():
     for name in ("ter_upper", "ser_upper"):
         expected = getattr(profile, name)("linear", 6)
         assert found[name]["value"] == expected.value
-    exact = records("ter_upper", language="interval-5", length=25, steps=6)["ter"]
-    assert exact["value"] == metrics.ter(languages.load("interval-5"), 25, "linear", 6).value
-    assert exact["level"] == 1.0
+    excess = profile.divergence(deltas("linear", 6)).value
+    assert found["ter_upper_ratio"]["value"] == pytest.approx(math.exp(excess / 24))
+    exact = records("ter_upper", language="interval-5", length=25, steps=6)
+    assert exact["ter"]["value"] == metrics.ter(languages.load("interval-5"), 25, "linear", 6).value
+    assert exact["ter_ratio"]["level"] == 1.0
+    assert 1 < exact["ter_ratio"]["value"] <= 4
+
+
+def test_the_ratio_is_of_the_bound_to_the_language():
+    """Measured on the same rows, it agrees with the quotient of the bound and the exact TER(q)."""
+    found = records("ter_upper", rows=400, **(CELL | {"length": 16, "steps": 4}))
+    own = metrics.ter_autoregressive(languages.load("paper-2gram", seed=2), 16).value
+    quotient = found["ter_upper"]
+    assert quotient["low"] / own < found["ter_upper_ratio"]["value"] < quotient["high"] / own
+
+
+def test_autoregression_has_neither_error():
+    found = records("autoregressive", language="paper-2gram", length=20)
+    assert (found["ser"]["value"], found["ser"]["method"]) == (0.0, "exact")
+    assert found["ter"]["value"] == metrics.ter_autoregressive(languages.load("paper-2gram"), 20).value
+    assert found["ter_ratio"]["value"] == 1.0
+    assert {record["evaluations"] for record in found.values()} == {20.0}
+    made = generate(languages.load("paper-2gram"), sampler="autoregressive", length=20, rows=200)
+    assert score(made, languages.load("paper-2gram")).invalid_rows == 0
+    assert set(made.evaluations.tolist()) == {20}
 
 
 def test_theory_is_the_door():

@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+import torch
+
 from unmask.sweeps.cells import Block
 from unmask.sweeps.engines import Outcome, Tell, nobody
 from unmask.sweeps.store import FILES
@@ -25,6 +27,8 @@ class Here:
         self.files = directory.resolve() / FILES
         self.job: deque[Block] = deque()
         self.tell: Tell = nobody
+        self.threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # as in a worker (engines.py), so that the numbers are the same
 
     def seat(self, taken: Collection[str] = ()) -> str | None:
         return None if self.job or taken else self.name
@@ -38,3 +42,4 @@ class Here:
 
     def stop(self) -> None:
         self.job.clear()
+        torch.set_num_threads(self.threads)

@@ -17,7 +17,6 @@ from unmask.sweeps import tables
 from unmask.sweeps.cells import Cell, cells_of, check
 from unmask.sweeps.driver import Driver
 from unmask.sweeps.engines import Engine
-from unmask.sweeps.here import Here
 from unmask.sweeps.holder import hold
 from unmask.sweeps.local import Local
 from unmask.sweeps.recipe import Recipe, from_dict, read_recipe
@@ -56,6 +55,8 @@ class How:
     def make(self, directory: Path) -> Engine:
         match self.engine:
             case "here":
+                from unmask.sweeps.here import Here
+
                 return Here(directory)
             case "local":
                 return Local(directory, self.workers, self.threads, self.limit)

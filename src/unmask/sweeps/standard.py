@@ -3,10 +3,11 @@
     samples     generate and score: ser, generative_perplexity, evaluations
     ter_upper   the bounds of the information profile, all N from one pass: ter_upper, ser_upper; of Interval ter itself
     theory      what is known without sampling: ser, ter, generative_perplexity, divergence_nats, entropy_bits_per_token
+    autoregressive   what AR sampling by the ideal denoiser has: no error, and the language's own ter
 
-The last two speak of ancestral sampling by the ideal denoiser, whatever sampler a recipe names beside them. Seconds are
-no records: they stand in the store, since no two runs agree on them. The seed draws the language, where it is random,
-and the luck, as everywhere.
+The bounds and theory speak of ancestral sampling by the ideal denoiser, whatever sampler a recipe names beside them.
+Measures with `_ratio` are relative to TER(q), the language's own, on the same rows. Seconds are no records: they stand
+in the store, since no two runs agree on them. The seed draws the language, where it is random, and the luck.
 """
 
 from __future__ import annotations
@@ -116,13 +117,32 @@ def ter_upper(
     delta = deltas(schedule, steps, Fit(q, length, fixed_size))
     cost = evaluations(delta, length)
     if isinstance(q, Interval) and not fixed_size:
-        return [record("ter", metrics.ter(q, length, schedule, steps), cost)]
-    profile = _profile(language, length, rows, seed, pruned, digest)
-    bounds = {
-        "ter_upper": profile.ter_upper(schedule, steps, fixed_size),
-        "ser_upper": profile.ser_upper(schedule, steps, fixed_size),
-    }
-    return [record(name, estimate, cost) for name, estimate in bounds.items()]
+        ter, own = metrics.ter(q, length, schedule, steps), metrics.ter_autoregressive(q, length).value
+        found = {"ter": ter, "ter_ratio": ter.map(lambda value: value / own)}
+    else:
+        profile = _profile(language, length, rows, seed, pruned, digest)
+        found = {
+            "ter_upper": profile.ter_upper(schedule, steps, fixed_size),
+            "ser_upper": profile.ser_upper(schedule, steps, fixed_size),
+        }
+        if q.end is None:  # else there is no one number of tokens to share the divergence among
+            excess = profile.divergence(delta, fixed_size)
+            found["ter_upper_ratio"] = excess.map(lambda nats: math.exp(nats / length))
+    return [record(name, estimate, cost) for name, estimate in found.items()]
+
+
+@METRICS.register("autoregressive")
+def autoregressive(
+    *, language: str, digest: str = "", length: int = 512, seed: int = 0, pruned: bool = True
+) -> list[Record]:
+    """The AR baseline, one evaluation a token: it draws from q itself, so there is nothing to measure but TER(q)."""
+    from unmask import metrics
+    from unmask.estimates import exactly
+
+    _unchanged(digest, language)
+    own = metrics.ter_autoregressive(ground_truth(language, seed, pruned), length)
+    found = {"ser": exactly(0.0), "ter": own, "ter_ratio": exactly(1.0)}
+    return [record(name, estimate, float(length)) for name, estimate in found.items()]
 
 
 @METRICS.register("theory")
@@ -170,13 +190,14 @@ def check(cells: Sequence[Arguments]) -> None:
         q = ground_truth(cell["language"], cell["seed"], cell["pruned"])
         q.check_length(cell["length"])
         sampler = SAMPLERS.make(cell.get("sampler", "ancestral"))
-        if cell["schedule"] in ("linear", "cosine"):
+        if cell.get("schedule") in ("linear", "cosine"):
             deltas(cell["schedule"], cell["steps"], fit_of(sampler, q, cell["length"]))
 
 
 _with(samples, records=records_of_samples, check=check, cost=lambda cell: cell["rows"] * cell["length"] * TOKEN_SECONDS)
 _with(ter_upper, shares=PASS, check=check, cost=lambda cell: cell["rows"] * cell["length"] * PROFILE_SECONDS)
 _with(theory, check=check, cost=lambda cell: THEORY_SECONDS)
+_with(autoregressive, check=check)
 
 
 def record(measure: str, estimate: Estimate, evaluations: float) -> Record:
