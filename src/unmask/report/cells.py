@@ -26,9 +26,9 @@ from unmask.errors import UnmaskError
 from unmask.estimates import Estimate, exactly
 from unmask.generation import Generation, generate
 from unmask.languages import Interval, Language
-from unmask.report.search import PILOT_ROWS, SPREAD, least_steps, least_steps_between, steps_at_ser
+from unmask.sweeps.search import PILOT_ROWS, SPREAD, least_steps, least_steps_between, steps_at_ser
 from unmask.schedules import Fit, deltas
-from unmask.sweeps.standard import ground_truth
+from unmask.sweeps.sources import ground_truth
 from unmask.theory.chains import first_order
 from unmask.theory.curves import ErrorCurve, InformationCurve
 from unmask.theory.exact import curve, error_curve

@@ -20,7 +20,7 @@ from unmask.report.cells import (
     StepsForCorrectness,
     StepsForFluency,
 )
-from unmask.sweeps.standard import ground_truth
+from unmask.sweeps.sources import ground_truth
 
 LARGE = ("paper-3gram", "paper-4gram")  # where a row is dear
 

@@ -32,7 +32,21 @@ Arguments = Mapping[str, Any]
 METRICS: Registry[Any] = Registry("metric", group="unmask.metrics")
 TRIVIAL_COST = 1e-3  # seconds, of what we know nothing about
 GIVEN = ("place", "needed")  # parameters that are no part of a cell: a directory, and those of the cells that it needs
-ROOMS = ("unmask.sweeps.standard",)
+ROOMS = (
+    "unmask.sweeps.standard",
+    "unmask.sweeps.rounds",
+)
+
+
+def metric(name: str, **options: Any) -> Callable[[Function], Function]:
+    """Registers a function as a metric of ours, with the optional fields of a Measure."""
+
+    def add(function: Function) -> Function:
+        for option, value in options.items():
+            setattr(function, option, value)
+        return METRICS.register(name)(function)
+
+    return add
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from unmask.cost.flops import evaluations
 from unmask.errors import UnmaskError
 from unmask.estimates import Estimate
 from unmask.report.cells import Correctness, StepsForCorrectness, StepsForFluency
-from unmask.report.search import MOST_STEPS, fit_slope, least_steps, least_steps_between, steps_at_ser
+from unmask.sweeps.search import MOST_STEPS, fit_slope, least_steps, least_steps_between, steps_at_ser
 from unmask.schedules import deltas
 
 

@@ -1,0 +1,168 @@
+"""Metrics that look for a number of rounds, or draw what theory says of all of them.
+
+    steps_for_ter   the least N at which TER, or where that is not known ter_upper, is near the language's own
+    steps_for_ser   the N at which SER has come down to a value: exactly for Interval, else interpolated
+    prediction      ser_predicted and ter_ratio_predicted at so many N that they make a curve, from theory alone
+
+The numbers are of no sampler but the one that steps_for_ser is told; the others speak of ancestral sampling.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from unmask.sweeps.measures import Arguments, Record, metric
+from unmask.sweeps.search import PILOT_ROWS, SPREAD, least_steps, least_steps_between, steps_at_ser
+from unmask.sweeps.sources import (
+    check,
+    ground_truth,
+    kept_profile,
+    profile_cost,
+    record,
+    row_seconds,
+    unchanged,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from unmask.languages import Language
+
+CURVE_POINTS = 97  # of a predicted curve, evenly spaced in log N
+CURVE_SECONDS = 1.0
+
+
+def _search_cost(cell: Arguments) -> float:
+    return float((2 * PILOT_ROWS + len(SPREAD) * cell["rows"]) * row_seconds(cell))
+
+
+@metric("steps_for_ter", check=check, cost=profile_cost)
+def steps_for_ter(
+    *,
+    language: str,
+    digest: str = "",
+    length: int = 512,
+    schedule: str = "linear",
+    excess: float = 0.01,
+    rows: int = 100,
+    seed: int = 0,
+    pruned: bool = True,
+) -> list[Record]:
+    """The least N at which TER is within `excess` of TER(q), relative to it."""
+    from unmask import metrics
+    from unmask.estimates import exactly
+    from unmask.languages import Interval
+
+    unchanged(digest, language)
+    q = ground_truth(language, seed, pruned)
+    if isinstance(q, Interval):
+        most = (1 + excess) * metrics.ter_autoregressive(q, length).value
+        least = least_steps(lambda n: metrics.exact_ter(q, length, _delta(schedule, n, q, length)) <= most)
+        value = exactly(least)
+    else:
+        profile = kept_profile(language, length, rows, seed, pruned, digest)
+        nats = length * math.log1p(excess)  # a sequence
+        value = least_steps_between(lambda n: profile.divergence(_delta(schedule, n, q, length)), nats)
+    return [record("steps_for_ter", value, _evaluations(schedule, int(value.value), q, length))]
+
+
+@metric("steps_for_ser", check=check, cost=_search_cost)
+def steps_for_ser(
+    *,
+    language: str,
+    digest: str = "",
+    length: int = 512,
+    sampler: str = "ancestral",
+    schedule: str = "linear",
+    ser: float = 0.5,
+    rows: int = 500,
+    seed: int = 0,
+    pruned: bool = True,
+) -> list[Record]:
+    """The N at which SER is `ser`; rows: of each of the points that it is measured at."""
+    from unmask import metrics
+    from unmask.estimates import exactly
+    from unmask.generation import generate
+    from unmask.languages import Interval
+
+    unchanged(digest, language)
+    q = ground_truth(language, seed, pruned)
+    drawn = count()
+
+    def count_wrong(steps: int, rows_now: int) -> int:
+        """Fresh rows each time, so that the points are independent."""
+        how: dict[str, Any] = {"sampler": sampler, "schedule": schedule, "steps": steps, "length": length}
+        first_row = next(drawn) * max(rows, PILOT_ROWS)
+        return metrics.score(generate(q, **how, rows=rows_now, first_row=first_row, seed=seed), q).invalid_rows
+
+    if isinstance(q, Interval) and sampler == "ancestral":
+        least = least_steps(lambda n: metrics.exact_ser(q, length, _delta(schedule, n, q, length)) <= ser)
+        value = exactly(least)
+    else:
+        value = steps_at_ser(count_wrong, ser, length // 4, rows)
+    return [record("steps_for_ser", value, _evaluations(schedule, round(value.value), q, length))]
+
+
+@metric("prediction", check=check, cost=lambda cell: CURVE_SECONDS)
+def prediction(
+    *,
+    language: str,
+    digest: str = "",
+    length: int = 512,
+    schedule: str = "linear",
+    least: int = 8,
+    most: int = 2048,
+    seed: int = 0,
+    pruned: bool = True,
+) -> list[Record]:
+    """SER and TER at N from least to most: closed forms for Interval; first-order chains by their information curve.
+
+    A chain's TER is the bound of that curve, and its SER the first order in the pairs that meet in one round, which at
+    N = 8 is off by less than 0.001 for the 2-gram (theory.md 7.4). Nothing where theory has nothing.
+    """
+    from unmask import metrics
+    from unmask.estimates import exactly
+    from unmask.languages import Interval
+    from unmask.theory.exact import curve, error_curve
+
+    unchanged(digest, language)
+    q = ground_truth(language, seed, pruned)
+    if not predictable(q, length):
+        return []
+    own = metrics.ter_autoregressive(q, length).value
+    if not isinstance(q, Interval):
+        errors, information = error_curve(q, length), curve(q, length)
+    found = []
+    for n in sorted({round(least * (most / least) ** (i / (CURVE_POINTS - 1))) for i in range(CURVE_POINTS)}):
+        delta, cost = _delta(schedule, n, q, length), _evaluations(schedule, n, q, length)
+        if isinstance(q, Interval):
+            ser, ratio = exactly(metrics.exact_ser(q, length, delta)), metrics.exact_ter(q, length, delta) / own
+        else:
+            ser, ratio = errors.ser(delta), math.exp(information.divergence(delta).value / length)
+        found.append(record("ser_predicted", ser, cost) | {"steps": n})
+        found.append(record("ter_ratio_predicted", exactly(ratio), cost) | {"steps": n})
+    return found
+
+
+def predictable(q: Language, length: int) -> bool:
+    from unmask.languages import Interval
+    from unmask.theory.chains import first_order
+    from unmask.theory.exponential import feasible
+
+    chain = first_order(q)
+    return isinstance(q, Interval) or (chain is not None and feasible(chain, length))
+
+
+def _delta(schedule: str, steps: int, q: Language, length: int) -> Tensor:
+    from unmask.schedules import Fit, deltas
+
+    return deltas(schedule, steps, Fit(q, length))
+
+
+def _evaluations(schedule: str, steps: int, q: Language, length: int) -> float:
+    """That a row needs on average."""
+    from unmask.cost.flops import evaluations
+
+    return evaluations(_delta(schedule, steps, q, length), length)

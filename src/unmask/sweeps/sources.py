@@ -1,0 +1,104 @@
+"""What cells are about: languages, networks and profiles, read once for all cells of a process, and what they cost.
+
+A language file or a network is part of a cell by its contents (`digest`), which are compared again when it is measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from unmask.errors import UnmaskError
+from unmask.sweeps.measures import Arguments, Record
+
+if TYPE_CHECKING:
+    from unmask.denoisers import Denoiser
+    from unmask.estimates import Estimate
+    from unmask.languages import Language
+    from unmask.metrics import Profile
+
+UNIT_SECONDS = 4e-7  # of one core: a token, or 64 bytes of the messages that a row holds
+PROFILE_COST = 2.0  # a row of a profile takes as long as so many generated ones
+MODEL_SECONDS = 0.02  # a row of a network, of which nothing is known before it is read
+
+
+@lru_cache(maxsize=16)
+def ground_truth(name: str, seed: int, pruned: bool) -> Language:
+    from unmask.languages import load
+
+    return load(name, seed=seed, pruned=pruned)
+
+
+@lru_cache(maxsize=1)
+def _network(model: str) -> tuple[Language, Denoiser]:
+    from unmask.networks import read_network
+    from unmask.networks.checkpoints import read_language
+
+    return read_language(model)[0], read_network(model)
+
+
+def source(language: str, model: str, seed: int, pruned: bool) -> tuple[Language, Language | Denoiser]:
+    """(what rows are held against, what fills them)."""
+    if model:
+        return _network(model)
+    q = ground_truth(language, seed, pruned)
+    return q, q
+
+
+@lru_cache(maxsize=2)
+def kept_profile(language: str, length: int, rows: int, seed: int, pruned: bool, digest: str) -> Profile:
+    from unmask.metrics import profile
+
+    return profile(ground_truth(language, seed, pruned), length, rows, seed)
+
+
+@lru_cache(maxsize=64)  # once a process: a network is larger than a block takes to fill
+def unchanged(digest: str, *names: str) -> None:
+    from unmask.sweeps.cells import digest as of_contents
+
+    if digest and digest != "".join(of_contents(name) for name in names if name):
+        raise UnmaskError(f"{' or '.join(filter(None, names))} has changed since the sweep was planned; run it again")
+
+
+def check(cells: Sequence[Arguments]) -> None:
+    """Names, lengths and options of all cells, each combination once."""
+    from unmask.generation import fit_of
+    from unmask.samplers import SAMPLERS
+    from unmask.schedules import deltas
+
+    for cell in cells:
+        if not cell.get("language") and not cell.get("model"):
+            raise UnmaskError("there is neither a language nor a model; put one under grid, zip or fixed")
+        if cell.get("model"):
+            continue  # its directory is read by whoever measures it
+        q = ground_truth(cell["language"], cell["seed"], cell["pruned"])
+        q.check_length(cell["length"])
+        sampler = SAMPLERS.make(cell.get("sampler", "ancestral"))
+        if cell.get("schedule") in ("linear", "cosine") and "steps" in cell:
+            deltas(cell["schedule"], cell["steps"], fit_of(sampler, q, cell["length"]))
+
+
+def row_seconds(cell: Arguments) -> float:
+    """About how long a row takes to generate: its time grows with the messages that it holds."""
+    from unmask.denoisers import Exact
+
+    if cell.get("model"):
+        return MODEL_SECONDS
+    q = ground_truth(cell["language"], cell["seed"], cell["pruned"])
+    return (cell["length"] + Exact(q).row_bytes(cell["length"]) / 64) * UNIT_SECONDS
+
+
+def profile_cost(cell: Arguments) -> float:
+    return float(PROFILE_COST * cell["rows"] * row_seconds(cell))
+
+
+def record(measure: str, estimate: Estimate, evaluations: float) -> Record:
+    """JSON has no infinity: an open end is None."""
+    fields = {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in asdict(estimate).items()
+    }
+    return {"measure": measure} | fields | {"evaluations": evaluations}
