@@ -116,7 +116,12 @@ def test_parquet(run, recipe):
 
     run("sweep", "run", recipe)
     assert run("sweep", "export", "sweeps/squares", "--out", "t.parquet").code == 0
-    assert len(pandas.read_parquet("t.parquet")) == 12
+    read = pandas.read_parquet("t.parquet")
+    assert len(read) == 12
+    run("sweep", "export", "sweeps/squares", "--out", "t.csv")
+    assert read.to_csv(index=False) == pandas.read_csv("t.csv").to_csv(index=False)
+    run("sweep", "run", recipe, "--set", "seconds=[0,0.5]", "x=[1,two]")  # values of two types in one column
+    assert run("sweep", "export", "sweeps/squares", "--out", "t.parquet").code == 0
 
 
 def test_what_runs_knows_where_it_came_from(run, recipe):

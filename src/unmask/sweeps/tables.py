@@ -43,7 +43,9 @@ def check_out(path: Path) -> None:
     if path.suffix not in SUFFIXES:
         raise UnmaskError(f"{path}: a table is written as {' or '.join(SUFFIXES)}, not {path.suffix!r}")
     if path.suffix == ".parquet" and find_spec("pyarrow") is None:
-        raise UnmaskError(f"cannot write {path}: Parquet needs pyarrow (pip install pyarrow); or name a .csv file")
+        raise UnmaskError(
+            f"cannot write {path}: Parquet needs pyarrow (pip install 'unmask[parquet]'); or name a .csv file"
+        )
 
 
 def write(path: Path, made: Sequence[dict[str, Any]]) -> None:
@@ -52,8 +54,13 @@ def write(path: Path, made: Sequence[dict[str, Any]]) -> None:
     if path.suffix == ".parquet":
         import pandas
 
+        frame = pandas.DataFrame(made, columns=names)
+        for name in names:
+            kinds = {type(value) for value in frame[name].dropna()}
+            if len(kinds - {int, float}) > 0 and len(kinds) > 1:  # a Parquet column has one type: CSV's, text
+                frame[name] = frame[name].map(str, na_action="ignore")
         with atomic(path) as file:
-            file.write(pandas.DataFrame(made, columns=names).to_parquet(index=False))
+            file.write(frame.to_parquet(index=False))
         return
     text = io.StringIO()
     writer = csv.DictWriter(text, names, lineterminator="\n")
