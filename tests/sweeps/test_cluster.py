@@ -86,3 +86,20 @@ def test_a_bad_cell_stops_no_other(cluster, bench: Bench, how, said, attempts):
     assert (state["done"], state["failed"]) == (5, 1)
     assert said in state["failures"][0]["error"]
     assert state["failures"][0]["attempts"] == attempts
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_cells_find_what_others_have_left(cluster, bench: Bench, undisturbed, monkeypatch):
+    recipe = {"metrics": ["tests.sweeps.trivial:harvest"], "grid": {"x": [1, 2], "factor": [1, 10]}}
+    expected = undisturbed(recipe)
+    monkeypatch.setenv("TRIVIAL_LOG", str(bench.log))
+    bench.sweep(recipe, engine="ray", address=cluster)
+    assert bench.records() == expected
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_gpu_that_nobody_has_is_not_waited_for(cluster, bench: Bench):
+    recipe = {"metrics": ["tests.sweeps.trivial:on_device"], "fixed": {"device": "cuda"}}
+    with pytest.raises(UnmaskError, match="the cluster has no GPU"):
+        bench.sweep(recipe, engine="ray", address=cluster)
+    assert bench.sweep(recipe | {"fixed": {"device": "cpu"}}, engine="ray", address=cluster).rows()[0]["value"] == 1

@@ -82,6 +82,10 @@ def harvest(x: int, factor: int = 1, bad: int = 0, *, needed: tuple[Path, ...]) 
     return [record("harvest", float((ground / "kept.txt").read_text().split()[-1]) * factor)]
 
 
+def on_device(device: str = "cpu") -> list[dict[str, Any]]:
+    return [record("devices", 1.0)]
+
+
 def what_it_needs(arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"metric": "tests.sweeps.trivial:sown", "x": arguments["x"], "bad": arguments["bad"]}]
 

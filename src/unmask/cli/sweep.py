@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -16,8 +17,35 @@ Recipe = Annotated[Path, tyro.conf.arg(metavar="RECIPE")]
 Store = Annotated[Path, tyro.conf.arg(metavar="STORE")]
 Settings = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE ...", help_behavior_hint="")]
 Fields = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...", help_behavior_hint="")]
-Engine = Literal["local", "ray"]
 SHOWN = 20  # failures, or differences, in a table
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """What measures, and what it may take.
+
+    Args:
+        engine: Processes of this machine, or tasks of a Ray cluster.
+        workers: How many at a time; as many as there are cores unless told otherwise.
+        threads: Cores that each of them has, and that a task asks Ray for.
+        address: A Ray cluster that runs already; "auto" finds it.
+        limit: Seconds after which a block of rows is stopped, and its cell has failed.
+        attempts: How often a cell may lose its process before it has failed.
+    """
+
+    engine: Literal["local", "ray"] = "local"
+    workers: Count = None
+    threads: Count = None
+    address: Annotated[str, tyro.conf.arg(metavar="HOST:PORT", help_behavior_hint="")] = ""
+    limit: Number = None
+    attempts: int = 3
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return asdict(self) | {"address": self.address or None}
+
+
+By = Annotated[Measuring, tyro.conf.arg(name="")]
 
 
 def run(
@@ -27,11 +55,7 @@ def run(
     set: Settings = (),
     store: Directory = None,
     dry_run: Switch = False,
-    engine: Engine = "local",
-    workers: Count = None,
-    address: Annotated[str, tyro.conf.arg(metavar="HOST:PORT", help_behavior_hint="")] = "",
-    limit: Number = None,
-    attempts: int = 3,
+    by: By = Measuring(),
     json: Switch = False,
 ) -> None:
     """Measure the cells of a recipe that its store does not have yet.
@@ -51,11 +75,6 @@ def run(
         set: Other values for the recipe: steps=[8,16] is walked, rows=200 is fixed.
         store: The directory of the sweep; sweeps/NAME unless told otherwise.
         dry_run: Print the cells, their number and about how long they take, and stop.
-        engine: Processes of this machine, or tasks of a Ray cluster.
-        workers: How many at a time; as many as there are cores unless told otherwise.
-        address: A Ray cluster that runs already; "auto" finds it.
-        limit: Seconds after which a block of rows is stopped, and its cell has failed.
-        attempts: How often a cell may lose its process before it has failed.
         json: Print one JSON object instead of a table.
     """
     from unmask import sweeps
@@ -67,9 +86,7 @@ def run(
     if dry_run:
         show_plan(plan, HOME / plan.name if store is None else store, json)
         return
-    how: dict[str, Any] = {"engine": engine, "workers": workers, "address": address or None}
-    made = sweeps.sweep(plan, store=store, **how, limit=limit, attempts=attempts)
-    finish(made, json, show)
+    finish(sweeps.sweep(plan, store=store, **by.options), json, show)
 
 
 def status(store: Store, /, *, json: Switch = False) -> None:
@@ -94,11 +111,7 @@ def resume(
     store: Store,
     /,
     *,
-    engine: Engine = "local",
-    workers: Count = None,
-    address: Annotated[str, tyro.conf.arg(metavar="HOST:PORT", help_behavior_hint="")] = "",
-    limit: Number = None,
-    attempts: int = 3,
+    by: By = Measuring(),
     json: Switch = False,
 ) -> None:
     """Measure what a store still has to do; no recipe is needed.
@@ -108,29 +121,19 @@ def resume(
 
     Args:
         store: The directory of a sweep.
-        engine: Processes of this machine, or tasks of a Ray cluster.
-        workers: How many at a time; as many as there are cores unless told otherwise.
-        address: A Ray cluster that runs already; "auto" finds it.
-        limit: Seconds after which a block of rows is stopped, and its cell has failed.
-        attempts: How often a cell may lose its process before it has failed.
         json: Print one JSON object instead of a table.
     """
     from unmask.cli.output import show
     from unmask.sweeps.run import resume as resume_store
 
-    how: dict[str, Any] = {"engine": engine, "workers": workers, "address": address or None}
-    finish(resume_store(store, **how, limit=limit, attempts=attempts), json, show)
+    finish(resume_store(store, **by.options), json, show)
 
 
 def retry(
     store: Store,
     /,
     *,
-    engine: Engine = "local",
-    workers: Count = None,
-    address: Annotated[str, tyro.conf.arg(metavar="HOST:PORT", help_behavior_hint="")] = "",
-    limit: Number = None,
-    attempts: int = 3,
+    by: By = Measuring(),
     json: Switch = False,
 ) -> None:
     """Measure what has failed once more, and what is still to do.
@@ -140,18 +143,12 @@ def retry(
 
     Args:
         store: The directory of a sweep.
-        engine: Processes of this machine, or tasks of a Ray cluster.
-        workers: How many at a time; as many as there are cores unless told otherwise.
-        address: A Ray cluster that runs already; "auto" finds it.
-        limit: Seconds after which a block of rows is stopped, and its cell has failed.
-        attempts: How often a cell may lose its process before it has failed.
         json: Print one JSON object instead of a table.
     """
     from unmask.cli.output import show
     from unmask.sweeps.run import resume as resume_store
 
-    how: dict[str, Any] = {"engine": engine, "workers": workers, "address": address or None}
-    finish(resume_store(store, again=True, **how, limit=limit, attempts=attempts), json, show)
+    finish(resume_store(store, again=True, **by.options), json, show)
 
 
 def export(store: Store, /, *, out: File = None, json: Switch = False) -> None:
@@ -201,8 +198,6 @@ def compare(first: Store, second: Store, /, *, ignore: Fields = (), json: Switch
         ignore: Fields of cells that may differ, such as the seed.
         json: Print one JSON object instead of a table.
     """
-    from dataclasses import asdict
-
     from unmask.cli.output import show
     from unmask.sweeps.tables import compare as compare_stores
 

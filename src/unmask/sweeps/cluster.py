@@ -1,7 +1,9 @@
 """The Ray engine: the same blocks as tasks of Ray Core, on this machine or on a cluster that runs already.
 
-The driver stays the only one that writes the store, wherever its tasks run. They need this package and the module of a
-foreign metric on every machine; the search path of the driver goes with them, for a file system that all of them see.
+A task asks for as many CPUs as it has threads, and for a GPU where its cell says device: cuda; Ray hides them from the
+others. The driver stays the only one that writes the store, wherever its tasks run. They need this package and the
+module of a foreign metric on every machine; the search path of the driver goes with them, and cells that keep files or
+need those of others find them, on a file system that all machines see.
 """
 
 from __future__ import annotations
@@ -69,7 +71,12 @@ class Cluster:
         return next((name for name in (f"ray/{number}" for number in range(self.seats)) if name not in busy), None)
 
     def give(self, seat: str, job: Sequence[Block]) -> None:
-        task = self.task.remote([ordered(block) for block in job], str(self.files))
+        gpus = int(any(block.spec.get("device") == "cuda" for block in job))
+        if gpus and not self.ray.cluster_resources().get("GPU"):
+            raise UnmaskError(
+                "a cell has the device cuda, and the cluster has no GPU that Ray knows of; set device=cpu"
+            )
+        task = self.task.options(num_gpus=gpus).remote([ordered(block) for block in job], str(self.files))
         self.flying[task] = (seat, list(job), time.monotonic())
 
     def wait(self, timeout: float) -> list[Outcome]:
