@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
 
 from unmask.cli.options import Counts, Name, Switch
 
 if TYPE_CHECKING:
+    from unmask.languages import Language
     from unmask.theory.table import Record
 
 STEPS = (8, 32, 128, 512, 2048)
@@ -59,19 +63,46 @@ def exact(
     show(result | {f"note {number}": note for number, note in enumerate(notes, 1)}, False)
 
 
-def table(
-    *,
-    language: Name,
-    length: int = 512,
-    steps: Counts = (),
-    schedule: str = "linear",
-    rows: int = 200,
-    seed: int = 0,
-    language_seed: int = 0,
-    unpruned: Switch = False,
-    json: Switch = False,
-    csv: Switch = False,
-) -> None:
+@dataclass(frozen=True)
+class Question:
+    """Of which language, at which numbers of rounds.
+
+    Args:
+        language: A preset (see `unmask language list`), or a language file.
+        length: Tokens a sequence.
+        steps: Numbers of rounds N; 8 32 128 512 2048 unless told otherwise.
+        schedule: How much is revealed at each round; `unmask generate --help` lists them.
+        rows: Sequences for each measured value; 0 measures nothing.
+        seed: The seed of the sequences.
+        language_seed: The seed of a random preset.
+        unpruned: Keep every transition of a random preset, so that no string is impossible.
+    """
+
+    language: Name
+    length: int = 512
+    steps: Counts = ()
+    schedule: str = "linear"
+    rows: int = 200
+    seed: int = 0
+    language_seed: int = 0
+    unpruned: Switch = False
+
+    def answer(self) -> tuple[Language, list[Record]]:
+        from unmask import languages
+        from unmask.theory.table import table
+
+        found = languages.load(self.language, seed=self.language_seed, pruned=not self.unpruned)
+        return found, table(found, self.length, self.steps or STEPS, self.schedule, self.rows, self.seed)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("language", "length", "schedule", "rows", "seed")}
+
+
+Asked = Annotated[Question, tyro.conf.arg(name="")]
+
+
+def table(*, asked: Asked, json: Switch = False, csv: Switch = False) -> None:
     """Bounds, exact values and measurements of SER and TER, side by side.
 
     Examples:
@@ -84,26 +115,14 @@ def table(
     of the theorem, not the one that is given.
 
     Args:
-        language: A preset (see `unmask language list`), or a language file.
-        length: Tokens a sequence.
-        steps: Numbers of rounds N; 8 32 128 512 2048 unless told otherwise.
-        schedule: How much is revealed at each round; `unmask generate --help` lists them.
-        rows: Sequences for each measured value; 0 measures nothing.
-        seed: The seed of the sequences.
-        language_seed: The seed of a random preset.
-        unpruned: Keep every transition of a random preset, so that no string is impossible.
         json: Print one JSON object with all records instead of tables.
         csv: Print the records as CSV instead of tables.
     """
-    from unmask import languages
     from unmask.cli.output import show
-    from unmask.theory.table import table as compute
 
-    found = languages.load(language, seed=language_seed, pruned=not unpruned)
-    records = compute(found, length, steps or STEPS, schedule, rows, seed)
+    _, records = asked.answer()
     if json:
-        settings = {"language": language, "length": length, "schedule": schedule, "rows": rows, "seed": seed}
-        show(settings | {"records": records}, True)
+        show(asked.settings | {"records": records}, True)
     elif csv:
         import pandas as pd
 
@@ -112,46 +131,22 @@ def table(
         _print(records)
 
 
-def figure(
-    *,
-    language: Name,
-    out: Path = Path("theory"),
-    length: int = 512,
-    steps: Counts = (),
-    schedule: str = "linear",
-    rows: int = 200,
-    seed: int = 0,
-    language_seed: int = 0,
-    unpruned: Switch = False,
-    json: Switch = False,
-) -> None:
+def figure(*, asked: Asked, out: Path = Path("theory"), json: Switch = False) -> None:
     """Draw the table, SER and TER against N, and the curve behind it: SVG and PNG.
 
     Example:
         unmask theory figure --language paper-2gram --out theory
 
     Args:
-        language: A preset (see `unmask language list`), or a language file.
         out: A directory for figures and numbers (JSON, CSV); made if it is not there.
-        length: Tokens a sequence.
-        steps: Numbers of rounds N; 8 32 128 512 2048 unless told otherwise.
-        schedule: How much is revealed at each round; `unmask generate --help` lists them.
-        rows: Sequences for each measured value; 0 measures nothing.
-        seed: The seed of the sequences.
-        language_seed: The seed of a random preset.
-        unpruned: Keep every transition of a random preset, so that no string is impossible.
         json: Print one JSON object instead of the names of the files.
     """
-    from unmask import languages
     from unmask.cli.output import show
     from unmask.report.bounds import check, publish
-    from unmask.theory.table import table as compute
 
     check(out)
-    found = languages.load(language, seed=language_seed, pruned=not unpruned)
-    records = compute(found, length, steps or STEPS, schedule, rows, seed)
-    settings = {"language": language, "length": length, "schedule": schedule, "rows": rows, "seed": seed}
-    files = [str(path) for path in publish(out, found, length, records, settings)]
+    language, records = asked.answer()
+    files = [str(path) for path in publish(out, language, asked.length, records, asked.settings)]
     if json:
         show({"files": files}, True)
     else:
