@@ -146,6 +146,14 @@ def test_resuming_what_is_complete_changes_nothing(tmp_path):
     assert everything(tmp_path)[1] == before[1]
 
 
+def test_resuming_what_was_killed_after_its_last_state_writes_the_network(tmp_path):
+    train(LANGUAGE, shape(), BRIEF, tmp_path)
+    kept = (tmp_path / checkpoints.WEIGHTS).read_bytes()
+    (tmp_path / checkpoints.WEIGHTS).write_bytes(b"of an earlier step")
+    resume(tmp_path)
+    assert (tmp_path / checkpoints.WEIGHTS).read_bytes() == kept
+
+
 def nonsense(at, what):
     """masked_nats, spoilt from a call on."""
     calls = []

@@ -211,8 +211,8 @@ class Training:
     def _run(self, advance: Callable[[int], None]) -> None:
         steps, look = self.recipe.steps, LOOK[self.here.device.type]
         reports = {round(number * steps / REPORTS) for number in range(1, REPORTS + 1)}
-        if self.step == 0:
-            self._save()  # before the work is done: can it be written at all?
+        if self.step in (0, steps):  # before the work is done: can it be written at all? And where all is
+            self._save()  # done, a kill may have come between the last state and the network
         for _ in self.learn(steps):
             if self.step % look == 0 or self.step in reports:
                 self._look()

@@ -35,6 +35,7 @@ GIVEN = ("place", "needed")  # parameters that are no part of a cell: a director
 ROOMS = (
     "unmask.sweeps.standard",
     "unmask.sweeps.rounds",
+    "unmask.sweeps.training",
 )
 
 

@@ -95,8 +95,8 @@ def profile_cost(cell: Arguments) -> float:
     return float(PROFILE_COST * cell["rows"] * row_seconds(cell))
 
 
-def record(measure: str, estimate: Estimate, evaluations: float) -> Record:
-    """JSON has no infinity: an open end is None."""
+def record(measure: str, estimate: Estimate, evaluations: float | None) -> Record:
+    """JSON has no infinity: an open end is None. evaluations: of a row, None where there are no rows."""
     fields = {
         name: None if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in asdict(estimate).items()

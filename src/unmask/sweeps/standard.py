@@ -31,8 +31,23 @@ from unmask.sweeps.sources import (
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from unmask.generation import Generation
+    from unmask.languages import Language
+
 THEORY_SECONDS = 0.2
 PASS = ("steps", "schedule", "fixed_size")  # what one profile answers for
+
+
+def tally_of(made: Generation, q: Language) -> Tally:
+    """What a language says of generated rows, in numbers that add up."""
+    from unmask.sweeps.tallies import sums
+
+    bits = -q.log_prob(made.tokens) / math.log(2)
+    valid = bits.isfinite()
+    told = valid & (q.sizes(made.tokens) > 0)
+    tally = {"rows": len(bits), "invalid": int((~valid).sum()), "impossible": int((made.impossible > 0).sum())}
+    tally |= sums("bits", (bits.double() / q.sizes(made.tokens))[told])
+    return tally | sums("evaluations", made.evaluations.double())
 
 
 def records_of_samples(tally: Tally, **cell: Any) -> list[Record]:
@@ -75,19 +90,13 @@ def samples(
     model: a directory of `unmask train`. keep: the tokens, too, as files beside the store.
     """
     from unmask.generation import generate
-    from unmask.sweeps.tallies import sums
 
     unchanged(digest, language, model)
     q, filled = source(language, model, seed, pruned)
     how: dict[str, Any] = {"sampler": sampler, "schedule": schedule, "steps": steps, "length": length}
     how |= {"temperature": temperature, "top_p": top_p, "top_k": top_k}
     made = generate(filled, **how, rows=rows, first_row=first_row, seed=seed)
-    bits = -q.log_prob(made.tokens) / math.log(2)
-    valid = bits.isfinite()
-    told = valid & (q.sizes(made.tokens) > 0)
-    tally = {"rows": rows, "invalid": int((~valid).sum()), "impossible": int((made.impossible > 0).sum())}
-    tally |= sums("bits", (bits.double() / q.sizes(made.tokens))[told])
-    tally |= sums("evaluations", made.evaluations.double())
+    tally = tally_of(made, q)
     return Output(tally, {f"tokens-{first_row:012d}.npy": _npy(made.tokens)}) if keep else tally
 
 
