@@ -1,18 +1,38 @@
-"""Figure 1 in stages: what is kept is not made again, what was stopped goes on, and the page says what was measured."""
+"""Figure 1 as a sweep: what is kept is not made again, what was stopped goes on, the page says what was measured."""
 
 from __future__ import annotations
 
 import json
 import re
+from functools import partial
+from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file
 
-from unmask import UnmaskError, generate, languages, score
-from unmask.networks import Network, load
-from unmask.report import figure_1, figure_1_page
-from unmask.report.figure_1 import Settings, measure, quick, sampled, trained
+from unmask import UnmaskError, generate, languages, metrics, score
+from unmask.cli.main import main
+from unmask.files import read_json
+from unmask.networks import Network, load, training
+from unmask.networks.checkpoints import ACCOUNT, WEIGHTS
+from unmask.report import figure_1_page
+from unmask.report.figure_1 import STORE, Settings, measure, quick, recipe
+from unmask.samplers import fill
+from unmask.sweeps import read_recipe, run
+from unmask.sweeps.cells import cells_of
+from unmask.sweeps.status import status
 
 SETTINGS = quick(languages=("paper-2gram",), steps=(2, 8), rows=60, training_steps=6, length=8)
+COMMAND = "figure-1 --quick --languages paper-2gram --steps 2 8 --rows 20 --training-steps 2 --device cpu --out"
+
+
+def changed(**changes):
+    return Settings(**(vars(SETTINGS) | changes))
+
+
+def directories(out, records):
+    """Of the networks, by their kind."""
+    return {r["kind"]: out / r["network"] for r in records if r["measure"] == "excess_percent"}
 
 
 @pytest.fixture(scope="module")
@@ -21,61 +41,116 @@ def made(tmp_path_factory):
     return out, measure(out, SETTINGS, "cpu")
 
 
-def test_what_is_kept_is_not_made_again(made, monkeypatch):
-    out, records = made
-    for name in ("train", "generate"):
-        monkeypatch.setattr(figure_1, name, lambda *a, **k: pytest.fail("made again"))
-    assert measure(out, SETTINGS, "cpu") == records
+@pytest.fixture
+def learned(monkeypatch):
+    """The steps of all trainings of this process, one after another."""
+    steps, learn = [], training.Training._learn
+
+    def noted(self, batch):
+        steps.append(self.step)
+        learn(self, batch)
+
+    monkeypatch.setattr(training.Training, "_learn", noted)
+    return steps
 
 
 def test_the_records_are_what_the_networks_do(made):
     out, records = made
     language = languages.preset("paper-2gram")
-    network = Network(*(load(figure_1.directory(out, "paper-2gram", kind), "cpu") for kind in ("mdm", "ar")))
-    found = {(r["measure"], r["model"], r["steps"]): r for r in records if r["measure"] == "ser"}
-    how = {"length": 8, "rows": 60, "seed": 0}
+    places = directories(out, records)
+    network = Network(load(places["mdm"], "cpu"), load(places["ar"], "cpu"))
+    found = {(r["measure"], r["model"], r["steps"]): r for r in records}
+    own = metrics.ter_autoregressive(language, 8).value
     for model, source in (("exact", language), ("trained", network)):
-        for steps in SETTINGS.steps:
-            assert (
-                found["ser", model, steps]["value"] == score(generate(source, steps=steps, **how), language).ser.value
-            )
-    autoregressive = generate(network, sampler="autoregressive", **how)
-    assert found["ser", "trained", None]["value"] == score(autoregressive, language).ser.value
+        for steps in (2, 8, None):
+            if (model, steps) == ("exact", None):
+                continue
+            sampler = "autoregressive" if steps is None else "ancestral"
+            drawn = generate(source, sampler=sampler, steps=steps, length=8, rows=60, seed=0)
+            measured, expected = found["ser", model, steps], score(drawn, language)
+            assert measured["value"] == expected.ser.value
+            assert measured["evaluations"] == drawn.evaluations.double().mean()
+            if expected.invalid_rows < 59:
+                ratio = found["generative_perplexity_ratio", model, steps]
+                assert ratio["value"] == pytest.approx(expected.generative_perplexity.value / own)
     assert found["ser", "exact", None]["value"] == 0
+    assert found["generative_perplexity_ratio", "exact", None]["value"] == 1
     (loss,) = (r for r in records if (r["measure"], r["kind"]) == ("excess_percent", "mdm"))
-    assert loss["training_steps"] == 6
+    account = read_json(places["mdm"] / ACCOUNT)
+    assert (loss["training_steps"], loss["seconds"]) == (6, account["seconds"])
     assert loss["low"] < loss["value"] < loss["high"]
     assert loss["value"] > 5  # after six steps nothing is learned
 
 
-def test_what_was_stopped_goes_on(tmp_path, monkeypatch):
-    shorter, real = quick(**(vars(SETTINGS) | {"training_steps": 4})), figure_1.train
+def test_what_is_kept_is_not_made_again(made, monkeypatch):
+    out, records = made
+    monkeypatch.setattr("unmask.sweeps.here.attempt", lambda *a, **k: pytest.fail("made again"))
+    assert measure(out, SETTINGS, "cpu") == records
 
-    def stopped(*arguments, **options):
-        real(*arguments, **options)
-        raise KeyboardInterrupt
 
-    monkeypatch.setattr(figure_1, "train", stopped)
+def test_other_rows_and_another_code_keep_the_networks(made, monkeypatch, learned):
+    out, records = made
+    more = measure(out, changed(rows=70), "cpu")
+    assert {r["n"] for r in more if r["measure"] == "ser"} == {70, 0}
+    monkeypatch.setattr(run, "code", lambda: "another")
+    drawn = []
+    monkeypatch.setattr("unmask.generation.fill", lambda *a: drawn.append(1) or fill(*a))
+    again = measure(out, SETTINGS, "cpu")
+    assert again == records
+    assert drawn  # what they generate is measured again
+    assert learned == []
+    assert directories(out, more) == directories(out, records)
+
+
+def test_other_networks_stand_beside_them(made, learned):
+    out, records = made
+    other = measure(out, changed(training_steps=2), "cpu")
+    assert learned == [0, 1, 0, 1]
+    assert not set(directories(out, other).values()) & set(directories(out, records).values())
+
+
+def test_a_training_that_was_stopped_goes_on(made, tmp_path, monkeypatch, learned):
+    out, records = made
+    monkeypatch.setattr(training, "Conditions", partial(training.Conditions, save_seconds=0.0))
+    look = training.Training._look
+
+    def interrupted(self):
+        if self.step == 4:
+            raise KeyboardInterrupt
+        look(self)
+
+    monkeypatch.setattr(training.Training, "_look", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        measure(tmp_path, shorter, "cpu")
-    monkeypatch.setattr(figure_1, "train", real)
-    records = measure(tmp_path, shorter, "cpu")
-    assert len([r for r in records if r["measure"] == "excess_percent"]) == 2
+        measure(tmp_path, SETTINGS, "cpu")
+    monkeypatch.setattr(training.Training, "_look", look)
+    again = measure(tmp_path, SETTINGS, "cpu")
+    assert learned == [0, 1, 2, 3, 3, 4, 5, *range(6)]  # the MDM in two parts, and the AR model
+    assert [r | {"seconds": None} for r in again] == [r | {"seconds": None} for r in records]
+    for kind, place in directories(tmp_path, again).items():
+        ours, theirs = load_file(place / WEIGHTS), load_file(directories(out, records)[kind] / WEIGHTS)
+        assert all(tensor.equal(theirs[name]) for name, tensor in ours.items())
+        steps = [entry["step"] for entry in read_json(place / ACCOUNT)["journal"]]
+        assert steps == sorted(set(steps))
 
 
-def test_other_settings_ask_for_another_directory(made):
-    out, _ = made
-    other = quick(**(vars(SETTINGS) | {"training_steps": 7}))
-    with pytest.raises(UnmaskError, match="other settings; name another directory"):
-        measure(out, other, "cpu")
+def test_what_failed_is_told(tmp_path, monkeypatch):
+    def diverging(*arguments, **options):
+        raise UnmaskError("training has diverged")
+
+    train = training.train
+    monkeypatch.setattr(training, "train", diverging)
+    said = rf"training .*paper-2gram.*: training has diverged; `unmask sweep retry {tmp_path / STORE}` tries again"
+    with pytest.raises(UnmaskError, match=said):
+        measure(tmp_path, SETTINGS, "cpu")
+    monkeypatch.setattr(training, "train", train)
+    run.resume(tmp_path / STORE, again=True, engine="here")
+    assert measure(tmp_path, SETTINGS, "cpu")
 
 
-def test_more_rows_keep_the_networks(made, monkeypatch):
-    out, _ = made
-    monkeypatch.setattr(figure_1, "train", lambda *a, **k: pytest.fail("trained again"))
-    more = quick(**(vars(SETTINGS) | {"rows": 70}))
-    assert {r["n"] for r in sampled(out, more, "paper-2gram", "cpu") if r["measure"] == "ser"} == {70, 0}
-    assert trained(out, more, "paper-2gram", "ar", "cpu")
+def test_the_recipe_is_that_of_the_command():
+    path = Path(__file__).parents[2] / "recipes" / "figure-1-quick.yaml"
+    ours, theirs = ({cell.key for cell in cells_of(each)} for each in (recipe(quick()), read_recipe(path)))
+    assert ours == theirs
 
 
 def test_the_page(made):
@@ -89,6 +164,27 @@ def test_the_page(made):
     assert first.rows[-1][1][0] == ("0.0%", "exact")
     assert len(last.rows) == 2
     assert len(figure_1_page.sentences(records, SETTINGS)) == 3
+    assert all(f'<a href="{place}/README.md">' in page for place in figure_1_page.networks(records).values())
+
+
+def test_the_command(tmp_path, capsys):
+    out = tmp_path / "out"
+    assert main([*COMMAND.split(), str(out), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert Path(said["page"]) == (out / "index.html").resolve()
+    assert load(said["networks"]["paper-2gram, MDM"], "cpu").shape.kind == "mdm"
+    assert (status(out / STORE)["todo"], status(out / STORE)["failed"]) == (0, 0)
+    assert main([*COMMAND.split(), str(out)]) == 0
+    assert said["networks"]["paper-2gram, AR"] in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"), [({"languages": ("paper-5gram",)}, "paper-5gram"), ({"training_steps": 0}, "steps is 0")]
+)
+def test_mistakes_leave_nothing(tmp_path, changes, said):
+    with pytest.raises(UnmaskError, match=said):
+        measure(tmp_path, changed(**changes), "cpu")
+    assert not list(tmp_path.iterdir())
 
 
 def test_bad_settings():
@@ -101,7 +197,8 @@ def test_bad_settings():
 
 
 def test_the_paper_takes_ten_layers_for_its_4_gram():
-    settings = Settings()
-    assert settings.shape("paper-4gram", "mdm").layers == 10
-    assert settings.shape("paper-3gram", "ar").layers == 8
-    assert (settings.size, settings.recipe("mdm").samples) == (512, 1_000_000)
+    cells = [cell.spec for cell in cells_of(recipe(Settings())) if cell.metric == "training"]
+    assert len(cells) == 8
+    assert {cell["length"] for cell in cells} == {512}
+    assert {cell["layers"] for cell in cells if cell["language"] == "paper-4gram"} == {10}
+    assert {cell["layers"] for cell in cells if cell["language"] != "paper-4gram"} == {None}

@@ -42,8 +42,10 @@ def command(
     tokens, minutes on two cores. Without it this is the paper's setting, 512 tokens
     and 25 million parameters, which is for a GPU.
 
-    It works in stages: each network, then what was measured of each language, is
-    kept in OUT. After an interruption the same command goes on where it was.
+    Ctrl-C once ends after the networks that are being trained, twice at once, and
+    the same command goes on from there, also within a training. OUT/sweep holds the
+    networks and the numbers: other steps or rows in the same OUT train nothing
+    again, and `unmask sweep status OUT/sweep` says how far it is.
 
     Args:
         out: A directory for the page, the numbers and the networks; made if it is not there.
@@ -59,7 +61,6 @@ def command(
     import time
     from dataclasses import asdict, replace
 
-    from unmask import progress
     from unmask.cli.output import show
     from unmask.files import origin
     from unmask.networks.checkpoints import choose_device
@@ -67,24 +68,27 @@ def command(
     from unmask.report.figure_1 import Settings, measure
     from unmask.report.figure_1 import quick as brief
 
-    choose_device(device)
+    on_cuda = choose_device(device).type == "cuda"  # which processes would only wait for
     given: dict[str, Any] = {"languages": languages, "steps": steps, "rows": rows, "training_steps": training_steps}
     changes = {name: value for name, value in given.items() if value not in ((), None)}
     settings = replace(brief() if quick else Settings(), **changes, seed=seed)
     frame.check_directory(out)
-    out.mkdir(exist_ok=True)
     began = time.perf_counter()
-    records = measure(out, settings, device, progress.note)
+    records = measure(out, settings, device, engine="here" if on_cuda else "local")
     seconds = time.perf_counter() - began
     contents = figure_1_page.render(records, settings, origin(**asdict(settings)), seconds)
     files = [str(path) for path in frame.write(out, contents)]
     page = str((out / frame.PAGE).resolve())
+    networks = {name: str(out / place) for name, place in figure_1_page.networks(records).items()}
     if json:
-        show({"page": page, "files": files, "seconds": seconds, "records": records}, True)
+        show({"page": page, "files": files, "networks": networks, "seconds": seconds, "records": records}, True)
         return
     _print(figure_1_page.tables(records, settings))
     for sentence in figure_1_page.sentences(records, settings):
         print(f"{sentence.number}  {sentence.text}")
+    print("\nnetworks, for unmask learning, or unmask generate --model:")
+    for name, place in networks.items():
+        print(f"{name}  {place}")
     print(f"\n{page}\n{seconds:.0f} s")
 
 

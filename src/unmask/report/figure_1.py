@@ -1,38 +1,32 @@
 """The paper's first figure, exact and trained: networks that learn each language beside the ideal denoiser.
 
-In stages, each kept in the directory when it is done, so that the same command goes on where it was stopped:
-
-    networks/LANGUAGE-KIND/   an MDM and an AR model for each language (unmask train), resumable within
-    cells/LANGUAGE.json       what was measured of them
-    index.html, ...           the page, from all cells
+A sweep (unmask/sweeps): an MDM and an AR model are trained for each language, and what they and the ideal denoiser
+generate is measured. Its store holds the networks too, so that the same command goes on where it was stopped, also
+within a training, and other numbers of steps or rows train nothing again.
 """
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from unmask import metrics
 from unmask.errors import UnmaskError
-from unmask.estimates import exactly
-from unmask.files import read_json, write_json
-from unmask.generation import Generation, generate
-from unmask.languages import Language, load
-from unmask.networks import Network, checkpoints
-from unmask.networks.data import Examples
-from unmask.networks.recipe import Recipe, recipe
-from unmask.networks.shape import PRESETS, Shape
-from unmask.networks.shape import preset as shaped
-from unmask.networks.training import HELD_OUT, Conditions, resume, train
-from unmask.networks.validation import Judge
+from unmask.estimates import Estimate
+from unmask.files import read_json
+from unmask.networks.checkpoints import ACCOUNT
+from unmask.networks.shape import KINDS, PRESETS
+from unmask.sweeps import cells
+from unmask.sweeps.measures import Record
+from unmask.sweeps.recipe import Recipe, from_dict
+from unmask.sweeps.run import EngineName, Sweep, sweep
+from unmask.sweeps.store import FILES
 
-Record = dict[str, Any]
-KINDS = ("mdm", "ar")
+STORE = "sweep"  # in the directory of the page
 LAYERS = {("paper", "paper-4gram"): 10}  # its Table 3
+FIELDS = tuple(Estimate.__dataclass_fields__)
 
 
 @dataclass(frozen=True)
@@ -59,106 +53,84 @@ class Settings:
     def size(self) -> int:
         return self.length or PRESETS[self.preset]["length"]
 
-    def language(self, name: str) -> Language:
-        found = load(name, seed=self.seed)
-        found.check_length(self.size)
-        if found.end is not None:
-            raise UnmaskError(f"{name} varies in length, and the figure compares fixed lengths; name another language")
-        return found
-
-    def shape(self, name: str, kind: str) -> Shape:
-        layers = LAYERS.get((self.preset, name))
-        return shaped(self.preset, kind, self.language(name).vocabulary, length=self.length, layers=layers)
-
-    def recipe(self, kind: str) -> Recipe:
-        return recipe(self.preset, kind, steps=self.training_steps, seed=self.seed)
-
 
 def quick(**changes: Any) -> Settings:
     """32 tokens and 100,000 parameters: minutes on two cores."""
     return replace(Settings(preset="quick", steps=(2, 4, 8, 16, 32, 64, 128)), **changes)
 
 
+def recipe(settings: Settings, device: str = "auto") -> Recipe:
+    """The sweep, trainings first: they take longest, and the rest waits for them."""
+    s = settings
+    layers = [LAYERS.get((s.preset, name)) for name in s.languages]
+    network = {"preset": s.preset, "training_steps": s.training_steps, "device": device}
+    return from_dict(
+        {
+            "name": "figure-1",
+            "zip": {"language": list(s.languages), "layers": layers},
+            "fixed": {"length": s.size} | network,
+            "rows": s.rows,
+            "seeds": [s.seed],
+            "parts": [
+                {"metrics": ["training"], "grid": {"kind": list(KINDS)}},
+                {"metrics": ["samples", "learned"], "grid": {"steps": list(s.steps)}},
+                {"metrics": ["learned(sampler=autoregressive)", "autoregressive"]},
+            ],
+        }
+    )
+
+
 def measure(
-    out: Path, settings: Settings, device: str = "auto", say: Callable[[str], None] = lambda text: None
+    out: Path, settings: Settings, device: str = "auto", *, engine: EngineName = "here", workers: int | None = None
 ) -> list[Record]:
     """All records, in the order of the languages; what the directory holds of them is not made again."""
-    for name in settings.languages:  # mistakes before hours of work
-        settings.shape(name, "mdm")
-    found: list[Record] = []
-    for number, name in enumerate(settings.languages, 1):
-        cell = out / "cells" / f"{name}.json"
-        wanted = json.loads(json.dumps(asdict(replace(settings, languages=(name,)))))
-        if cell.exists() and (kept := read_json(cell)).get("settings") == wanted:
-            found += kept["records"]
-            continue
-        where = f"{name}, {number} of {len(settings.languages)}"
-        pair = []
-        for kind in KINDS:
-            say(f"{where}: {kind.upper()}")
-            pair.append(trained(out, settings, name, kind, device))
-        say(f"{where}: sampling")
-        records = pair[0] + pair[1] + sampled(out, settings, name, device)
-        cell.parent.mkdir(parents=True, exist_ok=True)
-        write_json(cell, {"settings": wanted, "records": records})
-        found += records
-    return found
+    plan = recipe(settings, device)
+    cells.check(cells.cells_of(plan))  # before there is anything to clear away
+    return records(sweep(plan, store=out / STORE, engine=engine, workers=workers, fresh=True).whole(), settings)
 
 
-def directory(out: Path, name: str, kind: str) -> Path:
-    return out / "networks" / f"{name}-{kind}"
+def records(made: Sweep, settings: Settings) -> list[Record]:
+    """What the page shows of the cells: of each network what it has learned, then SER and generative perplexity."""
+    rows = made.rows()
+    own = {row["language"]: row["value"] for row in rows if row["measure"] == "ter"}
+    found = [_trained(made, row) for row in rows if row["measure"] == "excess_percent"]
+    for row in rows:
+        estimate = Estimate(**{field: row[field] for field in FIELDS})
+        match row["measure"]:
+            case "ser":
+                found.append(_error(row, "ser", estimate))
+            case "generative_perplexity" if row["high"] is not None:  # two possible sequences have an interval
+                ratio = estimate.map(lambda value, row=row: value / own[row["language"]])
+                found.append(_error(row, "generative_perplexity_ratio", ratio))
+            case "ter_ratio":  # what AR draws from the language is as the language is
+                found.append(_error(row, "generative_perplexity_ratio", estimate))
+    return sorted(found, key=lambda record: _place(record, settings))
 
 
-def trained(out: Path, settings: Settings, name: str, kind: str, device: str) -> list[Record]:
-    """Train a network, or go on with it, or find it complete: its validation loss, and what it took."""
-    place, wanted, shape = directory(out, name, kind), settings.recipe(kind), settings.shape(name, kind)
-    conditions = Conditions(device)
-    if not (place / checkpoints.STATE).exists():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        train(settings.language(name), shape, wanted, place, label=name, conditions=conditions)
-    account = read_json(place / checkpoints.ACCOUNT)
-    about = account["origin"]["configuration"]
-    if (about["shape"], about["recipe"]) != (shape.to_dict(), wanted.to_dict()):
-        raise UnmaskError(f"{place} holds a network of other settings; name another directory with --out")
-    if account["step"] < wanted.steps:
-        resume(place, conditions=conditions)
-        account = read_json(place / checkpoints.ACCOUNT)
-    held_out = Examples(settings.language(name), settings.size, wanted.seed, wanted.samples).held_out(HELD_OUT)
-    judged = Judge(settings.language(name), held_out, wanted.seed, shape.causal)(checkpoints.load(place, device))
-    record = {"language": name, "model": "trained", "kind": kind, "steps": None, "evaluations": None}
-    took = {"entropy": judged.entropy, "seconds": account["seconds"], "training_steps": account["step"]}
-    return [record | {"measure": "excess_percent"} | asdict(judged.excess_percent) | took]
+def _trained(made: Sweep, row: Mapping[str, Any]) -> Record:
+    """network: its directory, seen from that of the page."""
+    account = read_json(made.directory / FILES / row["key"] / ACCOUNT)
+    took = {"entropy": account["entropy"], "seconds": account["seconds"], "training_steps": account["step"]}
+    about = {"language": row["language"], "model": "trained", "kind": row["kind"], "steps": None, "evaluations": None}
+    estimate = {field: row[field] for field in FIELDS}
+    return about | {"measure": row["measure"]} | estimate | took | {"network": f"{STORE}/{FILES}/{row['key']}"}
 
 
-def sampled(out: Path, settings: Settings, name: str, device: str) -> list[Record]:
-    """SER and generative perplexity of both, at each N, and of AR."""
-    language, length = settings.language(name), settings.size
-    mdm, ar = (checkpoints.load(directory(out, name, kind), device) for kind in KINDS)
-    network = Network(mdm, ar)
-    own = metrics.ter_autoregressive(language, length).value
-    how: dict[str, Any] = {"length": length, "rows": settings.rows, "seed": settings.seed}
-    found = []
-    for steps in settings.steps:
-        for model, source in (("exact", language), ("trained", network)):
-            made = generate(source, steps=steps, **how)
-            found += _scored(name, model, "mdm", steps, made, language, own)
-    made = generate(network, sampler="autoregressive", **how)
-    found += _scored(name, "trained", "ar", None, made, language, own)
-    exact: dict[str, Any] = {"language": name, "model": "exact", "kind": "ar", "steps": None}
-    for measure, value in (("ser", 0.0), ("generative_perplexity_ratio", 1.0)):
-        found.append(exact | {"measure": measure, "evaluations": float(length)} | asdict(exactly(value)))
-    return found
+def _error(row: Mapping[str, Any], measure: str, estimate: Estimate) -> Record:
+    ar = "autoregressive" in (row["metric"], row.get("sampler"))
+    about = {
+        "language": row["language"],
+        "model": "trained" if row["metric"] == "learned" else "exact",
+        "kind": "ar" if ar else "mdm",
+        "steps": None if ar else row["steps"],
+        "evaluations": row["evaluations"],
+    }
+    return about | {"measure": measure} | asdict(estimate)
 
 
-def _scored(
-    name: str, model: str, kind: str, steps: int | None, made: Generation, language: Language, own: float
-) -> list[Record]:
-    score = metrics.score(made, language)
-    evaluations = float(made.evaluations.double().mean())
-    about = {"language": name, "model": model, "kind": kind, "steps": steps, "evaluations": evaluations}
-    found = [about | {"measure": "ser"} | asdict(score.ser)]
-    perplexity = score.generative_perplexity  # of the sequences that are possible: two of them have an interval
-    if perplexity is not None and math.isfinite(perplexity.high):
-        ratio = perplexity.map(lambda value: value / own)
-        found.append(about | {"measure": "generative_perplexity_ratio"} | asdict(ratio))
-    return found
+def _place(record: Record, settings: Settings) -> tuple[int, bool, float, bool, bool]:
+    """By language, the networks first, then by N."""
+    trained = record["measure"] == "excess_percent"
+    steps = math.inf if record["steps"] is None else record["steps"]
+    language = settings.languages.index(record["language"])
+    return language, not trained, steps, record["kind"] == "ar", record["model"] == "trained"

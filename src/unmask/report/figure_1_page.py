@@ -15,9 +15,10 @@ import vl_convert
 
 from unmask.board.table import Table
 from unmask.estimates import Estimate
-from unmask.report.figure_1 import Record, Settings
+from unmask.report.figure_1 import Settings
 from unmask.report.figures import COLOURS, INK, themed
 from unmask.report.frame import PAGE, SCALE, Sentence, figure, framed, sentence_item, svg, table_html, text
+from unmask.sweeps.measures import Record
 
 WIDTH, HEIGHT = 250, 230  # of a panel, in pixels
 AR_PLACE = 2.6  # AR stands so many times to the right of the last N
@@ -59,6 +60,7 @@ def render(
         "tables": "\n".join(map(table_html, tables(records, settings))),
         "command": text(shlex.join([Path(origin["command"][0]).name, *origin["command"][1:]])),
         "files": ", ".join(f'<a href="{name}">{name}</a>' for name in sorted(contents)),
+        "networks": "\n".join(_network_item(*entry) for entry in networks(records).items()),
         "length": str(settings.size),
         "preset": settings.preset,
     }
@@ -183,6 +185,19 @@ def tables(records: Sequence[Record], settings: Settings) -> list[Table]:
     ]
     heads = ["network", "entropy, nats a token", "loss above it", "training steps", "time"]
     return [*made, Table("What was trained: validation loss beside the exact entropy", heads, rows)]
+
+
+def networks(records: Sequence[Record]) -> dict[str, str]:
+    """Their directories, seen from that of the page."""
+    return {
+        f"{record['language']}, {record['kind'].upper()}": record["network"]
+        for record in records
+        if record["measure"] == "excess_percent"
+    }
+
+
+def _network_item(named: str, directory: str) -> str:
+    return f'<li>{text(named)}: <a href="{directory}/README.md"><code>{directory}</code></a></li>'
 
 
 def _lookup(records: Sequence[Record]) -> dict[tuple[str, str, str, int | None], Record]:

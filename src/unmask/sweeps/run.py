@@ -81,6 +81,36 @@ class Sweep:
         finally:
             store.close()
 
+    @property
+    def work(self) -> float:
+        """Seconds of all of its cells, whoever has measured them and when."""
+        store = Store.open(self.directory)
+        try:
+            return sum(seconds for _, _, _, seconds, _ in store.records(self.keys))
+        finally:
+            store.close()
+
+    def failures(self) -> list[tuple[dict[str, Any], str]]:
+        """(spec, error) of each of its cells that has failed."""
+        store = Store.open(self.directory)
+        try:
+            errors = store.failures()
+            return [(store.spec(key), errors[key]) for key in self.keys if key in errors]
+        finally:
+            store.close()
+
+    def whole(self) -> Sweep:
+        """Itself, where nothing has failed: what is drawn from all cells cannot do without some."""
+        failures = self.failures()
+        if failures:
+            spec, error = failures[0]
+            about = ", ".join(f"{spec[name]}" for name in ("language", "model", "sampler", "length") if spec.get(name))
+            raise UnmaskError(
+                f"{len(failures)} of {len(self.keys)} cells failed, the first {spec['metric']} ({about}): {error}; "
+                f"`unmask sweep retry {self.directory}` tries again, and the same command goes on from there"
+            )
+        return self
+
     def table(self) -> pandas.DataFrame:
         """The same as a DataFrame."""
         import pandas
