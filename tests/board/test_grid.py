@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from dataclasses import dataclass
+from importlib import invalidate_caches
+from pathlib import Path
 
 import pytest
 import torch
 
 from unmask import generate, languages
 from unmask.board import Settings, board, quick
-from unmask.board.grid import grid, standard
+from unmask.board.grid import recipe, standard
 from unmask.board.standings import summary
 from unmask.board.table import tables
 from unmask.errors import UnmaskError
 from unmask.samplers import SAMPLERS, Choice, Sampler
+from unmask.sweeps import read_recipe
+from unmask.sweeps.cells import cells_of
 
 FIELDS = {"measure", "language", "length", "sampler", "knob", "budget", "value", "low", "high", "n", "level", "method"}
 TINY = {"languages": ("paper-2gram", "interval-5"), "lengths": (20,), "rows": 30, "seeds": 2, "steps": (2, 5, 20, 80)}
@@ -58,16 +63,17 @@ def made():
 
 
 def test_points_are_generations_of_every_seed(made):
-    wrong = evaluations = 0.0
+    wrong, evaluations = [], 0.0
     for seed in (0, 1):
         language = languages.preset("paper-2gram", seed=seed)
         drawn = generate(language, sampler="ancestral", steps=5, length=20, rows=30, seed=seed)
-        wrong += float((~language.supports(drawn.tokens)).sum())
+        wrong.append(float((~language.supports(drawn.tokens)).sum()))
         evaluations += float(drawn.evaluations.sum())
     (found,) = (r for r in of(made, "ser", "ancestral", "paper-2gram") if r["budget"] == 5)
-    assert (found["value"], found["n"]) == (pytest.approx(wrong / 60), 60)
+    assert (found["value"], found["n"]) == (pytest.approx(sum(wrong) / 60), 60)
     assert found["evaluations"] == pytest.approx(evaluations / 60)
-    assert sum(found["by_seed"]) / 2 == pytest.approx(found["value"])
+    assert found["by_seed"] == pytest.approx([count / 30 for count in wrong])
+    assert wrong[0] != wrong[1]
 
 
 def test_a_curve_ends_where_it_costs_as_much_as_ar(made):
@@ -162,8 +168,35 @@ def test_usual_settings():
     assert usual.seeds > 2
     assert set(brief.languages) < set(usual.languages)
     assert quick(rows=7).rows == 7
-    plan = grid(Settings(languages=("modular-sum",)))
-    assert plan.places == [("modular-sum", 125)]  # the nearest below 128
+    (part,) = recipe(Settings(languages=("modular-sum",))).parts
+    assert part.zip[1] == {"language": ("modular-sum",), "length": (125,)}  # the nearest below 128
+
+
+def test_the_recipe_of_ours_is_the_usual_board():
+    """So that `unmask board` measures nothing more in its store."""
+    kept = cells_of(read_recipe(Path(__file__).parents[2] / "recipes/board.yaml"))
+    assert [cell.key for cell in kept] == [cell.key for cell in cells_of(recipe(Settings()))]
+
+
+def test_rounds_are_part_of_a_cell_and_not_of_a_name():
+    cells = cells_of(recipe(Settings(("ancestral", "speculative"), **TINY)))
+    assert {cell.spec["sampler"] for cell in cells} == {"ancestral(steps=[2, 5, 20, 80])", "speculative"}
+    own = board(Settings(("ancestral(steps=[5])", "left-to-right"), **TINY))
+    assert [r["budget"] for r in of(own, "ser", "ancestral")] == [5]
+
+
+def test_a_stranger_whose_code_has_changed_is_another_cell(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    source = "from unmask.samplers import LeftToRight\nclass Mine(LeftToRight): mark = {}\n"
+    keys = set()
+    for number in (1, 2):
+        (tmp_path / "stranger.py").write_text(source.format(number))
+        monkeypatch.delitem(sys.modules, "stranger", raising=False)
+        invalidate_caches()
+        cells = cells_of(recipe(Settings(("stranger:Mine", "ancestral"), **TINY)))
+        keys.add(tuple(cell.key for cell in cells if cell.spec["sampler"] != "ancestral(steps=[2, 5, 20, 80])"))
+        assert {bool(cell.spec["code"]) for cell in cells} == {True, False}
+    assert len(keys) == 2
 
 
 @pytest.mark.parametrize(
@@ -175,8 +208,10 @@ def test_usual_settings():
         ({"lengths": ()}, "no lengths"),
         ({"rows": 0}, "rows is 0"),
         ({"seeds": 0}, "seeds is 0"),
+        ({"steps": (8, 0)}, "steps of sampler .* is 0"),
+        ({"samplers": ("ancestral", "ancestral(steps=[8])")}, "2 samplers are 'ancestral'"),
     ],
 )
 def test_mistakes_are_found_before_the_work(options, expected):
     with pytest.raises(UnmaskError, match=expected):
-        grid(Settings(**({"samplers": ("ancestral",)} | options)))
+        recipe(Settings(**({"samplers": ("ancestral",)} | options)))

@@ -6,10 +6,15 @@ import csv
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+
+from unmask.board import Settings, board
+from unmask.board.joining import Failure
+from unmask.sweeps.local import Local
 
 TINY = ("--languages", "interval-5", "--lengths", 20, "--rows", 20, "--seeds", 2, "--steps", 2, 20)
 FEW = ("--samplers", "ancestral", "left-to-right", "autoregressive")
@@ -19,7 +24,7 @@ def test_json_and_files(run):
     ran = run("board", *FEW, *TINY, "--out", "shown", "--json")
     assert (ran.code, ran.err) == (0, "")
     names = {"board.json", "board.csv", "board.svg", "board.png"}
-    assert {path.name for path in Path("shown").iterdir()} == names
+    assert {path.name for path in Path("shown").iterdir()} == names | {"sweep"}
     assert sorted(ran.result["files"]) == sorted(f"shown/{name}" for name in names)
     assert ran.result["failures"] == []
     entry = next(e for e in ran.result["standings"] if e["sampler"] == "left-to-right")
@@ -64,20 +69,45 @@ def test_a_budget_that_fails_is_said(run):
 )
 def test_mistakes(run, monkeypatch, arguments, expected):
     Path("file").touch()
-    monkeypatch.setattr("unmask.board.run.measure_all", pytest.fail)
+    monkeypatch.setattr("unmask.board.run.sweep", pytest.fail)
     ran = run("board", "--samplers", "ancestral", *arguments)
     assert ran.code == 2
     assert expected in ran.err
     assert [path.name for path in Path(".").iterdir()] == ["file"]
 
 
-def test_an_interruption_leaves_nothing(run, monkeypatch):
-    def stop(plan):
-        raise KeyboardInterrupt
+def test_an_interrupted_board_goes_on(run, monkeypatch):
+    whole = run("board", *FEW, *TINY, "--out", "whole")
+    assert whole.code == 0
 
-    monkeypatch.setattr("unmask.board.run.measure_all", stop)
-    assert run("board", *FEW, *TINY, "--out", "shown").code == 130
-    assert list(Path(".").iterdir()) == []
+    def stop(self, timeout):
+        nonlocal came
+        found = wait(self, timeout)
+        came += len(found)
+        if came > 2:
+            raise KeyboardInterrupt
+        return found
+
+    wait, came = Local.wait, 0
+    with monkeypatch.context() as patch:
+        patch.setattr(Local, "wait", stop)
+        assert run("board", *FEW, *TINY, "--out", "shown").code == 130
+    assert [path.name for path in Path("shown").iterdir()] == ["sweep"]
+    assert run("board", *FEW, *TINY, "--out", "shown").code == 0
+    records = [json.loads(Path(out, "board.json").read_text())["records"] for out in ("whole", "shown")]
+    assert records[0] == records[1]
+    status = run("sweep", "status", "shown/sweep", "--json").result
+    assert (status["cells"], status["done"]) == (6, 6)
+
+
+def test_what_was_left_out_altogether_is_said(run, monkeypatch):
+    made = board(Settings(("ancestral",), ("interval-5",), (20,), 20, 2, steps=(2, 20)))
+    lost = Failure("interval-5", 20, "strided", "steps", None, "its process was killed")
+    monkeypatch.setattr("unmask.board.board", lambda *given, **how: replace(made, failures=[lost]))
+    ran = run("board", *FEW, *TINY)
+    said = " ".join(ran.out.split())
+    assert "left out: strided: its process was killed (interval-5)" in said
+    assert "`unmask sweep retry board/sweep` measures again" in said
 
 
 def test_help_is_light():

@@ -1,4 +1,4 @@
-"""What is measured: a sampler at one budget on one language, over rows of several seeds.
+"""What is measured: a sampler at one budget on one language, over the rows of a seed, and of several together.
 
 A seed draws the language, where it is random, and the luck of all samplers: row r of seed s meets the same language and
 the same luck whoever fills it, so that samplers are compared row by row.
@@ -43,6 +43,7 @@ class Place:
     seed: int
     model: str | None = None  # the directory of a network, which fills in the place of the exact denoiser
     causal_model: str | None = None
+    digest: str = ""  # of the files that these names mean
 
     @cached_property
     def language(self) -> Language:
@@ -50,7 +51,7 @@ class Place:
 
     @cached_property
     def denoiser(self) -> Denoiser:
-        return Exact(self.language) if self.model is None else network(self.model, self.causal_model)
+        return Exact(self.language) if self.model is None else network(self.model, self.causal_model, self.digest)
 
     @cached_property
     def bits(self) -> float | None:
@@ -64,8 +65,16 @@ class Place:
         return self.language.sample(rows, self.length, seed=self.seed)
 
 
+@lru_cache(maxsize=32)
+def kept_place(
+    name: str, length: int, seed: int, model: str | None = None, causal_model: str | None = None, digest: str = ""
+) -> Place:
+    """A place, which samplers share: its language, and what is computed of it, are made once in a process."""
+    return Place(name, length, seed, model, causal_model, digest)
+
+
 @lru_cache(maxsize=1)
-def network(model: str, causal_model: str | None) -> Network:
+def network(model: str, causal_model: str | None, digest: str = "") -> Network:
     """Read once for all cells."""
     return read_network(model, causal_model)
 
@@ -199,9 +208,3 @@ class Point:
         half = quantile() * error
         floor = sum(b.total_variation_floor for b in found) / len(found)
         return Estimate(value, max(value - half, 0.0), value + half, len(self.wrong), method="jackknife"), floor
-
-
-def does_nothing(point: Point, earlier: Point) -> bool:
-    """Whether turning the knob has changed no token and no evaluation: then it is no knob of this sampler."""
-    pairs = zip(point.samples, earlier.samples, strict=True)
-    return all(a.digest == b.digest and torch.equal(a.evaluations, b.evaluations) for a, b in pairs)

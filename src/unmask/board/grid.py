@@ -1,22 +1,17 @@
-"""Which samplers meet which languages at which budgets, and their measurement under one progress bar."""
+"""Which samplers meet which languages at which budgets: the settings of a board, and the sweep that measures it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
-from unmask import progress
-from unmask.board.cells import Place, Point, does_nothing, measure, network
-from unmask.board.families import OTHER_NAMES, STEPS, USUAL, Family, family
-from unmask.board.measures import Curve
+from unmask.board.families import OTHER_NAMES, USUAL, code_of, family, with_steps
 from unmask.errors import UnmaskError
 from unmask.languages import load
-from unmask.networks.checkpoints import read_language
 from unmask.samplers import SAMPLERS
+from unmask.sweeps.cells import cells_of, check
+from unmask.sweeps.recipe import Recipe, from_dict
 
 QUICK_LANGUAGES = ("paper-2gram", "sparse-hmm", "interval-5")
 LANGUAGES = (*QUICK_LANGUAGES, "paper-3gram", "modular-sum", "brackets")
@@ -75,130 +70,43 @@ def standard() -> list[str]:
     return [USUAL.get(name, name) for name in names]
 
 
-@dataclass(frozen=True)
-class Failure:
-    """What a sampler could not do: the others go on without it."""
-
-    language: str
-    length: int
-    sampler: str
-    knob: str
-    value: object
-    message: str
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One sampler on one language."""
-
-    language: str
-    length: int
-    family: Family
-    curve: Curve
+def recipe(settings: Settings) -> Recipe:
+    """The sweep of a board, a cell a sampler, language and seed; fails on names, options, lengths."""
+    s = settings
+    names = {"model": s.model, "causal_model": s.causal_model}
+    fixed = {name: value for name, value in names.items() if value is not None}
+    content = {
+        "name": "board",
+        "metrics": ["curve"],
+        "zip": [_samplers(s), _places(s)],
+        "fixed": fixed | {"quick": s.quick, "ter_rows": s.ter_rows},
+        "rows": s.rows,
+        "seeds": list(s.every_seed),
+    }
+    made = from_dict(content)
+    check(cells_of(made))
+    return made
 
 
-@dataclass(frozen=True)
-class Grid:
-    """The places and families of a board, checked."""
-
-    settings: Settings
-    places: list[tuple[str, int]]
-    families: dict[int, list[Family]]  # by length
-
-    @property
-    def cost(self) -> int:
-        """In no unit: budgets that look at every position N times take N times as long."""
-        return sum(_cost(family, length) for _, length in self.places for family in self.families[length])
+def _samplers(settings: Settings) -> dict[str, list[Any]]:
+    """Lists of samplers and of what their code is. Each stands on the board under its name without N, and once."""
+    names = [with_steps(name, settings.steps) for name in settings.every_sampler]
+    labels = Counter(family(name, 2).specification for name in names)
+    label, count = labels.most_common(1)[0]
+    if count > 1:
+        raise UnmaskError(f"{count} samplers are {label!r} on the board; give all of their budgets in one list")
+    return {"sampler": names, "code": [code_of(name) for name in names]}
 
 
-def grid(settings: Settings) -> Grid:
-    """Fail before anything is measured: on names, options, lengths."""
+def _places(settings: Settings) -> dict[str, list[Any]]:
+    """Lists of languages and lengths, walked together: each language has lengths of its own."""
     if settings.model is not None:
-        return _of_model(settings, settings.model)
-    places = []
+        return {"length": list(dict.fromkeys(settings.lengths))}
+    places: dict[tuple[str, int], None] = {}
     for name in settings.languages:
         language = load(name, seed=settings.seed)
         for length in settings.lengths:
             if length < 2:
                 raise UnmaskError(f"length is {length}; the board compares sequences of at least 2 tokens")
-            places.append((name, language.nearest_lengths(length)[0]))
-    return _grid(settings, list(dict.fromkeys(places)))
-
-
-def _of_model(settings: Settings, model: str) -> Grid:
-    language, label = read_language(model)
-    filled = network(model, settings.causal_model)
-    for length in settings.lengths:
-        language.check_length(length)
-        if length > filled.length:
-            raise UnmaskError(f"{model} is a network for at most {filled.length} tokens, not for {length}")
-    return _grid(settings, [(label, length) for length in dict.fromkeys(settings.lengths)])
-
-
-def _grid(settings: Settings, places: list[tuple[str, int]]) -> Grid:
-    families = {
-        length: [family(name, length, settings.steps, settings.quick) for name in settings.every_sampler]
-        for length in {length for _, length in places}
-    }
-    return Grid(settings, places, families)
-
-
-def measure_all(plan: Grid) -> tuple[list[Measured], list[Failure]]:
-    """Every curve of the grid, and what failed."""
-    found: list[Measured] = []
-    failures: list[Failure] = []
-    s = plan.settings
-    with progress.track("board", plan.cost) as advance, one_thread() if s.model is None else nullcontext():
-        for name, length in plan.places:
-            seeds = [Place(name, length, seed, s.model, s.causal_model) for seed in s.every_seed]
-            for member in plan.families[length]:
-                points, failed = draw_curve(seeds, member, s)
-                if points:
-                    found.append(Measured(name, length, member, Curve(points)))
-                failures += failed
-                advance(_cost(member, length))
-    if not found:
-        raise UnmaskError(f"no sampler could be measured; {failures[0].sampler}: {failures[0].message}")
-    return found, failures
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """torch's own threads wait for each other longer than a round of so few rows takes."""
-    usual = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(usual)
-
-
-def draw_curve(seeds: Sequence[Place], member: Family, settings: Settings) -> tuple[list[Point], list[Failure]]:
-    """The points of a family from cheap to dear, until a row costs as much as AR, or N is found to do nothing.
-
-    A budget that fails is left out, whatever the reason: a stranger's sampler stops no one else.
-    """
-    name, length = seeds[0].name, seeds[0].length
-    points: list[Point] = []
-    failures = []
-    for value in member.values:
-        try:
-            samples = [measure(place, member, value, settings.rows, settings.ter_rows) for place in seeds]
-        except Exception as error:
-            reason = str(error) if isinstance(error, UnmaskError) else f"{type(error).__name__}: {error}"
-            failures.append(Failure(name, length, member.specification, member.knob, value, reason))
-            continue
-        point = Point(value, samples, length)
-        if points and does_nothing(point, points[-1]):
-            if member.knob == STEPS:
-                break
-            continue
-        points.append(point)
-        if point.evaluations >= length - 1e-9:
-            break
-    return points, failures
-
-
-def _cost(member: Family, length: int) -> int:
-    rounds = (min(value, length) if member.knob == STEPS else length / 4 for value in member.values)
-    return int(sum(rounds)) + 1
+            places[name, language.nearest_lengths(length)[0]] = None
+    return {"language": [name for name, _ in places], "length": [length for _, length in places]}

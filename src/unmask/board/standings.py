@@ -14,7 +14,8 @@ from dataclasses import asdict
 from typing import Any
 
 from unmask.board.cells import Point
-from unmask.board.grid import Measured, Settings
+from unmask.board.grid import Settings
+from unmask.board.joining import Measured
 from unmask.board.measures import Curve, Need, paired, ratio
 from unmask.estimates import Estimate
 

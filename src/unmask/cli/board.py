@@ -50,6 +50,10 @@ def command(
     knob where it keeps its own pace. A list in place of an option makes that option
     the knob. A budget that a sampler cannot do is reported and left out.
 
+    After an interruption the same command goes on where it was. What is measured is
+    kept in OUT/sweep, a store that `unmask sweep status` and `export` read; numbers
+    of another version of unmask are measured again.
+
     Args:
         samplers: Names with options, or package.module:Name; all of ours unless told otherwise.
         languages: Presets or files; six presets unless told otherwise, three if quick.
@@ -61,7 +65,7 @@ def command(
         steps: The numbers of rounds N; from L/32 to 8 L unless told otherwise.
         quick: Fewer languages, budgets, rows and seeds: a minute.
         against: The sampler that accuracy is compared to, row by row.
-        out: A directory for board.json, board.csv, board.svg and board.png; made if it is not there.
+        out: A directory for board.json, board.csv, board.svg, board.png and the store; made if it is not there.
         seed: The first seed; a seed draws the languages and the luck.
         json: Print one JSON object instead of tables.
     """
@@ -69,16 +73,16 @@ def command(
 
     from unmask.board import Settings, board
     from unmask.board import quick as brief
-    from unmask.board.cells import network
     from unmask.board.standings import summary
     from unmask.cli.output import show
     from unmask.errors import UnmaskError
-    from unmask.report.publishing import check, publish
+    from unmask.networks.checkpoints import choose_device, read_shape
+    from unmask.report.publishing import STORE, check, publish
 
     if model is not None:
         if languages:
             raise UnmaskError("a model is measured on the language that it was trained on; leave --languages out")
-        lengths = lengths or (network(str(model), None).length,)
+        lengths = lengths or (read_shape(model).length,)
     elif causal_model is not None:
         raise UnmaskError("--causal-model stands beside --model; give both")
     given: dict[str, Any] = {
@@ -92,7 +96,8 @@ def command(
     chosen: dict[str, Any] = {name: value for name, value in given.items() if value not in ((), None)}
     settings = (brief if quick else Settings)(**chosen, seed=seed, steps=steps, against=against)
     check(out)
-    made = board(settings)
+    on_a_device = model is not None and choose_device("auto").type != "cpu"  # which takes one process at a time
+    made = board(settings, store=out / STORE, engine="here" if on_a_device else "local")
     written = publish(out, made)
     if json:
         failures = [asdict(failure) for failure in made.failures]
@@ -100,6 +105,8 @@ def command(
         show({"seconds": made.seconds, "files": files, "failures": failures, "standings": summary(made.records)}, True)
         return
     _print(made)
+    if any(failure.value is None for failure in made.failures):
+        print(f"`unmask sweep retry {out / STORE}` measures again what was left out altogether.")
     print("\n".join(str(path) for path in written))
 
 
@@ -123,7 +130,8 @@ def _print(made: Board) -> None:
     console.print(HOW_TO_READ.format(against=made.settings.against), markup=False)
     reasons: dict[str, list[str]] = {}
     for f in made.failures:
-        reasons.setdefault(f"{f.sampler} at {f.knob} = {f.value}: {f.message}", []).append(f.language)
+        what = f.sampler if f.value is None else f"{f.sampler} at {f.knob} = {f.value}"
+        reasons.setdefault(f"{what}: {f.message}", []).append(f.language)
     for reason, languages in reasons.items():
         console.print(f"left out: {reason} ({', '.join(dict.fromkeys(languages))})", markup=False)
     s = made.settings

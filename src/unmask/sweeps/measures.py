@@ -36,6 +36,7 @@ ROOMS = (
     "unmask.sweeps.standard",
     "unmask.sweeps.rounds",
     "unmask.sweeps.training",
+    "unmask.board.curves",
 )
 
 

@@ -1,0 +1,236 @@
+"""A board as a sweep: what a cell keeps, how seeds are joined, and what an interruption leaves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from unmask import UnmaskError
+from unmask.board import Settings, board, cells, kept
+from unmask.board.cells import Place, Point, Sample, measure
+from unmask.board.families import family
+from unmask.board.grid import recipe
+from unmask.board.joining import joined
+from unmask.board.run import measured
+from unmask.estimates import Estimate
+from unmask.metrics import Bigrams
+from unmask.sweeps import sweep
+from unmask.sweeps.cells import cells_of, check
+from unmask.sweeps.recipe import from_dict
+
+TINY = {"languages": ("paper-2gram", "interval-5"), "lengths": (20,), "rows": 30, "seeds": 2, "steps": (2, 5, 20)}
+FEW = Settings(("ancestral", "low-confidence", "speculative", "autoregressive"), **TINY)
+
+
+@pytest.fixture(scope="module")
+def undisturbed():
+    return board(FEW)
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """How often each budget is measured; `last` is how many are before an interruption."""
+    seen: Counter[tuple[object, ...]] = Counter()
+    limit = SimpleNamespace(seen=seen, last=None)
+
+    def counting(place, member, value, *rest):
+        if limit.last is not None and seen.total() >= limit.last:
+            raise KeyboardInterrupt
+        seen[place.name, place.seed, member.specification, value] += 1
+        return measure(place, member, value, *rest)
+
+    monkeypatch.setattr(cells, "measure", counting)
+    return limit
+
+
+def test_an_interrupted_board_goes_on_where_it_was(tmp_path, undisturbed, counted):
+    counted.last = 8  # in the middle of a cell
+    with pytest.raises(KeyboardInterrupt):
+        board(FEW, store=tmp_path / "s")
+    before = Counter(counted.seen)
+    counted.last = None
+    made = board(FEW, store=tmp_path / "s")
+    assert made.records == undisturbed.records
+    again = [about for about, times in counted.seen.items() if times > 1]
+    assert len({about[:3] for about in again}) <= 1 < len({about[:3] for about in before})  # the cell that was running
+    seen = counted.seen.total()
+    assert board(FEW, store=tmp_path / "s").records == undisturbed.records
+    assert counted.seen.total() == seen
+
+
+def test_processes_and_this_one_agree_to_the_bit(tmp_path, undisturbed):
+    made = board(FEW, store=tmp_path / "s", engine="local", workers=2)
+    assert made.records == undisturbed.records
+
+
+def test_the_board_grows(tmp_path, undisturbed, counted):
+    fewer = Settings(("autoregressive", "ancestral"), **TINY)
+    board(fewer, store=tmp_path / "s")
+    assert board(FEW, store=tmp_path / "s").records == undisturbed.records
+    assert max(counted.seen.values()) == 1
+
+
+def naive(place_names, specification, settings):
+    """Points of all seeds by the rule for all of them: every budget measured, nothing left out before."""
+    member = family(specification, settings.lengths[0])
+    found = []
+    for name in place_names:
+        points = []
+        for value in member.values:
+            places = [Place(name, settings.lengths[0], seed) for seed in settings.every_seed]
+            samples = [measure(place, member, value, settings.rows, 0) for place in places]
+            points.append(Point(value, samples, settings.lengths[0]))
+            if points[-1].evaluations >= settings.lengths[0]:
+                break
+        found += [(name, point.value, point.ser.value, point.evaluations, point.ser_by_seed) for point in points]
+    return found
+
+
+def test_a_seed_that_costs_as_much_as_ar_before_the_others_stops_none_of_them():
+    settings = Settings(("threshold",), ("paper-2gram",), (20,), 30, 3, ter_share=0)
+    alone = naive(["paper-2gram"], "threshold", settings)
+    first = [Place("paper-2gram", 20, seed) for seed in range(3)]
+    ends = [float(measure(place, family("threshold", 20), 0.7, 30, 0).evaluations.double().mean()) for place in first]
+    assert min(ends) < 20 <= max(ends)  # they differ
+    found = board(settings).of("ser")
+    names = ("language", "budget", "value", "evaluations", "by_seed")
+    assert [tuple(r[name] for name in names) for r in found] == alone
+
+
+def fake(evaluations, digest):
+    return SimpleNamespace(evaluations=torch.full((4,), evaluations), digest=digest, wrong=torch.zeros(4).bool())
+
+
+def test_budgets_that_all_seeds_have_are_joined():
+    member = family("ancestral(steps=[1, 2, 3, 4])", 20)
+    seeds = [{0: fake(1, "a"), 1: fake(2, "b"), 3: fake(9, "d")}, {0: fake(3, "e"), 2: fake(5, "f"), 3: fake(7, "g")}]
+    points = joined(member, 20, seeds)
+    assert [(point.value, point.evaluations) for point in points] == [(1, 2.0), (4, 8.0)]
+    assert [sample.digest for sample in points[1].samples] == ["d", "g"]
+    assert joined(member, 20, [{0: fake(1, "a")}, {}]) == []
+    same = [{i: fake(5, "a") for i in range(4)}, {i: fake(5, "b" if i < 2 else "c") for i in range(4)}]
+    assert [point.value for point in joined(member, 20, same)] == [1]
+    assert [point.value for point in joined(member, 5, seeds)] == [1, 4]
+    assert [point.value for point in joined(member, 2, seeds)] == [1]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_what_a_curve_keeps_is_read_again(tmp_path, seed):
+    luck = torch.Generator().manual_seed(seed)
+    about = Bigrams(1.25, 1.5, Estimate(0.1, 0.0, float("inf"), 3), 0.07)
+    sample = Sample(
+        digest="0123",
+        wrong=torch.rand(5, generator=luck) < 0.5,
+        evaluations=torch.arange(5),
+        evaluations_of={"denoiser": 1 / 3, "causal": 0.1},
+        forwards=7,
+        excess=torch.rand(3 * seed, generator=luck, dtype=torch.float64),
+        bigrams=about if seed else None,
+        divergence=torch.tensor([0.1, float("inf")], dtype=torch.float64),
+        unbounded="why",
+    )
+    content = kept.to_bytes({0: sample, 12: sample})
+    assert content == kept.to_bytes({0: sample, 12: sample})
+    (tmp_path / kept.FILE).write_bytes(content)
+    found = kept.read(tmp_path / kept.FILE)
+    assert list(found) == [0, 12]
+    for name in Sample.__dataclass_fields__:
+        ours, theirs = getattr(sample, name), getattr(found[12], name)
+        if isinstance(ours, torch.Tensor):
+            assert ours.dtype == theirs.dtype
+            assert torch.equal(ours, theirs)
+        else:
+            assert ours == theirs
+    (tmp_path / kept.FILE).write_bytes(content[:-40])
+    with pytest.raises(UnmaskError, match="not what a curve leaves"):
+        kept.read(tmp_path / kept.FILE)
+    with pytest.raises(UnmaskError, match=r"cannot read .*nowhere"):
+        kept.read(tmp_path / "nowhere")
+
+
+def test_nothing_but_failures_is_kept_too(tmp_path):
+    (tmp_path / "none").write_bytes(kept.to_bytes({}))
+    assert kept.read(tmp_path / "none") == {}
+
+
+def test_a_cell_says_each_budget_of_one_seed(tmp_path, undisturbed):
+    content = {"name": "t", "metrics": ["curve(rows=30, ter_rows=15)", "theory"], "seeds": 2}
+    fixed = {"language": "interval-5", "length": 20, "sampler": "ancestral(steps=[2, 5, 20])"}
+    made = sweep(content | {"fixed": fixed | {"steps": 5}}, store=tmp_path / "s", engine="here")
+    rows = [row for row in made.rows() if row["measure"] == "ser" and row["metric"] == "curve"]
+    assert [(row["seed"], row["knob"], row["budget"], row["n"]) for row in rows] == [
+        (seed, "steps", n, 30) for seed in (0, 1) for n in (2, 5, 20)
+    ]
+    whole = [r for r in undisturbed.of("ser") if (r["language"], r["sampler"]) == ("interval-5", "ancestral")]
+    assert [r["by_seed"] for r in whole] == [[rows[i]["value"], rows[3 + i]["value"]] for i in range(3)]
+    found, failures = measured(made)  # which leaves the cells of other metrics alone
+    assert [(m.language, m.length, m.family.specification, len(m.curve.points)) for m in found] == [
+        ("interval-5", 20, "ancestral", 3)
+    ]
+    assert failures == []
+
+
+def test_a_budget_that_fails_is_a_record(tmp_path):
+    content = {"name": "t", "metrics": ["curve"], "rows": 4}
+    fixed = {"language": "interval-5", "length": 20, "sampler": "blocks(block_length=5, steps=[2, 20])", "ter_rows": 0}
+    made = sweep(content | {"fixed": fixed}, store=tmp_path / "s", engine="here")
+    (failed,) = (row for row in made.rows() if row["measure"] == "failure")
+    assert (failed["knob"], failed["budget"], failed["value"]) == ("steps", 2, None)
+    assert failed["note"] == "4 blocks of 5 positions need at least 4 steps, not 2"
+    assert [row["budget"] for row in made.rows() if row["measure"] == "ser"] == [20]
+
+
+def test_a_cell_that_fails_as_a_whole_is_reported(tmp_path, monkeypatch):
+    """One seed of one language: the other seed alone is not shown for both."""
+    usual = cells.kept_place
+
+    def broken(name, length, seed, *rest):
+        if (name, seed) == ("interval-5", 1):
+            raise OSError("the disk is gone")
+        return usual(name, length, seed, *rest)
+
+    monkeypatch.setattr(cells, "kept_place", broken)
+    made = board(Settings(("ancestral", "strided"), **TINY), store=tmp_path / "s")
+    assert {r["language"] for r in made.records} == {"paper-2gram"}
+    found = [(f.language, f.sampler, f.knob, f.value) for f in made.failures]
+    assert found == [("interval-5", name, "steps", None) for name in ("ancestral", "strided")]
+    assert made.failures[0].message.startswith("OSError: the disk is gone")
+    with pytest.raises(UnmaskError, match="no sampler could be measured; ancestral: OSError"):
+        board(Settings(("ancestral",), **(TINY | {"languages": ("interval-5",)})), store=tmp_path / "s")
+
+
+@pytest.mark.parametrize(
+    ("fixed", "expected"),
+    [
+        ({"sampler": "nobody"}, "unknown sampler"),
+        ({"sampler": "ancestral(steps=[0])"}, "steps of sampler"),
+        ({"language": "paper-5gram"}, "did you mean"),
+        ({"language": "modular-sum"}, "20"),
+        ({"length": 1}, "at least 2 tokens"),
+        ({"ter_rows": -1}, "ter_rows is -1"),
+        ({"language": ""}, "neither a language nor a model"),
+        ({"causal_model": "ar"}, "stands beside a model"),
+        ({"model": "mdm"}, "leave the language out"),
+        ({"language": "", "model": "nowhere"}, "does not say"),
+    ],
+)
+def test_mistakes_are_found_before_anything_is_measured(tmp_path, monkeypatch, fixed, expected):
+    monkeypatch.setattr(cells, "measure", pytest.fail)
+    usual = {"language": "interval-5", "length": 20, "sampler": "ancestral"}
+    content = {"name": "t", "metrics": ["curve"], "fixed": usual | fixed}
+    with pytest.raises(UnmaskError, match=expected):
+        check(cells_of(from_dict(content)))
+    with pytest.raises(UnmaskError, match=expected):
+        sweep(content, store=tmp_path / "s", engine="here")
+
+
+def test_dearer_cells_are_known_to_be():
+    """Relative to each other: what looks at every position in every round, more rows, more budgets."""
+    settings = Settings(("ancestral", "entropy", "as-published-mdlm"), ("interval-5",), seeds=1)
+    planned, looking, published = (cell.cost for cell in cells_of(recipe(settings)))
+    assert planned < looking < published
+    brief = cells_of(recipe(Settings(("ancestral",), ("interval-5",), seeds=1, quick=True)))
+    assert brief[0].cost < planned
