@@ -97,8 +97,9 @@ class Measure:
 @cache
 def find(name: str) -> Measure:
     """The metric of a name; a function elsewhere may carry the optional fields of a Measure as attributes."""
-    for room in ROOMS:
-        import_module(room)  # registers ours; here, since each of them names METRICS
+    if ":" not in name:
+        for room in ROOMS:
+            import_module(room)  # registers ours; here, since each of them names METRICS
     found = METRICS.find(name)
     if isinstance(found, type):
         raise UnmaskError(f"metric {name!r} is a class; expected a function of a cell's fields")
