@@ -138,3 +138,15 @@ def test_part_of_larger_work_tells_its_share_and_draws_nothing():
         advance(1)
     assert heard == [0.25, 0.75, 1.0]
     assert "rows" not in terminal.getvalue()
+
+
+@pytest.mark.usefixtures("at_once")
+def test_part_of_larger_work_renames_the_bar_while_it_lasts():
+    with watched() as terminal, progress.track("all", 10) as advance:
+        with progress.told_to(lambda share: None):
+            progress.rename("a part")
+            advance(1)
+        advance(1)
+    said = terminal.getvalue()
+    assert "a part" in said
+    assert said.rindex("all") > said.rindex("a part")

@@ -94,13 +94,19 @@ def track(label: str, total: int) -> Iterator[Callable[[int], None]]:
 
 @contextmanager
 def told_to(listener: Callable[[float], None]) -> Iterator[None]:
-    """Within, the outermost track tells the share that it has done, and draws nothing: it is part of larger work."""
+    """Within, the outermost track tells the share that it has done, and draws nothing: it is part of larger work.
+
+    A bar that it has renamed has its old name afterwards.
+    """
     global _listener
     before, _listener = _listener, listener
+    label = None if _outermost is None else _outermost.label
     try:
         yield
     finally:
         _listener = before
+        if label is not None:
+            rename(label)
 
 
 @contextmanager
