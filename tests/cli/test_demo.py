@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from unmask import progress, report
-from unmask.report import plan
+from unmask import report
+from unmask.sweeps.status import status
+from unmask.sweeps.worker import attempt
 
 TINY = {"steps": (2, 64), "length": 20, "panel_lengths": (10, 20), "profile_rows": 5, "perplexity_rows": 5}
 TINY |= {"samplers": ("ancestral",), "sampler_languages": ("interval-5",), "sampler_length": 20, "sampler_rows": 8}
@@ -19,7 +20,9 @@ TINY |= {"samplers": ("ancestral",), "sampler_languages": ("interval-5",), "samp
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch):
+    """Few rows of short sequences, measured in this process."""
     monkeypatch.setattr(report, "Settings", partial(report.Settings, **TINY))
+    monkeypatch.setattr("unmask.cli.demo.ENGINE", "here")
 
 
 FEW = ("--rows", 10, "--small-rows", 5)
@@ -29,7 +32,7 @@ def test_json(run):
     ran = run("demo", *FEW, "--out", "shown", "--json")
     assert (ran.code, ran.err) == (0, "")
     assert ran.result["page"] == str(Path("shown/index.html").resolve())
-    assert sorted(ran.result["files"]) == sorted(str(path) for path in Path("shown").iterdir())
+    assert sorted([*ran.result["files"], "shown/sweep"]) == sorted(str(path) for path in Path("shown").iterdir())
     assert ran.result["seconds"] > 0
     assert len(ran.result["sentences"]) == 3
     settings = json.loads(Path("shown/data.json").read_text())["settings"]
@@ -47,47 +50,68 @@ def test_table(run):
     assert json.loads(Path("demo/data.json").read_text())["settings"]["seed"] == 3
 
 
-def test_an_interruption_leaves_nothing(run, monkeypatch):
-    def stop(cells):
-        raise KeyboardInterrupt
+def test_an_interrupted_demo_goes_on(run, monkeypatch):
+    """What was done is not done again, and the numbers are those of an undisturbed run to the bit."""
+    measured = []
 
-    monkeypatch.setattr("unmask.report.run.measure", stop)
+    def stop(*arguments):
+        if len(measured) == 9:
+            raise KeyboardInterrupt
+        measured.append(arguments)
+        return attempt(*arguments)
+
+    monkeypatch.setattr("unmask.sweeps.here.attempt", stop)
     assert run("demo", *FEW).code == 130
-    assert list(Path(".").iterdir()) == []
+    assert [path.name for path in Path("demo").iterdir()] == ["sweep"]
+    found = status("demo/sweep")
+    assert (found["done"], found["running"]) == (9, 0)
+
+    def count(*arguments):
+        measured.append(arguments)
+        return attempt(*arguments)
+
+    monkeypatch.setattr("unmask.sweeps.here.attempt", count)
+    assert run("demo", *FEW).code == 0
+    assert len(measured) == found["cells"]
+    assert run("demo", *FEW, "--out", "again").code == 0
+    assert len(measured) == 2 * found["cells"]
+    resumed, undisturbed = (json.loads(Path(f"{out}/data.json").read_text())["records"] for out in ("demo", "again"))
+    assert resumed == undisturbed
+
+
+def test_a_finished_demo_is_drawn_again_without_measuring(run, monkeypatch):
+    assert run("demo", *FEW).code == 0
+    Path("demo/index.html").unlink()
+    monkeypatch.setattr("unmask.sweeps.here.attempt", pytest.fail)
+    assert run("demo", *FEW).code == 0
+    assert Path("demo/index.html").exists()
+
+
+def test_a_cell_that_fails_is_said(run, monkeypatch):
+    def fail(given, *arguments):
+        if given[1]["metric"] == "prediction":
+            raise MemoryError
+        return real(given[1], *arguments)
+
+    from unmask.sweeps import worker
+
+    real = worker.measure
+    monkeypatch.setattr("unmask.sweeps.worker.measure", lambda spec, *rest: fail(("", spec), *rest))
+    ran = run("demo", *FEW)
+    assert ran.code == 2
+    assert "cells failed, the first prediction (paper-2gram, 20): out of memory" in ran.err
+    assert "the same command goes on" in ran.err
+    assert not Path("demo/index.html").exists()
 
 
 @pytest.mark.parametrize("arguments", [("--out", "file"), ("--out", "nowhere/out"), ("--rows", 0)])
 def test_a_mistake_is_found_before_the_work(run, monkeypatch, arguments):
     Path("file").touch()
-    monkeypatch.setattr("unmask.report.run.measure", pytest.fail)
+    monkeypatch.setattr("unmask.sweeps.here.attempt", pytest.fail)
     ran = run("demo", *arguments)
     assert ran.code == 2
     assert str(arguments[1]) in ran.err
     assert [path.name for path in Path(".").iterdir()] == ["file"]
-
-
-def test_one_bar_for_everything(monkeypatch):
-    """The outer track counts all of the cost."""
-    seen = []
-
-    class Track:
-        def __init__(self, label, total):
-            self.total, self.done = total, 0
-            seen.append(self)
-
-        def __enter__(self):
-            return self.advance
-
-        def __exit__(self, *_):
-            return None
-
-        def advance(self, steps):
-            self.done += steps
-
-    monkeypatch.setattr(progress, "track", Track)
-    cells = plan.cells(report.Settings(10, 5))[:6]
-    plan.measure(cells)
-    assert seen[0].done == seen[0].total == sum(cell.cost for cell in cells)
 
 
 def test_help_is_light():

@@ -68,7 +68,7 @@ def test_files(made):
     names = {path.name for path in made.files}
     drawings = {f"{figure}.{kind}" for figure in FIGURES for kind in ("svg", "png")}
     assert names == drawings | {"index.html", "data.json", "data.csv"}
-    assert {path.name for path in made.page.parent.iterdir()} == names
+    assert {path.name for path in made.page.parent.iterdir()} == names | {"sweep"}
     for path in made.files:
         if path.suffix == ".png":
             assert path.read_bytes().startswith(b"\x89PNG")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from unmask.report import Demo
 
 Names = Annotated[tuple[str, ...], tyro.conf.arg(metavar="LANGUAGE ...", help_behavior_hint="")]
+
+ENGINE: Literal["local", "here"] = "local"
 
 
 def command(
@@ -35,7 +37,9 @@ def command(
     With the ideal denoiser in a network's place, the fluency of masked diffusion
     (TER) saturates after a few dozen steps whatever the length, while its
     correctness (SER) needs steps in proportion to the length. Opens without a
-    network connection; figures (SVG, PNG) and numbers (JSON, CSV) lie beside it.
+    network connection; figures (SVG, PNG) and numbers (JSON, CSV) lie beside it,
+    and in OUT/sweep what `unmask sweep` reads. After an interruption the same
+    command goes on where it was.
 
     Args:
         out: The directory of the page and its files; made if it is not there.
@@ -50,7 +54,7 @@ def command(
     from unmask.report import Settings, demo
 
     settings = Settings(rows, small_rows, seed, generative_perplexity, lengths)
-    made = demo(out, settings)
+    made = demo(out, settings, engine=ENGINE)
     if json:
         sentences = [sentence.text for sentence in made.story.sentences()]
         files = [str(path) for path in made.files]

@@ -13,8 +13,9 @@ import altair as alt
 import pandas as pd
 
 from unmask.estimates import Estimate
-from unmask.report.cells import Record
-from unmask.report.plan import Settings, of_steps
+from unmask.report.measured import of_steps
+from unmask.report.plan import Settings
+from unmask.sweeps.measures import Record
 
 COLOURS = ("#0077bb", "#009988", "#ee3377", "#ee7733", "#8c6bb1", "#7a7a7a")
 SHAPES = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down")
@@ -131,8 +132,8 @@ class Figures:
     def lengths(self, width: Width) -> alt.LayerChart:
         """The N that fluency and correctness need, against L."""
         kinds = {
-            "steps_for_correctness": f"steps until SER is {self.settings.ser:.0%}",
-            "steps_for_fluency": f"steps until TER is within {self.settings.excess:.0%}",
+            "steps_for_ser": f"steps until SER is {self.settings.ser:.0%}",
+            "steps_for_ter": f"steps until TER is within {self.settings.excess:.0%}",
         }
         same = "N = L, as AR: one step a token"
         data = self.of(set(kinds)).assign(needed=lambda frame: frame["measure"].map(kinds))

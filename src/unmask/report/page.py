@@ -15,11 +15,12 @@ import vl_convert
 from unmask.languages import PRESETS
 from unmask.report import standing
 from unmask.report.captions import caption as caption_of
-from unmask.report.cells import Record
 from unmask.report.figures import TITLES, Figures
 from unmask.report.frame import PAGE, SCALE, figure, framed, sentence_item, svg, table_html, text
-from unmask.report.plan import Settings, of_samplers
+from unmask.report.measured import of_samplers
+from unmask.report.plan import Settings
 from unmask.report.story import Story
+from unmask.sweeps.measures import Record
 
 WIDTH = 520  # of a drawn plot
 WIDTHS = {"lengths": 900}
@@ -70,8 +71,8 @@ def _made(origin: Mapping[str, Any], settings: Settings, seconds: float) -> str:
     versions = origin["versions"]
     by = f"unmask {versions['unmask']} (torch {versions['torch']}, numba {versions['numba']})"
     return text(
-        f"Measured in {seconds:.0f} s by {by} on {origin['machine']} with seed {settings.seed}; the same command "
-        "gives the same numbers:"
+        f"Measured with {seconds:.0f} s of work by {by} on {origin['machine']} with seed {settings.seed}; the same "
+        "command gives the same numbers:"
     )
 
 

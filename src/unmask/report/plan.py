@@ -1,33 +1,23 @@
-"""Which cells make the demo, and their measurement under one progress bar."""
+"""What the demo measures: a sweep of four grids, each of which a figure shows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from unmask import progress
 from unmask.errors import UnmaskError
 from unmask.languages import Interval
-from unmask.report.cells import (
-    Autoregression,
-    Cell,
-    Correctness,
-    Fluency,
-    GenerativePerplexity,
-    Predicted,
-    Record,
-    Standings,
-    StepsForCorrectness,
-    StepsForFluency,
-)
+from unmask.sweeps.recipe import Recipe, from_dict
+from unmask.sweeps.rounds import predictable
 from unmask.sweeps.sources import ground_truth
 
 LARGE = ("paper-3gram", "paper-4gram")  # where a row is dear
+SEEDS = 2  # of a comparison of samplers
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How much is measured; the defaults are the demo's."""
+    """How much is measured; the defaults are the demo's, and those of recipes/demo.yaml."""
 
     rows: int = 2000
     small_rows: int = 500  # of the larger languages, and of each point of the length panel
@@ -66,47 +56,66 @@ class Settings:
         return tuple(dict.fromkeys(self.panel_languages + self.lengths))
 
 
-def cells(settings: Settings) -> list[Cell]:
-    """All cells, checked, those of one language together."""
+def recipe(settings: Settings) -> Recipe:
+    """The sweep of a demo; fails where a language is none that it can show."""
     s = settings
-    found: list[Cell] = []
-    for name in s.languages:
-        at = name, s.length
-        closed = isinstance(ground_truth(name, s.seed, True), Interval)
-        rows = s.small_rows if name in LARGE else s.rows
-        found.append(Autoregression(*at, 0, s.seed))
-        found.append(Fluency(*at, 0 if closed else s.profile_rows, s.seed, steps=s.steps))
-        if Predicted.knows(ground_truth(name, s.seed, True), s.length):
-            found.append(Predicted(*at, 0, s.seed, steps=(min(s.steps), max(s.steps))))
-        found += [Correctness(*at, rows, s.seed, steps=n) for n in s.steps]
-        if s.generative_perplexity and not closed:
-            found.append(Autoregression(*at, 0, s.seed, pruned=False))
-            found += [GenerativePerplexity(*at, s.perplexity_rows, s.seed, pruned=False, steps=n) for n in s.steps]
-    for name in s.panel:
-        for length in s.panel_lengths:
-            found.append(StepsForFluency(name, length, s.profile_rows, s.seed, excess=s.excess))
-            found.append(StepsForCorrectness(name, length, s.small_rows, s.seed, ser=s.ser))
-    for name in s.sampler_languages:
-        found.append(Standings(name, s.sampler_length, s.sampler_rows, s.seed, samplers=s.samplers))
-    for cell in found:
-        cell.check()
-    return found
+    for name in dict.fromkeys((*s.languages, *s.panel, *s.sampler_languages)):
+        if ground_truth(name, s.seed, True).end is not None:
+            what = "its sequences vary in length, and the demo compares fixed lengths"
+            raise UnmaskError(f"cannot show {name}: {what}; name another language")
+    parts = [_errors(s), _curves(s), _lengths(s), _samplers(s)]
+    if s.generative_perplexity:
+        parts.append(_perplexity(s))
+    return from_dict({"name": "demo", "seeds": [s.seed], "parts": [part for part in parts if part]})
 
 
-def measure(plan: Sequence[Cell]) -> list[Record]:
-    """The records of all cells, in order."""
-    found: list[Record] = []
-    with progress.track("demo", sum(cell.cost for cell in plan)) as advance:
-        for cell in plan:
-            found += cell.records()
-            advance(cell.cost)
-    return found
+def _errors(s: Settings) -> dict[str, Any]:
+    """SER and TER against N, with AR beside them."""
+    return {
+        "metrics": ["samples", f"ter_upper(rows={s.profile_rows})", "autoregressive"],
+        "zip": {
+            "language": list(s.languages),
+            "rows": [s.small_rows if name in LARGE else s.rows for name in s.languages],
+        },
+        "grid": {"steps": list(s.steps)},
+        "fixed": {"length": s.length},
+    }
 
 
-def of_samplers(records: Sequence[Record]) -> list[Record]:
-    """What the samplers' figure shows; the other figures are about ancestral sampling."""
-    return [record for record in records if "sampler" in record]
+def _curves(s: Settings) -> dict[str, Any]:
+    """What theory draws behind the points of the languages that it knows."""
+    known = [name for name in s.languages if predictable(ground_truth(name, s.seed, True), s.length)]
+    fixed = {"length": s.length, "least": min(s.steps), "most": max(s.steps)}
+    return {"metrics": ["prediction"], "grid": {"language": known}, "fixed": fixed} if known else {}
 
 
-def of_steps(records: Sequence[Record]) -> list[Record]:
-    return [record for record in records if "sampler" not in record]
+def _perplexity(s: Settings) -> dict[str, Any]:
+    """What the paper plots as TER, of languages without impossible strings."""
+    names = [name for name in s.languages if not isinstance(ground_truth(name, s.seed, True), Interval)]
+    return {
+        "metrics": ["samples", "autoregressive"],
+        "grid": {"language": names, "steps": list(s.steps)},
+        "fixed": {"length": s.length, "pruned": False},
+        "rows": s.perplexity_rows,
+    }
+
+
+def _lengths(s: Settings) -> dict[str, Any]:
+    """The N that fluency and correctness need, against L."""
+    fluency = f"steps_for_ter(rows={s.profile_rows}, excess={s.excess})"
+    return {
+        "metrics": [fluency, f"steps_for_ser(ser={s.ser})"],
+        "grid": {"language": list(s.panel), "length": list(s.panel_lengths)},
+        "rows": s.small_rows,
+    }
+
+
+def _samplers(s: Settings) -> dict[str, Any]:
+    """Some samplers side by side at a few budgets, half of the rows from each of two seeds (unmask/board)."""
+    return {
+        "metrics": ["curve"],
+        "grid": {"language": list(s.sampler_languages), "sampler": list(s.samplers)},
+        "fixed": {"length": s.sampler_length, "quick": True, "ter_rows": 0},
+        "rows": max(s.sampler_rows // SEEDS, 1),
+        "seeds": list(range(s.seed, s.seed + SEEDS)),
+    }

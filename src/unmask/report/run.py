@@ -7,10 +7,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from unmask.files import origin
-from unmask.report import frame, page
-from unmask.report.cells import Record
-from unmask.report.plan import Settings, cells, measure
+from unmask.report import frame, measured, page, plan
+from unmask.report.plan import Settings
 from unmask.report.story import Story
+from unmask.sweeps.measures import Record
+from unmask.sweeps.run import EngineName, sweep
+
+STORE = "sweep"  # in the directory of the page
 
 
 @dataclass(frozen=True)
@@ -24,14 +27,16 @@ class Demo:
     seconds: float
 
 
-def demo(out: str | Path, settings: Settings | None = None) -> Demo:
-    """The paper's central result as a page in a directory; nothing is written before everything is there."""
+def demo(
+    out: str | Path, settings: Settings | None = None, *, engine: EngineName = "here", workers: int | None = None
+) -> Demo:
+    """The paper's central result as a page in a directory; what was measured before it was stopped is kept there."""
     out, settings = Path(out), settings or Settings()
     frame.check_directory(out)
-    plan = cells(settings)
     began = time.perf_counter()
-    records = measure(plan)
-    contents = page.render(records, settings, origin(**asdict(settings)), time.perf_counter() - began)
+    found = sweep(plan.recipe(settings), store=out / STORE, engine=engine, workers=workers, fresh=True).whole()
+    records = measured.records(found, settings)
+    contents = page.render(records, settings, origin(**asdict(settings)), found.work)
     written = frame.write(out, contents)
     seconds = time.perf_counter() - began
     return Demo(records, Story(records, settings), (out / frame.PAGE).resolve(), written, seconds)

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 
 from unmask.board.table import Table
 from unmask.estimates import Estimate
-from unmask.report.cells import Record
 from unmask.report.frame import Sentence
-from unmask.report.plan import Settings, of_steps
+from unmask.report.measured import of_steps
+from unmask.report.plan import Settings
+from unmask.sweeps.measures import Record
 
 FEW_DOZEN = 64  # steps
 TER_RATIO = ("ter_ratio", "ter_upper_ratio")
@@ -47,7 +48,7 @@ class Story:
         short, long = min(s.panel_lengths), max(s.panel_lengths)
         fluent, correct = (
             [self.by_key[f"steps_for_{what}", name, length, None]["value"] for length in (short, long)]
-            for what in ("fluency", "correctness")
+            for what in ("ter", "ser")
         )
         return [
             Sentence(
@@ -81,7 +82,7 @@ class Story:
                 [(name, [_ratio(self.ratio(name, n)) for n in self.steps]) for name in s.languages],
             ),
         ]
-        open_languages = [name for name in s.languages if ("ter", name, None) in self.unpruned]
+        open_languages = [name for name in s.languages if ("generative_perplexity", name, None) in self.unpruned]
         if open_languages:
             measure = "generative_perplexity_ratio"
             columns = [(k, [_ratio(self.unpruned[measure, k, n]) for n in self.steps]) for k in open_languages]
@@ -89,7 +90,7 @@ class Story:
         head = ["L", *(f"{name}: {what}" for name in s.panel for what in ("TER", "SER"))]
         rows = []
         for length in s.panel_lengths:
-            keys = [(what, name) for name in s.panel for what in ("steps_for_fluency", "steps_for_correctness")]
+            keys = [(what, name) for name in s.panel for what in ("steps_for_ter", "steps_for_ser")]
             rows.append((f"{length}", [_steps(self.by_key[what, name, length, None]) for what, name in keys]))
         title = f"Steps needed until TER is within {s.excess:.0%}, and until SER is {s.ser:.0%}"
         return [*found, Table(title, head, rows)]
