@@ -20,6 +20,7 @@ from unmask.metrics import Bigrams
 from unmask.sweeps import sweep
 from unmask.sweeps.cells import cells_of, check
 from unmask.sweeps.recipe import from_dict
+from unmask.sweeps.tables import compare
 
 TINY = {"languages": ("paper-2gram", "interval-5"), "lengths": (20,), "rows": 30, "seeds": 2, "steps": (2, 5, 20)}
 FEW = Settings(("ancestral", "low-confidence", "speculative", "autoregressive"), **TINY)
@@ -64,6 +65,10 @@ def test_an_interrupted_board_goes_on_where_it_was(tmp_path, undisturbed, counte
 def test_processes_and_this_one_agree_to_the_bit(tmp_path, undisturbed):
     made = board(FEW, store=tmp_path / "s", engine="local", workers=2)
     assert made.records == undisturbed.records
+    board(FEW, store=tmp_path / "t")
+    held = compare(tmp_path / "s", tmp_path / "t")
+    assert held.equal
+    assert held.beyond == []  # of the several records that a measure has in a cell
 
 
 def test_the_board_grows(tmp_path, undisturbed, counted):

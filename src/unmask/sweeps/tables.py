@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -112,13 +113,23 @@ def _cells(directory: str | Path, ignore: Sequence[str]) -> dict[str, list[tuple
 
 def _beyond(spec: dict[str, Any], ours: list[Record], theirs: list[Record]) -> list[dict[str, Any]]:
     """The measures of a cell that differ by more than their intervals allow, or that one side does not have."""
-    other = {record["measure"]: record for record in theirs}
+    other = _numbered(theirs)
     found = []
-    for record in ours:
-        match = other.pop(record["measure"], None)
+    for name, record in _numbered(ours).items():
+        match = other.pop(name, None)
         if match is None or _apart(record, match):
-            found.append({"cell": spec, "measure": record["measure"], "first": record, "second": match})
-    found += [{"cell": spec, "measure": name, "first": None, "second": record} for name, record in other.items()]
+            found.append({"cell": spec, "measure": name[0], "first": record, "second": match})
+    found += [{"cell": spec, "measure": name, "first": None, "second": record} for (name, _), record in other.items()]
+    return found
+
+
+def _numbered(records: list[Record]) -> dict[tuple[str, int], Record]:
+    """Records by their measure and a number: a cell may have several of one, such as one a budget."""
+    seen: Counter[str] = Counter()
+    found = {}
+    for record in records:
+        found[record["measure"], seen[record["measure"]]] = record
+        seen[record["measure"]] += 1
     return found
 
 
