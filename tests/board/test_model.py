@@ -15,8 +15,8 @@ LANGUAGE, LENGTH = languages.preset("paper-2gram"), 10
 SAMPLERS = ("ancestral", "first-hitting", "autoregressive", "speculative", "clairvoyant")
 
 
-def saved(directory, kind):
-    torch.manual_seed(3)
+def saved(directory, kind, seed=3):
+    torch.manual_seed(seed)
     trunk = Trunk(Shape(kind, 8, LENGTH, hidden=8, layers=1, heads=1))
     torch.nn.init.normal_(trunk.head.weight, std=0.3)
     about = {"language": LANGUAGE.to_dict(), "label": "my language"}
@@ -58,6 +58,18 @@ def test_the_price_of_ar_is_that_of_its_own_law(models):
     nats = float((LANGUAGE.log_prob(truth) - log_p).mean())
     for name in ("autoregressive", "speculative"):
         assert found[name]["value"] == pytest.approx(math.exp(nats / LENGTH), rel=1e-4)
+
+
+def test_a_network_that_has_changed_is_measured_again(tmp_path):
+    """In the same process and the same store."""
+    here = {"mdm": saved(tmp_path, "mdm"), "ar": None}
+    few = settings(here, samplers=("ancestral",), rows=20)
+    first = board(few, store=tmp_path / "s")
+    saved(tmp_path, "mdm", seed=4)
+    second = board(few, store=tmp_path / "s")
+    assert second.records != first.records
+    saved(tmp_path, "mdm", seed=3)
+    assert board(few, store=tmp_path / "s").records == first.records
 
 
 def test_what_it_cannot_be_asked(models):

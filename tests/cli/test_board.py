@@ -11,7 +11,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import torch
 
+from unmask import UnmaskError, networks
 from unmask.board import Settings, board
 from unmask.board.joining import Failure
 from unmask.sweeps.local import Local
@@ -108,6 +110,19 @@ def test_what_was_left_out_altogether_is_said(run, monkeypatch):
     said = " ".join(ran.out.split())
     assert "left out: strided: its process was killed (interval-5)" in said
     assert "`unmask sweep retry board/sweep` measures again" in said
+
+
+@pytest.mark.parametrize(("device", "engine"), [("cpu", "local"), ("cuda", "here")])
+def test_a_device_is_for_one_process(run, monkeypatch, device, engine):
+    networks.save(networks.Trunk(networks.Shape("mdm", 8, 12, hidden=8, layers=1, heads=1)), "mdm")
+    monkeypatch.setattr("unmask.networks.checkpoints.choose_device", lambda name: torch.device(device))
+
+    def measure(settings, *, store, engine):
+        raise UnmaskError(f"{settings.lengths} {store} {engine}")
+
+    monkeypatch.setattr("unmask.board.board", measure)
+    assert run("board", "--model", "mdm").err == f"unmask: error: (12,) board/sweep {engine}\n"
+    assert "board/sweep local" in run("board").err
 
 
 def test_help_is_light():

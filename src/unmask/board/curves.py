@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 FAILURE = "failure"
 PLACE = ("language", "model", "causal_model", "digest", "length")
+BEYOND_AR = 2  # times: a curve ends where all seeds together cost as much as AR, and others may be cheaper than this
 LOOK_SECONDS = 1e-6  # a position that is looked at
-BEYOND_AR = 2  # a curve ends where all seeds together cost as much as AR, and others may be cheaper than this one
 ROUND_SECONDS = 1e-3  # a round, whatever is looked at
 
 
@@ -122,9 +122,11 @@ def curve(
     with progress.track("curve", len(member.values)) as advance:
         points = walk(member, BEYOND_AR * length, at)
     found = [
-        {"budget": point.value, "evaluations": point.evaluations} | record
+        {"budget": point.value} | record | {"evaluations": point.evaluations}
         for point in points
         for record in of_point(point)
     ]
+    for record in found:
+        record.pop("by_seed", None)  # there is one
     records = [{"knob": member.knob, "evaluations": None} | record for record in found + failures]
     return Output(records, {kept.FILE: kept.to_bytes(samples)})
