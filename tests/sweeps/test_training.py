@@ -32,7 +32,7 @@ RECIPE = {
 }
 CAREFUL = {
     "metrics": ["tests.sweeps.careful:careful"],
-    "fixed": {"language": "paper-2gram", "training_steps": 12, "seconds": 0.05},
+    "fixed": {"language": "paper-2gram", "training_steps": 12, "seconds": 0.1},
 }
 
 
@@ -106,7 +106,7 @@ def test_a_training_that_is_killed_goes_on(bench: Bench, tmp_path, victim):
     undisturbed = tmp_path / "undisturbed"
     _, expected, _ = measure(cell_of({"metric": "training", **NETWORK, "training_steps": 12}).spec, True, undisturbed)
     driver = bench.drive(CAREFUL, workers=1)
-    until(lambda: len(bench.measured()) >= 4)
+    until(lambda: len(bench.measured()) >= 4, 60)
     if victim == "worker":
         os.kill(workers_of(driver)[0], signal.SIGKILL)
         assert driver.wait(60) == 0
