@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from unmask import report
+from unmask.sweeps.attempt import attempt
 from unmask.sweeps.status import status
-from unmask.sweeps.worker import attempt
 
 TINY = {"steps": (2, 64), "length": 20, "panel_lengths": (10, 20), "profile_rows": 5, "perplexity_rows": 5}
 TINY |= {"samplers": ("ancestral",), "sampler_languages": ("interval-5",), "sampler_length": 20, "sampler_rows": 8}
@@ -93,10 +93,9 @@ def test_a_cell_that_fails_is_said(run, monkeypatch):
             raise MemoryError
         return real(given[1], *arguments)
 
-    from unmask.sweeps import worker
+    from unmask.sweeps.attempt import measure as real
 
-    real = worker.measure
-    monkeypatch.setattr("unmask.sweeps.worker.measure", lambda spec, *rest: fail(("", spec), *rest))
+    monkeypatch.setattr("unmask.sweeps.attempt.measure", lambda spec, *rest: fail(("", spec), *rest))
     ran = run("demo", *FEW)
     assert ran.code == 2
     assert "cells failed, the first prediction (paper-2gram, 20): out of memory" in ran.err

@@ -16,7 +16,8 @@ from unmask.files import read_json
 from unmask.networks import Network, load, training
 from unmask.networks.checkpoints import ACCOUNT, WEIGHTS
 from unmask.report import figure_1_page
-from unmask.report.figure_1 import STORE, Settings, measure, quick, recipe
+from unmask.report.figure_1 import Settings, measured, quick, recipe, records_of
+from unmask.report.frame import STORE
 from unmask.samplers import fill
 from unmask.sweeps import read_recipe, run
 from unmask.sweeps.cells import cells_of
@@ -28,6 +29,10 @@ COMMAND = "figure-1 --quick --languages paper-2gram --steps 2 8 --rows 20 --trai
 
 def changed(**changes):
     return Settings(**(vars(SETTINGS) | changes))
+
+
+def measure(*where):
+    return records_of(measured(*where), where[1])
 
 
 def directories(out, records):

@@ -9,8 +9,8 @@ import pytest
 from unmask import generate, languages, metrics, score
 from unmask.cost.flops import evaluations
 from unmask.schedules import deltas
+from unmask.sweeps.attempt import measure
 from unmask.sweeps.rounds import predictable
-from unmask.sweeps.worker import measure
 from unmask.theory.exact import exact
 
 

@@ -13,8 +13,8 @@ from unmask.estimates import mean as usual_mean
 from unmask.networks import Shape, Trunk
 from unmask.schedules import deltas
 from unmask.sweeps import tallies
+from unmask.sweeps.attempt import attempt, measure
 from unmask.sweeps.measures import find, merge
-from unmask.sweeps.worker import attempt, measure
 from unmask.theory import exact as _exact  # noqa: F401  theory.exact, as an attribute
 
 CELL = {"language": "paper-2gram", "length": 24, "steps": 6, "seed": 2}

@@ -16,11 +16,11 @@ from unmask import UnmaskError, generate, languages, score
 from unmask.files import read_json
 from unmask.networks import Network, checkpoints, load
 from unmask.sweeps import sweep
+from unmask.sweeps.attempt import measure
 from unmask.sweeps.cells import blocks, cell_of, cells_of, check
 from unmask.sweeps.measures import merge
 from unmask.sweeps.recipe import from_dict
 from unmask.sweeps.store import FILES
-from unmask.sweeps.worker import measure
 
 NETWORK = {"language": "paper-2gram", "length": 8, "training_steps": 6, "device": "cpu"}
 RECIPE = {

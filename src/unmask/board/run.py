@@ -30,7 +30,7 @@ class Board:
     settings: Settings
     records: Sequence[Record]
     failures: Sequence[Failure]
-    seconds: float  # of this run: what was there before has cost nothing
+    seconds: float  # of all cells, whenever they were measured
 
     def of(self, measure: str) -> list[Record]:
         return [record for record in self.records if record["measure"] == measure]
@@ -53,9 +53,10 @@ def board(
     with _directory(store) as directory:
         made = sweep(plan, store=directory, engine=engine, workers=workers, fresh=True)
         found, failures = measured(made)
+        seconds = made.work
     if not found:
         raise UnmaskError(f"no sampler could be measured; {failures[0].sampler}: {failures[0].message}")
-    return Board(settings, records(found, settings), failures, made.seconds)
+    return Board(settings, records(found, settings), failures, seconds)
 
 
 def measured(made: Sweep) -> tuple[list[Measured], list[Failure]]:

@@ -77,7 +77,8 @@ def command(
     from unmask.cli.output import show
     from unmask.errors import UnmaskError
     from unmask.networks.checkpoints import choose_device, read_shape
-    from unmask.report.publishing import STORE, check, publish
+    from unmask.report.frame import STORE
+    from unmask.report.publishing import check, publish
 
     if model is not None:
         if languages:
@@ -111,22 +112,10 @@ def command(
 
 
 def _print(made: Board) -> None:
-    import shutil
-
-    from rich.console import Console
-    from rich.table import Table
-
     from unmask.board.table import HOW_TO_READ, tables
+    from unmask.cli.output import show_tables
 
-    console = Console(highlight=False, width=max(shutil.get_terminal_size().columns, WIDTH))
-    for table in tables(made):
-        drawn = Table(title=table.title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-        for i, name in enumerate(table.head):
-            drawn.add_column(name, justify="right" if i else "left", no_wrap=i > 0, overflow="fold")
-        for heading, cells in table.rows:
-            drawn.add_row(heading, *(value for value, _ in cells))
-        console.print(drawn)
-        console.print()
+    console = show_tables(tables(made), names=True)
     console.print(HOW_TO_READ.format(against=made.settings.against), markup=False)
     reasons: dict[str, list[str]] = {}
     for f in made.failures:
@@ -135,7 +124,4 @@ def _print(made: Board) -> None:
     for reason, languages in reasons.items():
         console.print(f"left out: {reason} ({', '.join(dict.fromkeys(languages))})", markup=False)
     s = made.settings
-    print(f"\n{s.seeds} seeds of {s.rows} rows a budget; {made.seconds:.0f} s.")
-
-
-WIDTH = 140  # of a table that is not read on a terminal
+    print(f"\n{s.seeds} seeds of {s.rows} rows a budget; {made.seconds:.0f} s of work.")

@@ -64,18 +64,9 @@ def command(
 
 
 def _print(made: Demo) -> None:
-    from rich.console import Console
-    from rich.table import Table
+    from unmask.cli.output import show_tables
 
-    console = Console(highlight=False, soft_wrap=False)
-    for table in made.story.tables():
-        drawn = Table(title=table.title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-        for name in table.head:
-            drawn.add_column(name, justify="right")
-        for heading, cells in table.rows:
-            drawn.add_row(heading, *(value for value, _ in cells))
-        console.print(drawn)
-        console.print()
+    console = show_tables(made.story.tables())
     for sentence in made.story.sentences():
         console.print(sentence.text, markup=False)
     size = made.page.stat().st_size / 1e6

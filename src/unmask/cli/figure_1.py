@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import tyro
 
 from unmask.cli.options import Count, Counts, Switch
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from unmask.board.table import Table
 
 Names = Annotated[tuple[str, ...], tyro.conf.arg(metavar="LANGUAGE ...", help_behavior_hint="")]
 
@@ -61,11 +56,11 @@ def command(
     import time
     from dataclasses import asdict, replace
 
-    from unmask.cli.output import show
+    from unmask.cli.output import show, show_tables
     from unmask.files import origin
     from unmask.networks.checkpoints import choose_device
     from unmask.report import figure_1_page, frame
-    from unmask.report.figure_1 import Settings, measure
+    from unmask.report.figure_1 import Settings, measured, records_of
     from unmask.report.figure_1 import quick as brief
 
     on_cuda = choose_device(device).type == "cuda"  # which processes would only wait for
@@ -74,34 +69,20 @@ def command(
     settings = replace(brief() if quick else Settings(), **changes, seed=seed)
     frame.check_directory(out)
     began = time.perf_counter()
-    records = measure(out, settings, device, engine="here" if on_cuda else "local")
+    sweep = measured(out, settings, device, engine="here" if on_cuda else "local")
+    records = records_of(sweep, settings)
     seconds = time.perf_counter() - began
-    contents = figure_1_page.render(records, settings, origin(**asdict(settings)), seconds)
+    contents = figure_1_page.render(records, settings, origin(**asdict(settings)), sweep.work)
     files = [str(path) for path in frame.write(out, contents)]
     page = str((out / frame.PAGE).resolve())
     networks = {name: str(out / place) for name, place in figure_1_page.networks(records).items()}
     if json:
         show({"page": page, "files": files, "networks": networks, "seconds": seconds, "records": records}, True)
         return
-    _print(figure_1_page.tables(records, settings))
+    show_tables(figure_1_page.tables(records, settings))
     for sentence in figure_1_page.sentences(records, settings):
         print(f"{sentence.number}  {sentence.text}")
     print("\nnetworks, for unmask learning, or unmask generate --model:")
     for name, place in networks.items():
         print(f"{name}  {place}")
     print(f"\n{page}\n{seconds:.0f} s")
-
-
-def _print(tables: Sequence[Table]) -> None:
-    from rich.console import Console
-    from rich.table import Table as Drawn
-
-    console = Console(highlight=False)
-    for table in tables:
-        drawn = Drawn(title=table.title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-        for name in table.head:
-            drawn.add_column(name, justify="right")
-        for heading, cells in table.rows:
-            drawn.add_row(heading, *(value for value, _ in cells))
-        console.print(drawn)
-        console.print()

@@ -6,8 +6,15 @@ import json
 import math
 import shutil
 import textwrap
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from unmask.board.table import Table
+
+WIDTH = 140  # of a wide table that is not read on a terminal
 
 
 def show(result: Mapping[str, Any], as_json: bool) -> None:
@@ -52,3 +59,21 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(entry) for entry in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def show_tables(tables: Iterable[Table], names: bool = False) -> Console:
+    """Each with its title; names: the first column holds names, and the table is for a wide terminal, or for none."""
+    from rich.console import Console
+    from rich.table import Table as Drawn
+
+    console = Console(highlight=False, width=max(shutil.get_terminal_size().columns, WIDTH) if names else None)
+    for table in tables:
+        drawn = Drawn(title=table.title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+        for i, name in enumerate(table.head):
+            left = names and i == 0
+            drawn.add_column(name, justify="left" if left else "right", no_wrap=names and i > 0, overflow="fold")
+        for heading, cells in table.rows:
+            drawn.add_row(heading, *(value for value, _ in cells))
+        console.print(drawn)
+        console.print()
+    return console

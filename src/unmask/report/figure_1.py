@@ -18,13 +18,13 @@ from unmask.estimates import Estimate
 from unmask.files import read_json
 from unmask.networks.checkpoints import ACCOUNT
 from unmask.networks.shape import KINDS, PRESETS
+from unmask.report.frame import STORE
 from unmask.sweeps import cells
 from unmask.sweeps.measures import Record
 from unmask.sweeps.recipe import Recipe, from_dict
 from unmask.sweeps.run import EngineName, Sweep, sweep
 from unmask.sweeps.store import FILES
 
-STORE = "sweep"  # in the directory of the page
 LAYERS = {("paper", "paper-4gram"): 10}  # its Table 3
 FIELDS = tuple(Estimate.__dataclass_fields__)
 
@@ -80,16 +80,16 @@ def recipe(settings: Settings, device: str = "auto") -> Recipe:
     )
 
 
-def measure(
+def measured(
     out: Path, settings: Settings, device: str = "auto", *, engine: EngineName = "here", workers: int | None = None
-) -> list[Record]:
-    """All records, in the order of the languages; what the directory holds of them is not made again."""
+) -> Sweep:
+    """All of its cells; what the directory holds of them is not made again."""
     plan = recipe(settings, device)
     cells.check(cells.cells_of(plan))  # before there is anything to clear away
-    return records(sweep(plan, store=out / STORE, engine=engine, workers=workers, fresh=True).whole(), settings)
+    return sweep(plan, store=out / STORE, engine=engine, workers=workers, fresh=True).whole()
 
 
-def records(made: Sweep, settings: Settings) -> list[Record]:
+def records_of(made: Sweep, settings: Settings) -> list[Record]:
     """What the page shows of the cells: of each network what it has learned, then SER and generative perplexity."""
     rows = made.rows()
     own = {row["language"]: row["value"] for row in rows if row["measure"] == "ter"}

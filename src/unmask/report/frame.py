@@ -25,6 +25,7 @@ from unmask.errors import UnmaskError
 from unmask.files import atomic, check_writable
 
 PAGE = "index.html"
+STORE = "sweep"  # beside the page: what was measured, from which an interrupted command goes on
 SCALE = 2  # PNG pixels for each of the figure
 
 

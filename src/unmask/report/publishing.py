@@ -17,8 +17,6 @@ from unmask.files import origin
 from unmask.report import standing
 from unmask.report.frame import SCALE, check_directory, svg, write
 
-STORE = "sweep"  # beside the files: what was measured, from which an interrupted board goes on
-
 
 def check(out: Path) -> None:
     """Fail before the work is done."""

@@ -8,12 +8,11 @@ from pathlib import Path
 
 from unmask.files import origin
 from unmask.report import frame, measured, page, plan
+from unmask.report.frame import STORE
 from unmask.report.plan import Settings
 from unmask.report.story import Story
 from unmask.sweeps.measures import Record
 from unmask.sweeps.run import EngineName, sweep
-
-STORE = "sweep"  # in the directory of the page
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from unmask.errors import UnmaskError
+from unmask.sweeps.attempt import Task, attempt, ordered
 from unmask.sweeps.cells import Block
 from unmask.sweeps.engines import Outcome, Tell, cores, environment, nobody
 from unmask.sweeps.store import FILES
-from unmask.sweeps.worker import Task, attempt, ordered
 
 
 def run_job(job: list[Task], files: str) -> list[dict[str, Any]]:

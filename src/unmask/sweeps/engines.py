@@ -32,7 +32,7 @@ class Outcome:
 
     @classmethod
     def of(cls, block: Block, answer: dict[str, Any]) -> Outcome:
-        """What a worker has answered (worker.attempt)."""
+        """What a worker has answered (attempt.py)."""
         files = {name: base64.b64decode(content) for name, content in answer.get("files", {}).items()}
         return cls(block, answer["kind"], answer.get("found"), answer.get("error", ""), answer["seconds"], files)
 

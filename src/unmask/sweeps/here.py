@@ -12,10 +12,10 @@ from pathlib import Path
 
 import torch
 
+from unmask.sweeps.attempt import attempt, ordered
 from unmask.sweeps.cells import Block
 from unmask.sweeps.engines import Outcome, Tell, nobody
 from unmask.sweeps.store import FILES
-from unmask.sweeps.worker import attempt, ordered
 
 
 class Here:

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from unmask.errors import UnmaskError
+from unmask.sweeps.attempt import ordered
 from unmask.sweeps.cells import Block
 from unmask.sweeps.engines import Outcome, Tell, cores, environment, nobody
 from unmask.sweeps.store import FILES
-from unmask.sweeps.worker import ordered
 
 START_ATTEMPTS = 3  # workers in a row that end before they can be told anything
 LOG = "workers.log"
