@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.sweeps.conftest import SQUARE, Bench
+from unmask import files
 from unmask.errors import UnmaskError
 from unmask.sweeps import driver, run, store
 from unmask.sweeps.status import status
@@ -59,9 +60,13 @@ def test_fresh_is_what_this_code_has_measured(bench: Bench, monkeypatch):
     bench.sweep(recipe, workers=None, engine="here", fresh=True)
     bench.sweep(recipe, workers=None, engine="here", fresh=True)
     assert set(bench.measured().values()) == {1}
-    monkeypatch.setattr(run, "code", lambda: "another")
+    for module in (run, files):
+        monkeypatch.setattr(module, "code", lambda: "another")
     bench.sweep(recipe, workers=None, engine="here")  # a sweep keeps what it has
     assert set(bench.measured().values()) == {1}
+    assert status(bench.store)["codes"] == 1
+    bench.sweep(recipe | {"grid": {"x": [1, 2, 3]}}, workers=None, engine="here")
+    assert status(bench.store)["codes"] == 2
     bench.sweep(recipe, workers=None, engine="here", fresh=True)
     assert bench.measured()["1 0"] == bench.measured()["harvest 1 1"] == 2
     assert bench.measured()["sown 1"] == 1  # which lasts

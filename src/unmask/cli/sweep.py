@@ -55,6 +55,7 @@ def run(
     set: Settings = (),
     store: Directory = None,
     dry_run: Switch = False,
+    fresh: Switch = False,
     by: By = Measuring(),
     json: Switch = False,
 ) -> None:
@@ -75,6 +76,7 @@ def run(
         set: Other values for the recipe: steps=[8,16] is walked, rows=200 is fixed.
         store: The directory of the sweep; sweeps/NAME unless told otherwise.
         dry_run: Print the cells, their number and about how long they take, and stop.
+        fresh: Measure again what another version of the code has measured, but for networks that it has trained.
         json: Print one JSON object instead of a table.
     """
     from unmask import sweeps
@@ -86,7 +88,7 @@ def run(
     if dry_run:
         show_plan(plan, HOME / plan.name if store is None else store, json)
         return
-    finish(sweeps.sweep(plan, store=store, **by.options), json, show)
+    finish(sweeps.sweep(plan, store=store, fresh=fresh, **by.options), json, show)
 
 
 def status(store: Store, /, *, json: Switch = False) -> None:
@@ -96,6 +98,8 @@ def status(store: Store, /, *, json: Switch = False) -> None:
         unmask sweep status sweeps/smoke
 
     Cells a second and seconds left are by the last run, also while it goes on.
+    Where more than one version of the code has measured (codes), `unmask sweep run
+    RECIPE --fresh` measures again what is not of this one.
 
     Args:
         store: The directory of a sweep.

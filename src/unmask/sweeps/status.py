@@ -16,7 +16,7 @@ FAILURES_SHOWN = 20
 
 
 def status(directory: str | Path) -> dict[str, Any]:
-    """Counts by state; cells a second and seconds left, by the last run; the first failures."""
+    """Counts by state; cells a second and seconds left, by the last run; versions of the code; the first failures."""
     directory = Path(directory)
     store = Store.open(directory)
     try:
@@ -42,11 +42,18 @@ def status(directory: str | Path) -> dict[str, Any]:
             **{state: counts.get(state, 0) for state in ("done", "running", "interrupted", "todo", "failed")},
             "cells_a_second": rate,
             "seconds_left": seconds_left if left_over(counts) else 0.0,
+            "codes": _codes(store),
             "driver": driver,
             "failures": failures,
         }
     finally:
         store.close()
+
+
+def _codes(store: Store) -> int:
+    """How many versions of the code have measured what is done: numbers of several should not stand side by side."""
+    query = "select distinct json_extract(origin, '$.code') from run where number in "
+    return len(store.connection.execute(query + "(select distinct run from cell where state = 'done')").fetchall())
 
 
 def left_over(counts: Mapping[str, int]) -> int:
