@@ -62,6 +62,12 @@ def test_an_interrupted_board_goes_on_where_it_was(tmp_path, undisturbed, counte
     assert counted.seen.total() == seen
 
 
+def test_without_a_store_nothing_is_kept(counted):
+    counted.last = 8
+    with pytest.raises(KeyboardInterrupt, match="nothing is kept"):
+        board(FEW)
+
+
 def test_processes_and_this_one_agree_to_the_bit(tmp_path, undisturbed):
     made = board(FEW, store=tmp_path / "s", engine="local", workers=2)
     assert made.records == undisturbed.records

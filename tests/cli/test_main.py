@@ -126,6 +126,7 @@ MISTAKES = [
     (MemoryError("Unable to allocate 3 TiB"), 2, "unmask: error: out of memory"),
     (RuntimeError("DefaultCPUAllocator: can't allocate memory"), 2, "unmask: error: out of memory"),
     (KeyboardInterrupt(), 130, "unmask: interrupted; nothing was left half-written\n"),
+    (KeyboardInterrupt("half is kept"), 130, "unmask: interrupted; half is kept\n"),
 ]
 
 

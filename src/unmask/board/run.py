@@ -129,4 +129,7 @@ def _directory(store: str | Path | None) -> Iterator[Path]:
         yield Path(store)
         return
     with TemporaryDirectory(prefix="unmask-board-") as made:
-        yield Path(made)
+        try:
+            yield Path(made)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("no store was named, and nothing is kept") from None

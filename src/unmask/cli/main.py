@@ -113,7 +113,7 @@ def _explain(error: BaseException, debug: bool) -> int:
     """Print what went wrong and return the exit code."""
     match error:
         case KeyboardInterrupt():
-            message, code = "unmask: interrupted; nothing was left half-written", 130
+            message, code = f"unmask: interrupted; {str(error) or 'nothing was left half-written'}", 130
         case UnmaskError():
             message, code = f"unmask: error: {error}", 2
         case OSError():

@@ -78,7 +78,7 @@ class Driver:
             finally:
                 self.engine.stop()
         if self.interrupts:
-            raise KeyboardInterrupt
+            raise self._stopped
 
     def _give_up_in_vain(self) -> None:
         """What needs a cell that has failed before fails with it."""
@@ -173,6 +173,12 @@ class Driver:
             metric = self.store.spec(failed)["metric"]
             self._fail(connection, key, f"it needs a cell of {metric!r}, which has failed: {error}")
 
+    @property
+    def _stopped(self) -> KeyboardInterrupt:
+        return KeyboardInterrupt(
+            f"what is done is kept in {self.store.directory}, and the same command goes on from there"
+        )
+
     @contextmanager
     def _interruptible(self) -> Iterator[None]:
         """The first Ctrl-C lets what is running end, the second does not; SIGTERM is the second at once."""
@@ -183,7 +189,7 @@ class Driver:
         def interrupt(number: int, frame: FrameType | None) -> None:
             self.interrupts += 1
             if number == signal.SIGTERM or self.interrupts > 1:
-                raise KeyboardInterrupt
+                raise self._stopped
             progress.note("ending after the cells that are running; Ctrl-C again stops at once")
 
         before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
