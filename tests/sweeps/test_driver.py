@@ -64,9 +64,9 @@ def test_fresh_is_what_this_code_has_measured(bench: Bench, monkeypatch):
         monkeypatch.setattr(module, "code", lambda: "another")
     bench.sweep(recipe, workers=None, engine="here")  # a sweep keeps what it has
     assert set(bench.measured().values()) == {1}
-    assert status(bench.store)["codes"] == 1
+    assert status(bench.store)["code_versions"] == 1
     bench.sweep(recipe | {"grid": {"x": [1, 2, 3]}}, workers=None, engine="here")
-    assert status(bench.store)["codes"] == 2
+    assert status(bench.store)["code_versions"] == 2
     bench.sweep(recipe, workers=None, engine="here", fresh=True)
     assert bench.measured()["1 0"] == bench.measured()["harvest 1 1"] == 2
     assert bench.measured()["sown 1"] == 1  # which lasts

@@ -98,7 +98,7 @@ def status(store: Store, /, *, json: Switch = False) -> None:
         unmask sweep status sweeps/smoke
 
     Cells a second and seconds left are by the last run, also while it goes on.
-    Where more than one version of the code has measured (codes), `unmask sweep run`
+    Where more than one version of the code has measured, `unmask sweep run`
     can measure again what is not of this one.
 
     Args:

@@ -42,7 +42,7 @@ def status(directory: str | Path) -> dict[str, Any]:
             **{state: counts.get(state, 0) for state in ("done", "running", "interrupted", "todo", "failed")},
             "cells_a_second": rate,
             "seconds_left": seconds_left if left_over(counts) else 0.0,
-            "codes": _codes(store),
+            "code_versions": _code_versions(store),
             "driver": driver,
             "failures": failures,
         }
@@ -50,7 +50,7 @@ def status(directory: str | Path) -> dict[str, Any]:
         store.close()
 
 
-def _codes(store: Store) -> int:
+def _code_versions(store: Store) -> int:
     """How many versions of the code have measured what is done: numbers of several should not stand side by side."""
     query = "select distinct json_extract(origin, '$.code') from run where number in "
     return len(store.connection.execute(query + "(select distinct run from cell where state = 'done')").fetchall())
