@@ -150,3 +150,19 @@ def test_samples_of_a_network_on_the_language_it_was_trained_on(tmp_path):
     made = generate(network, steps=4, length=length, rows=100)
     assert found["ser"]["value"] == score(made, language).ser.value
     assert found["evaluations"]["value"] == pytest.approx(float(made.evaluations.double().mean()))
+
+
+def test_a_file_that_is_written_anew_is_read_anew(tmp_path):
+    """Also in one process: a language is known by what its file holds, not by its name."""
+    path = tmp_path / "q.json"
+    found = []
+    for name in ("interval-5", "modular-sum"):
+        languages.load(name).save(path)
+        made = sweep(
+            {"metrics": ["autoregressive"], "fixed": {"language": str(path), "length": 35}},
+            store=tmp_path / "s",
+            engine="here",
+        )
+        found.append(made.rows()[1]["value"])
+        assert found[-1] == metrics.ter_autoregressive(languages.load(name), 35).value
+    assert found[0] != found[1]

@@ -60,7 +60,7 @@ def recipe(settings: Settings) -> Recipe:
     """The sweep of a demo; fails where a language is none that it can show."""
     s = settings
     for name in dict.fromkeys((*s.languages, *s.panel, *s.sampler_languages)):
-        if ground_truth(name, s.seed, True).end is not None:
+        if ground_truth(name, s.seed).end is not None:
             what = "its sequences vary in length, and the demo compares fixed lengths"
             raise UnmaskError(f"cannot show {name}: {what}; name another language")
     parts = [_errors(s), _curves(s), _lengths(s), _samplers(s)]
@@ -84,14 +84,14 @@ def _errors(s: Settings) -> dict[str, Any]:
 
 def _curves(s: Settings) -> dict[str, Any]:
     """What theory draws behind the points of the languages that it knows."""
-    known = [name for name in s.languages if predictable(ground_truth(name, s.seed, True), s.length)]
+    known = [name for name in s.languages if predictable(ground_truth(name, s.seed), s.length)]
     fixed = {"length": s.length, "least": min(s.steps), "most": max(s.steps)}
     return {"metrics": ["prediction"], "grid": {"language": known}, "fixed": fixed} if known else {}
 
 
 def _perplexity(s: Settings) -> dict[str, Any]:
     """What the paper plots as TER, of languages without impossible strings."""
-    names = [name for name in s.languages if not isinstance(ground_truth(name, s.seed, True), Interval)]
+    names = [name for name in s.languages if not isinstance(ground_truth(name, s.seed), Interval)]
     return {
         "metrics": ["samples", "autoregressive"],
         "grid": {"language": names, "steps": list(s.steps)},

@@ -22,7 +22,6 @@ from unmask.sweeps.sources import (
     profile_cost,
     record,
     row_seconds,
-    unchanged,
 )
 
 if TYPE_CHECKING:
@@ -55,8 +54,7 @@ def steps_for_ter(
     from unmask.estimates import exactly
     from unmask.languages import Interval
 
-    unchanged(digest, language)
-    q = ground_truth(language, seed, pruned)
+    q = ground_truth(language, seed, pruned, digest)
     if isinstance(q, Interval):
         most = (1 + excess) * metrics.ter_autoregressive(q, length).value
         least = least_steps(lambda n: metrics.exact_ter(q, length, _delta(schedule, n, q, length)) <= most)
@@ -87,8 +85,7 @@ def steps_for_ser(
     from unmask.generation import generate
     from unmask.languages import Interval
 
-    unchanged(digest, language)
-    q = ground_truth(language, seed, pruned)
+    q = ground_truth(language, seed, pruned, digest)
     drawn = count()
 
     def count_wrong(steps: int, rows_now: int) -> int:
@@ -127,8 +124,7 @@ def prediction(
     from unmask.languages import Interval
     from unmask.theory.exact import curve, error_curve
 
-    unchanged(digest, language)
-    q = ground_truth(language, seed, pruned)
+    q = ground_truth(language, seed, pruned, digest)
     if not predictable(q, length):
         return []
     own = metrics.ter_autoregressive(q, length).value

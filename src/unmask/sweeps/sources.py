@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from unmask.errors import UnmaskError
+from unmask.sweeps.cells import digest as of_contents
 from unmask.sweeps.measures import Arguments, Record
 
 if TYPE_CHECKING:
@@ -25,26 +26,33 @@ PROFILE_COST = 2.0  # a row of a profile takes as long as so many generated ones
 MODEL_SECONDS = 0.02  # a row of a network, of which nothing is known before it is read
 
 
+def ground_truth(name: str, seed: int, pruned: bool = True, digest: str = "") -> Language:
+    """A preset, or the language of a file, with the contents that a cell says if it says any."""
+    unchanged(digest, name)
+    return _language(name, seed, pruned, digest or of_contents(name))
+
+
 @lru_cache(maxsize=16)
-def ground_truth(name: str, seed: int, pruned: bool) -> Language:
+def _language(name: str, seed: int, pruned: bool, digest: str) -> Language:
     from unmask.languages import load
 
     return load(name, seed=seed, pruned=pruned)
 
 
 @lru_cache(maxsize=1)
-def _network(model: str) -> tuple[Language, Denoiser]:
+def _network(model: str, digest: str) -> tuple[Language, Denoiser]:
     from unmask.networks import read_network
     from unmask.networks.checkpoints import read_language
 
     return read_language(model)[0], read_network(model)
 
 
-def source(language: str, model: str, seed: int, pruned: bool) -> tuple[Language, Language | Denoiser]:
+def source(language: str, model: str, seed: int, pruned: bool, digest: str) -> tuple[Language, Language | Denoiser]:
     """(what rows are held against, what fills them)."""
     if model:
-        return _network(model)
-    q = ground_truth(language, seed, pruned)
+        unchanged(digest, language, model)
+        return _network(model, digest)
+    q = ground_truth(language, seed, pruned, digest)
     return q, q
 
 
@@ -52,13 +60,11 @@ def source(language: str, model: str, seed: int, pruned: bool) -> tuple[Language
 def kept_profile(language: str, length: int, rows: int, seed: int, pruned: bool, digest: str) -> Profile:
     from unmask.metrics import profile
 
-    return profile(ground_truth(language, seed, pruned), length, rows, seed)
+    return profile(ground_truth(language, seed, pruned, digest), length, rows, seed)
 
 
 @lru_cache(maxsize=64)  # once a process: a network is larger than a block takes to fill
 def unchanged(digest: str, *names: str) -> None:
-    from unmask.sweeps.cells import digest as of_contents
-
     if digest and digest != "".join(of_contents(name) for name in names if name):
         raise UnmaskError(f"{' or '.join(filter(None, names))} has changed since the sweep was planned; run it again")
 
@@ -74,7 +80,7 @@ def check(cells: Sequence[Arguments]) -> None:
             raise UnmaskError("there is neither a language nor a model; put one under grid, zip or fixed")
         if cell.get("model"):
             continue  # its directory is read by whoever measures it
-        q = ground_truth(cell["language"], cell["seed"], cell["pruned"])
+        q = ground_truth(cell["language"], cell["seed"], cell["pruned"], cell["digest"])
         q.check_length(cell["length"])
         sampler = SAMPLERS.make(cell.get("sampler", "ancestral"))
         if cell.get("schedule") in ("linear", "cosine") and "steps" in cell:
@@ -87,7 +93,7 @@ def row_seconds(cell: Arguments) -> float:
 
     if cell.get("model"):
         return MODEL_SECONDS
-    q = ground_truth(cell["language"], cell["seed"], cell["pruned"])
+    q = ground_truth(cell["language"], cell["seed"], cell["pruned"], cell["digest"])
     return (cell["length"] + Exact(q).row_bytes(cell["length"]) / 64) * UNIT_SECONDS
 
 

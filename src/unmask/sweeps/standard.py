@@ -25,7 +25,6 @@ from unmask.sweeps.sources import (
     record,
     row_seconds,
     source,
-    unchanged,
 )
 
 if TYPE_CHECKING:
@@ -91,8 +90,7 @@ def samples(
     """
     from unmask.generation import generate
 
-    unchanged(digest, language, model)
-    q, filled = source(language, model, seed, pruned)
+    q, filled = source(language, model, seed, pruned, digest)
     how: dict[str, Any] = {"sampler": sampler, "schedule": schedule, "steps": steps, "length": length}
     how |= {"temperature": temperature, "top_p": top_p, "top_k": top_k}
     made = generate(filled, **how, rows=rows, first_row=first_row, seed=seed)
@@ -119,8 +117,7 @@ def ter_upper(
     from unmask.languages import Interval
     from unmask.schedules import Fit, deltas
 
-    unchanged(digest, language)
-    q = ground_truth(language, seed, pruned)
+    q = ground_truth(language, seed, pruned, digest)
     delta = deltas(schedule, steps, Fit(q, length, fixed_size))
     cost = evaluations(delta, length)
     if isinstance(q, Interval) and not fixed_size:
@@ -146,8 +143,7 @@ def autoregressive(
     from unmask import metrics
     from unmask.estimates import exactly
 
-    unchanged(digest, language)
-    own = metrics.ter_autoregressive(ground_truth(language, seed, pruned), length)
+    own = metrics.ter_autoregressive(ground_truth(language, seed, pruned, digest), length)
     found = {"ser": exactly(0.0), "ter": own, "ter_ratio": exactly(1.0)}
     return [record(name, estimate, float(length)) for name, estimate in found.items()]
 
@@ -169,8 +165,7 @@ def theory(
     from unmask.schedules import Fit, deltas
     from unmask.theory.exact import exact
 
-    unchanged(digest, language)
-    q = ground_truth(language, seed, pruned)
+    q = ground_truth(language, seed, pruned, digest)
     delta = deltas(schedule, steps, Fit(q, length))
     known = exact(q, length, delta)
     cost = evaluations(delta, length)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from unmask.errors import UnmaskError
 from unmask.sweeps.measures import Arguments, Record, Tally, metric
-from unmask.sweeps.sources import ground_truth, record, unchanged
+from unmask.sweeps.sources import ground_truth, record
 from unmask.sweeps.standard import records_of_samples, tally_of
 
 if TYPE_CHECKING:
@@ -41,13 +41,14 @@ def _planned(
     layers: int | None,
     training_steps: int | None,
     seed: int,
+    digest: str,
     **rest: Any,
 ) -> tuple[Language, Shape, Recipe]:
     """What a cell says of a network."""
     from unmask.networks import preset as shaped
     from unmask.networks.recipe import recipe
 
-    q = ground_truth(language, seed, True)
+    q = ground_truth(language, seed, True, digest)
     shape = shaped(preset, kind, q.vocabulary, length=length, layers=layers)
     return q, shape, recipe(preset, kind, steps=training_steps, seed=seed)
 
@@ -98,7 +99,6 @@ def training(
     from unmask.networks import checkpoints
     from unmask.networks.training import Conditions, resume, train
 
-    unchanged(digest, language)
     q, shape, wanted = _planned(
         language=language,
         preset=preset,
@@ -107,6 +107,7 @@ def training(
         layers=layers,
         training_steps=training_steps,
         seed=seed,
+        digest=digest,
     )
     conditions = Conditions(device)
     if (place / checkpoints.STATE).exists():
@@ -197,12 +198,11 @@ def learned(
     from unmask.generation import generate
     from unmask.networks import Network
 
-    unchanged(digest, language)
     trunks = dict(zip(_kinds(sampler), (_trunk(directory, device) for directory in needed), strict=True))
     network = Network(trunks.get("mdm"), trunks.get("ar"))
     how: dict[str, Any] = {"sampler": sampler, "schedule": schedule, "steps": steps, "length": network.length}
     made = generate(network, **how, rows=rows, first_row=first_row, seed=seed)
-    return tally_of(made, ground_truth(language, seed, True))
+    return tally_of(made, ground_truth(language, seed, True, digest))
 
 
 @lru_cache(maxsize=4)  # once a process, and not for each block
