@@ -141,6 +141,7 @@ def test_what_a_curve_keeps_is_read_again(tmp_path, seed):
         excess=torch.rand(3 * seed, generator=luck, dtype=torch.float64),
         bigrams=about if seed else None,
         divergence=torch.tensor([0.1, float("inf")], dtype=torch.float64),
+        lawful=bool(seed),
         unbounded="why",
     )
     content = kept.to_bytes({0: sample, 12: sample})

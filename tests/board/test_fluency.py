@@ -102,8 +102,8 @@ def test_the_prices_of_all_strings_make_a_law(sampler):
 def test_the_mean_over_orders_is_the_profile():
     """The bound of ancestral sampling is the one that the information profile gives."""
     place = Place("paper-2gram", 16, 1)
-    nats, reason = price(place, "ancestral", 4, 4000)
-    assert reason == ""
+    nats, lawful, reason = price(place, "ancestral", 4, 4000)
+    assert (lawful, reason) == (False, "")
     expected = metrics.profile(place.language, 16, 1000, seed=5).divergence(deltas("linear", 4))
     error = 5 * (float(nats.std()) / math.sqrt(len(nats)) + expected.standard_error)
     assert float(nats.mean()) == pytest.approx(expected.value, abs=error)
@@ -146,9 +146,11 @@ def test_a_sampler_without_a_bound_has_none(sampler):
 
 
 def test_the_reasons_are_said():
-    assert price(Place("paper-2gram", 8, 0), "low-confidence", 2, 4)[1]
-    assert price(Place("paper-2gram", 8, 0), "autoregressive", 2, 4)[1] == ""  # its TER is the language's own
-    assert price(Place("paper-2gram", 8, 0), "ancestral", 2, 0)[1] == "it was not asked for"
+    place = Place("paper-2gram", 8, 0)
+    assert price(place, "low-confidence", 2, 4).unbounded
+    own = price(place, "autoregressive", 2, 4)  # its TER is the language's own
+    assert (own.lawful, own.unbounded) == (True, "")
+    assert price(place, "ancestral", 2, 0).unbounded == "it was not asked for"
 
 
 def test_the_canvas_is_the_samplers_own():

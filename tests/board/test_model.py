@@ -50,7 +50,7 @@ def test_it_measures_the_network_on_the_language_it_was_trained_on(models):
 def test_the_price_of_ar_is_that_of_its_own_law(models):
     """KL(q || p) of the AR network on the rows that the board draws."""
     made = board(settings(models, samplers=("autoregressive", "speculative")))
-    found = {r["sampler"].partition("(")[0]: r for r in made.of("ter_upper_ratio")}
+    found = {r["sampler"].partition("(")[0]: r for r in made.of("ter_ratio")}
     ar, truth = networks.load(models["ar"]), torch.cat([LANGUAGE.sample(40, LENGTH, seed=seed) for seed in (0, 1)])
     read = torch.cat([torch.full((80, 1), 8), truth[:, :-1]], 1)
     with torch.no_grad():

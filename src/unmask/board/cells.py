@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -90,7 +90,8 @@ class Sample:
     forwards: int  # batched calls, until the last row of the block is done
     excess: Tensor  # (valid rows): bits a token under q, minus q's own; empty where that is not defined
     bigrams: metrics.Bigrams | None
-    divergence: Tensor  # (taught rows): log q(x) - log p(x | luck); empty where there is no bound
+    divergence: Tensor  # (taught rows): log q(x) - log p(x | luck); empty where there is no bound, or it is 0
+    lawful: bool  # whether p(x | luck) is p(x), whatever the luck: then this is TER, and not its bound
     unbounded: str  # why there is none
 
 
@@ -102,7 +103,7 @@ def measure(place: Place, family: Family, value: Any, rows: int, taught: int) ->
     bits = -place.language.log_prob(made.tokens) / math.log(2)
     wrong = ~torch.isfinite(bits)
     per_token = bits[~wrong] / place.language.sizes(made.tokens)[~wrong]
-    prices, reason = price(place, specification, steps, taught)
+    prices = price(place, specification, steps, taught)
     return Sample(
         digest=digest(made.tokens),
         wrong=wrong,
@@ -111,29 +112,38 @@ def measure(place: Place, family: Family, value: Any, rows: int, taught: int) ->
         forwards=made.forwards,
         excess=per_token - place.bits if place.bits is not None else per_token[:0],
         bigrams=metrics.bigrams(made.tokens, place.language),
-        divergence=prices,
-        unbounded=reason,
+        divergence=prices.divergence,
+        lawful=prices.lawful,
+        unbounded=prices.unbounded,
     )
 
 
-def price(place: Place, specification: str, steps: int | None, rows: int) -> tuple[Tensor, str]:
-    """(the divergence of each row, or none; why there is none)."""
+class Price(NamedTuple):
+    """As in Sample."""
+
+    divergence: Tensor
+    lawful: bool = False
+    unbounded: str = ""
+
+
+def price(place: Place, specification: str, steps: int | None, rows: int) -> Price:
+    """What TER costs: the divergence of each of so many rows, or none and why there is none."""
     name, _ = parse("sampler", specification)
     nothing = torch.zeros(0, dtype=torch.float64)
     if rows == 0:
-        return nothing, "it was not asked for"
+        return Price(nothing, unbounded="it was not asked for")
     if place.bits is None:
-        return nothing, "the language's sequences vary in length"
+        return Price(nothing, unbounded="the language's sequences vary in length")
     if place.model is None and name in LAW_IS_Q:
-        return nothing, ""
+        return Price(nothing, lawful=True)
     if name in READS:
-        return of_reader(place.denoiser, place.language, place.truth(rows)), ""
+        return Price(of_reader(place.denoiser, place.language, place.truth(rows)), lawful=True)
     sampler, delta = SAMPLERS.make(specification), deltas("linear", steps or USUAL_STEPS)
     luck = Luck(place.seed, torch.arange(FIRST_TAUGHT, FIRST_TAUGHT + rows))
     try:
-        return divergence(sampler, place.denoiser, place.language, place.truth(rows), delta, luck), ""
+        return Price(divergence(sampler, place.denoiser, place.language, place.truth(rows), delta, luck))
     except Unbounded as reason:
-        return nothing, str(reason)
+        return Price(nothing, unbounded=str(reason))
 
 
 @dataclass(frozen=True)
@@ -174,6 +184,11 @@ class Point:
         """Why there is no divergence."""
         never = any(not bool(sample.divergence.isfinite().all()) for sample in self.samples)
         return "it cannot write some of the language's sequences" if never else self.samples[0].unbounded
+
+    @property
+    def lawful(self) -> bool:
+        """Whether the divergence is that of the sampler's law, and not more."""
+        return all(sample.lawful for sample in self.samples)
 
     @property
     def ter_ratio(self) -> Estimate | None:

@@ -45,8 +45,7 @@ def records(found: Sequence[Measured], settings: Settings) -> list[Record]:
 def of_point(point: Point) -> list[Record]:
     """What a sampler's rows are like at one budget."""
     made = [record("ser", point.ser, by_seed=point.ser_by_seed)]
-    bound = not point.divergence or not point.divergence.exact
-    name = "ter_upper_ratio" if bound else "ter_ratio"
+    name = "ter_ratio" if point.lawful else "ter_upper_ratio"
     made.append(record(name, point.ter_ratio, note=point.unbounded))
     made.append(record("generative_perplexity_ratio", point.perplexity_ratio, note="fewer than two valid rows"))
     made.append(record("diversity", point.diversity, note="no law of pairs"))
