@@ -12,8 +12,8 @@ from tests import brute
 from tests.exact.test_messages import machines
 from unmask.chance import Luck
 from unmask.exact import messages, paths
-from unmask.exact.lockstep import Passes
 from unmask.exact.machine import Machine, from_dense
+from unmask.exact.passes import Passes
 from unmask.languages import preset
 from unmask.languages.base import MachineLanguage
 from unmask.languages.presets import PRESETS

@@ -15,7 +15,17 @@ from numba import njit, uint64
 from numpy.typing import NDArray
 
 from unmask.exact.filling import begin_row, round_end, skip, write
-from unmask.exact.lanes import LANES, gather_lanes, settle_lanes, weigh_lanes
+from unmask.exact.lanes import (
+    LANES,
+    distance,
+    load,
+    load_offsets,
+    load_turned,
+    splat,
+    store,
+    store_turned,
+    where_greater,
+)
 from unmask.exact.machine import Floats, Indices, Ints, Machine, aligned
 from unmask.exact.messages import FLOOR, TOLERANCE, ends, marginal, weigh
 
@@ -24,8 +34,8 @@ class Sweeps(NamedTuple):
     """Eight sweeps in one direction; lane k of state s stands at 8 s + k."""
 
     step: int  # 1 forwards, -1 backwards
-    start: Ints  # (S+1); the edges whose sources' masses a state receives are start[s]:start[s+1]
-    source: Ints
+    start: Indices  # (S+1); the edges whose sources' masses a state receives are start[s]:start[s+1]
+    source: Indices  # (edges): where the eight lanes of each source begin
     weight: Floats
     messages: Floats  # (8*L*S + S): one row a lane, and a place where idle lanes write
     current: Floats  # (8*S): the message at each lane's place
@@ -52,7 +62,8 @@ def _sweeps(step: int, start: Ints, source: Ints, weight: Floats, length: int) -
     sizes = LANES * length * states + states, LANES * states, LANES * states, LANES, LANES
     numbers = [aligned((size,)) for size in sizes]
     indices = [np.zeros(LANES, kind) for kind in (np.uint64, np.uint64, np.int64, np.int64, np.bool_, np.bool_)]
-    return Sweeps(step, start, source, weight, *numbers, *indices)  # type: ignore[arg-type]
+    edges = start.astype(np.uint64), (source * LANES).astype(np.uint64), weight
+    return Sweeps(step, *edges, *numbers, *indices)  # type: ignore[arg-type]
 
 
 @njit(cache=True, nogil=True)
@@ -118,13 +129,13 @@ def _fill(machine, blank, ahead, behind, lanes, scratch, tokens, order, luck, re
 @njit(cache=True, nogil=True, _nrt=False, inline="always")
 def _advance(columns, sweep, states):  # type: ignore[no-untyped-def]
     """Every lane's next message, from the current one; that is then the current one."""
-    weigh_lanes(sweep.here, sweep.current, columns, sweep.column_at, states, sweep.totals)
+    _weigh(columns, sweep, states)
     for k in range(LANES):
         sweep.restarted[k] = sweep.totals[k] == 0.0
         if sweep.restarted[k]:
             for s in range(states):
                 sweep.here[LANES * s + k] = columns[sweep.column_at[k] + s]
-    gather_lanes(sweep.current, sweep.start, sweep.source, sweep.weight, sweep.here, states, sweep.totals)
+    _multiply(sweep, states)
     for k in range(LANES):
         if sweep.totals[k] == 0.0:
             sweep.restarted[k] = True
@@ -132,8 +143,91 @@ def _advance(columns, sweep, states):  # type: ignore[no-untyped-def]
             for s in range(states):
                 sweep.current[LANES * s + k] = 1.0
         sweep.totals[k] = 1.0 / sweep.totals[k]
-    lanes = sweep.messages, sweep.message_at
-    settle_lanes(sweep.current, sweep.totals, *lanes, states, FLOOR, TOLERANCE, sweep.moved)
+    _settle(sweep, states)
+
+
+@njit(cache=True, nogil=True, _nrt=False, inline="always")
+def _weigh(columns, sweep, states):  # type: ignore[no-untyped-def]
+    """here = current times the evidence in each lane; totals: their sums.
+
+    Eight states at a time, here and below, and written out: a tuple is looked up for nothing only where it is unpacked.
+    """
+    begins, total = load_offsets(sweep.column_at, uint64(0)), splat(0.0)
+    for first in range(uint64(0), states, uint64(LANES)):
+        a, b, c, d, e, f, g, h = load_turned(columns, begins, first)
+        total += _weigh_state(sweep, first, a)
+        total += _weigh_state(sweep, first + uint64(1), b)
+        total += _weigh_state(sweep, first + uint64(2), c)
+        total += _weigh_state(sweep, first + uint64(3), d)
+        total += _weigh_state(sweep, first + uint64(4), e)
+        total += _weigh_state(sweep, first + uint64(5), f)
+        total += _weigh_state(sweep, first + uint64(6), g)
+        total += _weigh_state(sweep, first + uint64(7), h)
+    store(sweep.totals, uint64(0), total)
+
+
+@njit(cache=True, nogil=True, _nrt=False, inline="always")
+def _weigh_state(sweep, state, evidence):  # type: ignore[no-untyped-def]
+    mass = load(sweep.current, state * uint64(LANES)) * evidence
+    store(sweep.here, state * uint64(LANES), mass)
+    return mass
+
+
+@njit(cache=True, nogil=True, _nrt=False, inline="always")
+def _multiply(sweep, states):  # type: ignore[no-untyped-def]
+    """current = here times the transitions; totals: their sums, in the order of `messages.total_of`."""
+    a, b, c, d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+    e, f, g, h = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+    for first in range(uint64(0), states, uint64(LANES)):
+        a += _receive(sweep, first)
+        b += _receive(sweep, first + uint64(1))
+        c += _receive(sweep, first + uint64(2))
+        d += _receive(sweep, first + uint64(3))
+        e += _receive(sweep, first + uint64(4))
+        f += _receive(sweep, first + uint64(5))
+        g += _receive(sweep, first + uint64(6))
+        h += _receive(sweep, first + uint64(7))
+    store(sweep.totals, uint64(0), ((a + b) + (c + d)) + ((e + f) + (g + h)))
+
+
+@njit(cache=True, nogil=True, _nrt=False, inline="always")
+def _receive(sweep, state):  # type: ignore[no-untyped-def]
+    """What a state has in current: the masses that it receives, in each lane."""
+    mass, edge, end = splat(0.0), sweep.start[state], sweep.start[state + uint64(1)]
+    while edge < end:  # fewer instructions than numba's range
+        mass += load(sweep.here, sweep.source[edge]) * splat(sweep.weight[edge])
+        edge += uint64(1)
+    store(sweep.current, state * uint64(LANES), mass)
+    return mass
+
+
+@njit(cache=True, nogil=True, _nrt=False, inline="always")
+def _settle(sweep, states):  # type: ignore[no-untyped-def]
+    """current times totals, lifted to the floor where possible, kept as messages; moved: how many disagreed."""
+    begins, scale, moved = load_offsets(sweep.message_at, uint64(0)), load(sweep.totals, uint64(0)), splat(0.0)
+    for first in range(uint64(0), states, uint64(LANES)):
+        a, b, c, d, e, f, g, h = load_turned(sweep.messages, begins, first)
+        moved += _settle_state(sweep, first, scale, a)
+        moved += _settle_state(sweep, first + uint64(1), scale, b)
+        moved += _settle_state(sweep, first + uint64(2), scale, c)
+        moved += _settle_state(sweep, first + uint64(3), scale, d)
+        moved += _settle_state(sweep, first + uint64(4), scale, e)
+        moved += _settle_state(sweep, first + uint64(5), scale, f)
+        moved += _settle_state(sweep, first + uint64(6), scale, g)
+        moved += _settle_state(sweep, first + uint64(7), scale, h)
+        store_turned(sweep.messages, begins, first, sweep.current, first * uint64(LANES))
+    store(sweep.moved, uint64(0), moved)
+
+
+@njit(cache=True, nogil=True, _nrt=False, inline="always")
+def _settle_state(sweep, state, scale, old):  # type: ignore[no-untyped-def]
+    """One in the lanes that disagree with the old message."""
+    floor, zero = splat(FLOOR), splat(0.0)
+    mass = load(sweep.current, state * uint64(LANES))
+    new = mass * scale
+    new = where_greater(mass, zero, where_greater(new, floor, new, floor), zero)
+    store(sweep.current, state * uint64(LANES), new)
+    return where_greater(distance(new, old), old * splat(TOLERANCE), splat(1.0), zero)
 
 
 @njit(cache=True, nogil=True, _nrt=False, inline="always")

@@ -12,12 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit, uint64
 
-from unmask.chance import Luck, Stream, uniform_at
-from unmask.exact import messages, paths
-from unmask.exact.lanes import LANES, all_positive, gather, load, load_offsets, splat, store, where_positive
-from unmask.exact.machine import Floats, Indices, Ints, Machine, aligned
+from unmask.chance import uniform_at
+from unmask.exact.lanes import LANES, all_positive, gather, load, load_offsets, splat, store, where_greater
+from unmask.exact.machine import Floats, Indices, Ints, Machine
 from unmask.exact.messages import FLOOR
-from unmask.exact.paths import EVIDENCE_FLOOR, Prefixes
+from unmask.exact.paths import EVIDENCE_FLOOR
 
 SLICE = 4  # sums that are added up together, which hides the latency of an addition
 
@@ -42,58 +41,6 @@ class Lockstep(NamedTuple):
     push: Sparse  # transitions
     pull: Sparse  # their transpose
     emit: Sparse  # emission
-
-
-class Passes:
-    """Whole passes over rows of a machine, each in the form that is faster for it: eight at a time or one by one."""
-
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
-        self.eight = lockstep(machine) if len(machine.columns) else None
-        self.eight_filter, self.eight_draw = (self.eight if pays else None for pays in _eight_pay(machine))
-
-    def evidence(self, tokens: Ints) -> Floats:
-        """(B): log of the mass of all paths that agree with the revealed tokens (B, L); -inf if there is none."""
-        if self.eight_filter is None:
-            return paths.log_evidence(self.machine, tokens)
-        (rows, length), states = tokens.shape, self.machine.states
-        scratch = _offsets(length), _lanes(length + 1), _lanes(states), _lanes(states + 1)
-        out = np.empty(rows)
-        evidence_rows(self.eight_filter, tokens, scratch, out)
-        return out
-
-    def posterior(self, tokens: Ints, positions: Ints, out: Floats) -> None:
-        """out (B, K, V): marginals at positions (B, K) from scratch; one-hot at revealed ones."""
-        if self.eight is None:
-            messages.posterior_rows(self.machine, tokens, positions, out)
-            return
-        length, states, symbols = tokens.shape[1], self.machine.states, self.machine.vocabulary
-        sizes = length * states, length * symbols, states, states, states + 1, symbols + 1, symbols + 1
-        posterior_rows(self.eight, tokens, positions, (_offsets(length), *map(_lanes, sizes)), out)
-
-    def draw(self, ahead: Floats, luck: Luck, prefixes: Prefixes, tokens: Ints, probability: Floats) -> None:
-        """`paths.draw_rows`."""
-        keys = np.uint64(luck.seed), int(Stream.TOKEN), luck.row_ids.numpy()
-        if self.eight_draw is None:
-            paths.draw_rows(self.machine, ahead, keys, prefixes, tokens, probability)
-            return
-        states, symbols = self.machine.states, self.machine.vocabulary
-        sizes = tokens.shape[1], states, states, states + 1, symbols + 1, symbols + 1, symbols, 1, 1
-        scratch = (_offsets(1), *map(_lanes, sizes))
-        draw_rows(self.eight_draw, ahead, keys, prefixes, scratch, tokens, probability)
-
-
-def _eight_pay(machine: Machine) -> tuple[bool, bool]:
-    """Whether eight rows together are faster than alone (for likelihoods, for draws): nanoseconds a row and position.
-
-    Measured for n-grams of 8 to 547 states, HMMs and grammars; the draws of both forms are scaled by what is common.
-    Alone, a likelihood takes only the edges out of states that are possible: a revealed token leaves one where a
-    sequence determines its path, else as many as can emit it. A draw alone takes vectors of all states.
-    """
-    edges, states, pinned = len(machine.edge_weight), machine.states, machine.unambiguous
-    eight = (edges + 6 * states) / 13
-    possible = 1 if pinned else len(machine.column_state) / machine.vocabulary
-    return eight < 50 + 3 * possible * edges / states, eight < 130 + states + (0 if pinned else edges)
 
 
 def lockstep(machine: Machine) -> Lockstep:
@@ -126,14 +73,6 @@ def _sparse(source: Ints, target: Ints, weight: Floats, sums: int) -> Sparse:
     return Sparse(start.astype(np.uint64), (owner * LANES).astype(np.uint64), sources, weights)
 
 
-def _lanes(count: int) -> Floats:
-    return aligned((count, LANES)).reshape(-1)
-
-
-def _offsets(length: int) -> Indices:
-    return np.empty(length * LANES, np.uint64)
-
-
 @njit(cache=True, nogil=True, _nrt=False)
 def _multiply(matrix, here, at, there):  # type: ignore[no-untyped-def]
     """there(t) = sum_s here(s) M(s, t), here beginning at `at`. Their total."""
@@ -161,7 +100,7 @@ def _weigh(columns, offsets, message, at, states, here):  # type: ignore[no-unty
 
     offsets: where the emission column of each lane's token begins.
     """
-    total = splat(0.0)
+    zero, total = splat(0.0), splat(0.0)
     for s in range(uint64(states)):
         mass = load(message, at + s * uint64(LANES)) * gather(columns, offsets, s)
         store(here, s * uint64(LANES), mass)
@@ -169,7 +108,7 @@ def _weigh(columns, offsets, message, at, states, here):  # type: ignore[no-unty
     if not all_positive(total):
         for s in range(uint64(states)):
             place = s * uint64(LANES)
-            store(here, place, where_positive(total, load(here, place), gather(columns, offsets, s)))
+            store(here, place, where_greater(total, zero, load(here, place), gather(columns, offsets, s)))
     return total
 
 
@@ -180,26 +119,26 @@ def _normalise(there, total, floor, states, message, at):  # type: ignore[no-unt
     for s in range(uint64(states)):
         mass = load(there, s * uint64(LANES))
         scaled = mass * scale
-        lifted = where_positive(scaled - least, scaled, least)
-        store(message, at + s * uint64(LANES), where_positive(mass, lifted, zero))
+        lifted = where_greater(scaled, least, scaled, least)
+        store(message, at + s * uint64(LANES), where_greater(mass, zero, lifted, zero))
     if not all_positive(total):
         even = splat(1.0 / states)
         for s in range(uint64(states)):
             place = at + s * uint64(LANES)
-            store(message, place, where_positive(total, load(message, place), even))
+            store(message, place, where_greater(total, zero, load(message, place), even))
 
 
 @njit(cache=True, nogil=True, _nrt=False)
 def _law(emit, product, message, at, law, spare, out, begin):  # type: ignore[no-untyped-def]
     """out(v) from `begin` on ~ sum_s product(s) E(s, v), or ~ what the message at `at` says where that is zero."""
-    symbols = uint64(law.shape[0] // LANES - 1)
+    symbols, zero = uint64(law.shape[0] // LANES - 1), splat(0.0)
     total = _multiply(emit, product, uint64(0), law)
     if not all_positive(total):
         alone = _multiply(emit, message, at, spare)
         for v in range(symbols):
             place = v * uint64(LANES)
-            store(law, place, where_positive(total, load(law, place), load(spare, place)))
-        total = where_positive(total, total, alone)
+            store(law, place, where_greater(total, zero, load(law, place), load(spare, place)))
+        total = where_greater(total, zero, total, alone)
     scale = splat(1.0) / total
     for v in range(symbols):
         store(out, begin + v * uint64(LANES), load(law, v * uint64(LANES)) * scale)
@@ -351,16 +290,16 @@ def draw_rows(machine, ahead, luck, prefixes, scratch, tokens, probability):  # 
 @njit(cache=True, nogil=True, _nrt=False)
 def _draw(laws, chance, drawn, masses):  # type: ignore[no-untyped-def]
     """`chance.draw` in each lane: the last possible symbol before which no more than the threshold is summed up."""
-    symbols = uint64(laws.shape[0] // LANES)
-    total, cumulative, token, probability = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+    symbols, zero = uint64(laws.shape[0] // LANES), splat(0.0)
+    total, cumulative, token, probability = zero, zero, zero, zero
     for v in range(symbols):
         total += load(laws, v * uint64(LANES))
     threshold = chance * total
     for v in range(symbols):
         mass = load(laws, v * uint64(LANES))
-        taken = where_positive(cumulative - threshold, splat(0.0), mass)
-        token = where_positive(taken, splat(float(v)), token)
-        probability = where_positive(taken, mass, probability)
+        taken = where_greater(cumulative, threshold, zero, mass)
+        token = where_greater(taken, zero, splat(float(v)), token)
+        probability = where_greater(taken, zero, mass, probability)
         cumulative += mass
     store(drawn, uint64(0), token)
     store(masses, uint64(0), probability)

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from unmask.exact.lanes import LANES, TILE
+from unmask.exact.lanes import LANES
+from unmask.exact.transitions import TILE
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -178,7 +179,7 @@ def _fast_form(states: int, source: Ints, target: Ints, weight: Floats) -> dict[
     their edges only.
     """
     runs = _runs(states, source, target, weight) if states >= LANES else _no_runs(states)
-    if states % (TILE * LANES) != 0 or states * states // LANES >= 3 * len(runs["run_target"]):
+    if states % TILE != 0 or states * states // LANES >= 3 * len(runs["run_target"]):
         return {"dense": np.zeros((2, 0, 0))} | runs
     dense = aligned((2, states, states))
     dense[0, source, target] = weight

@@ -18,7 +18,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, uint64
 
-from unmask.exact.lanes import LANES, TILE, add_gathered, add_scaled, eight_inner, inner, multiply_tile, sum_of_eighths
+from unmask.exact.lanes import LANES, load, splat, sum_in_pairs
+from unmask.exact.transitions import pull, push
 
 FLOOR = 1e-140
 TOLERANCE = 1e-10
@@ -74,91 +75,6 @@ def _weigh_by_states(arrays, token, messages, begin, here):  # type: ignore[no-u
     return True
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
-def push(machine, here, token, there):  # type: ignore[no-untyped-def]
-    """there(t) = sum_s here(s) T(s, t), of what was weighed by this token."""
-    if machine.dense.shape[1] > 0:
-        _multiply(machine.dense, 0, here, there)
-    elif machine.run_target.shape[0] == 0:
-        _push_edges(machine.edge_start, machine.edge_target, machine.edge_weight, here, there)
-    elif token == machine.column_start.shape[0] - 1:
-        groups = machine.group_start, machine.group_target, machine.group_source, machine.group_weight
-        _push_groups(groups, here, there)
-    else:
-        runs = machine.run_start, machine.run_target, machine.run_weight
-        _push_states(machine.column_start, machine.column_state, token, runs, here, there)
-
-
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
-def pull(machine, here, there):  # type: ignore[no-untyped-def]
-    """there(s) = sum_t T(s, t) here(t)."""
-    if machine.dense.shape[1] > 0:
-        _multiply(machine.dense, 1, here, there)
-    elif machine.run_target.shape[0] == 0:
-        _pull_edges(machine.edge_start, machine.edge_target, machine.edge_weight, here, there)
-    else:
-        _pull_runs(machine.run_start, machine.run_target, machine.run_weight, here, there)
-
-
-@njit(cache=True, nogil=True, _nrt=False)
-def _multiply(matrices, which, here, there):  # type: ignore[no-untyped-def]
-    states = here.shape[0]
-    for column in range(0, states, TILE * LANES):
-        multiply_tile(here, states, matrices, which * states * states, there, column)
-
-
-@njit(cache=True, nogil=True, _nrt=False)
-def _push_groups(groups, here, there):  # type: ignore[no-untyped-def]
-    start, target, source, weight = groups
-    there[:] = 0.0
-    for g in range(uint64(target.shape[0])):
-        add_gathered(there, target[g], here, source, weight, uint64(start[g]), uint64(start[g + uint64(1)]))
-
-
-@njit(cache=True, nogil=True, _nrt=False)
-def _push_states(column_start, column_state, token, runs, here, there):  # type: ignore[no-untyped-def]
-    """Only from the states that emit the token: after a revealed one most of the others are impossible."""
-    start, target, weight = runs
-    there[:] = 0.0
-    for i in range(column_start[token], column_start[token + 1]):
-        s = column_state[i]
-        mass = here[s]
-        if mass > 0.0:
-            for run in range(uint64(start[s]), uint64(start[s + 1])):
-                add_scaled(there, target[run], mass, weight, run * uint64(LANES))
-
-
-@njit(cache=True, nogil=True, _nrt=False)
-def _pull_runs(start, target, weight, here, there):  # type: ignore[no-untyped-def]
-    states, s = uint64(there.shape[0]), uint64(0)
-    if uint64(target.shape[0]) == states:  # an n-gram's contexts have one run each
-        while s + uint64(LANES) <= states:
-            eight_inner(there, s, here, target, weight, s)
-            s += uint64(LANES)
-    while s < states:
-        total = 0.0
-        for run in range(uint64(start[s]), uint64(start[s + uint64(1)])):
-            total += inner(here, target[run], weight, run * uint64(LANES))
-        there[s] = total
-        s += uint64(1)
-
-
-@njit(cache=True, nogil=True, _nrt=False)
-def _push_edges(start, target, weight, here, there):  # type: ignore[no-untyped-def]
-    there[:] = 0.0
-    for s in range(here.shape[0]):
-        for e in range(start[s], start[s + 1]):
-            there[target[e]] += here[s] * weight[e]
-
-
-@njit(cache=True, nogil=True, _nrt=False)
-def _pull_edges(start, target, weight, here, there):  # type: ignore[no-untyped-def]
-    there[:] = 0.0
-    for s in range(here.shape[0]):
-        for e in range(start[s], start[s + 1]):
-            there[s] += weight[e] * here[target[e]]
-
-
 @njit(cache=True, nogil=True, _nrt=False)
 def normalise(there, floor):  # type: ignore[no-untyped-def]
     """Scale to sum one and lift what is possible to the floor; even where nothing is. Did it restart?"""
@@ -197,9 +113,12 @@ def settle(there, messages, j):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, _nrt=False)
 def total_of(values):  # type: ignore[no-untyped-def]
-    """The sum, in a fixed order: of every eighth, these in pairs, and what is left over (lanes.gather_lanes too)."""
+    """The sum, in a fixed order: of every eighth, these in pairs, and what is left over (abreast.py too)."""
     whole = uint64(values.shape[0]) // uint64(LANES) * uint64(LANES)
-    total = sum_of_eighths(values, whole)
+    eighths = splat(0.0)
+    for s in range(uint64(0), whole, uint64(LANES)):
+        eighths += load(values, s)
+    total = sum_in_pairs(eighths)
     for s in range(whole, uint64(values.shape[0])):
         total += values[s]
     return total

@@ -9,7 +9,8 @@ from numba import njit
 
 from unmask.chance import draw, uniform_at
 from unmask.exact.machine import Floats, Ints, Machine
-from unmask.exact.messages import FLOOR, fill_backward, marginal, normalise, push, weigh
+from unmask.exact.messages import FLOOR, fill_backward, marginal, normalise, weigh
+from unmask.exact.transitions import push
 
 EVIDENCE_FLOOR = 1e-260
 

@@ -16,9 +16,9 @@ from unmask.chance import Stream, check_seed
 from unmask.errors import UnmaskError
 from unmask.estimates import Estimate, exactly, mean
 from unmask.exact import paths
-from unmask.exact.lockstep import Passes
 from unmask.exact.machine import Machine
 from unmask.exact.messages import fill_rows
+from unmask.exact.passes import Passes
 from unmask.threads import over_blocks
 
 ROWS = 64  # of a block that holds no messages
