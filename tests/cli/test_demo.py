@@ -22,7 +22,8 @@ TINY |= {"samplers": ("ancestral",), "sampler_languages": ("interval-5",), "samp
 def tiny(monkeypatch):
     """Few rows of short sequences, measured in this process."""
     monkeypatch.setattr(report, "Settings", partial(report.Settings, **TINY))
-    monkeypatch.setattr("unmask.cli.demo.ENGINE", "here")
+    real = report.demo
+    monkeypatch.setattr(report, "demo", lambda out, settings, engine: real(out, settings))
 
 
 FEW = ("--rows", 10, "--small-rows", 5)

@@ -46,7 +46,7 @@ def of(settings, metric):
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     found = sweep(recipe(TINY), store=tmp_path_factory.mktemp("demo") / "sweep", engine="here").whole()
-    return records(found, TINY)
+    return records(found)
 
 
 def test_the_file_and_the_command_mean_the_same_cells():

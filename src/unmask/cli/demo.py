@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from unmask.report import Demo
 
 Names = Annotated[tuple[str, ...], tyro.conf.arg(metavar="LANGUAGE ...", help_behavior_hint="")]
-
-ENGINE: Literal["local", "here"] = "local"
 
 
 def command(
@@ -54,7 +52,7 @@ def command(
     from unmask.report import Settings, demo
 
     settings = Settings(rows, small_rows, seed, generative_perplexity, lengths)
-    made = demo(out, settings, engine=ENGINE)
+    made = demo(out, settings, engine="local")
     if json:
         sentences = [sentence.text for sentence in made.story.sentences()]
         files = [str(path) for path in made.files]

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from unmask.board import quick
+from unmask.board import Settings as BoardSettings
 from unmask.board.run import measured
 from unmask.board.standings import records as of_board
 from unmask.errors import UnmaskError
 from unmask.estimates import Estimate
-from unmask.report.plan import SEEDS, Settings
 from unmask.sweeps.measures import Record
 from unmask.sweeps.run import Sweep
 
@@ -24,11 +23,11 @@ SHOWN |= {"steps_for_ter", "steps_for_ser"}
 ABOUT = ("language", "length", "pruned", "steps")
 
 
-def records(sweep: Sweep, settings: Settings) -> list[Record]:
+def records(sweep: Sweep) -> list[Record]:
     """All of a demo's, in the order of its cells."""
     rows = [row for row in sweep.rows() if row["metric"] != "curve"]
     found = [_record(row) for row in rows if row["pruned"] and row["measure"] in SHOWN]
-    return found + list(_perplexity(rows)) + _of_samplers(sweep, settings)
+    return found + list(_perplexity(rows)) + _of_samplers(sweep)
 
 
 def _perplexity(rows: Sequence[Mapping[str, Any]]) -> Iterator[Record]:
@@ -42,14 +41,12 @@ def _perplexity(rows: Sequence[Mapping[str, Any]]) -> Iterator[Record]:
             yield _record(row) | {"measure": "generative_perplexity_ratio"} | ends
 
 
-def _of_samplers(sweep: Sweep, s: Settings) -> list[Record]:
-    given = {"samplers": s.samplers, "languages": s.sampler_languages, "lengths": (s.sampler_length,)}
-    settings = quick(**given, rows=max(s.sampler_rows // SEEDS, 1), seeds=SEEDS, seed=s.seed, ter_share=0)
+def _of_samplers(sweep: Sweep) -> list[Record]:
     curves, failures = measured(sweep)
     if failures:
         first = failures[0]
         raise UnmaskError(f"cannot compare {first.sampler} on {first.language}: {first.message}")
-    shown = [record for record in of_board(curves, settings) if record["measure"] in ("ser", "diversity")]
+    shown = [record for record in of_board(curves, BoardSettings()) if record["measure"] in ("ser", "diversity")]
     return [r | {"pruned": True, "steps": r["budget"] if r["knob"] == "steps" else None} for r in shown]
 
 

@@ -92,12 +92,11 @@ def _curves(s: Settings) -> dict[str, Any]:
 def _perplexity(s: Settings) -> dict[str, Any]:
     """What the paper plots as TER, of languages without impossible strings."""
     names = [name for name in s.languages if not isinstance(ground_truth(name, s.seed), Interval)]
-    return {
-        "metrics": ["samples", "autoregressive"],
-        "grid": {"language": names, "steps": list(s.steps)},
-        "fixed": {"length": s.length, "pruned": False},
-        "rows": s.perplexity_rows,
-    }
+    if not names:
+        return {}
+    fixed = {"length": s.length, "pruned": False}
+    grid = {"language": names, "steps": list(s.steps)}
+    return {"metrics": ["samples", "autoregressive"], "grid": grid, "fixed": fixed, "rows": s.perplexity_rows}
 
 
 def _lengths(s: Settings) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def demo(
     frame.check_directory(out)
     began = time.perf_counter()
     found = sweep(plan.recipe(settings), store=out / STORE, engine=engine, workers=workers, fresh=True).whole()
-    records = measured.records(found, settings)
+    records = measured.records(found)
     contents = page.render(records, settings, origin(**asdict(settings)), found.work)
     written = frame.write(out, contents)
     seconds = time.perf_counter() - began

@@ -82,8 +82,7 @@ class Driver:
 
     def _give_up_in_vain(self) -> None:
         """What needs a cell that has failed before fails with it."""
-        needed = {key for missing, _ in self.line.waiting.values() for key in missing}
-        lost = {key: error for key, error in self.store.failures().items() if key in needed}
+        lost = {key: error for key, error in self.store.failures().items() if key in self.line.needed_by}
         if lost:
             with self.store.writing() as connection:
                 for key, error in lost.items():

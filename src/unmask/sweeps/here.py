@@ -27,8 +27,6 @@ class Here:
         self.files = directory.resolve() / FILES
         self.job: deque[Block] = deque()
         self.tell: Tell = nobody
-        self.threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # as in a worker (engines.py), so that the numbers are the same
 
     def seat(self, taken: Collection[str] = ()) -> str | None:
         return None if self.job or taken else self.name
@@ -37,9 +35,12 @@ class Here:
         self.job.extend(job)
 
     def wait(self, timeout: float) -> list[Outcome]:
-        block = self.job.popleft()
-        return [Outcome.of(block, attempt(ordered(block), self.files, lambda share: self.tell(block, share)))]
+        block, threads = self.job.popleft(), torch.get_num_threads()
+        torch.set_num_threads(1)  # as in a worker (engines.py), so that the numbers are the same
+        try:
+            return [Outcome.of(block, attempt(ordered(block), self.files, lambda share: self.tell(block, share)))]
+        finally:
+            torch.set_num_threads(threads)
 
     def stop(self) -> None:
         self.job.clear()
-        torch.set_num_threads(self.threads)

@@ -21,6 +21,7 @@ class Line:
 
     jobs: deque[list[Block]] = field(default_factory=deque)
     waiting: dict[str, tuple[set[str], list[list[Block]]]] = field(default_factory=dict)  # key: (needed keys, jobs)
+    needed_by: dict[str, list[str]] = field(default_factory=dict)  # key: those that wait for it
     seconds: dict[str, float] = field(default_factory=dict)  # of a cell of each metric, lately
 
     def join(self, cells: Sequence[tuple[str, Cell]], store: Store) -> dict[str, int]:
@@ -34,6 +35,8 @@ class Line:
             open_blocks[key] = len(parts)
             if missing := set(parts[0].needed) - done:
                 self.waiting[key] = missing, [[part] for part in parts]
+                for other in missing:
+                    self.needed_by.setdefault(other, []).append(key)
             elif cell.measure.shares:
                 job = shared.setdefault(cell.shared, [])
                 if job:
@@ -47,7 +50,8 @@ class Line:
 
     def free(self, done: str) -> None:
         """A cell is done: what has waited for nothing else is next."""
-        for key, (missing, jobs) in list(self.waiting.items()):
+        for key in self._waiting_for(done):
+            missing, jobs = self.waiting[key]
             missing.discard(done)
             if not missing:
                 del self.waiting[key]
@@ -55,10 +59,14 @@ class Line:
 
     def in_vain(self, failed: str) -> list[str]:
         """The cells that wait for one that has failed, and wait no longer."""
-        found = [key for key, (missing, _) in self.waiting.items() if failed in missing]
+        found = self._waiting_for(failed)
         for key in found:
             del self.waiting[key]
         return found
+
+    def _waiting_for(self, needed: str) -> list[str]:
+        """Less those that have failed with another."""
+        return [key for key in self.needed_by.pop(needed, ()) if key in self.waiting]
 
     @property
     def cost(self) -> float:
