@@ -26,7 +26,7 @@ NOTHING = "benchmarks.sweeps:nothing"
 FIGURE = {
     "name": "figure",
     "metrics": ["samples"],
-    "grid": {"language": ["paper-2gram", "sparse-hmm"], "steps": [8, 32, 128, 512]},
+    "grid": {"language": ["paper-2gram", "paper-3gram", "sparse-hmm", "interval-5"], "steps": [8, 32, 128, 512]},
     "fixed": {"length": 512},
 }
 
