@@ -18,7 +18,6 @@ from pathlib import Path
 import torch
 
 import unmask
-from unmask.samplers import SAMPLERS
 
 FILE = Path(__file__).with_suffix(".json")
 ROWS = 7
@@ -75,7 +74,36 @@ OPTIONED = (
     "factor(factor=0.3, ties='position')",
     "factor(factor=2.0, temperature=0.7)",
 )
-SAMPLED = (*SAMPLERS.makers, *OPTIONED)
+NAMED = (  # in the order in which the cases were dealt out
+    "ancestral",
+    "as-published-mdlm",
+    "autoregressive",
+    "blocks",
+    "clairvoyant",
+    "top-probability",
+    "margin",
+    "entropy",
+    "low-confidence",
+    "dream",
+    "entropy-bounded",
+    "entropy-sum",
+    "first-hitting",
+    "fixed-size",
+    "gibbs",
+    "left-to-right",
+    "llada",
+    "remdm",
+    "speculative",
+    "self-speculative",
+    "strided",
+    "dyadic",
+    "block-strided",
+    "dilated",
+    "threshold",
+    "factor",
+    "verify-and-restart",
+)
+SAMPLED = (*NAMED, *OPTIONED)
 
 LANGUAGES: dict[str, tuple[Callable[[], unmask.languages.Language], int]] = {  # what makes it, and the length L
     "paper-2gram": (lambda: unmask.languages.preset("paper-2gram"), 16),

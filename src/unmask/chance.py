@@ -10,8 +10,10 @@ A uniform is u = (2k+1) 2^-53 with k of 52 bits: exactly representable, symmetri
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -120,29 +122,41 @@ def uniform(seed: int, stream: Stream, rows: Tensor, positions: Tensor, visits: 
 BLOCK = 256  # symbols a block in the two-level search of large vocabularies
 
 
-def categorical(probabilities: Tensor, u: Tensor) -> Tensor:
-    """The first symbol whose cumulative mass exceeds u times the total: inverse CDF in float64.
+def categorical(weights: Tensor, u: Tensor) -> Tensor:
+    """(K) the first symbol whose cumulative weight exceeds u times the total: inverse CDF in float64.
 
-    probabilities (..., V) need not be normalised; u has the same leading shape. A symbol of probability zero is never
-    drawn.
-    Above a few blocks of symbols the search has two levels, so that no float64 copy of (..., V) is made.
+    weights (K, V) need not be normalised, u (K); a symbol of weight zero is never drawn. Above a few blocks of symbols
+    the search has two levels, so that no float64 copy of (K, V) is made.
     """
-    symbols = probabilities.shape[-1]
+    symbols = weights.shape[-1]
+    if weights.device.type == "cpu" and weights.dtype == torch.float64:
+        out = torch.empty(len(weights), dtype=torch.int64)
+        _draw_rows(weights.numpy(), u.numpy(), out.numpy())
+        return out
     if symbols <= 4 * BLOCK:
-        return _first_above(probabilities.double(), u, relative=True)[0]
-    whole = symbols // BLOCK * BLOCK
-    head = probabilities[..., :whole].unflatten(-1, (-1, BLOCK))  # (..., V/BLOCK, BLOCK)
-    tail = probabilities[..., whole:]
-    masses = torch.empty(head.shape[:-1], dtype=torch.float64, device=head.device)
-    for part, sums in zip(head.split(64, -2), masses.split(64, -1), strict=True):  # sum(dtype=) copies its whole input
-        sums.copy_(part.sum(-1, dtype=torch.float64))
-    if tail.shape[-1]:
-        masses = torch.cat([masses, tail.sum(-1, keepdim=True, dtype=torch.float64)], -1)
+        return _first_above(weights.double(), u, relative=True)[0]
+
+    def inside(block: Tensor) -> Tensor:
+        columns = block.unsqueeze(1) * BLOCK + torch.arange(BLOCK, device=u.device)
+        found = weights.gather(1, columns.clamp(max=symbols - 1)).double()
+        return torch.where(columns < symbols, found, 0.0)
+
+    return search(by_block(weights, lambda part: part.sum(-1, dtype=torch.float32)).double(), inside, u)
+
+
+def search(masses: Tensor, inside: Callable[[Tensor], Tensor], u: Tensor) -> Tensor:
+    """(K) symbols by uniforms u (K), given the mass (K, blocks) of each block and inside(block (K)), (K, BLOCK)."""
     block, rest = _first_above(masses, u, relative=True)
-    offsets = block.unsqueeze(-1) * BLOCK + torch.arange(BLOCK, device=u.device)
-    inside = probabilities.gather(-1, offsets.clamp(max=symbols - 1)).double()
-    inside = torch.where(offsets < symbols, inside, 0.0)
-    return block * BLOCK + _first_above(inside, rest, relative=False)[0]
+    return block * BLOCK + _first_above(inside(block), rest, relative=False)[0]
+
+
+def by_block(x: Tensor, reduce: Callable[[Tensor], Tensor]) -> Tensor:
+    """(K, blocks): what reduce(.., BLOCK) makes of each block of symbols of x (K, V); the last may be shorter."""
+    whole = x.shape[1] // BLOCK * BLOCK
+    parts = [reduce(x[:, :whole].unflatten(1, (-1, BLOCK)))] if whole else []
+    if whole < x.shape[1]:
+        parts.append(reduce(x[:, whole:]).unsqueeze(1))
+    return torch.cat(parts, 1)
 
 
 def _first_above(masses: Tensor, u: Tensor, relative: bool) -> tuple[Tensor, Tensor]:
@@ -170,11 +184,15 @@ def draw(weights, u):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _draw_many(probabilities, seed, stream, row_ids, rows, positions, visits, tokens):  # type: ignore[no-untyped-def]
-    for k in range(rows.shape[0]):
-        row, j = rows[k], positions[k]
-        tokens[k] = draw(probabilities[k], uniform_at(seed, stream, row_ids[row], j, visits[row, j]))
-        visits[row, j] += 1
+def _draw_rows(weights, u, tokens):  # type: ignore[no-untyped-def]
+    for k in range(len(tokens)):
+        tokens[k] = draw(weights[k], u[k])
+
+
+class Drawable(Protocol):
+    """Something that uniforms (K) can be turned into symbols (K) with: `denoisers.Marginals`."""
+
+    def draw(self, u: Tensor, temperature: float = 1.0, top_p: float = 1.0, top_k: int | None = None) -> Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -193,13 +211,17 @@ class Luck:
         positions = torch.arange(length, device=self.row_ids.device)
         return uniform(self.seed, stream, self.row_ids.unsqueeze(1), positions, visits)
 
-    def tokens(self, probabilities: Tensor, rows: Tensor, positions: Tensor, visits: Tensor) -> Tensor:
-        """Symbols (K) drawn from probabilities (K, V) at places (K) from fresh luck: visits (B, L) are counted up."""
-        if probabilities.device.type == "cpu" and probabilities.dtype == torch.float64:
-            out = torch.empty(len(rows), dtype=torch.int64)
-            arrays = (t.numpy() for t in (self.row_ids, rows, positions, visits, out))
-            _draw_many(probabilities.numpy(), np.uint64(self.seed), int(Stream.TOKEN), *arrays)
-            return out
+    def tokens(
+        self,
+        marginals: Drawable,
+        rows: Tensor,
+        positions: Tensor,
+        visits: Tensor,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+        top_k: int | None = None,
+    ) -> Tensor:
+        """Symbols (K) drawn from marginals of places (K) by fresh luck: visits (B, L) are counted up."""
         u = self.uniform(Stream.TOKEN, rows, positions, visits[rows, positions])
         visits[rows, positions] += 1
-        return categorical(probabilities, u)
+        return marginals.draw(u, temperature, top_p, top_k)

@@ -3,47 +3,57 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from unmask import progress
 from unmask.chance import Luck, check_seed
-from unmask.denoisers import Denoiser, Exact, Sharpened
+from unmask.denoisers import Cost, Denoiser, Exact, Guided, Sharpened
 from unmask.errors import UnmaskError
 from unmask.files import origin, write_json
 from unmask.languages import Language
-from unmask.languages.base import MESSAGE_BYTES
-from unmask.samplers import SAMPLERS, Ancestral, Sampler, Session, fill
+from unmask.samplers import SAMPLERS, Sampler, Session, StopRule, fill
 from unmask.samplers.contract import check_kind
+from unmask.samplers.session import REASONS
+from unmask.samplers.stopping import stop_rule
 from unmask.samples import account_path, digest, given_path, write_tokens
 from unmask.schedules import Fit, Schedule, deltas
 from unmask.threads import over_blocks
 
-ROWS_A_BLOCK = (8, 4096)
+ROWS, LENGTH, STEPS = 2000, 512, 64  # unless told otherwise
+MOST_ROWS = 4096  # of a block whose denoiser has no opinion
+PADDING = 0  # what stands behind a row that is shorter than others; nobody reads it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Generation:
-    """What came out, and what it cost; B rows of L tokens."""
+    """What came out, and what it cost; B rows of up to L tokens."""
 
-    tokens: Tensor  # (B, L)
+    tokens: Tensor  # (B, L); behind a row's length: what it was filled with, or padding
     order: Tensor  # (B, L): the round that revealed each token, 0 where it was given
-    probability: Tensor  # (B, L): of each token when it was revealed, 1 where it was given
-    evaluations: Tensor  # (B): evaluations that each row needed, of all denoisers together
-    evaluations_of: dict[str, Tensor]  # the same for each: "denoiser", "causal"
-    forwards: int  # batched calls
-    rows_computed: int  # rows in those calls: what was paid for
+    probability: Tensor  # (B, L): of each token when it was revealed, 1 where it was given or filled
+    lengths: Tensor  # (B): how many tokens each row has, up to where it has ended
+    reasons: tuple[str, ...]  # (B): why nothing more was decided: "filled", "stopped" by the stop rule, "done"
+    evaluations_of: dict[str, Tensor]  # (B) evaluations that each row needed, of each: "denoiser", "causal"
+    spent: Cost  # what was computed for it, as the denoiser itself says
     impossible: Tensor  # (B): the evaluation at which the context had probability zero for the first time, or 0
     seconds: float
     planned: bool  # whether the order was fixed before any token was seen
     vocabulary: int  # V
+    source: dict[str, Any] = field(default_factory=dict)  # the denoiser: a digest of its language or weights, or an id
     configuration: dict[str, Any] = field(default_factory=dict)
     ideal: Language | None = None  # the language whose ideal denoiser filled it, if that is what did
+
+    @property
+    def evaluations(self) -> Tensor:
+        """(B): of all denoisers together."""
+        return sum(self.evaluations_of.values(), torch.zeros_like(self.impossible))
 
     @property
     def given(self) -> Tensor:
@@ -57,11 +67,18 @@ class Generation:
             "length": length,
             "evaluations": float(self.evaluations.double().mean()),
             "evaluations_of": {name: float(count.double().mean()) for name, count in self.evaluations_of.items()},
-            "forwards": self.forwards,
-            "rows_computed": self.rows_computed,
+            "forwards": self.spent.forwards,
+            "rows_computed": self.spent.rows,
+            "tokens_computed": self.spent.tokens,
             "impossible_rows": int((self.impossible > 0).sum()),
             "seconds": self.seconds,
         }
+
+    def __repr__(self) -> str:
+        rows, length = self.tokens.shape
+        needed = float(self.evaluations.double().mean())
+        how = self.configuration.get("sampler", "several samplers")
+        return f"<Generation of {rows} x {length} tokens by {how}: {needed:.4g} evaluations a row, {self.seconds:.2f} s>"
 
     def save(self, path: str | Path) -> None:
         """Tokens as .npy, or as .jsonl with one list a line; what made them in PATH.json beside it.
@@ -70,7 +87,10 @@ class Generation:
         """
         path = Path(path)
         write_tokens(path, self.tokens)
-        account = self.summary() | {"tokens_sha256": digest(self.tokens), "origin": origin(**self.configuration)}
+        account = self.summary() | {"tokens_sha256": digest(self.tokens), "source": self.source}
+        account |= {"origin": origin(**self.configuration)}
+        if bool((self.lengths < self.tokens.shape[1]).any()):
+            account |= {"lengths": self.lengths.tolist(), "reasons": list(self.reasons)}
         if bool((self.order == 0).any()):
             write_tokens(given_path(path), self.given)
             account["given_sha256"] = digest(self.given)
@@ -83,42 +103,44 @@ def generate(
     sampler: str | Sampler = "ancestral",
     schedule: Schedule = "linear",
     steps: int | None = None,
-    length: int = 512,
-    rows: int = 2000,
+    length: int | None = None,
+    rows: int | None = None,
     seed: int = 0,
     first_row: int = 0,
-    given: Tensor | Sequence[int] | None = None,
+    given: ArrayLike | Sequence[Sequence[int]] | Tensor | None = None,
+    stop: int | StopRule | None = None,
     temperature: float = 1.0,
     top_p: float = 1.0,
     top_k: int | None = None,
+    guidance: float = 0.0,
 ) -> Generation:
     """Fill `rows` canvases of `length` positions. Row r depends on the seed and on first_row + r alone.
 
     source: a language, whose ideal denoiser is used, or any denoiser.
     sampler, schedule: a name with options, "blocks(block_length=16)"; or an instance, or a list of delta_k.
     steps: the number of rounds N; 64 for a named schedule unless told otherwise.
-    given: tokens (length) or (rows, length) to start from, V where hidden.
+    given: tokens to start from, V where hidden: (length), (rows, length), or a list of rows of any lengths. It says how
+        many rows there are and how long they are, if nothing else does; 2000 x 512 where nothing does.
+    stop: when a row has ended before all of it is decided: a token, or a rule of `samplers.stopping`.
     temperature, top_p, top_k: what becomes of the denoiser's marginals before any sampler sees them (Sharpened).
+    guidance: classifier-free guidance by what was given, before that (Guided); twice the evaluations.
     """
-    denoiser = Exact(source) if isinstance(source, Language) else source
+    denoiser = as_denoiser(source)
+    if guidance:
+        denoiser = Guided(denoiser, guidance)
     if (temperature, top_p, top_k) != (1, 1, None):
         denoiser = Sharpened(denoiser, temperature, top_p, top_k)
     used = SAMPLERS.make(sampler) if isinstance(sampler, str) else _checked(sampler)
+    rule = stop_rule(stop, denoiser.vocabulary)
+    rows, length, start, valid = _start(denoiser, given, rows, length)
     if steps is None and isinstance(schedule, str):
-        steps = 64
-    language = source.language if isinstance(source, Exact) else source if isinstance(source, Language) else None
-    delta = deltas(schedule, steps, None if language is None else fit_of(used, language, length))
-    if rows < 1:
-        raise UnmaskError(f"rows is {rows}, but at least 1 row is needed")
-    if length < 1:
-        raise UnmaskError(f"length is {length}, but a sequence has at least 1 token")
+        steps = STEPS
+    delta = deltas(schedule, steps, None if denoiser.language is None else fit_of(used, denoiser.language, length))
     if not 0 <= first_row <= 2**63 - rows:
         raise UnmaskError(f"first_row is {first_row}; rows are numbered from 0 to 2^63 - 1")
     name = f"sampler {sampler if isinstance(sampler, str) else type(sampler).__name__}"
-    start = _start(denoiser, given, rows, length)
-    block = min(max(MESSAGE_BYTES // denoiser.row_bytes(length), ROWS_A_BLOCK[0]), ROWS_A_BLOCK[1], rows)
     configuration = {
-        "sampler": sampler if isinstance(sampler, str) else repr(sampler),
+        "sampler": sampler if isinstance(sampler, str) else used.spec,
         "schedule": schedule if isinstance(schedule, str) else delta.tolist(),
         "steps": len(delta),
         "length": length,
@@ -128,68 +150,86 @@ def generate(
         "temperature": temperature,
         "top_p": top_p,
         "top_k": top_k,
+        "guidance": guidance,
+        "stop": None if rule is None else repr(rule),
     }
+    about = {"source": denoiser.source(), "configuration": configuration}
 
     def make(part: slice) -> Generation:
         began = time.perf_counter()
         luck = Luck(check_seed(seed), torch.arange(first_row + part.start, first_row + part.stop))
-        session = Session(denoiser, start[part], luck, delta, name)
+        session = Session(denoiser, start[part], luck, delta, name, valid=valid[part], stop=rule)
         fill(used, session)
-        return _account(session, time.perf_counter() - began, configuration)
+        return _finished(session, time.perf_counter() - began, about)
 
     began = time.perf_counter()
+    block = min(denoiser.rows_at_once(length) or MOST_ROWS, rows)
+    made = over_blocks(make, rows, block) if denoiser.concurrent else map(make, _blocks(rows, block))
     parts = []
     with progress.track("generating", rows) as advance:
-        for part in over_blocks(make, rows, block):
+        for part in made:
             parts.append(part)
             advance(len(part.tokens))
-    return replace(join(parts, configuration), seconds=time.perf_counter() - began)
+    return replace(join(parts), seconds=time.perf_counter() - began)
+
+
+def _blocks(rows: int, block: int) -> Iterator[slice]:
+    return (slice(first, min(first + block, rows)) for first in range(0, rows, block))
+
+
+def as_denoiser(source: Language | Denoiser) -> Denoiser:
+    """A denoiser as it is, of a language its ideal one; an error where it is neither."""
+    if isinstance(source, Language):
+        return Exact(source)
+    if not isinstance(source, Denoiser):
+        what = "expected a language, or a denoiser: derive it from unmask.denoisers.Denoiser"
+        raise UnmaskError(f"the source is of type {type(source).__name__}; {what}")
+    return source
 
 
 def fit_of(sampler: Sampler, language: Language, length: int) -> Fit:
-    """What a fitted schedule is fitted to: ancestral sampling draws rounds from it, what counts takes fixed sizes."""
-    return Fit(language, length, fixed_size=sampler.pace == "counts" and not isinstance(sampler, Ancestral))
+    """What a fitted schedule is fitted to: of what draws rounds from it their law, of what counts the sizes."""
+    return Fit(language, length, fixed_size=sampler.pace == "counts" and not sampler.draws_rounds)
 
 
-def join(parts: Sequence[Generation], configuration: dict[str, Any]) -> Generation:
+def join(parts: Sequence[Generation]) -> Generation:
     """Blocks of rows as one generation: the same as if they had been made together."""
     rows = {
         name: torch.cat([getattr(part, name) for part in parts])
-        for name in ("tokens", "order", "probability", "evaluations", "impossible")
+        for name in ("tokens", "order", "probability", "lengths", "impossible")
     }
     names = {name: None for part in parts for name in part.evaluations_of}
-    return Generation(
+    nothing = [torch.zeros_like(part.impossible) for part in parts]
+    return replace(
+        parts[0],
         **rows,
+        reasons=tuple(reason for part in parts for reason in part.reasons),
         evaluations_of={
-            name: torch.cat([p.evaluations_of.get(name, p.evaluations * 0) for p in parts]) for name in names
+            name: torch.cat([part.evaluations_of.get(name, none) for part, none in zip(parts, nothing, strict=True)])
+            for name in names
         },
-        forwards=sum(part.forwards for part in parts),
-        rows_computed=sum(part.rows_computed for part in parts),
+        spent=sum((part.spent for part in parts), Cost()),
         seconds=sum(part.seconds for part in parts),
-        planned=parts[0].planned,
-        vocabulary=parts[0].vocabulary,
-        ideal=parts[0].ideal,
-        configuration=configuration,
     )
 
 
-def _account(session: Session, seconds: float, configuration: dict[str, Any]) -> Generation:
+def _finished(session: Session, seconds: float, about: dict[str, Any]) -> Generation:
     """What is kept of a finished session: its messages are not."""
-    bill = session.bill()
+    account = session.account()
     return Generation(
         tokens=session.tokens,
         order=session.order,
         probability=session.probability,
-        evaluations=sum(bill.evaluations_of.values(), torch.zeros_like(bill.impossible)),
-        evaluations_of=bill.evaluations_of,
-        forwards=bill.forwards,
-        rows_computed=bill.rows_computed,
-        impossible=bill.impossible,
+        lengths=session.lengths,
+        reasons=tuple(REASONS[reason] for reason in session.reasons.tolist()),
+        evaluations_of=account.evaluations_of,
+        spent=account.spent,
+        impossible=account.impossible,
         seconds=seconds,
         planned=session.planned,
         vocabulary=session.denoiser.vocabulary,
-        ideal=session.denoiser.language if isinstance(session.denoiser, Exact) else None,
-        configuration=configuration,
+        ideal=session.denoiser.language if session.denoiser.ideal else None,
+        **about,
     )
 
 
@@ -223,31 +263,75 @@ def _checked(sampler: object) -> Sampler:
     return sampler
 
 
-def _start(denoiser: Denoiser, given: Any, rows: int, length: int) -> Tensor:
-    """(rows, length) tokens to start from, V where hidden."""
-    language = denoiser.language if isinstance(denoiser, Exact) else None
-    if language is not None:
-        language.check_length(length)
-    if given is None:
-        return torch.tensor(denoiser.vocabulary).expand(rows, length)
+def _start(
+    denoiser: Denoiser, given: Any, rows: int | None, length: int | None
+) -> tuple[int, int, Tensor, Tensor]:
+    """(rows, length, tokens (rows, length) to start from, Bool (rows, length) where a row's own places are)."""
+    lines = _lines(given)
+    if lines is None:
+        pattern = None if given is None else _pattern(given)
+        if pattern is not None:
+            length = pattern.shape[1] if length is None else length
+            rows = len(pattern) if rows is None and pattern.shape[0] > 1 else rows
+        rows, length = ROWS if rows is None else rows, LENGTH if length is None else length
+        _check_size(rows, length)
+        if denoiser.language is not None:
+            denoiser.language.check_length(length)
+        if pattern is None:
+            start = torch.tensor(denoiser.vocabulary).expand(rows, length)
+        else:
+            start = _checked_given(denoiser, pattern, rows, length).expand(rows, length)
+        return rows, length, start, torch.ones((), dtype=torch.bool).expand(rows, length)
+    if (rows, length) not in ((None, None), (len(lines), None), (len(lines), max(map(len, lines)))):
+        raise UnmaskError(f"given has {len(lines)} rows of lengths of their own; leave rows and length out")
+    rows, length = len(lines), max(map(len, lines))
+    start, valid = torch.full((rows, length), PADDING), torch.zeros((rows, length), dtype=torch.bool)
+    for row, line in enumerate(lines):
+        _check_size(rows, len(line))
+        if denoiser.language is not None:
+            denoiser.language.check_length(len(line))
+        try:
+            start[row, : len(line)] = _checked_given(denoiser, _pattern(line), 1, len(line))[0]
+        except UnmaskError as error:
+            raise UnmaskError(f"row {row}: {error}") from error
+        valid[row, : len(line)] = True
+    return rows, length, start, valid
+
+
+def _lines(given: Any) -> list[Any] | None:
+    """Rows of different lengths, where that is what is given."""
+    if isinstance(given, Sequence) and given and all(hasattr(line, "__len__") for line in given):
+        return list(given) if len({len(line) for line in given}) > 1 else None
+    return None
+
+
+def _check_size(rows: int, length: int) -> None:
+    if rows < 1:
+        raise UnmaskError(f"rows is {rows}, but at least 1 row is needed")
+    if length < 1:
+        raise UnmaskError(f"length is {length}, but a sequence has at least 1 token")
+
+
+def _pattern(given: Any) -> Tensor:
+    """(1, L) or (B, L) whole numbers."""
     try:
         pattern = torch.as_tensor(given)
     except (TypeError, ValueError, RuntimeError) as error:
         raise UnmaskError(f"given is no table of tokens, (length) or (rows, length): {error}") from error
-    if language is not None:
-        pattern = language.check_given(pattern, rows, length)
-    else:
-        pattern = _check_given(pattern, denoiser.vocabulary, rows, length)
-    return pattern.expand(rows, length)
+    if pattern.is_floating_point() or pattern.is_complex() or pattern.dtype == torch.bool:
+        raise UnmaskError(f"given is {str(pattern.dtype).removeprefix('torch.')}; expected integers")
+    if pattern.dim() not in (1, 2):
+        raise UnmaskError(f"given has shape {tuple(pattern.shape)}; expected (length) or (rows, length)")
+    return pattern.unsqueeze(0) if pattern.dim() == 1 else pattern
 
 
-def _check_given(given: Tensor, vocabulary: int, rows: int, length: int) -> Tensor:
-    """What a language says of a pattern, where there is none: all but whether it is possible."""
-    if given.is_floating_point() or given.is_complex() or given.dtype == torch.bool:
-        raise UnmaskError(f"given is {str(given.dtype).removeprefix('torch.')}; expected integers")
-    pattern = given.unsqueeze(0) if given.dim() == 1 else given
-    if pattern.dim() != 2 or pattern.shape[1] != length or len(pattern) not in (1, rows):
-        raise UnmaskError(f"given has shape {tuple(given.shape)}; expected ({length},) or ({rows}, {length})")
+def _checked_given(denoiser: Denoiser, pattern: Tensor, rows: int, length: int) -> Tensor:
+    """The pattern (1, L) or (B, L), or an error that says why no sequence can start from it."""
+    if denoiser.language is not None:
+        return denoiser.language.check_given(pattern, rows, length)
+    vocabulary = denoiser.vocabulary
+    if pattern.shape[1] != length or len(pattern) not in (1, rows):
+        raise UnmaskError(f"given has shape {tuple(pattern.shape)}; expected ({length},) or ({rows}, {length})")
     bad = (pattern < 0) | (pattern > vocabulary)
     if bad.any():
         row, position = (int(i) for i in bad.nonzero()[0])

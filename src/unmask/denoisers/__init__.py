@@ -1,26 +1,33 @@
-"""What predicts: the exact posterior of a language, reshaped ones, and the contract for everything else."""
+"""What predicts: the contract for all of them, the exact posterior of a language, and what changes what another says."""
 
 from unmask.denoisers.canvas import Canvas
-from unmask.denoisers.contracts import Causal, Denoiser, Engine
+from unmask.denoisers.contracts import Causal, Cost, Engine
+from unmask.denoisers.denoiser import Denoiser
 from unmask.denoisers.exact import Exact
+from unmask.denoisers.guided import Guided
+from unmask.denoisers.marginals import Logits, Marginals, Table, as_marginals
 from unmask.denoisers.oracle import oracle
 from unmask.denoisers.perturbed import Perturbed
-from unmask.denoisers.reshaped import Reshaped, language_of
-from unmask.denoisers.sharpened import Sharpened, heated
+from unmask.denoisers.reshaped import Reshaped
+from unmask.denoisers.sharpened import Sharpened
 from unmask.denoisers.stateless import PrefixCausal, StatelessEngine
 
 __all__ = [
     "Canvas",
     "Causal",
+    "Cost",
     "Denoiser",
     "Engine",
     "Exact",
+    "Guided",
+    "Logits",
+    "Marginals",
     "Perturbed",
     "PrefixCausal",
     "Reshaped",
     "Sharpened",
     "StatelessEngine",
-    "heated",
-    "language_of",
+    "Table",
+    "as_marginals",
     "oracle",
 ]

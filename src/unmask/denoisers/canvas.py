@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from unmask.chance import Luck
-from unmask.denoisers.contracts import Denoiser, Follower
+from unmask.denoisers.contracts import Cost, Follower
+from unmask.denoisers.denoiser import Denoiser
+from unmask.denoisers.marginals import Marginals, as_marginals
 from unmask.errors import UnmaskError
 
-Places = tuple[Tensor, Tensor]  # (rows, positions)
+Places = tuple[Tensor, Tensor]  # (rows (K), positions (K))
 
 
 class Canvas:
-    """Rows of tokens (B, L) in which V is hidden, in front of an engine.
+    """Rows of tokens (B, L) in which V is hidden, in front of an engine; the tokens are its own, it writes into them.
 
-    `evaluations` counts per row what that row needed: a row that has not changed since its last evaluation is free,
-    unless the denoiser depends on the time. `forwards` counts batched calls and `rows_computed` the rows in them.
-    `impossible` is the number of the evaluation at which a row's context had probability zero for the first time, or 0.
-    `visits` counts earlier draws at a place, so that a redrawn token is drawn from fresh luck. The tokens that it is
-    given are its own: it writes into them.
+    evaluations  (B) what each row needed: one that has not changed since its last evaluation is free, unless the
+                 denoiser depends on the time
+    spent        what was computed, as the engine says
+    impossible   (B) the number of the evaluation at which a row's context had probability zero for the first time, or 0
+    visits       (B, L) earlier draws at a place, so that a redrawn token is drawn from fresh luck
     """
 
-    def __init__(self, denoiser: Denoiser, tokens: Tensor, luck: Luck, patience: int | None = None) -> None:
+    def __init__(
+        self,
+        denoiser: Denoiser,
+        tokens: Tensor,
+        luck: Luck,
+        *,
+        valid: Tensor | None = None,
+        patience: int | None = None,
+    ) -> None:
         self.denoiser = denoiser
         self.vocabulary = denoiser.vocabulary
         self.time_free = denoiser.time_free
@@ -34,40 +42,46 @@ class Canvas:
         self.visits = torch.zeros_like(self.tokens)
         self.evaluations = self.tokens.new_zeros(len(tokens))
         self.impossible = self.tokens.new_zeros(len(tokens))
-        self.forwards = 0
-        self.rows_computed = 0
         self.patience = patience
         self._fresh = torch.zeros_like(self.evaluations, dtype=torch.bool)
         self._wanted = torch.zeros_like(self._fresh)
-        self._engine = denoiser.engine(self.tokens)
+        self._looks = 0
+        self._given = tokens.clone()
+        self._valid = None if valid is None or bool(valid.all()) else valid
+        self._engine = denoiser.engine(tokens, self._given, self._valid)
+        self._ahead = Cost()  # of contexts that were looked at ahead
 
-    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None = None) -> Tensor:
-        """Marginals (K, V) at places (K), rows ascending: for orders, whose places are known before the loop starts."""
+    @property
+    def spent(self) -> Cost:
+        return self._engine.spent + self._ahead
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether it has been looked at more often than anybody has patience for."""
+        return self.patience is not None and self._looks > self.patience
+
+    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None = None) -> Marginals:
+        """What is said of hidden places (K), rows ascending; time (B) where the denoiser asks for it."""
         needed = torch.zeros_like(self._fresh)
         needed[rows] = True
         self._count(needed)
-        return self._engine.at(rows, positions, time)
+        return as_marginals(self._engine.at(rows, positions, time))
 
-    def look(self, window: slice = slice(None), time: Tensor | None = None, rows: Tensor | None = None) -> Tensor:
-        """Marginals (B, W, V) over a window, one-hot where revealed: for adaptive samplers.
+    def ask(self, tokens: Tensor, rows: Tensor, positions: Tensor, time: Tensor | None = None) -> Marginals:
+        """What is said of positions (K) of other contexts (K, L), each an evaluation of the row (K) it belongs to.
 
-        Only what is hidden there in rows, Bool (B), is asked for: all of them unless told otherwise.
+        One batched call that leaves the canvas as it is: for samplers that look ahead. time (K), of each context.
         """
-        needed = self.hidden[:, window].any(1)
-        self._count(needed if rows is None else needed & rows)
-        return self._engine.over(window, time)
-
-    def ask(self, tokens: Tensor, rows: Tensor, positions: Tensor, time: Tensor | None = None) -> Tensor:
-        """Marginals (K, V) at positions (K) of other contexts (K, L), each an evaluation of the row (K) it belongs to.
-
-        One batched call that leaves the canvas as it is: for samplers that look ahead.
-        """
-        self.evaluations.index_add_(0, rows, torch.ones_like(rows))
-        self._count_forward(len(rows))
-        return self.denoiser.posterior(tokens, positions.unsqueeze(1), time).squeeze(1)
+        self.evaluations.index_add_(0, rows, torch.full_like(rows, self.denoiser.calls))
+        valid = None if self._valid is None else self._valid[rows]
+        engine = self.denoiser.engine(tokens, self._given[rows], valid)
+        said = as_marginals(engine.at(torch.arange(len(tokens)), positions, time))
+        self._ahead = self._ahead + engine.spent
+        self._count_look()
+        return said
 
     def recompute(self, rows: Tensor) -> None:
-        """Let the next look evaluate rows, Bool (B), whether they need it or not: for caches coarser than a row."""
+        """Let the next look count rows, Bool (B), whether they need it or not: for caches coarser than a row."""
         self._wanted |= rows
 
     def follow(self, order: Tensor) -> Tensor | None:
@@ -75,21 +89,26 @@ class Canvas:
         if not isinstance(self._engine, Follower):
             return None
         asked = order > 0
-        known = self._fresh & asked.any(1)  # the first round of these rows costs nothing
-        probability, evaluations, impossible = self._engine.follow(order, self.luck, self.visits)
-        evaluations = evaluations - known.long()
+        known = (self._fresh & asked.any(1)).long()  # the first round of these rows costs nothing
+        probability, rounds, impossible = self._engine.follow(order, self.luck, self.visits)
         first = (self.impossible == 0) & (impossible > 0)
-        self.impossible = torch.where(first, self.evaluations + impossible - known.long(), self.impossible)
-        self.evaluations += evaluations
-        self.forwards += int(evaluations.max())
-        self.rows_computed += int(evaluations.sum())
+        self.impossible = torch.where(first, self.evaluations + impossible - known, self.impossible)
+        self.evaluations += (rounds - known) * self.denoiser.calls
         self.hidden &= ~asked
         self._fresh &= ~asked.any(1)
         return probability
 
-    def draw(self, probabilities: Tensor, rows: Tensor, positions: Tensor) -> Tensor:
-        """Symbols (K) from probabilities (K, V) at places (K), with luck that no earlier draw there has used."""
-        return self.luck.tokens(probabilities, rows, positions, self.visits)
+    def draw(
+        self,
+        marginals: Marginals,
+        rows: Tensor,
+        positions: Tensor,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+        top_k: int | None = None,
+    ) -> Tensor:
+        """Symbols (K) from what is said of places (K), with luck that no earlier draw there has used."""
+        return self.luck.tokens(marginals, rows, positions, self.visits, temperature, top_p, top_k)
 
     def reveal(self, where: Places | Tensor, tokens: Tensor) -> None:
         """Write tokens (K) at places, given as (rows, positions) or as Bool (B, L)."""
@@ -106,30 +125,19 @@ class Canvas:
         self._engine.renew(rows, positions)
 
     def _count(self, needed: Tensor) -> None:
-        """One evaluation for each needed row that has changed, and one forward if there is any."""
+        """An evaluation for each needed row, Bool (B), that has changed, and for each that is wanted in any case."""
         stale = (needed & ~self._fresh if self.time_free else needed) | self._wanted
-        self.evaluations += stale
+        self.evaluations += stale * self.denoiser.calls
         self._fresh |= stale
         self._wanted &= False
-        self._count_forward(int(stale.sum()))
+        self._count_look()
         dead = self._engine.dead()
         if dead is not None:
             met = stale & dead & (self.impossible == 0)
             self.impossible = torch.where(met, self.evaluations, self.impossible)
 
-    def _count_forward(self, computed: int) -> None:
-        self.forwards += computed > 0
-        self.rows_computed += computed
-        if self.patience is not None and self.forwards > self.patience:
+    def _count_look(self) -> None:
+        self._looks += 1
+        if self.exhausted:
             where = f"{int(self.hidden.any(1).sum())} rows still have hidden positions"
-            raise UnmaskError(f"the sampler has looked {self.forwards} times and {where}; it seems to loop for ever")
-
-
-def over_hidden(engine: Any, window: slice) -> Tensor:
-    """(B, W, V) of an engine that computes at places: its marginals where hidden, one-hot where revealed."""
-    tokens, vocabulary = engine.tokens[:, window], engine.vocabulary
-    rows, positions = (tokens == vocabulary).nonzero(as_tuple=True)
-    marginals = engine.at(rows, positions + window.indices(engine.tokens.shape[1])[0], None)
-    out = torch.nn.functional.one_hot(tokens.clamp(max=vocabulary - 1), vocabulary).to(marginals.dtype)
-    out[rows, positions] = marginals
-    return out
+            raise UnmaskError(f"the sampler has looked {self._looks} times and {where}; it seems to loop for ever")

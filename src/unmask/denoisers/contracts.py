@@ -1,28 +1,74 @@
-"""What a denoiser must offer, so that one sampler runs on an exact one, a small network and an open model alike."""
+"""What computes for samplers, and says what it has spent: engines for canvases, and readers from left to right.
+
+B rows, L positions, K places (pairs of a row and a position), V symbols; tokens are 0..V-1, and V is the mask.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
 from typing import Protocol, runtime_checkable
 
+import torch
 from torch import Tensor
 
 from unmask.chance import Luck
+from unmask.denoisers.marginals import Marginals
+
+@dataclass(frozen=True)
+class Cost:
+    """What was computed, told by what computed it."""
+
+    forwards: int = 0  # batched calls
+    rows: int = 0  # rows in those calls
+    tokens: int = 0  # positions of those rows that were computed
+    flops: float = 0.0  # 0 where nobody knows
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
 
 
-class Engine(Protocol):
+class Spender:
+    """Something that computes and keeps account of it."""
+
+    _account = Cost()
+
+    @property
+    def spent(self) -> Cost:
+        """All that it has computed so far."""
+        return self._account
+
+    def spend(self, cost: Cost) -> None:
+        self._account = self._account + cost
+
+
+class Engine(Spender, ABC):
     """What computes for a canvas: it shares the canvas's tokens (B, L) and is told which places have changed."""
 
-    def renew(self, rows: Tensor, positions: Tensor) -> None:
+    def __init__(self, tokens: Tensor) -> None:
+        self.tokens = tokens
+
+    def spend_on(self, rows: Tensor) -> None:
+        """One batched call for rows (K), ascending, each of them counted once and computed whole."""
+        number = int((rows[1:] != rows[:-1]).sum()) + 1 if len(rows) else 0
+        self.spend(Cost(int(number > 0), number, number * self.tokens.shape[1]))
+
+    def spend_on_rounds(self, evaluations: Tensor) -> None:
+        """So many batched calls as the row of most evaluations (B) has, whoever has one being computed whole."""
+        number = int(evaluations.sum())
+        self.spend(Cost(int(evaluations.max()), number, number * self.tokens.shape[1]))
+
+    @abstractmethod
+    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor | Marginals:
+        """What is said of hidden places (K), rows ascending: probabilities (K, V), or Marginals that stay where they
+        are; time (B) where the denoiser asks for it."""
+
+    def renew(self, rows: Tensor, positions: Tensor) -> None:  # noqa: B027 - what keeps nothing has nothing to renew
         """The tokens at these places (K) are new."""
-
-    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
-        """Marginals (K, V) at places (K); rows ascending."""
-
-    def over(self, window: slice, time: Tensor | None) -> Tensor:
-        """Marginals (B, W, V) over a window; one-hot where revealed."""
 
     def dead(self) -> Tensor | None:
         """Bool (B): rows whose context is known to have probability zero; None where nobody can tell."""
+        return None
 
 
 @runtime_checkable
@@ -34,52 +80,29 @@ class Follower(Protocol):
         row the evaluations (B) needed and which of them (B) met an impossible context first, or 0."""
 
 
-@runtime_checkable
-class Denoiser(Protocol):
-    """p_theta(x_j | x_R): marginals at hidden positions given the revealed ones; tokens 0..V-1, V is the mask."""
-
-    vocabulary: int
-    time_free: bool  # False: every round needs a fresh look, nothing may be cached
-
-    def engine(self, tokens: Tensor) -> Engine:
-        """What computes for a canvas that holds these tokens."""
-
-    def causal(self, rows: int, length: int) -> Causal:
-        """The same denoiser read left to right, one canvas of a known length."""
-
-    def posterior(self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None) -> Tensor:
-        """Stateless marginals (B, K, V) of tokens (B, L) at positions (K) or (B, K), all by default."""
-
-    def row_bytes(self, length: int) -> int:
-        """Memory that one row of a canvas needs: blocks of rows are sized by it."""
-
-
-class Causal(Protocol):
+class Causal(Spender, ABC):
     """An autoregressive reader: the network that a KV cache serves. A row begins with one start token, which is V."""
 
-    @property
-    def evaluations(self) -> Tensor:
-        """(B): calls that each row needed."""
+    def __init__(self, rows: int) -> None:
+        self.evaluations = torch.zeros(rows, dtype=torch.int64)  # (B): calls that each row needed
 
-    @property
-    def forwards(self) -> int:
-        """Batched calls."""
+    @abstractmethod
+    def extend(self, tokens: Tensor, counts: Tensor | None = None, asked: Tensor | None = None) -> Tensor | Marginals:
+        """Read tokens (B, K), of which a row uses its first counts (B): one evaluation of each row that reads any.
 
-    def extend(self, tokens: Tensor, counts: Tensor | None = None) -> Tensor:
-        """Read tokens (B, K), of which a row uses its first counts (B): what follows each (B, K, V), one evaluation."""
+        What follows those that are asked for, Bool (B, K), row by row; unless told otherwise all that were read and
+        that something can follow. Nothing else is computed of what is said.
+        """
 
+    @abstractmethod
     def rewind(self, lengths: Tensor) -> None:
         """Forget what lies beyond the first lengths (B) tokens, the start not counted."""
 
-
-@runtime_checkable
-class Finisher(Protocol):
-    """A causal reader that can also draw all that is left of its rows in one call."""
-
-    def finish(self, last: Tensor, tokens: Tensor, luck: Luck) -> Tensor:
+    def finish(self, last: Tensor, tokens: Tensor, luck: Luck) -> Tensor | None:
         """Fill tokens (B, L) behind the last (B) that is given, which is the next to be read: the probability (B, L)
-        of each, 1 where it was given.
+        of each, 1 where it was given; None where the reader cannot do it in one call.
 
         The same tokens from the same luck as from one `extend` a token, and the same count of evaluations; but the
         reader stays where it is.
         """
+        return None

@@ -12,55 +12,68 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unmask.chance import Luck, Stream
-from unmask.denoisers.canvas import over_hidden
-from unmask.denoisers.contracts import Causal, Engine
-from unmask.denoisers.stateless import PrefixCausal
-from unmask.exact import abreast, chain, filling, interval, messages, paths
+from unmask.denoisers.contracts import Causal, Cost, Engine
+from unmask.denoisers.denoiser import Denoiser
+from unmask.denoisers.stateless import ByLength, PrefixCausal, StatelessEngine, followed
+from unmask.exact import abreast, filling, messages, paths
 from unmask.exact.chain import Chain
 from unmask.exact.lanes import LANES
 from unmask.exact.machine import Floats, aligned
-from unmask.languages import Interval, Language, NGram
-from unmask.languages.base import MachineLanguage
+from unmask.languages import Language
+from unmask.languages.base import MESSAGE_BYTES, MachineLanguage
 
 
-class Exact:
-    """p(x_j | x_R) = q(x_j | x_R) for a language of ours (theory.md 7.1)."""
+class Exact(Denoiser):
+    """p(x_j | x_R) = q(x_j | x_R) for a language (theory.md 7.1).
 
-    time_free = True
+    A language that knows a closed form over its own tokens, or that is a machine, is kept up to date while a canvas is
+    filled; any other is asked for its posterior whenever a row has changed.
+    """
+
+    concurrent = True
+    ideal = True
+    language: Language
 
     def __init__(self, language: Language) -> None:
         self.language = language
         self.vocabulary = language.vocabulary
 
-    def engine(self, tokens: Tensor) -> Engine:
-        if isinstance(self.language, Interval):
-            return LocalEngine(self.language, tokens, interval, self.language.width)
-        if isinstance(self.language, NGram) and (tables := _chain(self.language, tokens.shape[1])) is not None:
-            return LocalEngine(self.language, tokens, chain, tables)
-        assert isinstance(self.language, MachineLanguage)
-        return MessageEngine(self.language, tokens)
+    @property
+    def name(self) -> str:
+        return f"the ideal denoiser of {self.language.kind}"
 
-    def causal(self, rows: int, length: int) -> Causal:
+    def source(self) -> dict[str, Any]:
+        return {"denoiser": "exact", "language": self.language.source()}
+
+    def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
+        if valid is not None:
+            return ByLength(self, tokens, given, valid)
+        self.language.check_length(tokens.shape[1])
+        if (form := self.language.local_form(tokens.shape[1])) is not None:
+            return LocalEngine(self.language, tokens, *form)
         if isinstance(self.language, MachineLanguage):
+            return MessageEngine(self.language, tokens)
+        return StatelessEngine(self, tokens)
+
+    def causal(self, rows: int, length: int, valid: Tensor | None = None) -> Causal:
+        if isinstance(self.language, MachineLanguage) and (valid is None or self.language.endless):
+            self.language.check_length(length)
             return FilterCausal(self.language, rows, length)
-        return PrefixCausal(self, rows, length)
+        return PrefixCausal(self, rows, length, valid)
 
     def posterior(self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None) -> Tensor:
         return self.language.posterior(tokens, positions)
 
-    def row_bytes(self, length: int) -> int:
-        if isinstance(self.language, Interval) or (isinstance(self.language, NGram) and _chain(self.language, length)):
-            return LOCAL_BYTES * length
-        assert isinstance(self.language, MachineLanguage)
-        return 16 * length * (self.language.machine.states + self.vocabulary)
+    def rows_at_once(self, length: int) -> int:
+        """As many as keep their messages in a cache."""
+        each = LOCAL_BYTES * length
+        if self.language.local_form(length) is None and isinstance(self.language, MachineLanguage):
+            each = 16 * length * (self.language.machine.states + self.vocabulary)
+        return min(max(MESSAGE_BYTES // each, LEAST_ROWS), MOST_ROWS)
 
 
+LEAST_ROWS, MOST_ROWS = 8, 4096
 LOCAL_BYTES = 64  # a position, where only tokens are kept
-
-
-@lru_cache(maxsize=8)
-def _chain(language: NGram, length: int) -> Chain | None:
-    return chain.chain(language.initial, language.transition, length) if language.order == 2 else None
 
 
 @lru_cache(maxsize=8)
@@ -73,15 +86,14 @@ def _blank_messages(language: MachineLanguage, length: int) -> tuple[Floats, Flo
     return forward, backward
 
 
-class MessageEngine:
+class MessageEngine(Engine):
     """Forward and backward messages (B, L, S), swept outwards from what changes (exact/messages.py)."""
 
     def __init__(self, language: MachineLanguage, tokens: Tensor) -> None:
-        language.check_length(tokens.shape[1])
+        super().__init__(tokens)
         self.language = language
         self.machine = language.machine
         self.vocabulary = language.vocabulary
-        self.tokens = tokens
         self._dead = torch.zeros(len(tokens), dtype=torch.bool)
         self._kept: tuple[Floats, Floats, NDArray[np.bool_]] | None = None
 
@@ -118,18 +130,16 @@ class MessageEngine:
         blank = np.stack([messages.reshape(-1) for messages in _blank_messages(self.language, length)])
         if self.machine.abreast and len(self.tokens) >= LANES:
             arguments = self.machine, blank, *abreast.sweeps(self.machine, length)
-            return _follow(abreast.by_messages, arguments, self.tokens, order, luck, visits)
+            return _follow(self, abreast.by_messages, arguments, order, luck, visits)
         scratch = aligned((2, length * states)), aligned((2, states))
-        return _follow(filling.by_messages, (self.machine, blank, scratch), self.tokens, order, luck, visits)
+        return _follow(self, filling.by_messages, (self.machine, blank, scratch), order, luck, visits)
 
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
+        self.spend_on(rows)
         out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
         forward, backward, _ = self.messages
         messages.marginals_at(self.machine, forward, backward, rows.numpy(), positions.numpy(), out.numpy())
         return out
-
-    def over(self, window: slice, time: Tensor | None) -> Tensor:
-        return over_hidden(self, window)
 
     def dead(self) -> Tensor:
         _ = self.messages  # which find it out
@@ -137,18 +147,20 @@ class MessageEngine:
 
 
 def _follow(
-    kernel: Any, arguments: tuple[Any, ...], tokens: Tensor, order: Tensor, luck: Luck, visits: Tensor
+    engine: Engine, kernel: Any, arguments: tuple[Any, ...], order: Tensor, luck: Luck, visits: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
+    tokens = engine.tokens
     rounds, positions = order.sort(dim=1, stable=True)
     probability = torch.ones(tokens.shape, dtype=torch.float64)
     evaluations, impossible = torch.zeros_like(tokens[:, 0]), torch.zeros_like(tokens[:, 0])
     chance = np.uint64(luck.seed), int(Stream.TOKEN), luck.row_ids.numpy()
     results = (t.numpy() for t in (visits, probability, evaluations, impossible))
     kernel(*arguments, tokens.numpy(), (rounds.numpy(), positions.numpy()), chance, *results)
+    engine.spend_on_rounds(evaluations)
     return probability, evaluations, impossible
 
 
-class LocalEngine:
+class LocalEngine(Engine):
     """A closed form over the tokens themselves: nothing to keep but which rows contradict themselves.
 
     form: exact/interval.py, where every bit that a revealed partner shows is copied, or exact/chain.py, where the
@@ -156,10 +168,9 @@ class LocalEngine:
     """
 
     def __init__(self, language: Language, tokens: Tensor, form: ModuleType, tables: Chain | int) -> None:
-        language.check_length(tokens.shape[1])
+        super().__init__(tokens)
         self.language = language
         self.vocabulary = language.vocabulary
-        self.tokens = tokens
         self.form, self.tables = form, tables
         self._dead = torch.zeros(len(tokens), dtype=torch.bool)
         if not bool((tokens == self.vocabulary).all()):
@@ -174,49 +185,46 @@ class LocalEngine:
             self.form.contradictions(self.tables, *arrays)
 
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
+        self.spend_on(rows)
         out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
         self.form.marginals_at(self.tables, *(t.numpy() for t in (self.tokens, rows, positions, out)))
         return out
 
-    def over(self, window: slice, time: Tensor | None) -> Tensor:
-        return over_hidden(self, window)
-
     def follow(self, order: Tensor, luck: Luck, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return _follow(filling.by_neighbours, (self.tables, self._dead.numpy()), self.tokens, order, luck, visits)
+        return _follow(self, filling.by_neighbours, (self.tables, self._dead.numpy()), order, luck, visits)
 
     def dead(self) -> Tensor:
         return self._dead
 
 
-class FilterCausal:
+class FilterCausal(Causal):
     """The exact AR model of a machine: forward messages alone, kept for every length so that it can rewind.
 
     q(x_j = v | x_<j) ~ sum_s predicted_j(s) E(s, v) ahead_j(s), ahead being the backward message of a blank canvas.
     """
 
     def __init__(self, language: MachineLanguage, rows: int, length: int) -> None:
-        language.check_length(length)
+        super().__init__(rows)
         self.machine = language.machine
         self.passes = language.passes
         self.ahead = _blank_messages(language, length)[1][0]  # (L, S)
         self.lengths = torch.full((rows,), -1)
-        self.evaluations = torch.zeros(rows, dtype=torch.int64)
-        self.forwards = 0
 
     @cached_property
     def predicted(self) -> Floats:
         """(B, L, S): the forward messages so far; no memory before something is read."""
         return np.empty((len(self.lengths), *self.ahead.shape))
 
-    def extend(self, tokens: Tensor, counts: Tensor | None = None) -> Tensor:
+    def extend(self, tokens: Tensor, counts: Tensor | None = None, asked: Tensor | None = None) -> Tensor:
         counts = torch.full((len(tokens),), tokens.shape[1]) if counts is None else counts
-        out = torch.zeros((*tokens.shape, self.machine.vocabulary), dtype=torch.float64)
-        arrays = (t.numpy() for t in (self.lengths, tokens.contiguous(), counts, out))
+        said = torch.zeros((*tokens.shape, self.machine.vocabulary), dtype=torch.float64)
+        arrays = (t.numpy() for t in (self.lengths, tokens.contiguous(), counts, said))
         paths.filter_rows(self.machine, self.ahead, self.predicted, *arrays)
+        answered = followed(self.lengths, counts, tokens.shape[1], len(self.ahead), asked)
         self.lengths += counts
         self.evaluations += counts > 0
-        self.forwards += 1
-        return out
+        self.spend(Cost(1, int((counts > 0).sum()), int(counts.sum())))
+        return said[answered]
 
     def rewind(self, lengths: Tensor) -> None:
         self.lengths = torch.minimum(self.lengths, lengths)
@@ -233,5 +241,5 @@ class FilterCausal:
         self.passes.draw(self.ahead, luck, prefixes, tokens.numpy(), probability.numpy())
         left = len(self.ahead) - 1 - self.lengths
         self.evaluations += left
-        self.forwards += int(left.max())
+        self.spend(Cost(int(left.max()), int(left.sum()), int(left.sum())))
         return probability

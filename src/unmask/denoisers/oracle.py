@@ -19,9 +19,9 @@ import torch
 from torch import Tensor, nn
 
 from unmask.denoisers.exact import Exact
+from unmask.denoisers.marginals import as_marginals
 from unmask.errors import UnmaskError
-from unmask.languages import Interval, Language, load
-from unmask.languages.base import MachineLanguage
+from unmask.languages import Language, load
 
 FLOOR = -1e4  # fits into float16, whose largest number is 65504
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
@@ -171,7 +171,7 @@ class CausalOracle(Oracle):
         super().__init__(language, None, language.vocabulary + 1, dtype)
         if length is not None:
             language.check_length(length)
-        elif not _endless(language):
+        elif not language.endless:
             raise UnmaskError(f"{language.kind} knows where it ends: say length=..., the tokens of a whole sequence")
         self.length = length
 
@@ -181,7 +181,8 @@ class CausalOracle(Oracle):
         if size > length + 1:
             raise UnmaskError(f"input_ids have {size - 1} tokens after the start, but the oracle was made for {length}")
         read = min(size, length)  # after the last token there is nothing to predict
-        answers[rows, :read] = Exact(self.language).causal(len(ids), length).extend(ids[:, :read].contiguous())
+        said = Exact(self.language).causal(len(ids), length).extend(ids[:, :read].contiguous())
+        answers[rows, :read] = as_marginals(said).dense().view(len(ids), read, -1)
 
     def generate(self, *arguments: Any, **options: Any) -> Tensor:
         """transformers' own generate, on this oracle."""
@@ -245,11 +246,6 @@ def oracle(
     if mask_id is not None or shift:
         raise UnmaskError("a causal oracle has no mask and always predicts the next token: leave out mask_id and shift")
     return CausalOracle(language, length, dtype)
-
-
-def _endless(language: Language) -> bool:
-    """Whether the law of a prefix is the same at every length."""
-    return isinstance(language, Interval) or (isinstance(language, MachineLanguage) and language.machine.open_ended)
 
 
 def _kept(ids: Tensor, attention_mask: Tensor | str | None) -> Tensor:

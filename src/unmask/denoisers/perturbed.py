@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from unmask.chance import Stream, uniform
-from unmask.denoisers.contracts import Denoiser
+from unmask.denoisers.denoiser import Denoiser
+from unmask.denoisers.marginals import Marginals
 from unmask.denoisers.reshaped import Reshaped
 from unmask.errors import UnmaskError, unknown
 from unmask.languages import Language
@@ -31,7 +35,11 @@ class Perturbed(Reshaped):
         super().__init__(source)
         self.kind, self.epsilon, self.seed = kind, epsilon, seed
 
-    def reshape(self, exact: Tensor, positions: Tensor) -> Tensor:
+    def options(self) -> Mapping[str, Any]:
+        return {"kind": self.kind, "epsilon": self.epsilon, "seed": self.seed}
+
+    def reshape(self, marginals: Marginals, positions: Tensor) -> Tensor:
+        exact = marginals.dense()
         symbols = torch.arange(self.vocabulary)
         rank = uniform(self.seed, Stream.TIE, symbols, positions.unsqueeze(-1))
         score = torch.round(exact / 1e-9) + rank  # equal to 1e-9: the keyed rank decides

@@ -2,76 +2,77 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from unmask.denoisers.contracts import Causal, Denoiser, Engine
+from unmask.denoisers.contracts import Causal, Cost, Engine
+from unmask.denoisers.denoiser import Denoiser
 from unmask.denoisers.exact import Exact
+from unmask.denoisers.marginals import Marginals, as_marginals
+from unmask.denoisers.stateless import followed
 from unmask.languages import Language
 
 
-class Reshaped:
+class Reshaped(Denoiser):
     """Another denoiser whose marginals at hidden positions go through `reshape`, whoever reads them."""
 
     def __init__(self, source: Language | Denoiser) -> None:
         self.inner: Denoiser = Exact(source) if isinstance(source, Language) else source
-        self.vocabulary = self.inner.vocabulary
-        self.time_free = self.inner.time_free
+        self.vocabulary, self.language = self.inner.vocabulary, self.inner.language
+        self.time_free, self.calls, self.concurrent = self.inner.time_free, self.inner.calls, self.inner.concurrent
 
-    def reshape(self, marginals: Tensor, positions: Tensor) -> Tensor:
-        """The new form of marginals (..., V) at positions (...)."""
+    def reshape(self, marginals: Marginals, positions: Tensor) -> Marginals | Tensor:
+        """The new form of what is said of places (K) at positions (K): Marginals, or probabilities (K, V)."""
         raise NotImplementedError
 
-    def engine(self, tokens: Tensor) -> Engine:
-        return ReshapedEngine(self, tokens)
+    def options(self) -> Mapping[str, Any]:
+        """How it changes what it is told, for `source`."""
+        return {}
 
-    def causal(self, rows: int, length: int) -> Causal:
-        return ReshapedCausal(self, rows, length)
+    @property
+    def name(self) -> str:
+        return f"{type(self).__name__} of {self.inner.name}"
 
-    def posterior(self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None) -> Tensor:
-        places = torch.arange(tokens.shape[1]) if positions is None else positions
-        places = places.expand(len(tokens), -1)
-        marginals = self.inner.posterior(tokens, positions, time)
-        hidden = (tokens.gather(1, places) == self.vocabulary).unsqueeze(-1)
-        return torch.where(hidden, self.reshape(marginals, places), marginals)
+    def source(self) -> dict[str, Any]:
+        return super().source() | dict(self.options()) | {"of": self.inner.source()}
 
-    def row_bytes(self, length: int) -> int:
-        return self.inner.row_bytes(length)
+    def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
+        return ReshapedEngine(self, tokens, given, valid)
 
+    def causal(self, rows: int, length: int, valid: Tensor | None = None) -> Causal:
+        return ReshapedCausal(self, rows, length, valid)
 
-def language_of(denoiser: Denoiser) -> Language | None:
-    """The language behind an exact denoiser, however it is reshaped; None where there is none."""
-    while isinstance(denoiser, Reshaped):
-        denoiser = denoiser.inner
-    return denoiser.language if isinstance(denoiser, Exact) else None
+    def rows_at_once(self, length: int) -> int | None:
+        return self.inner.rows_at_once(length)
 
 
-class ReshapedEngine:
-    def __init__(self, denoiser: Reshaped, tokens: Tensor) -> None:
+class ReshapedEngine(Engine):
+    def __init__(self, denoiser: Reshaped, tokens: Tensor, given: Tensor | None, valid: Tensor | None) -> None:
+        super().__init__(tokens)
         self.denoiser = denoiser
-        self.tokens = tokens
-        self.inner = denoiser.inner.engine(tokens)
+        self.inner = denoiser.inner.engine(tokens, given, valid)
 
     def renew(self, rows: Tensor, positions: Tensor) -> None:
         self.inner.renew(rows, positions)
 
-    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
-        return self.denoiser.reshape(self.inner.at(rows, positions, time), positions)
-
-    def over(self, window: slice, time: Tensor | None) -> Tensor:
-        marginals = self.inner.over(window, time)
-        positions = torch.arange(self.tokens.shape[1])[window].expand(marginals.shape[:2])
-        hidden = (self.tokens[:, window] == self.denoiser.vocabulary).unsqueeze(-1)
-        return torch.where(hidden, self.denoiser.reshape(marginals, positions), marginals)
+    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor | Marginals:
+        return self.denoiser.reshape(as_marginals(self.inner.at(rows, positions, time)), positions)
 
     def dead(self) -> Tensor | None:
         return self.inner.dead()
 
+    @property
+    def spent(self) -> Cost:
+        return self.inner.spent
 
-class ReshapedCausal:
-    def __init__(self, denoiser: Reshaped, rows: int, length: int) -> None:
-        self.denoiser = denoiser
-        self.inner = denoiser.inner.causal(rows, length)
+
+class ReshapedCausal(Causal):
+    def __init__(self, denoiser: Reshaped, rows: int, length: int, valid: Tensor | None) -> None:
+        self.denoiser, self.length = denoiser, length
+        self.inner = denoiser.inner.causal(rows, length, valid)
         self.lengths = torch.full((rows,), -1)
 
     @property
@@ -79,16 +80,17 @@ class ReshapedCausal:
         return self.inner.evaluations
 
     @property
-    def forwards(self) -> int:
-        return self.inner.forwards
+    def spent(self) -> Cost:
+        return self.inner.spent
 
-    def extend(self, tokens: Tensor, counts: Tensor | None = None) -> Tensor:
+    def extend(
+        self, tokens: Tensor, counts: Tensor | None = None, asked: Tensor | None = None
+    ) -> Tensor | Marginals:
         counts = torch.full((len(tokens),), tokens.shape[1]) if counts is None else counts
-        marginals = self.inner.extend(tokens, counts)
-        positions = self.lengths.unsqueeze(1) + 1 + torch.arange(tokens.shape[1])
+        rows, steps = followed(self.lengths, counts, tokens.shape[1], self.length, asked).nonzero(as_tuple=True)
+        positions = self.lengths[rows] + 1 + steps
         self.lengths = self.lengths + counts
-        asked = marginals.sum(-1, keepdim=True) > 0
-        return torch.where(asked, self.denoiser.reshape(marginals, positions), marginals)
+        return self.denoiser.reshape(as_marginals(self.inner.extend(tokens, counts, asked)), positions)
 
     def rewind(self, lengths: Tensor) -> None:
         self.inner.rewind(lengths)

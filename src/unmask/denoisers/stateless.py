@@ -1,75 +1,152 @@
-"""Engines for any denoiser that can only answer from scratch: each row is evaluated again when it has changed."""
+"""Engines and readers for any denoiser that can only answer from scratch: a row is evaluated when it has changed."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from unmask.denoisers.contracts import Denoiser
+from unmask.denoisers.contracts import Causal, Cost, Engine
+from unmask.denoisers.marginals import Marginals, Table, as_marginals, joined
+
+if TYPE_CHECKING:
+    from unmask.denoisers.denoiser import Denoiser
 
 
-class StatelessEngine:
-    """Keeps the last marginals (B, L, V) of each row and recomputes those of the rows that have changed."""
+class StatelessEngine(Engine):
+    """Evaluates rows that have changed at the places that are asked for, and keeps what was said of them last.
+
+    An unchanged row is evaluated again only where it is asked about other places than before.
+    """
 
     def __init__(self, denoiser: Denoiser, tokens: Tensor) -> None:
+        super().__init__(tokens)
         self.denoiser = denoiser
-        self.tokens = tokens
-        self.stale = torch.ones(len(tokens), dtype=torch.bool, device=tokens.device)
-        self.marginals: Tensor | None = None
+        self._said: Marginals | None = None
+        self._kept = torch.full(tokens.shape, -1)  # (B, L): which of what was said a place still has; -1: nothing
 
     def renew(self, rows: Tensor, positions: Tensor) -> None:
-        self.stale[rows] = True
+        self._kept[rows] = -1
 
-    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
-        return self._current(rows, time)[rows, positions]
+    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Marginals:
+        kept = self._kept[rows, positions]
+        unknown = torch.zeros(len(self.tokens), dtype=torch.bool)
+        unknown[rows] = not self.denoiser.time_free
+        unknown[rows[kept < 0]] = True
+        new = unknown[rows]
+        if not bool(new.any()):
+            assert self._said is not None
+            return self._said[kept]
+        said = self._evaluate(rows[new], positions[new], time)
+        if not bool(new.all()):
+            assert self._said is not None
+            where = torch.empty_like(kept)
+            where[~new], where[new] = torch.arange(len(kept)).split([int((~new).sum()), int(new.sum())])
+            said = joined([self._said[kept[~new]], said])[where]
+        self._said = said
+        self._kept.fill_(-1)
+        self._kept[rows, positions] = torch.arange(len(rows))
+        return said
 
-    def over(self, window: slice, time: Tensor | None) -> Tensor:
-        return self._current(torch.arange(len(self.tokens), device=self.tokens.device), time)[:, window]
-
-    def dead(self) -> None:
-        return None
-
-    def _current(self, rows: Tensor, time: Tensor | None) -> Tensor:
-        wanted = rows.unique()
-        if self.denoiser.time_free:
-            wanted = wanted[self.stale[wanted]]
-        if len(wanted):
-            computed = self.denoiser.posterior(self.tokens[wanted], time=None if time is None else time[wanted])
-            if self.marginals is None:
-                self.marginals = computed.new_empty((*self.tokens.shape, computed.shape[-1]))
-            self.marginals[wanted] = computed
-            self.stale[wanted] = False
-        assert self.marginals is not None
-        return self.marginals
+    def _evaluate(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Marginals:
+        which, index = rows.unique_consecutive(return_inverse=True)
+        asked, valid = layout(index, positions)
+        self.spend_on(which)
+        said = self.denoiser.posterior(self.tokens[which], asked, None if time is None else time[which])
+        return as_marginals(said)[valid]
 
 
-class PrefixCausal:
-    """Any denoiser as a causal reader: the marginal at the first hidden position, one evaluation a read prefix."""
+def layout(rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+    """Places (K), rows 0..R-1 ascending, as columns (R, A), padded, and which (K) of the R x A they are."""
+    counts = torch.bincount(rows)
+    width = int(counts.max()) if len(counts) else 0
+    column = torch.arange(len(rows)) - (counts.cumsum(0) - counts)[rows]
+    valid = rows * width + column
+    return positions.new_zeros(len(counts) * width).index_copy_(0, valid, positions).view(len(counts), width), valid
 
-    def __init__(self, denoiser: Denoiser, rows: int, length: int) -> None:
-        self.vocabulary = denoiser.vocabulary
-        self.tokens = torch.full((rows, length), self.vocabulary)
+
+class ByLength(Engine):
+    """Rows of each length in an engine of their own: for denoisers that cannot tell padding from text."""
+
+    def __init__(self, denoiser: Denoiser, tokens: Tensor, given: Tensor | None, valid: Tensor) -> None:
+        super().__init__(tokens)
+        lengths, self._part = valid.sum(1).unique(return_inverse=True)  # (B): which engine has a row
+        self._row = torch.empty_like(self._part)  # (B): and as which of its rows
+        self._engines = []
+        for part, length in enumerate(lengths.tolist()):
+            rows = (self._part == part).nonzero().squeeze(1)
+            self._row[rows] = torch.arange(len(rows))
+            cut = None if given is None else given[rows, :length]
+            self._engines.append((rows, denoiser.engine(tokens[rows, :length], cut)))
+
+    def renew(self, rows: Tensor, positions: Tensor) -> None:
+        for part, (_, engine) in enumerate(self._engines):
+            mine = self._part[rows] == part
+            if bool(mine.any()):
+                places = self._row[rows[mine]], positions[mine]
+                engine.tokens[places] = self.tokens[rows[mine], positions[mine]]
+                engine.renew(*places)
+
+    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Marginals:
+        said, where = [], []
+        for part, (its_rows, engine) in enumerate(self._engines):
+            mine = (self._part[rows] == part).nonzero().squeeze(1)
+            if len(mine):
+                its_time = None if time is None else time[its_rows]
+                said.append(as_marginals(engine.at(self._row[rows[mine]], positions[mine], its_time)))
+                where.append(mine)
+        return joined(said)[torch.cat(where).argsort()]
+
+    @property
+    def spent(self) -> Cost:
+        return sum((engine.spent for _, engine in self._engines), Cost())
+
+    def dead(self) -> Tensor | None:
+        found = torch.zeros(len(self.tokens), dtype=torch.bool)
+        for rows, engine in self._engines:
+            dead = engine.dead()
+            if dead is None:
+                return None
+            found[rows] = dead
+        return found
+
+
+class PrefixCausal(Causal):
+    """Any denoiser as a causal reader: what it says of the first hidden position, one evaluation a read prefix."""
+
+    def __init__(self, denoiser: Denoiser, rows: int, length: int, valid: Tensor | None = None) -> None:
+        super().__init__(rows)
+        self.tokens = torch.full((rows, length), denoiser.vocabulary)
         self.lengths = torch.full((rows,), -1)
-        self.evaluations = torch.zeros(rows, dtype=torch.int64)
-        self.forwards = 0
-        self._engine = denoiser.engine(self.tokens)
+        self._ends = torch.full((rows,), length) if valid is None else valid.sum(1)
+        self._engine = denoiser.engine(self.tokens, None, valid)
+        self.vocabulary = denoiser.vocabulary
 
-    def extend(self, tokens: Tensor, counts: Tensor | None = None) -> Tensor:
+    def extend(self, tokens: Tensor, counts: Tensor | None = None, asked: Tensor | None = None) -> Marginals:
         rows, width = tokens.shape
         counts = torch.full((rows,), width) if counts is None else counts
         self.evaluations += counts > 0
-        self.forwards += 1
-        out = torch.zeros((rows, width, self.vocabulary), dtype=torch.float64)
+        said, order = [], []
         for k in range(width):
-            active = (counts > k).nonzero().squeeze(1)
-            places = self.lengths[active]
+            reading = (counts > k).nonzero().squeeze(1)
+            places = self.lengths[reading]
             written = places >= 0
-            self._write(active[written], places[written], tokens[active[written], k])
-            self.lengths[active] += 1
-            asked = active[self.lengths[active] < self.tokens.shape[1]]
-            if len(asked):
-                out[asked, k] = self._engine.at(asked, self.lengths[asked], None).double()
-        return out
+            self._write(reading[written], places[written], tokens[reading[written], k])
+            self.lengths[reading] += 1
+            followed = reading[self.lengths[reading] < self._ends[reading]]
+            if asked is not None:
+                followed = followed[asked[followed, k]]
+            if len(followed):
+                said.append(as_marginals(self._engine.at(followed, self.lengths[followed], None)))
+                order.append(followed * width + k)
+        if not said:
+            return Table(torch.empty((0, self.vocabulary), dtype=torch.float64))
+        return joined(said)[torch.cat(order).argsort()]
+
+    @property
+    def spent(self) -> Cost:
+        return self._engine.spent
 
     def rewind(self, lengths: Tensor) -> None:
         positions = torch.arange(self.tokens.shape[1])
@@ -80,3 +157,11 @@ class PrefixCausal:
     def _write(self, rows: Tensor, positions: Tensor, tokens: Tensor | int) -> None:
         self.tokens[rows, positions] = tokens
         self._engine.renew(rows, positions)
+
+
+def followed(lengths: Tensor, counts: Tensor, width: int, places: int, asked: Tensor | None) -> Tensor:
+    """Bool (B, K): of K tokens, of which a row reads its first counts (B) after lengths (B), the start not counted,
+    those that something follows within `places` positions; and that are asked for, if anyone says."""
+    steps = torch.arange(width)
+    found = (steps < counts.unsqueeze(1)) & (lengths.unsqueeze(1) + 1 + steps < places)
+    return found if asked is None else found & asked

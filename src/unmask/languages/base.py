@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+import hashlib
+import json
 from functools import cached_property
 from pathlib import Path
+from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from unmask.chance import Stream, check_seed
+from unmask.chance import Stream, categorical, check_seed, uniform
 from unmask.errors import UnmaskError
 from unmask.estimates import Estimate, exactly, mean
-from unmask.exact import paths
+from unmask.exact import pairs, paths
 from unmask.exact.machine import Machine
 from unmask.exact.messages import fill_rows
 from unmask.exact.passes import Passes
@@ -42,18 +45,52 @@ class Language(ABC):
         """Plain values that make this language again: its JSON form without the kind."""
 
     @abstractmethod
-    def _sample(self, row_ids: Tensor, given: Tensor, seed: int) -> Tensor: ...
-
-    @abstractmethod
     def log_evidence(self, tokens: Tensor) -> Tensor:
         """log q(x_R) of the revealed part of tokens (B, L), float64 (B); -inf exactly where it is impossible."""
 
-    @abstractmethod
-    def _posterior(self, tokens: Tensor, positions: Tensor) -> Tensor: ...
+    def _sample(self, row_ids: Tensor, given: Tensor, seed: int) -> Tensor:
+        """x ~ q(. | given) of these rows: unless a language knows better, one token after another."""
+        tokens = given.expand(len(row_ids), -1).clone()
+        for j in range(tokens.shape[1]):
+            hidden = (tokens[:, j] == self.vocabulary).nonzero().squeeze(1)
+            if len(hidden):
+                u = uniform(seed, Stream.LANGUAGE, row_ids[hidden], torch.tensor(j))
+                tokens[hidden, j] = categorical(self._posterior(tokens[hidden], torch.full((len(hidden), 1), j))[:, 0], u)
+        return tokens
 
-    @abstractmethod
+    def _posterior(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        """q(x_j | x_R) (B, K, V) at positions (B, K): unless a language knows better, from the evidence of every token.
+
+        Contexts of probability zero are answered by the backward half alone, uniformly; see theory.md 7.1.
+        """
+        rows, columns = torch.arange(len(tokens)).unsqueeze(1).expand(positions.shape), positions
+        every = torch.arange(self.vocabulary)
+        contexts = tokens[rows].unsqueeze(2).repeat(1, 1, self.vocabulary, 1)  # (B, K, V, L)
+        contexts.scatter_(3, columns[:, :, None, None].expand(-1, -1, self.vocabulary, 1), every.view(1, 1, -1, 1).expand(*columns.shape, -1, 1))
+        evidence = self.log_evidence(contexts.flatten(0, 2)).view(*columns.shape, self.vocabulary)
+        dead = (evidence == -torch.inf).all(-1, keepdim=True)
+        law = torch.softmax(torch.where(dead, 0.0, evidence), -1)
+        shown = tokens.gather(1, columns).unsqueeze(-1)
+        return torch.where(shown == self.vocabulary, law, (every == shown).double())
+
     def _entropy(self, given: Tensor) -> float | None:
         """H(X | given) in nats of one pattern (L), or None where only sampling can tell."""
+        return None
+
+    @property
+    def endless(self) -> bool:
+        """Whether the law of a beginning is the same at every length, so that it can be read without knowing it."""
+        return False
+
+    def local_form(self, length: int) -> tuple[ModuleType, Any] | None:
+        """Kernels of a closed form over the tokens themselves and the tables that they read, where there is one."""
+        return None
+
+    def independent(self, tokens: Tensor, hidden: Tensor, gamma: float) -> Tensor:
+        """Bool (B, L): among the hidden, Bool (B, L), from left to right each that depends on none before it by more
+        than gamma, I(X_i; X_j | x_R) <= gamma nats, by the language itself."""
+        what = f"{self.kind} does not say how its positions depend on each other, which clairvoyant asks"
+        raise UnmaskError(f"{what}; write its method `independent`, or take a language that is a machine")
 
     def window_law(self, size: int, length: int) -> Tensor:
         """(V^size) law of `size` consecutive tokens at a uniformly chosen place of a sequence, oldest digit first."""
@@ -62,12 +99,20 @@ class Language(ABC):
             raise UnmaskError(f"a window of {size} tokens does not fit into {length}")
         return self._window_law(size, length)
 
-    @abstractmethod
-    def _window_law(self, size: int, length: int) -> Tensor: ...
+    def _window_law(self, size: int, length: int) -> Tensor:
+        raise UnmaskError(f"{self.kind} does not know the law of its windows; write its method `_window_law`")
 
-    @abstractmethod
     def facts(self) -> dict[str, Any]:
         """What `describe` adds to the common part."""
+        return {}
+
+    def source(self) -> dict[str, str]:
+        """Which language this is: its kind, and a digest of its JSON form."""
+        form = json.dumps({"kind": self.kind} | self.parameters(), sort_keys=True)
+        return {"kind": self.kind, "digest": hashlib.sha256(form.encode()).hexdigest()[:16]}
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} over {self.vocabulary} symbols, digest {self.source()['digest']}>"
 
     def possible_lengths(self, longest: int) -> np.ndarray:
         """(longest+1) booleans: which lengths this language has."""
@@ -207,6 +252,21 @@ class MachineLanguage(Language):
     @cached_property
     def passes(self) -> Passes:
         return Passes(self.machine)
+
+    @property
+    def endless(self) -> bool:
+        return self.machine.open_ended
+
+    def independent(self, tokens: Tensor, hidden: Tensor, gamma: float) -> Tensor:
+        rows = hidden.any(1)
+        read = tokens[rows].numpy()
+        forward = np.empty((*read.shape, self.machine.states))
+        backward, chosen = np.empty_like(forward), np.zeros(read.shape, bool)
+        fill_rows(self.machine, read, forward, backward, np.empty(read.shape, bool))
+        pairs.apart_rows(self.machine, read, forward, backward, hidden[rows].numpy(), gamma, chosen)
+        apart = torch.zeros_like(hidden)
+        apart[rows] = torch.from_numpy(chosen)
+        return apart
 
     def possible_lengths(self, longest: int) -> np.ndarray:
         if self.machine.open_ended:

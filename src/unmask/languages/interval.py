@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import combinations, pairwise
+from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -80,6 +81,21 @@ class Interval(Language):
             shown[:, place:] = content
             law += count * self.log_evidence(shown).exp()
         return law / (length - size + 1)
+
+    @property
+    def endless(self) -> bool:
+        return True
+
+    def local_form(self, length: int) -> tuple[ModuleType, int]:
+        return kernels, self.width
+
+    def independent(self, tokens: Tensor, hidden: Tensor, gamma: float) -> Tensor:
+        """Two hidden places of one interval share one fair bit, ln 2 nats, whatever else is revealed, and places of two
+        intervals nothing: the first of each interval."""
+        if gamma >= math.log(2):
+            return hidden
+        padded = torch.nn.functional.pad(hidden, (0, -hidden.shape[1] % self.width)).unflatten(1, (-1, self.width))
+        return (padded & (padded.cumsum(2) == 1)).flatten(1)[:, : hidden.shape[1]]
 
     def facts(self) -> dict[str, Any]:
         return {

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
+from types import ModuleType
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from unmask.errors import UnmaskError
+from unmask.exact import chain
+from unmask.exact.chain import Chain
 from unmask.exact.machine import Ints, Machine, from_edges
 from unmask.languages.base import MachineLanguage
 from unmask.languages.tables import table
@@ -86,6 +89,19 @@ class NGram(MachineLanguage):
         symbols = np.concatenate(codes) % v
         joined = (np.concatenate(source), np.concatenate(target), np.concatenate(weight))
         return from_edges(initial, *joined, symbols, v, np.ones(offset[-1]))
+
+    def local_form(self, length: int) -> tuple[ModuleType, Chain] | None:
+        """Of a first-order chain the nearest revealed neighbours are all that counts."""
+        if self.order != 2:
+            return None
+        if length not in self._chains:
+            self._chains[length] = chain.chain(self.initial, self.transition, length)
+        tables = self._chains[length]
+        return None if tables is None else (chain, tables)
+
+    @cached_property
+    def _chains(self) -> dict[int, Chain | None]:
+        return {}
 
     def parameters(self) -> dict[str, Any]:
         return {"order": self.order, "initial": self.initial.tolist(), "transition": self.transition.tolist()}

@@ -8,16 +8,20 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from unmask.chance import Luck, Stream
+from unmask.chance import Luck, Stream, categorical
+from unmask.denoisers import Causal, Marginals
+from unmask.denoisers.contracts import Cost
+from unmask.denoisers.stateless import followed
 from unmask.networks import attention
-from unmask.networks.evaluation import Evaluator, drawn, fitted, precision, probabilities
+from unmask.networks.evaluation import Evaluator, fitted, probabilities
 from unmask.networks.memory import Memory
 
 
-class NetworkCausal:
+class NetworkCausal(Causal):
     """p(x_j | x_<j) of rows whose keys and values are kept; a row begins with the start, which is V."""
 
     def __init__(self, evaluator: Evaluator, rows: int, length: int) -> None:
+        super().__init__(rows)
         self.evaluator, self.trunk, self.length = evaluator, evaluator.trunk, length
         about = self.trunk.device, self.trunk.dtype
         what, memory = (
@@ -25,26 +29,22 @@ class NetworkCausal:
             partial(Memory, self.trunk.shape, length=length, device=about[0], dtype=about[1]),
         )
         self.memory = fitted(memory, rows, what, self.trunk.device)
-        self.evaluations = torch.zeros(rows, dtype=torch.int64)
-        self.forwards = 0
 
     @torch.no_grad()
-    def extend(self, tokens: Tensor, counts: Tensor | None = None) -> Tensor:
+    def extend(self, tokens: Tensor, counts: Tensor | None = None, asked: Tensor | None = None) -> Marginals:
         counts = torch.full((len(tokens),), tokens.shape[1]) if counts is None else counts
+        answered = followed(self.memory.lengths - 1, counts, tokens.shape[1], self.length, asked)
         read = (counts > 0).nonzero().squeeze(1)
-        vocabulary = self.trunk.shape.vocabulary
-        out = torch.zeros((*tokens.shape, vocabulary), dtype=precision(vocabulary))
+        states = [self.trunk.embed.weight[:0]]
         for rows in read.split(self.evaluator.batch or max(len(read), 1)):
             width = int(counts[rows].max())
             given = tokens[rows, :width].to(self.trunk.device)
-            logits = self.trunk(given, memory=self.memory, rows=None if len(rows) == len(tokens) else rows)
-            out[rows, :width] = probabilities(logits).to(out.device)
-        steps = torch.arange(tokens.shape[1])
-        inside = (steps < counts.unsqueeze(1)) & (self.memory.lengths.unsqueeze(1) + steps < self.length)
+            found = self.trunk.states(given, memory=self.memory, rows=None if len(rows) == len(tokens) else rows)
+            states.append(found[answered[rows, :width].to(self.trunk.device)])
+            self.spend(Cost(1, len(rows), int(counts[rows].sum())))
         self.memory.lengths = self.memory.lengths + counts
         self.evaluations += counts > 0
-        self.forwards += 1
-        return torch.where(inside.unsqueeze(-1), out, 0.0)
+        return self.evaluator.said(torch.cat(states))
 
     def rewind(self, lengths: Tensor) -> None:
         self.memory.lengths = torch.minimum(self.memory.lengths, lengths + 1)
@@ -79,7 +79,7 @@ class NetworkCausal:
             else:
                 logits = self.trunk.step(current[:begun], place, kept if alone else kept[:, :, :begun], alone)
             marginals = probabilities(logits)
-            new = drawn(marginals, uniforms[index, :begun])
+            new = categorical(marginals, uniforms[index, :begun])
             filled[index, :begun] = current[:begun] = new
             chances[index, :begun] = marginals.gather(1, new.unsqueeze(1)).squeeze(1)
         probability = torch.ones(tokens.shape, dtype=torch.float64)
@@ -89,5 +89,5 @@ class NetworkCausal:
             )
         left = self.length - read
         self.evaluations += left
-        self.forwards += int(left.max())
+        self.spend(Cost(int(left.max()), int(left.sum()), int(left.sum())))
         return probability

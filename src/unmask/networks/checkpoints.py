@@ -12,6 +12,7 @@ first, and is never older than the others.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -50,6 +51,15 @@ def save(
         with atomic(directory / CARD) as file:
             file.write(card.encode())
     return directory
+
+
+def digest(trunk: Trunk) -> str:
+    """Of the weights, whatever device and directory they lie in."""
+    whole = hashlib.sha256()
+    for name, tensor in sorted(trunk.state_dict().items()):
+        raw = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+        whole.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\0".encode() + raw.numpy().tobytes())
+    return whole.hexdigest()[:16]
 
 
 def load(

@@ -10,26 +10,28 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from unmask.chance import Luck
-from unmask.denoisers.contracts import Causal, Engine
+from unmask.denoisers import Causal, Denoiser, Engine, Marginals
+from unmask.denoisers.stateless import layout
 from unmask.errors import UnmaskError
-from unmask.languages.base import MESSAGE_BYTES
 from unmask.networks.causal import NetworkCausal
-from unmask.networks.checkpoints import choose_device, load
-from unmask.networks.evaluation import TOKENS, Evaluator
-from unmask.networks.filling import Plan, fill, layout
+from unmask.networks.checkpoints import choose_device, digest, load
+from unmask.networks.evaluation import TOKENS, Evaluator, probabilities
+from unmask.networks.filling import Plan, fill
 from unmask.networks.shape import Shape
 from unmask.networks.trunk import Trunk
 
-HOST_BYTES = 64  # a position, where the host keeps tokens alone
+READER_BYTES = 2**25  # of keys and values: what a block of rows that are read may keep
+LEAST_ROWS = 8  # of a block on the CPU
 
 
-class Network:
+class Network(Denoiser):
     """An MDM, an AR model, or a pair of them that know the same symbols: the first fills canvases, the second reads.
 
     device: auto, cpu or cuda, where the weights are unless told otherwise. dtype: of weights and activations.
@@ -60,14 +62,25 @@ class Network:
             sizes = f"{shapes[0].vocabulary} symbols, the AR model {shapes[1].vocabulary}"
             raise UnmaskError(f"the MDM knows {sizes}; a pair must be trained on the same language")
         self.vocabulary = shapes[0].vocabulary
+        self.concurrent = all(trunk.device.type == "cpu" for trunk in self._trunks)
         self.length = min(shape.length for shape in shapes)  # that it was made for
         self.time_free = mdm is None or mdm.shape.time_free
 
-    def engine(self, tokens: Tensor) -> Engine:
+    @property
+    def _trunks(self) -> list[Trunk]:
+        return [evaluator.trunk for evaluator in (self.mdm, self.ar) if evaluator is not None]
+
+    def source(self) -> dict[str, Any]:
+        of = {trunk.shape.kind: {"weights": digest(trunk), "shape": trunk.shape.to_dict()} for trunk in self._trunks}
+        return {"denoiser": "network"} | of
+
+    def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
+        if valid is not None:
+            return super().engine(tokens, given, valid)
         evaluator = self._masked(tokens.shape[1])
         return FollowingEngine(evaluator, tokens) if self.time_free else NetworkEngine(evaluator, tokens)
 
-    def causal(self, rows: int, length: int) -> Causal:
+    def causal(self, rows: int, length: int, valid: Tensor | None = None) -> Causal:
         if self.ar is None:
             what = "this network has no AR model, which autoregression and speculation read with"
             raise UnmaskError(f"{what}; give one with --causal-model, or Network(mdm, ar)")
@@ -77,18 +90,18 @@ class Network:
     def posterior(self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None) -> Tensor:
         evaluator = self._masked(tokens.shape[1])
         asked = None if positions is None else positions.expand(len(tokens), -1)
-        marginals = evaluator.at(evaluator.below(tokens, time), asked, time).to(tokens.device)
-        return _carried(marginals, tokens if asked is None else tokens.gather(1, asked))
+        logits = evaluator.trunk.head(evaluator.states(evaluator.below(tokens, time), asked, time))
+        return _carried(probabilities(logits).to(tokens.device), tokens if asked is None else tokens.gather(1, asked))
 
-    def row_bytes(self, length: int) -> int:
-        """Blocks of canvases on the CPU are what an evaluation computes at once, of readers what their memory takes;
-        elsewhere they are as large as the host allows, or as `batch` says."""
+    def rows_at_once(self, length: int) -> int | None:
+        """On the CPU what an evaluation computes at once, or of readers what their cache takes; on a device as many as
+        `batch` says."""
         evaluator = self.mdm or self.ar
         assert evaluator is not None
-        shape, least = evaluator.trunk.shape, HOST_BYTES * length
-        if evaluator.device.type == "cpu":
-            least = MESSAGE_BYTES * length // TOKENS if self.mdm else 8 * shape.layers * shape.hidden * length
-        return least if evaluator.batch is None else max(least, MESSAGE_BYTES // evaluator.batch)
+        if evaluator.batch is not None or evaluator.device.type != "cpu":
+            return evaluator.batch
+        shape = evaluator.trunk.shape
+        return max(TOKENS // length if self.mdm else READER_BYTES // (8 * shape.layers * shape.hidden * length), LEAST_ROWS)
 
     def _masked(self, length: int) -> Evaluator:
         if self.mdm is None:
@@ -110,7 +123,7 @@ def read_network(
     return Network(ar=trunk, batch=batch)
 
 
-class NetworkEngine:
+class NetworkEngine(Engine):
     """Evaluates the rows that have changed, when they are asked for, and keeps what the last block read of them.
 
     So what is asked of an unchanged row later costs its last block alone, which the first time was computed only where
@@ -118,8 +131,8 @@ class NetworkEngine:
     """
 
     def __init__(self, evaluator: Evaluator, tokens: Tensor) -> None:
+        super().__init__(tokens)
         self.evaluator = evaluator
-        self.tokens = tokens
         self.vocabulary = evaluator.vocabulary
         self.time_free = evaluator.trunk.shape.time_free
         self.stale = torch.ones(len(tokens), dtype=torch.bool)
@@ -129,32 +142,21 @@ class NetworkEngine:
     def renew(self, rows: Tensor, positions: Tensor) -> None:
         self.stale[rows] = True
 
-    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
-        if not len(rows):
-            return torch.empty((0, self.vocabulary), dtype=torch.float64)
+    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Marginals:
         which, index = rows.unique_consecutive(return_inverse=True)
         asked, valid = layout(index, positions)
         time = None if time is None else time[which]
-        chances = self.evaluator.at(self.below(which, time), asked, time)
-        return chances.flatten(0, 1).to(self.tokens.device)[valid]
-
-    def over(self, window: slice, time: Tensor | None) -> Tensor:
-        tokens = self.tokens[:, window]
-        rows, columns = (tokens == self.vocabulary).nonzero(as_tuple=True)
-        marginals = self.at(rows, columns + window.indices(self.tokens.shape[1])[0], time)
-        out = one_hot(tokens, self.vocabulary, marginals.dtype)
-        out[rows, columns] = marginals
-        return out
-
-    def dead(self) -> None:
-        return None
+        states = self.evaluator.states(self.below(which, time), asked, time).flatten(0, 1)
+        return self.evaluator.said(states[valid.to(states.device)])
 
     def below(self, which: Tensor, time: Tensor | None = None) -> Tensor:
         """(R, L, hidden) of rows (R), those evaluated that have changed."""
         if not self.time_free:
+            self.spend_on(which)
             return self.evaluator.below(self.tokens[which], time)
         new = which[self.stale[which]]
         if len(new):
+            self.spend_on(new)
             tokens = self.tokens[new]
             computed = self.evaluator.below(
                 tokens, mixed=None if self._tally is None else self._tally.mixed(new, tokens)
@@ -177,6 +179,8 @@ class FollowingEngine(NetworkEngine):
         probability = torch.ones(order.shape, dtype=torch.float64)
         if len(plan.rows):
             below = self.below(plan.rows)
+            later = (plan.counts - 1).clamp(min=0)  # the first round is what has just been looked at
+            self.spend_on_rounds(later)
             filled, chances = fill(self.evaluator, plan, self.tokens[plan.rows], below, self._tally)
             self.tokens[plan.rows], probability[plan.rows] = filled, chances
             self.stale[plan.rows] = True

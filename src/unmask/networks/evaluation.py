@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
-from numba import njit
 from torch import Tensor
 from torch.nn import functional
 
-from unmask.chance import BLOCK, categorical, draw
+from unmask.chance import BLOCK
+from unmask.denoisers import Logits, Marginals, Table
+from unmask.denoisers.marginals import FLOAT32
 from unmask.errors import UnmaskError
 from unmask.networks.tally import Tally
 from unmask.networks.trunk import Trunk
@@ -48,10 +49,17 @@ class Evaluator:
         return None if self.compiled else Tally.of(self.trunk, rows, length)
 
     @torch.no_grad()
-    def at(self, below: Tensor, asked: Tensor | None, time: Tensor | None = None) -> Tensor:
-        """Probabilities (R, A, V) at columns asked (R, A), or everywhere."""
+    def states(self, below: Tensor, asked: Tensor | None, time: Tensor | None = None) -> Tensor:
+        """What the head reads, (R, A, hidden) at columns asked (R, A), or everywhere."""
         asked, time = (_on(part, self.device) for part in (asked, time))
-        return probabilities(self._in_batches(self._top, below, asked, time))
+        return self._in_batches(self._top, below, asked, time)
+
+    @torch.no_grad()
+    def said(self, states: Tensor) -> Marginals:
+        """What the head makes of states (K, hidden): a table on the host, unless there are many symbols."""
+        if self.vocabulary > FEW:
+            return Logits(states, self.trunk.head, self.vocabulary)
+        return Table(probabilities(self.trunk.head(states)).cpu(), FLOAT32)
 
     def _in_batches(self, compute: Callable[..., Tensor], x: Tensor, *rest: Tensor | None) -> Tensor:
         """compute of (R, ..) each, so many rows at a time."""
@@ -102,21 +110,6 @@ def probabilities(logits: Tensor) -> Tensor:
 def precision(vocabulary: int) -> torch.dtype:
     """A float64 tensor (.., V) of many symbols is never made."""
     return torch.float64 if vocabulary <= FEW else torch.float32
-
-
-def drawn(weights: Tensor, u: Tensor) -> Tensor:
-    """`categorical` of weights (K, V) and uniforms (K); on the CPU by the kernel that canvases use, for its speed."""
-    if weights.device.type != "cpu" or weights.dtype != torch.float64:
-        return categorical(weights, u)
-    out = torch.empty(len(weights), dtype=torch.int64)
-    _draw_rows(weights.numpy(), u.numpy(), out.numpy())
-    return out
-
-
-@njit(cache=True, nogil=True)
-def _draw_rows(weights, u, out):  # type: ignore[no-untyped-def]
-    for k in range(len(out)):
-        out[k] = draw(weights[k], u[k])
 
 
 def fitted(compute: Callable[[int], Result], rows: int, what: str, device: torch.device) -> Result:

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from unmask import orders
-from unmask.chance import Luck, Stream
-from unmask.networks.evaluation import Evaluator, drawn
+from unmask.chance import Luck, Stream, categorical
+from unmask.denoisers.stateless import layout
+from unmask.networks.evaluation import Evaluator, probabilities
 from unmask.networks.tally import Tally
 
 
@@ -59,15 +60,6 @@ class Plan(NamedTuple):
         return cls(rows, counts, made)
 
 
-def layout(rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-    """Places (K), rows 0..R-1 ascending, as columns (R, A), padded, and which (K) of the R x A they are."""
-    counts = torch.bincount(rows)
-    width = int(counts.max())
-    column = torch.arange(len(rows)) - (counts.cumsum(0) - counts)[rows]
-    valid = rows * width + column
-    return positions.new_zeros(len(counts) * width).index_copy_(0, valid, positions).view(-1, width), valid
-
-
 def fill(
     evaluator: Evaluator, plan: Plan, tokens: Tensor, below: Tensor, tally: Tally | None = None
 ) -> tuple[Tensor, Tensor]:
@@ -79,8 +71,9 @@ def fill(
         if index:
             seen = filled[: len(asked)]
             below = evaluator.below(seen, mixed=None if tally is None else tally.mixed(plan.rows[: len(asked)], seen))
-        chances = evaluator.at(below, asked).flatten(0, 1).index_select(0, valid)
-        new = drawn(chances, uniforms)
+        states = evaluator.states(below, asked).flatten(0, 1).index_select(0, valid)
+        chances = probabilities(evaluator.trunk.head(states))
+        new = categorical(chances, uniforms)
         flat.index_copy_(0, places, new)
         probability.index_copy_(0, places, chances.gather(1, new.unsqueeze(1)).squeeze(1).double())
     return filled.to(tokens.device), probability.view_as(filled).to(tokens.device)

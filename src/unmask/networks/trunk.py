@@ -103,8 +103,19 @@ class Trunk(nn.Module):
         With a memory the tokens follow what it holds of its rows (B), all unless told otherwise, and it holds them
         afterwards; the caller says by `memory.lengths` how many of them count.
         """
+        return self.head(self.states(tokens, asked, time, memory, rows))
+
+    def states(
+        self,
+        tokens: Tensor,
+        asked: Tensor | None = None,
+        time: Tensor | None = None,
+        memory: Memory | None = None,
+        rows: Tensor | None = None,
+    ) -> Tensor:
+        """What the head reads, (B, K, hidden) or (B, A, hidden): `forward` but for its last step."""
         frame = self._frame(tokens.shape[1], time, None if memory is None else memory.reach(tokens.shape[1], rows))
-        return self._top(self._below(tokens, frame), asked, frame)
+        return self._last(self._below(tokens, frame), asked, frame)
 
     def below(self, tokens: Tensor, time: Tensor | None = None, mixed: Tensor | None = None) -> Tensor:
         """(B, L, hidden): what the last block reads, whatever is asked of it.
@@ -115,8 +126,8 @@ class Trunk(nn.Module):
         return self._below(tokens, frame._replace(alone=attention.fits(self.embed.weight)), mixed)
 
     def top(self, x: Tensor, asked: Tensor | None = None, time: Tensor | None = None) -> Tensor:
-        """The logits that follow from `below`, (B, A, V) at columns asked (B, A), or everywhere."""
-        return self._top(x, asked, self._frame(x.shape[1], time))
+        """What the head reads, that follows from `below`: (B, A, hidden) at columns asked (B, A), or everywhere."""
+        return self._last(x, asked, self._frame(x.shape[1], time))
 
     def step(self, symbols: Tensor, place: int | Tensor, kept: Tensor, alone: bool = False) -> Tensor:
         """Logits (B, V) after one more symbol (B), at the same place for all: `forward` with the fewest operations.
@@ -151,8 +162,8 @@ class Trunk(nn.Module):
     def _placed(self, x: Tensor) -> Tensor:
         return x if self.place is None else x + self.place[: x.shape[1]]
 
-    def _top(self, x: Tensor, asked: Tensor | None, frame: Frame) -> Tensor:
-        return self.head(self.norm(self._layers[-1](x, len(self.blocks) - 1, frame, asked)))
+    def _last(self, x: Tensor, asked: Tensor | None, frame: Frame) -> Tensor:
+        return self.norm(self._layers[-1](x, len(self.blocks) - 1, frame, asked))
 
     def _frame(self, width: int, time: Tensor | None, reach: Reach | None = None) -> Frame:
         condition = None if self.time is None else self.time(time)

@@ -6,10 +6,9 @@ from unmask.samplers.autoregressive import Autoregressive
 from unmask.samplers.blocks import Blocks
 from unmask.samplers.clairvoyant import Clairvoyant
 from unmask.samplers.confidence import Entropy, Margin, TopProbability
-from unmask.samplers.contract import SAMPLERS, Choice, Sampler, Session, View
+from unmask.samplers.contract import SAMPLERS, Choice, Sampler
 from unmask.samplers.dream import dream
-from unmask.samplers.entropy_bounded import EntropyBounded
-from unmask.samplers.entropy_sum import EntropySum
+from unmask.samplers.entropy_budget import EntropyBounded, EntropySum
 from unmask.samplers.first_hitting import FirstHitting
 from unmask.samplers.fixed_size import FixedSize
 from unmask.samplers.gibbs import Gibbs
@@ -19,18 +18,23 @@ from unmask.samplers.loops import fill, walk
 from unmask.samplers.low_confidence import LowConfidence
 from unmask.samplers.remdm import ReMDM
 from unmask.samplers.self_speculative import SelfSpeculative
+from unmask.samplers.session import Session
 from unmask.samplers.speculative import Speculative
+from unmask.samplers.stopping import AtToken, Budget, StopRule, Until
 from unmask.samplers.structured import BlockStrided, Dilated, Dyadic, Strided
 from unmask.samplers.threshold import Factor, Threshold
 from unmask.samplers.verify_and_restart import VerifyAndRestart
+from unmask.samplers.view import View
 
 __all__ = [
     "SAMPLERS",
     "Ancestral",
     "AsPublishedMDLM",
+    "AtToken",
     "Autoregressive",
     "BlockStrided",
     "Blocks",
+    "Budget",
     "Choice",
     "Clairvoyant",
     "Dilated",
@@ -50,9 +54,11 @@ __all__ = [
     "SelfSpeculative",
     "Session",
     "Speculative",
+    "StopRule",
     "Strided",
     "Threshold",
     "TopProbability",
+    "Until",
     "VerifyAndRestart",
     "View",
     "dream",

@@ -18,5 +18,7 @@ from unmask.samplers.contract import SAMPLERS, Sampler
 class Ancestral(Sampler):
     """Each position draws its round from the schedule (the paper's sampler)."""
 
+    draws_rounds = True
+
     def order(self, delta: Tensor, hidden: Tensor, luck: Luck) -> Tensor:
         return orders.independent(delta, hidden, luck)

@@ -11,7 +11,8 @@ It differs from ancestral sampling, whose law it means to have, in four ways:
                  rows of the batch are evaluated again, complete ones too
 
 So evaluations depend on who shares a batch: rows whose numbers agree after division by `batch`, as far as they are
-filled together. Tokens do not. batch=1 counts per row.
+filled together. Tokens do not. batch=1 counts per row. Evaluations are those that the published code pays for; ours
+computes rows that are complete no more (`rows_computed`). Its race needs the probabilities of all symbols at once.
 """
 
 from dataclasses import dataclass
@@ -21,7 +22,8 @@ from torch import Tensor
 
 from unmask.chance import Luck, Stream
 from unmask.samplers import checks
-from unmask.samplers.contract import SAMPLERS, Sampler, Session
+from unmask.samplers.contract import SAMPLERS, Sampler
+from unmask.samplers.session import Session
 
 EPS = 1e-5
 CLAMP = 1e-10
@@ -47,17 +49,17 @@ class AsPublishedMDLM(Sampler):
         for k in range(steps + 1):
             canvas.recompute(changed)
             time = None if canvas.time_free else torch.full((len(batch),), 1 - k * (1 - EPS) / steps)
-            marginals = canvas.look(time=time)
             rows, positions = canvas.hidden.nonzero(as_tuple=True)
-            p = marginals[rows, positions]
+            said = canvas.at(rows, positions, time)
             if k == steps:
-                tokens = p.argmax(-1)
+                tokens = said.dense().argmax(-1)
             else:
+                p = said.dense()
                 weights = torch.cat([p * (move[k] - move[k + 1]), move[k + 1].expand(len(p), 1)], -1)
                 tokens = race(weights.float(), coarse(session.luck, rows, positions, k, vocabulary + 1))
             new = (tokens < vocabulary).nonzero().squeeze(1)
             rows, positions, tokens = rows[new], positions[new], tokens[new]
-            session.write(rows, positions, tokens, p[new].gather(1, tokens.unsqueeze(1)).squeeze(1), k + 1)
+            session.write(rows, positions, tokens, said[new].of(tokens), k + 1)
             late = k == steps - 1 or not canvas.time_free  # the last look is always a new one
             changed = torch.isin(batch, batch[rows]) | late
 

@@ -1,19 +1,17 @@
 """Semi-autoregressive blocks around any sampler that orders or chooses (LLaDA): one block of positions after another.
 
-A block holds the next `block_length` hidden positions of a row. The rounds are shared out over a row's blocks, N //
-blocks each and one more in the first N % blocks, and the schedule's shape applies within each.
+A block holds the next `block_length` hidden positions of a row, and each row goes through blocks of its own: rows with
+prompts of different lengths share every batched call.
 """
 
 from dataclasses import dataclass
 
 import torch
 
-from unmask import orders
-from unmask.errors import UnmaskError
 from unmask.samplers import checks
-from unmask.samplers.contract import SAMPLERS, Sampler, Session
-from unmask.samplers.loops import fill_part
-from unmask.schedules import sizes
+from unmask.samplers.contract import SAMPLERS, Reads, Sampler
+from unmask.samplers.loops import fill_blocks
+from unmask.samplers.session import Session
 
 
 @SAMPLERS.register("blocks")
@@ -28,19 +26,10 @@ class Blocks(Sampler):
         checks.at_least("block_length", self.block_length, 1)
         checks.inner(self)
 
+    @property
+    def reads(self) -> frozenset[Reads]:
+        return checks.made(self.inner).reads
+
     def run(self, session: Session) -> None:
-        assert isinstance(self.inner, Sampler)
-        hidden = session.given == session.denoiser.vocabulary
-        block = (hidden.cumsum(1) - 1) // self.block_length
-        counts = hidden.sum(1)
-        for count in counts.unique().tolist():  # what a row meets depends on that row alone
-            number, steps = max(1, -(-count // self.block_length)), len(session.delta)
-            if steps < number and self.inner.pace != "free":
-                what = f"{number} blocks of {self.block_length} positions need at least {number} steps, not {steps}"
-                raise UnmaskError(what)
-            shares = sizes(torch.full((number,), 1 / number, dtype=torch.float64), steps).clamp(min=1).tolist()
-            mine, earlier = hidden & (counts == count).unsqueeze(1), 0
-            for index, share in enumerate(shares):
-                delta = orders.coarsen(session.delta, share)
-                fill_part(self.inner, session, mine & (block == index), delta, earlier)
-                earlier += self.block_length if self.inner.pace == "free" else share
+        index = (session.hidden.cumsum(1) - 1) // self.block_length
+        fill_blocks(checks.made(self.inner), session, torch.where(session.hidden, index, -1))

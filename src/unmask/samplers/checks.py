@@ -36,3 +36,9 @@ def inner(holder: Any) -> None:
         object.__setattr__(holder, "inner", SAMPLERS.make(holder.inner))
     elif not isinstance(holder.inner, Sampler):
         raise UnmaskError(f"inner is {holder.inner!r}; expected a sampler, or the name of one")
+
+
+def made(sampler: str | Sampler) -> Sampler:
+    """The field that `inner` has made sure of, as what it is."""
+    assert isinstance(sampler, Sampler)
+    return sampler

@@ -13,8 +13,9 @@ the probability it is not; that is low-confidence. Equal scores (to 1e-9) are or
 from dataclasses import dataclass
 from typing import ClassVar
 
-from unmask.samplers.contract import SAMPLERS, Choice, Sampler, View
+from unmask.samplers.contract import SAMPLERS, Choice, Law, Sampler
 from unmask.samplers.ranking import SCORES, check_ranking, chosen, surest
+from unmask.samplers.view import View
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,12 @@ class Surest(Sampler):
     def __post_init__(self) -> None:
         check_ranking(self.temperature, self.ties, self.noise)
 
+    @property
+    def law(self) -> Law | None:
+        return "order" if self.temperature == 1 else None
+
     def choose(self, view: View) -> Choice:
-        scores = SCORES[self.score](view.probabilities)
-        return chosen(view, surest(view, scores, self.ties, self.noise), self.temperature)
+        return chosen(view, surest(view, SCORES[self.score](view), self.ties, self.noise), self.temperature)
 
 
 @SAMPLERS.register("top-probability")

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import torch
 
 from unmask.samplers import checks
-from unmask.samplers.contract import SAMPLERS, Sampler, Session
+from unmask.samplers.contract import CANVAS, SAMPLERS, Reads, Sampler
 from unmask.samplers.loops import fill
+from unmask.samplers.session import Session
 
 
 @SAMPLERS.register("gibbs")
@@ -30,11 +31,14 @@ class Gibbs(Sampler):
         checks.at_least("stride", self.stride, 0)
         checks.inner(self)
 
+    @property
+    def reads(self) -> frozenset[Reads]:
+        return checks.made(self.inner).reads | CANVAS
+
     def run(self, session: Session) -> None:
-        assert isinstance(self.inner, Sampler)
-        fill(self.inner, session)
+        fill(checks.made(self.inner), session)
         session.planned = False
-        canvas, made = session.canvas, session.given == session.denoiser.vocabulary
+        canvas, made = session.canvas, session.hidden & ~session.settled.unsqueeze(1)
         last = session.order.amax(1)
         size = made.shape[1]
         time = None if canvas.time_free else torch.full((len(made),), 1 / size, dtype=torch.float64)
@@ -47,7 +51,6 @@ class Gibbs(Sampler):
                     continue
                 last = last + made[:, group].any(1)
                 session.hide(rows, positions, last[rows])
-                marginals = canvas.at(rows, positions, time)
-                tokens = canvas.draw(marginals, rows, positions)
-                probability = marginals.gather(1, tokens.unsqueeze(1)).squeeze(1)
-                session.write(rows, positions, tokens, probability, last[rows])
+                said = canvas.at(rows, positions, time)
+                tokens = canvas.draw(said, rows, positions)
+                session.write(rows, positions, tokens, said.of(tokens), last[rows])

@@ -6,7 +6,8 @@
                     given=prompt and gen_length hidden places)
 
 `remasking` decides what stays of the tokens drawn in a round: low_confidence, those that the model was surest of, or
-random. cfg_scale is not there. steps need not be a multiple of the number of blocks: the first ones have one more.
+random. ties="position" takes the first of equal scores, as torch.topk does there. cfg_scale is that of `denoisers.Guided`,
+which goes around the model. steps need not be a multiple of the number of blocks: the first ones have one more.
 """
 
 from dataclasses import dataclass
@@ -16,8 +17,9 @@ from torch import Tensor
 from unmask.chance import Stream
 from unmask.samplers import checks
 from unmask.samplers.blocks import Blocks
-from unmask.samplers.contract import SAMPLERS, Sampler, View
+from unmask.samplers.contract import SAMPLERS, Sampler
 from unmask.samplers.low_confidence import LowConfidence
+from unmask.samplers.view import View
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,9 @@ REMASKING: dict[str, type[LowConfidence]] = {"low_confidence": LowConfidence, "r
 
 
 @SAMPLERS.register("llada")
-def llada(block_length: int = 32, remasking: str = "low_confidence", temperature: float = 0.0) -> Sampler:
+def llada(
+    block_length: int = 32, remasking: str = "low_confidence", temperature: float = 0.0, ties: str = "chance"
+) -> Sampler:
     """LLaDA's generate: blocks of low-confidence remasking, greedy unless a temperature is given."""
     checks.one_of("remasking", remasking, REMASKING)
-    return Blocks(block_length, REMASKING[remasking](temperature))
+    return Blocks(block_length, REMASKING[remasking](temperature, ties=ties))

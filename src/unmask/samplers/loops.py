@@ -1,16 +1,23 @@
-"""The loops over rounds, once for every sampler and every denoiser."""
+"""The loops over rounds, once for every sampler and every denoiser.
+
+Each row goes through rounds of its own: its r-th is the r-th that reveals anything of it. So rows of other prompts,
+lengths and numbers of blocks share every batched call, and none waits for another.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from unmask import orders
-from unmask.denoisers import Canvas
+from unmask.denoisers import Canvas, Marginals, Table
 from unmask.errors import UnmaskError
-from unmask.samplers.contract import Breach, Sampler, Session, View
+from unmask.samplers.contract import Breach, Sampler
+from unmask.samplers.session import Session
+from unmask.samplers.view import View
 from unmask.schedules import sizes
 
 
@@ -20,21 +27,21 @@ def fill(sampler: Sampler, session: Session) -> None:
         if sampler.implements("run"):
             sampler.run(session)
         else:
-            fill_part(sampler, session, session.given == session.denoiser.vocabulary, session.delta)
+            fill_blocks(sampler, session, torch.where(session.hidden, 0, -1))
     except UnmaskError as error:
         if not session.exhausted:
             raise
         row, position = (int(i) for i in session.canvas.hidden.nonzero()[0])
         where = f"position {position} of row {int(session.luck.row_ids[row])}"
         raise Breach(f"{session.name}, at {where} after round {int(session.order.max())}: {error}") from error
+    session.check_stop()
     _check_finished(session)
 
 
 def _check_finished(session: Session) -> None:
     """Whatever a sampler may have written past the session: all is filled, what was given stands, tokens are tokens."""
-    tokens, given, order = session.tokens, session.given, session.order
+    tokens, given, order, hidden = session.tokens, session.given, session.order, session.hidden
     vocabulary = session.denoiser.vocabulary
-    hidden = given == vocabulary
     for wrong, what in (
         (tokens == vocabulary, "left {} hidden after its last round, {}"),
         (~hidden & (tokens != given), "changed the given token at {} by round {}"),
@@ -47,17 +54,50 @@ def _check_finished(session: Session) -> None:
             raise Breach(f"{session.name} {what.format(where, int(order[row].max()))}")
 
 
-def fill_part(sampler: Sampler, session: Session, asked: Tensor, delta: Tensor, earlier: int = 0) -> None:
-    """Fill the positions asked for, Bool (B, L), by the rounds of delta, which are counted on from `earlier` ones."""
+def fill_blocks(sampler: Sampler, session: Session, blocks: Tensor) -> None:
+    """Fill positions block by block: blocks (B, L) numbers those of a row from 0, -1 being not to be filled.
+
+    The rounds are shared out over a row's blocks, N // blocks each and one more in the first N % blocks, and the shape
+    of the schedule applies within each.
+    """
+    shares = Shares.of(sampler, session, blocks)
     if sampler.implements("order"):
-        _follow(sampler, session, asked, delta, earlier)
+        _follow(sampler, session, blocks, shares)
     elif sampler.implements("choose"):
-        _adapt(sampler, session, asked, delta, earlier)
+        _adapt(sampler, session, blocks, shares)
     else:
         raise UnmaskError(f"{session.name} needs a sampler that orders or chooses; {type(sampler).__name__} runs alone")
 
 
-def walk(canvas: Canvas, order: Tensor, times: Tensor | None = None) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+class Shares(NamedTuple):
+    """The rounds of each kind of row, rows with blocks of the same sizes being of one kind."""
+
+    kind: Tensor  # (B)
+    sizes: Tensor  # (kinds, blocks): positions of each block
+    deltas: list[list[Tensor]]  # the schedule of each block of each kind
+
+    @classmethod
+    def of(cls, sampler: Sampler, session: Session, blocks: Tensor) -> Shares:
+        number = max(int(blocks.max()) + 1, 1)
+        counts = torch.zeros((len(blocks), number + 1), dtype=torch.int64)
+        counts.scatter_add_(1, blocks + 1, torch.ones_like(blocks))
+        kinds, kind = counts[:, 1:].unique(dim=0, return_inverse=True)
+        return cls(kind, kinds, [_schedules(sampler, session.delta, int((of > 0).sum()), of) for of in kinds])
+
+
+def _schedules(sampler: Sampler, delta: Tensor, number: int, counts: Tensor) -> list[Tensor]:
+    """The schedule of each of so many blocks."""
+    if number <= 1:
+        return [delta]
+    steps = len(delta)
+    if steps < number and sampler.pace != "free":
+        what = f"{number} blocks of {int(counts[0])} positions need at least {number} steps, not {steps}"
+        raise UnmaskError(what)
+    shares = sizes(torch.full((number,), 1 / number, dtype=torch.float64), steps).clamp(min=1).tolist()
+    return [orders.coarsen(delta, share) for share in shares]
+
+
+def walk(canvas: Canvas, order: Tensor, times: Tensor | None = None) -> Iterator[tuple[Tensor, Tensor, Marginals]]:
     """(rows, positions, marginals) of each round of an order (B, L); whoever asks reveals them before going on.
 
     times (B, L) are for denoisers that are not time-free: evenly from 1 down, unless told otherwise.
@@ -65,107 +105,225 @@ def walk(canvas: Canvas, order: Tensor, times: Tensor | None = None) -> Iterator
     if times is None:
         times = 1 - (order.double() - 1) / int(order.max())
     for rows, positions in orders.rounds(order):
-        time = None
-        if not canvas.time_free:
-            time = torch.zeros(len(order), dtype=torch.float64)
-            time[rows] = times[rows, positions]
-        yield rows, positions, canvas.at(rows, positions, time)
+        yield rows, positions, canvas.at(rows, positions, _time_at(canvas, times, rows, positions))
 
 
-def _follow(sampler: Sampler, session: Session, asked: Tensor, delta: Tensor, earlier: int) -> None:
-    order = sampler.order(delta, asked, session.luck)
-    steps = asked.sum(1, keepdim=True) if sampler.pace == "free" else torch.full((len(asked), 1), len(delta))
-    wrong = torch.where(asked, (order < 1) | (order > steps), order != 0)
-    if wrong.any():
-        row, position = (int(i) for i in wrong.nonzero()[0])
-        expected = f"a round from 1 to {int(steps[row])}" if asked[row, position] else "0, as it is not hidden"
-        where = f"position {position} of row {int(session.luck.row_ids[row])}"
-        raise Breach(f"{session.name} gives round {int(order[row, position])} to {where}; expected {expected}")
+def _time_at(canvas: Canvas, times: Tensor | None, rows: Tensor, positions: Tensor) -> Tensor | None:
+    """(B): the time of the rows at these places, where the denoiser asks for it."""
+    if canvas.time_free or times is None:
+        return None
+    time = torch.zeros(len(canvas.tokens), dtype=torch.float64)
+    time[rows] = times[rows, positions]
+    return time
+
+
+def _follow(sampler: Sampler, session: Session, blocks: Tensor, shares: Shares) -> None:
+    order, times = _ordered(sampler, session, blocks, shares)
     canvas = session.canvas
     session.planned = True
-    if (probability := canvas.follow(order)) is not None:
-        session.order[asked] = order[asked] + earlier
+    if session.stop is None and (probability := canvas.follow(order)) is not None:
+        asked = order > 0
+        session.order[asked] = order[asked]
         session.probability[asked] = probability[asked]
         return
-    times = None if canvas.time_free else sampler.times(delta, order, session.luck)
-    for rows, positions, marginals in walk(canvas, order, times):
-        tokens = canvas.draw(marginals, rows, positions)
-        probability = marginals.gather(1, tokens.unsqueeze(1)).squeeze(1)
-        session.put(rows, positions, tokens, probability, order[rows, positions] + earlier)
-
-
-def _adapt(sampler: Sampler, session: Session, asked: Tensor, delta: Tensor, earlier: int) -> None:
-    canvas, steps = session.canvas, len(delta)
-    columns = asked.any(0).nonzero().squeeze(1)
-    if not len(columns):
-        return
-    window = slice(int(columns[0]), int(columns[-1]) + 1)
-    asked = asked[:, window]
-    counts = asked.sum(1)
-    kinds, kind = counts.unique(return_inverse=True)
-    budget = torch.stack([sizes(delta, int(count)) for count in kinds])  # (kinds, N)
-    edges = torch.cat([delta.new_zeros(1), delta.cumsum(0)]).tolist()
-    index = -1
-    while bool((hidden := canvas.hidden[:, window] & asked).any()) or (sampler.pace == "rounds" and index + 1 < steps):
-        index += 1
-        if index == steps and sampler.pace != "free":
-            return
-        count = budget[kind, min(index, steps - 1)]
-        if sampler.pace == "counts" and not bool(count.any()):
+    for rows, positions in orders.rounds(order):
+        going = ~session.settled[rows]
+        rows, positions = rows[going], positions[going]
+        if not len(rows):
             continue
+        said = canvas.at(rows, positions, _time_at(canvas, times, rows, positions))
+        tokens = canvas.draw(said, rows, positions)
+        session.put(rows, positions, tokens, said.of(tokens), order[rows, positions])
+        session.check_stop()
+
+
+def _ordered(sampler: Sampler, session: Session, blocks: Tensor, shares: Shares) -> tuple[Tensor, Tensor | None]:
+    """The rounds (B, L) of all blocks, one after another, and the times (B, L) at which they are looked at."""
+    order = torch.zeros_like(blocks)
+    times = None if session.denoiser.time_free else torch.zeros(blocks.shape, dtype=torch.float64)
+    earlier = torch.zeros(len(blocks), dtype=torch.int64)  # (B): rounds of the blocks before
+    free = sampler.pace == "free"
+    for block in range(shares.sizes.shape[1]):
+        rounds = torch.tensor([len(deltas[block]) if block < len(deltas) else 0 for deltas in shares.deltas])
+        for share in rounds.unique().tolist():
+            rows = (rounds == share)[shares.kind]
+            asked = (blocks == block) & rows.unsqueeze(1)
+            if not share or not bool(asked.any()):
+                continue
+            delta = next(deltas[block] for deltas in shares.deltas if block < len(deltas) and len(deltas[block]) == share)
+            mine = sampler.order(delta, asked, session.luck)
+            _check_order(session, mine, asked, asked.sum(1) if free else torch.full((len(asked),), share))
+            order = torch.where(asked, mine + earlier.unsqueeze(1), order)
+            if times is not None:
+                times = torch.where(asked, sampler.times(delta, mine, session.luck), times)
+        earlier += shares.sizes[shares.kind, block] if free else rounds[shares.kind]
+    return order, times
+
+
+def _check_order(session: Session, order: Tensor, asked: Tensor, rounds: Tensor) -> None:
+    """Every position asked for, Bool (B, L), has one of its row's rounds (B), and no other has any."""
+    wrong = torch.where(asked, (order < 1) | (order > rounds.unsqueeze(1)), order != 0)
+    if bool(wrong.any()):
+        row, position = (int(i) for i in wrong.nonzero()[0])
+        expected = f"a round from 1 to {int(rounds[row])}" if asked[row, position] else "0, as it is not hidden"
+        where = f"position {position} of row {int(session.luck.row_ids[row])}"
+        raise Breach(f"{session.name} gives round {int(order[row, position])} to {where}; expected {expected}")
+
+
+class Rounds(NamedTuple):
+    """All rounds t = 0..N-1 of each kind of row, the blocks one after another; what is asked of a row is at (kind, t)."""
+
+    block: Tensor  # (kinds, N): which block
+    index: Tensor  # (kinds, N): 0.. within the block
+    number: Tensor  # (kinds, N): rounds of the block
+    count: Tensor  # (kinds, N): positions that the schedule gives to it
+    alpha: Tensor  # (kinds, N) float64: share of the block revealed before it
+    alpha_next: Tensor  # (kinds, N): and after it
+    total: Tensor  # (kinds): N of this kind; behind it the last round stands again
+    starts: Tensor  # (kinds, blocks): the first round of each block
+    following: Tensor  # (kinds, N + 1): the first round from t on that has positions, N where none has
+
+    @classmethod
+    def of(cls, shares: Shares) -> Rounds:
+        rows, starts, totals = [], [], []
+        for counts, deltas in zip(shares.sizes.tolist(), shares.deltas, strict=True):
+            numbers = torch.tensor([len(delta) for delta in deltas])
+            edges = [torch.cat([delta.new_zeros(1), delta.cumsum(0)]) for delta in deltas]
+            rows.append(
+                (
+                    torch.arange(len(deltas)).repeat_interleave(numbers),
+                    torch.cat([torch.arange(number) for number in numbers.tolist()]),
+                    numbers.repeat_interleave(numbers),
+                    torch.cat([sizes(delta, count) for delta, count in zip(deltas, counts, strict=False)]),
+                    torch.cat([edge[:-1] for edge in edges]),
+                    torch.cat([edge[1:] for edge in edges]),
+                )
+            )
+            totals.append(int(numbers.sum()))
+            starts.append(_padded(numbers.cumsum(0) - numbers, len(counts)))
+        width = max(totals)
+        padded = [torch.stack([_padded(part, width) for part in parts]) for parts in zip(*rows, strict=True)]
+        total = torch.tensor(totals)
+        filled = (padded[3] > 0) & (torch.arange(width) < total.unsqueeze(1))
+        first = torch.where(filled, torch.arange(width), width).flip(1).cummin(1).values.flip(1)
+        return cls(*padded, total, torch.stack(starts), torch.nn.functional.pad(first, (0, 1), value=width))
+
+
+def _padded(values: Tensor, width: int) -> Tensor:
+    """(width): the values, and the last one again and again."""
+    return torch.cat([values, values[-1:].expand(width - len(values))])
+
+
+def _adapt(sampler: Sampler, session: Session, blocks: Tensor, shares: Shares) -> None:
+    canvas, kind, rounds = session.canvas, shares.kind, Rounds.of(shares)
+    wanted = blocks >= 0
+    asked = wanted.any(1)
+    width = rounds.block.shape[1]
+    before = (shares.sizes.cumsum(1) - shares.sizes)[kind]  # (B, blocks): positions of the blocks before
+    t = torch.full((len(blocks),), -1)  # (B): the round of a row, by the schedule
+    block, index = torch.full_like(t, -1), torch.full_like(t, -1)  # (B): which block, and 0.. within it
+    memory: dict[str, Tensor] = {}
+    while True:
+        last = block
+        if sampler.pace == "free":
+            left = torch.where(wanted & canvas.hidden, blocks, len(before[0])).amin(1)
+            going = asked & (left < len(before[0])) & ~session.settled
+            block = torch.where(going, left, -2)
+            index = torch.where(block == last, index + 1, 0)
+            t = rounds.starts[kind, block.clamp(min=0)] + index
+            t = torch.minimum(t, (rounds.starts[kind, block.clamp(min=0)] + rounds.number[kind, t.clamp(max=width - 1)] - 1))
+            turn = before.gather(1, block.clamp(min=0).unsqueeze(1)).squeeze(1) + index + 1
+        else:
+            t = t + 1 if sampler.pace == "rounds" else rounds.following[kind, (t + 1).clamp(max=width)]
+            going = asked & (t < rounds.total[kind]) & ~session.settled
+            t = torch.where(going, t, width - 1)
+            block = torch.where(going, rounds.block[kind, t], -2)
+            index, turn = rounds.index[kind, t], t + 1
+        if not bool(going.any()):
+            return
+        for name, kept in memory.items():
+            memory[name] = torch.where((block != last).view(-1, *[1] * (kept.dim() - 1)), torch.zeros_like(kept), kept)
+        here = blocks == block.unsqueeze(1)
+        hidden = here & canvas.hidden
+        number = rounds.number[kind, t]
+        places = hidden.nonzero(as_tuple=True)
         time = None
         if not canvas.time_free:
-            share = hidden.sum(1) / counts.clamp(min=1)
-            time = share.double() if sampler.pace == "free" else torch.full_like(share.double(), 1 - index / steps)
+            size = shares.sizes[kind, block.clamp(min=0)].clamp(min=1)
+            time = hidden.sum(1).double() / size if sampler.pace == "free" else 1 - index.double() / number
         view = View(
             canvas=canvas,
-            window=window,
-            probabilities=canvas.look(window, time, asked.any(1)),
+            marginals=canvas.at(*places, time) if len(places[0]) else Table(torch.empty((0, canvas.vocabulary))),
+            places=places,
             hidden=hidden,
-            revealed=asked & ~hidden,
-            certainty=session.probability[:, window],
+            revealed=here & ~canvas.hidden,
+            certainty=session.probability,
+            count=torch.where(going, rounds.count[kind, t], 0),
             round=index + 1,
-            earlier=earlier,
-            rounds=steps,
-            count=count,
-            alpha=edges[min(index, steps)],
-            alpha_next=edges[min(index + 1, steps)],
+            rounds=number,
+            turn=turn,
+            alpha=rounds.alpha[kind, t],
+            alpha_next=rounds.alpha_next[kind, t],
+            memory=memory,
         )
-        _carry_out(sampler, session, view)
+        _carry_out(sampler, session, view, going)
 
 
-def _carry_out(sampler: Sampler, session: Session, view: View) -> None:
-    """One round: check the choice, write what it reveals and take back what it hides."""
-    first, turn = view.window.start, view.turn
-    reveal, tokens, hide = sampler.choose(view)
+def _carry_out(sampler: Sampler, session: Session, view: View, going: Tensor) -> None:
+    """One round of the rows that are going, Bool (B): check the choice, write what it reveals, take back what it hides."""
+    choice = sampler.choose(view)
+    reveal, tokens, hide, done = choice
     for part in (reveal, tokens, hide):
         if part is not None and part.shape != view.hidden.shape:
-            shapes = f"{tuple(part.shape)} in round {turn}; it was shown {tuple(view.hidden.shape)}"
+            shapes = f"{tuple(part.shape)} in round {int(view.turn.max())}; it was shown {tuple(view.hidden.shape)}"
             raise Breach(f"{session.name} answers with a tensor of shape {shapes}")
-    rows, columns = reveal.nonzero(as_tuple=True)
+    _check_row_wise(session, view, done)
+    if done is not None:
+        done = done & going
+    rows, positions = reveal.nonzero(as_tuple=True)
     if sampler.pace != "rounds":
-        _keep_pace(sampler, session, view, reveal)
+        _keep_pace(sampler, session, view, reveal, done)
     if hide is not None and bool((wrong := hide & ~view.revealed).any()):
-        row, column = (int(i) for i in wrong.nonzero()[0])
-        where = f"position {column + first} of row {int(session.luck.row_ids[row])}"
-        raise Breach(f"{session.name} hides {where} in round {turn}, which it has not revealed")
-    marginals = view.probabilities[rows, columns]
-    drawn = session.canvas.draw(marginals, rows, columns + first) if tokens is None else tokens[rows, columns]
-    probability = marginals.gather(1, drawn.clamp(0, marginals.shape[1] - 1).unsqueeze(1)).squeeze(1)
-    session.write(rows, columns + first, drawn, probability, turn)
+        row, position = (int(i) for i in wrong.nonzero()[0])
+        where = f"position {position} of row {int(session.luck.row_ids[row])}"
+        raise Breach(f"{session.name} hides {where} in round {int(view.turn[row])}, which it has not revealed")
+    if bool((wrong := reveal & ~view.hidden).any()):
+        row, position = (int(i) for i in wrong.nonzero()[0])
+        where = f"position {position} of row {int(session.luck.row_ids[row])} in round {int(view.turn[row])}"
+        raise Breach(f"{session.name} reveals what it is not shown as hidden, at {where}")
+    said = view.marginals[reveal[view.places]]
+    drawn = session.canvas.draw(said, rows, positions) if tokens is None else tokens[rows, positions]
+    probability = said.of(drawn.clamp(0, session.denoiser.vocabulary - 1))
+    session.write(rows, positions, drawn, probability, view.turn[rows])
     if hide is not None:
-        rows, columns = hide.nonzero(as_tuple=True)
-        session.hide(rows, columns + first, turn)
+        rows, positions = hide.nonzero(as_tuple=True)
+        session.hide(rows, positions, view.turn[rows])
+    if done is not None:
+        session.settle(done, view.turn, "done")
+    session.check_stop()
 
 
-def _keep_pace(sampler: Sampler, session: Session, view: View, reveal: Tensor) -> None:
+def _check_row_wise(session: Session, view: View, done: Tensor | None) -> None:
+    """What is said and remembered of rows has a part for each row."""
+    rows = len(view.hidden)
+    if done is not None and done.shape != (rows,):
+        raise Breach(f"{session.name} says of {tuple(done.shape)} rows whether they are done; it was shown {rows}")
+    for name, kept in view.memory.items():
+        if not isinstance(kept, Tensor) or kept.dim() == 0 or len(kept) != rows:
+            what = f"tensors (B, ..), a part for each of {rows} rows"
+            raise Breach(f"{session.name} keeps {name!r} in its memory as {type(kept).__name__}; expected {what}")
+
+
+def _keep_pace(sampler: Sampler, session: Session, view: View, reveal: Tensor, done: Tensor | None) -> None:
     revealed = reveal.sum(1)
     if sampler.pace == "free":
         wrong, expected = (revealed == 0) & view.hidden.any(1), "at least 1"
     else:
         wrong, expected = revealed != view.count, "the schedule's"
+    if done is not None:
+        wrong &= ~done
     if bool(wrong.any()):
         row = int(wrong.int().argmax())
         share = expected if sampler.pace == "free" else f"{expected} {int(view.count[row])}"
-        what = f"{int(revealed[row])} positions of row {int(session.luck.row_ids[row])} in round {view.turn}"
+        what = f"{int(revealed[row])} positions of row {int(session.luck.row_ids[row])} in round {int(view.turn[row])}"
         raise Breach(f"{session.name} reveals {what}; expected {share}")

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from unmask.denoisers import heated
-from unmask.samplers.contract import SAMPLERS, Choice, Sampler, View
+from unmask.samplers.contract import SAMPLERS, Choice, Sampler
 from unmask.samplers.ranking import check_ranking, surest
+from unmask.samplers.view import View
 
 
 @SAMPLERS.register("low-confidence")
@@ -32,9 +32,8 @@ class LowConfidence(Sampler):
         check_ranking(self.temperature, self.ties, self.noise)
 
     def choose(self, view: View) -> Choice:
-        tokens = view.draw(heated(view.probabilities, self.temperature))
+        tokens = view.draw(self.temperature)
         return Choice(surest(view, self.score(view, tokens), self.ties, self.noise), tokens)
 
     def score(self, view: View, tokens: Tensor) -> Tensor:
-        seen = tokens.clamp(max=view.probabilities.shape[-1] - 1).unsqueeze(-1)
-        return view.probabilities.gather(-1, seen).squeeze(-1)
+        return view.of(tokens)

@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 from unmask.errors import UnmaskError
-from unmask.samplers.contract import Session
+from unmask.samplers.session import Session
 
 
 def read_prompt(session: Session) -> tuple[Tensor, Tensor]:
     """(lengths (B) of the given prefixes, the last token (B) of each, the start where there is none), the rest read."""
     vocabulary = session.denoiser.vocabulary
-    shown = session.given != vocabulary
+    shown = (session.given != vocabulary) & session.valid
     lengths = shown.sum(1)
     prefix = torch.arange(shown.shape[1]) < lengths.unsqueeze(1)
     if not bool((shown == prefix).all()):
@@ -21,5 +21,6 @@ def read_prompt(session: Session) -> tuple[Tensor, Tensor]:
     start = torch.full((len(lengths), 1), vocabulary)
     whole = torch.cat([start, session.given], 1)
     if bool((lengths > 0).any()):
-        session.causal.extend(whole[:, : int(lengths.max())], lengths)
+        read = whole[:, : int(lengths.max())]
+        session.causal.extend(read, lengths, torch.zeros_like(read, dtype=torch.bool))
     return lengths, whole.gather(1, lengths.unsqueeze(1)).squeeze(1)

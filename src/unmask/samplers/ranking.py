@@ -13,33 +13,19 @@ import torch
 from torch import Tensor
 
 from unmask.chance import Stream
-from unmask.denoisers import heated
+from unmask.denoisers.marginals import EXACT
 from unmask.samplers import checks
-from unmask.samplers.contract import Choice, View
+from unmask.samplers.contract import Choice
+from unmask.samplers.view import View
 
-RESOLUTION = 1e-9
 TIES = ("chance", "position")
 
 
-def confidence(probabilities: Tensor) -> Tensor:
-    return probabilities.amax(-1)
-
-
-def margin(probabilities: Tensor) -> Tensor:
-    first, second = probabilities.topk(2, dim=-1).values.unbind(-1)
-    return first - second
-
-
-def entropy(probabilities: Tensor) -> Tensor:
-    """H in nats, 0 or more."""
-    return -torch.xlogy(probabilities, probabilities).sum(-1)
-
-
-SCORES: dict[str, Callable[[Tensor], Tensor]] = {
-    "confidence": confidence,
-    "margin": margin,
-    "entropy": lambda probabilities: -entropy(probabilities),
-    "chance": lambda probabilities: torch.zeros_like(probabilities[..., 0]),
+SCORES: dict[str, Callable[[View], Tensor]] = {
+    "confidence": lambda view: view.confidence,
+    "margin": lambda view: view.margin,
+    "entropy": lambda view: -view.entropy,
+    "chance": lambda view: torch.zeros(view.hidden.shape, dtype=torch.float64),
 }
 
 
@@ -51,46 +37,38 @@ def check_ranking(temperature: float, ties: str, noise: float = 0.0) -> None:
 
 def chosen(view: View, reveal: Tensor, temperature: float) -> Choice:
     """Reveal these, and draw what stands there at a temperature that the scores have not seen."""
-    return Choice(reveal, None if temperature == 1 else view.draw(heated(view.probabilities, temperature)))
+    return Choice(reveal, None if temperature == 1 else view.draw(temperature))
 
 
 def surest(view: View, scores: Tensor, ties: str, noise: float = 0.0) -> Tensor:
-    """Bool (B, W): of each row the hidden positions with the highest scores, as many as the schedule gives.
+    """Bool (B, L): of each row the hidden positions with the highest scores, as many as the schedule gives.
 
     With noise they are drawn without replacement from softmax(scores / noise), as Gumbel's maxima.
     """
     if noise:
         scores = scores.double() - noise * (-view.luck(Stream.TIE).log()).log()
-    return best(scores, view.hidden, view.count, _ties(view, ties))
+    return in_order(view, scores, ties) < torch.where(view.hidden, view.count.unsqueeze(1), 0)
 
 
 def in_order(view: View, scores: Tensor, ties: str) -> Tensor:
-    """(B, W): each hidden position's place in its row, 0 for the highest score; what is not hidden comes last."""
-    return ranks(scores, view.hidden, _ties(view, ties))
+    """(B, L): each hidden position's place in its row, 0 for the highest score; what is not hidden comes last."""
+    luck = view.luck(Stream.TIE) if ties == "chance" else None
+    return ranks(scores, view.hidden, luck, view.resolution)
 
 
 def arranged(view: View, values: Tensor, place: Tensor) -> Tensor:
-    """(B, W) float64: the values of the hidden positions in the order of their places, then zeros."""
+    """(B, L) float64: the values of the hidden positions in the order of their places, then zeros."""
     out = torch.zeros(place.shape, dtype=torch.float64)
     return out.scatter_(1, place, torch.where(view.hidden, values, 0.0).double())
 
 
-def best(scores: Tensor, hidden: Tensor, count: Tensor, ties: Tensor | None) -> Tensor:
-    """Bool (B, W): the count (B) hidden positions of each row with the highest scores (B, W)."""
-    return hidden & (ranks(scores, hidden, ties) < count.unsqueeze(1))
+def ranks(scores: Tensor, hidden: Tensor, ties: Tensor | None, resolution: float = EXACT) -> Tensor:
+    """(B, L): each position's place in its row's order of scores (B, L), the hidden ones first.
 
-
-def ranks(scores: Tensor, hidden: Tensor, ties: Tensor | None) -> Tensor:
-    """(B, W): each position's place in its row's order of scores (B, W), the hidden ones first.
-
-    Scores closer than the resolution are equal; then the lower of `ties` (B, W) comes first, or the lower position.
+    Scores closer than the resolution are equal; then the lower of `ties` (B, L) comes first, or the lower position.
     Each row is ordered by itself: rows never trade positions.
     """
-    rounded = torch.where(hidden, torch.round(scores.double() / RESOLUTION), -torch.inf)
+    rounded = torch.where(hidden, torch.round(scores.double() / resolution), -torch.inf)
     first = torch.arange(scores.shape[1]).expand(scores.shape) if ties is None else ties.argsort(dim=1)
     second = rounded.gather(1, first).argsort(dim=1, descending=True, stable=True)
     return first.gather(1, second).argsort(dim=1)
-
-
-def _ties(view: View, ties: str) -> Tensor | None:
-    return view.luck(Stream.TIE) if ties == "chance" else None

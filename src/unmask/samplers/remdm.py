@@ -26,7 +26,8 @@ from torch import Tensor
 
 from unmask.chance import Stream
 from unmask.samplers import checks
-from unmask.samplers.contract import SAMPLERS, Choice, Sampler, View
+from unmask.samplers.contract import SAMPLERS, Choice, Sampler
+from unmask.samplers.view import View
 
 STRATEGIES = ("cap", "rescale", "switch", "loop", "conf")
 DONE = 1e-9
@@ -52,37 +53,38 @@ class ReMDM(Sampler):
         checks.number("t_off", self.t_off, low=1e-9, high=self.t_on)
 
     def choose(self, view: View) -> Choice:
-        t, s = (1 - k / view.rounds for k in (view.round - 1, view.round))
-        before, after = (self._loop(t), self._loop(s)) if self.strategy == "loop" else (view.alpha, view.alpha_next)
-        after = 1.0 if after > 1 - DONE else after
-        most = min(1.0, (1 - after) / before) if before > 0 else 1.0
+        t, s = (1 - k.unsqueeze(1).double() / view.rounds.unsqueeze(1) for k in (view.round - 1, view.round))  # (B, 1)
+        before, after = view.alpha.unsqueeze(1), view.alpha_next.unsqueeze(1)
+        if self.strategy == "loop":
+            before, after = self._loop(t), self._loop(s)
+        after = torch.where(after > 1 - DONE, 1.0, after)
+        most = torch.where(before > 0, ((1 - after) / before).clamp(max=1.0), 1.0)
         sigma = self._sigma(most, t, s)
         luck = view.luck(Stream.ACCEPT)
         if self.strategy == "conf":
-            hide, sigma = luck < sigma * _softmax(-view.certainty, view.revealed), 0.0
+            hide, sigma = luck < sigma * _softmax(-view.certainty, view.revealed), torch.zeros_like(sigma)
         else:
             hide = luck < sigma
-        rate = (after - (1 - sigma) * before) / (1 - before) if after < 1 else 1.0
+        rate = torch.where(after < 1, (after - (1 - sigma) * before) / (1 - before), 1.0)
         return Choice(view.hidden & (luck < rate), hide=view.revealed & hide)
 
-    def _sigma(self, most: float, t: float, s: float) -> float:
+    def _sigma(self, most: Tensor, t: Tensor, s: Tensor) -> Tensor:
+        cap = most.clamp(max=self.eta)
         match self.strategy:
             case "conf":
                 return most
             case "rescale":
                 return self.eta * most
-            case "switch" if t > self.t_switch:
-                return 0.0
-            case "loop" if t > self.t_on or s < self.t_off:
-                return 0.0
-        return min(self.eta, most)
+            case "switch":
+                return torch.where(t > self.t_switch, 0.0, cap)
+            case "loop":
+                return torch.where((t > self.t_on) | (s < self.t_off), 0.0, cap)
+        return cap
 
-    def _loop(self, t: float) -> float:
-        if t > self.t_on:
-            return self.alpha_on * (1 - t) / (1 - self.t_on)
-        if t < self.t_off:
-            return 1 - (1 - self.alpha_on) * t / self.t_off
-        return self.alpha_on
+    def _loop(self, t: Tensor) -> Tensor:
+        rising = self.alpha_on * (1 - t) / (1 - self.t_on) if self.t_on < 1 else t
+        ending = 1 - (1 - self.alpha_on) * t / self.t_off
+        return torch.where(t > self.t_on, rising, torch.where(t < self.t_off, ending, self.alpha_on))
 
 
 def _softmax(scores: Tensor, among: Tensor) -> Tensor:

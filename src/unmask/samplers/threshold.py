@@ -11,8 +11,9 @@ schedule are not used. The paper uses both inside blocks: blocks(block_length=32
 from dataclasses import dataclass
 
 from unmask.samplers import checks
-from unmask.samplers.contract import SAMPLERS, Choice, Sampler, View
-from unmask.samplers.ranking import check_ranking, chosen, confidence, in_order
+from unmask.samplers.contract import SAMPLERS, Choice, Law, Sampler
+from unmask.samplers.ranking import check_ranking, chosen, in_order
+from unmask.samplers.view import View
 
 
 @SAMPLERS.register("threshold")
@@ -29,10 +30,13 @@ class Threshold(Sampler):
         checks.number("threshold", self.threshold, high=1.0)
         check_ranking(self.temperature, self.ties)
 
+    @property
+    def law(self) -> Law | None:
+        return "order" if self.temperature == 1 else None
+
     def choose(self, view: View) -> Choice:
-        sure = confidence(view.probabilities)
-        first = in_order(view, sure, self.ties) == 0
-        return chosen(view, view.hidden & ((sure > self.threshold) | first), self.temperature)
+        first = in_order(view, view.confidence, self.ties) == 0
+        return chosen(view, view.hidden & ((view.confidence > self.threshold) | first), self.temperature)
 
 
 @SAMPLERS.register("factor")
@@ -49,8 +53,11 @@ class Factor(Sampler):
         checks.number("factor", self.factor)
         check_ranking(self.temperature, self.ties)
 
+    @property
+    def law(self) -> Law | None:
+        return "order" if self.temperature == 1 else None
+
     def choose(self, view: View) -> Choice:
-        sure = confidence(view.probabilities)
-        place = in_order(view, sure, self.ties)
-        enough = (place + 2) * (1 - sure) < self.factor  # true for a prefix, as both factors grow with the place
+        place = in_order(view, view.confidence, self.ties)
+        enough = (place + 2) * (1 - view.confidence) < self.factor  # true for a prefix, as both factors grow with the place
         return chosen(view, view.hidden & (enough | (place == 0)), self.temperature)

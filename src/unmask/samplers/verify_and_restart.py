@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from unmask.chance import MAX_SEED
-from unmask.denoisers import language_of
 from unmask.errors import UnmaskError
 from unmask.samplers import checks
-from unmask.samplers.contract import SAMPLERS, Sampler, Session
+from unmask.samplers.contract import SAMPLERS, Reads, Sampler
 from unmask.samplers.loops import fill
+from unmask.samplers.session import Session
 
 APART = 0x9E3779B97F4A7C15  # the golden ratio in 64 bits: no two seeds that a person picks are this far apart
 
@@ -38,13 +38,16 @@ class VerifyAndRestart(Sampler):
             raise UnmaskError(f"verifier is {self.verifier!r}; expected a function of tokens (B, L), or None")
         checks.inner(self)
 
+    @property
+    def reads(self) -> frozenset[Reads]:
+        return checks.made(self.inner).reads
+
     def run(self, session: Session) -> None:
-        assert isinstance(self.inner, Sampler)
         verify = self.verifier or self._support(session)
         rows = torch.arange(len(session.given))
         for restarts in range(self.most + 1):
             attempt = session.attempt(rows, (session.luck.seed + restarts * APART) % MAX_SEED)
-            fill(self.inner, attempt)
+            fill(checks.made(self.inner), attempt)
             session.adopt(rows, attempt)
             rows = rows[~verify(attempt.tokens)]
             if not len(rows):
@@ -54,8 +57,8 @@ class VerifyAndRestart(Sampler):
             raise UnmaskError(f"{session.name}: row {row} was refused {self.most + 1} times; raise most, or the steps")
 
     def _support(self, session: Session) -> Callable[[Tensor], Tensor]:
-        language = language_of(session.denoiser)
+        language = session.denoiser.language
         if language is None:
-            what = f"{session.name} cannot tell what is valid: {type(session.denoiser).__name__} has no language"
+            what = f"{session.name} cannot tell what is valid: {session.denoiser.name} has no language"
             raise UnmaskError(f"{what}; give verifier=, a function of tokens (B, L)")
         return language.supports

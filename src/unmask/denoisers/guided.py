@@ -1,0 +1,80 @@
+"""Classifier-free guidance: what a prompt makes likely is made likelier, at two evaluations an answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unmask.denoisers.contracts import Causal, Cost, Engine
+from unmask.denoisers.denoiser import Denoiser
+from unmask.denoisers.exact import Exact
+from unmask.denoisers.marginals import Marginals, as_marginals
+from unmask.errors import UnmaskError
+from unmask.languages import Language
+
+
+class Guided(Denoiser):
+    """p(v | x)^(1+w) / p(v | x without the prompt)^w, normalised; w = scale, LLaDA's cfg_scale.
+
+    The prompt is what a canvas was given. Without it the same denoiser looks at the same rows with the given places
+    hidden, so that each answer takes two evaluations. At w = 0 the denoiser itself answers, alone.
+    """
+
+    def __init__(self, source: Language | Denoiser, scale: float) -> None:
+        if not 0 <= scale < float("inf"):
+            raise UnmaskError(f"scale is {scale}; expected 0, which is no guidance, or a positive number")
+        self.inner: Denoiser = Exact(source) if isinstance(source, Language) else source
+        self.scale = scale
+        self.vocabulary, self.language = self.inner.vocabulary, self.inner.language
+        self.time_free, self.concurrent = self.inner.time_free, self.inner.concurrent
+        self.calls = self.inner.calls * (2 if scale else 1)
+
+    @property
+    def name(self) -> str:
+        return f"{self.inner.name}, guided by {self.scale:g}"
+
+    def source(self) -> dict[str, Any]:
+        return super().source() | {"scale": self.scale, "of": self.inner.source()}
+
+    def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
+        if not self.scale:
+            return self.inner.engine(tokens, given, valid)
+        return GuidedEngine(self, tokens, tokens.clone() if given is None else given, valid)
+
+    def causal(self, rows: int, length: int, valid: Tensor | None = None) -> Causal:
+        raise UnmaskError("a guided denoiser fills canvases; to read from left to right take the one that it guides")
+
+    def rows_at_once(self, length: int) -> int | None:
+        return self.inner.rows_at_once(length)
+
+
+class GuidedEngine(Engine):
+    """Two engines: on the canvas itself, and on one that hides what was given."""
+
+    def __init__(self, denoiser: Guided, tokens: Tensor, given: Tensor, valid: Tensor | None) -> None:
+        super().__init__(tokens)
+        self.scale, self.vocabulary = denoiser.scale, denoiser.vocabulary
+        self.prompt = given != denoiser.vocabulary if valid is None else (given != denoiser.vocabulary) & valid
+        self.bare = torch.where(self.prompt, denoiser.vocabulary, tokens)
+        self.engines = (
+            denoiser.inner.engine(tokens, given, valid),
+            denoiser.inner.engine(self.bare, torch.full_like(tokens, denoiser.vocabulary), valid),
+        )
+
+    def renew(self, rows: Tensor, positions: Tensor) -> None:
+        self.bare[rows, positions] = self.tokens[rows, positions]
+        for engine in self.engines:
+            engine.renew(rows, positions)
+
+    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Marginals:
+        prompted, bare = (as_marginals(engine.at(rows, positions, time)) for engine in self.engines)
+        return prompted.guided(bare, self.scale)
+
+    def dead(self) -> Tensor | None:
+        return self.engines[0].dead()
+
+    @property
+    def spent(self) -> Cost:
+        return self.engines[0].spent + self.engines[1].spent

@@ -1,0 +1,201 @@
+"""Rows on their way from given tokens to complete ones, and what they have cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from unmask.chance import Luck
+from unmask.denoisers import Canvas, Causal, Cost, Denoiser
+from unmask.errors import UnmaskError
+from unmask.samplers.contract import Breach
+from unmask.samplers.stopping import Progress, StopRule
+
+PATIENCE = 1000  # looks a position and a round: beyond that a sampler that owns its flow is taken to loop for ever
+REASONS = ("filled", "stopped", "done")  # why nothing more is decided of a row: all is; the stop rule; the sampler
+
+
+@dataclass
+class Account:
+    """What B rows have cost."""
+
+    impossible: Tensor  # (B): the evaluation at which a row's context had probability zero for the first time, or 0
+    evaluations_of: dict[str, Tensor] = field(default_factory=dict)  # (B) for each: "denoiser", "causal"
+    spent: Cost = field(default_factory=Cost)
+
+    @property
+    def evaluations(self) -> Tensor:
+        """(B): of all denoisers together."""
+        return sum(self.evaluations_of.values(), torch.zeros_like(self.impossible))
+
+    def charge(self, name: str, evaluations: Tensor, rows: Tensor | slice, spent: Cost) -> None:
+        """Add evaluations (K) of one denoiser by these rows (K), and what it has computed for them."""
+        counts = self.evaluations_of.setdefault(name, torch.zeros_like(self.impossible))
+        counts[rows] += evaluations
+        self.spent = self.spent + spent
+
+    def add(self, rows: Tensor, account: Account) -> None:
+        """Another attempt at these rows (K), which is the one that counts for what was met on the way."""
+        for name, evaluations in account.evaluations_of.items():
+            self.charge(name, evaluations, rows, Cost())
+        self.spent = self.spent + account.spent
+        self.impossible[rows] = account.impossible
+
+
+class Session:
+    """Some rows on their way from given tokens (B, L) to complete ones, with what was met on the way."""
+
+    def __init__(
+        self,
+        denoiser: Denoiser,
+        given: Tensor,
+        luck: Luck,
+        delta: Tensor,
+        name: str = "the sampler",
+        *,
+        valid: Tensor | None = None,
+        stop: StopRule | None = None,
+    ) -> None:
+        self.denoiser = denoiser
+        self.given = given
+        self.luck = luck
+        self.delta = delta
+        self.name = name  # of the sampler, for errors
+        self.valid = torch.ones(given.shape, dtype=torch.bool) if valid is None else valid  # (B, L): False at padding
+        self.stop = stop
+        self.hidden = (given == denoiser.vocabulary) & self.valid  # Bool (B, L): what there is to fill
+        self.lengths = self.valid.sum(1)  # (B): tokens of each row, up to where it has ended
+        self.reasons = torch.zeros(len(given), dtype=torch.int64)  # (B): why it ended, of REASONS
+        self.planned = False  # set where the order does not depend on the tokens
+        self.tokens = given.clone(memory_format=torch.contiguous_format)  # given may be one row for all
+        self.order = torch.zeros_like(self.tokens)  # the round that revealed each position, 0 where it was given
+        self.probability = torch.ones(given.shape, dtype=torch.float64)  # of each token when it was revealed
+        self._attempts: list[tuple[Tensor, Account]] = []
+        self._hidings = 0
+
+    @cached_property
+    def canvas(self) -> Canvas:
+        """The canvas, on the session's own tokens."""
+        return Canvas(self.denoiser, self.tokens, self.luck, valid=self.valid, patience=self.patience)
+
+    @cached_property
+    def causal(self) -> Causal:
+        return self.denoiser.causal(*self.given.shape, None if bool(self.valid.all()) else self.valid)
+
+    def uses(self, part: str) -> bool:
+        """Whether the sampler has asked for the 'canvas' or the 'causal' reader."""
+        return part in self.__dict__
+
+    @property
+    def patience(self) -> int:
+        """How often a sampler may look, or hide, before it is taken to loop for ever."""
+        return PATIENCE * (self.tokens.shape[1] + len(self.delta))
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the canvas has been looked at more often than it has patience for."""
+        return self.uses("canvas") and self.canvas.exhausted
+
+    @property
+    def settled(self) -> Tensor:
+        """Bool (B): rows of which nothing is to be decided any more."""
+        return self.reasons > 0
+
+    def check_stop(self) -> None:
+        """Ask the stop rule, after a round: rows that have ended are settled."""
+        if self.stop is None:
+            return
+        hidden = self.tokens == self.denoiser.vocabulary
+        lengths = self.stop.ended(Progress(self.tokens, hidden, self.hidden, self.account().evaluations))
+        ended = (lengths >= 0) & ~self.settled
+        if bool(ended.any()):
+            self.lengths = torch.where(ended, torch.minimum(lengths, self.lengths), self.lengths)
+            self.settle(ended, self.order.amax(1).clamp(min=1), "stopped")
+
+    def settle(self, rows: Tensor, turn: Tensor, reason: str) -> None:
+        """Fill what is left of rows, Bool (B), in this round (B) of theirs, without looking at it."""
+        left = (self.tokens == self.denoiser.vocabulary) & self.hidden & rows.unsqueeze(1)
+        places = left.nonzero(as_tuple=True)
+        if len(places[0]):
+            end = None if self.denoiser.language is None else self.denoiser.language.end
+            fill = end if self.stop is None else self.stop.fill
+            if fill is None:
+                what = f"{self.name} says that rows are done, and nothing says what to fill them with"
+                raise Breach(f"{what}; give generate(stop=..), a token or a rule")
+            certain = torch.ones(len(places[0]), dtype=torch.float64)
+            self.put(*places, torch.full_like(places[0], fill), certain, turn[places[0]])
+        self.reasons = torch.where(rows & ~self.settled, REASONS.index(reason), self.reasons)
+
+    def attempt(self, rows: Tensor, seed: int) -> Session:
+        """A session of its own for these rows (K), from what was given, with other luck; `adopt` takes it in."""
+        luck = Luck(seed, self.luck.row_ids[rows])
+        valid = self.valid[rows]
+        return type(self)(self.denoiser, self.given[rows], luck, self.delta, self.name, valid=valid, stop=self.stop)
+
+    def adopt(self, rows: Tensor, attempt: Session) -> None:
+        """Let rows (K) be what an attempt has made of them, at its cost."""
+        for name in ("tokens", "order", "probability", "lengths", "reasons"):
+            getattr(self, name)[rows] = getattr(attempt, name)
+        self._attempts.append((rows, attempt.account()))
+
+    def account(self) -> Account:
+        """What was needed and what was computed, attempts included."""
+        account = Account(torch.zeros(len(self.tokens), dtype=torch.int64))
+        if self.uses("canvas"):
+            account.impossible += self.canvas.impossible
+            account.charge("denoiser", self.canvas.evaluations, slice(None), self.canvas.spent)
+        if self.uses("causal"):
+            account.charge("causal", self.causal.evaluations, slice(None), self.causal.spent)
+        for rows, attempt in self._attempts:
+            account.add(rows, attempt)
+        return account
+
+    def write(self, rows: Tensor, positions: Tensor, tokens: Tensor, probability: Tensor, rounds: Tensor | int) -> None:
+        """Reveal tokens (K) at places (K), which had this probability (K), in this round."""
+        unknown = (tokens < 0) | (tokens >= self.denoiser.vocabulary)
+        if bool(unknown.any()):
+            what = f"writes token {int(tokens[unknown][0])}"
+            self._refuse(f"{what}; V is {self.denoiser.vocabulary}", unknown, rows, positions, rounds)
+        if bool((shown := self.tokens[rows, positions] != self.denoiser.vocabulary).any()):
+            self._refuse("reveals what is not hidden", shown, rows, positions, rounds)
+        places = rows * self.tokens.shape[1] + positions
+        if len(places.unique()) < len(places):
+            twice = (places.unsqueeze(0) == places.unsqueeze(1)).sum(1) > 1
+            self._refuse("reveals a position twice", twice, rows, positions, rounds)
+        self.put(rows, positions, tokens, probability, rounds)
+
+    def put(self, rows: Tensor, positions: Tensor, tokens: Tensor, probability: Tensor, rounds: Tensor | int) -> None:
+        """`write` where the places are known to be hidden, and the tokens were drawn by the canvas."""
+        usable = probability > 0  # false for not-a-number too
+        if not bool(usable.all()):
+            at = int((~usable).int().argmax())
+            where = f"position {int(positions[at])} of row {int(rows[at])}"
+            raise UnmaskError(f"the denoiser gives no usable probabilities at {where}: all zero, or not numbers")
+        self.order[rows, positions] = rounds
+        self.probability[rows, positions] = probability.double()
+        if self.uses("canvas"):
+            self.canvas.reveal((rows, positions), tokens)
+        else:
+            self.tokens[rows, positions] = tokens
+
+    def hide(self, rows: Tensor, positions: Tensor, rounds: Tensor | int) -> None:
+        """Take back what stands at places (K), in this round; what was given stays."""
+        shown = ~self.hidden[rows, positions]
+        if bool(shown.any()):
+            self._refuse("hides a given token", shown, rows, positions, rounds)
+        self._hidings += 1
+        if self._hidings > self.patience:
+            what = f"has hidden tokens {self._hidings} times and seems to loop for ever"
+            self._refuse(what, ~shown, rows, positions, rounds)
+        self.order[rows, positions] = 0
+        self.probability[rows, positions] = 1.0
+        self.canvas.hide((rows, positions))
+
+    def _refuse(self, what: str, wrong: Tensor, rows: Tensor, positions: Tensor, rounds: Tensor | int) -> None:
+        at = int(wrong.int().argmax())
+        turn = int(rounds[at]) if isinstance(rounds, Tensor) else rounds
+        row = int(self.luck.row_ids[rows[at]])
+        raise Breach(f"{self.name} {what}, at position {int(positions[at])} of row {row} in round {turn}")

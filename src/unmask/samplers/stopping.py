@@ -1,0 +1,101 @@
+"""When a row has ended before all of it is decided; what is left of it is filled, and costs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from unmask.errors import UnmaskError
+
+
+class Progress(NamedTuple):
+    """Rows after a round."""
+
+    tokens: Tensor  # (B, L), V where hidden
+    hidden: Tensor  # Bool (B, L)
+    made: Tensor  # Bool (B, L): what was not given
+    evaluations: Tensor  # (B): needed so far
+
+
+class StopRule(Protocol):
+    """Asked after each round of every sampler, whatever it reveals."""
+
+    @property
+    def fill(self) -> int:
+        """The token that is written behind the end."""
+
+    def ended(self, progress: Progress) -> Tensor:
+        """(B): how many tokens a row has, what was given included, if it has ended; -1 if it has not."""
+
+
+@dataclass(frozen=True)
+class AtToken:
+    """A row ends with the first of these tokens that was not given, once all before it is decided."""
+
+    tokens: int | Sequence[int]
+    filler: int | None = None  # the first of the tokens unless told otherwise
+
+    @property
+    def fill(self) -> int:
+        return self._tokens[0] if self.filler is None else self.filler
+
+    @property
+    def _tokens(self) -> tuple[int, ...]:
+        return (self.tokens,) if isinstance(self.tokens, int) else tuple(self.tokens)
+
+    def ended(self, progress: Progress) -> Tensor:
+        ends = torch.isin(progress.tokens, torch.tensor(self._tokens)) & progress.made
+        first = ends.int().argmax(1)
+        before = torch.arange(ends.shape[1]) < first.unsqueeze(1)
+        return torch.where(ends.any(1) & ~(progress.hidden & before).any(1), first + 1, -1)
+
+
+@dataclass(frozen=True)
+class Until:
+    """A row ends where one of these strings is complete in its text, with nothing hidden before."""
+
+    strings: Sequence[str]
+    decode: Callable[[list[int]], str]
+    fill: int
+
+    def ended(self, progress: Progress) -> Tensor:
+        lengths = torch.full((len(progress.tokens),), -1)
+        for row, (tokens, hidden, made) in enumerate(zip(*progress[:3], strict=True)):
+            decided = int((hidden.int().cumsum(0) == 0).sum())
+            start = int(made.int().argmax()) if bool(made.any()) else len(made)
+            text = tokens[start:decided].tolist()
+            if not self._in(text):
+                continue
+            low, high = 1, len(text)  # the least number of tokens whose text holds one
+            while low < high:
+                middle = (low + high) // 2
+                low, high = (low, middle) if self._in(text[:middle]) else (middle + 1, high)
+            lengths[row] = start + low
+        return lengths
+
+    def _in(self, tokens: list[int]) -> bool:
+        text = self.decode(tokens)
+        return any(string in text for string in self.strings)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A row ends when it has needed so many evaluations, whatever is still hidden."""
+
+    evaluations: int
+    fill: int
+
+    def ended(self, progress: Progress) -> Tensor:
+        return torch.where(progress.evaluations >= self.evaluations, progress.tokens.shape[1], -1)
+
+
+def stop_rule(stop: int | StopRule | None, vocabulary: int) -> StopRule | None:
+    """A token as a rule; an error where what it fills with is no token."""
+    rule = AtToken(stop) if isinstance(stop, int) else stop
+    if rule is not None and not 0 <= rule.fill < vocabulary:
+        raise UnmaskError(f"stop fills rows with token {rule.fill}; expected one of 0..{vocabulary - 1}")
+    return rule
