@@ -192,7 +192,7 @@ def _draw_rows(weights, u, tokens):  # type: ignore[no-untyped-def]
 class Drawable(Protocol):
     """Something that uniforms (K) can be turned into symbols (K) with: `denoisers.Marginals`."""
 
-    def draw(self, u: Tensor, temperature: float = 1.0, top_p: float = 1.0, top_k: int | None = None) -> Tensor: ...
+    def draw(self, u: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -211,17 +211,8 @@ class Luck:
         positions = torch.arange(length, device=self.row_ids.device)
         return uniform(self.seed, stream, self.row_ids.unsqueeze(1), positions, visits)
 
-    def tokens(
-        self,
-        marginals: Drawable,
-        rows: Tensor,
-        positions: Tensor,
-        visits: Tensor,
-        temperature: float = 1.0,
-        top_p: float = 1.0,
-        top_k: int | None = None,
-    ) -> Tensor:
+    def tokens(self, marginals: Drawable, rows: Tensor, positions: Tensor, visits: Tensor) -> Tensor:
         """Symbols (K) drawn from marginals of places (K) by fresh luck: visits (B, L) are counted up."""
         u = self.uniform(Stream.TOKEN, rows, positions, visits[rows, positions])
         visits[rows, positions] += 1
-        return marginals.draw(u, temperature, top_p, top_k)
+        return marginals.draw(u)

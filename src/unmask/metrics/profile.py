@@ -141,7 +141,7 @@ def profile(
     prompts = None if given is None else patterns(language, given, rows, length)
     hidden = None if prompts is None else hidden_counts(language, prompts)
     drawn = language.sample(rows, length, seed=seed, given=prompts)
-    block = min(used.rows_at_once(length) or 256, 256)
+    block = min(max(MESSAGE_BYTES // used.row_bytes(length), 8), 256)
 
     def observe(part: slice) -> Tensor:
         truth = drawn[part]
@@ -153,9 +153,9 @@ def profile(
         for rows_now, positions, marginals in walk(canvas, order):
             tokens = truth[rows_now, positions]
             if entropies:
-                cost = marginals.entropy
+                cost = -torch.xlogy(marginals, marginals).sum(1)
             else:
-                cost = -marginals.of(tokens).log()
+                cost = -marginals.gather(1, tokens.unsqueeze(1)).squeeze(1).double().log()
             terms[rows_now, order[rows_now, positions] - 1] = cost
             canvas.reveal((rows_now, positions), tokens)
         return terms

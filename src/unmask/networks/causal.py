@@ -43,7 +43,7 @@ class NetworkCausal(Causal):
             states.append(found[answered[rows, :width].to(self.trunk.device)])
             self.spend(Cost(1, len(rows), int(counts[rows].sum())))
         self.memory.lengths = self.memory.lengths + counts
-        self.evaluations += counts > 0
+        self.need(counts > 0)
         return self.evaluator.said(torch.cat(states))
 
     def rewind(self, lengths: Tensor) -> None:
@@ -88,6 +88,6 @@ class NetworkCausal(Causal):
                 positions >= read[rows].unsqueeze(1), found.T.cpu(), mine[rows, begins[0] :]
             )
         left = self.length - read
-        self.evaluations += left
+        self.need(left)
         self.spend(Cost(int(left.max()), int(left.sum()), int(left.sum())))
         return probability

@@ -101,7 +101,9 @@ class Network(Denoiser):
         if evaluator.batch is not None or evaluator.device.type != "cpu":
             return evaluator.batch
         shape = evaluator.trunk.shape
-        return max(TOKENS // length if self.mdm else READER_BYTES // (8 * shape.layers * shape.hidden * length), LEAST_ROWS)
+        return max(
+            TOKENS // length if self.mdm else READER_BYTES // (8 * shape.layers * shape.hidden * length), LEAST_ROWS
+        )
 
     def _masked(self, length: int) -> Evaluator:
         if self.mdm is None:

@@ -113,7 +113,7 @@ def order_divergence(language: Language, order: Tensor, seed: int = 0) -> Estima
         canvas = Canvas(Exact(language), language.blank(len(truth), length), luck)
         paid = torch.zeros(len(truth), dtype=torch.float64)
         for rows_now, positions, marginals in walk(canvas, here):
-            paid.index_add_(0, rows_now, -torch.xlogy(marginals, marginals).sum(1))
+            paid.index_add_(0, rows_now, marginals.entropy)
             canvas.reveal((rows_now, positions), truth[rows_now, positions])
         return paid
 
