@@ -1,0 +1,45 @@
+"""The same bits as recorded: tokens, orders, evaluations of every sampler, and what languages and yardsticks say."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from tests import golden
+
+RECORDED = json.loads(golden.FILE.read_text())
+CASES: dict[str, dict[str, object]] = {}
+for what, case, ask in golden.cases():
+    CASES.setdefault(what, {})[case] = ask
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """A canvas is so small here that torch's threads would only wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def difference(was: object, now: object) -> str:
+    """What differs between two answers, nothing where they agree; sums of floats may by 1e-11 of their size."""
+    if was is None or "refused" in (was, now):
+        return "" if was == now else f"{str(now)[:7]}, recorded as {str(was)[:7]}"
+    if isinstance(was, str):
+        return ", ".join(part for part, a, b in zip(golden.PARTS, was.split(), now.split(), strict=False) if a != b)
+    return "" if was == pytest.approx(now, rel=1e-11, abs=1e-11) else "numbers"
+
+
+@pytest.mark.parametrize("what", CASES)
+def test_it_is_what_was_recorded(what):
+    recorded = RECORDED.get(what, {})
+    found = {case: difference(recorded.get(case), golden.answer(ask)) for case, ask in CASES[what].items()}
+    changed = [f"{what} | {case}: {parts}" for case, parts in found.items() if parts]
+    assert not changed, "\n".join(changed)
+
+
+def test_nothing_else_was_recorded():
+    assert {what: list(cases) for what, cases in RECORDED.items()} == {what: list(CASES[what]) for what in CASES}
