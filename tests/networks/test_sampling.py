@@ -163,14 +163,14 @@ class Stale(FollowingEngine):
         return super().below(which, time)
 
 
-def keep_first(evaluator, plan, tokens, below, tally):
+def keep_first(evaluator, plan, tokens, below):
     """A mutant: every round looks at what the first one saw."""
     seen, evaluator = below, type(evaluator)(evaluator.trunk)
-    evaluator.below = lambda tokens, mixed: seen[: len(tokens)]
+    evaluator.below = lambda tokens: seen[: len(tokens)]
     return fill(evaluator, plan, tokens, below)
 
 
-def in_place_of_order(evaluator, plan, tokens, below, tally):
+def in_place_of_order(evaluator, plan, tokens, below):
     """A mutant: rows are taken for those of another number of rounds."""
     turns = [turn._replace(places=turn.places.flip(0)) for turn in plan.turns]
     return fill(evaluator, plan._replace(turns=turns), tokens, below)

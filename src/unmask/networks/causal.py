@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from unmask.chance import Luck, Stream
-from unmask.networks import attention
 from unmask.networks.evaluation import Evaluator, drawn, fitted, precision, probabilities
 from unmask.networks.memory import Memory
 
@@ -66,9 +65,6 @@ class NetworkCausal:
         filled = current.new_zeros(uniforms.shape)
         chances = torch.zeros_like(uniforms)
         compiled = even and self.evaluator.compiled  # else shapes change on the way
-        alone = not compiled and attention.fits(self.trunk.embed.weight)
-        if alone:
-            kept = kept.transpose(4, 5).contiguous()
         places = positions.to(self.trunk.device)
         if compiled:
             torch._dynamo.mark_static_address(kept)
@@ -77,7 +73,7 @@ class NetworkCausal:
             if compiled:
                 logits = self.evaluator.step(current, places[index : index + 1], kept)
             else:
-                logits = self.trunk.step(current[:begun], place, kept if alone else kept[:, :, :begun], alone)
+                logits = self.trunk.step(current[:begun], place, kept[:, :, :begun])
             marginals = probabilities(logits)
             new = drawn(marginals, uniforms[index, :begun])
             filled[index, :begun] = current[:begun] = new

@@ -124,7 +124,6 @@ class NetworkEngine:
         self.time_free = evaluator.trunk.shape.time_free
         self.stale = torch.ones(len(tokens), dtype=torch.bool)
         self._kept: Tensor | None = None  # (B, L, hidden), of the rows that are not stale
-        self._tally = evaluator.tally(*tokens.shape)
 
     def renew(self, rows: Tensor, positions: Tensor) -> None:
         self.stale[rows] = True
@@ -155,10 +154,7 @@ class NetworkEngine:
             return self.evaluator.below(self.tokens[which], time)
         new = which[self.stale[which]]
         if len(new):
-            tokens = self.tokens[new]
-            computed = self.evaluator.below(
-                tokens, mixed=None if self._tally is None else self._tally.mixed(new, tokens)
-            )
+            computed = self.evaluator.below(self.tokens[new])
             self.stale[new] = False
             if self._kept is None:
                 self._kept = computed.new_empty((len(self.tokens), *computed.shape[1:]))
@@ -177,7 +173,7 @@ class FollowingEngine(NetworkEngine):
         probability = torch.ones(order.shape, dtype=torch.float64)
         if len(plan.rows):
             below = self.below(plan.rows)
-            filled, chances = fill(self.evaluator, plan, self.tokens[plan.rows], below, self._tally)
+            filled, chances = fill(self.evaluator, plan, self.tokens[plan.rows], below)
             self.tokens[plan.rows], probability[plan.rows] = filled, chances
             self.stale[plan.rows] = True
         if bool((wrong := ~(probability > 0)).any()):  # not-a-number too

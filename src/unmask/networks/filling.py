@@ -15,7 +15,6 @@ from torch import Tensor
 from unmask import orders
 from unmask.chance import Luck, Stream
 from unmask.networks.evaluation import Evaluator, drawn
-from unmask.networks.tally import Tally
 
 
 class Turn(NamedTuple):
@@ -68,17 +67,14 @@ def layout(rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
     return positions.new_zeros(len(counts) * width).index_copy_(0, valid, positions).view(-1, width), valid
 
 
-def fill(
-    evaluator: Evaluator, plan: Plan, tokens: Tensor, below: Tensor, tally: Tally | None = None
-) -> tuple[Tensor, Tensor]:
+def fill(evaluator: Evaluator, plan: Plan, tokens: Tensor, below: Tensor) -> tuple[Tensor, Tensor]:
     """Tokens (R, L) filled, and the probability (R, L) of each, 1 elsewhere; below: what the first round looks at."""
     filled = tokens.to(evaluator.device, copy=True)
     flat = filled.view(-1)
     probability = torch.ones_like(flat, dtype=torch.float64)
     for index, (asked, valid, places, uniforms) in enumerate(plan.turns):
         if index:
-            seen = filled[: len(asked)]
-            below = evaluator.below(seen, mixed=None if tally is None else tally.mixed(plan.rows[: len(asked)], seen))
+            below = evaluator.below(filled[: len(asked)])
         chances = evaluator.at(below, asked).flatten(0, 1).index_select(0, valid)
         new = drawn(chances, uniforms)
         flat.index_copy_(0, places, new)
