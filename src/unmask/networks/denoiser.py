@@ -22,7 +22,7 @@ from unmask.languages.base import MESSAGE_BYTES
 from unmask.networks.causal import NetworkCausal
 from unmask.networks.checkpoints import choose_device, load
 from unmask.networks.evaluation import TOKENS, Evaluator
-from unmask.networks.filling import Plan, fill, layout
+from unmask.networks.filling import Rounds, fill, layout
 from unmask.networks.shape import Shape
 from unmask.networks.trunk import Trunk
 
@@ -169,18 +169,18 @@ class FollowingEngine(NetworkEngine):
     """Without a time an order says all that is to be evaluated, and can be followed in one call (filling.py)."""
 
     def follow(self, order: Tensor, luck: Luck, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        plan = Plan.of(order, luck, visits, self.evaluator.device)
+        rounds = Rounds.of(order, luck, visits, self.evaluator.device)
         probability = torch.ones(order.shape, dtype=torch.float64)
-        if len(plan.rows):
-            below = self.below(plan.rows)
-            filled, chances = fill(self.evaluator, plan, self.tokens[plan.rows], below)
-            self.tokens[plan.rows], probability[plan.rows] = filled, chances
-            self.stale[plan.rows] = True
+        if len(rounds.rows):
+            below = self.below(rounds.rows)
+            filled, chances = fill(self.evaluator, rounds, self.tokens[rounds.rows], below)
+            self.tokens[rounds.rows], probability[rounds.rows] = filled, chances
+            self.stale[rounds.rows] = True
         if bool((wrong := ~(probability > 0)).any()):  # not-a-number too
             row, position = (int(i) for i in wrong.nonzero()[0])
             where = f"position {position} of row {row}"
             raise UnmaskError(f"the denoiser gives no usable probabilities at {where}: all zero, or not numbers")
-        return probability, plan.counts, torch.zeros_like(plan.counts)
+        return probability, rounds.counts, torch.zeros_like(rounds.counts)
 
 
 def one_hot(tokens: Tensor, vocabulary: int, dtype: torch.dtype) -> Tensor:
