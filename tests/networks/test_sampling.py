@@ -127,10 +127,10 @@ def test_the_host_waits_for_nothing_on_the_way(monkeypatch, pair, reader):
         else:
             order = torch.stack([torch.randperm(length) for _ in range(5)]) + 1
             engine = network.engine(tokens)
-            plan = filling.Plan.of(order, luck, torch.zeros_like(tokens), torch.device("cpu"))
-            below = engine.below(plan.rows)
+            rounds = filling.Rounds.of(order, luck, torch.zeros_like(tokens), torch.device("cpu"))
+            below = engine.below(rounds.rows)
             with Waits() as waits:
-                filling.fill(network.mdm, plan, tokens, below)
+                filling.fill(network.mdm, rounds, tokens, below)
         met.append(waits.met)
     assert met[0] == met[1] < 4
     with Waits() as waits:
@@ -163,17 +163,17 @@ class Stale(FollowingEngine):
         return super().below(which, time)
 
 
-def keep_first(evaluator, plan, tokens, below, tally):
+def keep_first(evaluator, rounds, tokens, below):
     """A mutant: every round looks at what the first one saw."""
     seen, evaluator = below, type(evaluator)(evaluator.trunk)
-    evaluator.below = lambda tokens, mixed: seen[: len(tokens)]
-    return fill(evaluator, plan, tokens, below)
+    evaluator.below = lambda tokens: seen[: len(tokens)]
+    return fill(evaluator, rounds, tokens, below)
 
 
-def in_place_of_order(evaluator, plan, tokens, below, tally):
+def in_place_of_order(evaluator, rounds, tokens, below):
     """A mutant: rows are taken for those of another number of rounds."""
-    turns = [turn._replace(places=turn.places.flip(0)) for turn in plan.turns]
-    return fill(evaluator, plan._replace(turns=turns), tokens, below)
+    each = [one._replace(places=one.places.flip(0)) for one in rounds.each]
+    return fill(evaluator, rounds._replace(each=each), tokens, below)
 
 
 fill = filling.fill

@@ -1,4 +1,4 @@
-"""What predicts: one class to derive from, so that one sampler runs on an exact denoiser, a small network, an open model.
+"""What predicts: one class to derive from, so that one sampler runs on an exact denoiser and an open model alike.
 
 B rows, L positions, V symbols; tokens are 0..V-1, and V is the mask.
 """

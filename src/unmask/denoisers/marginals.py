@@ -1,4 +1,4 @@
-"""What a denoiser says of K places, p(v) over V symbols each, kept where it was computed until something is asked of it.
+"""What a denoiser says of K places, p(v) over V symbols each, kept where it was computed until something is asked.
 
 A sampler asks for little: how sure a place is, how probable a token, which symbol a uniform draws. So two kinds stand
 behind one set of questions: `Table`, probabilities on the host, which is what exact denoisers and small vocabularies

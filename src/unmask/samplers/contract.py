@@ -118,7 +118,7 @@ def specification(sampler: Sampler) -> str:
     names = [name for name, maker in SAMPLERS.makers.items() if maker is kind]
     name = names[0] if names else f"{kind.__module__}:{kind.__qualname__}"
     options: list[str] = []
-    for option in fields(sampler) if is_dataclass(sampler) else []:
+    for option in fields(sampler) if is_dataclass(sampler) else ():  # type: ignore[var-annotated]
         value = getattr(sampler, option.name)
         if value == option.default:
             continue

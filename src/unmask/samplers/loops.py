@@ -173,7 +173,7 @@ def _check_order(session: Session, order: Tensor, asked: Tensor, rounds: Tensor)
 
 
 class Rounds(NamedTuple):
-    """All rounds t = 0..N-1 of each kind of row, the blocks one after another; what is asked of a row is at (kind, t)."""
+    """All rounds t = 0..N-1 of each kind of row, block after block; what is asked of a row is at (kind, t)."""
 
     block: Tensor  # (kinds, N): which block
     within: Tensor  # (kinds, N): 0.. within the block
@@ -275,7 +275,7 @@ def _adapt(sampler: Sampler, session: Session, blocks: Tensor, shares: Shares) -
 
 
 def _carry_out(sampler: Sampler, session: Session, view: View, going: Tensor) -> None:
-    """One round of the rows that are going, Bool (B): check the choice, write what it reveals, take back what it hides."""
+    """One round of the rows that are going, Bool (B): check the choice, write what it reveals, hide what it hides."""
     choice = sampler.choose(view)
     reveal, tokens, hide, done = choice
     for part in (reveal, tokens, hide):
