@@ -33,7 +33,7 @@ ALARM = 1e-6
 ROWS = 20_000
 LONG = 16
 KEPT = ("tokens", "order", "probability", "evaluations", "impossible")
-COUNTS = ("forwards", "rows_computed", "planned")
+COUNTS = ("spent", "planned")
 
 
 @pytest.fixture(scope="module")

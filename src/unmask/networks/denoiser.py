@@ -92,7 +92,7 @@ class Network(Denoiser):
     def posterior(self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None) -> Tensor:
         evaluator = self._masked(tokens.shape[1])
         asked = None if positions is None else positions.expand(len(tokens), -1)
-        logits = evaluator.trunk.head(evaluator.states(evaluator.below(tokens, time), asked, time))
+        logits = evaluator.head(evaluator.states(evaluator.below(tokens, time), asked, time))
         return _carried(probabilities(logits).to(tokens.device), tokens if asked is None else tokens.gather(1, asked))
 
     def rows_at_once(self, length: int) -> int | None:

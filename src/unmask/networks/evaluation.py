@@ -49,11 +49,15 @@ class Evaluator:
         return self._in_batches(self._top, below, asked, time)
 
     @torch.no_grad()
+    def head(self, states: Tensor) -> Tensor:
+        """Logits (.., V) of states (.., hidden)."""
+        return self.trunk.head(states)
+
     def said(self, states: Tensor) -> Marginals:
         """What the head makes of states (K, hidden): a table on the host, unless there are many symbols."""
         if self.vocabulary > FEW:
-            return Logits(states, self.trunk.head, self.vocabulary)
-        return Table(probabilities(self.trunk.head(states)).cpu(), FLOAT32)
+            return Logits(states, self.head, self.vocabulary)
+        return Table(probabilities(self.head(states)).cpu(), FLOAT32)
 
     def _in_batches(self, compute: Callable[..., Tensor], x: Tensor, *rest: Tensor | None) -> Tensor:
         """compute of (R, ..) each, so many rows at a time."""

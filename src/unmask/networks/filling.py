@@ -59,7 +59,7 @@ def fill(evaluator: Evaluator, rounds: Rounds, tokens: Tensor, below: Tensor) ->
         if index:
             below = evaluator.below(filled[: len(asked)])
         states = evaluator.states(below, asked).flatten(0, 1).index_select(0, valid)
-        chances = probabilities(evaluator.trunk.head(states))
+        chances = probabilities(evaluator.head(states))
         new = categorical(chances, uniforms)
         flat.index_copy_(0, places, new)
         probability.index_copy_(0, places, chances.gather(1, new.unsqueeze(1)).squeeze(1).double())
