@@ -125,10 +125,12 @@ def profile(
     seed: int = 0,
     denoiser: Denoiser | None = None,
     given: Tensor | None = None,
+    prompt: Tensor | None = None,
 ) -> Profile:
     """The profile of a language under its ideal denoiser, or under another one.
 
-    given: tokens (L) that every row continues, V where hidden, or (rows, L): all is then conditional on them.
+    given: tokens (L) that every row continues, V where hidden, or (rows, L): all is then conditional on them. prompt
+    (rows): which prompt each row continues; different rows of given are different prompts, unless told otherwise.
 
     The ideal denoiser pays the entropy of the next token, which varies less than its surprisal -log p(x_j | x_R); other
     denoisers, and languages whose sequences vary in length, pay the surprisal.
@@ -167,4 +169,6 @@ def profile(
             advance(len(terms))
     ideal = None if denoiser is None else -language.log_prob(drawn, prompts)
     size = own_sizes(language, drawn, prompts).double()
-    return Profile(torch.cat(parts), size, ideal, language, hidden, prompt_numbers(prompts))
+    return Profile(
+        torch.cat(parts), size, ideal, language, hidden, prompt_numbers(prompts) if prompt is None else prompt
+    )

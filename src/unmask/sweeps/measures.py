@@ -6,7 +6,8 @@ needed on average. "package.module:function" is a metric of somebody else; with 
 
 A metric that merges measures rows first_row .. first_row + rows - 1 and answers with a tally of whole numbers: counts,
 and sums in fixed point. Sums of tallies are exact, hence the records are the same however the rows were cut, on however
-many machines. `samples` merges. `ter_upper` does not, since its pass answers for all N at once, nor has `theory` rows.
+many machines. Rows that are not independent, as those of one prompt, stay in one tally (`together`). `samples` merges.
+`ter_upper` does not, since its pass answers for all N at once, nor has `theory` rows.
 
 A metric may need other cells, as samples of a network need its training: `needs` names them, they are measured first,
 and `needed` is where they have left their files. `place` is the cell's own directory, for work that goes on where it
@@ -69,6 +70,9 @@ class Measure:
     shares: tuple[str, ...] = ()  # parameters in which cells of one pass differ
     cost: Callable[[Arguments], float] = field(default=lambda arguments: TRIVIAL_COST)
     check: Callable[[Sequence[Arguments]], None] = field(default=lambda cells: None)
+    together: Callable[[Arguments], int] = field(
+        default=lambda arguments: 1
+    )  # rows, k to a multiple of them, in a tally
     needs: Callable[[Arguments], Sequence[Arguments]] = field(default=lambda arguments: ())  # each with its metric
     lasts: bool = False  # what it makes stays what it is when the code changes, like a trained network
 
