@@ -21,7 +21,7 @@ from unmask.languages.base import MESSAGE_BYTES
 from unmask.samplers import SAMPLERS, Ancestral, Sampler, Session, fill
 from unmask.samplers.contract import check_kind
 from unmask.samples import account_path, digest, given_path, write_tokens
-from unmask.schedules import Fit, Schedule, deltas
+from unmask.schedules import Fit, ScheduleLike, deltas
 from unmask.threads import over_blocks
 
 ROWS_A_BLOCK = (8, 4096)
@@ -81,7 +81,7 @@ def generate(
     source: Language | Denoiser,
     *,
     sampler: str | Sampler = "ancestral",
-    schedule: Schedule = "linear",
+    schedule: ScheduleLike = "linear",
     steps: int | None = None,
     length: int = 512,
     rows: int = 2000,

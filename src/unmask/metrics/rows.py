@@ -67,6 +67,7 @@ class Yardstick:
     values: Callable[[Rows], Tensor | None]
     events: bool = False  # the values are 0 and 1, and their mean is a probability
     shown: Callable[[float], float] = float  # nondecreasing
+    cost: bool = False  # of making the rows, which is no part of their score
 
     def reduce(self, values: Tensor | None, prompt: Tensor | None = None) -> Estimate | None:
         """The estimate of values (n), whose rows they may be; None where there is none to say anything."""
@@ -84,7 +85,7 @@ class Yardstick:
 YARDSTICKS = {
     "ser": Yardstick(lambda made: (~made.valid).double(), events=True),
     "generative_perplexity": Yardstick(lambda made: made.bits_per_token, shown=lambda bits: 2.0**bits),
-    "evaluations": Yardstick(lambda made: None if made.evaluations is None else made.evaluations.double()),
+    "evaluations": Yardstick(lambda made: None if made.evaluations is None else made.evaluations.double(), cost=True),
 }
 
 

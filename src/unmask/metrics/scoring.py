@@ -21,9 +21,8 @@ class Score:
 
     The perplexity is what the paper's plots call TER. It falls when a sampler repeats itself, so read it beside SER
     and the entropy of the bigrams (theory.md 2). `nll_bits_per_token` is its logarithm, the mean over rows; `_pooled`
-    divides sums, which differs where sequences vary in length. Without a valid row all three are None. What only
-    generations of ours know is None of other samples: `evaluations`, `impossible_rows` and the Rao-Blackwellised SER
-    of the interval language.
+    divides sums, which differs where sequences vary in length. Without a valid row all three are None.
+    `impossible_rows` and the Rao-Blackwellised SER of the interval language are known for generations of ours only.
     """
 
     rows: int
@@ -61,7 +60,7 @@ def score(samples: Generation | Tensor, language: Language, given: Tensor | None
         rows=len(seen),
         length=seen.tokens.shape[1],
         ser=seen.ser,
-        yardsticks={name: seen.estimate(name) for name in YARDSTICKS if name != "ser"},
+        yardsticks={name: one.of(seen) for name, one in YARDSTICKS.items() if name != "ser" and not one.cost},
         nll_bits_per_token=float(seen.bits_per_token[told].mean()) if told.any() else None,
         nll_bits_per_token_pooled=float(seen.bits[told].sum() / seen.size[told].sum()) if told.any() else None,
         invalid_rows=int((~seen.valid).sum()),

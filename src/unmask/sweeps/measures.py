@@ -20,7 +20,6 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
-from importlib import import_module
 from typing import Any
 
 from unmask.errors import UnmaskError
@@ -33,12 +32,6 @@ Arguments = Mapping[str, Any]
 METRICS: Registry[Any] = Registry("metric", group="unmask.metrics")
 TRIVIAL_COST = 1e-3  # seconds, of what we know nothing about
 GIVEN = ("place", "needed")  # parameters that are no part of a cell: a directory, and those of the cells that it needs
-ROOMS = (
-    "unmask.sweeps.standard",
-    "unmask.sweeps.rounds",
-    "unmask.sweeps.training",
-    "unmask.board.curves",
-)
 
 
 def metric(name: str, **options: Any) -> Callable[[Function], Function]:
@@ -101,9 +94,6 @@ class Measure:
 @cache
 def find(name: str) -> Measure:
     """The metric of a name; a function elsewhere may carry the optional fields of a Measure as attributes."""
-    if ":" not in name:
-        for room in ROOMS:
-            import_module(room)  # registers ours; here, since each of them names METRICS
     found = METRICS.find(name)
     if isinstance(found, type):
         raise UnmaskError(f"metric {name!r} is a class; expected a function of a cell's fields")

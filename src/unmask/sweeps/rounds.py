@@ -13,8 +13,9 @@ import math
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from unmask.search import least
 from unmask.sweeps.measures import Arguments, Record, metric
-from unmask.sweeps.search import PILOT_ROWS, SPREAD, least_steps, least_steps_between, steps_at_ser
+from unmask.sweeps.search import PILOT_ROWS, SPREAD, steps_at_ser, steps_between
 from unmask.sweeps.sources import (
     check,
     ground_truth,
@@ -59,13 +60,14 @@ def steps_for_ter(
 
     q = ground_truth(language, seed, pruned, digest)
     if isinstance(q, Interval) and not prompt_length:
-        most = (1 + excess) * metrics.ter_autoregressive(q, length).value
-        least = least_steps(lambda n: metrics.exact_ter(q, length, _delta(schedule, n, q, length)) <= most)
-        value = exactly(least)
+        own = metrics.ter_autoregressive(q, length).value
+        value = exactly(
+            least(lambda n: metrics.exact_ter(q, length, _delta(schedule, n, q, length)) - own, excess * own)
+        )
     else:
         profile = kept_profile(language, length, rows, seed, pruned, digest, prompt_length, rows_per_prompt)
         nats = (length - prompt_length) * math.log1p(excess)  # a sequence
-        value = least_steps_between(lambda n: profile.divergence(_delta(schedule, n, q, length)), nats)
+        value = steps_between(lambda n: profile.divergence(_delta(schedule, n, q, length)), nats)
     return [record("steps_for_ter", value, _evaluations(schedule, int(value.value), q, length, prompt_length))]
 
 
@@ -101,8 +103,7 @@ def steps_for_ser(
         return int((~metrics.rows(generate(q, **how, **where, given=given), q).valid).sum())
 
     if isinstance(q, Interval) and sampler == "ancestral" and not prompt_length:
-        least = least_steps(lambda n: metrics.exact_ser(q, length, _delta(schedule, n, q, length)) <= ser)
-        value = exactly(least)
+        value = exactly(least(lambda n: metrics.exact_ser(q, length, _delta(schedule, n, q, length)), ser))
     else:
         value = steps_at_ser(count_wrong, ser, (length - prompt_length) // 4, rows)
     return [record("steps_for_ser", value, _evaluations(schedule, round(value.value), q, length, prompt_length))]

@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from unmask.errors import UnmaskError
-from unmask.names import parse
 from unmask.sweeps.cells import digest as of_contents
 from unmask.sweeps.measures import Arguments, Record
 
@@ -104,7 +103,7 @@ def check(cells: Sequence[Arguments]) -> None:
     """Names, lengths and options of all cells, each combination once."""
     from unmask.generation import fit_of
     from unmask.samplers import SAMPLERS
-    from unmask.schedules import FITTED, deltas
+    from unmask.schedules import check as check_schedule
 
     for cell in cells:
         if not cell.get("language") and not cell.get("model"):
@@ -115,8 +114,8 @@ def check(cells: Sequence[Arguments]) -> None:
         q = ground_truth(cell["language"], cell["seed"], cell["pruned"], cell["digest"])
         q.check_length(cell["length"])
         sampler = SAMPLERS.make(cell.get("sampler", "ancestral"))
-        if "steps" in cell and parse("schedule", cell["schedule"])[0] not in FITTED:  # which may take a while
-            deltas(cell["schedule"], cell["steps"], fit_of(sampler, q, cell["length"]))
+        if "steps" in cell:
+            check_schedule(cell["schedule"], cell["steps"], fit_of(sampler, q, cell["length"]))
 
 
 def check_prompts(cell: Arguments, length: int) -> None:
