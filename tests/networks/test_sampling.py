@@ -19,7 +19,7 @@ from unmask import generate
 from unmask.chance import Luck, Stream, categorical
 from unmask.denoisers import Canvas, Exact
 from unmask.languages import NGram
-from unmask.metrics import output_law, profile
+from unmask.metrics import output_law
 from unmask.networks import Network, Trunk, denoiser, evaluation, filling
 from unmask.networks.causal import NetworkCausal
 from unmask.networks.denoiser import FollowingEngine
@@ -28,6 +28,7 @@ from unmask.samplers.loops import fill_part
 from unmask.schedules import deltas
 from unmask.theory.loss_curve import loss_curve
 from unmask.theory.partitions import partitions
+from unmask.theory.sampled import information_curve
 
 ALARM = 1e-6
 ROWS = 20_000
@@ -281,10 +282,10 @@ def test_weights_set_by_hand_give_the_exact_law(block, layers):
 def test_the_elbo_of_weights_set_by_hand():
     """What is revealed first costs log V nats a token, the rest nothing: as for the ideal denoiser by enumeration."""
     language, network = copying(), Network(copier())
-    found = profile(language, L, rows=50, denoiser=network)
+    found = information_curve(language, L, rows=50, denoiser=network)
     expected = torch.zeros(50, L, dtype=torch.float64)
     expected[:, 0] = math.log(V)
-    torch.testing.assert_close(found.terms, expected, atol=1e-9, rtol=0)
+    torch.testing.assert_close(found.rows.terms, expected, atol=1e-9, rtol=0)
     for steps in (1, 2, 7):
         delta = deltas("linear", steps)
         exact = partitions(language, L).information_curve().nelbo(delta).value
@@ -297,12 +298,12 @@ def test_the_elbo_of_weights_set_by_hand():
 def test_the_elbo_of_random_weights(pair):
     """f(k) = the mean over j and |R| = k of E[-log p(x_j | x_R)], each context by itself; within 6 standard errors."""
     uniform = NGram(2, np.full(V, 1 / V), np.full((V, V), 1 / V))
-    found = profile(uniform, L, rows=2000, denoiser=Network(pair[0]))
+    found = information_curve(uniform, L, rows=2000, denoiser=Network(pair[0]))
     said, every = chances(pair[0]).numpy(), sequences(V, L)
     costs = [[] for _ in range(L)]
     for shown in itertools.product([False, True], repeat=L):
         for j in (j for j in range(L) if not shown[j]):
             seen = np.where(shown, every, V)
             costs[sum(shown)].append(-np.log(said[tuple(seen.T)][np.arange(len(every)), j, every[:, j]]).mean())
-    error = found.terms.std(0).numpy() / math.sqrt(2000)
-    assert bool((np.abs(found.f.numpy() - [np.mean(cost) for cost in costs]) < 6 * error).all())
+    error = found.terms.std(0, ddof=1) / math.sqrt(2000)
+    assert bool((np.abs(found.f - [np.mean(cost) for cost in costs]) < 6 * error).all())

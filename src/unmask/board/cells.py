@@ -17,12 +17,13 @@ from torch import Tensor
 
 from unmask import metrics
 from unmask.board.families import Family
-from unmask.board.fluency import LAW_IS_Q, READS, Unbounded, divergence, of_reader
+from unmask.board.fluency import LAW_IS_Q, READS, divergence, of_reader
 from unmask.chance import Luck
 from unmask.denoisers import Denoiser, Exact
 from unmask.estimates import Estimate, exactly, mean, proportion, quantile
 from unmask.generation import generate
 from unmask.languages import Language, load
+from unmask.metrics.teaching import Unbounded
 from unmask.names import parse
 from unmask.networks import Network, read_network
 from unmask.networks.checkpoints import read_language

@@ -50,19 +50,19 @@ class LossCurve:
         """The fitted f, for any plot; without intervals."""
         return InformationCurve(self._fits[0], METHOD)
 
-    def nelbo(self, delta: Tensor, fixed_size: bool = False) -> Estimate:
+    def nelbo(self, delta: Tensor, *, fixed_size: bool = False) -> Estimate:
         """Nats a sequence: what the network's NELBO will be with this schedule, an upper bound on E[-log p(x)]."""
-        return self._estimate(lambda curve: curve.nelbo(delta, fixed_size).value)
+        return self._estimate(lambda curve: curve.nelbo(delta, fixed_size=fixed_size).value)
 
-    def divergence(self, delta: Tensor, fixed_size: bool = False) -> Estimate:
+    def divergence(self, delta: Tensor, *, fixed_size: bool = False) -> Estimate:
         """Of which the schedule is guilty: the NELBO less that of one position a round, int h."""
-        return self._estimate(lambda curve: curve.divergence(delta, fixed_size).value)
+        return self._estimate(lambda curve: curve.divergence(delta, fixed_size=fixed_size).value)
 
-    def schedule(self, steps: int, fixed_size: bool = False) -> Tensor:
+    def schedule(self, steps: int, *, fixed_size: bool = False) -> Tensor:
         """delta (N) of the least NELBO: what "optimal" is for a language, to be given as a list."""
         totals, counts = self._sums
         halves = tuple(_fit(totals[i::2].sum(0), counts[i::2].sum(0)) for i in range(2))
-        return optimal.for_divergence(self.curve, steps, fixed_size, (halves[0], halves[1]))
+        return optimal.for_divergence(self.curve, steps, fixed_size=fixed_size, halves=(halves[0], halves[1]))
 
     def _estimate(self, value: Callable[[InformationCurve], float]) -> Estimate:
         values = np.array([value(InformationCurve(f, METHOD)) for f in self._fits])
