@@ -123,11 +123,13 @@ BLOCK = 256  # symbols a block in the two-level search of large vocabularies
 
 
 def categorical(weights: Tensor, u: Tensor) -> Tensor:
-    """(K) the first symbol whose cumulative weight exceeds u times the total: inverse CDF in float64.
+    """(..) the first symbol whose cumulative weight exceeds u times the total: inverse CDF in float64.
 
-    weights (K, V) need not be normalised, u (K); a symbol of weight zero is never drawn. Above a few blocks of symbols
-    the search has two levels, so that no float64 copy of (K, V) is made.
+    weights (.., V) need not be normalised, u (..); a symbol of weight zero is never drawn. Above a few blocks of
+    symbols the search has two levels, so that no float64 copy of (.., V) is made.
     """
+    if weights.dim() != 2:
+        return categorical(weights.reshape(-1, weights.shape[-1]), u.reshape(-1)).view_as(u)
     symbols = weights.shape[-1]
     if weights.device.type == "cpu" and weights.dtype == torch.float64:
         out = torch.empty(len(weights), dtype=torch.int64)

@@ -130,6 +130,7 @@ def test_batches_of_rows_read_the_same():
     made = trunk("ar", length=LONG)
     tokens = torch.cat([torch.full((ROWS, 1), V), given_prefixes("even")[:, :4]], 1)
     counts = torch.arange(ROWS) % 6
-    answers = [Network(ar=made, batch=batch).causal(ROWS, LONG).extend(tokens, counts).dense() for batch in (None, 1, 7)]
+    readers = [Network(ar=made, batch=batch).causal(ROWS, LONG) for batch in (None, 1, 7)]
+    answers = [reader.extend(tokens, counts).dense() for reader in readers]
     for other in answers[1:]:
         torch.testing.assert_close(other, answers[0], **CLOSE)

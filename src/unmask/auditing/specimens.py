@@ -16,7 +16,7 @@ from torch import Tensor
 from unmask.auditing.noise import BFLOAT16, FLOAT32, OneShot, RaceLuck
 from unmask.denoisers import Denoiser, Engine, Marginals, Reshaped, as_marginals
 from unmask.denoisers.reshaped import ReshapedEngine
-from unmask.samplers import Ancestral, LowConfidence, Sampler, Session, fill
+from unmask.samplers import LowConfidence, Sampler, Session, fill
 from unmask.schedules import sizes
 
 FAULTS = {
@@ -73,7 +73,7 @@ def specimens(sampler: Sampler, rounds: int) -> Iterator[Specimen]:
     yield Specimen("precision", Changed(sampler, _bend(bfloat16)), "logits in bfloat16")
     yield Specimen("precision", Changed(sampler, _race(bits=BFLOAT16)), "noise in bfloat16")
     yield Specimen("reused noise", Changed(sampler, _race(shared="positions")), "at every position")
-    if isinstance(sampler, Ancestral):
+    if sampler.draws_rounds:
         yield Specimen("precision", OneShot(bits=BFLOAT16), "noise in bfloat16, mask and tokens in one race")
         yield Specimen("precision", OneShot(bits=FLOAT32), "noise in float32, mask and tokens in one race")
         yield Specimen("reused noise", OneShot(shared="positions"), "at every position, mask and tokens in one race")
