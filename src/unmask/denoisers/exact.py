@@ -117,8 +117,8 @@ class MessageEngine:
         length, states = self.tokens.shape[1], self.machine.states
         blank = np.stack([messages.reshape(-1) for messages in _blank_messages(self.language, length)])
         if self.machine.abreast and len(self.tokens) >= LANES:
-            arguments = self.machine, blank, *abreast.sweeps(self.machine, length)
-            return _follow(abreast.by_messages, arguments, self.tokens, order, luck, visits)
+            eight = abreast.scratch(self.language.passes.eight, length, self.vocabulary)
+            return _follow(abreast.by_messages, (self.machine, blank, eight), self.tokens, order, luck, visits)
         scratch = aligned((2, length * states)), aligned((2, states))
         return _follow(filling.by_messages, (self.machine, blank, scratch), self.tokens, order, luck, visits)
 

@@ -8,15 +8,16 @@ messages are all the memory, and they stay in the cache.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
 
 from unmask.chance import draw, uniform_at
+from unmask.compiled import kernel
 from unmask.exact import chain, interval
 from unmask.exact.messages import fill_backward, fill_forward, marginal, sweep_backward, sweep_forward
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def by_messages(machine, blank, scratch, tokens, order, luck, visits, probability, evaluations, impossible):  # type: ignore[no-untyped-def]
     """Fill tokens (B, L) by order: (rounds, positions) (B, L), sorted by round, which is 0 where nothing is asked for.
 
@@ -48,7 +49,7 @@ def by_messages(machine, blank, scratch, tokens, order, luck, visits, probabilit
             begin = end
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def by_neighbours(tables, dead, tokens, order, luck, visits, probability, evaluations, impossible):  # type: ignore[no-untyped-def]
     """The same where the tokens themselves are all that a marginal needs; dead (B) is carried on."""
     length, out = tokens.shape[1], np.empty(_vocabulary(tables))
@@ -72,7 +73,7 @@ def by_neighbours(tables, dead, tokens, order, luck, visits, probability, evalua
             begin = end
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def begin_row(machine, row, blank, forward, backward, restarts, scratch):  # type: ignore[no-untyped-def]
     """The messages (L*S) of a row before its first round. Is its context impossible?"""
     untouched, dead = True, False
@@ -91,7 +92,7 @@ def begin_row(machine, row, blank, forward, backward, restarts, scratch):  # typ
     return dead
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def skip(rounds):  # type: ignore[no-untyped-def]
     """Where what is asked for begins."""
     begin = 0
@@ -100,7 +101,7 @@ def skip(rounds):  # type: ignore[no-untyped-def]
     return begin
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def round_end(rounds, begin):  # type: ignore[no-untyped-def]
     end = begin + 1
     while end < rounds.shape[0] and rounds[end] == rounds[begin]:
@@ -108,7 +109,7 @@ def round_end(rounds, begin):  # type: ignore[no-untyped-def]
     return end
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def write(out, luck, b, j, visits, probability):  # type: ignore[no-untyped-def]
     """A token from the marginal out (V), from luck that no earlier draw here has used."""
     seed, stream, row_ids = luck

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from unmask.chance import uniform_at
+from unmask.compiled import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def bit_of(token, own, partner):  # type: ignore[no-untyped-def]
     """The bit B that `token` at place `own` shares with place `partner`; places count from 0."""
     return (token >> (partner - 1 if own < partner else partner)) & 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def partners(width, tokens, j):  # type: ignore[no-untyped-def]
     """(known, value): masks of the bits of position j that revealed partners fix, and what they say."""
     hidden = 1 << (width - 1)
@@ -29,7 +29,7 @@ def partners(width, tokens, j):  # type: ignore[no-untyped-def]
     return known, value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def marginal(width, row, j, out):  # type: ignore[no-untyped-def]
     """out (V) at place j of row (L): uniform over the tokens that copy every known bit; one-hot where revealed."""
     hidden = 1 << (width - 1)
@@ -47,7 +47,7 @@ def marginal(width, row, j, out):  # type: ignore[no-untyped-def]
             out[v] = mass
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def contradicts(width, row, j):  # type: ignore[no-untyped-def]
     """Whether the revealed place j of row (L) disagrees with a revealed partner."""
     hidden, own = 1 << (width - 1), j % width
@@ -60,14 +60,14 @@ def contradicts(width, row, j):  # type: ignore[no-untyped-def]
     return False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def marginals_at(width, tokens, rows, positions, out):  # type: ignore[no-untyped-def]
     """out (K, V) at places (K) of tokens (B, L)."""
     for k in range(rows.shape[0]):
         marginal(width, tokens[rows[k]], positions[k], out[k])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def shown_bits(width, hidden, tokens, out):  # type: ignore[no-untyped-def]
     """out (B): how many independent fair bits the revealed tokens show; inf where two of them contradict each other."""
     for b in range(tokens.shape[0]):
@@ -86,7 +86,7 @@ def shown_bits(width, hidden, tokens, out):  # type: ignore[no-untyped-def]
         out[b] = bits if bits < 1 << 40 else np.inf
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def contradictions(width, tokens, rows, positions, dead):  # type: ignore[no-untyped-def]
     """Set dead (B) where a newly revealed place (K) disagrees with a revealed partner."""
     for k in range(rows.shape[0]):
@@ -94,7 +94,7 @@ def contradictions(width, tokens, rows, positions, dead):  # type: ignore[no-unt
             dead[rows[k]] = True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sample_rows(width, seed, stream, row_ids, given, out):  # type: ignore[no-untyped-def]
     """x ~ q(. | given): each pair's bit from whichever end is given, else from chance, keyed by its earlier end."""
     hidden = 1 << (width - 1)

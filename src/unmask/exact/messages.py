@@ -16,8 +16,9 @@ transition restarts as ones, and a hidden position whose two messages exclude ea
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
 
+from unmask.compiled import kernel
 from unmask.exact.lanes import LANES, load, splat, sum_in_pairs
 from unmask.exact.transitions import pull, push
 
@@ -25,7 +26,7 @@ FLOOR = 1e-140
 TOLERANCE = 1e-10
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@kernel(_nrt=False, inline="always")
 def weigh(machine, messages, j, token, here):  # type: ignore[no-untyped-def]
     """here (S) = message j times the evidence there (its emission column, or nothing if hidden). Did it restart?
 
@@ -40,7 +41,7 @@ def weigh(machine, messages, j, token, here):  # type: ignore[no-untyped-def]
     return _weigh_by_states(arrays, token, messages, begin, here)
 
 
-@njit(cache=True, nogil=True, _nrt=False, fastmath={"reassoc"})
+@kernel(_nrt=False, fastmath={"reassoc"})
 def _weigh_by_column(columns, column, messages, begin, here):  # type: ignore[no-untyped-def]
     states = uint64(here.shape[0])
     total = 0.0
@@ -55,7 +56,7 @@ def _weigh_by_column(columns, column, messages, begin, here):  # type: ignore[no
     return True
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def _weigh_by_states(arrays, token, messages, begin, here):  # type: ignore[no-untyped-def]
     column_start, column_state, column_weight = arrays
     if token == column_start.shape[0] - 1:
@@ -75,7 +76,7 @@ def _weigh_by_states(arrays, token, messages, begin, here):  # type: ignore[no-u
     return True
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def normalise(there, floor):  # type: ignore[no-untyped-def]
     """Scale to sum one and lift what is possible to the floor; even where nothing is. Did it restart?"""
     total = total_of(there)
@@ -88,7 +89,7 @@ def normalise(there, floor):  # type: ignore[no-untyped-def]
     return False
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def settle(there, messages, j):  # type: ignore[no-untyped-def]
     """Message j = `normalise` of there (S). (Did it restart? Did it agree with the old one already?)
 
@@ -111,7 +112,7 @@ def settle(there, messages, j):  # type: ignore[no-untyped-def]
     return False, moved == 0
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def total_of(values):  # type: ignore[no-untyped-def]
     """The sum, in a fixed order: of every eighth, these in pairs, and what is left over (abreast.py too)."""
     whole = uint64(values.shape[0]) // uint64(LANES) * uint64(LANES)
@@ -124,7 +125,7 @@ def total_of(values):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def ends(final, here):  # type: ignore[no-untyped-def]
     """Whether what is weighed here can be the last of a sequence."""
     for s in range(here.shape[0]):
@@ -133,13 +134,13 @@ def ends(final, here):  # type: ignore[no-untyped-def]
     return False
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def _put(message, messages, j):  # type: ignore[no-untyped-def]
     for s in range(message.shape[0]):
         messages[j * message.shape[0] + s] = message[s]
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def sweep_forward(machine, tokens, forward, restarts, changed, here, there):  # type: ignore[no-untyped-def]
     """Renew forward (L*S) rightwards from the changed positions (ascending); here and there (S) are scratch.
 
@@ -167,7 +168,7 @@ def sweep_forward(machine, tokens, forward, restarts, changed, here, there):  # 
     return met
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def sweep_backward(machine, tokens, backward, changed, here, there):  # type: ignore[no-untyped-def]
     """Renew backward (L*S) leftwards from the changed positions (ascending)."""
     i = changed.shape[0] - 1
@@ -185,7 +186,7 @@ def sweep_backward(machine, tokens, backward, changed, here, there):  # type: ig
                 break
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def fill_forward(machine, tokens, forward, restarts, here, there):  # type: ignore[no-untyped-def]
     """The forward messages (L*S) of one row from scratch."""
     last = tokens.shape[0] - 1
@@ -199,7 +200,7 @@ def fill_forward(machine, tokens, forward, restarts, here, there):  # type: igno
             restarts[j] = restarted or not ends(machine.final, here)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def fill_backward(machine, tokens, backward, here, there):  # type: ignore[no-untyped-def]
     """The backward messages (L*S) of one row from scratch."""
     last = tokens.shape[0] - 1
@@ -210,7 +211,7 @@ def fill_backward(machine, tokens, backward, here, there):  # type: ignore[no-un
         settle(there, backward, j - 1)
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@kernel(_nrt=False, inline="always")
 def marginal(machine, forward, i, backward, j, out, here):  # type: ignore[no-untyped-def]
     """out(v) = q(x_j = v | x_R) at a hidden position from two messages, those at i and j; here (S) is scratch."""
     states = uint64(here.shape[0])
@@ -222,7 +223,7 @@ def marginal(machine, forward, i, backward, j, out, here):  # type: ignore[no-un
         _emit(arrays, here, out)
 
 
-@njit(cache=True, nogil=True, _nrt=False, fastmath={"reassoc"})
+@kernel(_nrt=False, fastmath={"reassoc"})
 def _product(forward, i, backward, j, here):  # type: ignore[no-untyped-def]
     total = 0.0
     for s in range(uint64(here.shape[0])):
@@ -232,7 +233,7 @@ def _product(forward, i, backward, j, here):  # type: ignore[no-untyped-def]
     return total > 0.0
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def _emit(arrays, here, out):  # type: ignore[no-untyped-def]
     """out(v) ~ sum_s here(s) E(s, v). Is any possible?"""
     column_start, column_state, column_weight = arrays
@@ -250,7 +251,7 @@ def _emit(arrays, here, out):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fill_rows(machine, tokens, forward, backward, restarts):  # type: ignore[no-untyped-def]
     """Both messages (B, L, S) of tokens (B, L) from scratch, as the sweeps must find them; restarts (B, L)."""
     here, there = np.empty(forward.shape[2]), np.empty(forward.shape[2])
@@ -259,7 +260,7 @@ def fill_rows(machine, tokens, forward, backward, restarts):  # type: ignore[no-
         fill_backward(machine, tokens[b], backward[b].reshape(-1), here, there)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sweep_rows(machine, tokens, forward, backward, restarts, rows, starts, positions):  # type: ignore[no-untyped-def]
     """Renew the messages of rows (R) whose positions[starts[i]:starts[i+1]] (ascending) have changed."""
     here, there = np.empty(forward.shape[2]), np.empty(forward.shape[2])
@@ -270,7 +271,7 @@ def sweep_rows(machine, tokens, forward, backward, restarts, rows, starts, posit
         sweep_backward(machine, tokens[b], backward[b].reshape(-1), changed, here, there)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def marginals_at(machine, forward, backward, rows, positions, out):  # type: ignore[no-untyped-def]
     """out (K, V): the marginals at K places, messages (B, L, S)."""
     here = np.empty(forward.shape[2])
@@ -280,7 +281,7 @@ def marginals_at(machine, forward, backward, rows, positions, out):  # type: ign
         marginal(machine, ahead, at, behind, at, out[k], here)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def posterior_rows(machine, tokens, positions, out):  # type: ignore[no-untyped-def]
     """out (B, K, V): marginals at positions (B, K) from scratch; one-hot at revealed ones. Memory: one row."""
     hidden = machine.column_start.shape[0] - 1

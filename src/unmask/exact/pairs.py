@@ -11,10 +11,11 @@ divergence of the pair from independence, which needs no logarithms.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from unmask.compiled import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def apart_rows(machine, tokens, forward, backward, asked, gamma, chosen):  # type: ignore[no-untyped-def]
     """Set chosen (B, L): from left to right each place asked for that depends on no chosen one by more than gamma."""
     length, states, vocabulary = forward.shape[1], forward.shape[2], machine.column_start.shape[0] - 1
@@ -50,7 +51,7 @@ def apart_rows(machine, tokens, forward, backward, asked, gamma, chosen):  # typ
                 carried.pop()
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _start(machine, forward, states, vocabulary):  # type: ignore[no-untyped-def]
     out = np.zeros((states, vocabulary))
     for v in range(vocabulary):
@@ -60,7 +61,7 @@ def _start(machine, forward, states, vocabulary):  # type: ignore[no-untyped-def
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _weigh(machine, token, here, there):  # type: ignore[no-untyped-def]
     """there = here times the evidence of a revealed token."""
     there[:] = 0.0
@@ -70,7 +71,7 @@ def _weigh(machine, token, here, there):  # type: ignore[no-untyped-def]
             there[s, a] = here[s, a] * machine.column_weight[e]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _push(machine, here, there):  # type: ignore[no-untyped-def]
     """there(t, a) ~ sum_s here(s, a) T(s, t). Is anything possible?"""
     there[:] = 0.0
@@ -87,7 +88,7 @@ def _push(machine, here, there):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _pair(machine, here, backward, joint):  # type: ignore[no-untyped-def]
     """joint(a, b) ~ q(x_i = a, x_j = b | x_R)."""
     joint[:] = 0.0
@@ -100,7 +101,7 @@ def _pair(machine, here, backward, joint):  # type: ignore[no-untyped-def]
                     joint[a, v] += here[s, a] * weight
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _information(joint):  # type: ignore[no-untyped-def]
     """I in nats of a joint law that need not be normalised; 0 where nothing is possible."""
     total = joint.sum()
@@ -115,7 +116,7 @@ def _information(joint):  # type: ignore[no-untyped-def]
     return nats / total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _chi_square(here, backward):  # type: ignore[no-untyped-def]
     """sum p(s, a)^2 / (p(s) p(a)) - 1 of the state and the chosen token, weighed by what follows."""
     first = np.zeros(here.shape[1])

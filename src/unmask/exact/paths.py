@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from unmask.chance import draw, uniform_at
+from unmask.compiled import kernel
 from unmask.exact.machine import Floats, Ints, Machine
 from unmask.exact.messages import FLOOR, fill_backward, marginal, normalise, weigh
 from unmask.exact.transitions import push
@@ -23,7 +23,7 @@ class Prefixes(NamedTuple):
     token: Ints  # (B): the token there, V where it is still to be drawn
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def evidence_rows(machine, tokens, out):  # type: ignore[no-untyped-def]
     """out (B) = log of the mass of all paths that agree with the revealed tokens (B, L); -inf if there is none.
 
@@ -86,7 +86,7 @@ def evidence_rows(machine, tokens, out):  # type: ignore[no-untyped-def]
         out[b] = log_mass + np.log(ending) if ending > 0.0 else -np.inf
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def backward_rows(machine, tokens):  # type: ignore[no-untyped-def]
     """(B, L, S) backward messages given the revealed tokens (B, L)."""
     backward = np.empty((*tokens.shape, machine.initial.shape[0]))
@@ -96,7 +96,7 @@ def backward_rows(machine, tokens):  # type: ignore[no-untyped-def]
     return backward
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sample_rows(machine, seed, token_stream, state_stream, row_ids, given, backward, out):  # type: ignore[no-untyped-def]
     """Draw x ~ q(. | given): states forwards, each weighed by what the backward message says of its future.
 
@@ -128,7 +128,7 @@ def sample_rows(machine, seed, token_stream, state_stream, row_ids, given, backw
                     out[b, j] = row_token[begin + draw(row_weight[begin:end], u)]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _pick(targets, masses, weights, u):  # type: ignore[no-untyped-def]
     """A target drawn with probability ~ masses(i) weights(targets(i))."""
     products = np.empty(masses.shape[0])
@@ -137,7 +137,7 @@ def _pick(targets, masses, weights, u):  # type: ignore[no-untyped-def]
     return targets[draw(products, u)]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _emission_rows(machine):  # type: ignore[no-untyped-def]
     """The emission columns turned into rows: (start (S+1), token, weight)."""
     states = machine.initial.shape[0]
@@ -157,7 +157,7 @@ def _emission_rows(machine):  # type: ignore[no-untyped-def]
     return start, token, weight
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def path_entropy(machine, given, backward):  # type: ignore[no-untyped-def]
     """H(Z | given) in nats, one row: sum_t E H(z_{t+1} | z_t, given after t); H(X) too where paths are unambiguous."""
     states = machine.initial.shape[0]
@@ -189,7 +189,7 @@ def path_entropy(machine, given, backward):  # type: ignore[no-untyped-def]
     return entropy
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def reachable_ends(machine, longest):  # type: ignore[no-untyped-def]
     """(longest+1) booleans: which lengths can end well."""
     states = machine.initial.shape[0]
@@ -208,7 +208,7 @@ def reachable_ends(machine, longest):  # type: ignore[no-untyped-def]
     return possible
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def filter_rows(machine, ahead, predicted, lengths, tokens, counts, out):  # type: ignore[no-untyped-def]
     """Read counts (B) of the tokens (B, K) after what was read before; out (B, K, V) is what each one leads to.
 
@@ -235,7 +235,7 @@ def filter_rows(machine, ahead, predicted, lengths, tokens, counts, out):  # typ
             marginal(machine, messages, j, future, j, out[b, k], here)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def draw_rows(machine, ahead, luck, prefixes, tokens, probability):  # type: ignore[no-untyped-def]
     """Draw what follows the prefixes from q(x_j | x_<j): tokens (B, L), probability (B, L); the rest is left alone.
 
@@ -258,7 +258,7 @@ def draw_rows(machine, ahead, luck, prefixes, tokens, probability):  # type: ign
             normalise(message, FLOOR)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def window_masses(machine, starts, ends, size, law):  # type: ignore[no-untyped-def]
     """Add to law (V^size) the mass of each window that starts from starts (T, S) and is followed by ends (T, S), / T.
 

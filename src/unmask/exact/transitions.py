@@ -6,14 +6,15 @@ the states that emit it.
 
 from __future__ import annotations
 
-from numba import njit, uint64
+from numba import uint64
 
+from unmask.compiled import kernel
 from unmask.exact.lanes import LANES, load, splat, store, sum_in_any_order, sums_of_eight
 
 TILE = 4 * LANES  # columns at a time: four vectors of sums hide the latency of a multiplication
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@kernel(_nrt=False, inline="always")
 def push(machine, here, token, there):  # type: ignore[no-untyped-def]
     """there(t) = sum_s here(s) T(s, t), of what was weighed by this token."""
     if machine.dense.shape[1] > 0:
@@ -28,7 +29,7 @@ def push(machine, here, token, there):  # type: ignore[no-untyped-def]
         _push_states(machine.column_start, machine.column_state, token, runs, here, there)
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@kernel(_nrt=False, inline="always")
 def pull(machine, here, there):  # type: ignore[no-untyped-def]
     """there(s) = sum_t T(s, t) here(t)."""
     if machine.dense.shape[1] > 0:
@@ -39,7 +40,7 @@ def pull(machine, here, there):  # type: ignore[no-untyped-def]
         _pull_runs(machine.run_start, machine.run_target, machine.run_weight, here, there)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def _multiply(matrices, which, here, there):  # type: ignore[no-untyped-def]
     """Tile by tile, summed up in registers."""
     states = uint64(here.shape[0])
@@ -58,7 +59,7 @@ def _multiply(matrices, which, here, there):  # type: ignore[no-untyped-def]
         store(there, t + uint64(3 * LANES), d)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def _push_groups(groups, here, there):  # type: ignore[no-untyped-def]
     start, target, source, weight = groups
     there[:] = 0.0
@@ -69,7 +70,7 @@ def _push_groups(groups, here, there):  # type: ignore[no-untyped-def]
         store(there, target[g], sums)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def _push_states(column_start, column_state, token, runs, here, there):  # type: ignore[no-untyped-def]
     """Only from the states that emit the token: after a revealed one most of the others are impossible."""
     start, target, weight = runs
@@ -83,7 +84,7 @@ def _push_states(column_start, column_state, token, runs, here, there):  # type:
                 store(there, t, load(there, t) + mass * load(weight, run * uint64(LANES)))
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def _pull_runs(start, target, weight, here, there):  # type: ignore[no-untyped-def]
     states, s = uint64(there.shape[0]), uint64(0)
     if uint64(target.shape[0]) == states:  # an n-gram's contexts have one run each
@@ -98,7 +99,7 @@ def _pull_runs(start, target, weight, here, there):  # type: ignore[no-untyped-d
         s += uint64(1)
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@kernel(_nrt=False, inline="always")
 def _eight_runs(target, weight, here, first):  # type: ignore[no-untyped-def]
     return (
         _run(target, weight, here, first),
@@ -112,13 +113,13 @@ def _eight_runs(target, weight, here, first):  # type: ignore[no-untyped-def]
     )
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@kernel(_nrt=False, inline="always")
 def _run(target, weight, here, run):  # type: ignore[no-untyped-def]
     """The products of a run, which are still to be added up."""
     return load(here, target[run]) * load(weight, run * uint64(LANES))
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def _push_edges(start, target, weight, here, there):  # type: ignore[no-untyped-def]
     there[:] = 0.0
     for s in range(here.shape[0]):
@@ -126,7 +127,7 @@ def _push_edges(start, target, weight, here, there):  # type: ignore[no-untyped-
             there[target[e]] += here[s] * weight[e]
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def _pull_edges(start, target, weight, here, there):  # type: ignore[no-untyped-def]
     there[:] = 0.0
     for s in range(here.shape[0]):

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
-from numba import njit
 from torch import Tensor
 from torch.nn import functional
 
 from unmask.chance import BLOCK, categorical, draw
+from unmask.compiled import kernel
 from unmask.errors import UnmaskError
 from unmask.networks.tally import Tally
 from unmask.networks.trunk import Trunk
@@ -113,7 +113,7 @@ def drawn(weights: Tensor, u: Tensor) -> Tensor:
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _draw_rows(weights, u, out):  # type: ignore[no-untyped-def]
     for k in range(len(out)):
         out[k] = draw(weights[k], u[k])
