@@ -122,7 +122,7 @@ def by_messages(machine, blank, scratch, tokens, order, luck, visits, probabilit
                 _go_on(behind, k, tokens[row[k]], changed, here.shape[0])
 
 
-@kernel(_nrt=False)
+@kernel(_nrt=False, forceinline=True)
 def _ends_badly(machine, forward, tokens, here):  # type: ignore[no-untyped-def]
     """Whether the last forward message, weighed, is impossible there or cannot be the last."""
     last = tokens.shape[0] - 1
@@ -130,7 +130,7 @@ def _ends_badly(machine, forward, tokens, here):  # type: ignore[no-untyped-def]
     return restarted or not ends(machine.final, here)
 
 
-@kernel(_nrt=False)
+@kernel(_nrt=False, forceinline=True)
 def _advance(sweep, states):  # type: ignore[no-untyped-def]
     """Make every lane's next message from the current one, and keep it; that is then the current one."""
     zero, one, begin = splat(0.0), splat(1.0), uint64(0)
