@@ -109,7 +109,7 @@ def round_end(rounds, begin):  # type: ignore[no-untyped-def]
     return end
 
 
-@kernel(inline="always")
+@kernel(forceinline=True)
 def write(out, luck, b, j, visits, probability):  # type: ignore[no-untyped-def]
     """A token from the marginal out (V), from luck that no earlier draw here has used."""
     seed, stream, row_ids = luck

@@ -26,7 +26,7 @@ FLOOR = 1e-140
 TOLERANCE = 1e-10
 
 
-@kernel(_nrt=False, inline="always")
+@kernel(_nrt=False, forceinline=True)
 def weigh(machine, messages, j, token, here):  # type: ignore[no-untyped-def]
     """here (S) = message j times the evidence there (its emission column, or nothing if hidden). Did it restart?
 
@@ -211,7 +211,7 @@ def fill_backward(machine, tokens, backward, here, there):  # type: ignore[no-un
         settle(there, backward, j - 1)
 
 
-@kernel(_nrt=False, inline="always")
+@kernel(_nrt=False, forceinline=True)
 def marginal(machine, forward, i, backward, j, out, here):  # type: ignore[no-untyped-def]
     """out(v) = q(x_j = v | x_R) at a hidden position from two messages, those at i and j; here (S) is scratch."""
     states = uint64(here.shape[0])

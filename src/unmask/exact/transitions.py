@@ -14,7 +14,7 @@ from unmask.exact.lanes import LANES, load, splat, store, sum_in_any_order, sums
 TILE = 4 * LANES  # columns at a time: four vectors of sums hide the latency of a multiplication
 
 
-@kernel(_nrt=False, inline="always")
+@kernel(_nrt=False, forceinline=True)
 def push(machine, here, token, there):  # type: ignore[no-untyped-def]
     """there(t) = sum_s here(s) T(s, t), of what was weighed by this token."""
     if machine.dense.shape[1] > 0:
@@ -29,7 +29,7 @@ def push(machine, here, token, there):  # type: ignore[no-untyped-def]
         _push_states(machine.column_start, machine.column_state, token, runs, here, there)
 
 
-@kernel(_nrt=False, inline="always")
+@kernel(_nrt=False, forceinline=True)
 def pull(machine, here, there):  # type: ignore[no-untyped-def]
     """there(s) = sum_t T(s, t) here(t)."""
     if machine.dense.shape[1] > 0:
@@ -99,7 +99,7 @@ def _pull_runs(start, target, weight, here, there):  # type: ignore[no-untyped-d
         s += uint64(1)
 
 
-@kernel(_nrt=False, inline="always")
+@kernel(_nrt=False, forceinline=True)
 def _eight_runs(target, weight, here, first):  # type: ignore[no-untyped-def]
     return (
         _run(target, weight, here, first),
@@ -113,7 +113,7 @@ def _eight_runs(target, weight, here, first):  # type: ignore[no-untyped-def]
     )
 
 
-@kernel(_nrt=False, inline="always")
+@kernel(_nrt=False, forceinline=True)
 def _run(target, weight, here, run):  # type: ignore[no-untyped-def]
     """The products of a run, which are still to be added up."""
     return load(here, target[run]) * load(weight, run * uint64(LANES))
