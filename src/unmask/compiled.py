@@ -34,16 +34,15 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 @cache
 def directory(source: str) -> Path | None:
-    """Where the kernels of a file are kept: in NUMBA_CACHE_DIR, else beside it, else in the user's cache; or nowhere."""
-    name = f"kernels-{digest(source)}"
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    for place in (
-        [Path(config.CACHE_DIR)] if config.CACHE_DIR else [Path(source).parent / "__pycache__", home / "unmask"]
-    ):
+    """Where a file's kernels are kept: NUMBA_CACHE_DIR, or beside it, or the user's cache; None where none will do."""
+    beside = Path(source).parent / "__pycache__"
+    user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "unmask"
+    for place in (Path(config.CACHE_DIR),) if config.CACHE_DIR else (beside, user):
+        kept = place / f"kernels-{digest(source)}"
         with suppress(OSError):
-            (place / name).mkdir(parents=True, exist_ok=True)
-            if os.access(place / name, os.W_OK):
-                return place / name
+            kept.mkdir(parents=True, exist_ok=True)
+            if os.access(kept, os.W_OK):
+                return kept
     return None
 
 

@@ -12,14 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import uint64
-from numpy.typing import NDArray
 
 from unmask.compiled import kernel
 from unmask.exact import lockstep
-from unmask.exact.filling import begin_row, round_end, skip, write
+from unmask.exact.filling import Beside, begin_row, beside, round_end, skip, write
 from unmask.exact.lanes import LANES, distance, distribute, load, load_offsets, splat, store, turned, where_greater
 from unmask.exact.lockstep import Lockstep, Sparse
-from unmask.exact.machine import Floats, Indices, Ints, aligned
+from unmask.exact.machine import Flags, Floats, Indices, Ints, Machine, aligned
 from unmask.exact.messages import FLOOR, TOLERANCE, ends, marginal, weigh
 
 
@@ -38,7 +37,7 @@ class Sweeps(NamedTuple):
     message_at: Indices  # (8): where each lane's next message stands
     place: Ints  # (8)
     turn: Ints  # (8): which of the changed positions comes next
-    active: NDArray[np.bool_]  # (8)
+    active: Flags  # (8)
 
 
 class Scratch(NamedTuple):
@@ -47,40 +46,41 @@ class Scratch(NamedTuple):
     row: Ints  # (8): which row a lane fills
     begin: Ints  # (8): where its round begins in the row's order
     end: Ints  # (8)
-    dead: NDArray[np.bool_]  # (8): whether its context is impossible
-    restarts: NDArray[np.bool_]  # (L)
-    pair: Floats  # (2, S)
-    law: Floats  # (V)
+    dead: Flags  # (8): whether its context is impossible
+    beside: Beside
 
 
-def scratch(eight: Lockstep, length: int, vocabulary: int) -> Scratch:
+def scratch(machine: Machine, eight: Lockstep, length: int) -> Scratch:
     """What `by_messages` works in, every lane at the end of a row."""
     states = len(eight.initial)
 
     def sweeps(step: int, matrix: Sparse) -> Sweeps:
-        messages = aligned((LANES * length * states + states,))
-        lanes = [aligned((size * LANES,)) for size in (states, states, 1, 1)]
-        column_at = np.full(LANES, len(eight.columns) - states, np.uint64)
-        message_at = np.full(LANES, len(messages) - states, np.uint64)
-        return Sweeps(step, eight.columns, matrix, messages, *lanes, column_at, message_at, *_numbers(2), np.zeros(LANES, bool))
+        return Sweeps(
+            step,
+            eight.columns,
+            matrix,
+            messages=aligned((LANES * length * states + states,)),
+            current=aligned((states * LANES,)),
+            here=aligned((states * LANES,)),
+            sound=aligned((LANES,)),
+            moved=aligned((LANES,)),
+            column_at=np.full(LANES, len(eight.columns) - states, np.uint64),
+            message_at=np.full(LANES, LANES * length * states, np.uint64),
+            place=np.zeros(LANES, np.int64),
+            turn=np.zeros(LANES, np.int64),
+            active=np.zeros(LANES, bool),
+        )
 
-    row, begin, end = _numbers(3)
-    end[:] = length
-    flags = np.zeros(LANES, bool), np.zeros(length, bool)
-    return Scratch(
-        sweeps(1, eight.push), sweeps(-1, eight.pull), row, begin, end, *flags, aligned((2, states)), np.empty(vocabulary)
-    )
-
-
-def _numbers(count: int) -> Ints:
-    return np.zeros((count, LANES), np.int64)
+    row, begin, end = np.zeros(LANES, np.int64), np.zeros(LANES, np.int64), np.full(LANES, length)
+    both = sweeps(1, eight.push), sweeps(-1, eight.pull)
+    return Scratch(*both, row, begin, end, np.zeros(LANES, bool), beside(machine, length))
 
 
 @kernel(_nrt=False)
 def by_messages(machine, blank, scratch, tokens, order, luck, visits, probability, evaluations, impossible):  # type: ignore[no-untyped-def]
     """As filling.by_messages."""
-    (rounds, positions), (ahead, behind, row, begin, end, dead, restarts, pair, law) = order, scratch
-    length, here = tokens.shape[1], pair[0]
+    (rounds, positions), (ahead, behind, row, begin, end, dead, beside) = order, scratch
+    length, here, law = tokens.shape[1], beside.here, beside.law
     width = length * here.shape[0]
     next_row, busy = 0, True
     while busy:
@@ -95,7 +95,7 @@ def by_messages(machine, blank, scratch, tokens, order, luck, visits, probabilit
                     b = row[k] = next_row
                     next_row += 1
                     end[k] = skip(rounds[b])
-                    dead[k] = begin_row(machine, tokens[b], blank, forward, backward, restarts, pair)
+                    dead[k] = begin_row(machine, tokens[b], blank, forward, backward, beside)
                     continue
                 b = row[k]
                 dead[k] |= _ends_badly(machine, forward, tokens[b], here)
@@ -162,7 +162,7 @@ def _total(current, states):  # type: ignore[no-untyped-def]
 
 @kernel(_nrt=False)
 def _keep(current, states, messages, at):  # type: ignore[no-untyped-def]
-    """Write the current message of each lane where its message begins. How many entries disagree with what was there."""
+    """How many entries of each lane's current message disagree with what it replaces in messages."""
     moved = splat(0.0)
     for s in range(uint64(0), states, uint64(LANES)):
         a, b, c, d, e, f, g, h = turned(messages, at, s)

@@ -50,10 +50,11 @@ class Lockstep(NamedTuple):
 def lockstep(machine: Machine) -> Lockstep:
     states, source, target = machine.states, machine.edge_source, machine.edge_target
     symbol = np.repeat(np.arange(machine.vocabulary), np.diff(machine.column_start))
-    columns = machine.columns.reshape(-1, states)
     return Lockstep(
         1.0 / states,
-        *(_filled_up(values).reshape(-1) for values in (machine.initial, machine.final, columns)),
+        _filled_up(machine.initial),
+        _filled_up(machine.final),
+        _filled_up(machine.columns.reshape(-1, states)).reshape(-1),
         _sparse(source, target, machine.edge_weight, states),
         _sparse(target, source, machine.edge_weight, states),
         _sparse(machine.column_state, symbol, machine.column_weight, machine.vocabulary),
@@ -294,7 +295,7 @@ def draw_rows(machine, ahead, luck, prefixes, scratch, tokens, probability):  # 
             rows[r] = b = min(first + r, tokens.shape[0] - 1)
             begin = min(begin, prefixes.end[b])
             for j in range(prefixes.end[b], length):
-                chances[j * LANES + r] = uniform_at(seed, stream, row_ids[b], j, 0)
+                chances[j * LANES + r] = uniform_at(seed, stream, row_ids[b], j, np.int64(0))
         _spread(machine.initial, message)  # for who has not joined in: anything would do
         for j in range(begin, length):
             for r in range(LANES):

@@ -241,9 +241,8 @@ class MachineLanguage(Language):
         def draw(rows: slice) -> None:
             pattern = given.numpy() if shared is not None else given[rows].numpy()
             backward = paths.backward_rows(self.machine, pattern) if shared is None else shared
-            streams = int(Stream.LANGUAGE), int(Stream.STATE)
-            arrays = row_ids[rows].numpy(), pattern, backward, out[rows].numpy()
-            paths.sample_rows(self.machine, np.uint64(seed), *streams, *arrays)
+            luck = np.uint64(seed), int(Stream.LANGUAGE), int(Stream.STATE), row_ids[rows].numpy()
+            paths.sample_rows(self.machine, luck, pattern, backward, out[rows].numpy())
 
         block = ROWS if shared is not None else max(1, MESSAGE_BYTES // (8 * length * self.machine.states))
         for _ in over_blocks(draw, len(row_ids), block):

@@ -13,6 +13,7 @@ from torch import Tensor
 from unmask.chance import Stream
 from unmask.errors import UnmaskError
 from unmask.exact import interval as kernels
+from unmask.exact import neighbours
 from unmask.exact.machine import Machine, explore
 from unmask.languages.base import Language
 from unmask.languages.hmm import HMM
@@ -62,7 +63,8 @@ class Interval(Language):
     def _posterior(self, tokens: Tensor, positions: Tensor) -> Tensor:
         rows = torch.arange(len(tokens)).repeat_interleave(positions.shape[1])
         out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
-        kernels.marginals_at(self.width, tokens.numpy(), rows.numpy(), positions.reshape(-1).numpy(), out.numpy())
+        places = (t.numpy() for t in (tokens, rows, positions.reshape(-1), out))
+        neighbours.marginals_at(None, self.width, *places)
         return out.view(*positions.shape, self.vocabulary)
 
     def _entropy(self, given: Tensor) -> float:
