@@ -39,6 +39,10 @@ class Machine(NamedTuple):
     run_start: Ints  # (S+1); the runs of state s, eight neighbouring targets each, are run_start[s]:run_start[s+1]
     run_target: Indices  # (runs): the first target of each; no runs where `dense` is faster
     run_weight: Floats  # (runs, 8)
+    group_start: Ints  # (groups+1); the runs once more, those that start at the same target together
+    group_target: Indices  # (groups)
+    group_source: Indices  # (runs)
+    group_weight: Floats  # (runs, 8)
 
     @property
     def abreast(self) -> bool:
@@ -182,14 +186,36 @@ def _runs(states: int, source: Ints, target: Ints, weight: Floats) -> dict[str, 
             owner.append(s)
             low.append(t)
         run[e] = len(owner) - 1
-    first = np.minimum(np.array(low, np.int64), states - LANES)
+    high = np.zeros(len(owner), np.int64)
+    np.maximum.at(high, run, target)
+    first = _few_starts(np.maximum(high - LANES + 1, 0), np.minimum(np.array(low, np.int64), states - LANES))
     weights = aligned((len(owner), LANES))
     weights[run, target - first[run]] = weight
+    owners = np.array(owner, np.int64)
+    by_start = np.lexsort((owners, first))
+    starts, sizes = np.unique(first, return_counts=True)
+    group_weight = aligned(weights.shape)
+    group_weight[:] = weights[by_start]
     return {
-        "run_start": starts_of(np.array(owner, np.int64), states),
+        "run_start": starts_of(owners, states),
         "run_target": first.astype(np.uint64),
         "run_weight": weights,
+        "group_start": np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        "group_target": starts.astype(np.uint64),
+        "group_source": owners[by_start].astype(np.uint64),
+        "group_weight": group_weight,
     }
+
+
+def _few_starts(earliest: Ints, latest: Ints) -> Ints:
+    """A start between earliest and latest for each run, from as few different ones as possible."""
+    first = np.empty(len(latest), np.int64)
+    chosen = -1
+    for i in np.argsort(latest, kind="stable"):
+        if chosen < earliest[i]:
+            chosen = latest[i]
+        first[i] = chosen
+    return first
 
 
 def aligned(shape: tuple[int, ...]) -> Floats:

@@ -1,7 +1,7 @@
 """A message times the transitions of its machine: as a dense matrix, or as runs of eight neighbouring targets.
 
-`machine` has found which of the two is faster. Forwards from a revealed token only the runs of the states that emit it
-are taken.
+`machine` has found which of the two is faster. Forwards from a hidden token the runs that begin at the same target are
+added up in a register; from a revealed one only those of the states that emit it are taken.
 """
 
 from __future__ import annotations
@@ -19,9 +19,12 @@ def push(machine, here, token, there):  # type: ignore[no-untyped-def]
     """there(t) = sum_s here(s) T(s, t), of what was weighed by this token."""
     if machine.dense.shape[1] > 0:
         _multiply(machine.dense, uint64(0), here, there)
+    elif token == machine.column_start.shape[0] - 1:
+        groups = machine.group_start, machine.group_target, machine.group_source, machine.group_weight
+        _push_groups(groups, here, there)
     else:
         runs = machine.run_start, machine.run_target, machine.run_weight
-        _push_runs(machine.column_start, machine.column_state, token, runs, here, there)
+        _push_states(machine.column_start, machine.column_state, token, runs, here, there)
 
 
 @kernel(_nrt=False, forceinline=True)
@@ -65,14 +68,23 @@ def _multiply(matrices, which, here, there):  # type: ignore[no-untyped-def]
 
 
 @kernel(_nrt=False)
-def _push_runs(column_start, column_state, token, runs, here, there):  # type: ignore[no-untyped-def]
+def _push_groups(groups, here, there):  # type: ignore[no-untyped-def]
+    start, target, source, weight = groups
+    clear(there)
+    for g in range(uint64(target.shape[0])):
+        sums = load(there, target[g])
+        for run in range(uint64(start[g]), uint64(start[g + uint64(1)])):
+            sums += splat(here[source[run]]) * load(weight, run * uint64(LANES))
+        store(there, target[g], sums)
+
+
+@kernel(_nrt=False)
+def _push_states(column_start, column_state, token, runs, here, there):  # type: ignore[no-untyped-def]
     """Only from the states that emit the token: after a revealed one most of the others are impossible."""
     start, target, weight = runs
-    hidden = token == column_start.shape[0] - 1
-    begin, end = (0, here.shape[0]) if hidden else (column_start[token], column_start[token + 1])
     clear(there)
-    for i in range(begin, end):
-        s = i if hidden else column_state[i]
+    for i in range(column_start[token], column_start[token + 1]):
+        s = column_state[i]
         if here[s] > 0.0:
             mass = splat(here[s])
             for run in range(uint64(start[s]), uint64(start[s + 1])):
