@@ -17,9 +17,10 @@ from typing import Protocol
 
 import numpy as np
 import torch
-from numba import njit, uint64
+from numba import uint64
 from torch import Tensor
 
+from unmask.compiled import kernel
 from unmask.errors import UnmaskError
 
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
@@ -49,7 +50,7 @@ def check_seed(seed: int) -> int:
     return seed
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def philox(c0, c1, c2, c3, k0, k1):  # type: ignore[no-untyped-def]
     """Philox4x32-10 on four 32-bit words held in uint64; the reference for known answers."""
     for _ in range(10):
@@ -64,7 +65,7 @@ def philox(c0, c1, c2, c3, k0, k1):  # type: ignore[no-untyped-def]
     return c0, c1, c2, c3
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def uniform_at(seed, stream, row, position, visit):  # type: ignore[no-untyped-def]
     """One uniform, for kernels."""
     low = uint64(0xFFFFFFFF)
@@ -81,7 +82,7 @@ def uniform_at(seed, stream, row, position, visit):  # type: ignore[no-untyped-d
     return (2.0 * k + 1.0) * 2.0**-53
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _uniform_many(seed, stream, rows, positions, visits, out):  # type: ignore[no-untyped-def]
     for i in range(out.shape[0]):
         out[i] = uniform_at(seed, stream, rows[i], positions[i], visits[i])
@@ -171,7 +172,7 @@ def _first_above(masses: Tensor, u: Tensor, relative: bool) -> tuple[Tensor, Ten
     return index, threshold - before
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def draw(weights, u):  # type: ignore[no-untyped-def]
     """`categorical` for one short row of weights, in kernels: the same symbol for the same u."""
     threshold = u * weights.sum()
@@ -185,7 +186,7 @@ def draw(weights, u):  # type: ignore[no-untyped-def]
     return last
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _draw_rows(weights, u, tokens):  # type: ignore[no-untyped-def]
     for k in range(len(tokens)):
         tokens[k] = draw(weights[k], u[k])

@@ -15,7 +15,6 @@ from typing import TypeVar
 import torch
 
 from unmask.errors import UnmaskError
-from unmask.exact.lanes import LANES
 
 Result = TypeVar("Result")
 _inside = threading.local()
@@ -31,14 +30,15 @@ def count() -> int:
     return int(wanted)
 
 
-def over_blocks(work: Callable[[slice], Result], rows: int, block: int) -> Iterator[Result]:
+def over_blocks(work: Callable[[slice], Result], rows: int, block: int, multiple: int = 8) -> Iterator[Result]:
     """work(rows) of each block of rows, in order, each as soon as it is done; inside a worker, one after another.
 
-    A block has at most so many rows, and where there are workers as many as share the rows out evenly among them.
+    A block has at most so many rows, and where there are workers as many as share the rows out evenly among them, in
+    multiples of what is computed together: by the kernels of exact languages eight.
     """
     workers = min(count(), -(-rows // block))
     alone = workers <= 1 or getattr(_inside, "worker", False)
-    size = block if alone else min(block, _shared_out(rows, block, workers))
+    size = block if alone else min(block, _shared_out(rows, block, workers, multiple))
     blocks = [slice(begin, min(begin + size, rows)) for begin in range(0, rows, size)]
     if alone:
         yield from map(work, blocks)
@@ -52,11 +52,11 @@ def over_blocks(work: Callable[[slice], Result], rows: int, block: int) -> Itera
         torch.set_num_threads(ours)  # of which a part is common to all threads
 
 
-def _shared_out(rows: int, block: int, workers: int) -> int:
-    """Rows of a block so that all workers have equally many blocks; in the eights that the kernels take together."""
+def _shared_out(rows: int, block: int, workers: int, multiple: int) -> int:
+    """Rows of a block so that all workers have equally many blocks, in whole multiples."""
     turns = -(-rows // (workers * block))
     each = -(-rows // (workers * turns))
-    return -(-each // LANES) * LANES
+    return -(-each // multiple) * multiple
 
 
 def _mark() -> None:

@@ -31,10 +31,10 @@ class Eight(Passes):
 
 
 class Alone(Passes):
-    """Row by row, along plain edges."""
+    """Row by row, with emission state by state."""
 
     def __init__(self, machine: Machine) -> None:
-        super().__init__(machine.plain)
+        super().__init__(machine._replace(columns=np.zeros(0)))
         assert self.eight is self.eight_filter is self.eight_draw is None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property, lru_cache
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from unmask.chance import Luck, Stream
 from unmask.denoisers.contracts import Causal, Cost, Engine
 from unmask.denoisers.denoiser import Denoiser, checked
 from unmask.denoisers.stateless import ByLength, PrefixCausal, StatelessEngine, followed
-from unmask.exact import abreast, filling, messages, paths
+from unmask.exact import abreast, filling, messages, neighbours, paths
 from unmask.exact.chain import Chain
 from unmask.exact.lanes import LANES
 from unmask.exact.machine import Floats, aligned
@@ -133,13 +132,14 @@ class MessageEngine(Engine):
 
     def follow(self, order: Tensor, luck: Luck, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         self._kept = None
-        length, states = self.tokens.shape[1], self.machine.states
+        length = self.tokens.shape[1]
         blank = np.stack([messages.reshape(-1) for messages in _blank_messages(self.language, length)])
-        if self.machine.abreast and len(self.tokens) >= LANES:
-            arguments = self.machine, blank, *abreast.sweeps(self.machine, length)
-            return _follow(self, abreast.by_messages, arguments, order, luck, visits)
-        scratch = aligned((2, length * states)), aligned((2, states))
-        return _follow(self, filling.by_messages, (self.machine, blank, scratch), order, luck, visits)
+        eight = self.language.passes.eight
+        if eight is not None and self.machine.abreast and len(self.tokens) >= LANES:
+            lanes = abreast.scratch(self.machine, eight, length)
+            return _follow(self, abreast.by_messages, (self.machine, blank, lanes), order, luck, visits)
+        alone = filling.scratch(self.machine, length)
+        return _follow(self, filling.by_messages, (self.machine, blank, alone), order, luck, visits)
 
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
         self.spend_on(rows)
@@ -170,15 +170,15 @@ def _follow(
 class LocalEngine(Engine):
     """A closed form over the tokens themselves: nothing to keep but which rows contradict themselves.
 
-    form: exact/interval.py, where every bit that a revealed partner shows is copied, or exact/chain.py, where the
-    nearest revealed neighbours are all that counts; tables: what it reads.
+    tables: those of a chain, where the nearest revealed neighbours are all that counts; None for the interval language
+    of this width, where every bit that a revealed partner shows is copied (exact/neighbours.py).
     """
 
-    def __init__(self, language: Language, tokens: Tensor, form: ModuleType, tables: Chain | int) -> None:
+    def __init__(self, language: Language, tokens: Tensor, tables: Chain | None, width: int) -> None:
         super().__init__(tokens)
         self.language = language
         self.vocabulary = language.vocabulary
-        self.form, self.tables = form, tables
+        self.tables, self.width = tables, width
         self._dead = torch.zeros(len(tokens), dtype=torch.bool)
         if not bool((tokens == self.vocabulary).all()):
             self._dead = language.log_evidence(tokens) == -torch.inf
@@ -189,16 +189,18 @@ class LocalEngine(Engine):
             self._dead[which] = self.language.log_evidence(self.tokens[which]) == -torch.inf
         else:
             arrays = (t.numpy() for t in (self.tokens, rows, positions, self._dead))
-            self.form.contradictions(self.tables, *arrays)
+            neighbours.contradictions(self.tables, self.width, *arrays)
 
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
         self.spend_on(rows)
         out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
-        self.form.marginals_at(self.tables, *(t.numpy() for t in (self.tokens, rows, positions, out)))
+        neighbours.marginals_at(self.tables, self.width, *(t.numpy() for t in (self.tokens, rows, positions, out)))
         return out
 
     def follow(self, order: Tensor, luck: Luck, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return _follow(self, filling.by_neighbours, (self.tables, self._dead.numpy()), order, luck, visits)
+        scratch = self._dead.numpy(), np.empty(self.vocabulary), np.empty_like(self.tokens[0].numpy())
+        arguments = self.tables, self.width, scratch
+        return _follow(self, neighbours.by_neighbours, arguments, order, luck, visits)
 
     def dead(self) -> Tensor:
         return self._dead

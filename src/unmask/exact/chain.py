@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from unmask.compiled import kernel
 from unmask.exact.machine import Floats
 from unmask.exact.messages import FLOOR
 
@@ -49,7 +49,7 @@ def _same(a: Floats, b: Floats) -> bool:
     return bool((np.abs(a - b) <= 1e-15 * b).all())
 
 
-@njit(cache=True, nogil=True)
+@kernel(_nrt=False)
 def _neighbours(tokens, hidden, j):  # type: ignore[no-untyped-def]
     """(i, k): the nearest revealed positions left and right of j; -1 and L where there are none."""
     i, k = j - 1, j + 1
@@ -60,7 +60,7 @@ def _neighbours(tokens, hidden, j):  # type: ignore[no-untyped-def]
     return i, k
 
 
-@njit(cache=True, nogil=True)
+@kernel(_nrt=False)
 def marginal(chain, row, j, out):  # type: ignore[no-untyped-def]
     """out (V) at hidden place j of row (L)."""
     vocabulary, most = out.shape[0], chain.powers.shape[0] - 1
@@ -79,7 +79,7 @@ def marginal(chain, row, j, out):  # type: ignore[no-untyped-def]
         out[v] /= total
 
 
-@njit(cache=True, nogil=True)
+@kernel(_nrt=False)
 def contradicts(chain, row, j):  # type: ignore[no-untyped-def]
     """Whether the revealed place j of row (L) cannot follow, or precede, its revealed neighbours."""
     vocabulary, most = chain.powers.shape[1], chain.powers.shape[0] - 1
@@ -87,18 +87,3 @@ def contradicts(chain, row, j):  # type: ignore[no-untyped-def]
     before = chain.marginals[j, row[j]] if i < 0 else chain.powers[min(j - i, most), row[i], row[j]]
     after = chain.powers[min(k - j, most), row[j], row[k]] if k < row.shape[0] else 1.0
     return before == 0.0 or after == 0.0
-
-
-@njit(cache=True, nogil=True)
-def marginals_at(chain, tokens, rows, positions, out):  # type: ignore[no-untyped-def]
-    """out (K, V) at hidden places (K) of tokens (B, L)."""
-    for k in range(rows.shape[0]):
-        marginal(chain, tokens[rows[k]], positions[k], out[k])
-
-
-@njit(cache=True, nogil=True)
-def contradictions(chain, tokens, rows, positions, dead):  # type: ignore[no-untyped-def]
-    """Set dead (B) where a newly revealed place (K) contradicts what is around it."""
-    for k in range(rows.shape[0]):
-        if contradicts(chain, tokens[rows[k]], positions[k]):
-            dead[rows[k]] = True

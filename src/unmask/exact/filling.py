@@ -7,91 +7,89 @@ messages are all the memory, and they stay in the cache.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
-from numba import njit, types
-from numba.extending import overload
 
 from unmask.chance import draw, uniform_at
-from unmask.exact import chain, interval
-from unmask.exact.messages import fill_backward, fill_forward, marginal, sweep_backward, sweep_forward
+from unmask.compiled import kernel
+from unmask.exact.machine import Flags, Floats, Ints, Machine, aligned
+from unmask.exact.messages import marginal, sweep_backward, sweep_forward
 
 
-@njit(cache=True, nogil=True)
+class Beside(NamedTuple):
+    """What stands beside a row's messages."""
+
+    restarts: Flags  # (L)
+    everywhere: Ints  # (L): 0 .. L-1
+    here: Floats  # (S)
+    there: Floats  # (S)
+    law: Floats  # (V)
+
+
+class Scratch(NamedTuple):
+    """In which one row is filled after another."""
+
+    forward: Floats  # (L*S)
+    backward: Floats  # (L*S)
+    beside: Beside
+
+
+def scratch(machine: Machine, length: int) -> Scratch:
+    return Scratch(aligned((length * machine.states,)), aligned((length * machine.states,)), beside(machine, length))
+
+
+def beside(machine: Machine, length: int) -> Beside:
+    here, there = aligned((machine.states,)), aligned((machine.states,))
+    return Beside(np.zeros(length, bool), np.arange(length), here, there, np.empty(machine.vocabulary))
+
+
+@kernel(_nrt=False)
 def by_messages(machine, blank, scratch, tokens, order, luck, visits, probability, evaluations, impossible):  # type: ignore[no-untyped-def]
     """Fill tokens (B, L) by order: (rounds, positions) (B, L), sorted by round, which is 0 where nothing is asked for.
 
-    blank (2, L*S): the messages of a canvas that hides everything; scratch: as many again, and (2, S), in which one
-    row is filled after another. luck: (seed, stream, row_ids (B)). Counted up are visits (B, L); set are the
-    probability (B, L) of each token, and for each row the evaluations that it needed and the first of them that met
-    an impossible context, or 0.
+    blank (2, L*S): the messages of a canvas that hides everything. luck: (seed, stream, row_ids (B)). Counted up are
+    visits (B, L); set are the probability (B, L) of each token, and for each row the evaluations that it needed and the
+    first of them that met an impossible context, or 0.
     """
-    length = tokens.shape[1]
-    rounds, positions = order
-    messages, pair = scratch
-    forward, backward, here, there = messages[0], messages[1], pair[0], pair[1]
-    restarts, out = np.zeros(length, np.bool_), np.empty(machine.column_start.shape[0] - 1)
+    (rounds, positions), length = order, tokens.shape[1]
+    forward, backward, beside = scratch
     for b in range(tokens.shape[0]):
-        row, places = tokens[b], positions[b]
-        dead = begin_row(machine, row, blank, forward, backward, restarts, pair)
+        dead = begin_row(machine, tokens[b], blank, forward, backward, beside)
         begin = skip(rounds[b])
         while begin < length:
             end = round_end(rounds[b], begin)
             evaluations[b] += 1
             if dead and impossible[b] == 0:
                 impossible[b] = evaluations[b]
-            for j in places[begin:end]:
-                marginal(machine, forward, j, backward, j, out, here)
-                row[j] = write(out, luck, b, j, visits, probability)
-            changed = places[begin:end]
-            dead |= sweep_forward(machine, row, forward, restarts, changed, here, there)
-            sweep_backward(machine, row, backward, changed, here, there)
+            changed = positions[b, begin:end]
+            for j in changed:
+                marginal(machine, forward, j, backward, j, beside.law, beside.here)
+                tokens[b, j] = write(beside.law, luck, b, j, visits, probability)
+            dead |= _sweep(machine, tokens[b], forward, backward, beside, changed)
             begin = end
 
 
-@njit(cache=True, nogil=True)
-def by_neighbours(tables, dead, tokens, order, luck, visits, probability, evaluations, impossible):  # type: ignore[no-untyped-def]
-    """The same where the tokens themselves are all that a marginal needs; dead (B) is carried on."""
-    length, out = tokens.shape[1], np.empty(_vocabulary(tables))
-    rounds, positions = order
-    drawn = np.empty(length, np.int64)
-    for b in range(tokens.shape[0]):
-        row, places = tokens[b], positions[b]
-        begin = skip(rounds[b])
-        while begin < length:
-            end = round_end(rounds[b], begin)
-            evaluations[b] += 1
-            if dead[b] and impossible[b] == 0:
-                impossible[b] = evaluations[b]
-            for i in range(begin, end):  # nobody sees what the same round writes
-                _marginal(tables, row, places[i], out)
-                drawn[i] = write(out, luck, b, places[i], visits, probability)
-            for i in range(begin, end):
-                row[places[i]] = drawn[i]
-            for i in range(begin, end):
-                dead[b] |= _contradicts(tables, row, places[i])
-            begin = end
-
-
-@njit(cache=True, nogil=True, _nrt=False)
-def begin_row(machine, row, blank, forward, backward, restarts, scratch):  # type: ignore[no-untyped-def]
-    """The messages (L*S) of a row before its first round. Is its context impossible?"""
-    untouched, dead = True, False
-    for token in row:
+@kernel(_nrt=False)
+def begin_row(machine, tokens, blank, forward, backward, beside):  # type: ignore[no-untyped-def]
+    """Whether the context of a row before its first round is impossible: its messages (L*S) made."""
+    untouched = True
+    for token in tokens:
         untouched &= token == machine.column_start.shape[0] - 1
-    if untouched:
-        for i in range(forward.shape[0]):
-            forward[i] = blank[0, i]
-            backward[i] = blank[1, i]
-    else:
-        fill_forward(machine, row, forward, restarts, scratch[0], scratch[1])
-        fill_backward(machine, row, backward, scratch[0], scratch[1])
-    for j in range(row.shape[0]):
-        restarts[j] &= not untouched
-        dead |= restarts[j]
-    return dead
+    for i in range(forward.shape[0]):
+        forward[i] = blank[0, i]
+        backward[i] = blank[1, i]
+    return not untouched and _sweep(machine, tokens, forward, backward, beside, beside.everywhere)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
+def _sweep(machine, tokens, forward, backward, beside, changed):  # type: ignore[no-untyped-def]
+    """Whether the context is impossible: both messages renewed from the changed positions."""
+    sweep_backward(machine, tokens, backward, changed, beside.here, beside.there)
+    return sweep_forward(machine, tokens, forward, beside.restarts, changed, beside.here, beside.there)
+
+
+@kernel(_nrt=False)
 def skip(rounds):  # type: ignore[no-untyped-def]
     """Where what is asked for begins."""
     begin = 0
@@ -100,52 +98,20 @@ def skip(rounds):  # type: ignore[no-untyped-def]
     return begin
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def round_end(rounds, begin):  # type: ignore[no-untyped-def]
+    """Where the round that begins here ends."""
     end = begin + 1
     while end < rounds.shape[0] and rounds[end] == rounds[begin]:
         end += 1
     return end
 
 
-@njit(cache=True, nogil=True, inline="always")
-def write(out, luck, b, j, visits, probability):  # type: ignore[no-untyped-def]
-    """A token from the marginal out (V), from luck that no earlier draw here has used."""
+@kernel(_nrt=False, forceinline=True)
+def write(law, luck, b, j, visits, probability):  # type: ignore[no-untyped-def]
+    """A token from the marginal law (V), by luck that no earlier draw here has used."""
     seed, stream, row_ids = luck
-    token = draw(out, uniform_at(seed, stream, row_ids[b], j, visits[b, j]))
+    token = draw(law, uniform_at(seed, stream, row_ids[b], j, visits[b, j]))
     visits[b, j] += 1
-    probability[b, j] = out[token]
+    probability[b, j] = law[token]
     return token
-
-
-def _vocabulary(tables):  # type: ignore[no-untyped-def]
-    """V; like the next two of a chain's tables, or of the interval language's width."""
-
-
-def _marginal(tables, row, j, out):  # type: ignore[no-untyped-def]
-    """out (V) at hidden place j of row (L)."""
-
-
-def _contradicts(tables, row, j):  # type: ignore[no-untyped-def]
-    """Whether what stands at place j disagrees with what stands around it."""
-
-
-def _is_chain(tables):  # type: ignore[no-untyped-def]
-    return isinstance(tables, types.BaseTuple)
-
-
-@overload(_vocabulary)
-def _(tables):  # type: ignore[no-untyped-def]
-    return (lambda tables: tables.powers.shape[1]) if _is_chain(tables) else (lambda tables: 1 << (tables - 1))
-
-
-@overload(_marginal)
-def _(tables, row, j, out):  # type: ignore[no-untyped-def]
-    kernel = chain.marginal if _is_chain(tables) else interval.marginal
-    return lambda tables, row, j, out: kernel(tables, row, j, out)
-
-
-@overload(_contradicts)
-def _(tables, row, j):  # type: ignore[no-untyped-def]
-    kernel = chain.contradicts if _is_chain(tables) else interval.contradicts
-    return lambda tables, row, j: kernel(tables, row, j)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from unmask.chance import uniform_at
+from unmask.compiled import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel(_nrt=False)
 def bit_of(token, own, partner):  # type: ignore[no-untyped-def]
     """The bit B that `token` at place `own` shares with place `partner`; places count from 0."""
     return (token >> (partner - 1 if own < partner else partner)) & 1
 
 
-@njit(cache=True, nogil=True)
+@kernel(_nrt=False)
 def partners(width, tokens, j):  # type: ignore[no-untyped-def]
     """(known, value): masks of the bits of position j that revealed partners fix, and what they say."""
     hidden = 1 << (width - 1)
@@ -29,11 +29,12 @@ def partners(width, tokens, j):  # type: ignore[no-untyped-def]
     return known, value
 
 
-@njit(cache=True, nogil=True)
+@kernel(_nrt=False)
 def marginal(width, row, j, out):  # type: ignore[no-untyped-def]
     """out (V) at place j of row (L): uniform over the tokens that copy every known bit; one-hot where revealed."""
     hidden = 1 << (width - 1)
-    out[:] = 0.0
+    for v in range(hidden):
+        out[v] = 0.0
     if row[j] != hidden:
         out[row[j]] = 1.0
         return
@@ -47,7 +48,7 @@ def marginal(width, row, j, out):  # type: ignore[no-untyped-def]
             out[v] = mass
 
 
-@njit(cache=True, nogil=True)
+@kernel(_nrt=False)
 def contradicts(width, row, j):  # type: ignore[no-untyped-def]
     """Whether the revealed place j of row (L) disagrees with a revealed partner."""
     hidden, own = 1 << (width - 1), j % width
@@ -60,14 +61,14 @@ def contradicts(width, row, j):  # type: ignore[no-untyped-def]
     return False
 
 
-@njit(cache=True, nogil=True)
+@kernel(_nrt=False)
 def marginals_at(width, tokens, rows, positions, out):  # type: ignore[no-untyped-def]
     """out (K, V) at places (K) of tokens (B, L)."""
     for k in range(rows.shape[0]):
         marginal(width, tokens[rows[k]], positions[k], out[k])
 
 
-@njit(cache=True, nogil=True)
+@kernel(_nrt=False)
 def shown_bits(width, hidden, tokens, out):  # type: ignore[no-untyped-def]
     """out (B): how many independent fair bits the revealed tokens show; inf where two of them contradict each other."""
     for b in range(tokens.shape[0]):
@@ -86,15 +87,7 @@ def shown_bits(width, hidden, tokens, out):  # type: ignore[no-untyped-def]
         out[b] = bits if bits < 1 << 40 else np.inf
 
 
-@njit(cache=True, nogil=True)
-def contradictions(width, tokens, rows, positions, dead):  # type: ignore[no-untyped-def]
-    """Set dead (B) where a newly revealed place (K) disagrees with a revealed partner."""
-    for k in range(rows.shape[0]):
-        if contradicts(width, tokens[rows[k]], positions[k]):
-            dead[rows[k]] = True
-
-
-@njit(cache=True, nogil=True)
+@kernel(_nrt=False)
 def sample_rows(width, seed, stream, row_ids, given, out):  # type: ignore[no-untyped-def]
     """x ~ q(. | given): each pair's bit from whichever end is given, else from chance, keyed by its earlier end."""
     hidden = 1 << (width - 1)

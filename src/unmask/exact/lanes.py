@@ -107,48 +107,30 @@ def load_offsets(typing: Any, values: Any, at: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
-def gather(typing: Any, values: Any, begins: Any, at: Any) -> Any:
-    """values[begins[r] + at] in lane r. Eight loads: a processor's own gather is no faster."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        values, begins, at = arguments
-        data = context.make_array(signature.args[0])(context, builder, values).data
-        lanes = ir.Constant(VECTOR, ir.Undefined)
-        for r, begin in enumerate(cgutils.unpack_tuple(builder, begins)):
-            number = builder.load(builder.gep(builder.gep(data, [begin]), [at]))
-            lanes = builder.insert_element(lanes, number, ir.Constant(ir.IntType(32), r))
-        return lanes
-
-    return EIGHT(values, begins, types.uint64), generate
-
-
-@intrinsic  # type: ignore[untyped-decorator, unused-ignore]
-def load_turned(typing: Any, values: Any, begins: Any, at: Any) -> Any:
+def turned(typing: Any, values: Any, begins: Any, at: Any) -> Any:
     """A tuple of eight: values[begins[r] + at + k] in lane r of the k-th."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         values, begins, at = arguments
-        starts = [builder.add(begin, at) for begin in cgutils.unpack_tuple(builder, begins)]
-        eight = _turn(builder, [_load(context, builder, signature.args[0], values, start) for start in starts])
-        return context.make_tuple(builder, signature.return_type, eight)
+        rows = [_load(context, builder, signature.args[0], values, place) for place in _shifted(builder, begins, at)]
+        return context.make_tuple(builder, signature.return_type, _turn(builder, rows))
 
     return types.UniTuple(EIGHT, LANES)(values, begins, types.uint64), generate
 
 
 @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
-def store_turned(typing: Any, values: Any, begins: Any, at: Any, rows: Any, first: Any) -> Any:
-    """values[begins[r] + at + k] = rows[first + 8 k + r] for k and r < 8."""
+def distribute(typing: Any, values: Any, begins: Any, at: Any, lanes: Any, first: Any) -> Any:
+    """values[begins[r] + at + k] = lanes[first + 8 k + r] for k and r < 8: `turned` undone."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        values, begins, at, rows, first = arguments
-        starts = [builder.add(first, ir.Constant(first.type, LANES * k)) for k in range(LANES)]
-        eight = _turn(builder, [_load(context, builder, signature.args[3], rows, start) for start in starts])
-        for lanes, begin in zip(eight, cgutils.unpack_tuple(builder, begins), strict=True):
-            place = _pointer(context, builder, signature.args[0], values, builder.add(begin, at))
-            builder.store(lanes, place, align=8)
+        values, begins, at, lanes, first = arguments
+        kinds = signature.args
+        rows = [_load(context, builder, kinds[3], lanes, place) for place in _eights(builder, first)]
+        for row, place in zip(_turn(builder, rows), _shifted(builder, begins, at), strict=True):
+            builder.store(row, _pointer(context, builder, kinds[0], values, place), align=8)
         return context.get_dummy_value()
 
-    return types.void(values, begins, types.uint64, rows, types.uint64), generate
+    return types.void(values, begins, types.uint64, lanes, types.uint64), generate
 
 
 @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
@@ -234,6 +216,14 @@ def _pointer(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> A
 
 def _load(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
     return builder.load(_pointer(context, builder, kind, array, index), align=8)
+
+
+def _shifted(builder: Any, begins: Any, at: Any) -> list[Any]:
+    return [builder.add(begin, at) for begin in cgutils.unpack_tuple(builder, begins)]
+
+
+def _eights(builder: Any, first: Any) -> list[Any]:
+    return [builder.add(first, ir.Constant(first.type, LANES * k)) for k in range(LANES)]
 
 
 def _turn(builder: Any, rows: list[Any]) -> list[Any]:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
 
 from unmask.chance import uniform_at
-from unmask.exact.lanes import LANES, all_positive, gather, load, load_offsets, splat, store, where_greater
+from unmask.compiled import kernel
+from unmask.exact.lanes import LANES, all_positive, load, load_offsets, splat, store, turned, where_greater
 from unmask.exact.machine import Floats, Indices, Ints, Machine
 from unmask.exact.messages import FLOOR
 from unmask.exact.paths import EVIDENCE_FLOOR
@@ -24,8 +25,8 @@ SLICE = 4  # sums that are added up together, which hides the latency of an addi
 class Sparse(NamedTuple):
     """A matrix M as the sums over s of here(s) M(s, t), sorted by their number of terms and cut into slices of four.
 
-    The terms of a slice stand four abreast; shorter sums end in zeros, and sums that fill up the last slice are never
-    read.
+    The terms of a slice stand four abreast; shorter sums end in zeros, and sums that fill up the last slice are zero
+    and belong behind the others.
     """
 
     start: Indices  # (slices+1)
@@ -35,9 +36,12 @@ class Sparse(NamedTuple):
 
 
 class Lockstep(NamedTuple):
-    initial: Floats  # (S)
-    final: Floats  # (S)
-    columns: Floats  # ((V+1)*S)
+    """A machine whose states are filled up with impossible ones to P of them, whole eights."""
+
+    even: float  # 1 / S
+    initial: Floats  # (P)
+    final: Floats  # (P)
+    columns: Floats  # ((V+1)*P)
     push: Sparse  # transitions
     pull: Sparse  # their transpose
     emit: Sparse  # emission
@@ -47,13 +51,19 @@ def lockstep(machine: Machine) -> Lockstep:
     states, source, target = machine.states, machine.edge_source, machine.edge_target
     symbol = np.repeat(np.arange(machine.vocabulary), np.diff(machine.column_start))
     return Lockstep(
-        machine.initial,
-        machine.final,
-        machine.columns,
+        1.0 / states,
+        _filled_up(machine.initial),
+        _filled_up(machine.final),
+        _filled_up(machine.columns.reshape(-1, states)).reshape(-1),
         _sparse(source, target, machine.edge_weight, states),
         _sparse(target, source, machine.edge_weight, states),
         _sparse(machine.column_state, symbol, machine.column_weight, machine.vocabulary),
     )
+
+
+def _filled_up(values: Floats) -> Floats:
+    """(.., S) with zeros up to (.., P)."""
+    return np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, -values.shape[-1] % LANES)])
 
 
 def _sparse(source: Ints, target: Ints, weight: Floats, sums: int) -> Sparse:
@@ -73,8 +83,8 @@ def _sparse(source: Ints, target: Ints, weight: Floats, sums: int) -> Sparse:
     return Sparse(start.astype(np.uint64), (owner * LANES).astype(np.uint64), sources, weights)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
-def _multiply(matrix, here, at, there):  # type: ignore[no-untyped-def]
+@kernel(_nrt=False)
+def multiply(matrix, here, at, there):  # type: ignore[no-untyped-def]
     """there(t) = sum_s here(s) M(s, t), here beginning at `at`. Their total."""
     start, target, source, weight = matrix
     total = splat(0.0)
@@ -94,27 +104,51 @@ def _multiply(matrix, here, at, there):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True, _nrt=False)
-def _weigh(columns, offsets, message, at, states, here):  # type: ignore[no-untyped-def]
+@kernel(_nrt=False)
+def weigh(columns, offsets, message, at, states, here):  # type: ignore[no-untyped-def]
     """here = the message at `at` times the evidence, or the evidence alone where that is zero. The total of the first.
 
     offsets: where the emission column of each lane's token begins.
     """
-    zero, total = splat(0.0), splat(0.0)
-    for s in range(uint64(states)):
-        mass = load(message, at + s * uint64(LANES)) * gather(columns, offsets, s)
-        store(here, s * uint64(LANES), mass)
-        total += mass
+    total = _times_columns(columns, offsets, message, at, states, here)
     if not all_positive(total):
         for s in range(uint64(states)):
-            place = s * uint64(LANES)
-            store(here, place, where_greater(total, zero, load(here, place), gather(columns, offsets, s)))
+            mass = load(message, at + s * uint64(LANES))
+            store(here, s * uint64(LANES), where_greater(total, splat(0.0), mass, splat(1.0)))
+        _times_columns(columns, offsets, here, uint64(0), states, here)
     return total
 
 
-@njit(cache=True, nogil=True, _nrt=False)
-def _normalise(there, total, floor, states, message, at):  # type: ignore[no-untyped-def]
-    """The message at `at` = there / total, lifted to the floor where it is possible; even where nothing is."""
+@kernel(_nrt=False)
+def _times_columns(columns, offsets, message, at, states, here):  # type: ignore[no-untyped-def]
+    """here = the message at `at` times the evidence. Its total.
+
+    Written out, as a tuple is looked up for nothing only where it is unpacked.
+    """
+    total = splat(0.0)
+    for s in range(uint64(0), uint64(states), uint64(LANES)):
+        a, b, c, d, e, f, g, h = turned(columns, offsets, s)
+        total += _times(message, at, s, a, here)
+        total += _times(message, at, s + uint64(1), b, here)
+        total += _times(message, at, s + uint64(2), c, here)
+        total += _times(message, at, s + uint64(3), d, here)
+        total += _times(message, at, s + uint64(4), e, here)
+        total += _times(message, at, s + uint64(5), f, here)
+        total += _times(message, at, s + uint64(6), g, here)
+        total += _times(message, at, s + uint64(7), h, here)
+    return total
+
+
+@kernel(_nrt=False)
+def _times(message, at, state, evidence, here):  # type: ignore[no-untyped-def]
+    mass = load(message, at + state * uint64(LANES)) * evidence
+    store(here, state * uint64(LANES), mass)
+    return mass
+
+
+@kernel(_nrt=False)
+def normalise(there, total, even, floor, states, message, at):  # type: ignore[no-untyped-def]
+    """The message at `at` = there / total, lifted to the floor where it is possible; `even` where nothing is."""
     zero, least, scale = splat(0.0), splat(floor), splat(1.0) / total
     for s in range(uint64(states)):
         mass = load(there, s * uint64(LANES))
@@ -122,19 +156,18 @@ def _normalise(there, total, floor, states, message, at):  # type: ignore[no-unt
         lifted = where_greater(scaled, least, scaled, least)
         store(message, at + s * uint64(LANES), where_greater(mass, zero, lifted, zero))
     if not all_positive(total):
-        even = splat(1.0 / states)
         for s in range(uint64(states)):
             place = at + s * uint64(LANES)
-            store(message, place, where_greater(total, zero, load(message, place), even))
+            store(message, place, where_greater(total, zero, load(message, place), splat(even)))
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def _law(emit, product, message, at, law, spare, out, begin):  # type: ignore[no-untyped-def]
     """out(v) from `begin` on ~ sum_s product(s) E(s, v), or ~ what the message at `at` says where that is zero."""
     symbols, zero = uint64(law.shape[0] // LANES - 1), splat(0.0)
-    total = _multiply(emit, product, uint64(0), law)
+    total = multiply(emit, product, uint64(0), law)
     if not all_positive(total):
-        alone = _multiply(emit, message, at, spare)
+        alone = multiply(emit, message, at, spare)
         for v in range(symbols):
             place = v * uint64(LANES)
             store(law, place, where_greater(total, zero, load(law, place), load(spare, place)))
@@ -144,13 +177,13 @@ def _law(emit, product, message, at, law, spare, out, begin):  # type: ignore[no
         store(out, begin + v * uint64(LANES), load(law, v * uint64(LANES)) * scale)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def _spread(values, out):  # type: ignore[no-untyped-def]
     for s in range(uint64(values.shape[0])):
         store(out, s * uint64(LANES), splat(values[s]))
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def _locate(tokens, first, states, offsets):  # type: ignore[no-untyped-def]
     """offsets (L*8): where the emission columns of the tokens (B, L) of eight rows begin, from the first on."""
     for r in range(LANES):
@@ -159,7 +192,7 @@ def _locate(tokens, first, states, offsets):  # type: ignore[no-untyped-def]
             offsets[j * LANES + r] = tokens[b, j] * states
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def evidence_rows(machine, tokens, scratch, out):  # type: ignore[no-untyped-def]
     """`paths.evidence_rows`."""
     offsets, totals, here, there = scratch
@@ -174,24 +207,24 @@ def evidence_rows(machine, tokens, scratch, out):  # type: ignore[no-untyped-def
             out[b] = log_mass
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def _filter(machine, length, offsets, totals, here, there):  # type: ignore[no-untyped-def]
     """totals ((L+1)*8): the factor by which each position, and the end, reduce the mass of all paths."""
     states, zero = machine.initial.shape[0], uint64(0)
     _spread(machine.initial, there)
     for j in range(uint64(length)):
         if j > zero:
-            _multiply(machine.push, here, zero, there)
-        total = _weigh(machine.columns, load_offsets(offsets, j * uint64(LANES)), there, zero, states, here)
+            multiply(machine.push, here, zero, there)
+        total = weigh(machine.columns, load_offsets(offsets, j * uint64(LANES)), there, zero, states, here)
         store(totals, j * uint64(LANES), total)
-        _normalise(here, total, EVIDENCE_FLOOR, states, here, zero)
+        normalise(here, total, machine.even, EVIDENCE_FLOOR, states, here, zero)
     ending = splat(0.0)
     for s in range(uint64(states)):
         ending += splat(machine.final[s]) * load(here, s * uint64(LANES))
     store(totals, uint64(length * LANES), ending)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def posterior_rows(machine, tokens, positions, scratch, out):  # type: ignore[no-untyped-def]
     """`messages.posterior_rows`."""
     offsets, forward, laws, backward, here, there, law, spare = scratch
@@ -217,19 +250,19 @@ def posterior_rows(machine, tokens, positions, scratch, out):  # type: ignore[no
                     out[b, k, tokens[b, j]] = 1.0
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def _fill_forward(machine, length, offsets, forward, here, there):  # type: ignore[no-untyped-def]
     """forward (L*S*8): the forward messages of eight rows."""
     states, zero = machine.initial.shape[0], uint64(0)
     width = uint64(states * LANES)
     _spread(machine.initial, forward)
     for j in range(uint64(length - 1)):
-        _weigh(machine.columns, load_offsets(offsets, j * uint64(LANES)), forward, j * width, states, here)
-        total = _multiply(machine.push, here, zero, there)
-        _normalise(there, total, FLOOR, states, forward, (j + uint64(1)) * width)
+        weigh(machine.columns, load_offsets(offsets, j * uint64(LANES)), forward, j * width, states, here)
+        total = multiply(machine.push, here, zero, there)
+        normalise(there, total, machine.even, FLOOR, states, forward, (j + uint64(1)) * width)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def _fill_laws(machine, asked, offsets, forward, laws, backward, here, there, law, spare):  # type: ignore[no-untyped-def]
     """laws (L*V*8): the marginals of eight rows where they are asked for, while the backward message passes by."""
     states, zero = machine.initial.shape[0], uint64(0)
@@ -243,17 +276,17 @@ def _fill_laws(machine, asked, offsets, forward, laws, backward, here, there, la
                 store(here, place, load(forward, j * width + place) * load(backward, place))
             _law(machine.emit, here, forward, j * width, law, spare, laws, j * uint64(law.shape[0] - LANES))
         if j > zero:
-            _weigh(machine.columns, load_offsets(offsets, j * uint64(LANES)), backward, zero, states, here)
-            total = _multiply(machine.pull, here, zero, there)
-            _normalise(there, total, FLOOR, states, backward, zero)
+            weigh(machine.columns, load_offsets(offsets, j * uint64(LANES)), backward, zero, states, here)
+            total = multiply(machine.pull, here, zero, there)
+            normalise(there, total, machine.even, FLOOR, states, backward, zero)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def draw_rows(machine, ahead, luck, prefixes, scratch, tokens, probability):  # type: ignore[no-untyped-def]
     """`paths.draw_rows`. The eight walk abreast from the earliest end of a prefix on; each joins in at its own."""
     seed, stream, row_ids = luck
     offsets, chances, message, here, there, law, spare, laws, drawn, masses = scratch
-    length, states, zero = ahead.shape[0], ahead.shape[1], uint64(0)
+    length, states, zero = ahead.shape[0], machine.initial.shape[0], uint64(0)
     hidden = laws.shape[0] // LANES
     rows = np.empty(LANES, np.int64)
     for first in range(0, tokens.shape[0], LANES):
@@ -262,14 +295,14 @@ def draw_rows(machine, ahead, luck, prefixes, scratch, tokens, probability):  # 
             rows[r] = b = min(first + r, tokens.shape[0] - 1)
             begin = min(begin, prefixes.end[b])
             for j in range(prefixes.end[b], length):
-                chances[j * LANES + r] = uniform_at(seed, stream, row_ids[b], j, 0)
+                chances[j * LANES + r] = uniform_at(seed, stream, row_ids[b], j, np.int64(0))
         _spread(machine.initial, message)  # for who has not joined in: anything would do
         for j in range(begin, length):
             for r in range(LANES):
                 if j == prefixes.end[rows[r]]:
-                    for s in range(states):
+                    for s in range(ahead.shape[1]):
                         message[s * LANES + r] = prefixes.message[rows[r], s]
-            for s in range(uint64(states)):
+            for s in range(uint64(ahead.shape[1])):
                 place = s * uint64(LANES)
                 store(here, place, load(message, place) * splat(ahead[j, s]))
             _law(machine.emit, here, message, zero, law, spare, laws, zero)
@@ -282,12 +315,12 @@ def draw_rows(machine, ahead, luck, prefixes, scratch, tokens, probability):  # 
                     token = int(drawn[r])
                     tokens[b, j], probability[b, j] = token, masses[r]
                 offsets[r] = token * states
-            _weigh(machine.columns, load_offsets(offsets, zero), message, zero, states, here)
-            total = _multiply(machine.push, here, zero, there)
-            _normalise(there, total, FLOOR, states, message, zero)
+            weigh(machine.columns, load_offsets(offsets, zero), message, zero, states, here)
+            total = multiply(machine.push, here, zero, there)
+            normalise(there, total, machine.even, FLOOR, states, message, zero)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def _draw(laws, chance, drawn, masses):  # type: ignore[no-untyped-def]
     """`chance.draw` in each lane: the last possible symbol before which no more than the threshold is summed up."""
     symbols, zero = uint64(laws.shape[0] // LANES), splat(0.0)

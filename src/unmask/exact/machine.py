@@ -20,6 +20,7 @@ from unmask.exact.transitions import TILE
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Indices = NDArray[np.uint64]
+Flags = NDArray[np.bool_]
 MAX_COLUMNS = 2**18  # entries of an emission table that is written out
 State = TypeVar("State", bound=Hashable)
 
@@ -29,17 +30,14 @@ class Machine(NamedTuple):
     edge_start: Ints  # (S+1); the edges of state s are edge_start[s]:edge_start[s+1]
     edge_target: Ints  # (edges)
     edge_weight: Floats  # (edges)
-    in_start: Ints  # (S+1); the same edges once more, by target: those into state t are in_start[t]:in_start[t+1]
-    in_source: Ints  # (edges)
-    in_weight: Floats  # (edges)
     column_start: Ints  # (V+1); the states that can emit v are column_start[v]:column_start[v+1]
     column_state: Ints
     column_weight: Floats
     final: Floats  # (S); all ones where any end will do
     columns: Floats  # ((V+1)*S): the emission columns and ones for a hidden token written out, where that is small
-    dense: Floats  # (2, S, S): the transitions and their transpose, where that is the fastest form, else (2, 0, 0)
+    dense: Floats  # (2, S, S): the transitions and their transpose, where that is the faster form, else (2, 0, 0)
     run_start: Ints  # (S+1); the runs of state s, eight neighbouring targets each, are run_start[s]:run_start[s+1]
-    run_target: Indices  # (runs): the first target of each; no runs where another form is faster
+    run_target: Indices  # (runs): the first target of each; no runs where `dense` is faster
     run_weight: Floats  # (runs, 8)
     group_start: Ints  # (groups+1); the runs once more, those that start at the same target together
     group_target: Indices  # (groups)
@@ -47,14 +45,9 @@ class Machine(NamedTuple):
     group_weight: Floats  # (runs, 8)
 
     @property
-    def plain(self) -> Machine:
-        """The same machine with nothing but its edges: the reference for the fast forms."""
-        return self._replace(columns=np.zeros(0), dense=np.zeros((2, 0, 0)), **_no_runs(self.states))
-
-    @property
     def abreast(self) -> bool:
         """Whether eight rows are best filled side by side: where a message has no runs, and whole eights of states."""
-        return self.dense.shape[1] > 0 and len(self.columns) > 0
+        return self.dense.shape[1] >= TILE and len(self.columns) > 0
 
     @property
     def states(self) -> int:
@@ -108,16 +101,12 @@ def from_edges(
         mass = emission[state, symbol].astype(np.float64)
     by_symbol = np.lexsort((state, symbol))
     source, target, weight = source[order], target[order].astype(np.int64), weight[order].astype(np.float64)
-    by_target = np.lexsort((source, target))
     return Machine(
         np.ascontiguousarray(initial, np.float64),
-        _starts(source, states),
+        starts_of(source, states),
         target,
         weight,
-        _starts(target, states),
-        source[by_target].astype(np.int64),
-        weight[by_target],
-        _starts(symbol, vocabulary),
+        starts_of(symbol, vocabulary),
         np.ascontiguousarray(state[by_symbol], np.int64),
         np.ascontiguousarray(mass[by_symbol], np.float64),
         np.ascontiguousarray(final, np.float64),
@@ -173,18 +162,18 @@ def _columns(state: Ints, symbol: Ints, mass: Floats, states: int, vocabulary: i
 
 
 def _fast_form(states: int, source: Ints, target: Ints, weight: Floats) -> dict[str, Any]:
-    """`dense`, or the runs: the form in which a message is multiplied fastest.
+    """`dense` or the runs, whichever a message is multiplied by faster; what is not chosen is empty.
 
-    A vector of a dense tile costs a third of a run, which must be found; machines of fewer than eight states keep
-    their edges only.
+    A vector of a dense tile costs a third of a run, which must be found. Machines of fewer than eight states, which no
+    run fits into, are dense.
     """
-    runs = _runs(states, source, target, weight) if states >= LANES else _no_runs(states)
-    if states % TILE != 0 or states * states // LANES >= 3 * len(runs["run_target"]):
+    runs = _runs(states, source, target, weight) if states >= LANES else _runs(LANES, *np.zeros((3, 0), int))
+    if states >= LANES and (states % TILE != 0 or states * states // LANES >= 3 * len(runs["run_target"])):
         return {"dense": np.zeros((2, 0, 0))} | runs
     dense = aligned((2, states, states))
     dense[0, source, target] = weight
     dense[1, target, source] = weight
-    return {"dense": dense} | _no_runs(states)
+    return {"dense": dense} | _runs(LANES, *np.zeros((3, 0), int))
 
 
 def _runs(states: int, source: Ints, target: Ints, weight: Floats) -> dict[str, Any]:
@@ -199,7 +188,7 @@ def _runs(states: int, source: Ints, target: Ints, weight: Floats) -> dict[str, 
         run[e] = len(owner) - 1
     high = np.zeros(len(owner), np.int64)
     np.maximum.at(high, run, target)
-    first = _few_starts(np.maximum(high - LANES + 1, 0), np.minimum(low, states - LANES))
+    first = _few_starts(np.maximum(high - LANES + 1, 0), np.minimum(np.array(low, np.int64), states - LANES))
     weights = aligned((len(owner), LANES))
     weights[run, target - first[run]] = weight
     owners = np.array(owner, np.int64)
@@ -208,7 +197,7 @@ def _runs(states: int, source: Ints, target: Ints, weight: Floats) -> dict[str, 
     group_weight = aligned(weights.shape)
     group_weight[:] = weights[by_start]
     return {
-        "run_start": _starts(owners, states),
+        "run_start": starts_of(owners, states),
         "run_target": first.astype(np.uint64),
         "run_weight": weights,
         "group_start": np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
@@ -229,19 +218,6 @@ def _few_starts(earliest: Ints, latest: Ints) -> Ints:
     return first
 
 
-def _no_runs(states: int) -> dict[str, Any]:
-    none = np.zeros(0, np.uint64)
-    return {
-        "run_start": np.zeros(states + 1, np.int64),
-        "run_target": none,
-        "run_weight": np.zeros((0, LANES)),
-        "group_start": np.zeros(1, np.int64),
-        "group_target": none,
-        "group_source": none,
-        "group_weight": np.zeros((0, LANES)),
-    }
-
-
 def aligned(shape: tuple[int, ...]) -> Floats:
     """Zeros that begin where a cache line does: a vector that straddles two costs twice as much."""
     size = math.prod(shape)
@@ -250,6 +226,7 @@ def aligned(shape: tuple[int, ...]) -> Floats:
     return buffer[begin : begin + size].reshape(shape)
 
 
-def _starts(sorted_or_not: Ints, groups: int) -> Ints:
-    counts = np.bincount(sorted_or_not, minlength=groups)
+def starts_of(members: Ints, groups: int) -> Ints:
+    """(groups+1): where the members of each group begin, once they are sorted by group."""
+    counts = np.bincount(members, minlength=groups)
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

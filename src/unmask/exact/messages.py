@@ -16,22 +16,24 @@ transition restarts as ones, and a hidden position whose two messages exclude ea
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
 
+from unmask.compiled import kernel
 from unmask.exact.lanes import LANES, load, splat, sum_in_pairs
-from unmask.exact.transitions import pull, push
+from unmask.exact.machine import Flags, Floats, Ints, Machine
+from unmask.exact.transitions import clear, pull, push
 
 FLOOR = 1e-140
 TOLERANCE = 1e-10
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@kernel(_nrt=False, forceinline=True)
 def weigh(machine, messages, j, token, here):  # type: ignore[no-untyped-def]
-    """here (S) = message j times the evidence there (its emission column, or nothing if hidden). Did it restart?
+    """Whether it restarted: here (S) = message j times the evidence there (its emission column; none if hidden).
 
     Three things keep these kernels at the speed of their arithmetic: `_nrt=False`, for counting references to arrays
     would cost as much again; flat messages (L*S) with unsigned offsets, as LLVM uses no vectors where an index might
-    be negative; and inlining what takes the whole machine.
+    be negative; and inlining what takes the whole machine, by LLVM, as numba's own way takes minutes to compile.
     """
     begin = uint64(j) * uint64(here.shape[0])
     if machine.columns.shape[0] > 0:
@@ -40,7 +42,7 @@ def weigh(machine, messages, j, token, here):  # type: ignore[no-untyped-def]
     return _weigh_by_states(arrays, token, messages, begin, here)
 
 
-@njit(cache=True, nogil=True, _nrt=False, fastmath={"reassoc"})
+@kernel(_nrt=False, fastmath={"reassoc"})
 def _weigh_by_column(columns, column, messages, begin, here):  # type: ignore[no-untyped-def]
     states = uint64(here.shape[0])
     total = 0.0
@@ -55,14 +57,14 @@ def _weigh_by_column(columns, column, messages, begin, here):  # type: ignore[no
     return True
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def _weigh_by_states(arrays, token, messages, begin, here):  # type: ignore[no-untyped-def]
     column_start, column_state, column_weight = arrays
     if token == column_start.shape[0] - 1:
         for s in range(uint64(here.shape[0])):
             here[s] = messages[begin + s]
         return False
-    here[:] = 0.0
+    clear(here)
     total = 0.0
     for i in range(column_start[token], column_start[token + 1]):
         s = uint64(column_state[i])
@@ -75,24 +77,12 @@ def _weigh_by_states(arrays, token, messages, begin, here):  # type: ignore[no-u
     return True
 
 
-@njit(cache=True, nogil=True, _nrt=False)
-def normalise(there, floor):  # type: ignore[no-untyped-def]
-    """Scale to sum one and lift what is possible to the floor; even where nothing is. Did it restart?"""
-    total = total_of(there)
-    if total == 0.0:
-        there[:] = 1.0 / there.shape[0]
-        return True
-    scale = 1.0 / total
-    for s in range(uint64(there.shape[0])):
-        there[s] = max(there[s] * scale, floor) if there[s] > 0.0 else 0.0
-    return False
-
-
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def settle(there, messages, j):  # type: ignore[no-untyped-def]
-    """Message j = `normalise` of there (S). (Did it restart? Did it agree with the old one already?)
+    """(whether it restarted, whether it agreed with the old one): message j = there (S), scaled to sum one.
 
-    Disagreements are counted rather than left early, so that it is done in vectors.
+    What is possible is lifted to the floor; where nothing is, the message is even. Disagreements are counted rather
+    than left early, so that it is done in vectors.
     """
     begin = uint64(j) * uint64(there.shape[0])
     total, moved = total_of(there), 0
@@ -111,7 +101,7 @@ def settle(there, messages, j):  # type: ignore[no-untyped-def]
     return False, moved == 0
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def total_of(values):  # type: ignore[no-untyped-def]
     """The sum, in a fixed order: of every eighth, these in pairs, and what is left over (abreast.py too)."""
     whole = uint64(values.shape[0]) // uint64(LANES) * uint64(LANES)
@@ -124,7 +114,7 @@ def total_of(values):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def ends(final, here):  # type: ignore[no-untyped-def]
     """Whether what is weighed here can be the last of a sequence."""
     for s in range(here.shape[0]):
@@ -133,18 +123,18 @@ def ends(final, here):  # type: ignore[no-untyped-def]
     return False
 
 
-@njit(cache=True, nogil=True, _nrt=False)
-def _put(message, messages, j):  # type: ignore[no-untyped-def]
-    for s in range(message.shape[0]):
-        messages[j * message.shape[0] + s] = message[s]
+@kernel(_nrt=False, forceinline=True)
+def carry(machine, messages, i, token, here, there, j):  # type: ignore[no-untyped-def]
+    """As `settle`: message j, one place on from message i and the token there."""
+    restarted = weigh(machine, messages, i, token, here)
+    push(machine, here, token, there)
+    empty, agreed = settle(there, messages, j)
+    return restarted or empty, agreed
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def sweep_forward(machine, tokens, forward, restarts, changed, here, there):  # type: ignore[no-untyped-def]
-    """Renew forward (L*S) rightwards from the changed positions (ascending); here and there (S) are scratch.
-
-    Did any message that was renewed restart?
-    """
+    """Whether any message restarted: forward (L*S) renewed rightwards from the changed positions (ascending)."""
     last = tokens.shape[0] - 1
     i, met = 0, False
     while i < changed.shape[0]:
@@ -152,14 +142,11 @@ def sweep_forward(machine, tokens, forward, restarts, changed, here, there):  # 
         while True:
             while i < changed.shape[0] and changed[i] <= j:
                 i += 1
-            restarted = weigh(machine, forward, j, tokens[j], here)
             if j == last:
-                restarts[j] = restarted or not ends(machine.final, here)
+                restarts[j] = weigh(machine, forward, j, tokens[j], here) or not ends(machine.final, here)
                 met |= restarts[j]
                 break
-            push(machine, here, tokens[j], there)
-            empty, agreed = settle(there, forward, j + 1)
-            restarts[j] = restarted or empty
+            restarts[j], agreed = carry(machine, forward, j, tokens[j], here, there, j + 1)
             met |= restarts[j]
             j += 1
             if agreed:
@@ -167,7 +154,7 @@ def sweep_forward(machine, tokens, forward, restarts, changed, here, there):  # 
     return met
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def sweep_backward(machine, tokens, backward, changed, here, there):  # type: ignore[no-untyped-def]
     """Renew backward (L*S) leftwards from the changed positions (ascending)."""
     i = changed.shape[0] - 1
@@ -185,32 +172,7 @@ def sweep_backward(machine, tokens, backward, changed, here, there):  # type: ig
                 break
 
 
-@njit(cache=True, nogil=True, _nrt=False)
-def fill_forward(machine, tokens, forward, restarts, here, there):  # type: ignore[no-untyped-def]
-    """The forward messages (L*S) of one row from scratch."""
-    last = tokens.shape[0] - 1
-    _put(machine.initial, forward, 0)
-    for j in range(last + 1):
-        restarted = weigh(machine, forward, j, tokens[j], here)
-        if j < last:
-            push(machine, here, tokens[j], there)
-            restarts[j] = settle(there, forward, j + 1)[0] or restarted
-        else:
-            restarts[j] = restarted or not ends(machine.final, here)
-
-
-@njit(cache=True, nogil=True, _nrt=False)
-def fill_backward(machine, tokens, backward, here, there):  # type: ignore[no-untyped-def]
-    """The backward messages (L*S) of one row from scratch."""
-    last = tokens.shape[0] - 1
-    _put(machine.final, backward, last)
-    for j in range(last, 0, -1):
-        weigh(machine, backward, j, tokens[j], here)
-        pull(machine, here, there)
-        settle(there, backward, j - 1)
-
-
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@kernel(_nrt=False, forceinline=True)
 def marginal(machine, forward, i, backward, j, out, here):  # type: ignore[no-untyped-def]
     """out(v) = q(x_j = v | x_R) at a hidden position from two messages, those at i and j; here (S) is scratch."""
     states = uint64(here.shape[0])
@@ -222,7 +184,7 @@ def marginal(machine, forward, i, backward, j, out, here):  # type: ignore[no-un
         _emit(arrays, here, out)
 
 
-@njit(cache=True, nogil=True, _nrt=False, fastmath={"reassoc"})
+@kernel(_nrt=False, fastmath={"reassoc"})
 def _product(forward, i, backward, j, here):  # type: ignore[no-untyped-def]
     total = 0.0
     for s in range(uint64(here.shape[0])):
@@ -232,9 +194,9 @@ def _product(forward, i, backward, j, here):  # type: ignore[no-untyped-def]
     return total > 0.0
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def _emit(arrays, here, out):  # type: ignore[no-untyped-def]
-    """out(v) ~ sum_s here(s) E(s, v). Is any possible?"""
+    """Whether any symbol is possible: out(v) ~ sum_s here(s) E(s, v)."""
     column_start, column_state, column_weight = arrays
     total = 0.0
     for v in range(out.shape[0]):
@@ -250,16 +212,7 @@ def _emit(arrays, here, out):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True, nogil=True)
-def fill_rows(machine, tokens, forward, backward, restarts):  # type: ignore[no-untyped-def]
-    """Both messages (B, L, S) of tokens (B, L) from scratch, as the sweeps must find them; restarts (B, L)."""
-    here, there = np.empty(forward.shape[2]), np.empty(forward.shape[2])
-    for b in range(tokens.shape[0]):
-        fill_forward(machine, tokens[b], forward[b].reshape(-1), restarts[b], here, there)
-        fill_backward(machine, tokens[b], backward[b].reshape(-1), here, there)
-
-
-@njit(cache=True, nogil=True)
+@kernel
 def sweep_rows(machine, tokens, forward, backward, restarts, rows, starts, positions):  # type: ignore[no-untyped-def]
     """Renew the messages of rows (R) whose positions[starts[i]:starts[i+1]] (ascending) have changed."""
     here, there = np.empty(forward.shape[2]), np.empty(forward.shape[2])
@@ -270,7 +223,7 @@ def sweep_rows(machine, tokens, forward, backward, restarts, rows, starts, posit
         sweep_backward(machine, tokens[b], backward[b].reshape(-1), changed, here, there)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def marginals_at(machine, forward, backward, rows, positions, out):  # type: ignore[no-untyped-def]
     """out (K, V): the marginals at K places, messages (B, L, S)."""
     here = np.empty(forward.shape[2])
@@ -280,20 +233,24 @@ def marginals_at(machine, forward, backward, rows, positions, out):  # type: ign
         marginal(machine, ahead, at, behind, at, out[k], here)
 
 
-@njit(cache=True, nogil=True)
-def posterior_rows(machine, tokens, positions, out):  # type: ignore[no-untyped-def]
+def fill_rows(machine: Machine, tokens: Ints, forward: Floats, backward: Floats, restarts: Flags) -> None:
+    """Both messages (B, L, S) of tokens (B, L) from scratch: swept where everything has changed; restarts (B, L)."""
+    rows, length = tokens.shape
+    forward[:, 0], backward[:, -1] = machine.initial, machine.final
+    everywhere = np.tile(np.arange(length), rows)
+    sweep_rows(machine, tokens, forward, backward, restarts, np.arange(rows), np.arange(rows + 1) * length, everywhere)
+
+
+def posterior_rows(machine: Machine, tokens: Ints, positions: Ints, out: Floats) -> None:
     """out (B, K, V): marginals at positions (B, K) from scratch; one-hot at revealed ones. Memory: one row."""
-    hidden = machine.column_start.shape[0] - 1
-    length, states = tokens.shape[1], machine.initial.shape[0]
-    forward, backward = np.empty(length * states), np.empty(length * states)
-    restarts, here, there = np.empty(length, np.bool_), np.empty(states), np.empty(states)
-    for b in range(tokens.shape[0]):
-        fill_forward(machine, tokens[b], forward, restarts, here, there)
-        fill_backward(machine, tokens[b], backward, here, there)
-        for k in range(positions.shape[1]):
-            j = positions[b, k]
-            if tokens[b, j] == hidden:
-                marginal(machine, forward, j, backward, j, out[b, k], here)
-            else:
-                out[b, k] = 0.0
-                out[b, k, tokens[b, j]] = 1.0
+    forward, backward = np.empty((2, 1, tokens.shape[1], machine.states))
+    restarts = np.empty((1, tokens.shape[1]), bool)
+    for b in range(len(tokens)):
+        fill_rows(machine, tokens[b : b + 1], forward, backward, restarts)
+        shown = tokens[b, positions[b]]
+        asked, known = np.flatnonzero(shown == machine.vocabulary), np.flatnonzero(shown < machine.vocabulary)
+        law = np.empty((len(asked), machine.vocabulary))
+        marginals_at(machine, forward, backward, np.zeros_like(asked), positions[b, asked], law)
+        out[b] = 0.0
+        out[b, asked] = law
+        out[b, known, shown[known]] = 1.0

@@ -11,102 +11,84 @@ divergence of the pair from independence, which needs no logarithms.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from unmask.compiled import kernel
+from unmask.exact.messages import weigh
+from unmask.exact.transitions import clear, push
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def apart_rows(machine, tokens, forward, backward, asked, gamma, chosen):  # type: ignore[no-untyped-def]
     """Set chosen (B, L): from left to right each place asked for that depends on no chosen one by more than gamma."""
     length, states, vocabulary = forward.shape[1], forward.shape[2], machine.column_start.shape[0] - 1
-    there = np.empty((states, vocabulary))
-    joint = np.empty((vocabulary, vocabulary))
+    carried = np.empty((length, vocabulary, states))  # one (V, S) for each chosen place that still matters
+    there, weighed = np.empty((vocabulary, states)), np.empty(states)
+    joint, sums = np.empty((vocabulary, vocabulary)), np.empty((2, vocabulary))
     for b in range(tokens.shape[0]):
-        carried = [np.empty((states, vocabulary)) for _ in range(0)]  # one for each chosen place that still matters
+        count = 0
         for j in range(length):
-            token = tokens[b, j]
             if asked[b, j]:
                 free = True
-                for here in carried:
-                    _pair(machine, here, backward[b, j], joint)
-                    if _information(joint) > gamma:
+                for c in range(count):
+                    _pair(machine, carried[c], backward[b, j], joint)
+                    if _information(joint, sums) > gamma:
                         free = False
                         break
                 if free:
                     chosen[b, j] = True
-                    carried.append(_start(machine, forward[b, j], states, vocabulary))
+                    for a in range(vocabulary):
+                        _weigh(machine, forward[b, j], a, carried[count, a])
+                    count += 1
             if j == length - 1:
                 break
             kept = 0
-            for c in range(len(carried)):
-                here = carried[c]
-                if token < vocabulary:
-                    _weigh(machine, token, here, there)
-                    here[:] = there
-                if _push(machine, here, there) and _chi_square(there, backward[b, j + 1]) > gamma:
-                    here[:] = there
-                    carried[kept] = here
+            for c in range(count):
+                total = 0.0
+                for a in range(vocabulary):
+                    _weigh(machine, carried[c, a], tokens[b, j], weighed)
+                    push(machine, weighed, tokens[b, j], there[a])
+                    for s in range(states):
+                        total += there[a, s]
+                if total > 0.0 and _chi_square(there, backward[b, j + 1], sums[0]) > gamma:
+                    for a in range(vocabulary):
+                        for s in range(states):
+                            carried[kept, a, s] = there[a, s] * (1.0 / total)
                     kept += 1
-            while len(carried) > kept:
-                carried.pop()
+            count = kept
 
 
-@njit(cache=True, nogil=True)
-def _start(machine, forward, states, vocabulary):  # type: ignore[no-untyped-def]
-    out = np.zeros((states, vocabulary))
-    for v in range(vocabulary):
-        for e in range(machine.column_start[v], machine.column_start[v + 1]):
-            s = machine.column_state[e]
-            out[s, v] = forward[s] * machine.column_weight[e]
-    return out
+@kernel(_nrt=False)
+def _weigh(machine, message, token, here):  # type: ignore[no-untyped-def]
+    """here (S) = the message times the evidence, zero where that is impossible."""
+    if weigh(machine, message, np.int64(0), token, here):
+        clear(here)
 
 
-@njit(cache=True, nogil=True)
-def _weigh(machine, token, here, there):  # type: ignore[no-untyped-def]
-    """there = here times the evidence of a revealed token."""
-    there[:] = 0.0
-    for e in range(machine.column_start[token], machine.column_start[token + 1]):
-        s = machine.column_state[e]
-        for a in range(here.shape[1]):
-            there[s, a] = here[s, a] * machine.column_weight[e]
-
-
-@njit(cache=True, nogil=True)
-def _push(machine, here, there):  # type: ignore[no-untyped-def]
-    """there(t, a) ~ sum_s here(s, a) T(s, t). Is anything possible?"""
-    there[:] = 0.0
-    for s in range(here.shape[0]):
-        if here[s].sum() > 0.0:
-            for e in range(machine.edge_start[s], machine.edge_start[s + 1]):
-                t, weight = machine.edge_target[e], machine.edge_weight[e]
-                for a in range(here.shape[1]):
-                    there[t, a] += here[s, a] * weight
-    total = there.sum()
-    if total == 0.0:
-        return False
-    there *= 1.0 / total
-    return True
-
-
-@njit(cache=True, nogil=True)
+@kernel(_nrt=False)
 def _pair(machine, here, backward, joint):  # type: ignore[no-untyped-def]
     """joint(a, b) ~ q(x_i = a, x_j = b | x_R)."""
-    joint[:] = 0.0
-    for v in range(joint.shape[1]):
-        for e in range(machine.column_start[v], machine.column_start[v + 1]):
-            s = machine.column_state[e]
-            weight = machine.column_weight[e] * backward[s]
-            if weight > 0.0:
-                for a in range(joint.shape[0]):
-                    joint[a, v] += here[s, a] * weight
+    for a in range(joint.shape[0]):
+        for b in range(joint.shape[1]):
+            mass = 0.0
+            for e in range(machine.column_start[b], machine.column_start[b + 1]):
+                s = machine.column_state[e]
+                mass += here[a, s] * (machine.column_weight[e] * backward[s])
+            joint[a, b] = mass
 
 
-@njit(cache=True, nogil=True)
-def _information(joint):  # type: ignore[no-untyped-def]
-    """I in nats of a joint law that need not be normalised; 0 where nothing is possible."""
-    total = joint.sum()
+@kernel(_nrt=False)
+def _information(joint, sums):  # type: ignore[no-untyped-def]
+    """I in nats of a joint law that need not be normalised; 0 where nothing is possible. sums (2, V) is scratch."""
+    first, second, total = sums[0], sums[1], 0.0
+    clear(first)
+    clear(second)
+    for a in range(joint.shape[0]):
+        for b in range(joint.shape[1]):
+            first[a] += joint[a, b]
+            second[b] += joint[a, b]
+            total += joint[a, b]
     if total == 0.0:
         return 0.0
-    first, second = joint.sum(1), joint.sum(0)
     nats = 0.0
     for a in range(joint.shape[0]):
         for b in range(joint.shape[1]):
@@ -115,25 +97,25 @@ def _information(joint):  # type: ignore[no-untyped-def]
     return nats / total
 
 
-@njit(cache=True, nogil=True)
-def _chi_square(here, backward):  # type: ignore[no-untyped-def]
-    """sum p(s, a)^2 / (p(s) p(a)) - 1 of the state and the chosen token, weighed by what follows."""
-    first = np.zeros(here.shape[1])
+@kernel(_nrt=False)
+def _chi_square(here, backward, first):  # type: ignore[no-untyped-def]
+    """sum p(s, a)^2 / (p(s) p(a)) - 1 of state and chosen token, weighed by what follows; first (V) is scratch."""
     total = 0.0
-    for s in range(here.shape[0]):
-        for a in range(here.shape[1]):
-            first[a] += here[s, a] * backward[s]
-    for a in range(here.shape[1]):
+    for a in range(here.shape[0]):
+        first[a] = 0.0
+        for s in range(here.shape[1]):
+            first[a] += here[a, s] * backward[s]
         total += first[a]
     if total == 0.0:
         return 0.0
     square = 0.0
-    for s in range(here.shape[0]):
-        mass = here[s].sum()
-        if mass > 0.0 and backward[s] > 0.0:
-            part = 0.0
-            for a in range(here.shape[1]):
-                if here[s, a] > 0.0:
-                    part += here[s, a] * here[s, a] / first[a]
-            square += part * backward[s] / mass
+    for s in range(here.shape[1]):
+        if backward[s] > 0.0:
+            mass, part = 0.0, 0.0
+            for a in range(here.shape[0]):
+                if here[a, s] > 0.0:
+                    mass += here[a, s]
+                    part += here[a, s] * here[a, s] / first[a]
+            if mass > 0.0:
+                square += part * backward[s] / mass
     return square - 1.0

@@ -24,8 +24,8 @@ class Passes:
         """(B): log of the mass of all paths that agree with the revealed tokens (B, L); -inf if there is none."""
         if self.eight_filter is None:
             return paths.log_evidence(self.machine, tokens)
-        (rows, length), states = tokens.shape, self.machine.states
-        scratch = _offsets(length), _lanes(length + 1), _lanes(states), _lanes(states + 1)
+        (rows, length), states = tokens.shape, len(self.eight_filter.initial)
+        scratch = _offsets(length), _lanes(length + 1), _lanes(states), _lanes(states)
         out = np.empty(rows)
         evidence_rows(self.eight_filter, tokens, scratch, out)
         return out
@@ -35,8 +35,8 @@ class Passes:
         if self.eight is None:
             messages.posterior_rows(self.machine, tokens, positions, out)
             return
-        length, states, symbols = tokens.shape[1], self.machine.states, self.machine.vocabulary
-        sizes = length * states, length * symbols, states, states, states + 1, symbols + 1, symbols + 1
+        length, states, symbols = tokens.shape[1], len(self.eight.initial), self.machine.vocabulary
+        sizes = length * states, length * symbols, states, states, states, symbols + 1, symbols + 1
         posterior_rows(self.eight, tokens, positions, (_offsets(length), *map(_lanes, sizes)), out)
 
     def draw(self, ahead: Floats, luck: Luck, prefixes: Prefixes, tokens: Ints, probability: Floats) -> None:
@@ -45,8 +45,8 @@ class Passes:
         if self.eight_draw is None:
             paths.draw_rows(self.machine, ahead, keys, prefixes, tokens, probability)
             return
-        states, symbols = self.machine.states, self.machine.vocabulary
-        sizes = tokens.shape[1], states, states, states + 1, symbols + 1, symbols + 1, symbols, 1, 1
+        states, symbols = len(self.eight_draw.initial), self.machine.vocabulary
+        sizes = tokens.shape[1], states, states, states, symbols + 1, symbols + 1, symbols, 1, 1
         scratch = (_offsets(1), *map(_lanes, sizes))
         draw_rows(self.eight_draw, ahead, keys, prefixes, scratch, tokens, probability)
 

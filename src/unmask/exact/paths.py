@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from unmask.chance import draw, uniform_at
-from unmask.exact.machine import Floats, Ints, Machine
-from unmask.exact.messages import FLOOR, fill_backward, marginal, normalise, weigh
-from unmask.exact.transitions import push
+from unmask.compiled import kernel
+from unmask.exact.machine import Floats, Ints, Machine, starts_of
+from unmask.exact.messages import carry, fill_rows, marginal, weigh
+from unmask.exact.transitions import clear
 
 EVIDENCE_FLOOR = 1e-260
 
@@ -23,7 +23,7 @@ class Prefixes(NamedTuple):
     token: Ints  # (B): the token there, V where it is still to be drawn
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def evidence_rows(machine, tokens, out):  # type: ignore[no-untyped-def]
     """out (B) = log of the mass of all paths that agree with the revealed tokens (B, L); -inf if there is none.
 
@@ -86,37 +86,44 @@ def evidence_rows(machine, tokens, out):  # type: ignore[no-untyped-def]
         out[b] = log_mass + np.log(ending) if ending > 0.0 else -np.inf
 
 
-@njit(cache=True, nogil=True)
-def backward_rows(machine, tokens):  # type: ignore[no-untyped-def]
+def backward_rows(machine: Machine, tokens: Ints) -> Floats:
     """(B, L, S) backward messages given the revealed tokens (B, L)."""
-    backward = np.empty((*tokens.shape, machine.initial.shape[0]))
-    here, there = np.empty(machine.initial.shape[0]), np.empty(machine.initial.shape[0])
-    for b in range(tokens.shape[0]):
-        fill_backward(machine, tokens[b], backward[b].reshape(-1), here, there)
+    forward, backward = np.empty((2, *tokens.shape, machine.states))
+    fill_rows(machine, tokens, forward, backward, np.empty(tokens.shape, bool))
     return backward
 
 
-@njit(cache=True, nogil=True)
-def sample_rows(machine, seed, token_stream, state_stream, row_ids, given, backward, out):  # type: ignore[no-untyped-def]
+def sample_rows(machine: Machine, luck: Any, given: Ints, backward: Floats, out: Ints) -> None:
     """Draw x ~ q(. | given): states forwards, each weighed by what the backward message says of its future.
 
-    given and backward have one row for all, or one each; out (B, L).
+    luck: (seed, token_stream, state_stream, row_ids (B)). given and backward have one row for all, or one each; out
+    (B, L).
     """
-    hidden = machine.column_start.shape[0] - 1
-    states = machine.initial.shape[0]
-    row_start, row_token, row_weight = _emission_rows(machine)
+    order = np.argsort(machine.column_state, kind="stable")
+    symbol = np.repeat(np.arange(machine.vocabulary), np.diff(machine.column_start))
+    emission = starts_of(machine.column_state, machine.states), symbol[order], machine.column_weight[order]
+    scratch = np.empty(machine.states), np.empty(machine.states), np.arange(machine.states)
+    _sample_rows(machine, emission, scratch, luck, given, backward, out)
+
+
+@kernel(_nrt=False)
+def _sample_rows(machine, emission, scratch, luck, given, backward, out):  # type: ignore[no-untyped-def]
+    """emission: the columns turned into rows: (start (S+1), token, weight)."""
+    row_start, row_token, row_weight = emission
+    weights, products, everywhere = scratch
+    seed, token_stream, state_stream, row_ids = luck
+    hidden, zero = machine.column_start.shape[0] - 1, np.int64(0)
     for b in range(out.shape[0]):
         shared = b if given.shape[0] > 1 else 0
-        weights, state = np.empty(states), -1
-        ahead = backward[shared].reshape(-1)
+        ahead, state = backward[shared], 0
         for j in range(out.shape[1]):
-            weigh(machine, ahead, j, given[shared, j], weights)
-            u = uniform_at(seed, state_stream, row_ids[b], j, 0)
+            weigh(machine, ahead[j], zero, given[shared, j], weights)
+            u = uniform_at(seed, state_stream, row_ids[b], j, zero)
             if j == 0:
-                state = _pick(np.arange(states), machine.initial, weights, u)
+                state = _pick(everywhere, machine.initial, weights, products, u)
             else:
                 begin, end = machine.edge_start[state], machine.edge_start[state + 1]
-                state = _pick(machine.edge_target[begin:end], machine.edge_weight[begin:end], weights, u)
+                state = _pick(machine.edge_target[begin:end], machine.edge_weight[begin:end], weights, products, u)
             if given[shared, j] != hidden:
                 out[b, j] = given[shared, j]
             else:
@@ -124,55 +131,36 @@ def sample_rows(machine, seed, token_stream, state_stream, row_ids, given, backw
                 if end - begin == 1:
                     out[b, j] = row_token[begin]
                 else:
-                    u = uniform_at(seed, token_stream, row_ids[b], j, 0)
+                    u = uniform_at(seed, token_stream, row_ids[b], j, zero)
                     out[b, j] = row_token[begin + draw(row_weight[begin:end], u)]
 
 
-@njit(cache=True, nogil=True)
-def _pick(targets, masses, weights, u):  # type: ignore[no-untyped-def]
+@kernel(_nrt=False)
+def _pick(targets, masses, weights, products, u):  # type: ignore[no-untyped-def]
     """A target drawn with probability ~ masses(i) weights(targets(i))."""
-    products = np.empty(masses.shape[0])
     for i in range(masses.shape[0]):
         products[i] = masses[i] * weights[targets[i]]
-    return targets[draw(products, u)]
+    return targets[draw(products[: masses.shape[0]], u)]
 
 
-@njit(cache=True, nogil=True)
-def _emission_rows(machine):  # type: ignore[no-untyped-def]
-    """The emission columns turned into rows: (start (S+1), token, weight)."""
-    states = machine.initial.shape[0]
-    start = np.zeros(states + 1, np.int64)
-    for s in machine.column_state:
-        start[s + 1] += 1
-    start = np.cumsum(start)
-    slot = start[:-1].copy()
-    token = np.empty(machine.column_state.shape[0], np.int64)
-    weight = np.empty(machine.column_state.shape[0])
-    for v in range(machine.column_start.shape[0] - 1):
-        for i in range(machine.column_start[v], machine.column_start[v + 1]):
-            s = machine.column_state[i]
-            token[slot[s]] = v
-            weight[slot[s]] = machine.column_weight[i]
-            slot[s] += 1
-    return start, token, weight
-
-
-@njit(cache=True, nogil=True)
+@kernel
 def path_entropy(machine, given, backward):  # type: ignore[no-untyped-def]
     """H(Z | given) in nats, one row: sum_t E H(z_{t+1} | z_t, given after t); H(X) too where paths are unambiguous."""
     states = machine.initial.shape[0]
-    weights, occupied, following = np.empty(states), np.empty(states), np.zeros(states)
-    ahead = backward.reshape(-1)
-    weigh(machine, ahead, 0, given[0], weights)
-    occupied[:] = machine.initial * weights
-    occupied /= occupied.sum()
-    entropy = 0.0
+    weights, occupied, following = np.empty(states), np.empty(states), np.empty(states)
+    ahead, first = backward.reshape(-1), np.int64(0)
+    weigh(machine, ahead, first, given[0], weights)
+    entropy, total = 0.0, 0.0
     for s in range(states):
+        occupied[s] = machine.initial[s] * weights[s]
+        total += occupied[s]
+    for s in range(states):
+        occupied[s] /= total
         if occupied[s] > 0.0:
             entropy -= occupied[s] * np.log(occupied[s])
     for j in range(1, given.shape[0]):
         weigh(machine, ahead, j, given[j], weights)
-        following[:] = 0.0
+        clear(following)
         for s in range(states):
             total = 0.0
             for e in range(machine.edge_start[s], machine.edge_start[s + 1]):
@@ -185,11 +173,11 @@ def path_entropy(machine, given, backward):  # type: ignore[no-untyped-def]
                 if share > 0.0:
                     entropy -= occupied[s] * share * np.log(share)
                     following[t] += occupied[s] * share
-        occupied[:] = following
+        occupied, following = following, occupied
     return entropy
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def reachable_ends(machine, longest):  # type: ignore[no-untyped-def]
     """(longest+1) booleans: which lengths can end well."""
     states = machine.initial.shape[0]
@@ -199,66 +187,59 @@ def reachable_ends(machine, longest):  # type: ignore[no-untyped-def]
         for s in range(states):
             if here[s] > 0.0 and machine.final[s] > 0.0:
                 possible[length] = True
-        following[:] = 0.0
+        clear(following)
         for s in range(states):
             if here[s] > 0.0:
                 for e in range(machine.edge_start[s], machine.edge_start[s + 1]):
                     following[machine.edge_target[e]] = 1.0
-        here[:] = following
+        here, following = following, here
     return possible
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def filter_rows(machine, ahead, predicted, lengths, tokens, counts, out):  # type: ignore[no-untyped-def]
     """Read counts (B) of the tokens (B, K) after what was read before; out (B, K, V) is what each one leads to.
 
     predicted (B, L, S) holds the forward message of every position so far; a length of -1 means that the next token is
     the start. ahead (L, S): what a blank future says.
     """
-    last = ahead.shape[0] - 1
-    states = ahead.shape[1]
-    here, there = np.empty(states), np.empty(states)
+    here, there = np.empty(ahead.shape[1]), np.empty(ahead.shape[1])
     future = ahead.reshape(-1)
     for b in range(tokens.shape[0]):
         messages = predicted[b].reshape(-1)
-        for k in range(counts[b]):
+        for k in range(min(counts[b], ahead.shape[0] - 1 - lengths[b])):
             j = lengths[b] + 1 + k
-            if j > last:
-                break
             if j == 0:
-                messages[:states] = machine.initial
+                for s in range(here.shape[0]):
+                    messages[s] = machine.initial[s]
             else:
-                weigh(machine, messages, j - 1, tokens[b, k], here)
-                push(machine, here, tokens[b, k], there)
-                normalise(there, FLOOR)
-                messages[j * states : (j + 1) * states] = there
+                carry(machine, messages, j - 1, tokens[b, k], here, there, j)
             marginal(machine, messages, j, future, j, out[b, k], here)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def draw_rows(machine, ahead, luck, prefixes, tokens, probability):  # type: ignore[no-untyped-def]
     """Draw what follows the prefixes from q(x_j | x_<j): tokens (B, L), probability (B, L); the rest is left alone.
 
     luck: (seed, stream, row_ids (B)). ahead (L, S): what a blank future says.
     """
     seed, stream, row_ids = luck
-    hidden = machine.column_start.shape[0] - 1
-    message, here, law = np.empty(ahead.shape[1]), np.empty(ahead.shape[1]), np.empty(hidden)
-    future = ahead.reshape(-1)
+    hidden, zero = machine.column_start.shape[0] - 1, np.int64(0)
+    message, here, there = np.empty(ahead.shape[1]), np.empty(ahead.shape[1]), np.empty(ahead.shape[1])
+    law, future = np.empty(hidden), ahead.reshape(-1)
     for b in range(tokens.shape[0]):
-        message[:] = prefixes.message[b]
+        for s in range(message.shape[0]):
+            message[s] = prefixes.message[b, s]
         for j in range(prefixes.end[b], tokens.shape[1]):
             token = prefixes.token[b]
             if token == hidden or j > prefixes.end[b]:
-                marginal(machine, message, 0, future, j, law, here)
-                token = draw(law, uniform_at(seed, stream, row_ids[b], j, 0))
+                marginal(machine, message, zero, future, j, law, here)
+                token = draw(law, uniform_at(seed, stream, row_ids[b], j, zero))
                 tokens[b, j], probability[b, j] = token, law[token]
-            weigh(machine, message, 0, token, here)
-            push(machine, here, token, message)
-            normalise(message, FLOOR)
+            carry(machine, message, zero, token, here, there, zero)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def window_masses(machine, starts, ends, size, law):  # type: ignore[no-untyped-def]
     """Add to law (V^size) the mass of each window that starts from starts (T, S) and is followed by ends (T, S), / T.
 
@@ -270,8 +251,9 @@ def window_masses(machine, starts, ends, size, law):  # type: ignore[no-untyped-
     here = np.zeros(law.shape[0])
     token = np.zeros(size, np.int64)
     for t in range(places):
-        here[:] = 0.0
-        level[0] = starts[t]
+        clear(here)
+        for s in range(states):
+            level[0, s] = starts[t, s]
         token[0] = -1
         k, code = 0, 0
         while k >= 0:
@@ -286,7 +268,7 @@ def window_masses(machine, starts, ends, size, law):  # type: ignore[no-untyped-
                     s = machine.column_state[i]
                     here[code * vocabulary + token[k]] += level[k, s] * machine.column_weight[i] * ends[t, s]
                 continue
-            level[k + 1] = 0.0
+            clear(level[k + 1])
             reached = 0.0
             for i in range(begin, end):
                 s = machine.column_state[i]
@@ -299,7 +281,11 @@ def window_masses(machine, starts, ends, size, law):  # type: ignore[no-untyped-
                 code = code * vocabulary + token[k]
                 k += 1
                 token[k] = -1
-        law += here / (here.sum() * places)
+        total = 0.0
+        for code in range(law.shape[0]):
+            total += here[code]
+        for code in range(law.shape[0]):
+            law[code] += here[code] / (total * places)
 
 
 def log_evidence(machine: Machine, tokens: np.ndarray) -> Floats:

@@ -1,25 +1,24 @@
-"""A message times the transitions of its machine, in whichever form `machine` has found fastest.
+"""A message times the transitions of its machine: as a dense matrix, or as runs of eight neighbouring targets.
 
-Dense tiles, runs of eight neighbouring targets, or edges one by one; forwards from a revealed token only the runs of
-the states that emit it.
+`machine` has found which of the two is faster. Forwards from a hidden token the runs that begin at the same target are
+added up in a register; from a revealed one only those of the states that emit it are taken.
 """
 
 from __future__ import annotations
 
-from numba import njit, uint64
+from numba import uint64
 
+from unmask.compiled import kernel
 from unmask.exact.lanes import LANES, load, splat, store, sum_in_any_order, sums_of_eight
 
 TILE = 4 * LANES  # columns at a time: four vectors of sums hide the latency of a multiplication
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@kernel(_nrt=False, forceinline=True)
 def push(machine, here, token, there):  # type: ignore[no-untyped-def]
     """there(t) = sum_s here(s) T(s, t), of what was weighed by this token."""
     if machine.dense.shape[1] > 0:
-        _multiply(machine.dense, 0, here, there)
-    elif machine.run_target.shape[0] == 0:
-        _push_edges(machine.edge_start, machine.edge_target, machine.edge_weight, here, there)
+        _multiply(machine.dense, uint64(0), here, there)
     elif token == machine.column_start.shape[0] - 1:
         groups = machine.group_start, machine.group_target, machine.group_source, machine.group_weight
         _push_groups(groups, here, there)
@@ -28,23 +27,28 @@ def push(machine, here, token, there):  # type: ignore[no-untyped-def]
         _push_states(machine.column_start, machine.column_state, token, runs, here, there)
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@kernel(_nrt=False, forceinline=True)
 def pull(machine, here, there):  # type: ignore[no-untyped-def]
     """there(s) = sum_t T(s, t) here(t)."""
     if machine.dense.shape[1] > 0:
-        _multiply(machine.dense, 1, here, there)
-    elif machine.run_target.shape[0] == 0:
-        _pull_edges(machine.edge_start, machine.edge_target, machine.edge_weight, here, there)
+        _multiply(machine.dense, uint64(1), here, there)
     else:
         _pull_runs(machine.run_start, machine.run_target, machine.run_weight, here, there)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
+def clear(values):  # type: ignore[no-untyped-def]
+    """Set to zero: numba compiles the text of an error into every `values[:] = 0.0`."""
+    for i in range(uint64(values.shape[0])):
+        values[i] = 0.0
+
+
+@kernel(_nrt=False)
 def _multiply(matrices, which, here, there):  # type: ignore[no-untyped-def]
-    """Tile by tile, summed up in registers."""
+    """Tile by tile, summed up in registers; what is left over one by one."""
     states = uint64(here.shape[0])
-    begin = uint64(which) * states * states
-    for t in range(uint64(0), states, uint64(TILE)):
+    begin, whole = which * states * states, states // uint64(TILE) * uint64(TILE)
+    for t in range(uint64(0), whole, uint64(TILE)):
         a, b, c, d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
         for s in range(states):
             mass, row = splat(here[s]), begin + s * states + t
@@ -56,12 +60,17 @@ def _multiply(matrices, which, here, there):  # type: ignore[no-untyped-def]
         store(there, t + uint64(LANES), b)
         store(there, t + uint64(2 * LANES), c)
         store(there, t + uint64(3 * LANES), d)
+    for t in range(whole, states):
+        total = 0.0
+        for s in range(states):
+            total += here[s] * matrices[which, s, t]
+        there[t] = total
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def _push_groups(groups, here, there):  # type: ignore[no-untyped-def]
     start, target, source, weight = groups
-    there[:] = 0.0
+    clear(there)
     for g in range(uint64(target.shape[0])):
         sums = load(there, target[g])
         for run in range(uint64(start[g]), uint64(start[g + uint64(1)])):
@@ -69,11 +78,11 @@ def _push_groups(groups, here, there):  # type: ignore[no-untyped-def]
         store(there, target[g], sums)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def _push_states(column_start, column_state, token, runs, here, there):  # type: ignore[no-untyped-def]
     """Only from the states that emit the token: after a revealed one most of the others are impossible."""
     start, target, weight = runs
-    there[:] = 0.0
+    clear(there)
     for i in range(column_start[token], column_start[token + 1]):
         s = column_state[i]
         if here[s] > 0.0:
@@ -83,7 +92,7 @@ def _push_states(column_start, column_state, token, runs, here, there):  # type:
                 store(there, t, load(there, t) + mass * load(weight, run * uint64(LANES)))
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def _pull_runs(start, target, weight, here, there):  # type: ignore[no-untyped-def]
     states, s = uint64(there.shape[0]), uint64(0)
     if uint64(target.shape[0]) == states:  # an n-gram's contexts have one run each
@@ -98,7 +107,7 @@ def _pull_runs(start, target, weight, here, there):  # type: ignore[no-untyped-d
         s += uint64(1)
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@kernel(_nrt=False, forceinline=True)
 def _eight_runs(target, weight, here, first):  # type: ignore[no-untyped-def]
     return (
         _run(target, weight, here, first),
@@ -112,23 +121,7 @@ def _eight_runs(target, weight, here, first):  # type: ignore[no-untyped-def]
     )
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@kernel(_nrt=False, forceinline=True)
 def _run(target, weight, here, run):  # type: ignore[no-untyped-def]
     """The products of a run, which are still to be added up."""
     return load(here, target[run]) * load(weight, run * uint64(LANES))
-
-
-@njit(cache=True, nogil=True, _nrt=False)
-def _push_edges(start, target, weight, here, there):  # type: ignore[no-untyped-def]
-    there[:] = 0.0
-    for s in range(here.shape[0]):
-        for e in range(start[s], start[s + 1]):
-            there[target[e]] += here[s] * weight[e]
-
-
-@njit(cache=True, nogil=True, _nrt=False)
-def _pull_edges(start, target, weight, here, there):  # type: ignore[no-untyped-def]
-    there[:] = 0.0
-    for s in range(here.shape[0]):
-        for e in range(start[s], start[s + 1]):
-            there[s] += weight[e] * here[target[e]]

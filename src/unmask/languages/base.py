@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,6 +18,7 @@ from unmask.chance import Stream, categorical, check_seed, uniform
 from unmask.errors import UnmaskError
 from unmask.estimates import Estimate, exactly, mean
 from unmask.exact import pairs, paths
+from unmask.exact.chain import Chain
 from unmask.exact.machine import Machine
 from unmask.exact.messages import fill_rows
 from unmask.exact.passes import Passes
@@ -88,8 +88,9 @@ class Language(ABC):
         """Whether the law of a beginning is the same at every length, so that it can be read without knowing it."""
         return False
 
-    def local_form(self, length: int) -> tuple[ModuleType, Any] | None:
-        """Kernels of a closed form over the tokens themselves and the tables that they read, where there is one."""
+    def local_form(self, length: int) -> tuple[Chain | None, int] | None:
+        """Where the nearest tokens are all that counts, what exact/neighbours.py reads: the tables of a first-order
+        chain, or none and the width of an interval; None elsewhere."""
         return None
 
     def independent(self, tokens: Tensor, hidden: Tensor, gamma: float) -> Tensor:
@@ -307,9 +308,8 @@ class MachineLanguage(Language):
         def draw(rows: slice) -> None:
             pattern = given.numpy() if shared is not None else given[rows].numpy()
             backward = paths.backward_rows(self.machine, pattern) if shared is None else shared
-            streams = int(Stream.LANGUAGE), int(Stream.STATE)
-            arrays = row_ids[rows].numpy(), pattern, backward, out[rows].numpy()
-            paths.sample_rows(self.machine, np.uint64(seed), *streams, *arrays)
+            luck = np.uint64(seed), int(Stream.LANGUAGE), int(Stream.STATE), row_ids[rows].numpy()
+            paths.sample_rows(self.machine, luck, pattern, backward, out[rows].numpy())
 
         block = ROWS if shared is not None else max(1, MESSAGE_BYTES // (8 * length * self.machine.states))
         for _ in over_blocks(draw, len(row_ids), block):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from itertools import combinations, pairwise
-from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +13,7 @@ from torch import Tensor
 from unmask.chance import Stream
 from unmask.errors import UnmaskError
 from unmask.exact import interval as kernels
+from unmask.exact import neighbours
 from unmask.exact.machine import Machine, explore
 from unmask.languages.base import Language
 from unmask.languages.hmm import HMM
@@ -63,7 +63,8 @@ class Interval(Language):
     def _posterior(self, tokens: Tensor, positions: Tensor) -> Tensor:
         rows = torch.arange(len(tokens)).repeat_interleave(positions.shape[1])
         out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
-        kernels.marginals_at(self.width, tokens.numpy(), rows.numpy(), positions.reshape(-1).numpy(), out.numpy())
+        places = (t.numpy() for t in (tokens, rows, positions.reshape(-1), out))
+        neighbours.marginals_at(None, self.width, *places)
         return out.view(*positions.shape, self.vocabulary)
 
     def _entropy(self, given: Tensor) -> float:
@@ -86,8 +87,8 @@ class Interval(Language):
     def endless(self) -> bool:
         return True
 
-    def local_form(self, length: int) -> tuple[ModuleType, int]:
-        return kernels, self.width
+    def local_form(self, length: int) -> tuple[None, int]:
+        return None, self.width
 
     def independent(self, tokens: Tensor, hidden: Tensor, gamma: float) -> Tensor:
         """Two hidden places of one interval share one fair bit, ln 2 nats, whatever else is revealed, and places of two

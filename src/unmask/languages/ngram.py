@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
-from types import ModuleType
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -90,14 +89,14 @@ class NGram(MachineLanguage):
         joined = (np.concatenate(source), np.concatenate(target), np.concatenate(weight))
         return from_edges(initial, *joined, symbols, v, np.ones(offset[-1]))
 
-    def local_form(self, length: int) -> tuple[ModuleType, Chain] | None:
+    def local_form(self, length: int) -> tuple[Chain, int] | None:
         """Of a first-order chain the nearest revealed neighbours are all that counts."""
         if self.order != 2:
             return None
         if length not in self._chains:
             self._chains[length] = chain.chain(self.initial, self.transition, length)
         tables = self._chains[length]
-        return None if tables is None else (chain, tables)
+        return None if tables is None else (tables, 0)
 
     @cached_property
     def _chains(self) -> dict[int, Chain | None]:

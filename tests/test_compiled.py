@@ -1,0 +1,70 @@
+"""Kernels are kept by the state of all sources that they were made of, and nothing is ever taken away."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from unmask import compiled
+
+CALLEE = "from unmask.compiled import kernel\n\n\n@kernel\ndef number():\n    return {}\n"
+CALLER = "from callee import number\nfrom unmask.compiled import kernel\n\n\n@kernel\ndef ask():\n    return number()\n"
+PROGRAM = """
+from pathlib import Path
+from unmask import compiled
+compiled.PACKAGE, compiled.CALLED = Path.cwd(), {called}
+from caller import ask
+print(ask(), sum(ask.stats.cache_hits.values()))
+"""
+
+
+def begin(directory: Path, called: tuple[str, ...] = ("callee.py",)) -> subprocess.Popen[str]:
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(directory / "kept"), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment["PYTHONPATH"] = os.pathsep.join([str(directory), str(compiled.PACKAGE.parent)])
+    program = PROGRAM.format(called=called)
+    return subprocess.Popen([sys.executable, "-c", program], cwd=directory, env=environment, stdout=-1, text=True)
+
+
+def answer(process: subprocess.Popen[str]) -> tuple[int, int]:
+    """(what the kernel says, how often it was found on disk)."""
+    value, hits = process.communicate()[0].split()
+    assert process.returncode == 0
+    return int(value), int(hits)
+
+
+@pytest.fixture
+def sources(tmp_path):
+    (tmp_path / "callee.py").write_text(CALLEE.format(1))
+    (tmp_path / "caller.py").write_text(CALLER)
+    return tmp_path
+
+
+def test_a_kernel_changes_with_what_it_calls_and_nothing_is_deleted(sources):
+    assert answer(begin(sources)) == (1, 0)
+    assert answer(begin(sources)) == (1, 1)
+    kept = set((sources / "kept").rglob("*.nb?"))
+    (sources / "callee.py").write_text(CALLEE.format(2))
+    assert answer(begin(sources)) == (2, 0)
+    assert kept < set((sources / "kept").rglob("*.nb?"))
+    (sources / "callee.py").write_text(CALLEE.format(1))
+    assert answer(begin(sources)) == (1, 1)
+
+
+def test_mutant_that_asks_for_its_own_file_only_is_stale(sources):
+    assert answer(begin(sources, ())) == (1, 0)
+    (sources / "callee.py").write_text(CALLEE.format(2))
+    assert answer(begin(sources, ())) == (1, 1)
+
+
+def test_processes_that_start_together_agree(sources):
+    assert [value for value, _ in map(answer, [begin(sources) for _ in range(2)])] == [1, 1]
+    assert answer(begin(sources)) == (1, 1)
+
+
+def test_all_sources_that_may_be_called_are_there():
+    for pattern in compiled.CALLED:
+        assert list(compiled.PACKAGE.glob(pattern))
