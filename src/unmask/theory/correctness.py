@@ -97,7 +97,11 @@ def error_chance(learning: float, coarse: bool = False) -> float:
     By Pinsker each of the two bits is fair up to b = sqrt(eps/2), and they disagree with probability 1/2 - 2 b b'. The
     paper's coarser step, b = ||.||_1 <= sqrt(2 eps), has 1/2 - 4 eps: 63/128 and 15/32 at its eps = 1/128.
     """
-    return IDEAL - (4 if coarse else 1) * learning
+    if (least := IDEAL - (4 if coarse else 1) * learning) <= 0:
+        raise UnmaskError(
+            f"with a learning error of {learning:g} nats a token the two may agree always; take a smaller one"
+        )
+    return least
 
 
 def lemma_c6(rounds: int, length: int, width: int = WIDTH, wrong: float = IDEAL) -> Statement:
@@ -127,9 +131,12 @@ def theorem_4_4(length: int, width: int = WIDTH, wrong: float = IDEAL, ser: floa
     return Statement(last, "lower", "rounds", assumption, "reconstructed", "theorem 4.4")
 
 
-def constant_4_4(width: int = WIDTH, wrong: float = IDEAL, ser: float = 0.5) -> float:
+def constant_4_4(width: int = WIDTH, wrong: float = IDEAL, ser: float = 0.5) -> Statement:
     """C as L grows: (l-1)/l p_e / -log(1 - SER); .577, .541 and .568 for p_e = 1/2, 15/32 and 63/128 at l = 5."""
-    return (width - 1) / width * wrong / -math.log1p(-ser)
+    _check_ser(ser)
+    value = (width - 1) / width * wrong / -math.log1p(-ser)
+    assumption = f"interval language of width {width}, any schedule, p_e = {wrong:g}, as L grows"
+    return Statement(value, "exact", "rounds / L", assumption, "reconstructed", "theorem 4.4")
 
 
 def _within(learning: float) -> str:
