@@ -45,7 +45,7 @@ def test_what_is_said_is_true(name, schedule, steps):
         if label in ("lemma-c5", "lemma-c6") and not isinstance(language, Interval):
             continue
         if label == "lemma-c5":
-            assert statement.allows(correctness.all_distinct(delta, 3).value)
+            assert statement.allows(correctness.all_distinct(3, delta).value)
         elif statement.of in known:
             assert statement.allows(known[statement.of]), (label, statement, known)
         said.add(statement.of)

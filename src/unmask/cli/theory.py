@@ -92,7 +92,7 @@ class Question:
         from unmask.theory.table import table
 
         found = languages.load(self.language, seed=self.language_seed, pruned=not self.unpruned)
-        return found, table(found, self.length, self.steps or STEPS, self.schedule, self.rows, self.seed)
+        return found, table(found, self.length, self.schedule, self.steps or STEPS, rows=self.rows, seed=self.seed)
 
     @property
     def settings(self) -> dict[str, Any]:

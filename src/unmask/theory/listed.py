@@ -66,32 +66,32 @@ class Case:
 @STATEMENTS.register("lemma-a1")
 def lemma_a1(case: Case, tokens: int = 0) -> list[Statement]:
     """Drawing k tokens apart costs KL <= (k-1) log|V| + k eps; all of them unless told otherwise."""
-    return [fluency.lemma_a1(tokens or case.length, case.language.vocabulary, case.learning)]
+    return [fluency.lemma_a1(case.language.vocabulary, tokens or case.length, case.learning)]
 
 
 @STATEMENTS.register("theorem-4.2")
 def theorem_4_2(case: Case, eps: float | None = None) -> list[Statement]:
     """n-grams: log TER(p) <= log TER(q) + eps_learning + 4 eps log|V|, as in the paper."""
-    return [fluency.theorem_4_2(case.eps(eps), *case.ngram, case.length, case.learning)]
+    return [fluency.theorem_4_2(*case.ngram, case.length, case.eps(eps), case.learning)]
 
 
 @STATEMENTS.register("theorem-4.2-explicit")
 def explicit(case: Case, eps: float | None = None) -> list[Statement]:
     """The same without unknown constants, for every length."""
-    return [fluency.explicit(case.eps(eps), *case.ngram, case.length, case.learning)]
+    return [fluency.explicit(*case.ngram, case.length, case.eps(eps), case.learning)]
 
 
 @STATEMENTS.register("theorem-4.2-proportional")
 def proportional(case: Case, eps: float | None = None) -> list[Statement]:
     """The same in far fewer rounds, delta_k in proportion to p_k^(n-1)."""
-    return [fluency.proportional(case.eps(eps), *case.ngram, case.length, case.learning)]
+    return [fluency.proportional(*case.ngram, case.length, case.eps(eps), case.learning)]
 
 
 @STATEMENTS.register("universal")
 def universal(case: Case) -> list[Statement]:
     """KL(q || p) <= max_k delta_k (TC + DTC) + L eps, for any language."""
     between = fluency.interaction(case.language, case.length).value
-    return [fluency.universal(case.delta, case.length, case.language.vocabulary, between, case.learning)]
+    return [fluency.universal(case.language.vocabulary, case.length, case.delta, between, case.learning)]
 
 
 @STATEMENTS.register("geometric")
@@ -119,7 +119,7 @@ def mean_over_orders(case: Case) -> list[Statement]:
 @STATEMENTS.register("excess-bound")
 def excess_bound(case: Case) -> list[Statement]:
     """sum_k L delta_k min(1, (n-1) delta_k / p_k^(n-1)) positions depend on another one of their round, at most."""
-    return [separators.excess_bound(case.delta, case.length, case.ngram[0])]
+    return [separators.excess_bound(case.ngram[0], case.length, case.delta)]
 
 
 @STATEMENTS.register("lemma-b8")
@@ -127,37 +127,37 @@ def lemma_b8(case: Case, seed: int = 0) -> list[Statement]:
     """KL(q || p_order) <= log|V| sum_k (|M_k| - dep_n) + L eps of one order, drawn from the schedule."""
     hidden = torch.ones((1, case.length), dtype=torch.bool)
     order = orders.independent(case.delta, hidden, Luck(seed, torch.arange(1)))[0]
-    return [separators.lemma_b8(order, *case.ngram, case.learning)]
+    return [separators.lemma_b8(*case.ngram, order, case.learning)]
 
 
 @STATEMENTS.register("lemma-b9")
 def lemma_b9(case: Case) -> list[Statement]:
     """KL(q || p) <= log|V| sum_k E[|M_k| - dep_n] + L eps, with the exact expectation."""
-    return [separators.lemma_b9(case.delta, case.length, *case.ngram, case.learning)]
+    return [separators.lemma_b9(*case.ngram, case.length, case.delta, case.learning)]
 
 
 @STATEMENTS.register("lemma-b10")
 def lemma_b10(case: Case) -> list[Statement]:
     """How rarely there are few separators, or many new positions (Chernoff)."""
-    return list(separators.lemma_b10(*case.widest, case.length, case.ngram[0]))
+    return list(separators.lemma_b10(case.ngram[0], case.length, *case.widest))
 
 
 @STATEMENTS.register("lemma-b11")
 def lemma_b11(case: Case) -> list[Statement]:
     """E[|M_k| - dep_n] <= (9 + 24 (n-1) L delta^2) / p^(n-1) where L delta > 1."""
-    return [separators.lemma_b11(*case.widest, case.length, case.ngram[0])]
+    return [separators.lemma_b11(case.ngram[0], case.length, *case.widest)]
 
 
 @STATEMENTS.register("all-distinct")
 def all_distinct(case: Case) -> list[Statement]:
     """P(no two positions share a round), exactly."""
-    return [correctness.all_distinct(case.delta, case.length)]
+    return [correctness.all_distinct(case.length, case.delta)]
 
 
 @STATEMENTS.register("lemma-c1")
 def lemma_c1(case: Case) -> list[Statement]:
     """P(two positions share a round) <= C(L,2) sum_k delta_k^2."""
-    return [correctness.lemma_c1(case.delta, case.length)]
+    return [correctness.lemma_c1(case.length, case.delta)]
 
 
 @STATEMENTS.register("lemma-c2")
@@ -169,28 +169,28 @@ def lemma_c2(case: Case) -> list[Statement]:
 @STATEMENTS.register("theorem-4.3")
 def theorem_4_3(case: Case, ser: float | None = None) -> list[Statement]:
     """SER <= 1 - P(distinct) exp(-L eps); and the rounds that make it at most `ser`, where that is asked."""
-    found = [correctness.theorem_4_3(case.delta, case.length, case.learning)]
-    return found if ser is None else [*found, correctness.theorem_4_3_rounds(ser, case.length)]
+    found = [correctness.theorem_4_3(case.length, case.delta, case.learning)]
+    return found if ser is None else [*found, correctness.theorem_4_3_rounds(case.length, ser)]
 
 
 @STATEMENTS.register("linear-rounds")
 def linear_rounds(case: Case, ser: float = 0.5) -> list[Statement]:
     """(TC + DTC) / -log(1 - SER) equal rounds are enough: linear in the length."""
     between = fluency.interaction(case.language, case.length).value
-    return [correctness.linear_rounds(ser, between, case.length, case.learning)]
+    return [correctness.linear_rounds(case.length, ser, between, case.learning)]
 
 
 @STATEMENTS.register("lemma-c5")
 def lemma_c5(case: Case, width: int = correctness.WIDTH) -> list[Statement]:
     """P(l positions in different rounds) <= (1 - 1/N)^(l-1) for every schedule of N rounds."""
-    return [correctness.lemma_c5(case.delta, _width(case, width))]
+    return [correctness.lemma_c5(_width(case, width), case.delta)]
 
 
 @STATEMENTS.register("lemma-c6")
 def lemma_c6(case: Case, width: int = correctness.WIDTH, coarse: bool = False) -> list[Statement]:
     """The interval language's SER >= 1 - (1 - p_e (1 - (1-1/N)^(l-1)))^(L/l), p_e = 1/2 - eps or coarser."""
     wrong = correctness.error_chance(case.learning, coarse)
-    return [correctness.lemma_c6(len(case.delta), case.length, _width(case, width), wrong)]
+    return [correctness.lemma_c6(case.length, len(case.delta), _width(case, width), wrong)]
 
 
 @STATEMENTS.register("theorem-4.4")
