@@ -17,8 +17,8 @@ from unmask import generate, orders
 from unmask.chance import Luck
 from unmask.denoisers import Exact
 from unmask.languages import Interval
-from unmask.metrics import exact_ser, exact_ter, output_law, rao_blackwell_ser, score, ter
-from unmask.metrics.interval import agreement
+from unmask.metrics import output_law, rao_blackwell_ser, score, ter
+from unmask.metrics.interval import agreement, exact_ser, exact_ter
 from unmask.schedules import deltas
 
 ENUMERATED = [(2, length) for length in range(1, 7)] + [(3, length) for length in range(1, 6)] + [(4, 3), (4, 4)]
