@@ -18,9 +18,9 @@ from unmask.sweeps.measures import Arguments, Record, metric
 from unmask.sweeps.search import PILOT_ROWS, SPREAD, steps_at_ser, steps_between
 from unmask.sweeps.sources import (
     check,
+    curve_cost,
     ground_truth,
     kept_curve,
-    profile_cost,
     prompts_of,
     record,
     row_seconds,
@@ -39,7 +39,7 @@ def _search_cost(cell: Arguments) -> float:
     return float((2 * PILOT_ROWS + len(SPREAD) * cell["rows"]) * row_seconds(cell))
 
 
-@metric("steps_for_ter", check=check, cost=profile_cost)
+@metric("steps_for_ter", check=check, cost=curve_cost)
 def steps_for_ter(
     *,
     language: str,
