@@ -88,8 +88,8 @@ def test_theorem_4_2_and_its_two_schedules_on_random_ngrams():
             ("theorem-4.2", explicit_rounds, explicit),
             ("theorem-4.2-proportional", proportional_rounds, proportional),
         ):
-            delta = deltas(f"{name}(order={case.n})", rounds(eps, case.n))
-            bound = says(eps, case.n, v, LENGTH)
+            delta = deltas(f"{name}(order={case.n})", rounds(case.n, eps))
+            bound = says(case.n, v, LENGTH, eps)
             assert bound.allows(case.every.information_curve().divergence(delta).value)
             assert bound.allows(excess_bound(case.n, LENGTH, delta).value * math.log(v))
             assert theorem_4_2(case.n, v, LENGTH, eps).allows(bound.value)
