@@ -140,7 +140,7 @@ def prediction(
     for n in sorted({round(least * (most / least) ** (i / (CURVE_POINTS - 1))) for i in range(CURVE_POINTS)}):
         delta, cost = _delta(schedule, n, q, length), _evaluations(schedule, n, q, length)
         if isinstance(q, Interval):
-            ser, ratio = metrics.ser(q, length, delta), metrics.ter(q, length, delta).value / own
+            ser, ratio = metrics.ser(q, length, schedule, n), metrics.ter(q, length, schedule, n).value / own
         else:
             ser, ratio = errors.ser(delta), math.exp(information.divergence(delta).value / length)
         found.append(record("ser_predicted", ser, cost) | {"steps": n})
