@@ -28,7 +28,7 @@ def least(
 ) -> int:
     """The smallest N at which quality(N) <= target, up to a share `slack` of N, for a quality that falls with N.
 
-    least(lambda n: exact_ser(language, 510, deltas("linear", n)), 0.5)
+    least(lambda n: metrics.ser(language, 510, "linear", n).value, 0.5)
 
     Qualities fall about as 1/N, which says where to look next; every third look halves what is left, should they not.
     One that is infinite only says on which side N lies. One of which twice the rounds leave more than a share `flat`

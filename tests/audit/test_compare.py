@@ -1,4 +1,4 @@
-"""The tests of the audit, against scipy and against laws that are known; fixed seeds, 1e-6 a test unless said."""
+"""The noise of the audit, against laws that are known; fixed seeds, 1e-6 a test unless said."""
 
 from __future__ import annotations
 
@@ -10,46 +10,11 @@ import torch
 from scipy import stats
 
 from unmask import generate, languages
-from unmask.auditing.compare import Noise, against_law, at_least, chi_square, shares, table
+from unmask.auditing.compare import Noise
 from unmask.auditing.noise import BFLOAT16, FINE, race
 from unmask.auditing.specimens import _by_delta
 from unmask.auditing.statistics import Statistics
-
-
-@pytest.mark.parametrize(("value", "degrees"), [(0.0, 3), (4.0, 1), (80.0, 53), (400.0, 53)])
-def test_chi_square(value, degrees):
-    assert chi_square(value, degrees) == pytest.approx(stats.chi2.sf(value, degrees), rel=1e-9)
-
-
-@pytest.mark.parametrize(("k", "n", "others", "m"), [(0, 200, 0, 300), (7, 200, 3, 900), (200, 200, 290, 300)])
-def test_shares_are_fisher_s_test(k, n, others, m):
-    expected = stats.fisher_exact([[k, n - k], [others, m - others]])[1]
-    assert shares(k, n, others, m) == pytest.approx(expected, rel=1e-6)
-
-
-@pytest.mark.parametrize(("k", "n"), [(0, 5), (3, 5), (16, 16)])
-def test_at_least_is_a_binomial_tail(k, n):
-    assert at_least(k, n, 0.2) == pytest.approx(stats.binom.sf(k - 1, n, 0.2), rel=1e-9)
-
-
-def test_table_is_the_likelihood_ratio():
-    first, second = torch.tensor([30, 50, 20]), torch.tensor([90, 110, 0])
-    expected = stats.chi2_contingency([[30, 50, 20], [90, 110, 0]], lambda_="log-likelihood").pvalue
-    assert table(first, second) == pytest.approx(expected, rel=1e-9)
-
-
-def test_against_law():
-    law = torch.tensor([0.5, 0.3, 0.2, 0.0], dtype=torch.float64)
-    counts = torch.tensor([480, 330, 190, 0])
-    assert against_law(counts, law) == pytest.approx(stats.chisquare([480, 330, 190], [500, 300, 200]).pvalue, rel=1e-9)
-    assert against_law(torch.tensor([480, 330, 189, 1]), law) == 0.0
-
-
-def test_rare_cells_are_pooled():
-    law = torch.tensor([0.9, *[0.001] * 100], dtype=torch.float64)
-    counts = torch.tensor([900, *[1] * 100])
-    assert against_law(counts, law) == 1.0
-    assert against_law(torch.tensor([1000, *[0] * 100]), law) < 1e-6
+from unmask.pvalues import chi_square
 
 
 def test_distances_of_equal_laws_are_chi_square():

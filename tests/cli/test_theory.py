@@ -72,6 +72,17 @@ def test_the_table_has_the_theorems_of_an_ngram(run):
     assert "N = 64" in out
 
 
+def test_every_statement_is_listed_and_can_be_shown(run):
+    listed = run("theory", "list", "--json").result
+    assert listed["lemma-c2"] == "One position a round: P(valid) >= exp(-L eps)."
+    ran = run("theory", "show", "--language", "paper-2gram", "--length", 32, "--steps", 8, "--json")
+    assert list(dict.fromkeys(record["name"] for record in ran.result["statements"])) == list(listed)
+    some = run("theory", "show", "theorem-4.4(coarse=True)", "lemma-c2", "--length", 510, "--learning", 0.0078125).out
+    assert some.splitlines()[0].startswith("theorem-4.4(coarse=True): rounds >= 275")
+    assert "valid >= 0.018" in some
+    assert run("theory", "show", "lemma-z").code == 2
+
+
 def test_csv_is_the_same_records(run):
     rows = list(csv.DictReader(io.StringIO(run("theory", "table", *SMALL, "--rows", 0, "--csv").out)))
     records = run("theory", "table", *SMALL, "--rows", 0, "--json").result["records"]

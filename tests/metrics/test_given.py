@@ -87,6 +87,32 @@ def test_conditional_ter_by_enumeration(pattern):
     assert metrics.ter(LANGUAGE, LENGTH, "linear", 300, given).value == pytest.approx(own.value, rel=1e-2)
 
 
+@pytest.mark.parametrize("pattern", PATTERNS.values(), ids=PATTERNS)
+def test_conditional_ser_by_enumeration(pattern):
+    q, given = conditional(pattern), torch.tensor(pattern)
+    p = by_labels(pattern, deltas("linear", 2))[0].numpy()
+    exact = metrics.ser(LANGUAGE, LENGTH, "linear", 2, given)
+    assert (exact.value, exact.exact) == (pytest.approx(p[q == 0].sum(), abs=1e-12), True)
+
+
+def test_ser_is_the_mean_over_prompts():
+    rows = torch.tensor([PATTERNS["nothing"], PATTERNS["the middle"], PATTERNS["the middle"]])
+    each = [metrics.ser(LANGUAGE, LENGTH, "linear", 1, row).value for row in rows]
+    together = metrics.ser(LANGUAGE, LENGTH, "linear", 1, rows)
+    assert together.value == pytest.approx(np.mean(each))
+    assert each[0] != pytest.approx(each[1], rel=1e-2)
+    assert together.n == 2
+
+
+def test_ser_of_the_interval_language_is_its_closed_form_and_the_enumeration():
+    for language, length, steps in ((Interval(2), 4, 2), (Interval(3), 4, 3)):
+        p = metrics.output_law(Exact(language), length, deltas("cosine", steps))
+        wrong = float(p[~language.supports(metrics.sequences(language.vocabulary, length))].sum())
+        assert metrics.ser(language, length, "cosine", steps).value == pytest.approx(wrong, abs=1e-12)
+    with pytest.raises(UnmaskError, match="no exact SER for hmm at length 64; score measures it"):
+        metrics.ser(preset("sparse-hmm"), 64, "linear", 8)
+
+
 def test_ter_is_the_mean_over_prompts():
     """In bits a token, each prompt by its own number of hidden positions; rows of one prompt are one."""
     rows = torch.tensor([PATTERNS["a prefix"], PATTERNS["both ends"], PATTERNS["both ends"]])

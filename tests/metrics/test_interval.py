@@ -17,8 +17,8 @@ from unmask import generate, orders
 from unmask.chance import Luck
 from unmask.denoisers import Exact
 from unmask.languages import Interval
-from unmask.metrics import exact_ser, exact_ter, output_law, rao_blackwell_ser, score, ter
-from unmask.metrics.interval import agreement
+from unmask.metrics import output_law, rao_blackwell_ser, score, ter
+from unmask.metrics.interval import agreement, exact_ser, exact_ter
 from unmask.schedules import deltas
 
 ENUMERATED = [(2, length) for length in range(1, 7)] + [(3, length) for length in range(1, 6)] + [(4, 3), (4, 4)]
@@ -103,7 +103,7 @@ def test_one_round_costs_every_pair():
 def test_rao_blackwell_counts_the_pairs_of_each_order(width):
     order = torch.randint(0, 5, (200, 11), generator=torch.Generator().manual_seed(width))
     expected = [1 - 2.0 ** -pairs(row, width) for row in order.tolist()]
-    ours = rao_blackwell_ser(order, Interval(width))
+    ours = rao_blackwell_ser(Interval(width), order)
     assert ours.value == pytest.approx(math.fsum(expected) / 200, abs=1e-12)
     assert ours.standard_error == pytest.approx(np.std(expected, ddof=1) / math.sqrt(200))
     assert (ours.n, ours.method) == (200, "rao-blackwell")
@@ -115,7 +115,7 @@ def test_rao_blackwell_is_unbiased_and_better_than_counting(width, length, sched
     language, delta = Interval(width), deltas(schedule, steps)
     rows = 20_000
     luck = Luck(3, torch.arange(rows))
-    ours = rao_blackwell_ser(orders.independent(delta, torch.ones(rows, length, dtype=torch.bool), luck), language)
+    ours = rao_blackwell_ser(language, orders.independent(delta, torch.ones(rows, length, dtype=torch.bool), luck))
     ser = exact_ser(language, length, delta)
     assert abs(ours.value - ser) < 5 * ours.standard_error
     assert ours.standard_error < math.sqrt(ser * (1 - ser) / rows)

@@ -31,8 +31,8 @@ def test_interval_by_brute_force(length):
     """Every N from 1 on: the least for SER 1/2 and for TER within 1%, and that what holds there holds above it."""
     language = languages.load("interval-5")
     own = metrics.ter_autoregressive(language, length).value
-    correct = [metrics.exact_ser(language, length, deltas("linear", n)) <= 0.5 for n in range(1, 400)]
-    fluent = [metrics.exact_ter(language, length, deltas("linear", n)) <= 1.01 * own for n in range(1, 400)]
+    correct = [metrics.ser(language, length, "linear", n).value <= 0.5 for n in range(1, 400)]
+    fluent = [metrics.ter(language, length, "linear", n).value <= 1.01 * own for n in range(1, 400)]
     for holds, metric in ((correct, "steps_for_ser"), (fluent, "steps_for_ter")):
         first = holds.index(True)
         assert holds == [False] * first + [True] * (len(holds) - first)
@@ -93,7 +93,7 @@ def test_the_curve_of_interval_is_exact():
     assert steps == sorted(set(steps))
     own = metrics.ter_autoregressive(language, length).value
     for n in steps:
-        assert found["ser_predicted", n]["value"] == metrics.exact_ser(language, length, deltas("linear", n))
+        assert found["ser_predicted", n]["value"] == metrics.ser(language, length, "linear", n).value
         assert found["ter_ratio_predicted", n]["value"] == metrics.ter(language, length, "linear", n).value / own
 
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from unmask import generate, languages, metrics, score
 from unmask.estimates import Estimate
-from unmask.schedules import deltas
 from unmask.search import MOST, Floor, first, least
 from unmask.sweeps.search import fit_slope, steps_at_ser, steps_between
 
@@ -78,7 +77,7 @@ def test_measured_steps_hold_the_exact_ones(start):
         return score(generate(language, **how), language).invalid_rows
 
     found = steps_at_ser(count_wrong, 0.5, start, 2000)
-    exact = least(lambda n: metrics.exact_ser(language, 40, deltas("linear", n)), 0.5)
+    exact = least(lambda n: metrics.ser(language, 40, "linear", n).value, 0.5)
     error = (math.log(found.high) - math.log(found.low)) / (2 * 1.96)
     assert abs(math.log(found.value) - math.log(exact)) < 4.9 * error + 0.5 / exact
     assert error < 0.05

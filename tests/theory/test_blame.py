@@ -23,7 +23,9 @@ LANGUAGE, LENGTH, STEPS = languages.preset("paper-2gram"), 24, (4, 24)
 def test_the_exact_denoiser_learns_nothing_and_the_schedule_has_all_the_blame():
     denoiser = Exact(LANGUAGE)
     learning = of_language(denoiser, LANGUAGE, LENGTH, rows=20)
-    for found, steps in zip(blame(denoiser, LANGUAGE, LENGTH, STEPS, learning, rows=200), STEPS, strict=True):
+    for found, steps in zip(
+        blame(denoiser, LANGUAGE, LENGTH, "linear", STEPS, learning=learning, rows=200), STEPS, strict=True
+    ):
         assert found.steps == steps
         assert found.ser == found.ser_sampling
         assert (found.ser_learning.value, found.ser_learning.high) == (0, 0)
@@ -36,7 +38,7 @@ def test_a_planted_error_is_learning():
     epsilon = 0.02
     planted = Perturbed(LANGUAGE, "leak", epsilon)
     learning = of_language(planted, LANGUAGE, LENGTH, rows=20)
-    for found in blame(planted, LANGUAGE, LENGTH, STEPS, learning, rows=2000):
+    for found in blame(planted, LANGUAGE, LENGTH, "linear", STEPS, learning=learning, rows=2000):
         assert found.ter_learning.value == pytest.approx(math.exp(epsilon), rel=1e-6)
         assert found.ser.value == pytest.approx(found.ser_sampling.value + found.ser_learning.value)
         assert found.ser_learning.low > 0
@@ -50,7 +52,7 @@ def test_all_that_an_ar_model_does_wrong_it_has_not_learned():
     epsilon = 0.02
     planted = Perturbed(LANGUAGE, "leak", epsilon)
     learning = of_language(planted, LANGUAGE, LENGTH, rows=20, causal=True)
-    found = blame_ar(planted, LANGUAGE, LENGTH, learning, rows=500)
+    found = blame_ar(planted, LANGUAGE, LENGTH, learning=learning, rows=500)
     assert (found.steps, found.evaluations) == (None, LENGTH)
     assert found.ser_sampling.value == 0
     assert found.ser == found.ser_learning

@@ -35,12 +35,12 @@ def test_the_universal_bound_on_300_random_languages():
     for case in cases():
         v, curve = case.language.vocabulary, case.every.information_curve()
         between = curve.total_correlation + curve.dual_total_correlation
-        ours, coarse = universal(case.delta, LENGTH, v, between), universal(case.delta, LENGTH, v)
+        ours, coarse = universal(v, LENGTH, case.delta, between), universal(v, LENGTH, case.delta)
         plan = curve.divergence(case.delta).value
         assert case.every.divergence(case.delta) <= plan + 1e-9
         assert ours.allows(plan)
         assert coarse.allows(ours.value)
-        fixed = universal(case.delta, LENGTH, v, between, fixed=True)
+        fixed = universal(v, LENGTH, case.delta, between, fixed=True)
         assert fixed.allows(curve.divergence(case.delta, fixed_size=True).value)
         assert interaction(case.language, LENGTH).value == pytest.approx(between, abs=1e-9)
 
@@ -50,7 +50,7 @@ def test_the_universal_bound_is_within_two_of_the_truth_where_the_curve_is_a_lin
     curve = fluency.exact.curve(Interval(3), 12)
     for steps in (1, 2, 50):
         delta = deltas("linear", steps)
-        bound = universal(delta, 12, 4, interaction(Interval(3), 12).value)
+        bound = universal(4, 12, delta, interaction(Interval(3), 12).value)
         assert 2 * curve.divergence(delta).value == pytest.approx(bound.value)
 
 
@@ -75,9 +75,9 @@ def test_learning_errors_add_up_to_their_number(kind, epsilon):
         p = output_law(Perturbed(language, kind, epsilon), LENGTH, delta)
         truth = float(torch.where(q > 0, q * (q / p).log(), 0.0).sum())
         between = interaction(language, LENGTH).value
-        assert universal(delta, LENGTH, language.vocabulary, between, epsilon).allows(truth)
+        assert universal(language.vocabulary, LENGTH, delta, between, epsilon).allows(truth)
         if kind == "leak" and seed == 5:
-            assert not universal(delta, LENGTH, language.vocabulary, between).allows(truth)
+            assert not universal(language.vocabulary, LENGTH, delta, between).allows(truth)
 
 
 def test_theorem_4_2_and_its_two_schedules_on_random_ngrams():
@@ -88,11 +88,11 @@ def test_theorem_4_2_and_its_two_schedules_on_random_ngrams():
             ("theorem-4.2", explicit_rounds, explicit),
             ("theorem-4.2-proportional", proportional_rounds, proportional),
         ):
-            delta = deltas(f"{name}(order={case.n})", rounds(eps, case.n))
-            bound = says(eps, case.n, v, LENGTH)
+            delta = deltas(f"{name}(order={case.n})", rounds(case.n, eps))
+            bound = says(case.n, v, LENGTH, eps)
             assert bound.allows(case.every.information_curve().divergence(delta).value)
-            assert bound.allows(excess_bound(delta, LENGTH, case.n).value * math.log(v))
-            assert theorem_4_2(eps, case.n, v, LENGTH).allows(bound.value)
+            assert bound.allows(excess_bound(case.n, LENGTH, delta).value * math.log(v))
+            assert theorem_4_2(case.n, v, LENGTH, eps).allows(bound.value)
         checked += 1
     assert checked == 150
 
@@ -101,12 +101,12 @@ def test_theorem_4_2_and_its_two_schedules_on_random_ngrams():
 @pytest.mark.parametrize("eps", [0.05, 0.1, 0.3, 0.5])
 def test_the_explicit_version_is_below_2_4_eps(eps, n):
     """The paper has 4 eps; closed forms have up to 1.6 eps, and the exact expectation of its schedule 1.01 to 1.32."""
-    assert eps <= explicit_share(eps, n) <= 1.6 * eps
-    if explicit_rounds(eps, n) < 2000:
-        delta = deltas(f"theorem-4.2(order={n})", explicit_rounds(eps, n))
-        share = lemma_b9(delta, 200, n, 2).value / 200 / math.log(2)
+    assert eps <= explicit_share(n, eps) <= 1.6 * eps
+    if explicit_rounds(n, eps) < 2000:
+        delta = deltas(f"theorem-4.2(order={n})", explicit_rounds(n, eps))
+        share = lemma_b9(n, 2, 200, delta).value / 200 / math.log(2)
         assert 0.9 * eps <= share <= 1.33 * eps
-        assert share <= explicit_share(eps, n)
+        assert share <= explicit_share(n, eps)
 
 
 def test_rounds_against_n():
@@ -119,10 +119,10 @@ def test_rounds_against_n():
 
 def test_lemma_a1_is_reached_by_copies():
     """k copies of a fair token of V: KL of k independent ones is exactly (k-1) log V."""
-    assert lemma_a1(3, 4).value == pytest.approx(2 * math.log(4))
+    assert lemma_a1(4, 3).value == pytest.approx(2 * math.log(4))
     for case in cases()[:40]:
         marginals = case.every.information_curve()
-        assert lemma_a1(LENGTH, case.language.vocabulary).allows(marginals.total_correlation)
+        assert lemma_a1(case.language.vocabulary, LENGTH).allows(marginals.total_correlation)
 
 
 def test_what_is_known_of_tc_and_dtc():
@@ -137,7 +137,7 @@ def test_what_is_known_of_tc_and_dtc():
 
 
 def test_ter_ratio_is_the_exponential_of_nats_a_token():
-    bound = statements.ter_ratio(universal(deltas("linear", 10), 50, 8), 50)
+    bound = statements.ter_ratio(universal(8, 50, deltas("linear", 10)), 50)
     assert bound.of == "ter_ratio"
     assert bound.kind == "upper"
     assert bound.value == pytest.approx(8**0.1)
@@ -147,4 +147,4 @@ def test_ter_ratio_is_the_exponential_of_nats_a_token():
 @pytest.mark.parametrize(("eps", "n", "message"), [(0.0, 2, "eps is 0.0"), (1.5, 2, "eps is 1.5"), (0.1, 1, "n is 1")])
 def test_refusals(eps, n, message):
     with pytest.raises(UnmaskError, match=message):
-        explicit(eps, n, 8, 512)
+        explicit(n, 8, 512, eps)

@@ -115,7 +115,7 @@ def test_the_schedule_of_a_curve_is_nearly_that_of_the_language():
             for delta in (
                 deltas("optimal", 5, Fit(STICKY, 40, fixed)),
                 deltas("linear", 5),
-                measured.schedule(5, fixed),
+                measured.schedule(5, fixed_size=fixed),
             )
         )
         assert best - 1e-9 <= ours <= best + 0.1 * (linear - best)

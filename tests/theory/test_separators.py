@@ -52,12 +52,12 @@ def intervals_met(new, revealed, n):
 def test_example_b_6():
     """L = 10, n = 4: {2,3,4} is a separator and {6,7} is none; one new position lies left of it and two right."""
     revealed, new = places([2, 3, 4, 6, 7], 10), places([1, 5, 9], 10)
-    assert separators.separators(revealed, 4) == 1
-    assert dependencies(new, revealed, 4) == 2
-    assert dependencies(new, revealed, 3) == 3  # {6,7} is one of 3-grams
-    assert dependencies(new, revealed, 2) == 3
-    assert dependencies(places([5], 10), revealed, 4) == 1
-    assert dependencies(torch.zeros(10, dtype=torch.bool), revealed, 4) == 0
+    assert separators.separators(4, revealed) == 1
+    assert dependencies(4, new, revealed) == 2
+    assert dependencies(3, new, revealed) == 3  # {6,7} is one of 3-grams
+    assert dependencies(2, new, revealed) == 3
+    assert dependencies(4, places([5], 10), revealed) == 1
+    assert dependencies(4, torch.zeros(10, dtype=torch.bool), revealed) == 0
 
 
 @pytest.mark.parametrize("n", [2, 3, 4])
@@ -65,7 +65,7 @@ def test_dependencies_are_the_intervals_that_are_met(n):
     """Every pattern of 7 positions, each new, revealed or neither."""
     for pattern in itertools.product((0, 1, 2), repeat=7):
         states = torch.tensor(pattern)
-        assert dependencies(states == 2, states == 1, n) == intervals_met(states == 2, states == 1, n)
+        assert dependencies(n, states == 2, states == 1) == intervals_met(states == 2, states == 1, n)
 
 
 @EXAMPLES
@@ -75,7 +75,7 @@ def test_the_excess_of_an_order_is_the_sum_over_its_rounds(order, n):
     rounds = range(1, int(order.max()) + 1)
     by_round = [int((order == k).sum()) - intervals_met(order == k, order < k, n) for k in rounds]
     if by_round:
-        assert excess(order.unsqueeze(0), n).tolist() == [sum(by_round)]
+        assert excess(n, order.unsqueeze(0)).tolist() == [sum(by_round)]
 
 
 @EXAMPLES
@@ -90,24 +90,24 @@ def test_the_expectation_is_exact(delta, length, n):
         for k in range(1, len(delta) + 1):
             new = order == k
             expected[k - 1] += chance * (int(new.sum()) - intervals_met(new, order < k, n))
-    torch.testing.assert_close(expected_excess(delta, length, n), expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(expected_excess(n, length, delta), expected, rtol=0, atol=1e-12)
 
 
 @EXAMPLES
 @given(schedules, st.integers(1, 200), st.integers(2, 6))
 def test_the_bounds_on_the_expectation(delta, length, n):
     """E <= L delta F_inf <= L delta min(1, (n-1) delta / p^(n-1)), round by round and in sum."""
-    exactly = expected_excess(delta, length, n)
-    between = length * delta * limit(delta, n)
+    exactly = expected_excess(n, length, delta)
+    between = length * delta * limit(n, delta)
     assert bool((exactly <= between + 1e-9).all())
-    assert excess_bound(delta, length, n).allows(float(between.sum()))
-    assert excess_bound(delta, length, n).allows(float(exactly.sum()))
+    assert excess_bound(n, length, delta).allows(float(between.sum()))
+    assert excess_bound(n, length, delta).allows(float(exactly.sum()))
 
 
 def test_the_limit_is_reached():
     delta = deltas("linear", 10)
-    apart = expected_excess(delta, 4001, 3) - expected_excess(delta, 4000, 3)
-    torch.testing.assert_close(apart, delta * limit(delta, 3), rtol=0, atol=1e-12)
+    apart = expected_excess(3, 4001, delta) - expected_excess(3, 4000, delta)
+    torch.testing.assert_close(apart, delta * limit(3, delta), rtol=0, atol=1e-12)
 
 
 def test_b8_and_b9_bound_the_divergence():
@@ -115,11 +115,11 @@ def test_b8_and_b9_bound_the_divergence():
     checked = 0
     for seed, case in enumerate(case for case in cases() if case.n):
         generator, vocabulary = np.random.default_rng(seed), case.language.vocabulary
-        bound = lemma_b9(case.delta, LENGTH, case.n, vocabulary)
+        bound = lemma_b9(case.n, vocabulary, LENGTH, case.delta)
         assert bound.allows(case.every.information_curve().divergence(case.delta).value)
         assert bound.allows(case.every.divergence(case.delta))
         order = torch.from_numpy(generator.integers(1, 4, LENGTH))
-        assert lemma_b8(order, case.n, vocabulary).allows(case.cost(order))
+        assert lemma_b8(case.n, vocabulary, order).allows(case.cost(order))
         checked += 1
     assert checked == 150
 
@@ -129,14 +129,14 @@ def test_b8_needs_the_order_of_the_language():
     wrong = 0
     for case in (case for case in cases() if case.n == 3):
         order = torch.tensor([2, 1, 2, 3])
-        wrong += not lemma_b8(order, 2, case.language.vocabulary).allows(case.cost(order))
+        wrong += not lemma_b8(2, case.language.vocabulary, order).allows(case.cost(order))
     assert wrong > 5
 
 
 @pytest.mark.parametrize(("delta", "p", "length", "n"), [(0.05, 0.6, 240, 3), (0.1, 0.5, 60, 2), (0.02, 0.9, 300, 4)])
 def test_b10_bounds_both_tails(delta, p, length, n):
     """New ones are binomial; of separators, by the chain of runs."""
-    few, many = lemma_b10(delta, p, length, n)
+    few, many = lemma_b10(n, length, delta, p)
     assert many.allows(float(binom.sf(math.ceil(2 * length * delta) - 1, length, delta)))
     most = math.floor((length // (n - 1)) * p ** (n - 1) / 2)
     law = np.zeros((most + 2, n - 1))  # (how many, at most one too many) x (the run)
@@ -157,22 +157,22 @@ def test_b11_is_true_though_its_proof_is_not():
     for k, (share, p) in enumerate(zip(delta.tolist(), Schedule(delta).p.tolist(), strict=True)):
         if p == 0:
             continue
-        bound = lemma_b11(share, p, 200, 3)
+        bound = lemma_b11(3, 200, share, p)
         assert not bound.proven
-        assert bound.allows(float(expected_excess(delta, 200, 3)[k]))
+        assert bound.allows(float(expected_excess(3, 200, delta)[k]))
         assert bound.value > 200 * share * min(1, 2 * share / p**2)
     with pytest.raises(UnmaskError, match=r"lemma B\.11 needs L delta > 1; here it is 0.5"):
-        lemma_b11(0.05, 0.5, 10, 3)
+        lemma_b11(3, 10, 0.05, 0.5)
 
 
 def test_an_order_below_two_is_no_ngram():
     with pytest.raises(UnmaskError, match="n is 1; an n-gram has order 2 or more"):
-        expected_excess(deltas("linear", 3), 5, 1)
+        expected_excess(1, 5, deltas("linear", 3))
 
 
 def test_an_expectation_that_counts_its_own_place_is_caught():
     """Mutant: F_d for d = 1..L in place of 0..L-1."""
     delta = deltas("linear", 2)
-    truth = expected_excess(delta, 1, 2)
+    truth = expected_excess(2, 1, delta)
     assert truth.tolist() == [0.0, 0.0]
-    assert float(expected_excess(delta, 2, 2).sum()) == pytest.approx(0.5)
+    assert float(expected_excess(2, 2, delta).sum()) == pytest.approx(0.5)

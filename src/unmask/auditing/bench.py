@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from unmask.auditing import compare
+from unmask import pvalues
 from unmask.auditing.specimens import Specimen, looks_everywhere
 from unmask.auditing.statistics import Rows, Statistics
 from unmask.auditing.suspects import Directions
@@ -73,17 +73,17 @@ class Bench:
         ]
         moved = math.inf if directions.noise.apart else float(directions.moved @ directions.moved)
         p_values = {
-            "all statistics": compare.chi_square(moved, directions.noise.degrees),
-            "validity": compare.shares(
+            "all statistics": pvalues.chi_square(moved, directions.noise.degrees),
+            "validity": pvalues.shares(
                 int(seen.invalid.sum()), self.rows, int(reference.invalid.sum()), len(reference)
             ),
-            "surprise of a row": compare.table(*bins),
+            "surprise of a row": pvalues.table(*bins),
             "repeated rows": repetition(seen, reference),
         }
         law = self._law()
         if law is not None:
             digits = self.language.vocabulary ** torch.arange(self.length - 1, -1, -1)
-            p_values["exact law"] = compare.against_law(torch.bincount(seen.tokens @ digits, minlength=len(law)), law)
+            p_values["exact law"] = pvalues.against_law(torch.bincount(seen.tokens @ digits, minlength=len(law)), law)
         return p_values
 
     def _law(self) -> Tensor | None:
@@ -103,4 +103,4 @@ def repetition(seen: Rows, other: Rows) -> float:
     size = min(len(seen), len(other))
     parts = [part for part in (seen.tokens[:size], *other.tokens.split(size)) if len(part) == size]
     repeats = [size - len(part.unique(dim=0)) for part in parts]
-    return compare.at_least(repeats[0], sum(repeats), 1 / len(repeats))
+    return pvalues.at_least(repeats[0], sum(repeats), 1 / len(repeats))

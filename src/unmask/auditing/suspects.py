@@ -12,10 +12,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from unmask.auditing.compare import Noise, chi_square
+from unmask.auditing.compare import Noise
 from unmask.auditing.specimens import Specimen, keeps_schedule, specimens, stepped, tempered
 from unmask.auditing.statistics import Rows
 from unmask.estimates import LEVEL, Estimate, quantile
+from unmask.pvalues import chi_square
 from unmask.samplers import Sampler
 
 COLD = 0.02  # a temperature at which drawing is taking the most likely token

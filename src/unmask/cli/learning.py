@@ -72,12 +72,12 @@ def command(
     trunk, found, label, size = models.read(model, device, language, length, language_seed, unpruned)
     causal = trunk.shape.causal
     network = Network(ar=trunk) if causal else Network(trunk)
-    known = of_language(network, found, size, contexts, seed=seed, causal=causal)
+    known = of_language(network, found, size, rows=contexts, seed=seed, causal=causal)
     visited = of_sampler(network, found, size, rows=contexts, seed=seed, causal=causal)
     if causal:
-        errors = [blame_ar(network, found, size, known, rows, seed)]
+        errors = [blame_ar(network, found, size, learning=known, rows=rows, seed=seed)]
     else:
-        errors = blame(network, found, size, steps or STEPS, known, rows, seed)
+        errors = blame(network, found, size, "linear", steps or STEPS, learning=known, rows=rows, seed=seed)
     if json:
         about = {"model": str(model), "kind": trunk.shape.kind, "language": label, "length": size}
         learned = [known.to_dict(), visited.to_dict()]

@@ -1,4 +1,4 @@
-"""unmask theory exact|table|figure."""
+"""unmask theory exact|table|figure|list|show."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Question:
         from unmask.theory.table import table
 
         found = languages.load(self.language, seed=self.language_seed, pruned=not self.unpruned)
-        return found, table(found, self.length, self.steps or STEPS, self.schedule, self.rows, self.seed)
+        return found, table(found, self.length, self.schedule, self.steps or STEPS, rows=self.rows, seed=self.seed)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -153,6 +153,75 @@ def figure(*, asked: Asked, out: Path = Path("theory"), json: Switch = False) ->
         print("\n".join(files))
 
 
+def listed(*, json: Switch = False) -> None:
+    """List the statements of the theory, which `unmask theory show` holds against a case.
+
+    Examples:
+        unmask theory list
+        unmask theory list --json
+
+    Args:
+        json: Print one JSON object instead of a table.
+    """
+    from unmask.cli.output import show as print_result
+    from unmask.theory.listed import STATEMENTS
+
+    print_result(STATEMENTS.about(), json)
+
+
+def show(
+    names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="NAME ...")] = (),
+    *,
+    language: Name = "interval-5",
+    length: int = 512,
+    steps: int = 64,
+    schedule: str = "linear",
+    learning: float = 0.0,
+    language_seed: int = 0,
+    unpruned: Switch = False,
+    json: Switch = False,
+) -> None:
+    """What lemmas and theorems say of a language, a length and a schedule.
+
+    Examples:
+        unmask theory show theorem-4.3 theorem-4.4 --length 510
+        unmask theory show lemma-b9 "theorem-4.2(eps=0.1)" --language paper-2gram
+        unmask theory show "lemma-c6(coarse=True)" --learning 0.0078125 --json
+
+    A line each: the quantity, its bound, where that stands, whose it is (of the paper,
+    reconstructed from its proof, or ours), and under which assumptions. Without a name
+    all are shown, and what has nothing to say of the case says why. Nothing is clipped:
+    a bound on a probability may exceed 1.
+
+    Args:
+        names: Statements, with options (see `unmask theory list`); all unless told otherwise.
+        language: A preset (see `unmask language list`), or a language file.
+        length: Tokens a sequence.
+        steps: Rounds N.
+        schedule: How much is revealed at each round; `unmask generate --help` lists them.
+        learning: The learning error in nats a token, epsilon of Assumption 4.1.
+        language_seed: The seed of a random preset.
+        unpruned: Keep every transition of a random preset, so that no string is impossible.
+        json: Print one JSON object instead of lines.
+    """
+    from dataclasses import asdict
+
+    from unmask import languages
+    from unmask.cli.output import show as print_result
+    from unmask.schedules import Fit, deltas
+    from unmask.theory.listed import Case, shown
+
+    found = languages.load(language, seed=language_seed, pruned=not unpruned)
+    found.check_length(length)
+    said = shown(names, Case(found, length, deltas(schedule, steps, Fit(found, length)), learning))
+    if json:
+        records = [{"name": n, "note": s} if isinstance(s, str) else {"name": n} | asdict(s) for n, s in said]
+        print_result({"language": language, "length": length, "steps": steps, "statements": records}, True)
+        return
+    for name, statement in said:
+        print(f"{name}: {statement}")
+
+
 def _print(records: Sequence[Record]) -> None:
     import shutil
 
@@ -182,4 +251,4 @@ def _cell(record: Record) -> str:
     return f"{sign}{record['value']:.5g}{spread}"
 
 
-command = {"exact": exact, "table": table, "figure": figure}
+command = {"exact": exact, "table": table, "figure": figure, "list": listed, "show": show}

@@ -8,12 +8,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from unmask.auditing.compare import against_law
 from unmask.conformance.cases import Case
 from unmask.denoisers import Denoiser
 from unmask.errors import UnmaskError
 from unmask.generation import Generation
 from unmask.metrics import sequences
+from unmask.pvalues import against_law
 from unmask.samplers.contract import Law
 
 ALARM = 1e-6

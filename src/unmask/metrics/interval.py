@@ -74,7 +74,7 @@ def _round_series(places: int) -> Floats:
     return np.array([2.0 ** (-j * (j - 1) / 2) / math.factorial(j) for j in range(places + 1)])
 
 
-def rao_blackwell_ser(order: Tensor, language: Interval, groups: Tensor | None = None) -> Estimate:
+def rao_blackwell_ser(language: Interval, order: Tensor, groups: Tensor | None = None) -> Estimate:
     """SER from orders (B, L) alone, 1 - 2^-pairs a row: unbiased where the order does not depend on the tokens.
 
     groups (B) are the prompts of rows that share some.

@@ -74,5 +74,5 @@ def _by_order(made: Generation, seen: Rows) -> Estimate | None:
     """What the orders alone say of SER: of the interval language's own ideal denoiser, in an order fixed beforehand."""
     match made.ideal, seen.language:
         case Interval(width=filled), Interval(width=scored) if filled == scored and made.planned:
-            return rao_blackwell_ser(made.order, seen.language, seen.prompt)
+            return rao_blackwell_ser(seen.language, made.order, seen.prompt)
     return None

@@ -18,9 +18,9 @@ from unmask.sweeps.measures import Arguments, Record, metric
 from unmask.sweeps.search import PILOT_ROWS, SPREAD, steps_at_ser, steps_between
 from unmask.sweeps.sources import (
     check,
+    curve_cost,
     ground_truth,
     kept_curve,
-    profile_cost,
     prompts_of,
     record,
     row_seconds,
@@ -39,7 +39,7 @@ def _search_cost(cell: Arguments) -> float:
     return float((2 * PILOT_ROWS + len(SPREAD) * cell["rows"]) * row_seconds(cell))
 
 
-@metric("steps_for_ter", check=check, cost=profile_cost)
+@metric("steps_for_ter", check=check, cost=curve_cost)
 def steps_for_ter(
     *,
     language: str,
@@ -61,9 +61,7 @@ def steps_for_ter(
     q = ground_truth(language, seed, pruned, digest)
     if isinstance(q, Interval) and not prompt_length:
         own = metrics.ter_autoregressive(q, length).value
-        value = exactly(
-            least(lambda n: metrics.exact_ter(q, length, _delta(schedule, n, q, length)) - own, excess * own)
-        )
+        value = exactly(least(lambda n: metrics.ter(q, length, schedule, n).value - own, excess * own))
     else:
         curve = kept_curve(language, length, rows, seed, pruned, digest, prompt_length, rows_per_prompt)
         nats = (length - prompt_length) * math.log1p(excess)  # a sequence
@@ -103,7 +101,7 @@ def steps_for_ser(
         return int((~metrics.rows(generate(q, **how, **where, given=given), q).valid).sum())
 
     if isinstance(q, Interval) and sampler == "ancestral" and not prompt_length:
-        value = exactly(least(lambda n: metrics.exact_ser(q, length, _delta(schedule, n, q, length)), ser))
+        value = exactly(least(lambda n: metrics.ser(q, length, schedule, n).value, ser))
     else:
         value = steps_at_ser(count_wrong, ser, (length - prompt_length) // 4, rows)
     return [record("steps_for_ser", value, _evaluations(schedule, round(value.value), q, length, prompt_length))]
@@ -142,7 +140,7 @@ def prediction(
     for n in sorted({round(least * (most / least) ** (i / (CURVE_POINTS - 1))) for i in range(CURVE_POINTS)}):
         delta, cost = _delta(schedule, n, q, length), _evaluations(schedule, n, q, length)
         if isinstance(q, Interval):
-            ser, ratio = exactly(metrics.exact_ser(q, length, delta)), metrics.exact_ter(q, length, delta) / own
+            ser, ratio = metrics.ser(q, length, schedule, n), metrics.ter(q, length, schedule, n).value / own
         else:
             ser, ratio = errors.ser(delta), math.exp(information.divergence(delta).value / length)
         found.append(record("ser_predicted", ser, cost) | {"steps": n})

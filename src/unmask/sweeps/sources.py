@@ -1,4 +1,4 @@
-"""What cells are about: languages, networks and profiles, read once for all cells of a process, and what they cost.
+"""What cells are about: languages, networks and curves, read once for all cells of a process, and what they cost.
 
 A language file or a network is part of a cell by its contents (`digest`), which are compared again when it is measured.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from unmask.theory.curves import InformationCurve
 
 UNIT_SECONDS = 4e-7  # of one core: a token, or 64 bytes of the messages that a row holds
-PROFILE_COST = 2.0  # a row of a profile takes as long as so many generated ones
+CURVE_COST = 2.0  # a row of a curve takes as long as so many generated ones
 PROMPT_SEEDS = 2**61  # added to a seed: what continues a prompt must not share the luck that drew it
 MODEL_SECONDS = 0.02  # a row of a network, of which nothing is known before it is read
 
@@ -139,8 +139,8 @@ def row_seconds(cell: Arguments) -> float:
     return (cell["length"] + MESSAGE_BYTES / Exact(q).rows_at_once(cell["length"]) / 64) * UNIT_SECONDS
 
 
-def profile_cost(cell: Arguments) -> float:
-    return float(PROFILE_COST * cell["rows"] * row_seconds(cell))
+def curve_cost(cell: Arguments) -> float:
+    return float(CURVE_COST * cell["rows"] * row_seconds(cell))
 
 
 def record(measure: str, estimate: Estimate, evaluations: float | None) -> Record:

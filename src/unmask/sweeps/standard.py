@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 from unmask.sweeps.measures import Arguments, Output, Record, Tally, metric
 from unmask.sweeps.sources import (
     check,
+    curve_cost,
     ground_truth,
     kept_curve,
-    profile_cost,
     prompts_of,
     record,
     row_seconds,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from unmask.languages import Language
 
 THEORY_SECONDS = 0.2
-PASS = ("steps", "schedule", "fixed_size")  # what one profile answers for
+PASS = ("steps", "schedule", "fixed_size")  # what one curve answers for
 
 
 def tally_of(made: Generation, q: Language, prompt: Tensor | None = None) -> Tally:
@@ -118,7 +118,7 @@ def samples(
     return Output(tally, {f"tokens-{first_row:012d}.npy": _npy(made.tokens)}) if keep else tally
 
 
-@metric("ter_upper", shares=PASS, check=check, cost=profile_cost)
+@metric("ter_upper", shares=PASS, check=check, cost=curve_cost)
 def ter_upper(
     *,
     language: str,

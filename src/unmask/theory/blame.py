@@ -44,11 +44,12 @@ def blame(
     denoiser: Denoiser,
     language: Language,
     length: int,
+    schedule: str,
     steps: Sequence[int],
+    *,
     learning: Learning,
     rows: int = 1000,
     seed: int = 0,
-    schedule: str = "linear",
 ) -> list[Blame]:
     """Of ancestral sampling at each number of steps; learning: `of_language`, on the same denoiser."""
     own = curve(language, length)
@@ -65,7 +66,7 @@ def blame(
 
 
 def blame_ar(
-    denoiser: Denoiser, language: Language, length: int, learning: Learning, rows: int = 1000, seed: int = 0
+    denoiser: Denoiser, language: Language, length: int, *, learning: Learning, rows: int = 1000, seed: int = 0
 ) -> Blame:
     """Of autoregression; learning: `of_language(.., causal=True)`."""
     ours = generate(denoiser, sampler="autoregressive", length=length, rows=rows, seed=seed)

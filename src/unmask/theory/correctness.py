@@ -21,7 +21,7 @@ IDEAL = 1 / 2  # two fair bits disagree
 WIDTH = 5  # of theorem 4.4's language: |V| = 16
 
 
-def all_distinct(delta: Tensor, places: int) -> Statement:
+def all_distinct(places: int, delta: Tensor) -> Statement:
     """P(no two of some positions share a round) = L! e_L(delta), e_L the elementary symmetric polynomial.
 
     For equal rounds prod_{k<L} (1 - k/N).
@@ -32,7 +32,7 @@ def all_distinct(delta: Tensor, places: int) -> Statement:
     )
 
 
-def lemma_c1(delta: Tensor, length: int) -> Statement:
+def lemma_c1(length: int, delta: Tensor) -> Statement:
     """Lemma C.1: P(two positions share a round) <= C(L,2) sum_k delta_k^2 <= C(L,2) max_k delta_k."""
     value = math.comb(length, 2) * float((delta**2).sum())
     assumption = "each position draws its round from the schedule"
@@ -48,13 +48,13 @@ def lemma_c2(length: int, learning: float) -> Statement:
     return Statement(math.exp(-length * learning), "lower", "valid", assumption, "reconstructed", "lemma C.2")
 
 
-def theorem_4_3(delta: Tensor, length: int, learning: float = 0.0) -> Statement:
+def theorem_4_3(length: int, delta: Tensor, learning: float = 0.0) -> Statement:
     """Theorem 4.3: SER <= 1 - P(distinct) e^(-L eps), where P(no two positions share a round) is exact."""
-    value = 1 - all_distinct(delta, length).value * lemma_c2(length, learning).value
+    value = 1 - all_distinct(length, delta).value * lemma_c2(length, learning).value
     return Statement(value, "upper", "ser", f"any language, {_within(learning)}", "reconstructed", "theorem 4.3")
 
 
-def theorem_4_3_rounds(ser: float, length: int) -> Statement:
+def theorem_4_3_rounds(length: int, ser: float) -> Statement:
     """N = ceil(L(L-1)/SER) equal rounds make a collision as rare as SER/2, and eps <= -log(1 - SER/2)/L the rest."""
     _check_ser(ser)
     learning = -math.log1p(-ser / 2) / length
@@ -63,7 +63,7 @@ def theorem_4_3_rounds(ser: float, length: int) -> Statement:
     return Statement(value, "upper", "rounds", assumption, "reconstructed", "theorem 4.3")
 
 
-def linear_rounds(ser: float, between: float, length: int, learning: float = 0.0) -> Statement:
+def linear_rounds(length: int, ser: float, between: float, learning: float = 0.0) -> Statement:
     """N = ceil((TC + DTC) / (-log(1-SER) - L eps)) equal rounds are enough: linear in L, as TC + DTC <= L log|V|.
 
     From SER <= 1 - exp(-KL), KL <= (TC + DTC)/N + L eps (`fluency.universal`, `statements.ser`).
@@ -78,7 +78,7 @@ def linear_rounds(ser: float, between: float, length: int, learning: float = 0.0
     return Statement(value, "upper", "rounds", assumption, "ours", "theory.md 5")
 
 
-def lemma_c5(delta: Tensor, width: int) -> Statement:
+def lemma_c5(width: int, delta: Tensor) -> Statement:
     """Lemma C.5, with a proof that holds: P(l positions in different rounds) <= (1 - 1/N)^(l-1) for every schedule.
 
     The paper goes through sum_k delta_k (1-delta_k)^(l-1), which the first position allows the others, and Jensen for
@@ -97,10 +97,14 @@ def error_chance(learning: float, coarse: bool = False) -> float:
     By Pinsker each of the two bits is fair up to b = sqrt(eps/2), and they disagree with probability 1/2 - 2 b b'. The
     paper's coarser step, b = ||.||_1 <= sqrt(2 eps), has 1/2 - 4 eps: 63/128 and 15/32 at its eps = 1/128.
     """
-    return IDEAL - (4 if coarse else 1) * learning
+    if (least := IDEAL - (4 if coarse else 1) * learning) <= 0:
+        raise UnmaskError(
+            f"with a learning error of {learning:g} nats a token the two may agree always; take a smaller one"
+        )
+    return least
 
 
-def lemma_c6(rounds: int, length: int, width: int = WIDTH, wrong: float = IDEAL) -> Statement:
+def lemma_c6(length: int, rounds: int, width: int = WIDTH, wrong: float = IDEAL) -> Statement:
     """Lemma C.6: SER >= 1 - (1 - p_e (1 - (1-1/N)^(l-1)))^(L/l), p_e the chance of an error where positions collide.
 
     A last, shorter interval is left out of the count, which keeps the bound.
@@ -118,7 +122,7 @@ def theorem_4_4(length: int, width: int = WIDTH, wrong: float = IDEAL, ser: floa
     constant that exists.
     """
     _check_ser(ser)
-    last = first(lambda rounds: lemma_c6(rounds, length, width, wrong).value < ser) - 1
+    last = first(lambda rounds: lemma_c6(length, rounds, width, wrong).value < ser) - 1
     if last == 0:
         raise UnmaskError(
             f"at length {length} even one round is not known to have an SER of {ser:g}; take a longer one"
@@ -127,9 +131,12 @@ def theorem_4_4(length: int, width: int = WIDTH, wrong: float = IDEAL, ser: floa
     return Statement(last, "lower", "rounds", assumption, "reconstructed", "theorem 4.4")
 
 
-def constant_4_4(width: int = WIDTH, wrong: float = IDEAL, ser: float = 0.5) -> float:
+def constant_4_4(width: int = WIDTH, wrong: float = IDEAL, ser: float = 0.5) -> Statement:
     """C as L grows: (l-1)/l p_e / -log(1 - SER); .577, .541 and .568 for p_e = 1/2, 15/32 and 63/128 at l = 5."""
-    return (width - 1) / width * wrong / -math.log1p(-ser)
+    _check_ser(ser)
+    value = (width - 1) / width * wrong / -math.log1p(-ser)
+    assumption = f"interval language of width {width}, any schedule, p_e = {wrong:g}, as L grows"
+    return Statement(value, "exact", "rounds / L", assumption, "reconstructed", "theorem 4.4")
 
 
 def _within(learning: float) -> str:

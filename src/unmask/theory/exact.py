@@ -77,7 +77,7 @@ def exact(language: Language, length: int, delta: Tensor) -> Values:
     return values
 
 
-def curve(language: Language, length: int, rows: int = 200, seed: int = 0) -> InformationCurve:
+def curve(language: Language, length: int, *, rows: int = 200, seed: int = 0) -> InformationCurve:
     """The information curve: exact for Interval, first-order chains and tiny languages, else from `rows` of x ~ q."""
     language.check_length(length)
     if isinstance(language, Interval):
@@ -89,7 +89,7 @@ def curve(language: Language, length: int, rows: int = 200, seed: int = 0) -> In
     return sampled.information_curve(language, length, rows=rows, seed=seed)
 
 
-def error_curve(language: Language, length: int, rows: int = 100, seed: int = 0) -> ErrorCurve:
+def error_curve(language: Language, length: int, *, rows: int = 100, seed: int = 0) -> ErrorCurve:
     """The error curve: exact for Interval, first-order chains and tiny languages, else from `rows` of x ~ q."""
     language.check_length(length)
     if isinstance(language, Interval):
@@ -98,7 +98,7 @@ def error_curve(language: Language, length: int, rows: int = 100, seed: int = 0)
         return exponential.error_curve(chain, length)
     if tiny(language, length):
         return partitions(language, length).error_curve()
-    return sampled.error_curve(language, length, rows, seed)
+    return sampled.error_curve(language, length, rows=rows, seed=seed)
 
 
 def _interval(values: Values, language: Interval, length: int, delta: Tensor) -> None:

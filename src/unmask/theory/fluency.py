@@ -26,7 +26,7 @@ from unmask.theory.partitions import tiny
 from unmask.theory.statements import Statement
 
 
-def lemma_a1(tokens: int, vocabulary: int, learning: float = 0.0) -> Statement:
+def lemma_a1(vocabulary: int, tokens: int, learning: float = 0.0) -> Statement:
     """Lemma A.1: drawing k tokens apart costs KL <= (k-1) log|V| + k delta, delta the worst divergence of a marginal.
 
     KL = sum_i KL(q_i || p_i) + I(X_i; X_<i), and the first position has no mutual information to lose.
@@ -35,7 +35,7 @@ def lemma_a1(tokens: int, vocabulary: int, learning: float = 0.0) -> Statement:
     return Statement(value, "upper", "divergence", "tokens drawn in one round", "reconstructed", "lemma A.1")
 
 
-def theorem_4_2(eps: float, n: int, vocabulary: int, length: int, learning: float = 0.0) -> Statement:
+def theorem_4_2(n: int, vocabulary: int, length: int, eps: float, learning: float = 0.0) -> Statement:
     """Theorem 4.2: log TER(p) <= log TER(q) + eps_learning + 4 eps log|V|, in O((n-1)/eps^n) rounds of some schedule.
 
     As the poster has it, for L > O((n-1)/eps^(n+1/2)); `explicit` is the same without unknown constants.
@@ -46,30 +46,30 @@ def theorem_4_2(eps: float, n: int, vocabulary: int, length: int, learning: floa
     return Statement(value, "upper", "divergence", assumption, "paper", "theorem 4.2")
 
 
-def explicit_rounds(eps: float, n: int) -> int:
+def explicit_rounds(n: int, eps: float) -> int:
     """N = 1 + ceil((1-eps)(n-1)/eps^n): one round of eps, then equal ones of at most eps^n/(n-1)."""
     _check(eps, n)
     return 1 + math.ceil((1 - eps) * (n - 1) / eps**n - 1e-9)
 
 
-def explicit_share(eps: float, n: int) -> float:
+def explicit_share(n: int, eps: float) -> float:
     """eps + (n-1) d (d/eps^(n-1) + I_n), d = (1-eps)/(N-1), I_n = int_eps^1 x^-(n-1) dx: at most 2.4 eps.
 
     It is `separators.excess_bound` / L, with the sum over rounds, a left Riemann sum, replaced by the integral.
     """
-    d = (1 - eps) / max(explicit_rounds(eps, n) - 1, 1)
+    d = (1 - eps) / max(explicit_rounds(n, eps) - 1, 1)
     area = math.log(1 / eps) if n == 2 else (eps ** -(n - 2) - 1) / (n - 2)
     return eps + (n - 1) * d * (d / eps ** (n - 1) + area)
 
 
-def explicit(eps: float, n: int, vocabulary: int, length: int, learning: float = 0.0) -> Statement:
+def explicit(n: int, vocabulary: int, length: int, eps: float, learning: float = 0.0) -> Statement:
     """Theorem 4.2 for every L, by schedule "theorem-4.2" at `explicit_rounds`: KL/L <= eps_learning + share log|V|."""
-    value = length * (learning + math.log(vocabulary) * explicit_share(eps, n))
-    assumption = f"{n}-gram language, schedule theorem-4.2 at N = {explicit_rounds(eps, n)}"
+    value = length * (learning + math.log(vocabulary) * explicit_share(n, eps))
+    assumption = f"{n}-gram language, schedule theorem-4.2 at N = {explicit_rounds(n, eps)}"
     return Statement(value, "upper", "divergence", assumption, "ours", "theorem 4.2, explicit")
 
 
-def proportional_rounds(eps: float, n: int) -> int:
+def proportional_rounds(n: int, eps: float) -> int:
     """Rounds of eps, then of delta_k = eps/(n-1) p_k^(n-1): about eps^-(n-1) (n-1)/(n-2), or (1/eps) log(1/eps)."""
     _check(eps, n)
     p, rounds = eps, 1
@@ -79,13 +79,13 @@ def proportional_rounds(eps: float, n: int) -> int:
     return rounds
 
 
-def proportional(eps: float, n: int, vocabulary: int, length: int, learning: float = 0.0) -> Statement:
+def proportional(n: int, vocabulary: int, length: int, eps: float, learning: float = 0.0) -> Statement:
     """Schedule "theorem-4.2-proportional": each later round pays at most eps of what it reveals: 2 eps log|V| a token.
 
     (n-1) delta_k / p_k^(n-1) = eps, so `separators.excess_bound` is at most L (eps + eps (1 - eps)).
     """
     value = length * (learning + math.log(vocabulary) * eps * (2 - eps))
-    assumption = f"{n}-gram language, schedule theorem-4.2-proportional at N = {proportional_rounds(eps, n)}"
+    assumption = f"{n}-gram language, schedule theorem-4.2-proportional at N = {proportional_rounds(n, eps)}"
     return Statement(value, "upper", "divergence", assumption, "ours", "theorem 4.2, proportional")
 
 
@@ -100,9 +100,9 @@ def rounds_by_order(eps: float, orders: range = range(2, 7)) -> list[dict[str, f
     return [
         {
             "n": n,
-            "explicit": explicit_rounds(eps, n),
-            "explicit_share": explicit_share(eps, n),
-            "proportional": proportional_rounds(eps, n),
+            "explicit": explicit_rounds(n, eps),
+            "explicit_share": explicit_share(n, eps),
+            "proportional": proportional_rounds(n, eps),
             "proportional_share": eps * (2 - eps),
             "universal": universal_rounds(eps),
             "universal_share": eps,
@@ -121,9 +121,9 @@ def interaction(language: Language, length: int) -> Estimate:
 
 
 def universal(
-    delta: Tensor,
-    length: int,
     vocabulary: int,
+    length: int,
+    delta: Tensor,
     between: float | None = None,
     learning: float = 0.0,
     fixed: bool = False,

@@ -99,7 +99,7 @@ def valid_given_order(chain: FirstOrder, order: Tensor) -> Tensor:
     return out.clamp(max=1.0)
 
 
-def ser_by_orders(chain: FirstOrder, length: int, delta: Tensor, rows: int = 200, seed: int = 0) -> Estimate:
+def ser_by_orders(chain: FirstOrder, length: int, delta: Tensor, *, rows: int = 200, seed: int = 0) -> Estimate:
     """SER of ancestral sampling with only the orders drawn: the mean of 1 - P(valid | order), at any length."""
     luck = Luck(check_seed(seed), torch.arange(rows))
     order = orders.independent(delta, torch.ones((rows, length), dtype=torch.bool), luck)

@@ -17,6 +17,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
+from scipy.optimize import isotonic_regression
 from torch import Tensor
 
 from unmask import progress
@@ -29,7 +30,6 @@ from unmask.languages.base import MESSAGE_BYTES
 from unmask.theory import optimal
 from unmask.theory.contexts import hidden_places, revealed_counts
 from unmask.theory.curves import InformationCurve
-from unmask.theory.isotonic import non_increasing
 from unmask.threads import over_blocks
 
 RESAMPLES = 200
@@ -120,5 +120,5 @@ def loss_curve(denoiser: Denoiser, samples: Tensor, looks: int = 16, seed: int =
 def _fit(total: Floats, count: Floats) -> Floats:
     """f(0..L-1) from sums and numbers of losses at each k: monotone where it was seen, straight in between."""
     seen = np.flatnonzero(count)
-    fitted = non_increasing(total[seen] / count[seen], count[seen])
+    fitted = isotonic_regression(total[seen] / count[seen], weights=count[seen], increasing=False).x
     return np.interp(np.arange(len(total)), seen, fitted)

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 from numba import njit
+from scipy.optimize import isotonic_regression
 from torch import Tensor
 
 from unmask import schedules
@@ -32,7 +33,6 @@ from unmask.exact.machine import Floats, Ints
 from unmask.languages import Language
 from unmask.theory import exact
 from unmask.theory.curves import ErrorCurve, InformationCurve, bernstein
-from unmask.theory.isotonic import non_increasing
 from unmask.theory.statements import Statement
 
 Curve = Callable[[Floats], Floats]
@@ -53,7 +53,9 @@ def for_divergence(
     """delta (N) of the least E KL(q || p_order). halves: f as measured on each half of the rows, where it was."""
 
     def solve(f: Floats) -> Tensor:
-        return _least_divergence(InformationCurve(non_increasing(f), curve.method), steps, fixed_size)
+        return _least_divergence(
+            InformationCurve(isotonic_regression(f, increasing=False).x, curve.method), steps, fixed_size
+        )
 
     def price(delta: Tensor, f: Floats) -> float:
         return InformationCurve(f, curve.method).nelbo(delta, fixed_size=fixed_size).value

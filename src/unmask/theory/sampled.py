@@ -94,7 +94,7 @@ def _luck(rows: int, seed: int) -> Luck:
     return Luck(check_seed(seed), torch.arange(rows))
 
 
-def error_curve(language: Language, length: int, rows: int = 100, seed: int = 0) -> ErrorCurve:
+def error_curve(language: Language, length: int, *, rows: int = 100, seed: int = 0) -> ErrorCurve:
     """g by writing one token too early: draw s for a hidden position j from q(. | x_R), and see what it rules out.
 
     A look draws j, a partner i ~ pi(. | j), and R of size k from the others. With H all that is hidden but j,
@@ -146,7 +146,7 @@ def _near(j: Tensor, length: int) -> Tensor:
     return ((distance > 0) / (length - 1) + closeness / closeness.sum(1, keepdim=True)) / 2
 
 
-def divergence(language: Language, length: int, delta: Tensor, rows: int = 200, seed: int = 0) -> Estimate:
+def divergence(language: Language, length: int, delta: Tensor, *, rows: int = 200, seed: int = 0) -> Estimate:
     """KL(q || p) in nats of a first-order chain, the mean of log q(x) - log p(x) with p(x) exact: no Jensen gap."""
     chain = first_order(language)
     if chain is None:

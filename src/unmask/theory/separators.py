@@ -26,7 +26,7 @@ from unmask.theory.statements import Statement
 INDEPENDENT = "each position draws its round from the schedule"
 
 
-def separators(revealed: Tensor, n: int) -> int:
+def separators(n: int, revealed: Tensor) -> int:
     """Definition B.4: Sep_n, the most disjoint blocks of n-1 consecutive revealed positions, of Bool (L)."""
     _check(n)
     found = run = 0
@@ -37,7 +37,7 @@ def separators(revealed: Tensor, n: int) -> int:
     return found
 
 
-def dependencies(new: Tensor, revealed: Tensor, n: int) -> int:
+def dependencies(n: int, new: Tensor, revealed: Tensor) -> int:
     """Definition B.5: dep_n(M_k, M_<k), how many intervals between the separators hold a new position, both Bool (L).
 
     Example B.6: n = 4, revealed {2,3,4,6,7} and new {1,5,9} of ten has one separator and dep = 2.
@@ -46,7 +46,7 @@ def dependencies(new: Tensor, revealed: Tensor, n: int) -> int:
     return int(new.sum()) - int(_by_round(order, n)[0, 1:2].sum())
 
 
-def excess(order: Tensor, n: int) -> Tensor:
+def excess(n: int, order: Tensor) -> Tensor:
     """(B): sum_k |M_k| - dep_n(M_k, M_<k) of orders (B, L); |M| less this is dep_n(M) (Definition B.7).
 
     Positions of round 0 are given, and separate from the start.
@@ -54,7 +54,7 @@ def excess(order: Tensor, n: int) -> Tensor:
     return torch.from_numpy(_by_round(order, n)).sum(1)
 
 
-def expected_excess(delta: Tensor, length: int, n: int) -> Tensor:
+def expected_excess(n: int, length: int, delta: Tensor) -> Tensor:
     """(N): E[|M_k| - dep_n(M_k, M_<k)] = delta_k sum_{d=0}^{L-1} F_d exactly, for independent rounds.
 
     F_d is the probability that d sites, each new with delta_k and revealed before with p_k, show a new one before
@@ -74,7 +74,7 @@ def expected_excess(delta: Tensor, length: int, n: int) -> Tensor:
     return delta * total
 
 
-def limit(delta: Tensor, n: int) -> Tensor:
+def limit(n: int, delta: Tensor) -> Tensor:
     """(N): F_inf = delta (1 - p^m) / ((1-p) p^m + delta (1 - p^m)), m = n-1: the limit of F_d, from below."""
     _check(n)
     p = Schedule(delta).p
@@ -83,7 +83,7 @@ def limit(delta: Tensor, n: int) -> Tensor:
     return torch.where(hit > 0, hit / ((1 - p) * power + hit), 0.0)
 
 
-def excess_bound(delta: Tensor, length: int, n: int) -> Statement:
+def excess_bound(n: int, length: int, delta: Tensor) -> Statement:
     """sum_k L delta_k min(1, (n-1) delta_k / p_k^(n-1)): no constant, no least length, no divisibility (theory.md 4).
 
     By F_d <= F_inf and (1 - p^m) / (1 - p) = 1 + p + .. + p^(m-1) <= m.
@@ -94,19 +94,19 @@ def excess_bound(delta: Tensor, length: int, n: int) -> Statement:
     return Statement(value, "upper", "excess", INDEPENDENT, "ours", "theory.md 4, in place of lemmas B.10 and B.11")
 
 
-def lemma_b8(order: Tensor, n: int, vocabulary: int, learning: float = 0.0) -> Statement:
+def lemma_b8(n: int, vocabulary: int, order: Tensor, learning: float = 0.0) -> Statement:
     """Lemma B.8: KL(q || p_order) <= log|V| sum_k (|M_k| - dep_n(M_k, M_<k)) + L eps, for one order (L)."""
-    value = float(excess(order.unsqueeze(0), n)[0]) * math.log(vocabulary) + int((order > 0).sum()) * learning
+    value = float(excess(n, order.unsqueeze(0))[0]) * math.log(vocabulary) + int((order > 0).sum()) * learning
     return Statement(value, "upper", "divergence", _assumption(n, learning, "this order"), "reconstructed", "lemma B.8")
 
 
-def lemma_b9(delta: Tensor, length: int, n: int, vocabulary: int, learning: float = 0.0) -> Statement:
+def lemma_b9(n: int, vocabulary: int, length: int, delta: Tensor, learning: float = 0.0) -> Statement:
     """Lemma B.9: KL(q || p) <= log|V| sum_k E[|M_k| - dep_n(M_k, M_<k)] + L eps, with the exact expectation."""
-    value = float(expected_excess(delta, length, n).sum()) * math.log(vocabulary) + length * learning
+    value = float(expected_excess(n, length, delta).sum()) * math.log(vocabulary) + length * learning
     return Statement(value, "upper", "divergence", _assumption(n, learning, INDEPENDENT), "reconstructed", "lemma B.9")
 
 
-def lemma_b10(delta: float, p: float, length: int, n: int) -> tuple[Statement, Statement]:
+def lemma_b10(n: int, length: int, delta: float, p: float) -> tuple[Statement, Statement]:
     """Lemma B.10: (P(Sep_n <= mu/2) <= exp(-mu/8), P(|M_k| >= 2 L delta_k) <= exp(-L delta_k / 3)) by Chernoff.
 
     mu = floor(L/(n-1)) p^(n-1) is the mean number of revealed blocks; the paper assumes that n-1 divides L.
@@ -120,7 +120,7 @@ def lemma_b10(delta: float, p: float, length: int, n: int) -> tuple[Statement, S
     )
 
 
-def lemma_b11(delta: float, p: float, length: int, n: int) -> Statement:
+def lemma_b11(n: int, length: int, delta: float, p: float) -> Statement:
     """Lemma B.11: E[|M_k| - dep] <= (9 + 24 (n-1) L delta^2) / p^(n-1) where L delta > 1.
 
     Its proof takes the order of separators and new positions as exchangeable, which it is not. What it says is true

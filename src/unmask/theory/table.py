@@ -28,8 +28,9 @@ Record = dict[str, Any]  # quantity, steps, name, kind, value, low, high, origin
 def table(
     language: Language,
     length: int,
+    schedule: str,
     steps: Sequence[int],
-    schedule: str = "linear",
+    *,
     rows: int = 200,
     seed: int = 0,
 ) -> list[Record]:
@@ -48,7 +49,7 @@ def table(
     records: list[Record] = []
     with progress.track("rounds", len(steps)) as advance:
         for count in sorted(set(steps)):
-            records += _at(language, length, count, schedule, rows, seed, between, own)
+            records += _at(language, length, schedule, count, rows, seed, between, own)
             advance(1)
     return records
 
@@ -56,35 +57,35 @@ def table(
 def _at(
     language: Language,
     length: int,
-    steps: int,
     schedule: str,
+    steps: int,
     rows: int,
     seed: int,
     between: float,
     own: InformationCurve | None,
 ) -> list[Record]:
     delta = deltas(schedule, steps, Fit(language, length))
-    universal = fluency.universal(delta, length, language.vocabulary, between)
+    universal = fluency.universal(language.vocabulary, length, delta, between)
     divergences = {"max delta (TC + DTC)": universal}
     if isinstance(language, NGram):
         n, v = language.order, language.vocabulary
         eps = float(deltas(f"theorem-4.2(order={n})", steps)[0])
         if eps < 1:
-            divergences["theorem 4.2, paper"] = fluency.theorem_4_2(eps, n, v, length)
-            divergences["theorem 4.2, explicit"] = fluency.explicit(eps, n, v, length)
-        divergences["lemma B.9"] = separators.lemma_b9(delta, length, n, v)
+            divergences["theorem 4.2, paper"] = fluency.theorem_4_2(n, v, length, eps)
+            divergences["theorem 4.2, explicit"] = fluency.explicit(n, v, length, eps)
+        divergences["lemma B.9"] = separators.lemma_b9(n, v, length, delta)
     values = exact(language, length, delta)
     if (plan := values.expected_plan_divergence_nats) is not None:
         how = "each position draws its round from the schedule"
         divergences["mean over orders"] = Statement(plan, "upper", "divergence", how, "ours", "theory.md 7.2")
-    errors = {"theorem 4.3": correctness.theorem_4_3(delta, length)}
+    errors = {"theorem 4.3": correctness.theorem_4_3(length, delta)}
     errors |= {
         f"1 - exp(-KL), {name}": statements.ser(divergences[name])
         for name in ("max delta (TC + DTC)", "mean over orders")
         if name in divergences
     }
     if isinstance(language, Interval):
-        errors["lemma C.6 (theorem 4.4)"] = correctness.lemma_c6(steps, length, language.width)
+        errors["lemma C.6 (theorem 4.4)"] = correctness.lemma_c6(length, steps, language.width)
     records = [_record("ser", steps, name, statement) for name, statement in errors.items()]
     records += [
         _record("ter_ratio", steps, name, statements.ter_ratio(statement, length))

@@ -1,5 +1,6 @@
-"""The token error rate by its definition, where it is exact (theory.md (4)).
+"""SER and TER of ancestral sampling with the ideal denoiser, by their definitions, where they are exact (theory.md 2).
 
+SER(p) = P_p(q(x) = 0)
 TER(p) = 2^{E_{x~q}[-log2 p(x) / |x|]};  at a fixed length  log2 TER(p) = (H(q) + KL(q || p)) / L in bits.
 """
 
@@ -17,7 +18,7 @@ from unmask.estimates import Estimate, exactly, mean
 from unmask.languages import Interval, Language
 from unmask.metrics.enumeration import MAX_LENGTH, MAX_SEQUENCES, output_law, sequences
 from unmask.metrics.given import hidden_counts, patterns
-from unmask.metrics.interval import exact_ter
+from unmask.metrics.interval import exact_ser, exact_ter
 from unmask.schedules import Fit, ScheduleLike, deltas
 
 Nats = Callable[[Tensor, int, int], Estimate]  # E_{x~q(.|c)}[-log p(x | c)] of a prompt, number k of so many
@@ -54,10 +55,7 @@ def ter(
     delta = deltas(schedule, steps, Fit(language, length))
     if isinstance(language, Interval) and given is None:
         return exactly(exact_ter(language, length, delta))
-    if language.vocabulary**length > MAX_SEQUENCES or length > MAX_LENGTH:
-        nearest = "ter_upper bounds it at every length, ter_autoregressive is exact for AR"
-        raise UnmaskError(f"no exact TER for {language.kind} at length {length}; {nearest}")
-    every = sequences(language.vocabulary, length)
+    every = _listed(language, length, "TER", "ter_upper bounds it at every length, ter_autoregressive is exact for AR")
 
     def nats(prompt: Tensor | None, *_: int) -> Estimate:
         q = language.log_prob(every, prompt).exp()
@@ -67,6 +65,42 @@ def ter(
     if given is None:
         return nats(None).map(lambda value: 2 ** (value / length / math.log(2)))
     return _over_prompts(language, length, given, nats)
+
+
+def ser(
+    language: Language,
+    length: int,
+    schedule: ScheduleLike = "linear",
+    steps: int | None = None,
+    given: Tensor | None = None,
+) -> Estimate:
+    """SER of ancestral sampling with the ideal denoiser: of the interval language at any length, of others if tiny.
+
+    given: tokens (L) with V where hidden, or prompts (K, L), whose mean it is: where sequences can be listed.
+    """
+    language.check_length(length)
+    delta = deltas(schedule, steps, Fit(language, length))
+    if isinstance(language, Interval) and given is None:
+        return exactly(exact_ser(language, length, delta))
+    every = _listed(language, length, "SER", "score measures it, and ser_upper bounds it at every length")
+
+    def wrong(prompt: Tensor | None) -> float:
+        possible = language.log_prob(every, prompt).isfinite()
+        return max(1 - float(output_law(Exact(language), length, delta, prompt)[possible].sum()), 0.0)
+
+    if given is None:
+        return exactly(wrong(None))
+    prompts = patterns(language, given, len(given) if given.dim() == 2 else 1, length)
+    distinct, which = prompts.unique(dim=0, return_inverse=True)
+    each = torch.tensor([wrong(prompt) for prompt in distinct], dtype=torch.float64)
+    return exactly(float(each[0])) if len(distinct) == 1 else mean(each[which], groups=which)
+
+
+def _listed(language: Language, length: int, what: str, nearest: str) -> Tensor:
+    """Every sequence, where there are few enough."""
+    if language.vocabulary**length > MAX_SEQUENCES or length > MAX_LENGTH:
+        raise UnmaskError(f"no exact {what} for {language.kind} at length {length}; {nearest}")
+    return sequences(language.vocabulary, length)
 
 
 def _over_prompts(language: Language, length: int, given: Tensor, nats: Nats) -> Estimate:

@@ -1,0 +1,222 @@
+"""The statements by name, each of a case: a language at a length, a schedule, and what a network has not learned.
+
+    STATEMENTS.make("lemma-c6(width=5)", Case(language, 510, deltas("linear", 100)))
+
+Options are what a statement is free to choose; what is about a round is about the round that says most.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from unmask import orders
+from unmask.chance import Luck
+from unmask.errors import UnmaskError
+from unmask.languages import Interval, Language, NGram
+from unmask.names import Registry
+from unmask.schedules import Schedule, deltas
+from unmask.theory import correctness, fluency, optimal, separators
+from unmask.theory.certified import certified
+from unmask.theory.chains import first_order
+from unmask.theory.exact import curve
+from unmask.theory.partitions import tiny
+from unmask.theory.statements import Statement
+
+STATEMENTS: Registry[list[Statement]] = Registry("statement")
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """learning: nats a token, the epsilon of Assumption 4.1; 0 for the ideal denoiser."""
+
+    language: Language
+    length: int
+    delta: Tensor
+    learning: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.learning < math.inf:
+            raise UnmaskError(f"learning is {self.learning}; expected nats a token, 0 for the ideal denoiser")
+
+    @property
+    def ngram(self) -> tuple[int, int]:
+        """(n, |V|), where the language is an n-gram, and separators separate."""
+        if not isinstance(self.language, NGram):
+            raise UnmaskError(f"{self.language.kind} is no n-gram language, and this statement is about those")
+        return self.language.order, self.language.vocabulary
+
+    def eps(self, asked: float | None) -> float:
+        """Of theorem 4.2: what is asked for, or the first round of its schedule at as many rounds."""
+        return asked or float(deltas(f"theorem-4.2(order={self.ngram[0]})", len(self.delta))[0])
+
+    @property
+    def widest(self) -> tuple[float, float]:
+        """(delta_k, p_k) of the largest round but the first."""
+        if len(self.delta) == 1:
+            return 1.0, 0.0
+        k = 1 + int(self.delta[1:].argmax())
+        return float(self.delta[k]), float(Schedule(self.delta).p[k])
+
+
+@STATEMENTS.register("lemma-a1")
+def lemma_a1(case: Case, tokens: int = 0) -> list[Statement]:
+    """Drawing k tokens apart costs KL <= (k-1) log|V| + k eps; all of them unless told otherwise."""
+    return [fluency.lemma_a1(case.language.vocabulary, tokens or case.length, case.learning)]
+
+
+@STATEMENTS.register("theorem-4.2")
+def theorem_4_2(case: Case, eps: float | None = None) -> list[Statement]:
+    """n-grams: log TER(p) <= log TER(q) + eps_learning + 4 eps log|V|, as in the paper."""
+    return [fluency.theorem_4_2(*case.ngram, case.length, case.eps(eps), case.learning)]
+
+
+@STATEMENTS.register("theorem-4.2-explicit")
+def explicit(case: Case, eps: float | None = None) -> list[Statement]:
+    """The same without unknown constants, for every length."""
+    return [fluency.explicit(*case.ngram, case.length, case.eps(eps), case.learning)]
+
+
+@STATEMENTS.register("theorem-4.2-proportional")
+def proportional(case: Case, eps: float | None = None) -> list[Statement]:
+    """The same in far fewer rounds, delta_k in proportion to p_k^(n-1)."""
+    return [fluency.proportional(*case.ngram, case.length, case.eps(eps), case.learning)]
+
+
+@STATEMENTS.register("universal")
+def universal(case: Case) -> list[Statement]:
+    """KL(q || p) <= max_k delta_k (TC + DTC) + L eps, for any language."""
+    between = fluency.interaction(case.language, case.length).value
+    return [fluency.universal(case.language.vocabulary, case.length, case.delta, between, case.learning)]
+
+
+@STATEMENTS.register("geometric")
+def geometric(case: Case, rising: bool = False) -> list[Statement]:
+    """What the geometric schedules promise from TC and DTC alone, at as many rounds."""
+    known = curve(case.language, case.length)
+    ends = known.total_correlation, known.dual_total_correlation
+    return [optimal.geometric(*ends, len(case.delta), rising)[1]]
+
+
+@STATEMENTS.register("mean-over-orders")
+def mean_over_orders(case: Case) -> list[Statement]:
+    """E KL(q || p_order) by the area between the curve and its stairs, or no more than that."""
+    how = "each position draws its round from the schedule; ideal denoiser"
+    language, length = case.language, case.length
+    if isinstance(language, Interval) or first_order(language) is not None or tiny(language, length):
+        value = curve(language, length).divergence(case.delta).value
+        return [Statement(value, "upper", "divergence", how, "ours", "theory.md 7.2")]
+    _ = case.ngram
+    assert isinstance(language, NGram)
+    found = certified(language, length).divergence(case.delta)
+    return [Statement(found.high, "upper", "divergence", f"{how}; {found.method}", "ours", "theory.md 7.7")]
+
+
+@STATEMENTS.register("excess-bound")
+def excess_bound(case: Case) -> list[Statement]:
+    """sum_k L delta_k min(1, (n-1) delta_k / p_k^(n-1)) positions depend on another one of their round, at most."""
+    return [separators.excess_bound(case.ngram[0], case.length, case.delta)]
+
+
+@STATEMENTS.register("lemma-b8")
+def lemma_b8(case: Case, seed: int = 0) -> list[Statement]:
+    """KL(q || p_order) <= log|V| sum_k (|M_k| - dep_n) + L eps of one order, drawn from the schedule."""
+    hidden = torch.ones((1, case.length), dtype=torch.bool)
+    order = orders.independent(case.delta, hidden, Luck(seed, torch.arange(1)))[0]
+    return [separators.lemma_b8(*case.ngram, order, case.learning)]
+
+
+@STATEMENTS.register("lemma-b9")
+def lemma_b9(case: Case) -> list[Statement]:
+    """KL(q || p) <= log|V| sum_k E[|M_k| - dep_n] + L eps, with the exact expectation."""
+    return [separators.lemma_b9(*case.ngram, case.length, case.delta, case.learning)]
+
+
+@STATEMENTS.register("lemma-b10")
+def lemma_b10(case: Case) -> list[Statement]:
+    """How rarely there are few separators, or many new positions (Chernoff)."""
+    return list(separators.lemma_b10(case.ngram[0], case.length, *case.widest))
+
+
+@STATEMENTS.register("lemma-b11")
+def lemma_b11(case: Case) -> list[Statement]:
+    """E[|M_k| - dep_n] <= (9 + 24 (n-1) L delta^2) / p^(n-1) where L delta > 1."""
+    return [separators.lemma_b11(case.ngram[0], case.length, *case.widest)]
+
+
+@STATEMENTS.register("all-distinct")
+def all_distinct(case: Case) -> list[Statement]:
+    """P(no two positions share a round), exactly."""
+    return [correctness.all_distinct(case.length, case.delta)]
+
+
+@STATEMENTS.register("lemma-c1")
+def lemma_c1(case: Case) -> list[Statement]:
+    """P(two positions share a round) <= C(L,2) sum_k delta_k^2."""
+    return [correctness.lemma_c1(case.length, case.delta)]
+
+
+@STATEMENTS.register("lemma-c2")
+def lemma_c2(case: Case) -> list[Statement]:
+    """One position a round: P(valid) >= exp(-L eps)."""
+    return [correctness.lemma_c2(case.length, case.learning)]
+
+
+@STATEMENTS.register("theorem-4.3")
+def theorem_4_3(case: Case, ser: float | None = None) -> list[Statement]:
+    """SER <= 1 - P(distinct) exp(-L eps); and the rounds that make it at most `ser`, where that is asked."""
+    found = [correctness.theorem_4_3(case.length, case.delta, case.learning)]
+    return found if ser is None else [*found, correctness.theorem_4_3_rounds(case.length, ser)]
+
+
+@STATEMENTS.register("linear-rounds")
+def linear_rounds(case: Case, ser: float = 0.5) -> list[Statement]:
+    """(TC + DTC) / -log(1 - SER) equal rounds are enough: linear in the length."""
+    between = fluency.interaction(case.language, case.length).value
+    return [correctness.linear_rounds(case.length, ser, between, case.learning)]
+
+
+@STATEMENTS.register("lemma-c5")
+def lemma_c5(case: Case, width: int = correctness.WIDTH) -> list[Statement]:
+    """P(l positions in different rounds) <= (1 - 1/N)^(l-1) for every schedule of N rounds."""
+    return [correctness.lemma_c5(_width(case, width), case.delta)]
+
+
+@STATEMENTS.register("lemma-c6")
+def lemma_c6(case: Case, width: int = correctness.WIDTH, coarse: bool = False) -> list[Statement]:
+    """The interval language's SER >= 1 - (1 - p_e (1 - (1-1/N)^(l-1)))^(L/l), p_e = 1/2 - eps or coarser."""
+    wrong = correctness.error_chance(case.learning, coarse)
+    return [correctness.lemma_c6(case.length, len(case.delta), _width(case, width), wrong)]
+
+
+@STATEMENTS.register("theorem-4.4")
+def theorem_4_4(case: Case, width: int = correctness.WIDTH, coarse: bool = False, ser: float = 0.5) -> list[Statement]:
+    """Up to C L rounds the interval language's SER is at least 1/2: the number, and C as L grows."""
+    l, wrong = _width(case, width), correctness.error_chance(case.learning, coarse)
+    grows = correctness.constant_4_4(l, wrong, ser)
+    return [correctness.theorem_4_4(case.length, l, wrong, ser), grows]
+
+
+def _width(case: Case, width: int) -> int:
+    """That of the language where it is of intervals: what is said of others is said of the paper's own."""
+    return case.language.width if isinstance(case.language, Interval) else width
+
+
+def shown(names: Sequence[str], case: Case) -> list[tuple[str, Statement | str]]:
+    """What the named statements say of a case, each under its name; all of them, unless some are named.
+
+    Of those that are not named, one that has nothing to say of the case says why.
+    """
+    found: list[tuple[str, Statement | str]] = []
+    for name in names or STATEMENTS.known():
+        try:
+            found += [(name, statement) for statement in STATEMENTS.make(name, case)]
+        except UnmaskError as reason:
+            if names:
+                raise
+            found.append((name, str(reason)))
+    return found

@@ -1,0 +1,92 @@
+"""The statements by name: each says of a case what is true there, and all can be printed."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from tests.theory.small import SMALL
+from unmask.errors import UnmaskError
+from unmask.languages import Interval, preset, random_hmm
+from unmask.schedules import deltas
+from unmask.theory import correctness
+from unmask.theory.listed import STATEMENTS, Case, shown
+from unmask.theory.partitions import partitions
+from unmask.theory.statements import Statement
+
+OTHER = {"theorem-4.2", "theorem-4.2-explicit", "theorem-4.2-proportional", "geometric"}  # about schedules of their own
+ONE = {"lemma-b8", "lemma-a1"}  # about one order, and one round
+CASES = {"2-gram": SMALL["2-gram, pruned"], "3-gram": SMALL["3-gram, pruned"], "interval": (Interval(3), 4)}
+
+
+def truths(language, length, delta):
+    """By ordered set partitions, and by listing the rounds of all positions."""
+    every = partitions(language, length)
+    places = torch.cartesian_prod(*[torch.arange(len(delta))] * length).view(-1, length)
+    mass = delta[places].prod(1)
+    ordered = places.sort(1).values
+    distinct = float(mass[(ordered[:, 1:] != ordered[:, :-1]).all(1)].sum())
+    ser = every.ser(delta)
+    known = {"divergence": every.divergence(delta), "ser": ser, "distinct": distinct, "collision": 1 - distinct}
+    return known | {"valid": 1 - ser}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("schedule", "steps"), [("linear", 3), ("cosine", 5), ("linear", 4)])
+def test_what_is_said_is_true(name, schedule, steps):
+    language, length = CASES[name]
+    delta = deltas(schedule, steps)
+    known, said = truths(language, length, delta), set()
+    for label, statement in shown((), Case(language, length, delta)):
+        if isinstance(statement, str) or label in OTHER | ONE | {"lemma-c2"}:
+            continue
+        if label in ("lemma-c5", "lemma-c6") and not isinstance(language, Interval):
+            continue
+        if label == "lemma-c5":
+            assert statement.allows(correctness.all_distinct(3, delta).value)
+        elif statement.of in known:
+            assert statement.allows(known[statement.of]), (label, statement, known)
+        said.add(statement.of)
+    assert {"divergence", "ser", "distinct", "collision"} <= said
+    (first,) = STATEMENTS.make("lemma-a1", Case(language, length, delta))
+    assert first.allows(partitions(language, length).divergence(deltas("linear", 1)))
+
+
+def test_each_is_what_its_formula_says():
+    case = Case(preset("interval-5"), 510, deltas("linear", 100), 1 / 128)
+    coarse = STATEMENTS.make("theorem-4.4(coarse=True)", case)
+    assert coarse[0].value == correctness.theorem_4_4(510, 5, 15 / 32).value
+    assert coarse[1].value == pytest.approx(0.541, abs=5e-4)
+    assert STATEMENTS.make("theorem-4.4", case)[1].value == pytest.approx(0.568, abs=5e-4)
+    (few, enough) = STATEMENTS.make("theorem-4.3(ser=0.25)", case)
+    assert enough.value == math.ceil(510 * 509 / 0.25)
+    assert few.of == "ser"
+    (only,) = STATEMENTS.make("lemma-c2", case)
+    assert only.value == pytest.approx(math.exp(-510 / 128))
+
+
+def test_all_are_shown_and_what_does_not_apply_says_why():
+    case = Case(random_hmm(3, 3, seed=1), 40, deltas("linear", 8))
+    found = dict(shown((), case))
+    assert list(found) == list(STATEMENTS.known())
+    assert "hmm is no n-gram language" in found["lemma-b9"]
+    assert isinstance(found["lemma-c1"], Statement)
+    with pytest.raises(UnmaskError, match="hmm is no n-gram language"):
+        shown(["lemma-b9"], case)
+
+
+@pytest.mark.parametrize(
+    ("name", "learning", "message"),
+    [
+        ("lema-c1", 0.0, "unknown statement 'lema-c1'; did you mean lemma-c1"),
+        ("lemma-c6(witdh=3)", 0.0, "did you mean width"),
+        ("lemma-c6", 0.6, "may agree always; take a smaller one"),
+        ("lemma-c2", -1.0, "learning is -1.0; expected nats a token"),
+        ("theorem-4.4(ser=1.5)", 0.0, "ser is 1.5; expected a number between 0 and 1"),
+    ],
+)
+def test_what_is_refused(name, learning, message):
+    with pytest.raises(UnmaskError, match=message):
+        shown([name], Case(Interval(3), 9, deltas("linear", 4), learning))
