@@ -104,7 +104,7 @@ def test_the_tables_list_what_there_is():
     assert sorted(first_column(text, "preset")) == sorted(PRESETS)
     assert sorted(first_column(text, "sampler")) == sorted(SAMPLERS.makers)
     schedules = text.partition("Schedules say")[2].partition("or a list")[0]
-    assert {name.partition("(")[0] for name in re.findall(r"`([^`]+)`", schedules)} == set(SCHEDULES.makers)
+    assert {name.partition("(")[0] for name in re.findall(r"`([^`]+)`", schedules)} == set(SCHEDULES.known())
     for names, vocabulary in re.findall(r"(?m)^\| (`.*`) \| (\d+) \|", text):
         for name in re.findall(r"`([^`]+)`", names):
             assert preset(name).vocabulary == int(vocabulary)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from unmask.errors import UnmaskError
 from unmask.languages import Interval, random_ngram
-from unmask.schedules import FITTED, SCHEDULES, Fit, before, deltas, sizes
+from unmask.schedules import SCHEDULES, Fit, Schedule, check, deltas, is_fitted, sizes
 
 EXAMPLES = settings(deadline=None, database=None, derandomize=True)
 ALPHAS = {
@@ -34,6 +34,7 @@ explicit = (
     .filter(lambda shares: sum(shares) > 1e-3)
     .map(lambda shares: torch.tensor(shares, dtype=torch.float64) / math.fsum(shares))
 )
+FITTED = {name for name in SCHEDULES.known() if is_fitted(name)}
 
 
 def is_schedule(delta, steps):
@@ -44,7 +45,7 @@ def is_schedule(delta, steps):
     return True
 
 
-@pytest.mark.parametrize("name", sorted(SCHEDULES.makers.keys() - FITTED))
+@pytest.mark.parametrize("name", sorted(SCHEDULES.known().keys() - FITTED))
 @pytest.mark.parametrize("steps", [1, 2, 3, 64, 10**6])
 def test_named_schedules_have_their_steps_and_sum_to_one(name, steps):
     assert is_schedule(deltas(name, steps), steps)
@@ -93,10 +94,33 @@ def test_geometric_has_its_ratio(ratio, steps):
 
 @EXAMPLES
 @given(explicit)
-def test_before_is_what_earlier_rounds_revealed(delta):
-    expected = [min(math.fsum(delta[:k].tolist()), 1) for k in range(len(delta))]
-    assert before(delta).tolist() == pytest.approx(expected, abs=1e-14)
-    assert float(before(delta).max()) <= 1
+def test_the_notation_of_the_paper(delta):
+    """p_k is what earlier rounds revealed, alpha the same on its grid, rho_k = delta_k / (1 - p_k)."""
+    made = Schedule(delta)
+    expected = [min(math.fsum(delta[:k].tolist()), 1) for k in range(len(delta) + 1)]
+    assert made.p.tolist() == pytest.approx(expected[:-1], abs=1e-14)
+    assert float(made.p.max()) <= 1
+    assert made.alpha.tolist() == pytest.approx(expected, abs=1e-14)
+    still = 1.0
+    for share, rho in zip(delta.tolist(), made.rho.tolist(), strict=True):
+        assert still * rho == pytest.approx(share, abs=1e-12)  # hidden until now, and revealed now
+        still *= 1 - rho
+    assert float(made.rho[int(delta.nonzero()[-1])]) == 1
+    assert torch.equal(made.sizes(100), sizes(delta, 100))
+
+
+def test_a_fitted_schedule_is_checked_without_being_fitted():
+    fit = Fit(None, 10**9)  # nothing to fit to: it would fail
+    check("optimal", 5, fit)
+    for schedule, steps, message in (
+        ("optimal(power=2)", 5, "has no options"),
+        ("optimall", 5, "unknown schedule 'optimall'; did you mean optimal"),
+        ("linear", 0, "at least 1"),
+    ):
+        with pytest.raises(UnmaskError, match=message):
+            check(schedule, steps, fit)
+    with pytest.raises(UnmaskError, match="fitted to a language"):
+        check("optimal", 5)
 
 
 @EXAMPLES
@@ -161,7 +185,7 @@ def test_the_proportional_schedule_needs_as_few_rounds_as_theory_says(order, ste
 def test_the_proportional_schedule_follows_its_rule(steps, order):
     """delta_k = eps/(n-1) p_k^(n-1) with eps = delta_1, until what is left is less."""
     delta = deltas(f"theorem-4.2-proportional(order={order})", steps)
-    p = before(delta)
+    p = Schedule(delta).p
     rule = torch.minimum(delta[0] / (order - 1) * p ** (order - 1), 1 - p)
     assert delta[1:].tolist() == pytest.approx(rule[1:].tolist(), abs=1e-11)
 

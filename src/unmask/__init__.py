@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from unmask.adding import ADDING
+
 if TYPE_CHECKING:
     from unmask import auditing as auditing
     from unmask import conformance as conformance
@@ -37,6 +39,11 @@ _LAZY = {  # imported on first use, so that `import unmask` costs nothing
     "sweep": "unmask.sweeps",
 }
 _ROOMS = ("languages", "metrics", "samplers", "denoisers", "schedules", "auditing", "conformance")
+
+ADDING |= {  # imported when a name is asked for that the registry of a lower room does not have itself
+    "schedule": ("unmask.theory.schedules",),
+    "metric": ("unmask.sweeps.standard", "unmask.sweeps.rounds", "unmask.sweeps.training", "unmask.board.curves"),
+}
 
 __all__ = [
     "Audit",

@@ -75,11 +75,16 @@ def share(events: Tensor, groups: Tensor | None = None, level: float = LEVEL) ->
     n, successes = len(events), int(events.sum())
     if groups is None or (count := len(groups.unique())) in (1, n):
         return proportion(successes, n, level)
+    return share_of_groups(successes, n, count, _variance(events.double(), groups), level)
+
+
+def share_of_groups(successes: int, n: int, groups: int, variance: float, level: float = LEVEL) -> Estimate:
+    """As `share`, where the groups are known by the variance that they give the mean."""
     if successes in (0, n):
-        return replace(proportion(successes and count, count, level), method="clopper-pearson by prompt")
+        return replace(proportion(successes and groups, groups, level), method="clopper-pearson by prompt")
     value = successes / n
-    widened = max(1.0, _variance(events.double(), groups) / (value * (1 - value) / n))
-    return Estimate(value, *_wilson(value, n / widened, level), count, level, "wilson by prompt")
+    widened = max(1.0, variance / (value * (1 - value) / n))
+    return Estimate(value, *_wilson(value, n / widened, level), groups, level, "wilson by prompt")
 
 
 def mean(samples: Tensor, level: float = LEVEL, method: str = "normal", groups: Tensor | None = None) -> Estimate:

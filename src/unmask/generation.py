@@ -23,7 +23,7 @@ from unmask.samplers.contract import check_kind
 from unmask.samplers.session import REASONS
 from unmask.samplers.stopping import stop_rule
 from unmask.samples import account_path, digest, given_path, write_tokens
-from unmask.schedules import Fit, Schedule, deltas
+from unmask.schedules import Fit, ScheduleLike, deltas
 from unmask.threads import over_blocks
 
 ROWS, LENGTH, STEPS = 2000, 512, 64  # unless told otherwise
@@ -101,7 +101,7 @@ def generate(
     source: Language | Denoiser,
     *,
     sampler: str | Sampler = "ancestral",
-    schedule: Schedule = "linear",
+    schedule: ScheduleLike = "linear",
     steps: int | None = None,
     length: int | None = None,
     rows: int | None = None,

@@ -10,6 +10,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
+from unmask.adding import ADDING
 from unmask.errors import UnmaskError, unknown
 
 Made = TypeVar("Made")
@@ -20,7 +21,8 @@ class Registry(Generic[Made]):
 
     Where there is a group, the door is open to others: "package.module:Name" is imported, and installed packages offer
     names as entry points of that group. Their code runs when it is named, or when all is listed, and not before;
-    `check` raises unless a type is what is asked for. Names of ours come first.
+    `check` raises unless a type is what is asked for. Names of ours come first: those of the registry's own room, and
+    those that the rooms above add to it (adding.py).
     """
 
     def __init__(self, noun: str, group: str | None = None, check: Callable[[type, str], None] | None = None) -> None:
@@ -28,6 +30,7 @@ class Registry(Generic[Made]):
         self.group = group
         self.check = check or (lambda kind, label: None)
         self.makers: dict[str, Callable[..., Made]] = {}
+        self._complete = False
 
     def register(self, name: str) -> Callable[[Callable[..., Made]], Callable[..., Made]]:
         def add(maker: Callable[..., Made]) -> Callable[..., Made]:
@@ -38,9 +41,16 @@ class Registry(Generic[Made]):
 
     def make(self, specification: str, *arguments: Any) -> Made:
         """What "name" or "name(option=value, ...)" stands for, given the positional arguments of its maker."""
+        maker, options = self.bind(specification, len(arguments))
+        made = maker(*arguments, **options)
+        self.check(type(made), f"{self.noun} {parse(self.noun, specification)[0]!r}")
+        return made
+
+    def bind(self, specification: str, positional: int) -> tuple[Callable[..., Made], dict[str, Any]]:
+        """(maker, options), checked, of a specification whose maker takes so many positional arguments besides."""
         name, options = parse(self.noun, specification)
         maker = self.find(name)
-        known = dict(list(inspect.signature(maker).parameters.items())[len(arguments) :])
+        known = dict(list(inspect.signature(maker).parameters.items())[positional:])
         for option, value in options.items():
             if option not in known:
                 if not known:
@@ -51,13 +61,19 @@ class Registry(Generic[Made]):
         for option, parameter in known.items():
             if option not in options and parameter.default is parameter.empty and parameter.kind in NEEDED:
                 raise UnmaskError(f"{self.noun} {name!r} needs its option {option}; write {name}({option}=...)")
-        made = maker(*arguments, **options)
-        self.check(type(made), f"{self.noun} {name!r}")
-        return made
+        return maker, options
+
+    def known(self) -> dict[str, Callable[..., Made]]:
+        """All names of ours with their makers; modules of other rooms that add some are imported first, once."""
+        if not self._complete:
+            self._complete = True
+            for module in ADDING.get(self.noun, ()):
+                import_module(module)
+        return self.makers
 
     def find(self, name: str) -> Callable[..., Made]:
         """The maker of a name: one of ours, of an importable module, or of an installed package."""
-        if name in self.makers:
+        if name in self.makers or name in self.known():
             return self.makers[name]
         if self.group is not None and ":" in name:
             return self._open(name, name)
@@ -71,7 +87,7 @@ class Registry(Generic[Made]):
 
     def about(self) -> dict[str, str]:
         """Each name with the first line of its documentation, or with what is wrong with the package that offers it."""
-        described = {name: _first_line(maker) for name, maker in self.makers.items()}
+        described = {name: _first_line(maker) for name, maker in self.known().items()}
         for name in sorted(self._offers().keys() - self.makers.keys()):
             try:
                 described[name] = _first_line(self.find(name))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from unmask.chance import Luck, Stream
-from unmask.schedules import sizes
+from unmask.schedules import Schedule, sizes
 
 
 def independent(delta: Tensor, hidden: Tensor, luck: Luck) -> Tensor:
@@ -51,7 +51,7 @@ def by_rank(hidden: Tensor, priority: Tensor, cut: Callable[[int], Tensor]) -> T
 
 def coarsen(delta: Tensor, steps: int) -> Tensor:
     """The same schedule in fewer rounds: each reveals what neighbouring rounds revealed together."""
-    edges = torch.cat([delta.new_zeros(1), delta.cumsum(0)])
+    edges = Schedule(delta).alpha
     at = torch.linspace(0, len(delta), steps + 1, dtype=torch.float64)
     low = at.floor().long().clamp(max=len(delta) - 1)
     grid = edges[low] + (at - low) * (edges[low + 1] - edges[low])

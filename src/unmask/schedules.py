@@ -1,15 +1,17 @@
 """How much is revealed at each round: delta_1..delta_N, nonnegative, summing to 1; alpha is derived (theory.md 1).
 
 delta_k is the probability that a position is revealed at round k, counted in sampling order; before round k a position
-is revealed with probability p_k = sum_{j<k} delta_j. A schedule is a function of the number of rounds; those in FITTED
-are functions of what is written, too: of the language and the length.
+is revealed with probability p_k = sum_{j<k} delta_j. A schedule by name is a function of the number of rounds; those
+that are fitted are functions of what is written, too: of the language and the length (theory/schedules.py).
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,15 +22,16 @@ from torch import Tensor
 from unmask.errors import UnmaskError
 from unmask.exact.machine import Floats
 from unmask.names import Registry, parse
+from unmask.search import first
 
 if TYPE_CHECKING:
     from unmask.languages import Language
 
-SCHEDULES: Registry[Tensor] = Registry("schedule")
-FITTED: set[str] = set()  # the schedules that ask what they are fitted to
+SCHEDULES: Registry[Tensor] = Registry("schedule")  # name(steps), or name(steps, fit)
 SUM_TOLERANCE = 1e-9
+FINEST = 2**60
 
-Schedule = str | Sequence[float] | Tensor
+ScheduleLike = str | Sequence[float] | Tensor  # a name with options, or delta
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,21 @@ class Fit:
     fixed_size: bool = False
 
 
-def deltas(schedule: Schedule, steps: int | None = None, fit: Fit | None = None) -> Tensor:
+def is_fitted(name: str) -> bool:
+    """Whether a schedule by name asks what it is fitted to."""
+    return "fit" in inspect.signature(SCHEDULES.find(name)).parameters
+
+
+def check(schedule: str, steps: int, fit: Fit | None = None) -> None:
+    """Refuses what `deltas` would refuse, without fitting anything, which may take a while."""
+    name, _ = parse("schedule", schedule)
+    if fit is not None and is_fitted(name):
+        SCHEDULES.bind(schedule, 2)
+    else:
+        deltas(schedule, steps, fit)
+
+
+def deltas(schedule: ScheduleLike, steps: int | None = None, fit: Fit | None = None) -> Tensor:
     """(N) float64 of a named schedule at `steps` rounds, or of an explicit list, whose length is N."""
     if steps is not None and steps < 1:
         raise UnmaskError(f"steps is {steps}, but at least 1 round is needed")
@@ -48,7 +65,7 @@ def deltas(schedule: Schedule, steps: int | None = None, fit: Fit | None = None)
         if steps is None:
             raise UnmaskError(f"schedule {schedule!r} needs a number of steps")
         name, _ = parse("schedule", schedule)
-        if name not in FITTED:
+        if not is_fitted(name):
             return _normalised(SCHEDULES.make(schedule, steps))
         if fit is None:
             instead = "of a network take unmask.theory.loss_curve, whose schedule(steps) can be given as a list"
@@ -68,9 +85,31 @@ def deltas(schedule: Schedule, steps: int | None = None, fit: Fit | None = None)
     return _normalised(delta)
 
 
-def before(delta: Tensor) -> Tensor:
-    """(N) p_k = sum_{j<k} delta_j, the probability of being revealed before round k; 1 - p_k is alpha's complement."""
-    return torch.cat([delta.new_zeros(1), delta.cumsum(0)[:-1]]).clamp(max=1.0)
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """A schedule in the notation of theory.md 1: delta (N), and what is derived from it."""
+
+    delta: Tensor
+
+    @cached_property
+    def alpha(self) -> Tensor:
+        """(N+1) what is revealed before the first round, and after each: alpha_t at t = 1, (N-1)/N, .., 0."""
+        return torch.cat([self.delta.new_zeros(1), self.delta.cumsum(0)])
+
+    @cached_property
+    def p(self) -> Tensor:
+        """(N) p_k = sum_{j<k} delta_j: P(a position is revealed before round k)."""
+        return self.alpha[:-1].clamp(max=1.0)
+
+    @cached_property
+    def rho(self) -> Tensor:
+        """(N) delta_k / (1 - p_k): P(what is still hidden is revealed now); exactly 1 in the last round of all."""
+        left = self.delta.flip(0).cumsum(0).flip(0)
+        return torch.where(left > 0, self.delta / left, 0.0)
+
+    def sizes(self, hidden: int) -> Tensor:
+        """(N) s_k where the numbers are fixed."""
+        return sizes(self.delta, hidden)
 
 
 def sizes(delta: Tensor, hidden: int) -> Tensor:
@@ -139,7 +178,7 @@ def theorem_4_2(steps: int, order: int = 2) -> Tensor:
     _check_order(order)
     if steps == 1:
         return torch.ones(1, dtype=torch.float64)
-    eps = _bisect(lambda eps: 1 + math.ceil((1 - eps) * (order - 1) / eps**order - 1e-9) <= steps)
+    eps = _least_share(lambda eps: 1 + math.ceil((1 - eps) * (order - 1) / eps**order - 1e-9) <= steps)
     delta = torch.full((steps,), (1 - eps) / (steps - 1), dtype=torch.float64)
     delta[0] = eps
     return delta
@@ -153,7 +192,7 @@ def theorem_4_2_proportional(steps: int, order: int = 2) -> Tensor:
     """
     _check_order(order)
     rounds = np.zeros(steps + 1)
-    eps = _bisect(lambda eps: _proportional(eps, order, rounds) <= steps)
+    eps = _least_share(lambda eps: _proportional(eps, order, rounds) <= steps)
     used = _proportional(eps, order, rounds)
     rounds[used:] = 0.0
     return torch.from_numpy(rounds[:steps])
@@ -171,55 +210,9 @@ def _proportional(eps: float, order: int, rounds: Floats) -> int:
     return used
 
 
-def _fitted(name: str) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
-    """Register a schedule that also asks what it is fitted to; how it does it stands in a later room, `theory`."""
-    FITTED.add(name)
-    return SCHEDULES.register(name)
-
-
-@_fitted("optimal")
-def optimal(steps: int, fit: Fit) -> Tensor:
-    """The least divergence for the language, at this length and number of rounds."""
-    from unmask.theory import optimal
-
-    curve = optimal.information_curve(fit.language, fit.length)
-    return optimal.for_divergence(curve, steps, fit.fixed_size)
-
-
-@_fitted("optimal-ser")
-def optimal_ser(steps: int, fit: Fit) -> Tensor:
-    """The fewest errors for the language, where errors are few."""
-    from unmask.theory import optimal
-
-    curve = optimal.error_curve(fit.language, fit.length)
-    return optimal.for_errors(curve, steps, fit.fixed_size)
-
-
-@_fitted("geometric-tc")
-def geometric_tc(steps: int, fit: Fit) -> Tensor:
-    """delta_(k+1) = delta_k / (1 + eta), eta from TC and DTC: for a language of small TC."""
-    from unmask.theory import optimal
-
-    curve = optimal.information_curve(fit.language, fit.length)
-    return optimal.geometric(curve.total_correlation, curve.dual_total_correlation, steps, rising=False)[0]
-
-
-@_fitted("geometric-dtc")
-def geometric_dtc(steps: int, fit: Fit) -> Tensor:
-    """delta_(k+1) = (1 + eta) delta_k, eta from TC and DTC: for a language of small DTC."""
-    from unmask.theory import optimal
-
-    curve = optimal.information_curve(fit.language, fit.length)
-    return optimal.geometric(curve.total_correlation, curve.dual_total_correlation, steps, rising=True)[0]
-
-
-def _bisect(holds: Callable[[float], bool]) -> float:
-    """The smallest eps in (0, 1] for which a condition holds that stays true above it."""
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+def _least_share(holds: Callable[[float], bool]) -> float:
+    """The smallest eps in (0, 1] for which a condition holds that stays true above it, on a grid of 2^-60."""
+    return first(lambda place: holds(place / FINEST), guess=FINEST, most=FINEST) / FINEST
 
 
 def _check_order(order: int) -> None:

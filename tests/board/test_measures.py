@@ -105,7 +105,7 @@ def test_areas_that_are_known():
 
 def point(evaluations, wrong, length=64):
     seeds = [torch.tensor(rows, dtype=torch.bool) for rows in wrong]
-    samples = [SimpleNamespace(wrong=rows, evaluations=torch.full((len(rows),), evaluations)) for rows in seeds]
+    samples = [SimpleNamespace(wrong=r.double(), evaluations=torch.full((len(r),), evaluations)) for r in seeds]
     return Point(None, samples, length)
 
 

@@ -16,10 +16,10 @@ from unmask.errors import UnmaskError
 from unmask.languages import Interval, preset, random_ngram
 from unmask.metrics.interval import exact_divergence, exact_ser, exact_ter
 from unmask.schedules import deltas
+from unmask.search import Floor, least
 from unmask.theory import exact as known
 from unmask.theory.learning import of_language
 from unmask.theory.partitions import partitions
-from unmask.theory.steps import Floor, least, least_steps
 
 CHAIN = random_ngram(2, 4, temperature=2.0, threshold=0.1, seed=4)
 
@@ -176,7 +176,7 @@ def test_least_stands_stairs_and_says_where_it_is_stuck():
     assert caught.value.value == pytest.approx(0.2, abs=0.01)
     with pytest.raises(Floor, match="up to 64 reaches"):
         least(lambda n: 1 / n, 0.01, most=64)
-    assert least_steps(lambda delta: exact_ser(Interval(5), 10, delta), 0.5) == 15
+    assert least(lambda n: exact_ser(Interval(5), 10, deltas("linear", n)), 0.5) == 15
 
 
 def test_a_network_pays_for_what_it_has_not_learned():

@@ -151,7 +151,7 @@ def test_where_lengths_vary_each_sequence_counts_by_its_own(name):
 def test_binomial_weights(schedule, steps, length):
     """L sum_i delta_i Binom(L-1, p_i)(k), against scipy's; they sum to L."""
     delta = deltas(schedule, steps)
-    p = schedules.before(delta)
+    p = schedules.Schedule(delta).p
     expected = length * (delta.numpy() @ binom.pmf(np.arange(length), length - 1, p.numpy()[:, None]))
     weights = binomial_weights(delta, length)
     np.testing.assert_allclose(weights.numpy(), expected, atol=1e-9 * length)

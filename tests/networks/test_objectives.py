@@ -14,7 +14,7 @@ from tests.brute import p_value, sequences
 from tests.networks.small import L, V, causal_law, trunk
 from unmask.chance import Luck
 from unmask.networks.objectives import Masks, causal_nats, draw_masks, masked_nats
-from unmask.schedules import before, deltas
+from unmask.schedules import Schedule, deltas
 
 ALARM = 1e-6  # false alarms of each statistical test
 EVERY = torch.from_numpy(sequences(V, L))
@@ -78,7 +78,7 @@ def test_continuous_time_by_enumeration():
 def test_rounds_by_enumeration(name, timed):
     made, delta = trunk(time_free=not timed, seed=1), SCHEDULES[name]
     mean = np.zeros(len(EVERY))
-    for k, (share, shown) in enumerate(zip(delta.tolist(), before(delta).tolist(), strict=True)):
+    for k, (share, shown) in enumerate(zip(delta.tolist(), Schedule(delta).p.tolist(), strict=True)):
         for hidden in SUBSETS:
             n = len(hidden)
             chance = n / L * (1 - shown) ** (n - 1) * shown ** (L - n)  # one forced, the others by chance
@@ -131,7 +131,7 @@ def test_masks_have_their_law():
 def test_masks_of_rounds_have_their_law(name):
     delta = SCHEDULES[name]
     cells, forced, plain = [], [], []
-    for k, (share, shown) in enumerate(zip(delta.tolist(), before(delta).tolist(), strict=True)):
+    for k, (share, shown) in enumerate(zip(delta.tolist(), Schedule(delta).p.tolist(), strict=True)):
         for hidden in SUBSETS:
             n = len(hidden)
             cells.append([k, *(int(j in hidden) for j in range(L))])

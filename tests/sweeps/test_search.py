@@ -10,36 +10,38 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unmask import generate, languages, metrics, score
-from unmask.errors import UnmaskError
 from unmask.estimates import Estimate
 from unmask.schedules import deltas
-from unmask.sweeps.search import MOST_STEPS, fit_slope, least_steps, least_steps_between, steps_at_ser
+from unmask.search import MOST, Floor, first, least
+from unmask.sweeps.search import fit_slope, steps_at_ser, steps_between
 
 
 @given(st.integers(1, 10**6))
-def test_least_steps(answer):
+def test_the_first_that_holds(answer):
     asked = []
 
     def holds(n):
         asked.append(n)
         return n >= answer
 
-    assert least_steps(holds) == answer
+    assert first(holds) == answer
     assert min(asked) >= 1
     assert len(asked) <= 2 * math.log2(answer) + 2
 
 
-def test_least_steps_ends():
-    with pytest.raises(UnmaskError, match="not reached"):
-        least_steps(lambda n: False)
-    assert least_steps(lambda n: n >= MOST_STEPS) == MOST_STEPS
+def test_the_search_ends():
+    with pytest.raises(Floor, match="no number of steps up to 16,777,216"):
+        first(lambda n: False)
+    assert first(lambda n: n >= MOST) == MOST
+    assert first(lambda n: n >= 5, guess=64, most=64) == 5
+    assert first(lambda n: True, guess=64, most=64) == 1
 
 
 def test_the_interval_is_the_inverted_band():
     def excess(n):
         return Estimate(100 / n, 80 / n, 120 / n, 7, 0.95, "normal")
 
-    found = least_steps_between(excess, 1.0)
+    found = steps_between(excess, 1.0)
     assert (found.value, found.low, found.high, found.n) == (100, 80, 120, 7)
 
 
@@ -76,7 +78,7 @@ def test_measured_steps_hold_the_exact_ones(start):
         return score(generate(language, **how), language).invalid_rows
 
     found = steps_at_ser(count_wrong, 0.5, start, 2000)
-    exact = least_steps(lambda n: metrics.exact_ser(language, 40, deltas("linear", n)) <= 0.5)
+    exact = least(lambda n: metrics.exact_ser(language, 40, deltas("linear", n)), 0.5)
     error = (math.log(found.high) - math.log(found.low)) / (2 * 1.96)
     assert abs(math.log(found.value) - math.log(exact)) < 4.9 * error + 0.5 / exact
     assert error < 0.05

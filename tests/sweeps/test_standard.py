@@ -9,12 +9,23 @@ import pytest
 import torch
 
 from unmask import generate, languages, metrics, networks, score, sweep, theory
+from unmask.board.cells import Place, Point
+from unmask.board.cells import measure as board_measure
+from unmask.board.families import family
+from unmask.board.standings import of_point
+from unmask.denoisers import Exact
+from unmask.errors import UnmaskError
 from unmask.estimates import mean as usual_mean
+from unmask.estimates import share
+from unmask.languages import random_ngram
 from unmask.networks import Shape, Trunk
 from unmask.schedules import deltas
-from unmask.sweeps import tallies
+from unmask.sweeps import cells, tallies
 from unmask.sweeps.attempt import attempt, measure
+from unmask.sweeps.cells import cell_of
 from unmask.sweeps.measures import find, merge
+from unmask.sweeps.sources import prompts_of
+from unmask.sweeps.standard import records_of_samples, tally_of
 from unmask.theory import exact as _exact  # noqa: F401  theory.exact, as an attribute
 
 CELL = {"language": "paper-2gram", "length": 24, "steps": 6, "seed": 2}
@@ -78,6 +89,119 @@ def test_sums_do_not_depend_on_their_order():
         assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-13)
     assert tallies.mean("x", tallies.sums("x", samples[:0])) is None
     assert tallies.mean("x", tallies.sums("x", samples[:1])).high == math.inf
+
+
+def test_sums_of_groups_are_those_of_the_estimates():
+    """Whatever shares a tally is a whole group; merged, the interval is the one over groups."""
+    luck = torch.Generator().manual_seed(2)
+    groups = torch.randint(40, (300,), generator=luck).sort().values
+    samples = torch.rand(300, generator=luck, dtype=torch.float64) + groups / 40
+    events = (samples > 1).double()
+    cut = int((groups < 17).sum())
+    parts = [slice(0, cut), slice(cut, 300)]
+    for reduce, values, expected in (
+        (tallies.mean, samples, usual_mean(samples, groups=groups)),
+        (tallies.share, events, share(events > 0, groups)),
+        (tallies.share, events * 0, share(events < 0, groups)),
+    ):
+        found = reduce("x", merge([tallies.sums("x", values[part], groups[part]) for part in parts]))
+        assert (found.n, found.method) == (expected.n, expected.method)
+        for name in ("value", "low", "high"):
+            assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-12)
+    together = tallies.mean("x", tallies.sums("x", samples, groups * 0))
+    assert together.high == pytest.approx(usual_mean(samples, groups=groups * 0).high, rel=1e-12)
+
+
+CONTINUED = {"prompt_length": 2, "rows_per_prompt": 3}
+
+
+def test_prompts_are_scored_by_enumeration():
+    """SER = E_c[1 - p(L_q(c) | c)] and 2^E_c E[-log2 q(x | c) / |x|], from the law of every continuation."""
+    language, length = random_ngram(2, 3, temperature=2.0, threshold=0.15, seed=2), 4
+    every, delta = metrics.sequences(3, length), deltas("linear", 1)
+    own = language.log_prob(every).exp()
+    wrong = bits = valid = 0.0
+    for prompt in metrics.sequences(3, 2):
+        c = torch.cat([prompt, torch.tensor([3, 3])])
+        if (mass := float(own[(every[:, :2] == prompt).all(1)].sum())) > 0:
+            p = metrics.output_law(Exact(language), length, delta, c)
+            log_q = language.log_prob(every, c)
+            possible = log_q.isfinite()
+            wrong += mass * float(p[~possible].sum())
+            valid += mass * float(p[possible].sum())
+            bits -= mass * float((p * log_q)[possible].sum()) / math.log(2) / 2
+    given, prompt = prompts_of(language, length, 2, 3, rows=30_000, seed=1)
+    made = generate(language, steps=1, length=length, rows=30_000, seed=1, given=given)
+    found = by_name(records_of_samples(tally_of(made, language, prompt)))
+    for name, truth in (("ser", wrong), ("generative_perplexity", 2 ** (bits / valid))):
+        error = (found[name]["high"] - found[name]["low"]) / 2 / 1.96
+        assert abs(found[name]["value"] - truth) < 5 * error
+        assert "by prompt" in found[name]["method"]
+    assert found["ser"]["n"] == 10_000
+    assert wrong > 0.02
+    unconditional = 1 - float(metrics.output_law(Exact(language), length, delta)[own > 0].sum())
+    assert abs(found["ser"]["value"] - unconditional) > 5 * (found["ser"]["high"] - found["ser"]["value"])
+
+
+@pytest.mark.parametrize("language", ["paper-2gram", "sparse-hmm"])
+def test_prompts_however_the_rows_are_cut(language, monkeypatch):
+    """Rows of one prompt stay together, and the records are those of the whole, to the bit."""
+    cell = cell_of({"metric": "samples", "rows": 61, "first_row": 4, "language": language, "length": 12} | CONTINUED)
+    whole = measure(cell.spec, True)[1]
+    monkeypatch.setattr(cells, "TOKENS_A_BLOCK", 8 * 12)
+    parts = cells.blocks(cell, "key")
+    assert [part.rows for part in parts] == [(4, 8), *((at, 6) for at in range(12, 60, 6)), (60, 5)]
+    again = cells.blocks(cell, "key", [part.rows for part in parts[1:3]])
+    assert [part.rows for part in again] == [part.rows for part in parts if part not in parts[1:3]]
+    tallies_of = [measure(part.spec, False)[1] for part in parts]
+    assert find("samples").records(merge(tallies_of[::-1]), **cell.arguments) == whole
+
+
+def test_bounds_and_the_baseline_continue_prompts():
+    cell = {"language": "paper-2gram", "length": 10, "seed": 2}
+    language = languages.load("paper-2gram", seed=2)
+    given, prompt = prompts_of(language, 10, 2, 3, rows=90, seed=2)
+    assert torch.equal(prompt, torch.arange(90) // 3)
+    assert [len(part.unique(dim=0)) for part in given.split(3)] == [1] * 30
+    curve = metrics.profile(language, 10, 90, 2, given=given, prompt=prompt)
+    found = records("ter_upper", steps=4, rows=90, **cell, **CONTINUED)
+    assert found["ter_upper"]["value"] == curve.ter_upper("linear", 4).value
+    assert found["ter_upper"]["n"] == 30
+    nats = curve.divergence(deltas("linear", 4)).value
+    assert found["ter_upper_ratio"]["value"] == pytest.approx(math.exp(nats / 8))
+    ar = records("autoregressive", prompt_length=2, prompts=40, **cell)
+    drawn, _ = prompts_of(language, 10, 2, rows=40, seed=2)
+    assert ar["ter"]["value"] == metrics.ter_autoregressive(language, 10, drawn).value
+    assert ar["ter"]["evaluations"] == 8.0
+    assert records("theory", prompt_length=2, **cell) == {}
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"prompt_length": 24}, "prompt_length is 24, and a sequence has 24 tokens"),
+        ({"prompt_length": 2, "rows_per_prompt": 0}, "rows_per_prompt is 0; expected at least 1"),
+        ({"schedule": "lineer"}, "lineer"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_the_work(more, message):
+    with pytest.raises(UnmaskError, match=message):
+        cells.check([cell_of({"metric": "samples"} | CELL | more)])
+
+
+def test_a_yardstick_is_one_entry(monkeypatch):
+    """Scores, sweeps and boards ask whatever stands in the table, of the rows that can say it."""
+    first = metrics.Yardstick(lambda seen: torch.where(seen.valid, (seen.tokens[:, 0] == 0).double(), torch.nan))
+    monkeypatch.setitem(metrics.YARDSTICKS, "begins_with_0", first)
+    made = generate(languages.load("interval-5"), length=10, steps=2, rows=200)
+    valid = languages.load("interval-5").supports(made.tokens)
+    expected = float((made.tokens[valid][:, 0] == 0).double().mean())
+    assert score(made, languages.load("interval-5")).to_dict()["begins_with_0"]["value"] == pytest.approx(expected)
+    found = records("samples", language="interval-5", length=10, steps=2, rows=200)
+    assert found["begins_with_0"]["value"] == pytest.approx(expected)
+    place = Place("interval-5", 10, 0)
+    point = Point(2, [board_measure(place, family("ancestral", 10), 2, 200, 0)], 10)
+    assert by_name(of_point(point))["begins_with_0"]["value"] == pytest.approx(expected)
 
 
 def test_ter_upper_is_the_profile():

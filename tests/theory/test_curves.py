@@ -14,7 +14,7 @@ from scipy.stats import binom
 
 from unmask.languages import random_hmm
 from unmask.metrics import profile
-from unmask.schedules import before, deltas, sizes
+from unmask.schedules import Schedule, deltas, sizes
 from unmask.theory.curves import ErrorCurve, InformationCurve, bernstein, by_size
 
 EXAMPLES = settings(deadline=None, database=None, derandomize=True, max_examples=100)
@@ -77,7 +77,7 @@ def test_what_a_schedule_pays(schedule, steps):
     rng = np.random.default_rng(1)
     f, g = np.sort(rng.random(12))[::-1], rng.random(11)
     curve, errors, delta = InformationCurve(f, "test"), ErrorCurve(g, "test"), deltas(schedule, steps)
-    p, shares = before(delta).numpy(), delta.numpy()
+    p, shares = Schedule(delta).p.numpy(), delta.numpy()
     assert curve.nelbo(delta).value == pytest.approx(shares @ curve.h(p), abs=1e-11)
     assert curve.divergence(delta).value == pytest.approx(shares @ curve.h(p) - f.sum(), abs=1e-11)
     assert errors.ser(delta).value == pytest.approx(1 - math.exp(-(shares**2) @ errors.e(p)), abs=1e-11)

@@ -6,6 +6,7 @@ Means over sampled orders are compared within 5 standard errors, at fixed seeds:
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,10 +21,10 @@ from unmask.errors import UnmaskError
 from unmask.languages import Interval, preset, random_ngram
 from unmask.metrics import output_law
 from unmask.metrics.interval import exact_ser
-from unmask.schedules import deltas
+from unmask.schedules import Schedule, deltas
 from unmask.theory import gaps
 from unmask.theory.chains import first_order
-from unmask.theory.gaps import log_prob, rates, ser_by_orders, valid_given_order, valid_mass
+from unmask.theory.gaps import log_prob, ser_by_orders, valid_given_order, valid_mass
 
 SCHEDULES = [("linear", 1), ("linear", 3), ("cosine", 4), ([0.3, 0.0, 0.7, 0.0], None)]
 
@@ -107,8 +108,8 @@ def test_rounds_that_reveal_nothing_change_nothing():
     chain = first_order(random_ngram(2, 3, **SHARP, seed=2))
     some, more = deltas([0.2, 0.5, 0.3]), deltas([0.0, 0.2, 0.0, 0.5, 0.3, 0.0])
     assert valid_mass(chain, 7, some)[0].tolist() == pytest.approx(valid_mass(chain, 7, more)[0].tolist(), abs=1e-13)
-    assert rates(more).tolist() == pytest.approx([0, 0.2, 0, 0.625, 1, 0])
-    assert rates(deltas("linear", 10**6))[-1] == 1
+    assert Schedule(more).rho.tolist() == pytest.approx([0, 0.2, 0, 0.625, 1, 0])
+    assert Schedule(deltas("linear", 10**6)).rho[-1] == 1
 
 
 @pytest.mark.parametrize(("steps", "length"), [(8, 40), (64, 128)])
@@ -140,6 +141,6 @@ def test_wrong_rates_are_caught(monkeypatch, wrong):
     language, length = CHAINS["2-gram, pruned"]
     delta = deltas("cosine", 3)
     expected = valid_mass(first_order(language), length, delta)[0][-1]
-    right = gaps.rates
-    monkeypatch.setattr(gaps, "rates", lambda delta: wrong(right(delta)))
+    rho = torch.from_numpy(wrong(Schedule(delta).rho.numpy()))
+    monkeypatch.setattr(gaps, "Schedule", lambda delta: SimpleNamespace(rho=rho))
     assert abs(valid_mass(first_order(language), length, delta)[0][-1] - expected) > 1e-3

@@ -17,8 +17,8 @@ from unmask.errors import UnmaskError
 from unmask.languages import Interval
 from unmask.metrics.interval import agreement, disagreement, exact_divergence, exact_plan_divergence, exact_ser
 from unmask.schedules import deltas
+from unmask.search import least
 from unmask.theory.interval import error_curve, information_curve
-from unmask.theory.steps import least_steps
 
 NAMES = ["interval 2", "interval 3", "interval 3, partial"]
 
@@ -74,7 +74,7 @@ def test_a_million_positions_in_a_million_rounds():
 @pytest.mark.parametrize(("length", "steps"), [(5, 8), (10, 15), (100, 145), (510, 737), (1000, 1444)])
 def test_the_least_number_of_rounds(length, steps):
     language = Interval(5)
-    assert least_steps(lambda delta: exact_ser(language, length, delta), 0.5) == steps
+    assert least(lambda n: exact_ser(language, length, deltas("linear", n)), 0.5) == steps
 
 
 def test_the_error_rates_at_510():
@@ -85,22 +85,22 @@ def test_the_error_rates_at_510():
 
 @pytest.mark.parametrize("schedule", ["linear", "cosine", "geometric(ratio=1.01)"])
 @pytest.mark.parametrize("target", [0.9, 0.5, 0.1])
-def test_least_steps_is_least(schedule, target):
+def test_least_is_least(schedule, target):
     language = Interval(3)
 
-    def quality(delta):
-        return exact_ser(language, 12, delta)
+    def quality(steps):
+        return exact_ser(language, 12, deltas(schedule, steps))
 
-    steps = least_steps(quality, target, schedule)
-    assert quality(deltas(schedule, steps)) <= target
-    assert steps == 1 or quality(deltas(schedule, steps - 1)) > target
+    steps = least(quality, target)
+    assert quality(steps) <= target
+    assert steps == 1 or quality(steps - 1) > target
 
 
 def test_a_target_that_no_number_reaches():
     """The last rounds of a geometric schedule stay large, however many there are."""
     with pytest.raises(UnmaskError, match=r"no number of steps up to 1,024 reaches 0\.003: at 1,024 it is 0\.0294"):
-        least_steps(lambda delta: exact_ser(Interval(3), 12, delta), 0.003, "geometric(ratio=1.01)", most=1024)
+        least(lambda n: exact_ser(Interval(3), 12, deltas("geometric(ratio=1.01)", n)), 0.003, most=1024)
 
 
 def test_a_target_that_is_reached_at_once():
-    assert least_steps(lambda delta: 0.0, 0.0) == 1
+    assert least(lambda n: 0.0, 0.0) == 1

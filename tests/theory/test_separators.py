@@ -14,7 +14,7 @@ from scipy.stats import binom
 
 from tests.theory.cases import LENGTH, cases
 from unmask.errors import UnmaskError
-from unmask.schedules import before, deltas
+from unmask.schedules import Schedule, deltas
 from unmask.theory import separators
 from unmask.theory.separators import (
     dependencies,
@@ -154,7 +154,7 @@ def test_b10_bounds_both_tails(delta, p, length, n):
 def test_b11_is_true_though_its_proof_is_not():
     """It is labelled as not proven; it lies above our bound, and so above the truth."""
     delta = deltas("cosine", 9)
-    for k, (share, p) in enumerate(zip(delta.tolist(), before(delta).tolist(), strict=True)):
+    for k, (share, p) in enumerate(zip(delta.tolist(), Schedule(delta).p.tolist(), strict=True)):
         if p == 0:
             continue
         bound = lemma_b11(share, p, 200, 3)

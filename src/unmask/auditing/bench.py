@@ -17,7 +17,7 @@ from unmask.languages import Language
 from unmask.metrics import output_law, sequences
 from unmask.metrics.enumeration import MAX_LENGTH, MAX_SEQUENCES
 from unmask.samplers import Ancestral, Autoregressive, Sampler, Speculative
-from unmask.schedules import Schedule
+from unmask.schedules import ScheduleLike
 
 MIN_ROWS = 200
 SEEDS = (2**62 + 2, 2**62 + 3)  # of the rows that samples are compared with, and of the specimens: nobody else's
@@ -29,7 +29,7 @@ class Bench:
     """Rows of our own sampler, with and without faults, for samples of a certain shape (B, L)."""
 
     def __init__(
-        self, language: Language, sampler: Sampler, schedule: Schedule, delta: Tensor, rows: int, length: int
+        self, language: Language, sampler: Sampler, schedule: ScheduleLike, delta: Tensor, rows: int, length: int
     ) -> None:
         self.language, self.sampler, self.schedule, self.delta = language, sampler, schedule, delta
         self.rows, self.length = rows, length

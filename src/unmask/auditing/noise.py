@@ -13,6 +13,7 @@ from torch import Tensor
 
 from unmask.chance import Luck, Stream, uniform
 from unmask.samplers import Sampler, Session
+from unmask.schedules import Schedule
 
 FINE = 52  # bits: the uniforms of `chance` as they are
 BFLOAT16, FLOAT32 = 8, 24  # bits of torch.rand in these types
@@ -61,10 +62,7 @@ class OneShot(Sampler):
 
     def run(self, session: Session) -> None:
         canvas, vocabulary = session.canvas, session.denoiser.vocabulary
-        left = 1.0
-        for index, delta in enumerate(session.delta.tolist()):
-            rho = min(1.0, delta / left) if index + 1 < len(session.delta) else 1.0
-            left = max(left - delta, 1e-300)
+        for index, rho in enumerate(Schedule(session.delta).rho.tolist()):
             rows, positions = canvas.hidden.nonzero(as_tuple=True)
             if not len(rows):
                 return

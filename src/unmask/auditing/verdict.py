@@ -25,7 +25,7 @@ from unmask.estimates import Estimate, mean, proportion
 from unmask.generation import fit_of
 from unmask.languages import Language
 from unmask.samplers import SAMPLERS, Sampler
-from unmask.schedules import Schedule, deltas
+from unmask.schedules import ScheduleLike, deltas
 from unmask.threads import over_blocks
 
 ALARM = 1e-4
@@ -109,7 +109,7 @@ def audit(
     language: Language,
     *,
     sampler: str | Sampler = "ancestral",
-    schedule: Schedule = "linear",
+    schedule: ScheduleLike = "linear",
     steps: int | None = None,
     calls: float | None = None,
 ) -> Audit:

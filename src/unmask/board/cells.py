@@ -84,15 +84,24 @@ class Sample:
     """What one seed's rows (R) came to at one budget."""
 
     digest: str  # of the tokens (R, L)
-    wrong: Tensor  # Bool (R): impossible sequences
-    evaluations: Tensor  # (R)
+    values: dict[str, Tensor]  # (R) of each yardstick, NaN where a row has nothing to say
     evaluations_of: dict[str, float]  # the mean for each denoiser
     forwards: int  # batched calls, until the last row of the block is done
-    excess: Tensor  # (valid rows): bits a token under q, minus q's own; empty where that is not defined
+    own_bits: float | None  # H(q) / L, a token; None where that is not defined
     bigrams: metrics.Bigrams | None
     divergence: Tensor  # (taught rows): log q(x) - log p(x | luck); empty where there is no bound, or it is 0
     lawful: bool  # whether p(x | luck) is p(x), whatever the luck: then this is TER, and not its bound
     unbounded: str  # why there is none
+
+    @property
+    def wrong(self) -> Tensor:
+        """Float (R), 1 where impossible."""
+        return self.values["ser"]
+
+    @property
+    def evaluations(self) -> Tensor:
+        """Float (R)."""
+        return self.values["evaluations"]
 
 
 def measure(place: Place, family: Family, value: Any, rows: int, taught: int) -> Sample:
@@ -100,17 +109,15 @@ def measure(place: Place, family: Family, value: Any, rows: int, taught: int) ->
     specification, steps = family.at(value)
     how: dict[str, Any] = {"sampler": specification, "length": place.length, "seed": place.seed}
     made = generate(place.denoiser, **how, steps=steps or USUAL_STEPS, rows=rows)
-    bits = -place.language.log_prob(made.tokens) / math.log(2)
-    wrong = ~torch.isfinite(bits)
-    per_token = bits[~wrong] / place.language.sizes(made.tokens)[~wrong]
+    seen = metrics.rows(made, place.language)
+    found = {name: yardstick.values(seen) for name, yardstick in metrics.YARDSTICKS.items()}
     prices = price(place, specification, steps, taught)
     return Sample(
         digest=digest(made.tokens),
-        wrong=wrong,
-        evaluations=made.evaluations,
+        values={name: values for name, values in found.items() if values is not None},
         evaluations_of={name: float(count.double().mean()) for name, count in made.evaluations_of.items()},
         forwards=made.forwards,
-        excess=per_token - place.bits if place.bits is not None else per_token[:0],
+        own_bits=place.bits,
         bigrams=metrics.bigrams(made.tokens, place.language),
         divergence=prices.divergence,
         lawful=prices.lawful,
@@ -157,7 +164,11 @@ class Point:
     @cached_property
     def wrong(self) -> Tensor:
         """Float (rows of all seeds), 1 where impossible."""
-        return torch.cat([sample.wrong for sample in self.samples]).double()
+        return torch.cat([sample.wrong for sample in self.samples])
+
+    def estimate(self, name: str) -> Estimate | None:
+        """A yardstick, of the rows of all seeds."""
+        return metrics.YARDSTICKS[name].reduce(torch.cat([sample.values[name] for sample in self.samples]))
 
     @cached_property
     def evaluations(self) -> float:
@@ -169,7 +180,7 @@ class Point:
 
     @property
     def ser_by_seed(self) -> list[float]:
-        return [float(sample.wrong.double().mean()) for sample in self.samples]
+        return [float(sample.wrong.mean()) for sample in self.samples]
 
     @cached_property
     def divergence(self) -> Estimate | None:
@@ -200,8 +211,11 @@ class Point:
     @property
     def perplexity_ratio(self) -> Estimate | None:
         """The generative perplexity of the valid rows, relative to the language's own TER."""
-        excess = torch.cat([sample.excess for sample in self.samples])
-        return mean(excess).map(lambda bits: 2.0**bits) if len(excess) > 1 else None
+        bits = [(s.values["generative_perplexity"], s.own_bits) for s in self.samples if s.own_bits is not None]
+        if not bits:
+            return None
+        excess = torch.cat([(values - own)[~values.isnan()] for values, own in bits])
+        return mean(excess).map(lambda value: 2.0**value) if len(excess) > 1 else None
 
     @property
     def diversity(self) -> Estimate | None:

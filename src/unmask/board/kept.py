@@ -1,7 +1,7 @@
 """The rows of a curve as one file: what its points are made of again, so that seeds and samplers are joined row by row.
 
-An .npz of numpy, without pickle: an array for each tensor of each budget, "3.wrong" being that of the budget with index
-3 in its family, and the rest as JSON in "about".
+An .npz of numpy, without pickle: an array for each tensor of each budget, "3.ser" being the values of that yardstick at
+the budget with index 3 in its family, and the rest as JSON in "about".
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from unmask.estimates import Estimate
 from unmask.metrics import Bigrams
 
 FILE = "curve.npz"
-TENSORS = ("wrong", "evaluations", "excess", "divergence")
+PRICE = "divergence"  # the one tensor that is no yardstick's
 AGAIN = "take another store, and it is measured again"
 
 
@@ -33,7 +33,8 @@ def to_bytes(samples: Mapping[int, Sample]) -> bytes:
     about = {}
     for index, sample in samples.items():
         fields = asdict(sample)
-        arrays |= {f"{index}.{name}": fields.pop(name).numpy() for name in TENSORS}
+        tensors = fields.pop("values") | {PRICE: fields.pop(PRICE)}
+        arrays |= {f"{index}.{name}": tensor.numpy() for name, tensor in tensors.items()}
         about[index] = fields
     file = io.BytesIO()
     np.savez_compressed(file, about=np.array(json.dumps(about)), **arrays)
@@ -47,7 +48,9 @@ def read(path: Path) -> dict[int, Sample]:
             about = json.loads(str(arrays["about"]))
             for index, fields in about.items():
                 fields["bigrams"] = _bigrams(fields["bigrams"])
-                fields |= {name: torch.from_numpy(arrays[f"{index}.{name}"]) for name in TENSORS}
+                names = [name.partition(".")[2] for name in arrays.files if name.startswith(f"{index}.")]
+                fields["values"] = {name: torch.from_numpy(arrays[f"{index}.{name}"]) for name in names}
+                fields[PRICE] = fields["values"].pop(PRICE)
             return {int(index): Sample(**fields) for index, fields in about.items()}
     except OSError as error:
         raise UnmaskError(f"cannot read {path}: {error.strerror or error}; {AGAIN}") from error

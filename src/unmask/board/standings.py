@@ -18,9 +18,11 @@ from unmask.board.grid import Settings
 from unmask.board.joining import Measured
 from unmask.board.measures import Curve, Need, paired, ratio
 from unmask.estimates import Estimate
+from unmask.metrics import YARDSTICKS
 
 Record = dict[str, Any]
 CLAIRVOYANT = "clairvoyant"
+TOLD = ("ser", "generative_perplexity", "evaluations")  # in ways of their own: by seed, as a ratio, beside every number
 UNKNOWN = {"value": None, "low": None, "high": None, "n": 0, "level": None, "method": ""}
 
 
@@ -45,6 +47,7 @@ def records(found: Sequence[Measured], settings: Settings) -> list[Record]:
 def of_point(point: Point) -> list[Record]:
     """What a sampler's rows are like at one budget."""
     made = [record("ser", point.ser, by_seed=point.ser_by_seed)]
+    made += [record(name, point.estimate(name), note="no row says it") for name in YARDSTICKS if name not in TOLD]
     name = "ter_ratio" if point.lawful else "ter_upper_ratio"
     made.append(record(name, point.ter_ratio, note=point.unbounded))
     made.append(record("generative_perplexity_ratio", point.perplexity_ratio, note="fewer than two valid rows"))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -28,6 +29,7 @@ from unmask.estimates import Estimate
 from unmask.networks import Network, Shape, Trunk
 from unmask.networks.causal import NetworkCausal
 from unmask.schedules import deltas
+from unmask.search import Floor, first
 
 PLACES = 4  # distances from the start at which AR tokens are timed
 REPEATS = 5
@@ -86,15 +88,9 @@ def most_steps(budget: float, length: int) -> int | None:
     def needed(steps: int) -> float:
         return steps * (1 - (1 - 1 / steps) ** length)
 
-    low, high = 0, 1
-    while needed(high) <= budget:
-        low, high = high, 2 * high
-        if high > MOST_STEPS:
-            return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if needed(middle) <= budget else (low, middle)
-    return low
+    with suppress(Floor):
+        return first(lambda steps: needed(steps) > budget, most=MOST_STEPS + 1) - 1
+    return None
 
 
 def clock(

@@ -35,13 +35,13 @@ from unmask.languages import Interval, Language
 from unmask.metrics.interval import exact_divergence
 from unmask.networks.shape import Shape, preset
 from unmask.schedules import Fit, deltas
+from unmask.search import Floor, least
 from unmask.theory import optimal
 from unmask.theory.chains import first_order
 from unmask.theory.exact import LONGEST, MOST_WORK, exact, work
 from unmask.theory.exponential import exponential_law
 from unmask.theory.learning import Learning
 from unmask.theory.partitions import Partitions, partitions, tiny
-from unmask.theory.steps import Floor, least
 
 Metric = Literal["ser", "ter", "kl"]
 OPTIMAL = {"ser": "optimal-ser", "ter": "optimal", "kl": "optimal"}

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from unmask.denoisers import Denoiser
 from unmask.errors import UnmaskError
-from unmask.schedules import before
+from unmask.schedules import Schedule
 
 MAX_SEQUENCES = 20_000
 MAX_LENGTH = 6
@@ -50,8 +50,7 @@ def output_law(denoiser: Denoiser, length: int, delta: Tensor, given: Tensor | N
     shown = torch.zeros(length, dtype=torch.bool) if given is None else given != denoiser.vocabulary
     agrees = torch.ones(len(every), dtype=torch.bool) if given is None else (~shown | (every == given)).all(1)
     mass[next(number for number, revealed in enumerate(sets) if torch.equal(revealed, shown))] += agrees
-    left = (1 - before(delta)).clamp(min=1e-300)
-    for rho in (delta / left).clamp(max=1.0).tolist():
+    for rho in Schedule(delta).rho.tolist():
         new = [torch.zeros_like(m) for m in mass[:-1]] + [mass[-1].clone()]
         for (start, end, added), factor in zip(moves, factors, strict=True):
             count = int(added.sum())

@@ -26,7 +26,7 @@ from unmask.languages import Language
 from unmask.languages.base import MESSAGE_BYTES
 from unmask.metrics.given import hidden_counts, own_sizes, patterns, prompt_numbers
 from unmask.samplers import walk
-from unmask.schedules import Fit, Schedule, before, deltas, sizes
+from unmask.schedules import Fit, Schedule, ScheduleLike, deltas
 from unmask.threads import over_blocks
 
 
@@ -66,19 +66,19 @@ class Profile:
         ideal = self.terms.sum(1) if self.ideal is None else self.ideal
         return mean(self._paid(delta, fixed_size) - ideal, groups=self.prompts)
 
-    def ter_upper(self, schedule: Schedule, steps: int | None = None, fixed_size: bool = False) -> Estimate:
+    def ter_upper(self, schedule: ScheduleLike, steps: int | None = None, fixed_size: bool = False) -> Estimate:
         """2^(NELBO_N / L) in bits: an upper bound on TER = 2^E[-log2 p(x)/|x|], ancestral or fixed-size sampling."""
         bits = self._paid(self.deltas(schedule, steps, fixed_size), fixed_size) / self.sizes / math.log(2)
         told = self.sizes > 0  # of a row whose end was given nothing is asked
         groups = None if self.prompts is None else self.prompts[told]
         return mean(bits[told], groups=groups).map(lambda value: 2.0**value)
 
-    def ser_upper(self, schedule: Schedule, steps: int | None = None, fixed_size: bool = False) -> Estimate:
+    def ser_upper(self, schedule: ScheduleLike, steps: int | None = None, fixed_size: bool = False) -> Estimate:
         """SER <= 1 - exp(-KL(q || p)) <= 1 - exp(-E_tau KL) (theory.md 2)."""
         delta = self.deltas(schedule, steps, fixed_size)
         return self.divergence(delta, fixed_size).map(lambda nats: -math.expm1(-max(nats, 0.0)))
 
-    def deltas(self, schedule: Schedule, steps: int | None = None, fixed_size: bool = False) -> Tensor:
+    def deltas(self, schedule: ScheduleLike, steps: int | None = None, fixed_size: bool = False) -> Tensor:
         """(N) float64 of a schedule, fitted to the language where it asks for that."""
         fit = None if self.language is None else Fit(self.language, self.length, fixed_size)
         return deltas(schedule, steps, fit)
@@ -97,7 +97,7 @@ class Profile:
 def _weights(delta: Tensor, length: int, fixed_size: bool) -> Tensor:
     """(L) how much of f(k) a schedule pays: all ones would be H(q)."""
     if fixed_size:
-        counts = sizes(delta, length)
+        counts = Schedule(delta).sizes(length)
         used = counts.nonzero().squeeze(1)
         return torch.zeros(length, dtype=torch.float64).index_put_(
             ((counts.cumsum(0) - counts)[used],), counts[used].double()
@@ -111,7 +111,7 @@ def binomial_weights(delta: Tensor, length: int) -> Tensor:
     most = torch.tensor(float(length - 1), dtype=torch.float64)
     choose = torch.lgamma(most + 1) - torch.lgamma(counts + 1) - torch.lgamma(most - counts + 1)
     weights = torch.zeros(length, dtype=torch.float64)
-    for part, begun in zip(delta.split(4096), before(delta).split(4096), strict=True):
+    for part, begun in zip(delta.split(4096), Schedule(delta).p.split(4096), strict=True):
         u = begun.unsqueeze(1)
         log_mass = choose + torch.xlogy(counts, u) + torch.xlogy(most - counts, 1 - u)
         weights += part @ log_mass.exp()
@@ -125,10 +125,12 @@ def profile(
     seed: int = 0,
     denoiser: Denoiser | None = None,
     given: Tensor | None = None,
+    prompt: Tensor | None = None,
 ) -> Profile:
     """The profile of a language under its ideal denoiser, or under another one.
 
-    given: tokens (L) that every row continues, V where hidden, or (rows, L): all is then conditional on them.
+    given: tokens (L) that every row continues, V where hidden, or (rows, L): all is then conditional on them. prompt
+    (rows): which prompt each row continues; different rows of given are different prompts, unless told otherwise.
 
     The ideal denoiser pays the entropy of the next token, which varies less than its surprisal -log p(x_j | x_R); other
     denoisers, and languages whose sequences vary in length, pay the surprisal.
@@ -167,4 +169,6 @@ def profile(
             advance(len(terms))
     ideal = None if denoiser is None else -language.log_prob(drawn, prompts)
     size = own_sizes(language, drawn, prompts).double()
-    return Profile(torch.cat(parts), size, ideal, language, hidden, prompt_numbers(prompts))
+    return Profile(
+        torch.cat(parts), size, ideal, language, hidden, prompt_numbers(prompts) if prompt is None else prompt
+    )

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from unmask.estimates import Estimate, mean, share
+from unmask.estimates import Estimate
 from unmask.generation import Generation
 from unmask.languages import Interval, Language
-from unmask.metrics.given import own_sizes, patterns, prompt_numbers
 from unmask.metrics.interval import rao_blackwell_ser
+from unmask.metrics.rows import YARDSTICKS, Rows, rows
 from unmask.metrics.windows import Bigrams, bigrams
 
 
@@ -30,7 +28,7 @@ class Score:
     rows: int
     length: int
     ser: Estimate
-    generative_perplexity: Estimate | None
+    yardsticks: dict[str, Estimate | None]  # the others of YARDSTICKS
     nll_bits_per_token: float | None
     nll_bits_per_token_pooled: float | None
     invalid_rows: int
@@ -38,48 +36,43 @@ class Score:
     bigrams: Bigrams | None
     ser_rao_blackwell: Estimate | None
 
+    @property
+    def generative_perplexity(self) -> Estimate | None:
+        return self.yardsticks["generative_perplexity"]
+
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """One flat object: the yardsticks stand beside the rest."""
+        content = asdict(self)
+        first = {name: content.pop(name) for name in ("rows", "length", "ser")}
+        return first | content.pop("yardsticks") | content
 
 
 def score(samples: Generation | Tensor, language: Language, given: Tensor | None = None) -> Score:
     """What a known language says of samples (B, L), whoever made them.
 
     given: the tokens (L) or (B, L) that they continue, V where hidden; a generation of ours knows its own. Then all is
-    conditional on it: a row that has changed a given token is invalid, |x| counts the others, and intervals are over
-    prompts, which are as many as there are different rows of it (metrics/given.py). `n` is their number.
+    conditional on it, and intervals are over prompts, which are as many as there are different rows of it: `n` is their
+    number (metrics/rows.py).
     """
-    made = samples if isinstance(samples, Generation) else None
-    tokens = language.check_tokens(samples.tokens if isinstance(samples, Generation) else samples)
-    language.check_length(tokens.shape[1])
-    if given is None and made is not None and bool((made.order == 0).any()):
-        given = made.given
-    prompts = None if given is None else patterns(language, given, *tokens.shape)
-    if prompts is not None and bool((prompts == language.vocabulary).all()):
-        prompts = None  # nothing is given
-    groups = prompt_numbers(prompts)
-    bits = -language.log_prob(tokens, prompts) / math.log(2)
-    valid = torch.isfinite(bits)
-    sizes = own_sizes(language, tokens, prompts)
-    told = valid & (sizes > 0)  # a row that was given whole has nothing to tell
-    per_token = mean((bits / sizes)[told], groups=None if groups is None else groups[told]) if told.any() else None
+    seen = rows(samples, language, given=given)
+    told = seen.told
     return Score(
-        rows=len(tokens),
-        length=tokens.shape[1],
-        ser=share(~valid, groups),
-        generative_perplexity=per_token.map(lambda value: 2.0**value) if per_token else None,
-        nll_bits_per_token=per_token.value if per_token else None,
-        nll_bits_per_token_pooled=float(bits[told].sum() / sizes[told].sum()) if told.any() else None,
-        invalid_rows=int((~valid).sum()),
-        impossible_rows=None if made is None else int((made.impossible > 0).sum()),
-        bigrams=bigrams(tokens, language, prompts),
-        ser_rao_blackwell=None if made is None else _by_order(made, language, groups),
+        rows=len(seen),
+        length=seen.tokens.shape[1],
+        ser=seen.ser,
+        yardsticks={name: one.of(seen) for name, one in YARDSTICKS.items() if name != "ser" and not one.cost},
+        nll_bits_per_token=float(seen.bits_per_token[told].mean()) if told.any() else None,
+        nll_bits_per_token_pooled=float(seen.bits[told].sum() / seen.size[told].sum()) if told.any() else None,
+        invalid_rows=int((~seen.valid).sum()),
+        impossible_rows=None if seen.impossible is None else int((seen.impossible > 0).sum()),
+        bigrams=bigrams(seen.tokens, language, seen.given),
+        ser_rao_blackwell=_by_order(samples, seen) if isinstance(samples, Generation) else None,
     )
 
 
-def _by_order(made: Generation, language: Language, groups: Tensor | None) -> Estimate | None:
+def _by_order(made: Generation, seen: Rows) -> Estimate | None:
     """What the orders alone say of SER: of the interval language's own ideal denoiser, in an order fixed beforehand."""
-    match made.ideal, language:
+    match made.ideal, seen.language:
         case Interval(width=filled), Interval(width=scored) if filled == scored and made.planned:
-            return rao_blackwell_ser(made.order, language, groups)
+            return rao_blackwell_ser(made.order, seen.language, seen.prompt)
     return None

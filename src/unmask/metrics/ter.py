@@ -18,7 +18,7 @@ from unmask.languages import Interval, Language
 from unmask.metrics.enumeration import MAX_LENGTH, MAX_SEQUENCES, output_law, sequences
 from unmask.metrics.given import hidden_counts, patterns
 from unmask.metrics.interval import exact_ter
-from unmask.schedules import Fit, Schedule, deltas
+from unmask.schedules import Fit, ScheduleLike, deltas
 
 Nats = Callable[[Tensor, int, int], Estimate]  # E_{x~q(.|c)}[-log p(x | c)] of a prompt, number k of so many
 
@@ -41,7 +41,7 @@ def ter_autoregressive(language: Language, length: int, given: Tensor | None = N
 def ter(
     language: Language,
     length: int,
-    schedule: Schedule = "linear",
+    schedule: ScheduleLike = "linear",
     steps: int | None = None,
     given: Tensor | None = None,
 ) -> Estimate:

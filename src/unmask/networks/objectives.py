@@ -25,7 +25,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from unmask.chance import Luck, Stream
-from unmask.schedules import before
+from unmask.schedules import Schedule
 
 FORCED = 1  # the visit of the uniform that chooses the position hidden for certain
 
@@ -75,7 +75,7 @@ def draw_masks(luck: Luck, batch: int, length: int, delta: Tensor | None = None)
     k = torch.searchsorted(delta.cumsum(0), share, right=True).clamp(max=rounds - 1)
     forced = (luck.grid(Stream.ORDER, 1, FORCED) * length).long()
     labels.scatter_(1, forced, -1.0)
-    counts = (labels < (1 - before(delta))[k].unsqueeze(1)).sum(1).clamp(min=1)
+    counts = (labels < (1 - Schedule(delta).p)[k].unsqueeze(1)).sum(1).clamp(min=1)
     return Masks(labels.argsort(1), counts, 1 - k / rounds)
 
 

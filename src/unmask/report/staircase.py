@@ -13,7 +13,7 @@ import pandas as pd
 
 from unmask.languages import Language
 from unmask.report.figures import COLOURS, HEIGHT, INK, themed
-from unmask.schedules import Fit, before, deltas
+from unmask.schedules import Fit, Schedule, deltas
 from unmask.theory.exact import curve
 
 ROUNDS = 8
@@ -31,7 +31,7 @@ def chart(language: Language, length: int, rounds: int = ROUNDS) -> Any:
     panels = []
     for name in SCHEDULES:
         delta = deltas(name, rounds, Fit(language, length))
-        start = before(delta).numpy()
+        start = Schedule(delta).p.numpy()
         height = information.h(start) * BITS / length
         stairs = pd.DataFrame({"u": [*start, 1.0], "h": [*height, height[-1]]})
         excess = information.divergence(delta).value * BITS / length

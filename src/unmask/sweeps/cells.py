@@ -92,12 +92,15 @@ def blocks(cell: Cell, key: str, done: Iterable[tuple[int, int]] = ()) -> list[B
         return [Block(key, spec, True, cost, needed)]
     begin, end = spec["first_row"], spec["first_row"] + spec["rows"]
     size = max(TOKENS_A_BLOCK // max(int(spec.get("length") or 1), 1), 1)
+    together = cell.measure.together(cell.arguments)
     found = []
     for first, rows in [*sorted(done), (end, 0)]:
-        for at in range(begin, first, size):
-            count = min(size, first - at)
-            share = count / spec["rows"]
-            found.append(Block(key, spec | {"first_row": at, "rows": count}, share == 1, cost * share, needed))
+        while begin < first:
+            last = min(max((begin + size) // together, begin // together + 1) * together, first)
+            share = (last - begin) / spec["rows"]
+            block = spec | {"first_row": begin, "rows": last - begin}
+            found.append(Block(key, block, share == 1, cost * share, needed))
+            begin = last
         begin = first + rows
     return found
 

@@ -6,7 +6,8 @@ needed on average. "package.module:function" is a metric of somebody else; with 
 
 A metric that merges measures rows first_row .. first_row + rows - 1 and answers with a tally of whole numbers: counts,
 and sums in fixed point. Sums of tallies are exact, hence the records are the same however the rows were cut, on however
-many machines. `samples` merges. `ter_upper` does not, since its pass answers for all N at once, nor has `theory` rows.
+many machines. Rows that are not independent, as those of one prompt, stay in one tally (`together`). `samples` merges.
+`ter_upper` does not, since its pass answers for all N at once, nor has `theory` rows.
 
 A metric may need other cells, as samples of a network need its training: `needs` names them, they are measured first,
 and `needed` is where they have left their files. `place` is the cell's own directory, for work that goes on where it
@@ -19,7 +20,6 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
-from importlib import import_module
 from typing import Any
 
 from unmask.errors import UnmaskError
@@ -32,12 +32,6 @@ Arguments = Mapping[str, Any]
 METRICS: Registry[Any] = Registry("metric", group="unmask.metrics")
 TRIVIAL_COST = 1e-3  # seconds, of what we know nothing about
 GIVEN = ("place", "needed")  # parameters that are no part of a cell: a directory, and those of the cells that it needs
-ROOMS = (
-    "unmask.sweeps.standard",
-    "unmask.sweeps.rounds",
-    "unmask.sweeps.training",
-    "unmask.board.curves",
-)
 
 
 def metric(name: str, **options: Any) -> Callable[[Function], Function]:
@@ -69,6 +63,9 @@ class Measure:
     shares: tuple[str, ...] = ()  # parameters in which cells of one pass differ
     cost: Callable[[Arguments], float] = field(default=lambda arguments: TRIVIAL_COST)
     check: Callable[[Sequence[Arguments]], None] = field(default=lambda cells: None)
+    together: Callable[[Arguments], int] = field(
+        default=lambda arguments: 1
+    )  # rows, k to a multiple of them, in a tally
     needs: Callable[[Arguments], Sequence[Arguments]] = field(default=lambda arguments: ())  # each with its metric
     lasts: bool = False  # what it makes stays what it is when the code changes, like a trained network
 
@@ -97,9 +94,6 @@ class Measure:
 @cache
 def find(name: str) -> Measure:
     """The metric of a name; a function elsewhere may carry the optional fields of a Measure as attributes."""
-    if ":" not in name:
-        for room in ROOMS:
-            import_module(room)  # registers ours; here, since each of them names METRICS
     found = METRICS.find(name)
     if isinstance(found, type):
         raise UnmaskError(f"metric {name!r} is a class; expected a function of a cell's fields")

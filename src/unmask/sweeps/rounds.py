@@ -13,13 +13,15 @@ import math
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from unmask.search import least
 from unmask.sweeps.measures import Arguments, Record, metric
-from unmask.sweeps.search import PILOT_ROWS, SPREAD, least_steps, least_steps_between, steps_at_ser
+from unmask.sweeps.search import PILOT_ROWS, SPREAD, steps_at_ser, steps_between
 from unmask.sweeps.sources import (
     check,
     ground_truth,
     kept_profile,
     profile_cost,
+    prompts_of,
     record,
     row_seconds,
 )
@@ -45,6 +47,8 @@ def steps_for_ter(
     length: int = 512,
     schedule: str = "linear",
     excess: float = 0.01,
+    prompt_length: int = 0,
+    rows_per_prompt: int = 1,
     rows: int = 100,
     seed: int = 0,
     pruned: bool = True,
@@ -55,15 +59,16 @@ def steps_for_ter(
     from unmask.languages import Interval
 
     q = ground_truth(language, seed, pruned, digest)
-    if isinstance(q, Interval):
-        most = (1 + excess) * metrics.ter_autoregressive(q, length).value
-        least = least_steps(lambda n: metrics.exact_ter(q, length, _delta(schedule, n, q, length)) <= most)
-        value = exactly(least)
+    if isinstance(q, Interval) and not prompt_length:
+        own = metrics.ter_autoregressive(q, length).value
+        value = exactly(
+            least(lambda n: metrics.exact_ter(q, length, _delta(schedule, n, q, length)) - own, excess * own)
+        )
     else:
-        profile = kept_profile(language, length, rows, seed, pruned, digest)
-        nats = length * math.log1p(excess)  # a sequence
-        value = least_steps_between(lambda n: profile.divergence(_delta(schedule, n, q, length)), nats)
-    return [record("steps_for_ter", value, _evaluations(schedule, int(value.value), q, length))]
+        profile = kept_profile(language, length, rows, seed, pruned, digest, prompt_length, rows_per_prompt)
+        nats = (length - prompt_length) * math.log1p(excess)  # a sequence
+        value = steps_between(lambda n: profile.divergence(_delta(schedule, n, q, length)), nats)
+    return [record("steps_for_ter", value, _evaluations(schedule, int(value.value), q, length, prompt_length))]
 
 
 @metric("steps_for_ser", check=check, cost=_search_cost)
@@ -75,6 +80,8 @@ def steps_for_ser(
     sampler: str = "ancestral",
     schedule: str = "linear",
     ser: float = 0.5,
+    prompt_length: int = 0,
+    rows_per_prompt: int = 1,
     rows: int = 500,
     seed: int = 0,
     pruned: bool = True,
@@ -91,15 +98,15 @@ def steps_for_ser(
     def count_wrong(steps: int, rows_now: int) -> int:
         """Fresh rows each time, so that the points are independent."""
         how: dict[str, Any] = {"sampler": sampler, "schedule": schedule, "steps": steps, "length": length}
-        first_row = next(drawn) * max(rows, PILOT_ROWS)
-        return metrics.score(generate(q, **how, rows=rows_now, first_row=first_row, seed=seed), q).invalid_rows
+        where: dict[str, Any] = {"rows": rows_now, "first_row": next(drawn) * max(rows, PILOT_ROWS), "seed": seed}
+        given, _ = prompts_of(q, length, prompt_length, rows_per_prompt, **where)
+        return int((~metrics.rows(generate(q, **how, **where, given=given), q).valid).sum())
 
-    if isinstance(q, Interval) and sampler == "ancestral":
-        least = least_steps(lambda n: metrics.exact_ser(q, length, _delta(schedule, n, q, length)) <= ser)
-        value = exactly(least)
+    if isinstance(q, Interval) and sampler == "ancestral" and not prompt_length:
+        value = exactly(least(lambda n: metrics.exact_ser(q, length, _delta(schedule, n, q, length)), ser))
     else:
-        value = steps_at_ser(count_wrong, ser, length // 4, rows)
-    return [record("steps_for_ser", value, _evaluations(schedule, round(value.value), q, length))]
+        value = steps_at_ser(count_wrong, ser, (length - prompt_length) // 4, rows)
+    return [record("steps_for_ser", value, _evaluations(schedule, round(value.value), q, length, prompt_length))]
 
 
 @metric("prediction", check=check, cost=lambda cell: CURVE_SECONDS)
@@ -111,6 +118,7 @@ def prediction(
     schedule: str = "linear",
     least: int = 8,
     most: int = 2048,
+    prompt_length: int = 0,
     seed: int = 0,
     pruned: bool = True,
 ) -> list[Record]:
@@ -125,7 +133,7 @@ def prediction(
     from unmask.theory.exact import curve, error_curve
 
     q = ground_truth(language, seed, pruned, digest)
-    if not predictable(q, length):
+    if prompt_length or not predictable(q, length):
         return []
     own = metrics.ter_autoregressive(q, length).value
     if not isinstance(q, Interval):
@@ -157,8 +165,8 @@ def _delta(schedule: str, steps: int, q: Language, length: int) -> Tensor:
     return deltas(schedule, steps, Fit(q, length))
 
 
-def _evaluations(schedule: str, steps: int, q: Language, length: int) -> float:
-    """That a row needs on average."""
+def _evaluations(schedule: str, steps: int, q: Language, length: int, given: int = 0) -> float:
+    """That a row needs on average, so many of its tokens being given."""
     from unmask.cost.flops import evaluations
 
-    return evaluations(_delta(schedule, steps, q, length), length)
+    return evaluations(_delta(schedule, steps, q, length), length - given)

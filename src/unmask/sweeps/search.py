@@ -1,14 +1,13 @@
-"""The number of rounds at which something is reached: least N by search, and the N of a given SER by measurement."""
+"""The number of rounds at which something that is measured is reached."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 
-from unmask.errors import UnmaskError
 from unmask.estimates import LEVEL, Estimate, quantile
+from unmask.search import least
 
-MOST_STEPS = 2**24
 SPREAD = (0.75, 1.0, 1.35)  # where SER is measured around the N that is looked for
 PILOT_ROWS = 64
 PILOTS = 12
@@ -16,26 +15,10 @@ PILOTS = 12
 CountWrong = Callable[[int, int], int]  # (steps, rows) -> how many of so many fresh rows are wrong
 
 
-def least_steps(holds: Callable[[int], bool]) -> int:
-    """The least N >= 1 for which a condition holds that stays true above it."""
-    high = 1
-    while not holds(high):
-        if high >= MOST_STEPS:
-            raise UnmaskError(f"not reached with {MOST_STEPS:,} rounds")
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
-
-
-def least_steps_between(excess: Callable[[int], Estimate], most: float) -> Estimate:
+def steps_between(excess: Callable[[int], Estimate], most: float) -> Estimate:
     """The least N at which a measured excess is at most `most`; the interval is that of the excess, inverted."""
-    value, low, high = (
-        float(least_steps(lambda n, end=end: getattr(excess(n), end) <= most))  # type: ignore[misc]
-        for end in ("value", "low", "high")
-    )
+    ends = ("value", "low", "high")
+    value, low, high = (float(least(lambda n, end=end: getattr(excess(n), end), most)) for end in ends)  # type: ignore[misc]
     at = excess(int(value))
     return Estimate(value, low, high, at.n, at.level, f"inverted {at.method}")
 
@@ -65,18 +48,18 @@ def fit_slope(counts: Sequence[tuple[int, int, int]], level: float = LEVEL) -> E
 
     Half a wrong row and half a right one are added to each point, so that the estimate exists whatever was counted.
     """
+    from scipy.optimize import brentq
+
     data = [(1 / n, wrong + 0.5, rows + 1.0) for n, wrong, rows in counts]
 
     def score(c: float) -> float:
         return sum(x * (wrong / math.expm1(c * x) - (rows - wrong)) for x, wrong, rows in data)
 
-    low, high = 1e-9, 1.0
+    high = 1.0
     while score(high) > 0:
         high *= 2
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if score(middle) > 0 else (low, middle)
-    information = sum(rows * (high * x) ** 2 / math.expm1(high * x) for x, _, rows in data)
+    best = brentq(score, 1e-9, high, xtol=1e-15, rtol=1e-15)
+    information = sum(rows * (best * x) ** 2 / math.expm1(best * x) for x, _, rows in data)
     factor = math.exp(quantile(level) / math.sqrt(information))
     n = sum(rows for _, _, rows in counts)
-    return Estimate(high, high / factor, high * factor, n, level, "likelihood")
+    return Estimate(best, best / factor, best * factor, n, level, "likelihood")

@@ -16,6 +16,8 @@ from unmask.sweeps.cells import digest as of_contents
 from unmask.sweeps.measures import Arguments, Record
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from unmask.denoisers import Denoiser
     from unmask.estimates import Estimate
     from unmask.languages import Language
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 UNIT_SECONDS = 4e-7  # of one core: a token, or 64 bytes of the messages that a row holds
 PROFILE_COST = 2.0  # a row of a profile takes as long as so many generated ones
+PROMPT_SEEDS = 2**61  # added to a seed: what continues a prompt must not share the luck that drew it
 MODEL_SECONDS = 0.02  # a row of a network, of which nothing is known before it is read
 
 
@@ -56,11 +59,38 @@ def source(language: str, model: str, seed: int, pruned: bool, digest: str) -> t
     return q, q
 
 
+def prompts_of(
+    q: Language, length: int, prompt_length: int, rows_per_prompt: int = 1, *, rows: int, seed: int, first_row: int = 0
+) -> tuple[Tensor | None, Tensor | None]:
+    """(given (rows, L), the number of each row's prompt (rows)); nothing where prompts have no length."""
+    if not prompt_length:
+        return None, None
+    import torch
+
+    from unmask.generation import prompts
+
+    drawn = {"rows_per_prompt": rows_per_prompt, "seed": seed + PROMPT_SEEDS, "first_row": first_row}
+    return prompts(q, rows, length, prompt_length, **drawn), torch.arange(
+        first_row, first_row + rows
+    ) // rows_per_prompt
+
+
 @lru_cache(maxsize=2)
-def kept_profile(language: str, length: int, rows: int, seed: int, pruned: bool, digest: str) -> Profile:
+def kept_profile(
+    language: str,
+    length: int,
+    rows: int,
+    seed: int,
+    pruned: bool,
+    digest: str,
+    prompt_length: int = 0,
+    rows_per_prompt: int = 1,
+) -> Profile:
     from unmask.metrics import profile
 
-    return profile(ground_truth(language, seed, pruned, digest), length, rows, seed)
+    q = ground_truth(language, seed, pruned, digest)
+    given, prompt = prompts_of(q, length, prompt_length, rows_per_prompt, rows=rows, seed=seed)
+    return profile(q, length, rows, seed, given=given, prompt=prompt)
 
 
 @lru_cache(maxsize=64)  # once a process: a network is larger than a block takes to fill
@@ -73,18 +103,29 @@ def check(cells: Sequence[Arguments]) -> None:
     """Names, lengths and options of all cells, each combination once."""
     from unmask.generation import fit_of
     from unmask.samplers import SAMPLERS
-    from unmask.schedules import deltas
+    from unmask.schedules import check as check_schedule
 
     for cell in cells:
         if not cell.get("language") and not cell.get("model"):
             raise UnmaskError("there is neither a language nor a model; put one under grid, zip or fixed")
+        check_prompts(cell, cell["length"])
         if cell.get("model"):
             continue  # its directory is read by whoever measures it
         q = ground_truth(cell["language"], cell["seed"], cell["pruned"], cell["digest"])
         q.check_length(cell["length"])
         sampler = SAMPLERS.make(cell.get("sampler", "ancestral"))
-        if cell.get("schedule") in ("linear", "cosine") and "steps" in cell:
-            deltas(cell["schedule"], cell["steps"], fit_of(sampler, q, cell["length"]))
+        if "steps" in cell:
+            check_schedule(cell["schedule"], cell["steps"], fit_of(sampler, q, cell["length"]))
+
+
+def check_prompts(cell: Arguments, length: int) -> None:
+    """Something must be left to write."""
+    if not 0 <= cell.get("prompt_length", 0) < length:
+        what = f"prompt_length is {cell['prompt_length']}, and a sequence has {length} tokens"
+        raise UnmaskError(f"{what}; expected 0, or fewer than those, so that something is left to write")
+    for name in ("rows_per_prompt", "prompts"):
+        if cell.get(name, 1) < 1:
+            raise UnmaskError(f"{name} is {cell[name]}; expected at least 1")
 
 
 def row_seconds(cell: Arguments) -> float:

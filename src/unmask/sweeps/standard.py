@@ -5,9 +5,11 @@
     theory      what is known without sampling: ser, ter, generative_perplexity, divergence_nats, entropy_bits_per_token
     autoregressive   what AR sampling by the ideal denoiser has: no error, and the language's own ter
 
-The bounds and theory speak of ancestral sampling by the ideal denoiser, whatever sampler a recipe names beside them.
-Measures with `_ratio` are relative to TER(q), the language's own, on the same rows. Seconds are no records: they stand
-in the store, since no two runs agree on them. The seed draws the language, where it is random, and the luck.
+With a prompt_length all but theory is conditional: rows continue the beginnings of x ~ q, rows_per_prompt of them each,
+and intervals are over prompts. The bounds and theory speak of ancestral sampling by the ideal denoiser, whatever
+sampler a recipe names beside them. Measures with `_ratio` are relative to TER(q), the language's own, on the same rows.
+Seconds are no records: they stand in the store, since no two runs agree on them. The seed draws the language, where it
+is random, and the luck.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from unmask.sweeps.sources import (
     ground_truth,
     kept_profile,
     profile_cost,
+    prompts_of,
     record,
     row_seconds,
     source,
@@ -37,35 +40,49 @@ THEORY_SECONDS = 0.2
 PASS = ("steps", "schedule", "fixed_size")  # what one profile answers for
 
 
-def tally_of(made: Generation, q: Language) -> Tally:
-    """What a language says of generated rows, in numbers that add up."""
+def tally_of(made: Generation, q: Language, prompt: Tensor | None = None) -> Tally:
+    """What a language says of generated rows, in numbers that add up; prompt: which one each row continues."""
+    from unmask.metrics import YARDSTICKS, rows
     from unmask.sweeps.tallies import sums
 
-    bits = -q.log_prob(made.tokens) / math.log(2)
-    valid = bits.isfinite()
-    told = valid & (q.sizes(made.tokens) > 0)
-    tally = {"rows": len(bits), "invalid": int((~valid).sum()), "impossible": int((made.impossible > 0).sum())}
-    tally |= sums("bits", (bits.double() / q.sizes(made.tokens))[told])
-    return tally | sums("evaluations", made.evaluations.double())
+    seen = rows(made, q, prompt=prompt)
+    tally: Tally = {}
+    for name, yardstick in YARDSTICKS.items():
+        values = yardstick.values(seen)
+        assert values is not None  # a generation knows them all
+        said = ~values.isnan()
+        tally |= sums(name, values[said], None if prompt is None else prompt[said])
+    return tally
 
 
 def records_of_samples(tally: Tally, **cell: Any) -> list[Record]:
-    from unmask.estimates import proportion
-    from unmask.sweeps.tallies import mean
+    from unmask.metrics import YARDSTICKS
+    from unmask.sweeps.tallies import mean, share
 
-    evaluations, bits = mean("evaluations", tally), mean("bits", tally)
-    assert evaluations is not None
-    found = {"ser": proportion(tally["invalid"], tally["rows"]), "evaluations": evaluations}
-    if bits is not None:
-        found["generative_perplexity"] = bits.map(lambda value: 2.0**value)
-    return [record(name, estimate, evaluations.value) for name, estimate in found.items()]
+    evaluations, found = mean("evaluations", tally), []
+    needed = None if evaluations is None else evaluations.value
+    for name, yardstick in YARDSTICKS.items():
+        if (estimate := (share if yardstick.events else mean)(name, tally)) is not None:
+            found.append(record(name, estimate.map(yardstick.shown), needed))
+    return found
+
+
+def rows_of_a_prompt(cell: Arguments) -> int:
+    """Which stay in one tally."""
+    return int(cell["rows_per_prompt"])
 
 
 def _cost_of_samples(cell: Arguments) -> float:
     return float(cell["rows"] * row_seconds(cell))
 
 
-@metric("samples", records=records_of_samples, check=check, cost=_cost_of_samples)
+@metric(
+    "samples",
+    records=records_of_samples,
+    check=check,
+    cost=_cost_of_samples,
+    together=rows_of_a_prompt,
+)
 def samples(
     *,
     language: str = "",
@@ -82,6 +99,8 @@ def samples(
     temperature: float = 1.0,
     top_p: float = 1.0,
     top_k: int | None = None,
+    prompt_length: int = 0,
+    rows_per_prompt: int = 1,
     keep: bool = False,
 ) -> Tally | Output:
     """SER, generative perplexity and evaluations of generated rows.
@@ -91,10 +110,11 @@ def samples(
     from unmask.generation import generate
 
     q, filled = source(language, model, seed, pruned, digest)
+    given, prompt = prompts_of(q, length, prompt_length, rows_per_prompt, rows=rows, first_row=first_row, seed=seed)
     how: dict[str, Any] = {"sampler": sampler, "schedule": schedule, "steps": steps, "length": length}
     how |= {"temperature": temperature, "top_p": top_p, "top_k": top_k}
-    made = generate(filled, **how, rows=rows, first_row=first_row, seed=seed)
-    tally = tally_of(made, q)
+    made = generate(filled, **how, rows=rows, first_row=first_row, seed=seed, given=given)
+    tally = tally_of(made, q, prompt)
     return Output(tally, {f"tokens-{first_row:012d}.npy": _npy(made.tokens)}) if keep else tally
 
 
@@ -107,6 +127,8 @@ def ter_upper(
     schedule: str = "linear",
     steps: int = 64,
     fixed_size: bool = False,
+    prompt_length: int = 0,
+    rows_per_prompt: int = 1,
     rows: int = 100,
     seed: int = 0,
     pruned: bool = True,
@@ -119,33 +141,46 @@ def ter_upper(
 
     q = ground_truth(language, seed, pruned, digest)
     delta = deltas(schedule, steps, Fit(q, length, fixed_size))
-    cost = evaluations(delta, length)
-    if isinstance(q, Interval) and not fixed_size:
+    hidden = length - prompt_length
+    cost = evaluations(delta, hidden)
+    if isinstance(q, Interval) and not fixed_size and not prompt_length:
         ter, own = metrics.ter(q, length, schedule, steps), metrics.ter_autoregressive(q, length).value
         found = {"ter": ter, "ter_ratio": ter.map(lambda value: value / own)}
     else:
-        profile = kept_profile(language, length, rows, seed, pruned, digest)
+        profile = kept_profile(language, length, rows, seed, pruned, digest, prompt_length, rows_per_prompt)
         found = {
             "ter_upper": profile.ter_upper(schedule, steps, fixed_size),
             "ser_upper": profile.ser_upper(schedule, steps, fixed_size),
         }
         if q.end is None:  # else there is no one number of tokens to share the divergence among
             excess = profile.divergence(delta, fixed_size)
-            found["ter_upper_ratio"] = excess.map(lambda nats: math.exp(nats / length))
+            found["ter_upper_ratio"] = excess.map(lambda nats: math.exp(nats / hidden))
     return [record(name, estimate, cost) for name, estimate in found.items()]
 
 
 @metric("autoregressive", check=check)
 def autoregressive(
-    *, language: str, digest: str = "", length: int = 512, seed: int = 0, pruned: bool = True
+    *,
+    language: str,
+    digest: str = "",
+    length: int = 512,
+    prompt_length: int = 0,
+    prompts: int = 100,
+    seed: int = 0,
+    pruned: bool = True,
 ) -> list[Record]:
-    """The AR baseline, one evaluation a token: it draws from q itself, so there is nothing to measure but TER(q)."""
+    """The AR baseline, one evaluation a token: it draws from q itself, so there is nothing to measure but TER(q).
+
+    prompts: how many TER is the mean of, where they have a length.
+    """
     from unmask import metrics
     from unmask.estimates import exactly
 
-    own = metrics.ter_autoregressive(ground_truth(language, seed, pruned, digest), length)
+    q = ground_truth(language, seed, pruned, digest)
+    given, _ = prompts_of(q, length, prompt_length, rows=prompts, seed=seed)
+    own = metrics.ter_autoregressive(q, length, given)
     found = {"ser": exactly(0.0), "ter": own, "ter_ratio": exactly(1.0)}
-    return [record(name, estimate, float(length)) for name, estimate in found.items()]
+    return [record(name, estimate, float(length - prompt_length)) for name, estimate in found.items()]
 
 
 @metric("theory", check=check, cost=lambda cell: THEORY_SECONDS)
@@ -156,15 +191,18 @@ def theory(
     length: int = 512,
     schedule: str = "linear",
     steps: int = 64,
+    prompt_length: int = 0,
     seed: int = 0,
     pruned: bool = True,
 ) -> list[Record]:
-    """What is known exactly; nothing where nothing is."""
+    """What is known exactly; nothing where nothing is, as of what continues a prompt."""
     from unmask.cost.flops import evaluations
     from unmask.estimates import exactly
     from unmask.schedules import Fit, deltas
     from unmask.theory.exact import exact
 
+    if prompt_length:
+        return []
     q = ground_truth(language, seed, pruned, digest)
     delta = deltas(schedule, steps, Fit(q, length))
     known = exact(q, length, delta)

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from unmask.errors import UnmaskError
 from unmask.sweeps.measures import Arguments, Record, Tally, metric
-from unmask.sweeps.sources import ground_truth, record
-from unmask.sweeps.standard import records_of_samples, tally_of
+from unmask.sweeps.sources import check_prompts, ground_truth, prompts_of, record
+from unmask.sweeps.standard import records_of_samples, rows_of_a_prompt, tally_of
 
 if TYPE_CHECKING:
     from unmask.languages import Language
@@ -162,6 +162,7 @@ def _check_learned(cells: Sequence[Arguments]) -> None:
 
     for cell in cells:
         deltas(cell["schedule"], cell["steps"])
+        check_prompts(cell, _planned(**cell, kind=_kinds(cell["sampler"])[0])[1].length)
 
 
 def _cost_of_learned(cell: Arguments) -> float:
@@ -173,7 +174,14 @@ def _cost_of_learned(cell: Arguments) -> float:
     return float(passes * evaluation(shape, shape.length) * cell["rows"] / _speed(cell))
 
 
-@metric("learned", records=records_of_samples, check=_check_learned, cost=_cost_of_learned, needs=_needs)
+@metric(
+    "learned",
+    records=records_of_samples,
+    check=_check_learned,
+    cost=_cost_of_learned,
+    needs=_needs,
+    together=rows_of_a_prompt,
+)
 def learned(
     *,
     language: str,
@@ -186,6 +194,8 @@ def learned(
     sampler: str = "ancestral",
     schedule: str = "linear",
     steps: int = 64,
+    prompt_length: int = 0,
+    rows_per_prompt: int = 1,
     rows: int = 2000,
     first_row: int = 0,
     seed: int = 0,
@@ -201,8 +211,10 @@ def learned(
     trunks = dict(zip(_kinds(sampler), (_trunk(directory, device) for directory in needed), strict=True))
     network = Network(trunks.get("mdm"), trunks.get("ar"))
     how: dict[str, Any] = {"sampler": sampler, "schedule": schedule, "steps": steps, "length": network.length}
-    made = generate(network, **how, rows=rows, first_row=first_row, seed=seed)
-    return tally_of(made, ground_truth(language, seed, True, digest))
+    q = ground_truth(language, seed, True, digest)
+    where: dict[str, Any] = {"rows": rows, "first_row": first_row, "seed": seed}
+    given, prompt = prompts_of(q, network.length, prompt_length, rows_per_prompt, **where)
+    return tally_of(generate(network, **how, **where, given=given), q, prompt)
 
 
 @lru_cache(maxsize=4)  # once a process, and not for each block

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from unmask import metrics
 from unmask.denoisers import Denoiser
 from unmask.estimates import Estimate, exactly, mean
 from unmask.generation import Generation, generate
 from unmask.languages import Language
-from unmask.metrics import score
 from unmask.schedules import Fit, deltas
 from unmask.theory.exact import curve
 from unmask.theory.learning import Learning
@@ -80,22 +80,21 @@ def _one(
     sampling: Estimate,
     learning: Estimate,
 ) -> Blame:
-    found = score(ours, language)
-    wrong = (~language.supports(ours.tokens)).double()
-    if theirs is None:
-        exact, rest = exactly(0.0), found.ser
-    else:
-        exact = score(theirs, language).ser
-        rest = mean(wrong - (~language.supports(theirs.tokens)).double(), method="normal, paired")
+    seen = metrics.rows(ours, language)
+    exact, rest = exactly(0.0), seen.ser
+    if theirs is not None:
+        ideal = metrics.rows(theirs, language)
+        exact = ideal.ser
+        rest = mean(ideal.valid.double() - seen.valid.double(), method="normal, paired")
     return Blame(
         steps=steps,
         evaluations=float(ours.evaluations.double().mean()),
-        ser=found.ser,
+        ser=seen.ser,
         ser_sampling=exact,
         ser_learning=rest,
         ter_sampling=sampling,
         ter_learning=learning,
-        generative_perplexity=found.generative_perplexity,
+        generative_perplexity=seen.estimate("generative_perplexity"),
     )
 
 

@@ -19,7 +19,7 @@ from unmask.errors import UnmaskError
 from unmask.estimates import Estimate
 from unmask.exact.machine import Floats
 from unmask.languages import NGram
-from unmask.schedules import before
+from unmask.schedules import Schedule
 from unmask.theory.curves import InformationCurve, by_size
 
 QUICK, MOST = 2e8, 2e10  # cells of window laws that are added up: by default, and when asked for
@@ -44,7 +44,7 @@ class Certified:
 
     def _telescoped(self, delta: Tensor) -> float:
         """sum_k delta_k (h(p_k) - h(p_{k+1})): no less, as h falls, and it hangs on the ends of h more than on H."""
-        points = np.append(before(delta).numpy(), 1.0)
+        points = np.append(Schedule(delta).p.numpy(), 1.0)
         share = np.diff(delta.numpy(), prepend=0.0, append=0.0)
         return float(share @ np.where(share > 0, self.upper.h(points), self.lower.h(points)))
 

@@ -14,6 +14,7 @@ from numba import njit
 from torch import Tensor
 
 from unmask.errors import UnmaskError
+from unmask.search import first
 from unmask.theory.statements import Statement
 
 IDEAL = 1 / 2  # two fair bits disagree
@@ -117,18 +118,13 @@ def theorem_4_4(length: int, width: int = WIDTH, wrong: float = IDEAL, ser: floa
     constant that exists.
     """
     _check_ser(ser)
-    low, high = 0, 1
-    while lemma_c6(high, length, width, wrong).value >= ser:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if lemma_c6(middle, length, width, wrong).value >= ser else (low, middle)
-    if low == 0:
+    last = first(lambda rounds: lemma_c6(rounds, length, width, wrong).value < ser) - 1
+    if last == 0:
         raise UnmaskError(
             f"at length {length} even one round is not known to have an SER of {ser:g}; take a longer one"
         )
     assumption = f"interval language of width {width}, any schedule, p_e = {wrong:g}, SER below {ser:g}"
-    return Statement(low, "lower", "rounds", assumption, "reconstructed", "theorem 4.4")
+    return Statement(last, "lower", "rounds", assumption, "reconstructed", "theorem 4.4")
 
 
 def constant_4_4(width: int = WIDTH, wrong: float = IDEAL, ser: float = 0.5) -> float:

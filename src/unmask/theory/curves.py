@@ -33,7 +33,7 @@ from torch import Tensor
 from unmask.estimates import LEVEL, Estimate, exactly, mean
 from unmask.exact.machine import Floats
 from unmask.metrics.profile import Profile
-from unmask.schedules import before, sizes
+from unmask.schedules import Schedule
 
 NEGLIGIBLE = 1e-20  # of a binomial law, relative to its mode
 
@@ -92,7 +92,7 @@ class InformationCurve:
     def weights(self, delta: Tensor, fixed_size: bool) -> Floats:
         """(L) how much of each f(k) a schedule pays: all ones would be H."""
         if not fixed_size:
-            return self.length * _mixture(self.length, before(delta).numpy(), delta.numpy())
+            return self.length * _mixture(self.length, Schedule(delta).p.numpy(), delta.numpy())
         weights = np.zeros(self.length)
         counts, begun = _fixed(delta, self.length)
         weights[begun] = counts
@@ -139,7 +139,7 @@ class ErrorCurve:
             weights[begun] = counts * (counts - 1) / 2
             weights = weights[:-1]  # in a last round of one position nothing can contradict
         else:
-            weights = self.pairs * _mixture(len(self.g), before(delta).numpy(), delta.numpy() ** 2)
+            weights = self.pairs * _mixture(len(self.g), Schedule(delta).p.numpy(), delta.numpy() ** 2)
         total = self._total(weights)
         first_order = Estimate(total.value, total.low, total.high, total.n, LEVEL, f"first order: {self.method}")
         return first_order.map(lambda errors: -math.expm1(-errors))
@@ -166,7 +166,7 @@ def _standard_error(rows: Floats | None, u: ArrayLike) -> Floats:
 
 def _fixed(delta: Tensor, length: int) -> tuple[Floats, np.ndarray]:
     """(s_k, c_k) of the rounds that reveal something, where their sizes are fixed."""
-    counts = sizes(delta, length).numpy()
+    counts = Schedule(delta).sizes(length).numpy()
     begun = np.cumsum(counts) - counts
     return counts[counts > 0].astype(np.float64), begun[counts > 0]
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from unmask.errors import UnmaskError
 from unmask.estimates import Estimate, exactly
 from unmask.languages import Interval, Language
-from unmask.schedules import sizes
+from unmask.schedules import Schedule
 from unmask.theory import exact
 from unmask.theory.chains import first_order
 from unmask.theory.partitions import tiny
@@ -132,7 +132,7 @@ def universal(
 
     Without it L log|V| stands in. With fixed sizes s_k the same sum, over counts, gives (max s_k - 1) / L (TC + DTC).
     """
-    share = (int(sizes(delta, length).max()) - 1) / length if fixed else float(delta.max())
+    share = (int(Schedule(delta).sizes(length).max()) - 1) / length if fixed else float(delta.max())
     known = length * math.log(vocabulary) if between is None else between
     how = "rounds of fixed size" if fixed else "each position draws its round from the schedule"
     assumption = f"any language, {how}"

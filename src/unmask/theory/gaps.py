@@ -27,6 +27,7 @@ from unmask.chance import Luck, check_seed
 from unmask.errors import UnmaskError
 from unmask.estimates import Estimate, mean
 from unmask.exact.machine import Floats
+from unmask.schedules import Schedule
 from unmask.theory.chains import FirstOrder
 from unmask.threads import over_blocks
 
@@ -43,7 +44,7 @@ def valid_mass(chain: FirstOrder, longest: int, delta: Tensor) -> tuple[Floats, 
     mass[0] = possible
     log_mass[0] = np.log(np.where(possible, kernels[1], 1.0))
     with progress.track("gaps", len(delta)) as advance:
-        for rate in rates(delta)[::-1]:
+        for rate in reversed(Schedule(delta).rho.tolist()):
             if rate > 0:
                 _round(kernels, rate, mass, log_mass)
             advance(1)
@@ -67,7 +68,7 @@ def log_prob(chain: FirstOrder, tokens: Tensor, delta: Tensor) -> Tensor:
     if bad.any():
         raise UnmaskError(f"row {int(bad.argmax())} is impossible; log p(x) by gaps is for sequences with q(x) > 0")
     out = torch.empty(rows, dtype=torch.float64)
-    used = rates(delta)[::-1]
+    used = Schedule(delta).rho.flip(0).numpy()
 
     def one(part: slice) -> int:
         for b in range(part.start, part.stop):
@@ -103,12 +104,6 @@ def ser_by_orders(chain: FirstOrder, length: int, delta: Tensor, rows: int = 200
     luck = Luck(check_seed(seed), torch.arange(rows))
     order = orders.independent(delta, torch.ones((rows, length), dtype=torch.bool), luck)
     return mean(1 - valid_given_order(chain, order), method="rao-blackwell")
-
-
-def rates(delta: Tensor) -> Floats:
-    """(N) rho_k = delta_k / (1 - p_k): P(what is still hidden is revealed now); exactly 1 in the last round of all."""
-    left = np.cumsum(delta.numpy()[::-1])[::-1]
-    return np.divide(delta.numpy(), left, out=np.zeros(len(left)), where=left > 0)
 
 
 @njit(cache=True, nogil=True)

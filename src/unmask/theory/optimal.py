@@ -201,9 +201,9 @@ def _best(height: Curve, area: Curve, power: int, starts: list[Floats], steps: i
 
 
 def _whole(cuts: Ints, cost: Callable[[Ints, Ints], float], steps: int) -> Tensor:
-    """delta (N) of whole numbers of positions, which `schedules.sizes` finds again; linear's where they are as good."""
+    """delta (N) of whole numbers of positions, which `Schedule.sizes` finds again; linear's where they are as good."""
     counts = np.append(np.diff(cuts), np.zeros(steps - len(cuts) + 1, np.int64))
-    linear = schedules.sizes(schedules.deltas("linear", steps), int(cuts[-1])).numpy()
+    linear = schedules.Schedule(schedules.deltas("linear", steps)).sizes(int(cuts[-1])).numpy()
     chosen = _first([linear, counts], lambda s: cost(s, np.cumsum(s) - s))
     return torch.from_numpy(chosen / cuts[-1])
 

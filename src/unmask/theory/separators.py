@@ -20,7 +20,7 @@ from torch import Tensor
 
 from unmask.errors import UnmaskError
 from unmask.exact.machine import Floats
-from unmask.schedules import before
+from unmask.schedules import Schedule
 from unmask.theory.statements import Statement
 
 INDEPENDENT = "each position draws its round from the schedule"
@@ -61,7 +61,7 @@ def expected_excess(delta: Tensor, length: int, n: int) -> Tensor:
     they show n-1 consecutive revealed ones: what a new position with d places to its right sees.
     """
     _check(n)
-    new, shown = delta, before(delta)
+    new, shown = delta, Schedule(delta).p
     other = (1 - new - shown).clamp(min=0.0)
     runs = torch.zeros((n - 1, len(delta)), dtype=torch.float64)  # still walking, after a run of r revealed ones
     runs[0] = 1.0
@@ -77,7 +77,7 @@ def expected_excess(delta: Tensor, length: int, n: int) -> Tensor:
 def limit(delta: Tensor, n: int) -> Tensor:
     """(N): F_inf = delta (1 - p^m) / ((1-p) p^m + delta (1 - p^m)), m = n-1: the limit of F_d, from below."""
     _check(n)
-    p = before(delta)
+    p = Schedule(delta).p
     power = p ** (n - 1)
     hit = delta * (1 - power)
     return torch.where(hit > 0, hit / ((1 - p) * power + hit), 0.0)
@@ -89,7 +89,7 @@ def excess_bound(delta: Tensor, length: int, n: int) -> Statement:
     By F_d <= F_inf and (1 - p^m) / (1 - p) = 1 + p + .. + p^(m-1) <= m.
     """
     _check(n)
-    used, p = delta[delta > 0], before(delta)[delta > 0]
+    used, p = delta[delta > 0], Schedule(delta).p[delta > 0]
     value = float(length * (used * ((n - 1) * used / p ** (n - 1)).clamp(max=1.0)).sum())
     return Statement(value, "upper", "excess", INDEPENDENT, "ours", "theory.md 4, in place of lemmas B.10 and B.11")
 

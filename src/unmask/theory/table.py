@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from unmask import progress
+from unmask import metrics, progress
 from unmask.errors import UnmaskError
 from unmask.estimates import Estimate, exactly
 from unmask.generation import generate
 from unmask.languages import Interval, Language, NGram
 from unmask.metrics.profile import Profile, profile
-from unmask.metrics.scoring import score
 from unmask.schedules import Fit, deltas
 from unmask.theory import correctness, fluency, optimal, separators, statements
 from unmask.theory.exact import exact
@@ -96,7 +95,8 @@ def _at(
         records.append(_estimate("ser", steps, "first order in 1/N", first, "approximation"))
     if own is not None:
         made = generate(language, sampler="ancestral", schedule=delta.tolist(), length=length, rows=rows, seed=seed)
-        records.append(_estimate("ser", steps, MEASURED["ser"], score(made, language).ser, "measured"))
+        seen = metrics.rows(made, language)
+        records.append(_estimate("ser", steps, MEASURED["ser"], seen.ser, "measured"))
         bound = own.divergence(delta).map(lambda nats: math.exp(nats / length))
         records.append(_estimate("ter_ratio", steps, MEASURED["ter_ratio"], bound, "measured"))
     return records

@@ -1,32 +1,21 @@
-"""The least number of rounds for a quality, whatever the quality and the schedule."""
+"""The least whole number at which something is reached: rounds for a quality, or a budget, or a condition."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 
-from torch import Tensor
-
 from unmask.errors import UnmaskError
-from unmask.schedules import deltas
 
 MOST = 2**24
 
 
 class Floor(UnmaskError):
-    """A target that no number of rounds reaches: at `steps` rounds the quality is `value`, and stays where stuck."""
+    """A target that no number reaches: at `steps` the quality is `value`, and stays where stuck."""
 
     def __init__(self, target: float, steps: int, value: float, stuck: bool) -> None:
         self.steps, self.value, self.stuck = steps, value, stuck
         super().__init__(f"no number of steps up to {steps:,} reaches {target:g}: at {steps:,} it is {value:.6g}")
-
-
-def least_steps(quality: Callable[[Tensor], float], target: float, schedule: str = "linear", most: int = MOST) -> int:
-    """The smallest N at which quality(deltas(schedule, N)) <= target, for a quality that falls with N.
-
-    least_steps(lambda delta: exact_ser(language, 510, delta), 0.5)
-    """
-    return least(lambda steps: quality(deltas(schedule, steps)), target, most=most)
 
 
 def least(
@@ -37,10 +26,13 @@ def least(
     most: int = MOST,
     flat: float = math.inf,
 ) -> int:
-    """The smallest N at which quality(N) <= target, up to a share `slack` of N.
+    """The smallest N at which quality(N) <= target, up to a share `slack` of N, for a quality that falls with N.
+
+    least(lambda n: exact_ser(language, 510, deltas("linear", n)), 0.5)
 
     Qualities fall about as 1/N, which says where to look next; every third look halves what is left, should they not.
-    One of which twice the rounds leave more than a share `flat` has reached its floor.
+    One that is infinite only says on which side N lies. One of which twice the rounds leave more than a share `flat`
+    has reached its floor.
     """
     low, worst, high = 0, math.inf, most + 1
     steps, looks = round(min(max(guess * (1 + slack / 2), 1), most)), 0
@@ -55,8 +47,16 @@ def least(
             if stuck or steps == most:
                 raise Floor(target, steps, value, stuck)
             low, worst = steps, value
-        aim = steps * value / target * (1 + slack / 2) if target > 0 else math.inf
-        if looks % 3 == 0 and high <= most:
-            aim = (low + high) / 2
-        steps = math.ceil(min(max(aim, low + 1), high - 1))
+        if high <= most and (looks % 3 == 0 or math.isinf(value)):
+            steps = (low + high) // 2
+        elif math.isinf(value):
+            steps = min(2 * steps, most)
+        else:
+            aim = steps * value / target * (1 + slack / 2) if target > 0 else math.inf
+            steps = math.ceil(min(max(aim, low + 1), high - 1))
     return high
+
+
+def first(holds: Callable[[int], bool], guess: float = 1, most: int = MOST) -> int:
+    """The smallest N for which a condition holds that stays true above it."""
+    return least(lambda steps: -math.inf if holds(steps) else math.inf, 0.0, guess, most=most)
