@@ -41,7 +41,7 @@ def command(
         samples: Tokens (rows, length): a .npy file of integers, or .jsonl with a list a line.
         language: The language of the oracle: a preset (see `unmask language list`), or a file.
         steps: The number of rounds N that the loop was asked for.
-        sampler: What the loop is meant to be (see `unmask generate --help`), with its options in brackets.
+        sampler: What the loop is meant to be (see `unmask sampler list`), with its options in brackets.
         schedule: How much it is meant to reveal at each round.
         calls: How many calls of the model each row went through; oracle.rows / rows.
         language_seed: The seed of a random preset.

@@ -20,6 +20,9 @@ from unmask.errors import UnmaskError, unknown
 COMMANDS = {
     "demo": ("unmask.cli.demo", "show the central result, exactly: fluency saturates, correctness does not"),
     "language": ("unmask.cli.language", "the ground truths: list, make, show or fit one"),
+    "sampler": ("unmask.cli.sampler", "what decides: list the samplers, or show one with its options"),
+    "schedule": ("unmask.cli.schedule", "how much is revealed at each round: list, or show one"),
+    "metric": ("unmask.cli.metric", "what a sweep can measure: list, or show one with its fields"),
     "board": ("unmask.cli.board", "compare samplers: evaluations, errors, and what they do to what they write"),
     "generate": ("unmask.cli.generate", "fill sequences with a sampler, a schedule and a number of steps"),
     "audit": ("unmask.cli.audit", "say whether a generate loop is right, from samples it made on our oracle"),

@@ -52,7 +52,7 @@ def command(
         length: Tokens a sequence; 512 unless told otherwise, or what the model was made for.
         metric: What should be good.
         target: How good.
-        schedule: Compared to the optimal one; `unmask generate --help` lists them.
+        schedule: Compared to the optimal one; `unmask schedule list` has them.
         ar_token_ms: Milliseconds that a token takes by AR, for the whole batch.
         round_ms: Milliseconds that an evaluation of all tokens takes, for the whole batch.
         batch: Rows that share an evaluation, and need it if any of them does.

@@ -44,7 +44,7 @@ def exact(
         language: A preset (see `unmask language list`), or a language file.
         length: Tokens a sequence.
         steps: Rounds N.
-        schedule: How much is revealed at each round; `unmask generate --help` lists them.
+        schedule: How much is revealed at each round; `unmask schedule list` has them.
         language_seed: The seed of a random preset.
         unpruned: Keep every transition of a random preset, so that no string is impossible.
         json: Print one JSON object instead of a table.
@@ -71,7 +71,7 @@ class Question:
         language: A preset (see `unmask language list`), or a language file.
         length: Tokens a sequence.
         steps: Numbers of rounds N; 8 32 128 512 2048 unless told otherwise.
-        schedule: How much is revealed at each round; `unmask generate --help` lists them.
+        schedule: How much is revealed at each round; `unmask schedule list` has them.
         rows: Sequences for each measured value; 0 measures nothing.
         seed: The seed of the sequences.
         language_seed: The seed of a random preset.

@@ -105,7 +105,7 @@ def command(
         average: How much of the moving average of the weights a step keeps; 0 for none.
         samples: Train on a fixed set of so many sequences, 1% of it for validation, not on fresh ones.
         schedule_rounds: Train on the NELBO of so many rounds of the schedule, not on that in continuous time.
-        schedule: How much those rounds reveal: linear if not given; `unmask generate --help` lists them.
+        schedule: How much those rounds reveal: linear if not given; `unmask schedule list` has them.
         seed: Of weights, sequences and masks; 0 if not given.
         language_seed: The seed of a random preset; 0 if not given.
         unpruned: Keep every transition of a random preset, so that no string is impossible.
