@@ -77,5 +77,5 @@ ADDING |= {  # imported when a name is asked for that the registry of a lower ro
     "metric": ("unmask.sweeps.standard", "unmask.sweeps.rounds", "unmask.sweeps.training", "unmask.board.curves"),
 }
 
-__all__ = [*PLACES, *ROOMS]  # noqa: PLE0604
+__all__ = [*PLACES, *ROOMS]
 __getattr__, __dir__ = door(__name__, PLACES, ROOMS)

@@ -32,6 +32,10 @@ def imports(allowed: bool) -> Iterator[None]:
         _imports.reset(before)
 
 
+def imports_allowed() -> bool:
+    return _imports.get()
+
+
 @dataclass(frozen=True)
 class Entry:
     """What a registry says of a name."""

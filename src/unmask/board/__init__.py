@@ -19,5 +19,5 @@ PLACES = {
     "quick": "unmask.board.grid",
 }
 
-__all__ = [*PLACES]  # noqa: PLE0604
+__all__ = [*PLACES]
 __getattr__, __dir__ = door(__name__, PLACES, ())  # a sweep that looks for its metrics need not wait for torch

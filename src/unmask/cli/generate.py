@@ -34,7 +34,7 @@ def command(
     top_p: float = 1.0,
     top_k: Count = None,
     language_seed: int = 0,
-    unpruned: Switch = False,
+    pruned: Switch = True,
     device: str = "auto",
     batch: Count = None,
     json: Switch = False,
@@ -77,7 +77,7 @@ def command(
         top_p: The share of a marginal that is kept, the most likely tokens first.
         top_k: The number of tokens of a marginal that are kept at most.
         language_seed: The seed of a random preset.
-        unpruned: Keep every transition of a random preset, so that no string is impossible.
+        pruned: Without, a random preset keeps every transition, and no string is impossible.
         device: Where a network runs: auto, cpu or cuda.
         batch: Rows that a network evaluates at once, for a device that cannot hold more.
         json: Print one JSON object instead of a table.
@@ -97,10 +97,11 @@ def command(
         if language is None:
             raise UnmaskError("give --language, whose exact denoiser is used, or --model, a network's directory")
         _refuse({"--causal-model": causal_model, "--batch": batch}, "--model")
-        source = languages.load(language, seed=language_seed, pruned=not unpruned)
+        source = languages.load(language, seed=language_seed, pruned=pruned)
     else:
         _refuse(
-            {"--language": language, "--prompt-length": prompt_length, "--unpruned": unpruned or None}, "--language"
+            {"--language": language, "--prompt-length": prompt_length, "--no-pruned": None if pruned else True},
+            "--language",
         )
         source = read_network(model, causal_model, device, batch)
     asked = Prompts(given, prompt_length, rows_per_prompt)

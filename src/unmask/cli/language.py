@@ -44,22 +44,22 @@ def new(
     /,
     *,
     out: Path,
-    seed: int = 0,
-    unpruned: Switch = False,
+    language_seed: int = 0,
+    pruned: Switch = True,
     normalise: Switch = False,
     json: Switch = False,
 ) -> None:
     """Write a standard language, or a checked copy of a file, as JSON.
 
     Examples:
-        unmask language new paper-2gram --seed 3 --out language.json
+        unmask language new paper-2gram --language-seed 3 --out language.json
         unmask language new exported.json --normalise --out language.json
 
     Args:
         language: A preset (see `unmask language list`), or a language file.
         out: The JSON file to write.
-        seed: The seed of a random preset.
-        unpruned: Keep every transition of a random preset, so that no string is impossible.
+        language_seed: The seed of a random preset.
+        pruned: Without, a random preset keeps every transition, and no string is impossible.
         normalise: Divide each row of a file's tables by its sum.
         json: Print one JSON object instead of a table.
     """
@@ -68,7 +68,7 @@ def new(
     from unmask.files import check_writable
 
     check_writable(out)
-    found = languages.load(language, seed=seed, pruned=not unpruned, normalise=normalise)
+    found = languages.load(language, seed=language_seed, pruned=pruned, normalise=normalise)
     result = {"file": str(out)} | found.describe()
     found.save(out)
     print_result(result, json)
@@ -83,7 +83,8 @@ def show(
     schedule: str = "linear",
     rows: int = 100,
     seed: int = 0,
-    unpruned: Switch = False,
+    language_seed: int = 0,
+    pruned: Switch = True,
     json: Switch = False,
 ) -> None:
     """Describe a language: size, entropy, mixing; with --steps, its fluency bounds.
@@ -103,8 +104,9 @@ def show(
         steps: Numbers of rounds N for which to print ter_upper, and what it says of KL and SER.
         schedule: The schedule of those rounds; `unmask schedule list` has them.
         rows: Sequences that the bounds are measured on.
-        seed: The seed of a random preset, of the example and of those sequences.
-        unpruned: Keep every transition of a random preset.
+        seed: The seed of the example and of those sequences.
+        language_seed: The seed of a random preset.
+        pruned: Without, a random preset keeps every transition, and no string is impossible.
         json: Print one JSON object instead of a table.
     """
     import math
@@ -117,7 +119,7 @@ def show(
     if language in languages.LANGUAGES.names() and language not in languages.PRESETS:
         show_entry(languages.LANGUAGES.entry(language), {}, json)
         return
-    found = languages.load(language, seed=seed, pruned=not unpruned)
+    found = languages.load(language, seed=language_seed, pruned=pruned)
     size = found.nearest_lengths(64)[-1] if length is None else length
     delta = {count: deltas(schedule, count, Fit(found, size)) for count in steps}
     entropy = found.entropy(size)

@@ -27,7 +27,7 @@ COMMANDS = {
     "generate": ("unmask.cli.generate", "fill sequences with a sampler, a schedule and a number of steps"),
     "audit": ("unmask.cli.audit", "say whether a generate loop is right, from samples it made on our oracle"),
     "theory": ("unmask.cli.theory", "what is known without running anything: exact values, bounds, figures"),
-    "plan": ("unmask.cli.plan", "say how many rounds a quality takes, and whether AR is the better choice"),
+    "plan": ("unmask.cli.plan", "say how many steps a quality takes, and whether AR is the better choice"),
     "time": ("unmask.cli.time", "time an MDM's evaluations and an AR model's tokens, and say where they break even"),
     "train": ("unmask.cli.train", "train a network on a language: masked diffusion or autoregressive"),
     "figure-1": ("unmask.cli.figure_1", "train networks, and hold them against the ideal denoiser"),

@@ -81,12 +81,17 @@ def show(sampler: Name, /, *, json: Switch = False) -> None:
 def _facts(sampler: Sampler, json: bool) -> dict[str, Any]:
     way = next(way for way in WAYS if sampler.implements(way))
     law = "a function of the denoiser, the length and delta" if callable(sampler.law) else sampler.law
-    plain = {"way": way, "pace": sampler.pace, "law": law, "reads": sorted(sampler.reads)}
-    plain |= {"draws_rounds": sampler.draws_rounds}
+    plain: dict[str, Any] = {"way": way, "pace": sampler.pace, "law": law, "reads": sorted(sampler.reads)}
+    plain["draws_rounds"] = sampler.draws_rounds
     if json:
         return plain
     pace = PACES[sampler.pace] if way != "run" else None
-    return plain | {"way": WAYS[way], "pace": pace, "law": LAWS.get(law or "", law), "reads": " and ".join(plain["reads"])}
+    return plain | {
+        "way": WAYS[way],
+        "pace": pace,
+        "law": LAWS.get(law or "", law),
+        "reads": " and ".join(plain["reads"]),
+    }
 
 
 command = {"list": list_, "show": show}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
 import hashlib
 import json
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
@@ -74,7 +74,9 @@ class Language(ABC):
             hidden = (tokens[:, j] == self.vocabulary).nonzero().squeeze(1)
             if len(hidden):
                 u = uniform(seed, Stream.LANGUAGE, row_ids[hidden], torch.tensor(j))
-                tokens[hidden, j] = categorical(self._posterior(tokens[hidden], torch.full((len(hidden), 1), j))[:, 0], u)
+                tokens[hidden, j] = categorical(
+                    self._posterior(tokens[hidden], torch.full((len(hidden), 1), j))[:, 0], u
+                )
         return tokens
 
     def _posterior(self, tokens: Tensor, positions: Tensor) -> Tensor:
@@ -85,7 +87,11 @@ class Language(ABC):
         rows, columns = torch.arange(len(tokens)).unsqueeze(1).expand(positions.shape), positions
         every = torch.arange(self.vocabulary)
         contexts = tokens[rows].unsqueeze(2).repeat(1, 1, self.vocabulary, 1)  # (B, K, V, L)
-        contexts.scatter_(3, columns[:, :, None, None].expand(-1, -1, self.vocabulary, 1), every.view(1, 1, -1, 1).expand(*columns.shape, -1, 1))
+        contexts.scatter_(
+            3,
+            columns[:, :, None, None].expand(-1, -1, self.vocabulary, 1),
+            every.view(1, 1, -1, 1).expand(*columns.shape, -1, 1),
+        )
         evidence = self.log_evidence(contexts.flatten(0, 2)).view(*columns.shape, self.vocabulary)
         dead = (evidence == -torch.inf).all(-1, keepdim=True)
         law = torch.softmax(torch.where(dead, 0.0, evidence), -1)

@@ -69,11 +69,14 @@ def load(source: str | Path, *, seed: int = 0, pruned: bool = True, normalise: b
     if not path.exists():
         if "(" in str(source) or ":" in str(source) or str(source) in LANGUAGES.names():
             if normalise or not pruned:
-                raise UnmaskError(f"{source} is what its options say; normalise is for files, pruned=False (--no-pruned) for random presets")
+                what = "normalise is for files, pruned=False (--no-pruned) for random presets"
+                raise UnmaskError(f"{source} is what its options say; {what}")
             return LANGUAGES.make(str(source))
         raise unknown("language (neither a file nor a preset):", str(source), [*PRESETS, *LANGUAGES.names()])
     if not pruned:
-        raise UnmaskError(f"{path} is a file and has the support it has; pruned=False (--no-pruned) is for random presets")
+        raise UnmaskError(
+            f"{path} is a file and has the support it has; pruned=False (--no-pruned) is for random presets"
+        )
     try:
         return from_dict(read_json(path), normalise)
     except UnmaskError as error:

@@ -69,6 +69,7 @@ class Measure:
         default=lambda arguments: 1
     )  # rows, k to a multiple of them, in a tally
     needs: Callable[[Arguments], Sequence[Arguments]] = field(default=lambda arguments: ())  # each with its metric
+    about: Callable[[Arguments], Record] = field(default=lambda arguments: {})  # which truth it is of, in each record
     lasts: bool = False  # what it makes stays what it is when the code changes, like a trained network
 
     @property
