@@ -162,7 +162,7 @@ def sweep(
     address: of a Ray cluster; one is started where there is none.
     engine: "here" is this process alone, for what only it knows, such as a sampler that a notebook has registered.
     fresh: measure again what another version of the code has measured, but for networks that it has trained.
-    allow_imports: import what a recipe's file names as "package.module:Name"; what the program itself names is imported.
+    allow_imports: import what a recipe's file names as "package.module:Name"; what the program itself names is.
     changes: other values for the recipe: rows=200, steps=[8, 16].
     """
     how = How(engine, workers, threads, address, limit, attempts)

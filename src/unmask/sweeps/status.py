@@ -17,7 +17,7 @@ FAILURES_SHOWN = 20
 
 
 def status(directory: str | Path) -> dict[str, Any]:
-    """Counts by state; cells a second and seconds left, by the last run; versions of the code, what is old; failures."""
+    """Counts by state; pace and seconds left, by the last run; versions of the code, what is old, failures."""
     directory = Path(directory)
     store = Store.open(directory)
     try:
