@@ -123,11 +123,13 @@ BLOCK = 256  # symbols a block in the two-level search of large vocabularies
 
 
 def categorical(weights: Tensor, u: Tensor) -> Tensor:
-    """(K) the first symbol whose cumulative weight exceeds u times the total: inverse CDF in float64.
+    """(..) the first symbol whose cumulative weight exceeds u times the total: inverse CDF in float64.
 
-    weights (K, V) need not be normalised, u (K); a symbol of weight zero is never drawn. Above a few blocks of symbols
-    the search has two levels, so that no float64 copy of (K, V) is made.
+    weights (.., V) need not be normalised, u (..); a symbol of weight zero is never drawn. Above a few blocks of
+    symbols the search has two levels, so that no float64 copy of (.., V) is made.
     """
+    if weights.dim() != 2:
+        return categorical(weights.reshape(-1, weights.shape[-1]), u.reshape(-1)).view_as(u)
     symbols = weights.shape[-1]
     if weights.device.type == "cpu" and weights.dtype == torch.float64:
         out = torch.empty(len(weights), dtype=torch.int64)
@@ -192,7 +194,7 @@ def _draw_rows(weights, u, tokens):  # type: ignore[no-untyped-def]
 class Drawable(Protocol):
     """Something that uniforms (K) can be turned into symbols (K) with: `denoisers.Marginals`."""
 
-    def draw(self, u: Tensor, temperature: float = 1.0, top_p: float = 1.0, top_k: int | None = None) -> Tensor: ...
+    def draw(self, u: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -211,17 +213,8 @@ class Luck:
         positions = torch.arange(length, device=self.row_ids.device)
         return uniform(self.seed, stream, self.row_ids.unsqueeze(1), positions, visits)
 
-    def tokens(
-        self,
-        marginals: Drawable,
-        rows: Tensor,
-        positions: Tensor,
-        visits: Tensor,
-        temperature: float = 1.0,
-        top_p: float = 1.0,
-        top_k: int | None = None,
-    ) -> Tensor:
+    def tokens(self, marginals: Drawable, rows: Tensor, positions: Tensor, visits: Tensor) -> Tensor:
         """Symbols (K) drawn from marginals of places (K) by fresh luck: visits (B, L) are counted up."""
         u = self.uniform(Stream.TOKEN, rows, positions, visits[rows, positions])
         visits[rows, positions] += 1
-        return marginals.draw(u, temperature, top_p, top_k)
+        return marginals.draw(u)

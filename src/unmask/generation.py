@@ -78,7 +78,9 @@ class Generation:
         rows, length = self.tokens.shape
         needed = float(self.evaluations.double().mean())
         how = self.configuration.get("sampler", "several samplers")
-        return f"<Generation of {rows} x {length} tokens by {how}: {needed:.4g} evaluations a row, {self.seconds:.2f} s>"
+        return (
+            f"<Generation of {rows} x {length} tokens by {how}: {needed:.4g} evaluations a row, {self.seconds:.2f} s>"
+        )
 
     def save(self, path: str | Path) -> None:
         """Tokens as .npy, or as .jsonl with one list a line; what made them in PATH.json beside it.
@@ -194,7 +196,7 @@ def fit_of(sampler: Sampler, language: Language, length: int) -> Fit:
 
 def join(parts: Sequence[Generation]) -> Generation:
     """Blocks of rows as one generation: the same as if they had been made together."""
-    rows = {
+    rows: dict[str, Any] = {
         name: torch.cat([getattr(part, name) for part in parts])
         for name in ("tokens", "order", "probability", "lengths", "impossible")
     }
@@ -263,9 +265,7 @@ def _checked(sampler: object) -> Sampler:
     return sampler
 
 
-def _start(
-    denoiser: Denoiser, given: Any, rows: int | None, length: int | None
-) -> tuple[int, int, Tensor, Tensor]:
+def _start(denoiser: Denoiser, given: Any, rows: int | None, length: int | None) -> tuple[int, int, Tensor, Tensor]:
     """(rows, length, tokens (rows, length) to start from, Bool (rows, length) where a row's own places are)."""
     lines = _lines(given)
     if lines is None:

@@ -9,14 +9,16 @@ import pytest
 import torch
 
 from tests.brute import sequences
-from unmask import generate, metrics
+from unmask import generate
 from unmask.board.cells import Place, price
-from unmask.board.fluency import Unbounded, divergence
+from unmask.board.fluency import divergence
 from unmask.chance import Luck
 from unmask.denoisers import Exact
 from unmask.languages import Interval, random_ngram
+from unmask.metrics.teaching import Unbounded
 from unmask.samplers import SAMPLERS, Choice, Sampler
 from unmask.schedules import deltas
+from unmask.theory.sampled import information_curve
 
 LANGUAGE = random_ngram(2, vocabulary=3, temperature=2.0, threshold=0.15, seed=3)
 LENGTH = 5
@@ -104,7 +106,7 @@ def test_the_mean_over_orders_is_the_profile():
     place = Place("paper-2gram", 16, 1)
     nats, lawful, reason = price(place, "ancestral", 4, 4000)
     assert (lawful, reason) == (False, "")
-    expected = metrics.profile(place.language, 16, 1000, seed=5).divergence(deltas("linear", 4))
+    expected = information_curve(place.language, 16, rows=1000, seed=5).divergence(deltas("linear", 4))
     error = 5 * (float(nats.std()) / math.sqrt(len(nats)) + expected.standard_error)
     assert float(nats.mean()) == pytest.approx(expected.value, abs=error)
 

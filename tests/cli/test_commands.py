@@ -17,6 +17,7 @@ from unmask.cli.output import show
 from unmask.samplers import SAMPLERS
 from unmask.samples import read_tokens
 from unmask.schedules import SCHEDULES, is_fitted
+from unmask.theory.sampled import information_curve
 
 SUBCOMMANDS = [f"language {name}" for name in ("list", "new", "show", "fit")]
 SUBCOMMANDS += [f"theory {name}" for name in ("exact", "table", "figure")]
@@ -220,11 +221,11 @@ def test_new_and_show(run, name):
 
 def test_show_with_steps(run):
     result = run("language", "show", "interval-5", "--length", 10, "--steps", 2, 8, "--rows", 50, "--json").result
-    profile = metrics.profile(languages.preset("interval-5"), 10, 50)
+    curve = information_curve(languages.preset("interval-5"), 10, rows=50)
     assert list(result["rounds"]) == ["2", "8"]
     for count, bounds in result["rounds"].items():
-        assert bounds["ter_upper"] == profile.ter_upper("linear", int(count)).to_dict()
-        assert bounds["ser_upper"] == profile.ser_upper("linear", int(count)).to_dict()
+        assert bounds["ter_upper"] == curve.ter_upper("linear", int(count)).to_dict()
+        assert bounds["ser_upper"] == curve.ser_upper("linear", int(count)).to_dict()
 
 
 def test_show_of_a_variable_length(run):

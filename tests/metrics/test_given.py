@@ -19,6 +19,8 @@ from unmask.estimates import mean, proportion, share
 from unmask.languages import Interval, preset, random_ngram
 from unmask.metrics.given import own_sizes, prompt_numbers
 from unmask.schedules import deltas
+from unmask.theory.curves import weights
+from unmask.theory.sampled import information_curve
 
 LANGUAGE = random_ngram(2, 3, temperature=2.0, threshold=0.15, seed=2)
 LENGTH, V = 4, 3
@@ -113,7 +115,7 @@ def test_ter_of_an_ambiguous_language_is_estimated():
 @pytest.mark.parametrize("pattern", PATTERNS.values(), ids=PATTERNS)
 @pytest.mark.parametrize("denoiser", [None, Perturbed(LANGUAGE, "leak", 0.0)], ids=["entropies", "surprisals"])
 def test_the_profile_given_tokens(pattern, denoiser):
-    profile = metrics.profile(LANGUAGE, LENGTH, 4000, 1, denoiser, torch.tensor(pattern))
+    profile = information_curve(LANGUAGE, LENGTH, rows=4000, seed=1, denoiser=denoiser, given=torch.tensor(pattern))
     delta = deltas("linear", 2)
     ours = profile.nelbo(delta)
     nats = by_labels(pattern, delta)[1]
@@ -127,34 +129,36 @@ def test_the_profile_given_tokens(pattern, denoiser):
 
 
 def test_a_profile_given_nothing_is_the_profile():
-    free, blank = (metrics.profile(LANGUAGE, LENGTH, 50, given=g) for g in (None, torch.full((LENGTH,), V)))
-    assert torch.equal(free.terms, blank.terms)
-    assert torch.equal(free.f, blank.f)
+    free, blank = (information_curve(LANGUAGE, LENGTH, rows=50, given=g) for g in (None, torch.full((LENGTH,), V)))
+    assert np.array_equal(free.terms, blank.terms)
+    assert np.array_equal(free.f, blank.f)
     for fixed in (False, True):
-        assert free.ter_upper("linear", 3, fixed).value == pytest.approx(blank.ter_upper("linear", 3, fixed).value)
+        assert free.ter_upper("linear", 3, fixed_size=fixed).value == pytest.approx(
+            blank.ter_upper("linear", 3, fixed_size=fixed).value
+        )
 
 
 def test_a_profile_of_prompts_of_several_lengths():
     """Rows pay by their own number of hidden positions: the mean of what each kind of row pays alone."""
     kinds = [torch.tensor(PATTERNS[name]) for name in ("a prefix", "both ends", "nothing")]
     delta = deltas("cosine", 3)
-    mixed = metrics.profile(LANGUAGE, LENGTH, 6000, 2, given=torch.stack(kinds * 2000))
-    alone = [metrics.profile(LANGUAGE, LENGTH, 2000, 3, given=kind) for kind in kinds]
+    mixed = information_curve(LANGUAGE, LENGTH, rows=6000, seed=2, given=torch.stack(kinds * 2000))
+    alone = [information_curve(LANGUAGE, LENGTH, rows=2000, seed=3, given=kind) for kind in kinds]
     for fixed in (False, True):
-        each = [profile.nelbo(delta, fixed) for profile in alone]
-        ours = mixed._paid(delta, fixed).double()
+        each = [profile.nelbo(delta, fixed_size=fixed) for profile in alone]
+        ours = mixed.rows.paid(lambda length, fixed=fixed: weights(length, delta, fixed))
         for number, one in enumerate(each):
             part = mean(ours[number::3])
             assert abs(part.value - one.value) < 5 * math.hypot(part.standard_error, one.standard_error)
     assert mixed.nelbo(delta).n == 3
-    torch.testing.assert_close(mixed.f[3], mixed.terms[2::3, 3].mean())  # only rows that hide all have a fourth
+    assert mixed.f[3] == pytest.approx(mixed.terms[2::3, 3].mean(), rel=1e-12)  # only rows that hide all have a fourth
 
 
 def test_profile_refusals():
     with pytest.raises(UnmaskError, match="given row 0 hides nothing: there is no token to predict"):
-        metrics.profile(LANGUAGE, LENGTH, given=torch.tensor(BEST))
+        information_curve(LANGUAGE, LENGTH, given=torch.tensor(BEST))
     with pytest.raises(UnmaskError, match="given has shape"):
-        metrics.profile(LANGUAGE, LENGTH, given=torch.full((3, LENGTH), V))
+        information_curve(LANGUAGE, LENGTH, given=torch.full((3, LENGTH), V))
 
 
 @pytest.mark.parametrize("pattern", PATTERNS.values(), ids=PATTERNS)
@@ -224,7 +228,9 @@ def test_own_sizes_of_varying_length():
     told = language.sizes(possible) > 1
     bits = -language.log_prob(possible, given)[told] / math.log(2) / (language.sizes(possible)[told] - 1)
     assert ours.nll_bits_per_token == pytest.approx(float(bits.mean()))
-    assert metrics.profile(language, length, 200, given=given[:1].expand(200, -1)).ter_upper("linear", 4).value > 1
+    assert (
+        information_curve(language, length, rows=200, given=given[:1].expand(200, -1)).ter_upper("linear", 4).value > 1
+    )
 
 
 def test_bigrams_given_tokens():

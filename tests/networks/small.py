@@ -23,9 +23,9 @@ class Counting(Trunk):
         self.evaluated += len(tokens)
         return super().below(tokens, *rest)
 
-    def forward(self, tokens, *rest, **options):
+    def states(self, tokens, *rest, **options):
         self.evaluated += len(tokens)
-        return super().forward(tokens, *rest, **options)
+        return super().states(tokens, *rest, **options)
 
     def step(self, symbols, *rest):
         self.evaluated += len(symbols)

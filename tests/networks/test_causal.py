@@ -9,8 +9,9 @@ import torch
 from tests.networks.small import V, trunk
 from unmask import generate
 from unmask.chance import Luck
-from unmask.denoisers import Sharpened
+from unmask.denoisers import Causal, Sharpened
 from unmask.networks import Network
+from unmask.networks.causal import NetworkCausal
 from unmask.samplers import Autoregressive, Session, fill
 
 ROWS, LONG = 30, 9
@@ -43,24 +44,25 @@ def test_extend_and_rewind_at_random(seed):
         ahead = read.unsqueeze(1) + torch.arange(5)
         chunk = torch.where(ahead < 0, V, tokens.gather(1, ahead.clamp(0, LONG - 1)))
         before = made.evaluated
-        answer = causal.extend(chunk, counts)
+        wanted = torch.from_numpy(chance.random(chunk.shape) < 0.7) if turn % 2 else None
+        answer = iter(causal.extend(chunk, counts, wanted).dense())
         evaluated += made.evaluated - before
         asked += counts > 0
         for b in range(ROWS):
             for k in range(5):
                 j = int(read[b]) + 1 + k
-                if k < counts[b] and j < LONG:
-                    torch.testing.assert_close(answer[b, k], expected[b, j], **CLOSE)
-                else:
-                    assert not bool(answer[b, k].any())
+                if k < counts[b] and j < LONG and (wanted is None or wanted[b, k]):
+                    torch.testing.assert_close(next(answer), expected[b, j], **CLOSE)
                 ends += j == LONG and k < int(counts[b])
+        assert next(answer, None) is None  # row by row, and nothing else
         read = read + counts
         if turn % 3 == 2:
             read = torch.minimum(read, torch.from_numpy(chance.integers(0, LONG + 1, ROWS)))
             causal.rewind(read)
     assert causal.evaluations.tolist() == asked.tolist()
     assert evaluated == int(asked.sum())
-    assert causal.forwards == 14
+    assert causal.spent.forwards == 14
+    assert causal.spent.rows == evaluated
     assert ends > 20
 
 
@@ -84,7 +86,7 @@ def test_finishing_in_one_call(monkeypatch, kind, dtype):
     for patched in (False, True):
         with monkeypatch.context() as patch:
             if patched:
-                patch.setattr("unmask.samplers.autoregressive.Finisher", Session)  # which no reader is
+                patch.setattr(NetworkCausal, "finish", Causal.finish)  # which cannot do it
             luck = Luck(3, torch.arange(100, 100 + ROWS))
             session = Session(Network(ar=made), given_prefixes(kind), luck, torch.ones(1, dtype=torch.float64))
             before = made.evaluated
@@ -97,8 +99,8 @@ def test_finishing_in_one_call(monkeypatch, kind, dtype):
     torch.testing.assert_close(
         once.probability, by_token.probability, atol=1e-12 if dtype == torch.float64 else 1e-5, rtol=0
     )
-    for name in ("evaluations", "forwards"):
-        assert torch.equal(torch.as_tensor(getattr(once.causal, name)), torch.as_tensor(getattr(by_token.causal, name)))
+    assert torch.equal(once.causal.evaluations, by_token.causal.evaluations)
+    assert once.causal.spent == by_token.causal.spent
     assert evaluated[0] == evaluated[1] == int(once.causal.evaluations.sum())
 
 
@@ -113,7 +115,7 @@ def test_finishing_leaves_the_reader_where_it_is():
         causal.finish(tokens[:, 3].clone(), mine, luck)
     assert torch.equal(*filled)
     answer = causal.extend(tokens[:, 3:4])
-    torch.testing.assert_close(answer[:, 0], after(made, tokens, 4), **CLOSE)
+    torch.testing.assert_close(answer.dense(), after(made, tokens, 4), **CLOSE)
 
 
 def test_a_reader_that_is_reshaped_draws_token_by_token():
@@ -128,6 +130,7 @@ def test_batches_of_rows_read_the_same():
     made = trunk("ar", length=LONG)
     tokens = torch.cat([torch.full((ROWS, 1), V), given_prefixes("even")[:, :4]], 1)
     counts = torch.arange(ROWS) % 6
-    answers = [Network(ar=made, batch=batch).causal(ROWS, LONG).extend(tokens, counts) for batch in (None, 1, 7)]
+    readers = [Network(ar=made, batch=batch).causal(ROWS, LONG) for batch in (None, 1, 7)]
+    answers = [reader.extend(tokens, counts).dense() for reader in readers]
     for other in answers[1:]:
         torch.testing.assert_close(other, answers[0], **CLOSE)

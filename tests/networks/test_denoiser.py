@@ -11,9 +11,8 @@ import torch
 from tests.networks.small import L, V, every_context, trunk
 from unmask import UnmaskError, generate
 from unmask.chance import Luck
-from unmask.denoisers import Canvas, Denoiser, Sharpened
-from unmask.denoisers.contracts import Finisher, Follower
-from unmask.languages.base import MESSAGE_BYTES
+from unmask.denoisers import Canvas, Denoiser, Logits, Sharpened
+from unmask.denoisers.contracts import Follower
 from unmask.networks import Network
 from unmask.samplers import SAMPLERS
 
@@ -37,7 +36,6 @@ def test_it_keeps_the_contracts():
     network = Network(trunk(), trunk("ar"))
     assert isinstance(network, Denoiser)
     assert isinstance(network.engine(torch.full((1, L), V)), Follower)
-    assert isinstance(network.causal(1, L), Finisher)
     told = Network(trunk(time_free=False))
     assert not told.time_free
     assert not isinstance(told.engine(torch.full((1, L), V)), Follower)
@@ -57,7 +55,7 @@ def test_posterior(batch):
 
 @pytest.mark.parametrize("batch", [None, 7])
 def test_a_canvas_agrees_with_the_posterior_from_scratch(batch):
-    """After random reveals and hides, `at` and `look`; each row that changed is evaluated once, if it is asked for."""
+    """After random reveals and hides; each row that changed is evaluated once, if it is asked for."""
     made, rows, chance = trunk(length=LONG, layers=3), 20, np.random.default_rng(1)
     ours = canvas(made, torch.full((rows, LONG), V), batch=batch)
     for _ in range(8):
@@ -66,24 +64,23 @@ def test_a_canvas_agrees_with_the_posterior_from_scratch(batch):
         ours.hide(torch.from_numpy(chance.random((rows, LONG)) < 0.05))
         scratch = said(copy.deepcopy(made), ours.tokens)
         hidden = (ours.hidden & torch.from_numpy(chance.random((rows, LONG)) < 0.1)).nonzero(as_tuple=True)
-        torch.testing.assert_close(ours.at(*hidden), scratch[hidden], **CLOSE)
-        low, high = sorted(chance.integers(0, LONG + 1, 2))
-        torch.testing.assert_close(ours.look(slice(low, high)), scratch[:, low:high], **CLOSE)
+        torch.testing.assert_close(ours.at(*hidden).dense(), scratch[hidden], **CLOSE)
         if chance.random() < 0.5:
-            torch.testing.assert_close(ours.look(), scratch, **CLOSE)
-        assert made.evaluated == ours.rows_computed == int(ours.evaluations.sum())
+            everywhere = ours.hidden.nonzero(as_tuple=True)
+            torch.testing.assert_close(ours.at(*everywhere).dense(), scratch[everywhere], **CLOSE)
+        assert made.evaluated == ours.spent.rows == int(ours.evaluations.sum())
     assert 20 < made.evaluated < 8 * rows
 
 
 def test_other_places_of_an_unchanged_row_cost_no_evaluation():
     made = trunk()
     ours = canvas(made, torch.full((3, L), V))
-    first = ours.at(torch.tensor([0, 1]), torch.tensor([2, 3]))
-    second = ours.at(torch.tensor([0, 1, 1]), torch.tensor([1, 0, 3]))
-    assert (made.evaluated, ours.rows_computed) == (2, 2)
+    first = ours.at(torch.tensor([0, 1]), torch.tensor([2, 3])).dense()
+    second = ours.at(torch.tensor([0, 1, 1]), torch.tensor([1, 0, 3])).dense()
+    assert (made.evaluated, ours.spent.rows) == (2, 2)
     torch.testing.assert_close(second[2], first[1], **CLOSE)
     torch.testing.assert_close(second, said(made, ours.tokens)[[0, 1, 1], [1, 0, 3]], **CLOSE)
-    assert ours.at(torch.tensor([], dtype=torch.int64), torch.tensor([], dtype=torch.int64)).shape == (0, V)
+    assert ours.at(torch.tensor([], dtype=torch.int64), torch.tensor([], dtype=torch.int64)).dense().shape == (0, V)
 
 
 def test_with_a_time_every_ask_is_an_evaluation():
@@ -91,13 +88,15 @@ def test_with_a_time_every_ask_is_an_evaluation():
     ours, tokens = canvas(made, torch.full((3, L), V)), torch.full((3, L), V)
     for turn, now in enumerate((0.9, 0.4)):
         time = torch.full((3,), now, dtype=torch.float64)
-        torch.testing.assert_close(ours.look(time=time), said(copy.deepcopy(made), tokens, time), **CLOSE)
-        assert made.evaluated == 3 * (turn + 1) == ours.rows_computed
+        places = ours.hidden.nonzero(as_tuple=True)
+        wanted = said(copy.deepcopy(made), tokens, time)[places]
+        torch.testing.assert_close(ours.at(*places, time).dense(), wanted, **CLOSE)
+        assert made.evaluated == 3 * (turn + 1) == ours.spent.rows
     torch.testing.assert_close(Network(made).posterior(tokens, time=time), said(made, tokens, time), **CLOSE)
     for sampler in ("ancestral", "low-confidence", "self-speculative"):
         made.evaluated = 0
         filled = generate(Network(made), sampler=sampler, length=L, rows=10, steps=3)
-        assert made.evaluated == filled.rows_computed
+        assert made.evaluated == filled.spent.rows
 
 
 @pytest.mark.parametrize("sampler", WITHOUT_LANGUAGE)
@@ -106,11 +105,11 @@ def test_every_sampler_runs_and_what_is_counted_is_evaluated(sampler):
     spelled = "blocks(block_length=5)" if sampler == "blocks" else sampler
     made = generate(Network(mdm, ar), sampler=spelled, length=LONG, rows=20, steps=5, seed=2)
     assert int(made.tokens.max()) < V
-    assert made.rows_computed == int(made.evaluations.sum())
+    assert mdm.evaluated + ar.evaluated == made.spent.rows
     if sampler == "as-published-mdlm":  # counts what its cache of a batch would evaluate, of rows that have not changed
-        assert mdm.evaluated < made.rows_computed
+        assert made.spent.rows < int(made.evaluations.sum())
     else:
-        assert mdm.evaluated + ar.evaluated == made.rows_computed
+        assert made.spent.rows == int(made.evaluations.sum())
 
 
 @pytest.mark.parametrize("given", [torch.tensor([V, 0, V, V, 1, V, 2, 2, V, V, V, V]), None])
@@ -133,15 +132,15 @@ def test_blocks_of_rows():
         (Network(trunk(length=64)), 16),
         (Network(trunk(length=64), batch=9), 9),
         (Network(ar=trunk("ar", length=64), batch=1000), 1000),
-        (Network(ar=trunk("ar", length=64)), MESSAGE_BYTES // (8 * 2 * 16 * 64)),
+        (Network(ar=trunk("ar", length=64)), 2**25 // (8 * 2 * 16 * 64)),
     ):
-        assert MESSAGE_BYTES // network.row_bytes(64) == rows
+        assert network.rows_at_once(64) == rows
 
 
 def test_many_symbols_are_never_float64():
     network = Network(trunk(vocabulary=1500, dtype=torch.float32), trunk("ar", vocabulary=1500, dtype=torch.float32))
     assert network.posterior(torch.full((2, L), 1500)).dtype == torch.float32
-    assert network.causal(2, L).extend(torch.full((2, 1), 1500)).dtype == torch.float32
+    assert isinstance(network.causal(2, L).extend(torch.full((2, 1), 1500)), Logits)
     for sampler in ("ancestral", "autoregressive", "low-confidence", "speculative"):
         assert int(generate(network, sampler=sampler, rows=3, length=L, steps=2).tokens.max()) < 1500
 

@@ -15,25 +15,26 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.brute import p_value, sequences
 from tests.networks.small import L, V, causal_law, chances, copier, labels, order_law, trunk
-from unmask import generate
+from unmask import chance, generate
 from unmask.chance import Luck, Stream, categorical
 from unmask.denoisers import Canvas, Exact
 from unmask.languages import NGram
-from unmask.metrics import output_law, profile
-from unmask.networks import Network, Trunk, denoiser, evaluation, filling
+from unmask.metrics import output_law
+from unmask.networks import Network, Trunk, causal, denoiser, evaluation, filling
 from unmask.networks.causal import NetworkCausal
 from unmask.networks.denoiser import FollowingEngine
 from unmask.samplers import SAMPLERS, Session
-from unmask.samplers.loops import fill_part
+from unmask.samplers.loops import fill_blocks
 from unmask.schedules import deltas
 from unmask.theory.loss_curve import loss_curve
 from unmask.theory.partitions import partitions
+from unmask.theory.sampled import information_curve
 
 ALARM = 1e-6
 ROWS = 20_000
 LONG = 16
 KEPT = ("tokens", "order", "probability", "evaluations", "impossible")
-COUNTS = ("forwards", "rows_computed", "planned")
+COUNTS = ("spent", "planned")
 
 
 @pytest.fixture(scope="module")
@@ -87,10 +88,10 @@ def test_a_canvas_that_has_been_seen_and_written_goes_on(monkeypatch):
             for _ in range(2):  # what is drawn first is thrown away
                 tokens = canvas.draw(canvas.at(rows, places), rows, places)
             session.put(rows[:20], places[:20], tokens[:20], torch.ones(20), 1)
-            canvas.look(rows=rows < 10)
-            fill_part(SAMPLERS.make("ancestral"), session, canvas.hidden.clone(), session.delta, 2)
-            assert made.evaluated - before == canvas.rows_computed
-            counts = torch.tensor([canvas.forwards, canvas.rows_computed])
+            canvas.at(*(canvas.hidden & (rows < 10).unsqueeze(1)).nonzero(as_tuple=True))
+            fill_blocks(SAMPLERS.make("ancestral"), session, torch.where(canvas.hidden, 0, -1))
+            assert made.evaluated - before == canvas.spent.rows
+            counts = torch.tensor([canvas.spent.forwards, canvas.spent.rows])
             ends.append((session.tokens, session.order, canvas.evaluations, canvas.visits, canvas.hidden, counts))
     for once, by_rounds in zip(*ends, strict=True):
         assert torch.equal(once, by_rounds)
@@ -113,24 +114,24 @@ class Waits(TorchDispatchMode):
 @pytest.mark.parametrize("reader", ["order", "causal"])
 def test_the_host_waits_for_nothing_on_the_way(monkeypatch, pair, reader):
     """However many rounds or tokens there are."""
-    monkeypatch.setattr(filling, "drawn", categorical)  # as on a device
-    monkeypatch.setattr("unmask.networks.causal.drawn", categorical)
+    for room in (filling, causal):  # as on a device
+        monkeypatch.setattr(room, "categorical", lambda weights, u: chance._first_above(weights, u, True)[0])
     mdm, ar = trunk(length=LONG), trunk("ar", length=LONG)
     met = []
     for length in (4, LONG):
         luck, tokens = Luck(0, torch.arange(5)), torch.full((5, length), V)
         network = Network(mdm, ar)
         if reader == "causal":
-            causal = network.causal(5, length)
+            reading = network.causal(5, length)
             with Waits() as waits:
-                causal.finish(torch.full((5,), V), tokens, luck)
+                reading.finish(torch.full((5,), V), tokens, luck)
         else:
             order = torch.stack([torch.randperm(length) for _ in range(5)]) + 1
             engine = network.engine(tokens)
-            plan = filling.Plan.of(order, luck, torch.zeros_like(tokens), torch.device("cpu"))
-            below = engine.below(plan.rows)
+            rounds = filling.Rounds.of(order, luck, torch.zeros_like(tokens), torch.device("cpu"))
+            below = engine.below(rounds.rows)
             with Waits() as waits:
-                filling.fill(network.mdm, plan, tokens, below)
+                filling.fill(network.mdm, rounds, tokens, below)
         met.append(waits.met)
     assert met[0] == met[1] < 4
     with Waits() as waits:
@@ -163,17 +164,17 @@ class Stale(FollowingEngine):
         return super().below(which, time)
 
 
-def keep_first(evaluator, plan, tokens, below, tally):
+def keep_first(evaluator, rounds, tokens, below):
     """A mutant: every round looks at what the first one saw."""
     seen, evaluator = below, type(evaluator)(evaluator.trunk)
-    evaluator.below = lambda tokens, mixed: seen[: len(tokens)]
-    return fill(evaluator, plan, tokens, below)
+    evaluator.below = lambda tokens: seen[: len(tokens)]
+    return fill(evaluator, rounds, tokens, below)
 
 
-def in_place_of_order(evaluator, plan, tokens, below, tally):
+def in_place_of_order(evaluator, rounds, tokens, below):
     """A mutant: rows are taken for those of another number of rounds."""
-    turns = [turn._replace(places=turn.places.flip(0)) for turn in plan.turns]
-    return fill(evaluator, plan._replace(turns=turns), tokens, below)
+    each = [one._replace(places=one.places.flip(0)) for one in rounds.each]
+    return fill(evaluator, rounds._replace(each=each), tokens, below)
 
 
 fill = filling.fill
@@ -281,10 +282,10 @@ def test_weights_set_by_hand_give_the_exact_law(block, layers):
 def test_the_elbo_of_weights_set_by_hand():
     """What is revealed first costs log V nats a token, the rest nothing: as for the ideal denoiser by enumeration."""
     language, network = copying(), Network(copier())
-    found = profile(language, L, rows=50, denoiser=network)
+    found = information_curve(language, L, rows=50, denoiser=network)
     expected = torch.zeros(50, L, dtype=torch.float64)
     expected[:, 0] = math.log(V)
-    torch.testing.assert_close(found.terms, expected, atol=1e-9, rtol=0)
+    torch.testing.assert_close(found.rows.terms, expected, atol=1e-9, rtol=0)
     for steps in (1, 2, 7):
         delta = deltas("linear", steps)
         exact = partitions(language, L).information_curve().nelbo(delta).value
@@ -297,12 +298,12 @@ def test_the_elbo_of_weights_set_by_hand():
 def test_the_elbo_of_random_weights(pair):
     """f(k) = the mean over j and |R| = k of E[-log p(x_j | x_R)], each context by itself; within 6 standard errors."""
     uniform = NGram(2, np.full(V, 1 / V), np.full((V, V), 1 / V))
-    found = profile(uniform, L, rows=2000, denoiser=Network(pair[0]))
+    found = information_curve(uniform, L, rows=2000, denoiser=Network(pair[0]))
     said, every = chances(pair[0]).numpy(), sequences(V, L)
     costs = [[] for _ in range(L)]
     for shown in itertools.product([False, True], repeat=L):
         for j in (j for j in range(L) if not shown[j]):
             seen = np.where(shown, every, V)
             costs[sum(shown)].append(-np.log(said[tuple(seen.T)][np.arange(len(every)), j, every[:, j]]).mean())
-    error = found.terms.std(0).numpy() / math.sqrt(2000)
-    assert bool((np.abs(found.f.numpy() - [np.mean(cost) for cost in costs]) < 6 * error).all())
+    error = found.terms.std(0, ddof=1) / math.sqrt(2000)
+    assert bool((np.abs(found.f - [np.mean(cost) for cost in costs]) < 6 * error).all())

@@ -42,7 +42,7 @@ def test_what_is_asked_is_what_is_there(layers):
         torch.testing.assert_close(made(tokens), whole, **CLOSE)
         answer = made(tokens, asked)
     torch.testing.assert_close(answer, whole.gather(1, asked.unsqueeze(-1).expand(-1, -1, V)), **CLOSE)
-    torch.testing.assert_close(made.top(made.below(tokens), asked), answer, **CLOSE)
+    torch.testing.assert_close(made.head(made.top(made.below(tokens), asked)), answer, **CLOSE)
 
 
 def test_an_mdm_sees_everything_and_knows_where():

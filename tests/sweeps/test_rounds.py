@@ -12,6 +12,7 @@ from unmask.schedules import deltas
 from unmask.sweeps.attempt import measure
 from unmask.sweeps.rounds import predictable
 from unmask.theory.exact import exact
+from unmask.theory.sampled import information_curve
 
 
 def records(metric, **cell):
@@ -41,9 +42,9 @@ def test_interval_by_brute_force(length):
 
 
 def test_steps_for_ter_by_brute_force():
-    """On a language that is measured, the same profile at every N."""
-    profile = metrics.profile(languages.load("paper-2gram"), 24, 20)
-    excess = [profile.divergence(deltas("linear", n)) for n in range(1, 400)]
+    """On a language that is measured, the same curve at every N."""
+    curve = information_curve(languages.load("paper-2gram"), 24, rows=20)
+    excess = [curve.divergence(deltas("linear", n)) for n in range(1, 400)]
     most = 24 * math.log(1.02)
     found = the("steps_for_ter", language="paper-2gram", length=24, rows=20, excess=0.02)
     for end in ("value", "low", "high"):

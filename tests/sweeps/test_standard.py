@@ -27,6 +27,7 @@ from unmask.sweeps.measures import find, merge
 from unmask.sweeps.sources import prompts_of
 from unmask.sweeps.standard import records_of_samples, tally_of
 from unmask.theory import exact as _exact  # noqa: F401  theory.exact, as an attribute
+from unmask.theory.sampled import information_curve
 
 CELL = {"language": "paper-2gram", "length": 24, "steps": 6, "seed": 2}
 
@@ -163,7 +164,7 @@ def test_bounds_and_the_baseline_continue_prompts():
     given, prompt = prompts_of(language, 10, 2, 3, rows=90, seed=2)
     assert torch.equal(prompt, torch.arange(90) // 3)
     assert [len(part.unique(dim=0)) for part in given.split(3)] == [1] * 30
-    curve = metrics.profile(language, 10, 90, 2, given=given, prompt=prompt)
+    curve = information_curve(language, 10, rows=90, seed=2, given=given, prompt=prompt)
     found = records("ter_upper", steps=4, rows=90, **cell, **CONTINUED)
     assert found["ter_upper"]["value"] == curve.ter_upper("linear", 4).value
     assert found["ter_upper"]["n"] == 30
@@ -206,7 +207,7 @@ def test_a_yardstick_is_one_entry(monkeypatch):
 
 def test_ter_upper_is_the_profile():
     found = records("ter_upper", rows=20, **CELL)
-    profile = metrics.profile(languages.load("paper-2gram", seed=2), 24, 20, 2)
+    profile = information_curve(languages.load("paper-2gram", seed=2), 24, rows=20, seed=2)
     for name in ("ter_upper", "ser_upper"):
         expected = getattr(profile, name)("linear", 6)
         assert found[name]["value"] == expected.value

@@ -15,6 +15,7 @@ from unmask.schedules import deltas
 from unmask.theory.blame import blame, blame_ar
 from unmask.theory.exact import curve
 from unmask.theory.learning import of_language
+from unmask.theory.sampled import information_curve
 
 LANGUAGE, LENGTH, STEPS = languages.preset("paper-2gram"), 24, (4, 24)
 
@@ -39,7 +40,7 @@ def test_a_planted_error_is_learning():
         assert found.ter_learning.value == pytest.approx(math.exp(epsilon), rel=1e-6)
         assert found.ser.value == pytest.approx(found.ser_sampling.value + found.ser_learning.value)
         assert found.ser_learning.low > 0
-        bound = metrics.profile(LANGUAGE, LENGTH, rows=200, denoiser=planted).ter_upper("linear", found.steps)
+        bound = information_curve(LANGUAGE, LENGTH, rows=200, denoiser=planted).ter_upper("linear", found.steps)
         own = metrics.ter_autoregressive(LANGUAGE, LENGTH).value
         product = own * found.ter_sampling.value * found.ter_learning.value
         assert abs(product - bound.value) < 5 * (bound.high - bound.low) / 3.92

@@ -30,7 +30,10 @@ def test_the_bounds_hold_and_close(name):
         for schedule, steps in SCHEDULES:
             delta = deltas(schedule, steps)
             for fixed_size in (False, True):
-                bounds, value = ours.divergence(delta, fixed_size), curve.divergence(delta, fixed_size).value
+                bounds, value = (
+                    ours.divergence(delta, fixed_size=fixed_size),
+                    curve.divergence(delta, fixed_size=fixed_size).value,
+                )
                 assert bounds.low - 1e-10 <= value <= bounds.high + 1e-10
         if reach >= length - 1:
             np.testing.assert_allclose([ours.lower.f, ours.upper.f], [curve.f, curve.f], atol=1e-12)

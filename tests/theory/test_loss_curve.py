@@ -111,7 +111,7 @@ def test_the_schedule_of_a_curve_is_nearly_that_of_the_language():
     measured = loss_curve(Exact(STICKY), STICKY.sample(600, 40), seed=1)
     for fixed in (False, True):
         best, linear, ours = (
-            truth.divergence(delta, fixed).value
+            truth.divergence(delta, fixed_size=fixed).value
             for delta in (
                 deltas("optimal", 5, Fit(STICKY, 40, fixed)),
                 deltas("linear", 5),

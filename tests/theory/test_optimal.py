@@ -106,7 +106,7 @@ def test_a_pair_that_only_a_third_one_rules_out_is_seen():
     """e(0) = 0 does not make one round of everything free: as in 4-grams, whose pairs are all possible at first."""
     curve = ErrorCurve(np.linspace(0, 1, 39), "by hand")
     for fixed_size in (False, True):
-        delta = optimal.for_errors(curve, 8, fixed_size)
+        delta = optimal.for_errors(curve, 8, fixed_size=fixed_size)
         assert float(delta.max()) < 0.4
         assert float(delta[0]) > float(delta[-1])  # the first can be larger
 
@@ -128,13 +128,15 @@ def test_never_worse_than_the_usual_ones(name, steps):
     language, length = LANGUAGES[name]
     curve, errors = exact.curve(language, length), exact.error_curve(language, length)
     for fixed in (False, True):
-        kl = optimal.for_divergence(curve, steps, fixed)
-        ser = optimal.for_errors(errors, steps, fixed)
+        kl = optimal.for_divergence(curve, steps, fixed_size=fixed)
+        ser = optimal.for_errors(errors, steps, fixed_size=fixed)
         for usual in USUAL:
             other = deltas(usual, steps)
-            assert curve.divergence(kl, fixed).value <= curve.divergence(other, fixed).value + 1e-9
+            assert (
+                curve.divergence(kl, fixed_size=fixed).value <= curve.divergence(other, fixed_size=fixed).value + 1e-9
+            )
             if (np.diff(errors.g) <= 0).all() and (fixed or usual in ("linear", "cosine")):
-                assert errors.ser(ser, fixed).value <= errors.ser(other, fixed).value + 1e-9
+                assert errors.ser(ser, fixed_size=fixed).value <= errors.ser(other, fixed_size=fixed).value + 1e-9
     if name != "interval" and steps > 1:
         better = curve.divergence(optimal.for_divergence(curve, steps)).value
         assert better < curve.divergence(deltas("linear", steps)).value * (1 - 1e-4)
@@ -290,13 +292,15 @@ def test_a_measured_curve_is_not_fitted_to_its_noise(steps, fixed_size):
     flat, sticky = random_ngram(2, 8, threshold=0.008, seed=0), STICKY
     for language, most in ((flat, 1.01), (sticky, 0.6)):
         truth = exact.curve(language, 128)
-        measured = sampled.information_curve(language, 128, 60, 1)
-        linear = truth.divergence(deltas("linear", steps), fixed_size).value
-        ours = truth.divergence(optimal.for_divergence(measured, steps, fixed_size), fixed_size).value
+        measured = sampled.information_curve(language, 128, rows=60, seed=1)
+        linear = truth.divergence(deltas("linear", steps), fixed_size=fixed_size).value
+        ours = truth.divergence(
+            optimal.for_divergence(measured, steps, fixed_size=fixed_size), fixed_size=fixed_size
+        ).value
         assert ours <= most * linear
         taken = InformationCurve(measured.f, "as if exact")
         if language is flat and fixed_size and steps == 64:
-            assert truth.divergence(optimal.for_divergence(taken, steps, True), True).value > 1.5 * linear
+            assert truth.divergence(optimal.for_divergence(taken, steps, fixed_size=True), True).value > 1.5 * linear
 
 
 def test_smoothing_keeps_a_line_and_the_order():
@@ -335,10 +339,10 @@ def test_metrics_take_them_too():
     language = random_ngram(2, 3, threshold=0.1, seed=5)
     delta = deltas("optimal", 3, Fit(language, 4))
     assert metrics.ter(language, 4, "optimal", 3) == metrics.ter(language, 4, delta)
-    profile = metrics.profile(language, 4, rows=200)
-    assert profile.ter_upper("optimal", 3) == profile.ter_upper(delta)
+    curve = sampled.information_curve(language, 4, rows=200)
+    assert curve.ter_upper("optimal", 3) == curve.ter_upper(delta)
     fixed = deltas("optimal", 3, Fit(language, 4, fixed_size=True))
-    assert profile.ser_upper("optimal", 3, fixed_size=True) == profile.ser_upper(fixed, fixed_size=True)
+    assert curve.ser_upper("optimal", 3, fixed_size=True) == curve.ser_upper(fixed, fixed_size=True)
 
 
 def test_where_no_language_is_known():

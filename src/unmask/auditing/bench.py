@@ -16,7 +16,7 @@ from unmask.generation import Generation, generate
 from unmask.languages import Language
 from unmask.metrics import output_law, sequences
 from unmask.metrics.enumeration import MAX_LENGTH, MAX_SEQUENCES
-from unmask.samplers import Ancestral, Autoregressive, Sampler, Speculative
+from unmask.samplers import Sampler
 from unmask.schedules import ScheduleLike
 
 MIN_ROWS = 200
@@ -91,9 +91,9 @@ class Bench:
         length, vocabulary = self.length, self.language.vocabulary
         if length > MAX_LENGTH or vocabulary**length > MAX_SEQUENCES:
             return None
-        if isinstance(self.sampler, Ancestral):
+        if self.sampler.draws_rounds:
             return output_law(Exact(self.language), length, self.delta)
-        if isinstance(self.sampler, Autoregressive | Speculative):
+        if self.sampler.law in ("causal", "language"):
             return self.language.log_prob(sequences(vocabulary, length)).exp()
         return None
 

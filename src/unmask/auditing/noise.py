@@ -6,12 +6,13 @@ value between 0 and 2^-bits, and what is likely to need one is drawn too rarely.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from unmask.chance import Luck, Stream, uniform
+from unmask.chance import Drawable, Luck, Stream, uniform
+from unmask.denoisers import Marginals
 from unmask.samplers import Sampler, Session
 from unmask.schedules import Schedule
 
@@ -33,24 +34,25 @@ def uniforms(luck: Luck, rows: Tensor, positions: Tensor, visits: Tensor | int, 
     return uniform(luck.seed, Stream.TOKEN, luck.row_ids[rows].unsqueeze(1), places, when)
 
 
-class RaceLuck:
-    """A Luck that draws tokens by a race: with coarse uniforms, or the same ones at all positions or in all rounds."""
+@dataclass(frozen=True)
+class RaceLuck(Luck):
+    """Luck that draws tokens by a race: with coarse uniforms, or the same ones at all positions or in all rounds."""
 
-    def __init__(self, luck: Luck, bits: int = FINE, shared: str = "") -> None:
-        self.luck, self.bits, self.shared = luck, bits, shared
-        self.seed, self.row_ids, self.uniform, self.grid = luck.seed, luck.row_ids, luck.uniform, luck.grid
-        self.calls = 0
+    bits: int = FINE
+    shared: str = ""
+    drawn: list[int] = field(default_factory=list)  # places of each draw so far
 
-    def tokens(self, probabilities: Tensor, rows: Tensor, positions: Tensor, visits: Tensor) -> Tensor:
+    def tokens(self, marginals: Drawable, rows: Tensor, positions: Tensor, visits: Tensor) -> Tensor:
+        assert isinstance(marginals, Marginals)
         when: Tensor | int = visits[rows, positions]
         if self.shared == "positions":
-            positions, when = torch.zeros_like(positions), self.calls
+            positions, when = torch.zeros_like(positions), len(self.drawn)
         elif self.shared == "rounds":
             when = 0
-        u = uniforms(self.luck, rows, positions, when, probabilities.shape[1])
+        u = uniforms(self, rows, positions, when, marginals.vocabulary)
         visits[rows, positions] += 1
-        self.calls += 1
-        return race(probabilities, u, self.bits)
+        self.drawn.append(len(rows))
+        return race(marginals.dense(), u, self.bits)
 
 
 @dataclass(frozen=True)
@@ -66,13 +68,12 @@ class OneShot(Sampler):
             rows, positions = canvas.hidden.nonzero(as_tuple=True)
             if not len(rows):
                 return
-            marginals = canvas.look()[rows, positions]
-            weights = torch.cat([rho * marginals, torch.full((len(rows), 1), 1 - rho, dtype=torch.float64)], 1)
+            said = canvas.at(rows, positions)
+            weights = torch.cat([rho * said.dense(), torch.full((len(rows), 1), 1 - rho, dtype=torch.float64)], 1)
             places = torch.zeros_like(positions) if self.shared == "positions" else positions
             when = 0 if self.shared == "rounds" else index
             won = race(weights, uniforms(session.luck, rows, places, when, vocabulary + 1), self.bits)
             shown = won < vocabulary
             if shown.any():
                 rows, positions, tokens = rows[shown], positions[shown], won[shown]
-                probability = marginals[shown].gather(1, tokens.unsqueeze(1)).squeeze(1)
-                session.write(rows, positions, tokens, probability, index + 1)
+                session.write(rows, positions, tokens, said[shown].of(tokens), index + 1)

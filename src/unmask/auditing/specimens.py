@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from unmask.auditing.noise import BFLOAT16, FLOAT32, OneShot, RaceLuck
-from unmask.denoisers import Denoiser, Engine, Reshaped, heated
+from unmask.denoisers import Denoiser, Engine, Marginals, Reshaped, as_marginals
 from unmask.denoisers.reshaped import ReshapedEngine
-from unmask.samplers import Ancestral, LowConfidence, Sampler, Session, fill
+from unmask.samplers import LowConfidence, Sampler, Session, fill
 from unmask.schedules import sizes
 
 FAULTS = {
@@ -30,6 +30,7 @@ FAULTS = {
     "ties": "equal scores are ordered by torch.topk in float32, not by chance; a network has no equal scores",
 }
 HARMLESS = ("ties",)
+Bend = Callable[[Marginals], Marginals | Tensor]
 BATCH = 64  # rows that trade places in the specimen
 
 
@@ -72,7 +73,7 @@ def specimens(sampler: Sampler, rounds: int) -> Iterator[Specimen]:
     yield Specimen("precision", Changed(sampler, _bend(bfloat16)), "logits in bfloat16")
     yield Specimen("precision", Changed(sampler, _race(bits=BFLOAT16)), "noise in bfloat16")
     yield Specimen("reused noise", Changed(sampler, _race(shared="positions")), "at every position")
-    if isinstance(sampler, Ancestral):
+    if sampler.draws_rounds:
         yield Specimen("precision", OneShot(bits=BFLOAT16), "noise in bfloat16, mask and tokens in one race")
         yield Specimen("precision", OneShot(bits=FLOAT32), "noise in float32, mask and tokens in one race")
         yield Specimen("reused noise", OneShot(shared="positions"), "at every position, mask and tokens in one race")
@@ -89,7 +90,7 @@ def tempered(sampler: Sampler, temperature: float) -> Specimen:
     if hasattr(sampler, "temperature"):
         made: Sampler = replace(cast(Any, sampler), temperature=temperature)
     else:
-        made = Changed(sampler, _bend(lambda p: heated(p, temperature)))
+        made = Changed(sampler, _bend(lambda said: said.sharpened(temperature)))
     return Specimen("temperature", made, value=temperature)
 
 
@@ -124,21 +125,21 @@ def _greedy_last(rounds: int) -> Callable[[Session], None]:
     return change
 
 
-def _bend(bend: Callable[[Tensor], Tensor]) -> Callable[[Session], None]:
+def _bend(bend: Bend) -> Callable[[Session], None]:
     def change(session: Session) -> None:
         session.denoiser = Bent(session.denoiser, bend)
 
     return change
 
 
-def bfloat16(probabilities: Tensor) -> Tensor:
-    return torch.softmax(probabilities.log().bfloat16().double(), -1)
+def bfloat16(said: Marginals) -> Tensor:
+    return torch.softmax(said.dense().log().bfloat16().double(), -1)
 
 
 def _race(**options: Any) -> Callable[[Session], None]:
     def change(session: Session) -> None:
-        session.denoiser = Bent(session.denoiser, lambda p: p)  # an engine that asks the luck for every token
-        session.luck = RaceLuck(session.luck, **options)  # type: ignore[assignment]
+        session.denoiser = Bent(session.denoiser, lambda said: said)  # an engine that asks the luck for every token
+        session.luck = RaceLuck(session.luck.seed, session.luck.row_ids, **options)
 
     return change
 
@@ -146,11 +147,11 @@ def _race(**options: Any) -> Callable[[Session], None]:
 class Bent(Reshaped):
     """A denoiser whose marginals go through a function, each by itself."""
 
-    def __init__(self, inner: Denoiser, bend: Callable[[Tensor], Tensor]) -> None:
+    def __init__(self, inner: Denoiser, bend: Bend) -> None:
         super().__init__(inner)
         self.bend = bend
 
-    def reshape(self, marginals: Tensor, positions: Tensor) -> Tensor:
+    def reshape(self, marginals: Marginals, positions: Tensor) -> Marginals | Tensor:
         return self.bend(marginals)
 
 
@@ -162,11 +163,11 @@ class GreedyLast(Reshaped):
         self.time_free = False
         self.last = 1.5 / rounds  # the time of the last round is 1 / N, that of the one before 2 / N
 
-    def reshape(self, marginals: Tensor, positions: Tensor) -> Tensor:
+    def reshape(self, marginals: Marginals, positions: Tensor) -> Marginals:
         return marginals
 
-    def engine(self, tokens: Tensor) -> Engine:
-        return GreedyEngine(self, tokens)
+    def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
+        return GreedyEngine(self, tokens, given, valid)
 
 
 class GreedyEngine(ReshapedEngine):
@@ -174,13 +175,9 @@ class GreedyEngine(ReshapedEngine):
 
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
         assert time is not None
-        marginals = super().at(rows, positions, time)
-        return torch.where((time[rows] < self.denoiser.last).unsqueeze(1), heated(marginals, 0), marginals)
-
-    def over(self, window: slice, time: Tensor | None) -> Tensor:
-        assert time is not None
-        marginals = super().over(window, time)
-        return torch.where((time < self.denoiser.last).view(-1, 1, 1), heated(marginals, 0), marginals)
+        said = as_marginals(super().at(rows, positions, time))
+        last = (time[rows] < self.denoiser.last).unsqueeze(1)
+        return torch.where(last, said.sharpened(0).dense(), said.dense())
 
 
 @dataclass(frozen=True)
@@ -195,17 +192,14 @@ class Confident(Sampler):
         for index, count in enumerate(sizes(session.delta, length).tolist()):
             if count == 0:
                 continue
-            probabilities = canvas.look()
-            rows, positions = canvas.hidden.nonzero(as_tuple=True)
-            drawn = canvas.tokens.clone()
-            marginals = probabilities[rows, positions]
-            drawn[rows, positions] = canvas.draw(heated(marginals, self.temperature), rows, positions)
-            scores = probabilities.gather(-1, drawn.unsqueeze(-1)).squeeze(-1).float()
-            scores = torch.where(canvas.hidden, scores, -torch.inf)
+            was = rows, positions = canvas.hidden.nonzero(as_tuple=True)
+            said = canvas.at(rows, positions)
+            drawn, scores = canvas.tokens.clone(), torch.full(canvas.tokens.shape, -torch.inf)
+            drawn[rows, positions] = canvas.draw(said.sharpened(self.temperature), rows, positions)
+            scores[rows, positions] = said.of(drawn[rows, positions]).float()
             chosen = torch.zeros_like(canvas.hidden)
             for part, scored in zip(chosen.split(self.batch), scores.split(self.batch), strict=True):
                 part.view(-1)[torch.topk(scored.reshape(-1), count * len(part)).indices] = True
             rows, positions = chosen.nonzero(as_tuple=True)
             tokens = drawn[rows, positions]
-            probability = probabilities[rows, positions].gather(1, tokens.unsqueeze(1)).squeeze(1)
-            session.write(rows, positions, tokens, probability, index + 1)
+            session.write(rows, positions, tokens, said[chosen[was]].of(tokens), index + 1)

@@ -17,13 +17,13 @@ from torch import Tensor
 
 from unmask import metrics
 from unmask.board.families import Family
-from unmask.board.fluency import LAW_IS_Q, READS, Unbounded, divergence, of_reader
+from unmask.board.fluency import divergence, of_reader
 from unmask.chance import Luck
 from unmask.denoisers import Denoiser, Exact
 from unmask.estimates import Estimate, exactly, mean, proportion, quantile
 from unmask.generation import generate
 from unmask.languages import Language, load
-from unmask.names import parse
+from unmask.metrics.teaching import Unbounded
 from unmask.networks import Network, read_network
 from unmask.networks.checkpoints import read_language
 from unmask.samplers import SAMPLERS
@@ -148,17 +148,17 @@ class Price(NamedTuple):
 
 def price(place: Place, specification: str, steps: int | None, rows: int) -> Price:
     """What TER costs: the divergence of each of so many rows, or none and why there is none."""
-    name, _ = parse("sampler", specification)
+    sampler = SAMPLERS.make(specification)
     nothing = torch.zeros(0, dtype=torch.float64)
     if rows == 0:
         return Price(nothing, unbounded="it was not asked for")
     if place.bits is None:
         return Price(nothing, unbounded="the language's sequences vary in length")
-    if place.model is None and name in LAW_IS_Q:
+    if place.model is None and sampler.law in ("causal", "language"):  # by proof its law is q: TER is q's own
         return Price(nothing, lawful=True)
-    if name in READS:
+    if sampler.law == "causal":  # that of its reader
         return Price(of_reader(place.denoiser, place.language, place.truth(rows)), lawful=True)
-    sampler, delta = SAMPLERS.make(specification), deltas("linear", steps or USUAL_STEPS)
+    delta = deltas("linear", steps or USUAL_STEPS)
     luck = Luck(place.seed, torch.arange(FIRST_TAUGHT, FIRST_TAUGHT + rows))
     try:
         return Price(divergence(sampler, place.denoiser, place.language, place.truth(rows), delta, luck))

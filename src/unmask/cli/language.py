@@ -115,6 +115,7 @@ def show(
     from unmask.cli.catalogue import show_entry
     from unmask.cli.output import show as print_result
     from unmask.schedules import Fit, deltas
+    from unmask.theory.sampled import information_curve
 
     if language in languages.LANGUAGES.names() and language not in languages.PRESETS:
         show_entry(languages.LANGUAGES.entry(language), {}, json)
@@ -130,12 +131,12 @@ def show(
         "example": found.render(found.sample(1, size, seed=seed)[0, :SHOWN]),
     }
     if steps:
-        profile = metrics.profile(found, size, rows, seed)
+        curve = information_curve(found, size, rows=rows, seed=seed)
         result["rounds"] = {
             str(count): {
-                "ter_upper": profile.ter_upper(share).to_dict(),
-                "divergence_upper_nats": profile.divergence(share).to_dict(),
-                "ser_upper": profile.ser_upper(share).to_dict(),
+                "ter_upper": curve.ter_upper(share).to_dict(),
+                "divergence_upper_nats": curve.divergence(share).to_dict(),
+                "ser_upper": curve.ser_upper(share).to_dict(),
             }
             for count, share in delta.items()
         }

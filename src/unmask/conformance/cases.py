@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from unmask.chance import Stream, uniform
-from unmask.denoisers import Causal, Denoiser, Engine, Exact, Perturbed, PrefixCausal, StatelessEngine
+from unmask.denoisers import Denoiser, Exact, Perturbed
 from unmask.languages import Brackets, Interval, Language, random_ngram, sparse_hmm
 
 
@@ -22,29 +22,20 @@ class Case:
     length: int
 
 
-class Timed:
+class Timed(Denoiser):
     """p_t(v) ~ q(v | x_R)^(1+t) in float32: neither time-free nor a language, and evaluated from scratch."""
 
     time_free = False
 
     def __init__(self, language: Language) -> None:
-        self.language = language
+        self._law = language
         self.vocabulary = language.vocabulary
 
     def posterior(self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None) -> Tensor:
-        exact = self.language.posterior(tokens, positions)
+        exact = self._law.posterior(tokens, positions)
         power = 1.0 if time is None else 1 + time.view(-1, 1, 1)
         sharp = exact**power
         return (sharp / sharp.sum(-1, keepdim=True)).float()
-
-    def engine(self, tokens: Tensor) -> Engine:
-        return StatelessEngine(self, tokens)
-
-    def causal(self, rows: int, length: int) -> Causal:
-        return PrefixCausal(self, rows, length)
-
-    def row_bytes(self, length: int) -> int:
-        return 4 * length * self.vocabulary
 
 
 @cache

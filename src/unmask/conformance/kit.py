@@ -52,7 +52,7 @@ def examine(sampler: str | Sampler, *, law: Law | None = None, skip: Collection[
     used = SAMPLERS.make(sampler) if isinstance(sampler, str) else sampler
     shown = sampler if isinstance(sampler, str) else type(used).__name__
     check_kind(type(used), shown)
-    exam = Exam(used, f"sampler {shown}", law or used.law or ("order" if used.implements("order") else None))
+    exam = Exam(used, f"sampler {shown}", law or used.law)
     found: list[Check] = []
     for name, look in CHECKS.items():
         if name in skip:
@@ -165,12 +165,11 @@ def counting(exam: Exam) -> None:
     for where, session in [*exam.sessions, *given]:
         if session is None:
             continue
-        bill, order = session.bill(), session.order
-        evaluations = sum(bill.evaluations_of.values(), torch.zeros_like(bill.impossible))
+        evaluations, order = session.account().evaluations, session.order
         asked = (session.given == session.denoiser.vocabulary).any(1)
         if uncounted := vars(session.denoiser)["watch"].uncounted:
             names = " and ".join(f"denoiser.{name}" for name in dict.fromkeys(uncounted))
-            raise Wrong(f"{where}: it calls {names}, which nobody counts; ask canvas.look, .at, .ask or session.causal")
+            raise Wrong(f"{where}: it calls {names}, which nobody counts; ask canvas.at, canvas.ask or session.causal")
         turns = order.sort(1).values
         turns = ((turns[:, 1:] != turns[:, :-1]) & (turns[:, 1:] > 0)).sum(1) + (turns[:, 0] > 0)
         least, most = asked.long(), evaluations
@@ -218,7 +217,7 @@ def company(exam: Exam) -> None:
                     ("in blocks", [part(*cut) for cut in cuts]),
                     ("in threads", list(pool.map(lambda cut: part(*cut), cuts))),
                 ):
-                    if difference := differs(whole, generation.join(parts, {})):
+                    if difference := differs(whole, generation.join(parts)):
                         raise Wrong(f"{what} of {case.name} {how}: {difference}; let no row depend on the others")
 
 

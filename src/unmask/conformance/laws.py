@@ -42,7 +42,7 @@ def causal_law(denoiser: Denoiser, every: Tensor) -> Tensor:
     law = torch.ones(len(every), dtype=torch.float64)
     for j in range(every.shape[1]):
         prefix = torch.where(torch.arange(every.shape[1]) < j, every, denoiser.vocabulary)
-        law *= denoiser.posterior(prefix, torch.tensor([j]))[:, 0].double().gather(1, every[:, j, None]).squeeze(1)
+        law *= denoiser.probabilities(prefix, torch.tensor([j]))[:, 0].gather(1, every[:, j, None]).squeeze(1)
     return law
 
 
@@ -62,7 +62,7 @@ def by_order(made: Generation, denoiser: Denoiser) -> float:
     context, now, tokens = torch.cat(moves).unbind(1)
     keys, which = (code(context, vocabulary + 1) * 2**length + code(now, 2)).unique(return_inverse=True)
     member = torch.zeros_like(keys).scatter_(0, which, torch.arange(len(which)))  # one of each group
-    marginals = denoiser.posterior(context[member]).double()
+    marginals = denoiser.probabilities(context[member])
     codes = (tokens * now * vocabulary ** (now.cumsum(1) - 1).clamp(min=0)).sum(1)
     seen, wanted = [], []
     for group, members in enumerate(codes[which.argsort()].split(which.bincount().tolist())):

@@ -13,8 +13,11 @@ import torch
 from torch import Tensor
 
 from unmask.chance import Luck, Stream
-from unmask.denoisers import Canvas, Causal, Denoiser
-from unmask.samplers.contract import Breach, Session
+from unmask.denoisers import Canvas, Causal, Denoiser, Marginals
+from unmask.samplers.contract import Breach
+from unmask.samplers.session import Session
+
+Said = Tensor | Marginals
 
 
 class Watch:
@@ -75,10 +78,10 @@ class WatchedSession(Session):
         watch: Watch = vars(self.denoiser)["watch"]
         return watch
 
-    def _patient(self, extend: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def _patient(self, extend: Callable[..., Said]) -> Callable[..., Said]:
         calls = 0
 
-        def call(*arguments: Any, **options: Any) -> Tensor:
+        def call(*arguments: Any, **options: Any) -> Said:
             nonlocal calls
             calls += 1
             if calls > self.patience:
@@ -93,10 +96,6 @@ class NotedLuck(Luck):
     """Luck that notes (row, position, visit) of every uniform that a token was drawn from."""
 
     drawn: list[Tensor] = field(default_factory=list)
-
-    def tokens(self, probabilities: Tensor, rows: Tensor, positions: Tensor, visits: Tensor) -> Tensor:
-        self._note(rows, positions, visits[rows, positions])
-        return Luck(self.seed, self.row_ids).tokens(probabilities, rows, positions, visits)
 
     def uniform(self, stream: Stream, rows: Tensor, positions: Tensor, visits: Tensor | int = 0) -> Tensor:
         if stream == Stream.TOKEN:

@@ -170,7 +170,7 @@ class Goal:
             return True
         if self.metric == "ser":
             return optimal.error_curve(self.language, self.length).terms is not None
-        return optimal.information_curve(self.language, self.length).terms is not None
+        return optimal.information_curve(self.language, self.length).rows is not None
 
     @cached_property
     def every(self) -> Partitions | None:

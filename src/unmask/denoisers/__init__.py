@@ -1,4 +1,4 @@
-"""What predicts: the contract for all of them, the exact posterior of a language, and what changes what another says."""
+"""What predicts: the contract for all of them, the posterior of a language, and what changes what another says."""
 
 from unmask.denoisers.canvas import Canvas
 from unmask.denoisers.contracts import Causal, Cost, Engine

@@ -98,17 +98,9 @@ class Canvas:
         self._fresh &= ~asked.any(1)
         return probability
 
-    def draw(
-        self,
-        marginals: Marginals,
-        rows: Tensor,
-        positions: Tensor,
-        temperature: float = 1.0,
-        top_p: float = 1.0,
-        top_k: int | None = None,
-    ) -> Tensor:
+    def draw(self, marginals: Marginals, rows: Tensor, positions: Tensor) -> Tensor:
         """Symbols (K) from what is said of places (K), with luck that no earlier draw there has used."""
-        return self.luck.tokens(marginals, rows, positions, self.visits, temperature, top_p, top_k)
+        return self.luck.tokens(marginals, rows, positions, self.visits)
 
     def reveal(self, where: Places | Tensor, tokens: Tensor) -> None:
         """Write tokens (K) at places, given as (rows, positions) or as Bool (B, L)."""

@@ -15,6 +15,7 @@ from torch import Tensor
 from unmask.chance import Luck
 from unmask.denoisers.marginals import Marginals
 
+
 @dataclass(frozen=True)
 class Cost:
     """What was computed, told by what computed it."""
@@ -63,7 +64,7 @@ class Engine(Spender, ABC):
         """What is said of hidden places (K), rows ascending: probabilities (K, V), or Marginals that stay where they
         are; time (B) where the denoiser asks for it."""
 
-    def renew(self, rows: Tensor, positions: Tensor) -> None:  # noqa: B027 - what keeps nothing has nothing to renew
+    def renew(self, rows: Tensor, positions: Tensor) -> None:
         """The tokens at these places (K) are new."""
 
     def dead(self) -> Tensor | None:
@@ -84,7 +85,16 @@ class Causal(Spender, ABC):
     """An autoregressive reader: the network that a KV cache serves. A row begins with one start token, which is V."""
 
     def __init__(self, rows: int) -> None:
-        self.evaluations = torch.zeros(rows, dtype=torch.int64)  # (B): calls that each row needed
+        self._needed = torch.zeros(rows, dtype=torch.int64)
+
+    @property
+    def evaluations(self) -> Tensor:
+        """(B): calls that each row needed."""
+        return self._needed
+
+    def need(self, counts: Tensor) -> None:
+        """So many more calls, (B)."""
+        self._needed = self._needed + counts
 
     @abstractmethod
     def extend(self, tokens: Tensor, counts: Tensor | None = None, asked: Tensor | None = None) -> Tensor | Marginals:

@@ -1,4 +1,4 @@
-"""What predicts: one class to derive from, so that one sampler runs on an exact denoiser, a small network, an open model.
+"""What predicts: one class to derive from, so that one sampler runs on an exact denoiser and an open model alike.
 
 B rows, L positions, V symbols; tokens are 0..V-1, and V is the mask.
 """
@@ -69,8 +69,17 @@ class Denoiser:
         asked = tokens.gather(1, places)
         rows, columns = (asked == self.vocabulary).nonzero(as_tuple=True)
         out = torch.nn.functional.one_hot(asked.clamp(max=self.vocabulary - 1), self.vocabulary).double()
-        out[rows, columns] = as_marginals(self.engine(tokens.clone()).at(rows, places[rows, columns], time)).dense().double()
+        out[rows, columns] = (
+            as_marginals(self.engine(tokens.clone()).at(rows, places[rows, columns], time)).dense().double()
+        )
         return out
+
+    def probabilities(self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None) -> Tensor:
+        """`posterior` (B, K, V) as a tensor: for few symbols."""
+        said = self.posterior(tokens, positions, time)
+        if isinstance(said, Tensor):
+            return said.double()
+        return said.dense().double().view(len(tokens), -1, self.vocabulary)
 
     def rows_at_once(self, length: int) -> int | None:
         """How many rows of this length are best filled together; None: all that there are."""

@@ -222,7 +222,7 @@ class FilterCausal(Causal):
         paths.filter_rows(self.machine, self.ahead, self.predicted, *arrays)
         answered = followed(self.lengths, counts, tokens.shape[1], len(self.ahead), asked)
         self.lengths += counts
-        self.evaluations += counts > 0
+        self.need(counts > 0)
         self.spend(Cost(1, int((counts > 0).sum()), int(counts.sum())))
         return said[answered]
 
@@ -240,6 +240,6 @@ class FilterCausal(Causal):
         prefixes = paths.Prefixes(end.numpy(), message, known.numpy())
         self.passes.draw(self.ahead, luck, prefixes, tokens.numpy(), probability.numpy())
         left = len(self.ahead) - 1 - self.lengths
-        self.evaluations += left
+        self.need(left)
         self.spend(Cost(int(left.max()), int(left.sum()), int(left.sum())))
         return probability

@@ -1,4 +1,4 @@
-"""What a denoiser says of K places, p(v) over V symbols each, kept where it was computed until something is asked of it.
+"""What a denoiser says of K places, p(v) over V symbols each, kept where it was computed until something is asked.
 
 A sampler asks for little: how sure a place is, how probable a token, which symbol a uniform draws. So two kinds stand
 behind one set of questions: `Table`, probabilities on the host, which is what exact denoisers and small vocabularies
@@ -81,16 +81,8 @@ class Marginals(ABC):
         """(K, V): the probabilities themselves."""
 
     @abstractmethod
-    def _draw(self, u: Tensor) -> Tensor:
+    def draw(self, u: Tensor) -> Tensor:
         """(K): the symbol of each uniform (K), by inverse CDF in the order of symbols."""
-
-    def draw(self, u: Tensor, temperature: float = 1.0, top_p: float = 1.0, top_k: int | None = None) -> Tensor:
-        """(K): a symbol for each uniform (K), from what is sharpened; the best at T = 0."""
-        if temperature == 0:
-            return self.best
-        if (temperature, top_p, top_k) == (1, 1, None):
-            return self._draw(u)
-        return self.sharpened(temperature, top_p, top_k)._draw(u)
 
 
 def check_sharpening(temperature: float, top_p: float, top_k: int | None) -> None:
@@ -141,6 +133,8 @@ class Table(Marginals):
 
     def sharpened(self, temperature: float = 1.0, top_p: float = 1.0, top_k: int | None = None) -> Table:
         p = self.probabilities
+        if (temperature, top_p, top_k) == (1, 1, None):
+            return self
         if temperature == 0:
             return self._with(torch.zeros_like(p).scatter_(1, self.best.unsqueeze(1), 1.0))
         kept = self._with(p if temperature == 1 else torch.softmax(p.log() / temperature, -1))
@@ -166,7 +160,7 @@ class Table(Marginals):
     def dense(self) -> Tensor:
         return self.probabilities
 
-    def _draw(self, u: Tensor) -> Tensor:
+    def draw(self, u: Tensor) -> Tensor:
         return categorical(self.probabilities, u)
 
     @property
@@ -250,7 +244,7 @@ class Logits(Marginals):
         """(K, V), on their device."""
         return self._scan.rows(self._numbers)
 
-    def _draw(self, u: Tensor) -> Tensor:
+    def draw(self, u: Tensor) -> Tensor:
         scan, places = self._scan, self._numbers
         highest = self._mine(scan.highest).unsqueeze(1)
 
@@ -510,8 +504,8 @@ class Few(Marginals):
         out = torch.zeros((len(self), self.vocabulary), dtype=torch.float64)
         return out.scatter_add_(1, self.symbols, self.table.probabilities)
 
-    def _draw(self, u: Tensor) -> Tensor:
-        return self._named(self.table._draw(u))
+    def draw(self, u: Tensor) -> Tensor:
+        return self._named(self.table.draw(u))
 
     def _named(self, columns: Tensor) -> Tensor:
         return self.symbols.gather(1, columns.unsqueeze(1)).squeeze(1)

@@ -83,9 +83,7 @@ class ReshapedCausal(Causal):
     def spent(self) -> Cost:
         return self.inner.spent
 
-    def extend(
-        self, tokens: Tensor, counts: Tensor | None = None, asked: Tensor | None = None
-    ) -> Tensor | Marginals:
+    def extend(self, tokens: Tensor, counts: Tensor | None = None, asked: Tensor | None = None) -> Tensor | Marginals:
         counts = torch.full((len(tokens),), tokens.shape[1]) if counts is None else counts
         rows, steps = followed(self.lengths, counts, tokens.shape[1], self.length, asked).nonzero(as_tuple=True)
         positions = self.lengths[rows] + 1 + steps

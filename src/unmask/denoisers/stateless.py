@@ -126,7 +126,7 @@ class PrefixCausal(Causal):
     def extend(self, tokens: Tensor, counts: Tensor | None = None, asked: Tensor | None = None) -> Marginals:
         rows, width = tokens.shape
         counts = torch.full((rows,), width) if counts is None else counts
-        self.evaluations += counts > 0
+        self.need(counts > 0)
         said, order = [], []
         for k in range(width):
             reading = (counts > k).nonzero().squeeze(1)

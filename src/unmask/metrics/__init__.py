@@ -2,7 +2,6 @@
 
 from unmask.metrics.enumeration import output_law, sequences
 from unmask.metrics.interval import exact_ser, exact_ter, rao_blackwell_ser
-from unmask.metrics.profile import Profile, profile
 from unmask.metrics.rows import YARDSTICKS, Rows, Yardstick, rows
 from unmask.metrics.scoring import Score, score
 from unmask.metrics.ter import ter, ter_autoregressive
@@ -11,7 +10,6 @@ from unmask.metrics.windows import Bigrams, bigrams, total_variation, window_cou
 __all__ = [
     "YARDSTICKS",
     "Bigrams",
-    "Profile",
     "Rows",
     "Score",
     "Yardstick",
@@ -19,7 +17,6 @@ __all__ = [
     "exact_ser",
     "exact_ter",
     "output_law",
-    "profile",
     "rao_blackwell_ser",
     "rows",
     "score",

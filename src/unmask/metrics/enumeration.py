@@ -37,7 +37,7 @@ def output_law(denoiser: Denoiser, length: int, delta: Tensor, given: Tensor | N
     for number, revealed in enumerate(sets[:-1]):
         context = torch.where(revealed, every, denoiser.vocabulary)
         distinct, which = context.unique(dim=0, return_inverse=True)
-        marginals = denoiser.posterior(distinct).double()
+        marginals = denoiser.probabilities(distinct)
         fits[number] = marginals[which.unsqueeze(1), torch.arange(length), every]
     moves = [
         (start, end, added)

@@ -12,7 +12,6 @@ from unmask.chance import Luck, Stream, categorical
 from unmask.denoisers import Causal, Marginals
 from unmask.denoisers.contracts import Cost
 from unmask.denoisers.stateless import followed
-from unmask.networks import attention
 from unmask.networks.evaluation import Evaluator, fitted, probabilities
 from unmask.networks.memory import Memory
 
@@ -43,7 +42,7 @@ class NetworkCausal(Causal):
             states.append(found[answered[rows, :width].to(self.trunk.device)])
             self.spend(Cost(1, len(rows), int(counts[rows].sum())))
         self.memory.lengths = self.memory.lengths + counts
-        self.evaluations += counts > 0
+        self.need(counts > 0)
         return self.evaluator.said(torch.cat(states))
 
     def rewind(self, lengths: Tensor) -> None:
@@ -66,9 +65,6 @@ class NetworkCausal(Causal):
         filled = current.new_zeros(uniforms.shape)
         chances = torch.zeros_like(uniforms)
         compiled = even and self.evaluator.compiled  # else shapes change on the way
-        alone = not compiled and attention.fits(self.trunk.embed.weight)
-        if alone:
-            kept = kept.transpose(4, 5).contiguous()
         places = positions.to(self.trunk.device)
         if compiled:
             torch._dynamo.mark_static_address(kept)
@@ -77,7 +73,7 @@ class NetworkCausal(Causal):
             if compiled:
                 logits = self.evaluator.step(current, places[index : index + 1], kept)
             else:
-                logits = self.trunk.step(current[:begun], place, kept if alone else kept[:, :, :begun], alone)
+                logits = self.trunk.step(current[:begun], place, kept[:, :, :begun])
             marginals = probabilities(logits)
             new = categorical(marginals, uniforms[index, :begun])
             filled[index, :begun] = current[:begun] = new
@@ -88,6 +84,6 @@ class NetworkCausal(Causal):
                 positions >= read[rows].unsqueeze(1), found.T.cpu(), mine[rows, begins[0] :]
             )
         left = self.length - read
-        self.evaluations += left
+        self.need(left)
         self.spend(Cost(int(left.max()), int(left.sum()), int(left.sum())))
         return probability

@@ -22,8 +22,8 @@ from unmask.denoisers.stateless import layout
 from unmask.errors import UnmaskError
 from unmask.networks.causal import NetworkCausal
 from unmask.networks.checkpoints import choose_device, digest, load
-from unmask.networks.evaluation import TOKENS, Evaluator, probabilities
-from unmask.networks.filling import Plan, fill
+from unmask.networks.evaluation import FEW, TOKENS, Evaluator, probabilities
+from unmask.networks.filling import Rounds, fill
 from unmask.networks.shape import Shape
 from unmask.networks.trunk import Trunk
 
@@ -78,7 +78,9 @@ class Network(Denoiser):
         if valid is not None:
             return super().engine(tokens, given, valid)
         evaluator = self._masked(tokens.shape[1])
-        return FollowingEngine(evaluator, tokens) if self.time_free else NetworkEngine(evaluator, tokens)
+        if self.time_free and self.vocabulary <= FEW:
+            return FollowingEngine(evaluator, tokens)
+        return NetworkEngine(evaluator, tokens)
 
     def causal(self, rows: int, length: int, valid: Tensor | None = None) -> Causal:
         if self.ar is None:
@@ -90,7 +92,7 @@ class Network(Denoiser):
     def posterior(self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None) -> Tensor:
         evaluator = self._masked(tokens.shape[1])
         asked = None if positions is None else positions.expand(len(tokens), -1)
-        logits = evaluator.trunk.head(evaluator.states(evaluator.below(tokens, time), asked, time))
+        logits = evaluator.head(evaluator.states(evaluator.below(tokens, time), asked, time))
         return _carried(probabilities(logits).to(tokens.device), tokens if asked is None else tokens.gather(1, asked))
 
     def rows_at_once(self, length: int) -> int | None:
@@ -101,7 +103,9 @@ class Network(Denoiser):
         if evaluator.batch is not None or evaluator.device.type != "cpu":
             return evaluator.batch
         shape = evaluator.trunk.shape
-        return max(TOKENS // length if self.mdm else READER_BYTES // (8 * shape.layers * shape.hidden * length), LEAST_ROWS)
+        return max(
+            TOKENS // length if self.mdm else READER_BYTES // (8 * shape.layers * shape.hidden * length), LEAST_ROWS
+        )
 
     def _masked(self, length: int) -> Evaluator:
         if self.mdm is None:
@@ -137,7 +141,6 @@ class NetworkEngine(Engine):
         self.time_free = evaluator.trunk.shape.time_free
         self.stale = torch.ones(len(tokens), dtype=torch.bool)
         self._kept: Tensor | None = None  # (B, L, hidden), of the rows that are not stale
-        self._tally = evaluator.tally(*tokens.shape)
 
     def renew(self, rows: Tensor, positions: Tensor) -> None:
         self.stale[rows] = True
@@ -157,10 +160,7 @@ class NetworkEngine(Engine):
         new = which[self.stale[which]]
         if len(new):
             self.spend_on(new)
-            tokens = self.tokens[new]
-            computed = self.evaluator.below(
-                tokens, mixed=None if self._tally is None else self._tally.mixed(new, tokens)
-            )
+            computed = self.evaluator.below(self.tokens[new])
             self.stale[new] = False
             if self._kept is None:
                 self._kept = computed.new_empty((len(self.tokens), *computed.shape[1:]))
@@ -175,20 +175,19 @@ class FollowingEngine(NetworkEngine):
     """Without a time an order says all that is to be evaluated, and can be followed in one call (filling.py)."""
 
     def follow(self, order: Tensor, luck: Luck, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        plan = Plan.of(order, luck, visits, self.evaluator.device)
+        rounds = Rounds.of(order, luck, visits, self.evaluator.device)
         probability = torch.ones(order.shape, dtype=torch.float64)
-        if len(plan.rows):
-            below = self.below(plan.rows)
-            later = (plan.counts - 1).clamp(min=0)  # the first round is what has just been looked at
-            self.spend_on_rounds(later)
-            filled, chances = fill(self.evaluator, plan, self.tokens[plan.rows], below, self._tally)
-            self.tokens[plan.rows], probability[plan.rows] = filled, chances
-            self.stale[plan.rows] = True
+        if len(rounds.rows):
+            below = self.below(rounds.rows)
+            self.spend_on_rounds((rounds.counts - 1).clamp(min=0))  # the first round is what has just been looked at
+            filled, chances = fill(self.evaluator, rounds, self.tokens[rounds.rows], below)
+            self.tokens[rounds.rows], probability[rounds.rows] = filled, chances
+            self.stale[rounds.rows] = True
         if bool((wrong := ~(probability > 0)).any()):  # not-a-number too
             row, position = (int(i) for i in wrong.nonzero()[0])
             where = f"position {position} of row {row}"
             raise UnmaskError(f"the denoiser gives no usable probabilities at {where}: all zero, or not numbers")
-        return probability, plan.counts, torch.zeros_like(plan.counts)
+        return probability, rounds.counts, torch.zeros_like(rounds.counts)
 
 
 def one_hot(tokens: Tensor, vocabulary: int, dtype: torch.dtype) -> Tensor:

@@ -13,7 +13,6 @@ from unmask.chance import BLOCK
 from unmask.denoisers import Logits, Marginals, Table
 from unmask.denoisers.marginals import FLOAT32
 from unmask.errors import UnmaskError
-from unmask.networks.tally import Tally
 from unmask.networks.trunk import Trunk
 
 FEW = 4 * BLOCK  # symbols up to which probabilities are float64
@@ -39,14 +38,9 @@ class Evaluator:
             self._below, self._top, self.step = (compile_for(self.device, part) for part in parts)
 
     @torch.no_grad()
-    def below(self, tokens: Tensor, time: Tensor | None = None, mixed: Tensor | None = None) -> Tensor:
-        """(R, L, hidden) of contexts (R, L); mixed as `Trunk.below` has it."""
-        return self._in_batches(self._below, tokens.to(self.device, non_blocking=True), _on(time, self.device), mixed)
-
-    @torch.no_grad()
-    def tally(self, rows: int, length: int) -> Tally | None:
-        """For the rows of a canvas, where it pays."""
-        return None if self.compiled else Tally.of(self.trunk, rows, length)
+    def below(self, tokens: Tensor, time: Tensor | None = None) -> Tensor:
+        """(R, L, hidden) of contexts (R, L)."""
+        return self._in_batches(self._below, tokens.to(self.device, non_blocking=True), _on(time, self.device))
 
     @torch.no_grad()
     def states(self, below: Tensor, asked: Tensor | None, time: Tensor | None = None) -> Tensor:
@@ -55,11 +49,15 @@ class Evaluator:
         return self._in_batches(self._top, below, asked, time)
 
     @torch.no_grad()
+    def head(self, states: Tensor) -> Tensor:
+        """Logits (.., V) of states (.., hidden)."""
+        return self.trunk.head(states)
+
     def said(self, states: Tensor) -> Marginals:
         """What the head makes of states (K, hidden): a table on the host, unless there are many symbols."""
         if self.vocabulary > FEW:
-            return Logits(states, self.trunk.head, self.vocabulary)
-        return Table(probabilities(self.trunk.head(states)).cpu(), FLOAT32)
+            return Logits(states, self.head, self.vocabulary)
+        return Table(probabilities(self.head(states)).cpu(), FLOAT32)
 
     def _in_batches(self, compute: Callable[..., Tensor], x: Tensor, *rest: Tensor | None) -> Tensor:
         """compute of (R, ..) each, so many rows at a time."""

@@ -16,10 +16,9 @@ from unmask import orders
 from unmask.chance import Luck, Stream, categorical
 from unmask.denoisers.stateless import layout
 from unmask.networks.evaluation import Evaluator, probabilities
-from unmask.networks.tally import Tally
 
 
-class Turn(NamedTuple):
+class Round(NamedTuple):
     """One round of the first R rows: K positions."""
 
     asked: Tensor  # (R, A): columns, padded
@@ -28,58 +27,46 @@ class Turn(NamedTuple):
     uniforms: Tensor  # (K)
 
 
-class Plan(NamedTuple):
+class Rounds(NamedTuple):
     """An order (B, L), ready for a device."""
 
     rows: Tensor  # (R) of B: those that have a round, most rounds first
     counts: Tensor  # (B): how many rounds each row has
-    turns: list[Turn]
+    each: list[Round]
 
     @classmethod
-    def of(cls, order: Tensor, luck: Luck, visits: Tensor, device: torch.device) -> Plan:
+    def of(cls, order: Tensor, luck: Luck, visits: Tensor, device: torch.device) -> Rounds:
         """The visits (B, L) of each place are counted up."""
-        counts = _rounds(order)
+        counts = _counts(order)
         rows = counts.argsort(descending=True, stable=True)[: int((counts > 0).sum())]
         if not len(rows):
             return cls(rows, counts, [])
-        turns = list(orders.rounds(order[rows]))
-        which = rows[torch.cat([row for row, _ in turns])]
-        positions = torch.cat([position for _, position in turns])
-        uniforms = luck.uniform(Stream.TOKEN, which, positions, visits[which, positions])
-        visits[which, positions] += 1
-        sent = iter(uniforms.to(device, non_blocking=True).split([len(row) for row, _ in turns]))
-        layouts = [layout(row, position) for row, position in turns]
-        places = [row * order.shape[1] + position for row, position in turns]
-        numbers = [
-            part.reshape(-1)
-            for (asked, valid), place in zip(layouts, places, strict=True)
-            for part in (asked, valid, place)
-        ]
-        parts = iter(torch.cat(numbers).to(device, non_blocking=True).split([len(part) for part in numbers]))
-        made = [Turn(next(parts).view_as(asked), next(parts), next(parts), next(sent)) for asked, _ in layouts]
-        return cls(rows, counts, made)
+        uniforms = luck.uniform(Stream.TOKEN, rows.unsqueeze(1), torch.arange(order.shape[1]), visits[rows])
+        visits += order > 0
+        each = []
+        for row, position in orders.rounds(order[rows]):
+            parts = *layout(row, position), row * order.shape[1] + position, uniforms[row, position]
+            each.append(Round(*(part.to(device, non_blocking=True) for part in parts)))
+        return cls(rows, counts, each)
 
 
-def fill(
-    evaluator: Evaluator, plan: Plan, tokens: Tensor, below: Tensor, tally: Tally | None = None
-) -> tuple[Tensor, Tensor]:
+def fill(evaluator: Evaluator, rounds: Rounds, tokens: Tensor, below: Tensor) -> tuple[Tensor, Tensor]:
     """Tokens (R, L) filled, and the probability (R, L) of each, 1 elsewhere; below: what the first round looks at."""
     filled = tokens.to(evaluator.device, copy=True)
     flat = filled.view(-1)
     probability = torch.ones_like(flat, dtype=torch.float64)
-    for index, (asked, valid, places, uniforms) in enumerate(plan.turns):
+    for index, (asked, valid, places, uniforms) in enumerate(rounds.each):
         if index:
-            seen = filled[: len(asked)]
-            below = evaluator.below(seen, mixed=None if tally is None else tally.mixed(plan.rows[: len(asked)], seen))
+            below = evaluator.below(filled[: len(asked)])
         states = evaluator.states(below, asked).flatten(0, 1).index_select(0, valid)
-        chances = probabilities(evaluator.trunk.head(states))
+        chances = probabilities(evaluator.head(states))
         new = categorical(chances, uniforms)
         flat.index_copy_(0, places, new)
         probability.index_copy_(0, places, chances.gather(1, new.unsqueeze(1)).squeeze(1).double())
     return filled.to(tokens.device), probability.view_as(filled).to(tokens.device)
 
 
-def _rounds(order: Tensor) -> Tensor:
+def _counts(order: Tensor) -> Tensor:
     """(B): how many different rounds each row of an order (B, L) has, not counting 0."""
     labels = order.sort(dim=1).values
     return (labels[:, :1] > 0).sum(1) + (labels[:, 1:] != labels[:, :-1]).sum(1)

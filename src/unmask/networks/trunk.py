@@ -21,7 +21,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from unmask.networks import attention
 from unmask.networks.memory import Memory, Reach
 from unmask.networks.shape import Shape
 
@@ -37,7 +36,6 @@ class Frame(NamedTuple):
     turn: Turn
     condition: Tensor | None = None  # (B, hidden): the time, where it counts
     reach: Reach | None = None  # what was read before, where a memory keeps it
-    alone: bool = False  # whether attention is left to our own kernel (attention.py)
 
 
 class Trunk(nn.Module):
@@ -117,40 +115,33 @@ class Trunk(nn.Module):
         frame = self._frame(tokens.shape[1], time, None if memory is None else memory.reach(tokens.shape[1], rows))
         return self._last(self._below(tokens, frame), asked, frame)
 
-    def below(self, tokens: Tensor, time: Tensor | None = None, mixed: Tensor | None = None) -> Tensor:
-        """(B, L, hidden): what the last block reads, whatever is asked of it.
-
-        mixed (B, L, hidden): what attention adds in the first block, where that is known (tally.py).
-        """
-        frame = self._frame(tokens.shape[1], time)
-        return self._below(tokens, frame._replace(alone=attention.fits(self.embed.weight)), mixed)
+    def below(self, tokens: Tensor, time: Tensor | None = None) -> Tensor:
+        """(B, L, hidden): what the last block reads, whatever is asked of it."""
+        return self._below(tokens, self._frame(tokens.shape[1], time))
 
     def top(self, x: Tensor, asked: Tensor | None = None, time: Tensor | None = None) -> Tensor:
         """What the head reads, that follows from `below`: (B, A, hidden) at columns asked (B, A), or everywhere."""
         return self._last(x, asked, self._frame(x.shape[1], time))
 
-    def step(self, symbols: Tensor, place: int | Tensor, kept: Tensor, alone: bool = False) -> Tensor:
+    def step(self, symbols: Tensor, place: int | Tensor, kept: Tensor) -> Tensor:
         """Logits (B, V) after one more symbol (B), at the same place for all: `forward` with the fewest operations.
 
         kept (layers, 2, B, heads, T, D): the keys and values of earlier places; those of this place are written.
-        A place in a tensor (1), on the device, leaves all shapes as they are from one place to the next. Our own kernel
-        (attention.py) takes kept (layers, 2, B, heads, D, T), and of its rows the first.
+        A place in a tensor (1), on the device, leaves all shapes as they are from one place to the next.
         """
         x = self.embed(symbols)
         turn = self.cos[place], self.sin[place]
         seen = None if isinstance(place, int) else torch.arange(kept.shape[4], device=place.device)[None] <= place
         for layer, block in enumerate(self._layers):
-            x = block.step(x, turn, kept[layer], place, seen, alone)
+            x = block.step(x, turn, kept[layer], place, seen)
         return self.head(self.norm(x))
 
-    def _below(self, tokens: Tensor, frame: Frame, mixed: Tensor | None = None) -> Tensor:
+    def _below(self, tokens: Tensor, frame: Frame) -> Tensor:
         x = self.embed(tokens)
         symbols = self.embed.weight
         by_symbol = self.time is None and len(symbols) < tokens.numel() and not torch.is_grad_enabled()
         for layer, block in enumerate(self._layers[:-1]):
-            if layer == 0 and mixed is not None:
-                x = block.reflect(x + mixed)
-            elif layer == 0 and by_symbol:  # the first block knows no more than which symbol stands where
+            if layer == 0 and by_symbol:  # the first block knows no more than which symbol stands where
                 qkv = functional.embedding(tokens, block.qkv(block.before(symbols)))
                 x = block(x, layer, frame, qkv=qkv)
             else:
@@ -205,14 +196,9 @@ class Block(nn.Module):
         wide = functional.gelu(self.up(_changed(self.between(x), change)))
         return _gated(x, self.down(wide), change)
 
-    def step(
-        self, x: Tensor, turn: Turn, kept: Tensor, place: int | Tensor, seen: Tensor | None, alone: bool
-    ) -> Tensor:
+    def step(self, x: Tensor, turn: Turn, kept: Tensor, place: int | Tensor, seen: Tensor | None) -> Tensor:
         """(B, hidden) in and out, at one place of kept (2, B, heads, T, D)."""
         qkv = self.qkv(self.before(x)).view(len(x), 3 * self.heads, -1)
-        if alone and isinstance(place, int):
-            mixed = attention.read_on(qkv.view(len(x), 3, self.heads, -1), *turn, kept, place)
-            return self.reflect(torch.addmm(x, mixed, self.out.weight.t()))
         query, key = rotated(qkv[:, : 2 * self.heads], turn).chunk(2, 1)
         new = key, qkv[:, 2 * self.heads :]
         if isinstance(place, int):
@@ -236,8 +222,6 @@ class Block(nn.Module):
 
     def _mix_all(self, qkv: Tensor, layer: int, frame: Frame) -> Tensor:
         """(B, K, hidden) of queries, keys and values (B, K, 3 hidden) that have not been turned."""
-        if frame.alone:
-            return attention.attend(qkv, self.heads, *(part[:, 0] for part in frame.turn))
         query_key, value = qkv.unflatten(2, (3 * self.heads, -1)).split([2 * self.heads, self.heads], 2)
         query, key = rotated(query_key, frame.turn).chunk(2, 2)
         return self._mix(query, key, value, layer, frame)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from unmask.samplers import checks
-from unmask.samplers.contract import SAMPLERS, Reads, Sampler
+from unmask.samplers.contract import SAMPLERS, Law, Reads, Sampler
 from unmask.samplers.loops import fill_blocks
 from unmask.samplers.session import Session
 
@@ -25,6 +25,10 @@ class Blocks(Sampler):
     def __post_init__(self) -> None:
         checks.at_least("block_length", self.block_length, 1)
         checks.inner(self)
+
+    @property
+    def law(self) -> Law | None:
+        return "order" if checks.made(self.inner).law == "order" else None
 
     @property
     def reads(self) -> frozenset[Reads]:

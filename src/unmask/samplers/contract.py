@@ -117,15 +117,17 @@ def specification(sampler: Sampler) -> str:
     kind = type(sampler)
     names = [name for name, maker in SAMPLERS.makers.items() if maker is kind]
     name = names[0] if names else f"{kind.__module__}:{kind.__qualname__}"
-    options = []
-    for option in fields(sampler) if is_dataclass(sampler) else ():
+    options: list[str] = []
+    for option in fields(sampler) if is_dataclass(sampler) else ():  # type: ignore[var-annotated]
         value = getattr(sampler, option.name)
         if value == option.default:
             continue
         if isinstance(value, Sampler):
             shown = repr(value.spec)
         elif callable(value):
-            shown = f"{value.__module__}:{value.__qualname__}" if hasattr(value, "__qualname__") else type(value).__name__
+            shown = (
+                f"{value.__module__}:{value.__qualname__}" if hasattr(value, "__qualname__") else type(value).__name__
+            )
         else:
             shown = repr(value)
         options.append(f"{option.name}={shown}")

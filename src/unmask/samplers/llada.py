@@ -6,8 +6,8 @@
                     given=prompt and gen_length hidden places)
 
 `remasking` decides what stays of the tokens drawn in a round: low_confidence, those that the model was surest of, or
-random. ties="position" takes the first of equal scores, as torch.topk does there. cfg_scale is that of `denoisers.Guided`,
-which goes around the model. steps need not be a multiple of the number of blocks: the first ones have one more.
+random. ties="position" takes the first of equal scores, as torch.topk does there. cfg_scale is generate's `guidance`.
+steps need not be a multiple of the number of blocks: the first ones have one more.
 """
 
 from dataclasses import dataclass

@@ -150,7 +150,9 @@ def _ordered(sampler: Sampler, session: Session, blocks: Tensor, shares: Shares)
             asked = (blocks == block) & rows.unsqueeze(1)
             if not share or not bool(asked.any()):
                 continue
-            delta = next(deltas[block] for deltas in shares.deltas if block < len(deltas) and len(deltas[block]) == share)
+            delta = next(
+                deltas[block] for deltas in shares.deltas if block < len(deltas) and len(deltas[block]) == share
+            )
             mine = sampler.order(delta, asked, session.luck)
             _check_order(session, mine, asked, asked.sum(1) if free else torch.full((len(asked),), share))
             order = torch.where(asked, mine + earlier.unsqueeze(1), order)
@@ -171,12 +173,12 @@ def _check_order(session: Session, order: Tensor, asked: Tensor, rounds: Tensor)
 
 
 class Rounds(NamedTuple):
-    """All rounds t = 0..N-1 of each kind of row, the blocks one after another; what is asked of a row is at (kind, t)."""
+    """All rounds t = 0..N-1 of each kind of row, block after block; what is asked of a row is at (kind, t)."""
 
     block: Tensor  # (kinds, N): which block
-    index: Tensor  # (kinds, N): 0.. within the block
+    within: Tensor  # (kinds, N): 0.. within the block
     number: Tensor  # (kinds, N): rounds of the block
-    count: Tensor  # (kinds, N): positions that the schedule gives to it
+    share: Tensor  # (kinds, N): positions that the schedule gives to it
     alpha: Tensor  # (kinds, N) float64: share of the block revealed before it
     alpha_next: Tensor  # (kinds, N): and after it
     total: Tensor  # (kinds): N of this kind; behind it the last round stands again
@@ -206,7 +208,8 @@ class Rounds(NamedTuple):
         total = torch.tensor(totals)
         filled = (padded[3] > 0) & (torch.arange(width) < total.unsqueeze(1))
         first = torch.where(filled, torch.arange(width), width).flip(1).cummin(1).values.flip(1)
-        return cls(*padded, total, torch.stack(starts), torch.nn.functional.pad(first, (0, 1), value=width))
+        following = torch.nn.functional.pad(first, (0, 1), value=width)
+        return cls._make([*padded, total, torch.stack(starts), following])
 
 
 def _padded(values: Tensor, width: int) -> Tensor:
@@ -231,14 +234,16 @@ def _adapt(sampler: Sampler, session: Session, blocks: Tensor, shares: Shares) -
             block = torch.where(going, left, -2)
             index = torch.where(block == last, index + 1, 0)
             t = rounds.starts[kind, block.clamp(min=0)] + index
-            t = torch.minimum(t, (rounds.starts[kind, block.clamp(min=0)] + rounds.number[kind, t.clamp(max=width - 1)] - 1))
+            t = torch.minimum(
+                t, (rounds.starts[kind, block.clamp(min=0)] + rounds.number[kind, t.clamp(max=width - 1)] - 1)
+            )
             turn = before.gather(1, block.clamp(min=0).unsqueeze(1)).squeeze(1) + index + 1
         else:
             t = t + 1 if sampler.pace == "rounds" else rounds.following[kind, (t + 1).clamp(max=width)]
             going = asked & (t < rounds.total[kind]) & ~session.settled
             t = torch.where(going, t, width - 1)
             block = torch.where(going, rounds.block[kind, t], -2)
-            index, turn = rounds.index[kind, t], t + 1
+            index, turn = rounds.within[kind, t], t + 1
         if not bool(going.any()):
             return
         for name, kept in memory.items():
@@ -246,19 +251,19 @@ def _adapt(sampler: Sampler, session: Session, blocks: Tensor, shares: Shares) -
         here = blocks == block.unsqueeze(1)
         hidden = here & canvas.hidden
         number = rounds.number[kind, t]
-        places = hidden.nonzero(as_tuple=True)
+        rows, positions = hidden.nonzero(as_tuple=True)
         time = None
         if not canvas.time_free:
             size = shares.sizes[kind, block.clamp(min=0)].clamp(min=1)
             time = hidden.sum(1).double() / size if sampler.pace == "free" else 1 - index.double() / number
         view = View(
             canvas=canvas,
-            marginals=canvas.at(*places, time) if len(places[0]) else Table(torch.empty((0, canvas.vocabulary))),
-            places=places,
+            marginals=canvas.at(rows, positions, time) if len(rows) else Table(torch.empty((0, canvas.vocabulary))),
+            places=(rows, positions),
             hidden=hidden,
             revealed=here & ~canvas.hidden,
             certainty=session.probability,
-            count=torch.where(going, rounds.count[kind, t], 0),
+            count=torch.where(going, rounds.share[kind, t], 0),
             round=index + 1,
             rounds=number,
             turn=turn,
@@ -270,7 +275,7 @@ def _adapt(sampler: Sampler, session: Session, blocks: Tensor, shares: Shares) -
 
 
 def _carry_out(sampler: Sampler, session: Session, view: View, going: Tensor) -> None:
-    """One round of the rows that are going, Bool (B): check the choice, write what it reveals, take back what it hides."""
+    """One round of the rows that are going, Bool (B): check the choice, write what it reveals, hide what it hides."""
     choice = sampler.choose(view)
     reveal, tokens, hide, done = choice
     for part in (reveal, tokens, hide):

@@ -44,7 +44,9 @@ class SelfSpeculative(Sampler):
             turn += 1
             index = done.unsqueeze(1) + torch.arange(self.draft_length)
             inside = (index < total.unsqueeze(1)) & going.unsqueeze(1)
-            share = 1 - index.double() / total.clamp(min=1).unsqueeze(1)  # hidden when each is decided: the time, if any
+            share = 1 - index.double() / total.clamp(min=1).unsqueeze(
+                1
+            )  # hidden when each is decided: the time, if any
             timed = not session.denoiser.time_free
             places = order.gather(1, index.clamp(max=order.shape[1] - 1))
             drafts = Drafts.of(session, places, inside, share[:, 0] if timed else None)

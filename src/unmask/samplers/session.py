@@ -83,7 +83,8 @@ class Session:
 
     @cached_property
     def causal(self) -> Causal:
-        return self.denoiser.causal(*self.given.shape, None if bool(self.valid.all()) else self.valid)
+        rows, length = self.given.shape
+        return self.denoiser.causal(rows, length, None if bool(self.valid.all()) else self.valid)
 
     def uses(self, part: str) -> bool:
         """Whether the sampler has asked for the 'canvas' or the 'causal' reader."""
@@ -126,7 +127,8 @@ class Session:
                 what = f"{self.name} says that rows are done, and nothing says what to fill them with"
                 raise Breach(f"{what}; give generate(stop=..), a token or a rule")
             certain = torch.ones(len(places[0]), dtype=torch.float64)
-            self.put(*places, torch.full_like(places[0], fill), certain, turn[places[0]])
+            rows_left, positions = places
+            self.put(rows_left, positions, torch.full_like(rows_left, fill), certain, turn[rows_left])
         self.reasons = torch.where(rows & ~self.settled, REASONS.index(reason), self.reasons)
 
     def attempt(self, rows: Tensor, seed: int) -> Session:

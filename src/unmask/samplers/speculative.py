@@ -42,7 +42,9 @@ class Speculative(Sampler):
             drafts = Drafts.of(session, places, (places < ends.unsqueeze(1)) & going.unsqueeze(1))
             count = drafts.inside.sum(1)  # drafts of a row
             more = going & (lengths + count < ends)  # rows in which something follows all of them
-            asked = torch.nn.functional.pad(drafts.inside, (0, 1))  # Bool (B, K+1): what is read is `last`, y_1, .., y_K
+            asked = torch.nn.functional.pad(
+                drafts.inside, (0, 1)
+            )  # Bool (B, K+1): what is read is `last`, y_1, .., y_K
             asked.scatter_(1, count.unsqueeze(1), more.unsqueeze(1))
             read = torch.cat([last.unsqueeze(1), drafts.tokens], 1)
             verdict = as_marginals(session.causal.extend(read, torch.where(going, count + 1, 0), asked))

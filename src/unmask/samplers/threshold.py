@@ -59,5 +59,7 @@ class Factor(Sampler):
 
     def choose(self, view: View) -> Choice:
         place = in_order(view, view.confidence, self.ties)
-        enough = (place + 2) * (1 - view.confidence) < self.factor  # true for a prefix, as both factors grow with the place
+        enough = (place + 2) * (
+            1 - view.confidence
+        ) < self.factor  # true for a prefix, as both factors grow with the place
         return chosen(view, view.hidden & (enough | (place == 0)), self.temperature)

@@ -70,9 +70,8 @@ class View:
 
     def draw(self, temperature: float = 1.0, top_p: float = 1.0, top_k: int | None = None) -> Tensor:
         """Tokens (B, L) drawn at every hidden position, V elsewhere; from fresh luck each time that it is called."""
-        return self._spread(
-            self.canvas.draw(self.marginals, *self.places, temperature, top_p, top_k), self.canvas.vocabulary
-        )
+        sharpened = self.marginals.sharpened(temperature, top_p, top_k)
+        return self._spread(self.canvas.draw(sharpened, *self.places), self.canvas.vocabulary)
 
     def luck(self, stream: Stream) -> Tensor:
         """Uniforms (B, L) of this round, the same whenever they are asked for: TIE decides between equal scores, ACCEPT

@@ -20,7 +20,7 @@ from unmask.sweeps.sources import (
     about,
     check,
     ground_truth,
-    kept_profile,
+    kept_curve,
     profile_cost,
     prompts_of,
     record,
@@ -67,11 +67,9 @@ def steps_for_ter(
             least(lambda n: metrics.exact_ter(q, length, _delta(schedule, n, q, length)) - own, excess * own)
         )
     else:
-        profile = kept_profile(
-            language, length, rows, language_seed, seed, pruned, digest, prompt_length, rows_per_prompt
-        )
+        curve = kept_curve(language, length, rows, language_seed, seed, pruned, digest, prompt_length, rows_per_prompt)
         nats = (length - prompt_length) * math.log1p(excess)  # a sequence
-        value = steps_between(lambda n: profile.divergence(_delta(schedule, n, q, length)), nats)
+        value = steps_between(lambda n: curve.divergence(_delta(schedule, n, q, length)), nats)
     return [record("steps_for_ter", value, _evaluations(schedule, int(value.value), q, length, prompt_length))]
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from unmask.denoisers import Denoiser
     from unmask.estimates import Estimate
     from unmask.languages import Language
-    from unmask.metrics import Profile
+    from unmask.theory.curves import InformationCurve
 
 UNIT_SECONDS = 4e-7  # of one core: a token, or 64 bytes of the messages that a row holds
 PROFILE_COST = 2.0  # a row of a profile takes as long as so many generated ones
@@ -79,7 +79,7 @@ def prompts_of(
 
 
 @lru_cache(maxsize=2)
-def kept_profile(
+def kept_curve(
     language: str,
     length: int,
     rows: int,
@@ -89,12 +89,12 @@ def kept_profile(
     digest: str,
     prompt_length: int = 0,
     rows_per_prompt: int = 1,
-) -> Profile:
-    from unmask.metrics import profile
+) -> InformationCurve:
+    from unmask.theory.sampled import information_curve
 
     q = ground_truth(language, language_seed, pruned, digest)
     given, prompt = prompts_of(q, length, prompt_length, rows_per_prompt, rows=rows, seed=seed)
-    return profile(q, length, rows, seed, given=given, prompt=prompt)
+    return information_curve(q, length, rows=rows, seed=seed, given=given, prompt=prompt)
 
 
 @lru_cache(maxsize=64)  # once a process: a network is larger than a block takes to fill
@@ -151,8 +151,7 @@ def row_seconds(cell: Arguments) -> float:
     if cell.get("model"):
         return MODEL_SECONDS
     q = ground_truth(cell["language"], cell["language_seed"], cell["pruned"], cell["digest"])
-    row_bytes = MESSAGE_BYTES / Exact(q).rows_at_once(cell["length"])
-    return (cell["length"] + row_bytes / 64) * UNIT_SECONDS
+    return (cell["length"] + MESSAGE_BYTES / Exact(q).rows_at_once(cell["length"]) / 64) * UNIT_SECONDS
 
 
 def profile_cost(cell: Arguments) -> float:

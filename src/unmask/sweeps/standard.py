@@ -1,7 +1,7 @@
 """The metrics of ours: samples, ter_upper and theory (measures.py says what a metric is).
 
     samples     generate and score: ser, generative_perplexity, evaluations
-    ter_upper   the bounds of the information profile, all N from one pass: ter_upper, ser_upper; of Interval ter itself
+    ter_upper   the bounds of the information curve, all N from one pass: ter_upper, ser_upper; of Interval ter itself
     theory      what is known without sampling: ser, ter, generative_perplexity, divergence_nats, entropy_bits_per_token
     autoregressive   what AR sampling by the ideal denoiser has: no error, and the language's own ter
 
@@ -23,7 +23,7 @@ from unmask.sweeps.sources import (
     about,
     check,
     ground_truth,
-    kept_profile,
+    kept_curve,
     profile_cost,
     prompts_of,
     record,
@@ -151,15 +151,13 @@ def ter_upper(
         ter, own = metrics.ter(q, length, schedule, steps), metrics.ter_autoregressive(q, length).value
         found = {"ter": ter, "ter_ratio": ter.map(lambda value: value / own)}
     else:
-        profile = kept_profile(
-            language, length, rows, language_seed, seed, pruned, digest, prompt_length, rows_per_prompt
-        )
+        curve = kept_curve(language, length, rows, language_seed, seed, pruned, digest, prompt_length, rows_per_prompt)
         found = {
-            "ter_upper": profile.ter_upper(schedule, steps, fixed_size),
-            "ser_upper": profile.ser_upper(schedule, steps, fixed_size),
+            "ter_upper": curve.ter_upper(schedule, steps, fixed_size=fixed_size),
+            "ser_upper": curve.ser_upper(schedule, steps, fixed_size=fixed_size),
         }
         if q.end is None:  # else there is no one number of tokens to share the divergence among
-            excess = profile.divergence(delta, fixed_size)
+            excess = curve.divergence(delta, fixed_size=fixed_size)
             found["ter_upper_ratio"] = excess.map(lambda nats: math.exp(nats / hidden))
     return [record(name, estimate, cost) for name, estimate in found.items()]
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from unmask.languages import Language
     from unmask.networks import Shape, Trunk
     from unmask.networks.recipe import Recipe
-    from unmask.samplers import Sampler
 
 FLOP_PER_SECOND = {"cpu": 4e10, "cuda": 5e13}  # of one core, or of a device that has enough to do
 STEP_PASSES = 3.0  # a training step takes as long as so many evaluations: one forwards, two backwards
@@ -150,18 +149,10 @@ def _check_same(place: Path, shape: Shape, wanted: Recipe) -> None:
 @lru_cache(maxsize=32)
 def _kinds(sampler: str) -> tuple[str, ...]:
     """Which networks a sampler asks."""
-    from unmask.samplers import SAMPLERS, Autoregressive, Speculative
+    from unmask.samplers import SAMPLERS
 
-    def asked(made: Sampler) -> tuple[str, ...]:
-        match made:
-            case Autoregressive():
-                return ("ar",)
-            case Speculative():
-                return ("mdm", "ar")
-        inner = getattr(made, "inner", None)
-        return ("mdm",) if inner is None else asked(inner)
-
-    return asked(SAMPLERS.make(sampler))
+    reads = SAMPLERS.make(sampler).reads
+    return tuple(kind for kind, what in (("mdm", "canvas"), ("ar", "causal")) if what in reads)
 
 
 def _needs(cell: Arguments) -> list[Arguments]:

@@ -34,10 +34,10 @@ class Certified:
     entropy: float
     reach: int
 
-    def divergence(self, delta: Tensor, fixed_size: bool = False) -> Estimate:
+    def divergence(self, delta: Tensor, *, fixed_size: bool = False) -> Estimate:
         """Between what E KL(q || p_order) certainly lies, in nats; the value is the middle."""
-        low = max(self.lower.nelbo(delta, fixed_size).value - self.entropy, 0.0)
-        high = self.upper.nelbo(delta, fixed_size).value - self.entropy
+        low = max(self.lower.nelbo(delta, fixed_size=fixed_size).value - self.entropy, 0.0)
+        high = self.upper.nelbo(delta, fixed_size=fixed_size).value - self.entropy
         if not fixed_size:
             high = min(high, self._telescoped(delta))
         return Estimate((low + high) / 2, low, high, 0, 1.0, f"certified by windows of {2 * self.reach + 1}")

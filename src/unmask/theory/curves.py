@@ -21,6 +21,7 @@ For delta_k revealed at round k and p_k before it, s_k and c_k where the numbers
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,29 +31,75 @@ from numba import njit
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from unmask.errors import UnmaskError
 from unmask.estimates import LEVEL, Estimate, exactly, mean
 from unmask.exact.machine import Floats
-from unmask.metrics.profile import Profile
-from unmask.schedules import Schedule
+from unmask.languages import Language
+from unmask.schedules import Fit, Schedule, ScheduleLike, deltas
 
 NEGLIGIBLE = 1e-20  # of a binomial law, relative to its mode
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """The rows x ~ q behind a curve, of a language or of what continues prompts.
+
+    terms (rows, L): what the k-th reveal of a row costs in nats; sizes (rows): |x|; ideal (rows): what all reveals of a
+    row cost the ideal denoiser, where that is not the sum of its terms. Where tokens were given, hidden (rows) is how
+    many were not, so that a row has as many terms, then zeros; and prompt (rows) says which rows continue the same one:
+    intervals are over prompts.
+    """
+
+    terms: Tensor
+    sizes: Tensor
+    ideal: Tensor | None = None
+    hidden: Tensor | None = None
+    prompt: Tensor | None = None
+
+    @cached_property
+    def f(self) -> Floats:
+        """(L) over the rows that have so many hidden positions."""
+        if self.hidden is None:
+            return np.asarray(self.terms.mean(0))
+        there = self.hidden.unsqueeze(1) > torch.arange(self.terms.shape[1])
+        return np.asarray(self.terms.sum(0) / there.sum(0).clamp(min=1))
+
+    @property
+    def entropy(self) -> Tensor:
+        """(rows) what the ideal denoiser pays, whose mean is H(q)."""
+        return self.terms.sum(1) if self.ideal is None else self.ideal
+
+    def paid(self, weights: Callable[[int], Floats]) -> Tensor:
+        """(rows): what a schedule with these weights for so many hidden positions pays, in nats."""
+        if self.hidden is None:
+            return self.terms @ torch.from_numpy(weights(self.terms.shape[1]))
+        paid = torch.zeros(len(self.terms), dtype=torch.float64)
+        for count in self.hidden.unique().tolist():
+            at = self.hidden == count
+            paid[at] = self.terms[at, :count] @ torch.from_numpy(weights(count))
+        return paid
+
+
+@dataclass(frozen=True, eq=False)
 class InformationCurve:
-    """h and f, in nats. A measured curve keeps its rows: terms (rows, L), of which f is the mean."""
+    """h and f, in nats: known, or measured on rows, which are kept. language: what a schedule by name is fitted to.
+
+    A schedule is a name with its number of steps, or delta (N); with fixed_size its rounds reveal fixed numbers.
+    """
 
     f: Floats  # (L)
     method: str
-    terms: Floats | None = None
-
-    @classmethod
-    def measured(cls, profile: Profile) -> InformationCurve:
-        return cls(profile.f.numpy(), "monte carlo", profile.terms.numpy())
+    rows: Measured | None = None
+    language: Language | None = None
 
     @property
     def length(self) -> int:
         return len(self.f)
+
+    @property
+    def terms(self) -> Floats | None:
+        """(rows, L), of which f is the mean where no tokens were given."""
+        return None if self.rows is None else np.asarray(self.rows.terms)
 
     def h(self, u: ArrayLike) -> Floats:
         """h(u) at any number of u in [0, 1]."""
@@ -68,8 +115,10 @@ class InformationCurve:
 
     @cached_property
     def entropy(self) -> Estimate:
-        """H(q) = int h, the area under the curve."""
-        return self._pay(np.ones(self.length))
+        """H(q) = int h, the area under the curve of the ideal denoiser."""
+        if self.rows is None:
+            return exactly(float(self.f.sum()), f"exact: {self.method}")
+        return mean(self.rows.entropy, method=self.method, groups=self.rows.prompt)
 
     @property
     def total_correlation(self) -> float:
@@ -81,25 +130,51 @@ class InformationCurve:
         """DTC = H - sum_j H(X_j | all others) = int (h - h(1))."""
         return self.entropy.value - self.length * float(self.f[-1])
 
-    def nelbo(self, delta: Tensor, fixed_size: bool = False) -> Estimate:
-        """E[-log p_order(x)] over x ~ q and orders: sum_k delta_k h(p_k)."""
-        return self._pay(self.weights(delta, fixed_size))
+    def nelbo(self, schedule: ScheduleLike, steps: int | None = None, *, fixed_size: bool = False) -> Estimate:
+        """Nats a sequence, sum_k delta_k h(p_k): E[-log p_order(x)] over x ~ q and orders, at least E[-log p(x)]."""
+        weights = self._weights(schedule, steps, fixed_size)
+        if self.rows is None:
+            return exactly(float(self.f @ weights(self.length)), f"exact: {self.method}")
+        return mean(self.rows.paid(weights), method=self.method, groups=self.rows.prompt)
 
-    def divergence(self, delta: Tensor, fixed_size: bool = False) -> Estimate:
-        """E KL(q || p_order) over orders: an upper bound on KL(q || p)."""
-        return self._pay(self.weights(delta, fixed_size) - 1)
+    def divergence(self, schedule: ScheduleLike, steps: int | None = None, *, fixed_size: bool = False) -> Estimate:
+        """Nats a sequence: E KL(q || p_order) over orders, an upper bound on KL(q || p); H is that of the same rows."""
+        weights = self._weights(schedule, steps, fixed_size)
+        if self.rows is None:
+            return exactly(float(self.f @ (weights(self.length) - 1)), f"exact: {self.method}")
+        return mean(self.rows.paid(weights) - self.rows.entropy, method=self.method, groups=self.rows.prompt)
 
-    def weights(self, delta: Tensor, fixed_size: bool) -> Floats:
-        """(L) how much of each f(k) a schedule pays: all ones would be H."""
-        if not fixed_size:
-            return self.length * _mixture(self.length, Schedule(delta).p.numpy(), delta.numpy())
-        weights = np.zeros(self.length)
-        counts, begun = _fixed(delta, self.length)
-        weights[begun] = counts
-        return weights
+    def ter_upper(self, schedule: ScheduleLike, steps: int | None = None, *, fixed_size: bool = False) -> Estimate:
+        """2^(NELBO_N / L) in bits: an upper bound on TER = 2^E[-log2 p(x)/|x|]."""
+        if self.rows is None:
+            if self.language is not None and self.language.end is not None:
+                what = f"{self.language.kind} varies in length, and this curve has no rows whose sizes were seen"
+                raise UnmaskError(f"{what}; take theory.sampled.information_curve")
+            return self.nelbo(schedule, steps, fixed_size=fixed_size).map(lambda nats: math.exp(nats / self.length))
+        bits = self.rows.paid(self._weights(schedule, steps, fixed_size)) / self.rows.sizes / math.log(2)
+        told = self.rows.sizes > 0  # of a row whose end was given nothing is asked
+        groups = None if self.rows.prompt is None else self.rows.prompt[told]
+        return mean(bits[told], method=self.method, groups=groups).map(lambda value: 2.0**value)
 
-    def _pay(self, weights: Floats) -> Estimate:
-        return _estimate(self.f, self.terms, weights, self.method)
+    def ser_upper(self, schedule: ScheduleLike, steps: int | None = None, *, fixed_size: bool = False) -> Estimate:
+        """SER <= 1 - exp(-KL(q || p)) <= 1 - exp(-E_tau KL) (theory.md 2)."""
+        nats = self.divergence(schedule, steps, fixed_size=fixed_size)
+        return nats.map(lambda value: -math.expm1(-max(value, 0.0)))
+
+    def _weights(self, schedule: ScheduleLike, steps: int | None, fixed_size: bool) -> Callable[[int], Floats]:
+        fit = None if self.language is None else Fit(self.language, self.length, fixed_size)
+        delta = deltas(schedule, steps, fit)
+        return lambda length: weights(length, delta, fixed_size)
+
+
+def weights(length: int, delta: Tensor, fixed_size: bool = False) -> Floats:
+    """(L) how much of each f(k) a schedule pays: all ones would be H(q)."""
+    if not fixed_size:
+        return length * _mixture(length, Schedule(delta).p.numpy(), delta.numpy())
+    shares = np.zeros(length)
+    counts, begun = _fixed(delta, length)
+    shares[begun] = counts
+    return shares
 
 
 @dataclass(frozen=True)
@@ -131,7 +206,7 @@ class ErrorCurve:
         """C(q) = int e, the step constant: N SER -> C(q) for the linear schedule; c(q) = C(q) / L."""
         return self._total(np.full(len(self.g), self.length / 2))
 
-    def ser(self, delta: Tensor, fixed_size: bool = False) -> Estimate:
+    def ser(self, delta: Tensor, *, fixed_size: bool = False) -> Estimate:
         """1 - exp(-sum_k delta_k^2 e(p_k)): right to first order, where errors are few and far from each other."""
         if fixed_size:
             weights = np.zeros(len(self.g) + 1)

@@ -12,7 +12,7 @@ What is not known is None, and a note says why and what comes nearest.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ MOST_WORK = 5e9  # products in a recursion on gaps: about five seconds
 LONGEST = 60  # gaps beyond which the exponential law is as good
 FITTED = (12, 18, 24, 36)  # gaps from which the law is fitted: longer ones where the residual asks for it
 SETTLED, TOLERATED = 1e-6, 1e-3  # errors of log(1 - SER), and of the NLL a token, that are good and good enough
-TER_NEAREST = "KL(q || p) <= expected_plan_divergence_nats, and profile(..).ter_upper bounds TER"
+TER_NEAREST = "KL(q || p) <= expected_plan_divergence_nats, and sampled.information_curve(..).ter_upper bounds TER"
 
 
 @dataclass
@@ -81,12 +81,12 @@ def curve(language: Language, length: int, rows: int = 200, seed: int = 0) -> In
     """The information curve: exact for Interval, first-order chains and tiny languages, else from `rows` of x ~ q."""
     language.check_length(length)
     if isinstance(language, Interval):
-        return interval.information_curve(language, length)
+        return replace(interval.information_curve(language, length), language=language)
     if (chain := first_order(language)) is not None:
-        return chains.information_curve(chain, length)
+        return replace(chains.information_curve(chain, length), language=language)
     if tiny(language, length):
-        return partitions(language, length).information_curve()
-    return sampled.information_curve(language, length, rows, seed)
+        return replace(partitions(language, length).information_curve(), language=language)
+    return sampled.information_curve(language, length, rows=rows, seed=seed)
 
 
 def error_curve(language: Language, length: int, rows: int = 100, seed: int = 0) -> ErrorCurve:
@@ -128,7 +128,9 @@ def _tiny(values: Values, every: Partitions, delta: Tensor) -> None:
 
 def _entropy(values: Values, language: Language, length: int) -> None:
     if language.end is not None:
-        values.notes.append(f"{language.kind} varies in length: bits a token have no closed form; nearest: profile(..)")
+        values.notes.append(
+            f"{language.kind} varies in length: bits a token have no closed form; nearest: theory.sampled"
+        )
         return
     entropy = language.entropy(length, rows=2)
     if entropy.exact:

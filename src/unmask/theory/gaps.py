@@ -59,7 +59,7 @@ def log_prob(chain: FirstOrder, tokens: Tensor, delta: Tensor) -> Tensor:
     states = chain.states(tokens)
     rows, length = states.shape
     if np.count_nonzero(delta.numpy()) * length**4 / 24 > MOST_PRODUCTS:
-        nearest = "profile(..).nelbo bounds E[-log p(x)] at every length"
+        nearest = "sampled.information_curve(..).nelbo bounds E[-log p(x)] at every length"
         raise UnmaskError(f"p(x) at length {length} in {len(delta)} rounds takes too long; {nearest}")
     walk = np.full((rows, length + 2), chain.size)  # begin and end have the last number
     walk[:, 1:-1] = states

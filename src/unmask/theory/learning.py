@@ -26,8 +26,9 @@ from unmask.errors import UnmaskError
 from unmask.estimates import Estimate, mean
 from unmask.generation import generate
 from unmask.languages import Language
+from unmask.metrics.teaching import read
 from unmask.theory.contexts import hidden_places, revealed_counts
-from unmask.theory.curves import InformationCurve
+from unmask.theory.curves import weights
 
 QUANTILE = 0.99
 BINS = 8
@@ -92,13 +93,13 @@ class Learning:
             "by_share": self.by_share(bins),
         }
 
-    def excess(self, delta: Tensor | None = None, fixed_size: bool = False) -> Estimate:
+    def excess(self, delta: Tensor | None = None, *, fixed_size: bool = False) -> Estimate:
         """Nats a sequence that learning adds to the NELBO of a schedule; without one, of one position at a time."""
         if self.contexts != LANGUAGE:
             raise UnmaskError(f"these contexts are {self.contexts}; what learning adds is a mean over the language's")
         paid = np.ones(self.length)
         if delta is not None:
-            paid = InformationCurve(np.zeros(self.length), "").weights(delta, fixed_size)
+            paid = weights(self.length, delta, fixed_size)
         weight = torch.from_numpy(paid)[self.revealed] / self.asked
         return self._ratio(weight).map(lambda nats: nats * self.length)
 
@@ -185,7 +186,7 @@ def _of_contexts(denoiser: Denoiser, language: Language, rows: int, length: int,
             contexts, owners = contexts[possible], owners[possible]
             hidden = contexts == language.vocabulary
             time = None if denoiser.time_free else hidden.double().mean(1)
-            loss = divergence(language.posterior(contexts), denoiser.posterior(contexts, time=time))
+            loss = divergence(language.posterior(contexts), denoiser.probabilities(contexts, time=time))
             where, _ = hidden.nonzero(as_tuple=True)
             nats.append(loss[hidden])
             row.append(owners[where])
@@ -197,12 +198,9 @@ def _of_contexts(denoiser: Denoiser, language: Language, rows: int, length: int,
 
 def _of_beginnings(denoiser: Denoiser, language: Language, tokens: Tensor, what: str) -> Learning:
     rows, length = tokens.shape
-    start = torch.full((rows, 1), language.vocabulary)
-    read = torch.cat([start, tokens[:, :-1]], 1)
-    exact = Exact(language).causal(rows, length).extend(read)
     contexts = torch.where(torch.ones(length, length).tril(-1).bool(), tokens.unsqueeze(1), language.vocabulary)
     possible = torch.isfinite(language.log_evidence(contexts.flatten(0, 1))).view(rows, length)
-    loss = divergence(exact, denoiser.causal(rows, length).extend(read))
+    loss = divergence(*(read(one, tokens).dense() for one in (Exact(language), denoiser))).view(rows, length)
     row, position = possible.nonzero(as_tuple=True)
     impossible = float((~possible).double().mean())
     return Learning(loss[possible], row, position, torch.ones_like(row), length, impossible, what)

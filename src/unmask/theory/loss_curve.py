@@ -21,7 +21,7 @@ from torch import Tensor
 
 from unmask import progress
 from unmask.chance import Stream, uniform
-from unmask.denoisers import Denoiser
+from unmask.denoisers import Denoiser, as_marginals
 from unmask.errors import UnmaskError
 from unmask.estimates import LEVEL, Estimate
 from unmask.exact.machine import Floats
@@ -50,19 +50,19 @@ class LossCurve:
         """The fitted f, for any plot; without intervals."""
         return InformationCurve(self._fits[0], METHOD)
 
-    def nelbo(self, delta: Tensor, fixed_size: bool = False) -> Estimate:
+    def nelbo(self, delta: Tensor, *, fixed_size: bool = False) -> Estimate:
         """Nats a sequence: what the network's NELBO will be with this schedule, an upper bound on E[-log p(x)]."""
-        return self._estimate(lambda curve: curve.nelbo(delta, fixed_size).value)
+        return self._estimate(lambda curve: curve.nelbo(delta, fixed_size=fixed_size).value)
 
-    def divergence(self, delta: Tensor, fixed_size: bool = False) -> Estimate:
+    def divergence(self, delta: Tensor, *, fixed_size: bool = False) -> Estimate:
         """Of which the schedule is guilty: the NELBO less that of one position a round, int h."""
-        return self._estimate(lambda curve: curve.divergence(delta, fixed_size).value)
+        return self._estimate(lambda curve: curve.divergence(delta, fixed_size=fixed_size).value)
 
-    def schedule(self, steps: int, fixed_size: bool = False) -> Tensor:
+    def schedule(self, steps: int, *, fixed_size: bool = False) -> Tensor:
         """delta (N) of the least NELBO: what "optimal" is for a language, to be given as a list."""
         totals, counts = self._sums
         halves = tuple(_fit(totals[i::2].sum(0), counts[i::2].sum(0)) for i in range(2))
-        return optimal.for_divergence(self.curve, steps, fixed_size, (halves[0], halves[1]))
+        return optimal.for_divergence(self.curve, steps, fixed_size=fixed_size, halves=(halves[0], halves[1]))
 
     def _estimate(self, value: Callable[[InformationCurve], float]) -> Estimate:
         values = np.array([value(InformationCurve(f, METHOD)) for f in self._fits])
@@ -95,13 +95,14 @@ def loss_curve(denoiser: Denoiser, samples: Tensor, looks: int = 16, seed: int =
         raise UnmaskError(f"there are {rows} samples; a curve with an interval needs at least 2")
     revealed = revealed_counts(rows, length, looks, seed)
     looks = revealed.shape[1]
-    block = max(1, MESSAGE_BYTES // (looks * max(denoiser.row_bytes(length), 8 * length * denoiser.vocabulary)))
+    fits = MESSAGE_BYTES // (8 * length * denoiser.vocabulary)  # contexts whose probabilities are not much memory
+    block = max(1, min(denoiser.rows_at_once(length) or fits, fits) // looks)
 
     def look(part: slice) -> Tensor:
         truth, hidden = samples[part].repeat_interleave(looks, 0), hidden_places(revealed, part, length, seed)
         context = torch.where(hidden, denoiser.vocabulary, truth)
         time = None if denoiser.time_free else hidden.double().mean(1)
-        chance = denoiser.posterior(context, time=time).gather(2, truth.unsqueeze(2)).squeeze(2).double()
+        chance = as_marginals(denoiser.posterior(context, time=time)).of(truth.reshape(-1)).view_as(truth)
         return (torch.where(hidden, -chance.log(), 0.0).sum(1) / hidden.sum(1)).view(-1, looks)
 
     parts = []

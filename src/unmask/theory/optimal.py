@@ -48,7 +48,7 @@ ETAS = np.geomspace(1e-7, 1e3, 4001)
 
 
 def for_divergence(
-    curve: InformationCurve, steps: int, fixed_size: bool = False, halves: Halves | None = None
+    curve: InformationCurve, steps: int, *, fixed_size: bool = False, halves: Halves | None = None
 ) -> Tensor:
     """delta (N) of the least E KL(q || p_order). halves: f as measured on each half of the rows, where it was."""
 
@@ -56,19 +56,19 @@ def for_divergence(
         return _least_divergence(InformationCurve(non_increasing(f), curve.method), steps, fixed_size)
 
     def price(delta: Tensor, f: Floats) -> float:
-        return InformationCurve(f, curve.method).nelbo(delta, fixed_size).value
+        return InformationCurve(f, curve.method).nelbo(delta, fixed_size=fixed_size).value
 
     return _cautious(curve.f, halves or _halves(curve.terms), solve, price)
 
 
-def for_errors(curve: ErrorCurve, steps: int, fixed_size: bool = False) -> Tensor:
+def for_errors(curve: ErrorCurve, steps: int, *, fixed_size: bool = False) -> Tensor:
     """delta (N) of the fewest errors, where they are few."""
 
     def solve(g: Floats) -> Tensor:
         return _fewest_errors(ErrorCurve(np.maximum(g, 0.0), curve.method), steps, fixed_size)
 
     def price(delta: Tensor, g: Floats) -> float:
-        return -math.log1p(-min(ErrorCurve(g, curve.method).ser(delta, fixed_size).value, 1 - 1e-16))
+        return -math.log1p(-min(ErrorCurve(g, curve.method).ser(delta, fixed_size=fixed_size).value, 1 - 1e-16))
 
     return _cautious(curve.g, _halves(curve.terms), solve, price)
 

@@ -10,26 +10,88 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unmask import progress
+from unmask import orders, progress
 from unmask.chance import Luck, Stream, categorical, check_seed
-from unmask.denoisers import Canvas, Exact
+from unmask.denoisers import Denoiser, Exact
 from unmask.errors import UnmaskError
 from unmask.estimates import Estimate, mean
 from unmask.languages import Language
-from unmask.metrics.profile import profile
-from unmask.samplers import walk
+from unmask.metrics.given import hidden_counts, own_sizes, patterns, prompt_numbers
+from unmask.metrics.teaching import teach
+from unmask.schedules import deltas
 from unmask.theory.chains import first_order
-from unmask.theory.curves import ErrorCurve, InformationCurve
+from unmask.theory.curves import ErrorCurve, InformationCurve, Measured
 from unmask.theory.gaps import log_prob
 from unmask.threads import over_blocks
 
 STRATA = 64  # of the number of revealed positions
-BLOCK = 64  # orders a thread takes at a time
+BLOCK = 256  # rows a thread takes at a time, at most
 
 
-def information_curve(language: Language, length: int, rows: int = 200, seed: int = 0) -> InformationCurve:
-    """f by revealing x ~ q one position at a time, in random orders; its rows give every interval that is asked for."""
-    return InformationCurve.measured(profile(language, length, rows, seed))
+def information_curve(
+    language: Language,
+    length: int,
+    *,
+    rows: int = 100,
+    seed: int = 0,
+    denoiser: Denoiser | None = None,
+    given: Tensor | None = None,
+    prompt: Tensor | None = None,
+) -> InformationCurve:
+    """f by revealing x ~ q one position at a time, in random orders: of the ideal denoiser, or of another one.
+
+    One pass answers for every number of rounds and every schedule. It is finite on pruned languages too, so that
+    fluency and correctness speak of the same language. given: tokens (L) that every row continues, V where hidden, or
+    (rows, L): all is then conditional on them. prompt (rows): which prompt each row continues; different rows of given
+    are different prompts, unless told otherwise.
+
+    The ideal denoiser pays the entropy of the next token, which varies less than its surprisal -log p(x_j | x_R); other
+    denoisers, and languages whose sequences vary in length, pay the surprisal.
+    """
+    language.check_length(length)
+    if rows < 2:
+        raise UnmaskError(f"rows is {rows}; a curve with an interval needs at least 2")
+    shown = None if given is None else patterns(language, given, rows, length)
+    hidden = None if shown is None else hidden_counts(language, shown)
+    drawn = language.sample(rows, length, seed=seed, given=shown)
+    start = language.blank(rows, length) if shown is None else shown
+    order = orders.shuffled(deltas("linear", length), start == language.vocabulary, _luck(rows, seed))
+    entropies = denoiser is None and language.end is None
+    nats = _taught(Exact(language) if denoiser is None else denoiser, start, drawn, order, seed, entropies)
+    terms, asked = torch.zeros_like(nats), order > 0
+    terms[asked.nonzero(as_tuple=True)[0], order[asked] - 1] = nats[asked]
+    seen = Measured(
+        terms,
+        own_sizes(language, drawn, shown).double(),
+        None if denoiser is None else -language.log_prob(drawn, shown),
+        hidden,
+        prompt_numbers(shown) if prompt is None else prompt,
+    )
+    return InformationCurve(seen.f, "monte carlo", seen, language)
+
+
+def _taught(
+    denoiser: Denoiser, start: Tensor, truth: Tensor, order: Tensor, seed: int, entropies: bool = True
+) -> Tensor:
+    """(rows, L) nats of each token of the truth, revealed in an order (rows, L)."""
+    rows, length = truth.shape
+    block = min(denoiser.rows_at_once(length) or BLOCK, BLOCK)
+    luck = _luck(rows, seed)
+
+    def some(part: slice) -> Tensor:
+        own = Luck(luck.seed, luck.row_ids[part])
+        return teach(denoiser, start[part], truth[part], order[part], own, entropies)
+
+    parts = []
+    with progress.track("teaching", rows) as advance:
+        for nats in over_blocks(some, rows, block):
+            parts.append(nats)
+            advance(len(nats))
+    return torch.cat(parts)
+
+
+def _luck(rows: int, seed: int) -> Luck:
+    return Luck(check_seed(seed), torch.arange(rows))
 
 
 def error_curve(language: Language, length: int, rows: int = 100, seed: int = 0) -> ErrorCurve:
@@ -47,7 +109,7 @@ def error_curve(language: Language, length: int, rows: int = 100, seed: int = 0)
     if length == 1:
         return ErrorCurve(np.zeros(0), "there are no pairs")
     drawn = language.sample(rows, length, seed=seed)
-    luck = Luck(check_seed(seed), torch.arange(rows))
+    luck = _luck(rows, seed)
     strata = min(STRATA, length - 1)
     edges = torch.linspace(0, length - 1, strata + 1, dtype=torch.float64).round().long()
     sizes, looks = edges.diff(), torch.arange(strata)
@@ -107,19 +169,5 @@ def order_divergence(language: Language, order: Tensor, seed: int = 0) -> Estima
     entropy = language.entropy(length, rows=2)
     ideal = torch.full((rows,), entropy.value) if entropy.exact else -language.log_prob(drawn)
 
-    def pay(part: slice) -> Tensor:
-        truth, here = drawn[part], order[part]
-        luck = Luck(check_seed(seed), torch.arange(part.start, part.stop))
-        canvas = Canvas(Exact(language), language.blank(len(truth), length), luck)
-        paid = torch.zeros(len(truth), dtype=torch.float64)
-        for rows_now, positions, marginals in walk(canvas, here):
-            paid.index_add_(0, rows_now, -torch.xlogy(marginals, marginals).sum(1))
-            canvas.reveal((rows_now, positions), truth[rows_now, positions])
-        return paid
-
-    parts = []
-    with progress.track("orders", rows) as advance:
-        for paid in over_blocks(pay, rows, BLOCK):
-            parts.append(paid)
-            advance(len(paid))
-    return mean(torch.cat(parts) - ideal, method="monte carlo")
+    paid = _taught(Exact(language), language.blank(rows, length), drawn, order, seed).sum(1)
+    return mean(paid - ideal, method="monte carlo")

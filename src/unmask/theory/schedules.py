@@ -11,13 +11,13 @@ from unmask.theory.optimal import error_curve, for_divergence, for_errors, geome
 @SCHEDULES.register("optimal")
 def optimal(steps: int, fit: Fit) -> Tensor:
     """The least divergence for the language, at this length and number of rounds."""
-    return for_divergence(information_curve(fit.language, fit.length), steps, fit.fixed_size)
+    return for_divergence(information_curve(fit.language, fit.length), steps, fixed_size=fit.fixed_size)
 
 
 @SCHEDULES.register("optimal-ser")
 def optimal_ser(steps: int, fit: Fit) -> Tensor:
     """The fewest errors for the language, where errors are few."""
-    return for_errors(error_curve(fit.language, fit.length), steps, fit.fixed_size)
+    return for_errors(error_curve(fit.language, fit.length), steps, fixed_size=fit.fixed_size)
 
 
 @SCHEDULES.register("geometric-tc")

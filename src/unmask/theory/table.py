@@ -12,10 +12,11 @@ from unmask.errors import UnmaskError
 from unmask.estimates import Estimate, exactly
 from unmask.generation import generate
 from unmask.languages import Interval, Language, NGram
-from unmask.metrics.profile import Profile, profile
 from unmask.schedules import Fit, deltas
 from unmask.theory import correctness, fluency, optimal, separators, statements
+from unmask.theory.curves import InformationCurve
 from unmask.theory.exact import exact
+from unmask.theory.sampled import information_curve
 from unmask.theory.statements import Statement
 
 QUANTITIES = {"ser": "SER", "ter_ratio": "TER / TER of the language"}
@@ -43,7 +44,7 @@ def table(
     if not steps or min(steps) < 1:
         raise UnmaskError("expected numbers of rounds, each at least 1")
     between = fluency.interaction(language, length).value
-    own = profile(language, length, rows, seed) if rows else None
+    own = information_curve(language, length, rows=rows, seed=seed) if rows else None
     records: list[Record] = []
     with progress.track("rounds", len(steps)) as advance:
         for count in sorted(set(steps)):
@@ -60,7 +61,7 @@ def _at(
     rows: int,
     seed: int,
     between: float,
-    own: Profile | None,
+    own: InformationCurve | None,
 ) -> list[Record]:
     delta = deltas(schedule, steps, Fit(language, length))
     universal = fluency.universal(delta, length, language.vocabulary, between)

@@ -1,4 +1,4 @@
-"""The information profile: what it promises of every schedule against enumeration, what is measured, and mutants.
+"""The information curve: what it promises of every schedule against enumeration, what is measured, and mutants.
 
 Measured means are compared within 6 of their standard errors: below 1e-6 of false alarms over all comparisons here,
 with fixed seeds.
@@ -6,8 +6,8 @@ with fixed seeds.
 
 from __future__ import annotations
 
-import importlib
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -33,9 +33,13 @@ from unmask import schedules
 from unmask.denoisers import Canvas, Exact, Perturbed
 from unmask.errors import UnmaskError
 from unmask.languages import Brackets, Interval, random_ngram
-from unmask.metrics import Profile, output_law, profile, ter
-from unmask.metrics.profile import binomial_weights
+from unmask.metrics import output_law, ter
+from unmask.metrics.teaching import TaughtCanvas
 from unmask.schedules import deltas
+from unmask.theory import curves
+from unmask.theory.curves import InformationCurve, Measured
+from unmask.theory.curves import weights as paid_shares
+from unmask.theory.sampled import information_curve
 
 EXAMPLES = settings(deadline=None, database=None, derandomize=True, max_examples=50)
 ROWS = 4000
@@ -43,9 +47,17 @@ PERTURBED = ["2-gram", "2-gram, pruned", "hmm, 3 tokens", "interval 3, partial"]
 
 
 def exact(costs):
-    """The profile that infinitely many rows would show, as two equal rows."""
-    f = torch.from_numpy(by_rank(costs))
-    return Profile(f.expand(2, -1), torch.full((2,), len(f), dtype=torch.float64))
+    """The curve that infinitely many rows would show; as two equal rows it says the same."""
+    f = by_rank(costs)
+    rows = Measured(torch.from_numpy(f).expand(2, -1), torch.full((2,), len(f), dtype=torch.float64))
+    known, measured = InformationCurve(f, "known"), InformationCurve(rows.f, "measured", rows)
+    for schedule, fixed_size in ((deltas("cosine", 3), False), (deltas("cosine", 3), True)):
+        for name in ("nelbo", "divergence", "ter_upper", "ser_upper"):
+            one, other = (getattr(c, name)(schedule, fixed_size=fixed_size) for c in (known, measured))
+            assert one.value == pytest.approx(other.value, rel=1e-12, abs=1e-12)
+            assert one.exact
+            assert other.method == "measured"
+    return known
 
 
 def rounds(length):
@@ -54,8 +66,8 @@ def rounds(length):
 
 def agrees(measured, f):
     """Whether each f(k) is within 6 standard errors of the exact one; 1e-9 where nothing varies."""
-    error = measured.terms.std(0).numpy() / math.sqrt(len(measured.terms))
-    return bool((np.abs(measured.f.numpy() - f) <= 6 * error + 1e-9).all())
+    error = measured.terms.std(0, ddof=1) / math.sqrt(len(measured.terms))
+    return bool((np.abs(measured.f - f) <= 6 * error + 1e-9).all())
 
 
 @pytest.mark.parametrize("name", FIXED)
@@ -93,7 +105,9 @@ def test_one_profile_answers_for_rounds_of_fixed_size(name, schedule):
         nats = average_over_assignments(costs, schedules.sizes(delta, length).tolist())
         assert ours.nelbo(delta, fixed_size=True).value == pytest.approx(nats, abs=1e-10)
         assert ours.divergence(delta, fixed_size=True).value == pytest.approx(nats - h, abs=1e-10)
-        assert ours.ter_upper(schedule, steps, True).value == pytest.approx(math.exp(nats / length), abs=1e-10)
+        assert ours.ter_upper(schedule, steps, fixed_size=True).value == pytest.approx(
+            math.exp(nats / length), abs=1e-10
+        )
     everything = ours.divergence(deltas("linear", length), fixed_size=True)
     assert everything.value == pytest.approx(0, abs=1e-10)
 
@@ -116,7 +130,7 @@ def test_refining_a_schedule_lowers_the_divergence(name, rates, part, at):
 @pytest.mark.parametrize("name", FIXED)
 def test_the_measured_profile_is_the_exact_one(name):
     language, length = FIXED[name]
-    measured = profile(language, length, rows=ROWS, seed=1)
+    measured = information_curve(language, length, rows=ROWS, seed=1)
     assert measured.terms.shape == (ROWS, length)
     assert agrees(measured, by_rank(conditional_entropies(name)))
 
@@ -127,7 +141,7 @@ def test_a_wrong_denoiser_pays_its_cross_entropies(name, kind):
     language, length = SMALL[name]
     denoiser = Perturbed(language, kind, 0.2)
     costs = cross_entropies(name, denoiser)
-    measured = profile(language, length, rows=ROWS, denoiser=denoiser)
+    measured = information_curve(language, length, rows=ROWS, denoiser=denoiser)
     assert agrees(measured, by_rank(costs))
     nelbo, nats = measured.nelbo(deltas("cosine", 3)), average_over_labels(costs, deltas("cosine", 3))
     assert abs(nelbo.value - nats) < 6 * nelbo.standard_error
@@ -138,7 +152,7 @@ def test_where_lengths_vary_each_sequence_counts_by_its_own(name):
     """E_x[NELBO(x) / |x|] by enumeration: the cost of every string divided by its size."""
     language, length = VARYING[name]
     q = law(language, length)
-    measured = profile(language, length, rows=ROWS, seed=2)
+    measured = information_curve(language, length, rows=ROWS, seed=2)
     assert agrees(measured, by_rank(conditional_entropies(name)))
     costs = cross_entropies(name, Exact(language), q / sizes(language, length))
     for steps in (1, 3):
@@ -153,8 +167,8 @@ def test_binomial_weights(schedule, steps, length):
     delta = deltas(schedule, steps)
     p = schedules.Schedule(delta).p
     expected = length * (delta.numpy() @ binom.pmf(np.arange(length), length - 1, p.numpy()[:, None]))
-    weights = binomial_weights(delta, length)
-    np.testing.assert_allclose(weights.numpy(), expected, atol=1e-9 * length)
+    weights = paid_shares(length, delta)
+    np.testing.assert_allclose(weights, expected, atol=1e-9 * length)
     assert float(weights.sum()) == pytest.approx(length, rel=1e-9)
 
 
@@ -179,7 +193,7 @@ def test_the_bounds_hold_where_lengths_vary(name):
     language, length = VARYING[name]
     q, delta = law(language, length), deltas("linear", 2)
     p = output_law(Exact(language), length, delta)
-    measured = profile(language, length, rows=ROWS)
+    measured = information_curve(language, length, rows=ROWS)
     possible = q > 0
     bits = -(q / sizes(language, length))[possible] @ p.log2().numpy()[possible]
     assert measured.ter_upper(delta).high >= 2**bits
@@ -191,7 +205,7 @@ def test_the_bounds_hold_for_a_wrong_denoiser(kind):
     """Its error does not vanish with many rounds, and neither may the bound: KL(q || p) counts it."""
     language, length = SMALL["2-gram, pruned"][0], 4
     denoiser = Perturbed(language, kind, 0.3)
-    measured = profile(language, length, rows=ROWS, denoiser=denoiser)
+    measured = information_curve(language, length, rows=ROWS, denoiser=denoiser)
     q = law(language, length)
     for steps in (1, 4, 50):
         p = output_law(denoiser, length, deltas("linear", steps))
@@ -202,39 +216,40 @@ def test_the_bounds_hold_for_a_wrong_denoiser(kind):
 
 def test_rows_do_not_depend_on_how_many_there_are():
     language = random_ngram(2, 4, seed=3)
-    few, many = (profile(language, 6, rows=rows, seed=5) for rows in (3, 300))
-    torch.testing.assert_close(many.terms[:3], few.terms)
+    few, many = (information_curve(language, 6, rows=rows, seed=5) for rows in (3, 300))
+    np.testing.assert_allclose(many.terms[:3], few.terms, rtol=1e-12)
 
 
 def test_what_a_profile_needs():
-    with pytest.raises(UnmaskError, match="rows is 1; a profile with an interval needs at least 2"):
-        profile(Interval(3), 6, rows=1)
+    with pytest.raises(UnmaskError, match="rows is 1; a curve with an interval needs at least 2"):
+        information_curve(Interval(3), 6, rows=1)
     with pytest.raises(UnmaskError, match="brackets has no sequence of length 5"):
-        profile(Brackets(), 5)
+        information_curve(Brackets(), 5)
     with pytest.raises(UnmaskError, match="needs a number of steps"):
-        profile(Interval(3), 6, rows=2).ter_upper("linear")
+        information_curve(Interval(3), 6, rows=2).ter_upper("linear")
 
 
 def test_a_rank_off_by_one_is_caught():
     f = by_rank(conditional_entropies("2-gram"))
     language, length = SMALL["2-gram"]
-    measured = profile(language, length, rows=ROWS)
-    assert not agrees(Profile(measured.terms.roll(1, 1), measured.sizes), f)
+    measured = information_curve(language, length, rows=ROWS)
+    rolled = Measured(measured.rows.terms.roll(1, 1), measured.rows.sizes)
+    assert not agrees(InformationCurve(rolled.f, "rolled", rolled), f)
 
 
 def test_the_surprisal_of_another_token_is_caught(monkeypatch):
     """Mutant: what is paid is the surprisal of the token before the true one."""
     language, length = SMALL["2-gram"]
     f, at = by_rank(conditional_entropies("2-gram")), Canvas.at
-    assert agrees(profile(language, length, rows=ROWS, denoiser=Exact(language)), f)
+    assert agrees(information_curve(language, length, rows=ROWS, denoiser=Exact(language)), f)
     monkeypatch.setattr(Canvas, "at", lambda *arguments: at(*arguments).roll(1, -1))
-    assert not agrees(profile(language, length, rows=ROWS, denoiser=Exact(language)), f)
+    assert not agrees(information_curve(language, length, rows=ROWS, denoiser=Exact(language)), f)
 
 
 def test_a_context_that_is_not_revealed_is_caught(monkeypatch):
     language, length = SMALL["2-gram"]
-    monkeypatch.setattr(Canvas, "reveal", lambda *arguments: None)
-    assert not agrees(profile(language, length, rows=ROWS), by_rank(conditional_entropies("2-gram")))
+    monkeypatch.setattr(TaughtCanvas, "reveal", lambda self, *arguments: setattr(self, "_drawn", None))
+    assert not agrees(information_curve(language, length, rows=ROWS), by_rank(conditional_entropies("2-gram")))
 
 
 def test_weights_that_count_their_own_round_are_caught(monkeypatch):
@@ -242,9 +257,8 @@ def test_weights_that_count_their_own_round_are_caught(monkeypatch):
     costs, delta = conditional_entropies("2-gram"), deltas("linear", 3)
     nats = average_over_labels(costs, delta)
     assert exact(costs).nelbo(delta).value == pytest.approx(nats, abs=1e-10)
-    module = importlib.import_module("unmask.metrics.profile")
-    monkeypatch.setattr(module, "before", lambda delta: delta.cumsum(0).clamp(max=1))
-    assert exact(costs).nelbo(delta).value < nats - 0.1
+    monkeypatch.setattr(curves, "Schedule", lambda delta: SimpleNamespace(p=delta.cumsum(0).clamp(max=1)))
+    assert InformationCurve(by_rank(costs), "known").nelbo(delta).value < nats - 0.1
 
 
 @pytest.mark.parametrize("name", ["hmm, sparse", "hmm, end", "brackets, 2 kinds", "brackets, 1 kind, stop"])
