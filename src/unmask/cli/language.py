@@ -19,8 +19,8 @@ def list_(*, json: Switch = False) -> None:
         unmask language list
         unmask language list --json
 
-    A preset is what `--language` takes; so is a file of any kind, and a kind with its
-    options, "modular-sum(modulus=7)". Kinds of installed packages are listed, too.
+    Other commands take a preset, a file of any kind, or a kind with its options,
+    "modular-sum(modulus=7)". Kinds of installed packages are listed, too.
 
     Args:
         json: Print one JSON object: presets, name to {about, random}, and kinds, name to {about, options, ..}.

@@ -18,8 +18,8 @@ def list_(*, json: Switch = False) -> None:
         unmask metric list
         unmask metric list --json
 
-    A name is what `metrics` of a recipe takes, with fields in brackets:
-    "ter_upper(rows=100)". Beside these it takes package.module:function.
+    A recipe takes a name, with fields in brackets: "ter_upper(rows=100)"; or
+    package.module:function.
 
     Args:
         json: Print one JSON object, name to {about, specification, options, needed, code}.

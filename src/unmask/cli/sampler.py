@@ -36,8 +36,8 @@ def list_(*, json: Switch = False) -> None:
         unmask sampler list
         unmask sampler list --json
 
-    A name is what `--sampler` takes, with options in brackets: "blocks(block_length=16)".
-    Beside these it takes package.module:Name, a class of your own.
+    Other commands take a name, with options in brackets: "blocks(block_length=16)";
+    or package.module:Name, a class of your own.
 
     Args:
         json: Print one JSON object, name to {about, specification, options, needed, code}.

@@ -18,8 +18,8 @@ def list_(*, json: Switch = False) -> None:
         unmask schedule list
         unmask schedule list --json
 
-    A name is what `--schedule` takes, with options in brackets: "polynomial(power=3)".
-    Beside these it takes the shares of the rounds themselves, as in "[0.2, 0.8]".
+    Other commands take a name, with options in brackets: "polynomial(power=3)".
+    `unmask generate` takes the shares of the rounds too, as in "[0.2, 0.8]".
 
     Args:
         json: Print one JSON object, name to {about, specification, options, needed, code}.

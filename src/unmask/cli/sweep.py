@@ -102,8 +102,8 @@ def status(store: Store, /, *, json: Switch = False) -> None:
         unmask sweep status sweeps/smoke
 
     Cells a second and seconds left are by the last run, also while it goes on.
-    Where another version of the code than this one has measured, `unmask sweep
-    run --fresh` measures that again.
+    What another version of the code than this one has measured is old, and
+    counted; `unmask sweep run` can measure it again.
 
     Args:
         store: The directory of a sweep.

@@ -125,7 +125,15 @@ class Language(ABC):
         return self._window_law(size, length)
 
     def _window_law(self, size: int, length: int) -> Tensor:
-        raise UnmaskError(f"{self.kind} does not know the law of its windows; write its method `_window_law`")
+        """Unless a language knows better, the mean over places of the evidence of every window alone."""
+        windows = torch.cartesian_prod(*[torch.arange(self.vocabulary)] * size).view(-1, size)
+        law = torch.zeros(len(windows), dtype=torch.float64)
+        for part in torch.arange(len(windows)).split(max(MESSAGE_BYTES // (8 * length), 1)):
+            for place in range(length - size + 1):
+                pattern = self.blank(len(part), length)
+                pattern[:, place : place + size] = windows[part]
+                law[part] += self.log_evidence(pattern).exp()
+        return law / (length - size + 1)
 
     def facts(self) -> dict[str, Any]:
         """What `describe` adds to the common part."""
@@ -254,7 +262,7 @@ class Language(ABC):
 
     def check_given(self, given: Tokens, rows: int, length: int) -> Tensor:
         """A given pattern as (1, L) or (B, L), or an error that says why no sequence can start from it."""
-        given = as_tokens(given, "given")
+        given = as_tokens(given, "given tokens")
         given = given.unsqueeze(0) if given.dim() == 1 else given
         given = self.check_tokens(given, hidden=True)
         if given.shape[1] != length or len(given) not in (1, rows):
