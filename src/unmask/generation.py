@@ -14,7 +14,7 @@ from torch import Tensor
 
 from unmask import progress
 from unmask.chance import Luck, check_seed
-from unmask.denoisers import Cost, Denoiser, Exact, Guided, Sharpened
+from unmask.denoisers import Cost, Denoiser, Guided, Sharpened, as_denoiser
 from unmask.errors import UnmaskError
 from unmask.files import origin, write_json
 from unmask.languages import Language
@@ -177,16 +177,6 @@ def generate(
 
 def _blocks(rows: int, block: int) -> Iterator[slice]:
     return (slice(first, min(first + block, rows)) for first in range(0, rows, block))
-
-
-def as_denoiser(source: Language | Denoiser) -> Denoiser:
-    """A denoiser as it is, of a language its ideal one; an error where it is neither."""
-    if isinstance(source, Language):
-        return Exact(source)
-    if not isinstance(source, Denoiser):
-        what = "expected a language, or a denoiser: derive it from unmask.denoisers.Denoiser"
-        raise UnmaskError(f"the source is of type {type(source).__name__}; {what}")
-    return source
 
 
 def fit_of(sampler: Sampler, language: Language, length: int) -> Fit:

@@ -3,7 +3,7 @@
 from unmask.denoisers.canvas import Canvas
 from unmask.denoisers.contracts import Causal, Cost, Engine
 from unmask.denoisers.denoiser import Denoiser
-from unmask.denoisers.exact import Exact
+from unmask.denoisers.exact import Exact, as_denoiser
 from unmask.denoisers.guided import Guided
 from unmask.denoisers.marginals import Logits, Marginals, Table, as_marginals
 from unmask.denoisers.oracle import oracle
@@ -28,6 +28,7 @@ __all__ = [
     "Sharpened",
     "StatelessEngine",
     "Table",
+    "as_denoiser",
     "as_marginals",
     "oracle",
 ]

@@ -17,6 +17,14 @@ from unmask.errors import UnmaskError
 from unmask.languages import Language
 
 
+def checked(denoiser: object) -> Denoiser:
+    """The denoiser; an error where it is none."""
+    if not isinstance(denoiser, Denoiser):
+        what = "expected one derived from unmask.denoisers.Denoiser; of a language take denoisers.Exact(language)"
+        raise UnmaskError(f"{type(denoiser).__name__} is no denoiser; {what}")
+    return denoiser
+
+
 class Denoiser:
     """p_theta(x_j | x_R): what is said of hidden positions given the revealed ones.
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from unmask.chance import Luck, Stream
 from unmask.denoisers.contracts import Causal, Cost, Engine
-from unmask.denoisers.denoiser import Denoiser
+from unmask.denoisers.denoiser import Denoiser, checked
 from unmask.denoisers.stateless import ByLength, PrefixCausal, StatelessEngine, followed
 from unmask.exact import abreast, filling, messages, paths
 from unmask.exact.chain import Chain
@@ -73,6 +73,13 @@ class Exact(Denoiser):
 
 
 LEAST_ROWS, MOST_ROWS = 8, 4096
+
+
+def as_denoiser(source: Language | Denoiser) -> Denoiser:
+    """A denoiser as it is, of a language its ideal one; an error where it is neither."""
+    return Exact(source) if isinstance(source, Language) else checked(source)
+
+
 LOCAL_BYTES = 64  # a position, where only tokens are kept
 
 

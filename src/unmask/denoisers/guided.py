@@ -8,11 +8,9 @@ import torch
 from torch import Tensor
 
 from unmask.denoisers.contracts import Causal, Cost, Engine
-from unmask.denoisers.denoiser import Denoiser
-from unmask.denoisers.exact import Exact
+from unmask.denoisers.denoiser import Denoiser, checked
 from unmask.denoisers.marginals import Marginals, as_marginals
 from unmask.errors import UnmaskError
-from unmask.languages import Language
 
 
 class Guided(Denoiser):
@@ -22,10 +20,10 @@ class Guided(Denoiser):
     hidden, so that each answer takes two evaluations. At w = 0 the denoiser itself answers, alone.
     """
 
-    def __init__(self, source: Language | Denoiser, scale: float) -> None:
+    def __init__(self, inner: Denoiser, scale: float) -> None:
         if not 0 <= scale < float("inf"):
             raise UnmaskError(f"scale is {scale}; expected 0, which is no guidance, or a positive number")
-        self.inner: Denoiser = Exact(source) if isinstance(source, Language) else source
+        self.inner = checked(inner)
         self.scale = scale
         self.vocabulary, self.language = self.inner.vocabulary, self.inner.language
         self.time_free, self.concurrent = self.inner.time_free, self.inner.concurrent

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from unmask.chance import Stream, uniform
 from unmask.denoisers.denoiser import Denoiser
+from unmask.denoisers.exact import as_denoiser
 from unmask.denoisers.marginals import Marginals
 from unmask.denoisers.reshaped import Reshaped
 from unmask.errors import UnmaskError, unknown
@@ -32,7 +33,7 @@ class Perturbed(Reshaped):
             raise unknown("kind of perturbation", kind, KINDS)
         if not 0 <= epsilon < float("inf"):
             raise UnmaskError(f"epsilon is {epsilon}; expected 0 or a positive number of nats")
-        super().__init__(source)
+        super().__init__(as_denoiser(source))
         self.kind, self.epsilon, self.seed = kind, epsilon, seed
 
     def options(self) -> Mapping[str, Any]:

@@ -9,18 +9,16 @@ import torch
 from torch import Tensor
 
 from unmask.denoisers.contracts import Causal, Cost, Engine
-from unmask.denoisers.denoiser import Denoiser
-from unmask.denoisers.exact import Exact
+from unmask.denoisers.denoiser import Denoiser, checked
 from unmask.denoisers.marginals import Marginals, as_marginals
 from unmask.denoisers.stateless import followed
-from unmask.languages import Language
 
 
 class Reshaped(Denoiser):
     """Another denoiser whose marginals at hidden positions go through `reshape`, whoever reads them."""
 
-    def __init__(self, source: Language | Denoiser) -> None:
-        self.inner: Denoiser = Exact(source) if isinstance(source, Language) else source
+    def __init__(self, inner: Denoiser) -> None:
+        self.inner = checked(inner)
         self.vocabulary, self.language = self.inner.vocabulary, self.inner.language
         self.time_free, self.calls, self.concurrent = self.inner.time_free, self.inner.calls, self.inner.concurrent
 

@@ -10,7 +10,6 @@ from torch import Tensor
 from unmask.denoisers.denoiser import Denoiser
 from unmask.denoisers.marginals import Marginals, check_sharpening
 from unmask.denoisers.reshaped import Reshaped
-from unmask.languages import Language
 
 
 class Sharpened(Reshaped):
@@ -20,11 +19,9 @@ class Sharpened(Reshaped):
     they draw from is the same.
     """
 
-    def __init__(
-        self, source: Language | Denoiser, temperature: float = 1.0, top_p: float = 1.0, top_k: int | None = None
-    ) -> None:
+    def __init__(self, inner: Denoiser, temperature: float = 1.0, top_p: float = 1.0, top_k: int | None = None) -> None:
         check_sharpening(temperature, top_p, top_k)
-        super().__init__(source)
+        super().__init__(inner)
         self.temperature, self.top_p, self.top_k = temperature, top_p, top_k
 
     def options(self) -> Mapping[str, Any]:

@@ -23,8 +23,7 @@ class Round(NamedTuple):
 
     asked: Tensor  # (R, A): columns, padded
     valid: Tensor  # (K): which of the R x A count
-    places: Tensor  # (K): in rows x positions
-    uniforms: Tensor  # (K)
+    places: Tensor  # (K): in R x L
 
 
 class Rounds(NamedTuple):
@@ -32,6 +31,7 @@ class Rounds(NamedTuple):
 
     rows: Tensor  # (R) of B: those that have a round, most rounds first
     counts: Tensor  # (B): how many rounds each row has
+    uniforms: Tensor  # (R L)
     each: list[Round]
 
     @classmethod
@@ -40,14 +40,16 @@ class Rounds(NamedTuple):
         counts = _counts(order)
         rows = counts.argsort(descending=True, stable=True)[: int((counts > 0).sum())]
         if not len(rows):
-            return cls(rows, counts, [])
+            return cls(rows, counts, torch.empty(0), [])
         uniforms = luck.uniform(Stream.TOKEN, rows.unsqueeze(1), torch.arange(order.shape[1]), visits[rows])
         visits += order > 0
-        each = []
+        numbers: list[Tensor] = []
         for row, position in orders.rounds(order[rows]):
-            parts = *layout(row, position), row * order.shape[1] + position, uniforms[row, position]
-            each.append(Round(*(part.to(device, non_blocking=True) for part in parts)))
-        return cls(rows, counts, each)
+            numbers += *layout(row, position), row * order.shape[1] + position
+        sent = torch.cat([part.flatten() for part in numbers]).to(device, non_blocking=True)  # in one transfer
+        parts = iter(sent.split([part.numel() for part in numbers]))
+        each = [Round(next(parts).view_as(asked), next(parts), next(parts)) for asked in numbers[::3]]
+        return cls(rows, counts, uniforms.flatten().to(device, non_blocking=True), each)
 
 
 def fill(evaluator: Evaluator, rounds: Rounds, tokens: Tensor, below: Tensor) -> tuple[Tensor, Tensor]:
@@ -55,12 +57,12 @@ def fill(evaluator: Evaluator, rounds: Rounds, tokens: Tensor, below: Tensor) ->
     filled = tokens.to(evaluator.device, copy=True)
     flat = filled.view(-1)
     probability = torch.ones_like(flat, dtype=torch.float64)
-    for index, (asked, valid, places, uniforms) in enumerate(rounds.each):
+    for index, (asked, valid, places) in enumerate(rounds.each):
         if index:
             below = evaluator.below(filled[: len(asked)])
         states = evaluator.states(below, asked).flatten(0, 1).index_select(0, valid)
         chances = probabilities(evaluator.head(states))
-        new = categorical(chances, uniforms)
+        new = categorical(chances, rounds.uniforms.index_select(0, places))
         flat.index_copy_(0, places, new)
         probability.index_copy_(0, places, chances.gather(1, new.unsqueeze(1)).squeeze(1).double())
     return filled.to(tokens.device), probability.view_as(filled).to(tokens.device)

@@ -23,22 +23,16 @@ class Reach(NamedTuple):
 
     def write(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Keep (R, heads, K, D) each, and return all that may be attended to, (R, heads, T, D) each."""
-        kept, new = self.kept[layer], (key, value)
-        if self.places is None:
-            read = slice(self.first, self.end)
-            for mine, part in zip(kept, new, strict=True):
-                if self.rows is None:
-                    mine[:, :, read] = part
-                else:
-                    mine[self.rows, :, read] = part
-        else:
-            rows = torch.arange(len(key), device=key.device) if self.rows is None else self.rows
-            for mine, part in zip(kept, new, strict=True):
-                mine[rows.unsqueeze(1), :, self.places] = part.transpose(1, 2)
+        kept, rows = self.kept[layer], slice(None) if self.rows is None else self.rows
+        for mine, new in zip(kept, (key, value), strict=True):
+            if self.places is None:
+                mine[rows, :, self.first : self.end] = new
+            else:
+                each = torch.arange(len(key), device=key.device) if self.rows is None else self.rows
+                mine[each.unsqueeze(1), :, self.places] = new.transpose(1, 2)
         if self.prefix:
             return key, value
-        kept = kept if self.rows is None else kept[:, self.rows]
-        return kept[0, :, :, : self.end], kept[1, :, :, : self.end]
+        return kept[0, rows, :, : self.end], kept[1, rows, :, : self.end]
 
 
 class Memory:

@@ -9,7 +9,7 @@ carried over by whoever asks: SUBS (theory.md 10).
 
 Rotary positions are relative: where everything is hidden they tell no place from another, and an AR model alone sees by
 what it reads how far it is. So an MDM also learns a vector for each place, added behind the first block: that block
-knows no more than which symbol stands where, on which the short cuts of this module rely.
+knows no more than which symbol stands where, and its queries, keys and values can be looked up by symbol.
 """
 
 from __future__ import annotations
@@ -138,17 +138,16 @@ class Trunk(nn.Module):
 
     def _below(self, tokens: Tensor, frame: Frame) -> Tensor:
         x = self.embed(tokens)
-        symbols = self.embed.weight
-        by_symbol = self.time is None and len(symbols) < tokens.numel() and not torch.is_grad_enabled()
-        for layer, block in enumerate(self._layers[:-1]):
-            if layer == 0 and by_symbol:  # the first block knows no more than which symbol stands where
-                qkv = functional.embedding(tokens, block.qkv(block.before(symbols)))
-                x = block(x, layer, frame, qkv=qkv)
-            else:
-                x = block(x, layer, frame)
-            if layer == 0:
-                x = self._placed(x)
-        return x if len(self.blocks) > 1 else self._placed(x)
+        if len(self.blocks) == 1:
+            return self._placed(x)
+        first, *others = self._layers[:-1]
+        symbols, qkv = self.embed.weight, None
+        if self.time is None and len(symbols) < tokens.numel() and not torch.is_grad_enabled():
+            qkv = functional.embedding(tokens, first.qkv(first.before(symbols)))  # it depends on nothing else
+        x = self._placed(first(x, 0, frame, qkv=qkv))
+        for layer, block in enumerate(others, 1):
+            x = block(x, layer, frame)
+        return x
 
     def _placed(self, x: Tensor) -> Tensor:
         return x if self.place is None else x + self.place[: x.shape[1]]
