@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
@@ -12,6 +11,8 @@ class UnmaskError(Exception):
 
 def unknown(noun: str, name: str, known: Iterable[str]) -> UnmaskError:
     """The error for a name that is not in a list, with the nearest names first."""
+    import difflib  # here: what imports `unmask` makes no mistakes, mostly
+
     names = sorted(known)
     near = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names)}"

@@ -8,7 +8,7 @@ import os
 import platform
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -94,6 +94,14 @@ def origin(**configuration: Any) -> dict[str, Any]:
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}",
     }
+
+
+def age(made: Mapping[str, Any]) -> str | None:
+    """What is to be said of a file by its `origin`: that another code made it; nothing where it is this one."""
+    theirs = made.get("code")
+    if theirs == code():
+        return None
+    return f"it is old: made by the code {theirs or 'of nobody knows when'}, and this is {code()}"
 
 
 @cache

@@ -5,15 +5,54 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Generic, TypeVar
+from types import UnionType
+from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from unmask.adding import ADDING
 from unmask.errors import UnmaskError, unknown
 
 Made = TypeVar("Made")
+_imports: ContextVar[bool] = ContextVar("imports", default=True)
+
+
+@contextmanager
+def imports(allowed: bool) -> Iterator[None]:
+    """Whether "package.module:Name" may be imported meanwhile: not where names come from a file, unless its reader
+    says so. Names of installed packages are no matter of this: somebody has installed them."""
+    before = _imports.set(allowed)
+    try:
+        yield
+    finally:
+        _imports.reset(before)
+
+
+def imports_allowed() -> bool:
+    return _imports.get()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a registry says of a name."""
+
+    name: str
+    about: str  # the first line of its documentation, or what is wrong with it
+    options: dict[str, Any]  # names to defaults; inspect.Parameter.empty where one must be given
+    documentation: str
+    origin: str  # module:name of its maker
+    maker: Callable[..., Any] | None = None  # None where it cannot be had
+
+    @property
+    def specification(self) -> str:
+        """As it is written with all of its options: "blocks(block_length=32, inner='fixed-size')"."""
+        empty = inspect.Parameter.empty
+        shown = [name if default is empty else f"{name}={default!r}" for name, default in self.options.items()]
+        return f"{self.name}({', '.join(shown)})" if shown else self.name
 
 
 class Registry(Generic[Made]):
@@ -21,16 +60,29 @@ class Registry(Generic[Made]):
 
     Where there is a group, the door is open to others: "package.module:Name" is imported, and installed packages offer
     names as entry points of that group. Their code runs when it is named, or when all is listed, and not before;
-    `check` raises unless a type is what is asked for. Names of ours come first: those of the registry's own room, and
-    those that the rooms above add to it (adding.py).
+    and a name is called only where it is known to be one of these: `check` raises unless a class is what is asked for,
+    and a function must be declared to return one of `returns`. Names of ours come first: those of the registry's own
+    room, and those that the rooms above add to it (adding.py).
     """
 
-    def __init__(self, noun: str, group: str | None = None, check: Callable[[type, str], None] | None = None) -> None:
+    def __init__(
+        self,
+        noun: str,
+        group: str | None = None,
+        check: Callable[[type, str], None] | None = None,
+        returns: tuple[type, ...] = (),
+        given: tuple[str, ...] = (),
+    ) -> None:
         self.noun = noun
         self.group = group
         self.check = check or (lambda kind, label: None)
+        self.returns = returns
+        self.given = given  # parameters of makers that are no options: whoever makes one gives them
         self.makers: dict[str, Callable[..., Made]] = {}
         self._complete = False
+
+    def __repr__(self) -> str:
+        return f"<Registry of {len(self.known())} {self.noun}s: {', '.join(sorted(self.known()))}>"
 
     def register(self, name: str) -> Callable[[Callable[..., Made]], Callable[..., Made]]:
         def add(maker: Callable[..., Made]) -> Callable[..., Made]:
@@ -76,6 +128,7 @@ class Registry(Generic[Made]):
         if name in self.makers or name in self.known():
             return self.makers[name]
         if self.group is not None and ":" in name:
+            self.check_import(name)
             return self._open(name, name)
         offers = self._offers()
         if name not in offers:
@@ -85,15 +138,36 @@ class Registry(Generic[Made]):
             raise UnmaskError(f"{len(offers[name])} installed packages offer a {self.noun} {name!r}; name it: {which}")
         return self._open(name, offers[name][0].value)
 
+    def check_import(self, name: str) -> None:
+        """An error where a name asks for an import, and stands where it must not."""
+        if ":" in name and not _imports.get():
+            what = f"{self.noun} {name!r} is code to be imported, and stands in a file, which may be anybody's"
+            raise UnmaskError(f"{what}; where you trust it, say --allow-imports (allow_imports=True)")
+
+    def names(self) -> list[str]:
+        """All names: ours in their order, then those that installed packages offer; none of theirs is imported."""
+        return [*self.known(), *sorted(self._offers().keys() - self.makers.keys())]
+
     def about(self) -> dict[str, str]:
         """Each name with the first line of its documentation, or with what is wrong with the package that offers it."""
-        described = {name: _first_line(maker) for name, maker in self.known().items()}
-        for name in sorted(self._offers().keys() - self.makers.keys()):
-            try:
-                described[name] = _first_line(self.find(name))
-            except UnmaskError as error:
-                described[name] = f"broken: {error}"
-        return described
+        return {name: self.entry(name).about for name in self.names()}
+
+    def entry(self, name: str) -> Entry:
+        """What there is to say of a name; of one that an installed package offers in vain, what is wrong."""
+        try:
+            maker = self.find(name)
+        except UnmaskError as error:
+            if name not in self._offers():
+                raise
+            return Entry(name, f"broken: {error}", {}, "", self._offers()[name][0].value)
+        documentation = inspect.getdoc(maker) or ""
+        options = {
+            option: parameter.default
+            for option, parameter in inspect.signature(maker).parameters.items()
+            if option not in self.given and parameter.kind in NEEDED
+        }
+        origin = f"{maker.__module__}:{maker.__qualname__}"
+        return Entry(name, documentation.partition("\n")[0], options, documentation, origin, maker)
 
     def _offers(self) -> dict[str, list[EntryPoint]]:
         offers: dict[str, list[EntryPoint]] = {}
@@ -110,6 +184,10 @@ class Registry(Generic[Made]):
             self.check(found, label)  # before anything of it runs
         elif not inspect.isroutine(found):
             raise UnmaskError(f"{label} is an object of type {type(found).__name__}; expected a class, or a function")
+        elif not _returns(found, self.returns):
+            wanted = " or ".join(kind.__name__ for kind in self.returns)
+            what = f"{label} is a function that is not declared to make a {self.noun}, and is not called"
+            raise UnmaskError(f"{what}; write def {found.__name__}(...) -> {wanted}")
         try:
             inspect.signature(found)
         except (TypeError, ValueError) as error:
@@ -118,6 +196,7 @@ class Registry(Generic[Made]):
         return maker
 
 
+UNIONS = (Union, UnionType)
 NEEDED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -149,8 +228,14 @@ def _stems_from(value: Any, module: str) -> bool:
     return (isinstance(value, type) or inspect.isfunction(value)) and f"{value.__module__}.".startswith(f"{module}.")
 
 
-def _first_line(maker: Callable[..., Any]) -> str:
-    return (inspect.getdoc(maker) or "").partition("\n")[0]
+def _returns(function: Callable[..., Any], wanted: tuple[type, ...]) -> bool:
+    """Whether all that a function is declared to return is one of these; it does not run."""
+    try:
+        hint = get_type_hints(function).get("return")
+    except Exception:  # whatever somebody's annotations come to, or do not
+        return False
+    kinds = [get_origin(part) or part for part in (get_args(hint) if get_origin(hint) in UNIONS else (hint,))]
+    return all(isinstance(kind, type) and issubclass(kind, wanted) for kind in kinds)
 
 
 def parse(noun: str, specification: str) -> tuple[str, dict[str, Any]]:

@@ -27,7 +27,7 @@ from unmask.search import first
 if TYPE_CHECKING:
     from unmask.languages import Language
 
-SCHEDULES: Registry[Tensor] = Registry("schedule")  # name(steps), or name(steps, fit)
+SCHEDULES: Registry[Tensor] = Registry("schedule", given=("steps", "fit"))  # name(steps), or name(steps, fit)
 SUM_TOLERANCE = 1e-9
 FINEST = 2**60
 

@@ -91,7 +91,7 @@ def naive(place_names, specification, settings):
     for name in place_names:
         points = []
         for value in member.values:
-            places = [Place(name, settings.lengths[0], seed) for seed in settings.every_seed]
+            places = [Place(name, settings.lengths[0], seed, seed) for seed in range(settings.seeds)]
             samples = [measure(place, member, value, settings.rows, 0) for place in places]
             points.append(Point(value, samples, settings.lengths[0]))
             if points[-1].evaluations >= settings.lengths[0]:
@@ -103,7 +103,7 @@ def naive(place_names, specification, settings):
 def test_a_seed_that_costs_as_much_as_ar_before_the_others_stops_none_of_them():
     settings = Settings(("threshold",), ("paper-2gram",), (20,), 30, 3, ter_share=0)
     alone = naive(["paper-2gram"], "threshold", settings)
-    first = [Place("paper-2gram", 20, seed) for seed in range(3)]
+    first = [Place("paper-2gram", 20, seed, seed) for seed in range(3)]
     ends = [float(measure(place, family("threshold", 20), 0.7, 30, 0).evaluations.double().mean()) for place in first]
     assert min(ends) < 20 <= max(ends)  # they differ
     found = board(settings).of("ser")
@@ -170,7 +170,11 @@ def test_nothing_but_failures_is_kept_too(tmp_path):
 
 
 def test_a_cell_says_each_budget_of_one_seed(tmp_path, undisturbed):
-    content = {"name": "t", "metrics": ["curve(rows=30, ter_rows=15)", "theory"], "seeds": 2}
+    content = {
+        "name": "t",
+        "metrics": ["curve(rows=30, ter_rows=15)", "theory"],
+        "zip": {"language_seed": [0, 1], "seed": [0, 1]},
+    }
     fixed = {"language": "interval-5", "length": 20, "sampler": "ancestral(steps=[2, 5, 20])"}
     made = sweep(content | {"fixed": fixed | {"steps": 5}}, store=tmp_path / "s", engine="here")
     rows = [row for row in made.rows() if row["measure"] == "ser" and row["metric"] == "curve"]
@@ -200,10 +204,10 @@ def test_a_cell_that_fails_as_a_whole_is_reported(tmp_path, monkeypatch):
     """One seed of one language: the other seed alone is not shown for both."""
     usual = cells.kept_place
 
-    def broken(name, length, seed, *rest):
+    def broken(name, length, language_seed, seed, *rest):
         if (name, seed) == ("interval-5", 1):
             raise OSError("the disk is gone")
-        return usual(name, length, seed, *rest)
+        return usual(name, length, language_seed, seed, *rest)
 
     monkeypatch.setattr(cells, "kept_place", broken)
     made = board(Settings(("ancestral", "strided"), **TINY), store=tmp_path / "s")

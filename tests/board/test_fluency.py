@@ -103,7 +103,7 @@ def test_the_prices_of_all_strings_make_a_law(sampler):
 
 def test_the_mean_over_orders_is_the_profile():
     """The bound of ancestral sampling is the one that the information profile gives."""
-    place = Place("paper-2gram", 16, 1)
+    place = Place("paper-2gram", 16, 1, 1)
     nats, lawful, reason = price(place, "ancestral", 4, 4000)
     assert (lawful, reason) == (False, "")
     expected = information_curve(place.language, 16, rows=1000, seed=5).divergence(deltas("linear", 4))
@@ -148,7 +148,7 @@ def test_a_sampler_without_a_bound_has_none(sampler):
 
 
 def test_the_reasons_are_said():
-    place = Place("paper-2gram", 8, 0)
+    place = Place("paper-2gram", 8, 0, 0)
     assert price(place, "low-confidence", 2, 4).unbounded
     own = price(place, "autoregressive", 2, 4)  # its TER is the language's own
     assert (own.lawful, own.unbounded) == (True, "")

@@ -44,7 +44,7 @@ def test_json_and_files(run):
 
 
 def test_table(run):
-    ran = run("board", *FEW, *TINY, "--seed", 3)
+    ran = run("board", *FEW, *TINY, "--seed", 3, "--language-seed", 3)
     assert (ran.code, ran.err) == (0, "")
     assert "interval-5, 20 tokens" in ran.out
     assert "left-to-right" in ran.out

@@ -41,7 +41,7 @@ def test_json(run):
 
 
 def test_table(run):
-    ran = run("demo", *FEW, "--seed", 3, "--generative-perplexity", "--lengths", "sparse-hmm")
+    ran = run("demo", *FEW, "--seed", 3, "--language-seed", 3, "--generative-perplexity", "--lengths", "sparse-hmm")
     assert (ran.code, ran.err) == (0, "")
     assert "SER, the share of wrong sequences" in ran.out
     assert "Generative perplexity" in ran.out

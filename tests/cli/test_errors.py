@@ -224,8 +224,8 @@ def test_an_impossible_length_names_the_nearest(fails, language, length, words):
     fails(words, "score", "samples.npy", "--language", language)
 
 
-def test_nothing_to_leave_unpruned(fails):
-    fails("interval-5 is its support", *generate("--unpruned"))
+def test_nothing_to_prune(fails):
+    fails("interval-5 is its support", *generate("--no-pruned"))
 
 
 ROOT = hasattr(os, "geteuid") and os.geteuid() == 0

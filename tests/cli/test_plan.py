@@ -14,14 +14,14 @@ def test_json_has_the_plan_and_the_optimal_one(run):
     assert round(result["predicted"]["value"], 5) == 0.49966
     assert set(result["optimal"]) == KEYS - {"break_even_evaluations", "verdict"}
     assert 0.9 < result["break_even_evaluations"] < 1
-    timed = run(*ASKED, "--json", "--ar-token-ms", 3.3, "--round-ms", 9.4, "--batch", 4).result
+    timed = run(*ASKED, "--json", "--ar-token-ms", 3.3, "--step-ms", 9.4, "--batch", 4).result
     assert round(timed["break_even_evaluations"], 3) == 179.043
     assert timed["evaluations"] > result["evaluations"]
 
 
 def test_the_table_ends_with_one_sentence(run):
     out = " ".join(run(*ASKED).out.split())
-    assert "verdict An SER of 0.5 takes 737 rounds of schedule linear" in out
+    assert "verdict An SER of 0.5 takes 737 steps of schedule linear" in out
     assert out.endswith(".")
 
 
@@ -32,7 +32,7 @@ def test_the_schedule_of_the_metric_is_planned_once(run):
 
 def test_mistakes(run):
     for added, said in (
-        (("--round-ms", 3.0), "give both --ar-token-ms and --round-ms"),
+        (("--step-ms", 3.0), "give both --ar-token-ms and --step-ms"),
         (("--schedule", "lineal"), "did you mean linear"),
         (("--schedule", "geometric"), "the floor of SER is"),
     ):

@@ -46,14 +46,14 @@ def test_it_is_what_python_trains(run, kind):
 
 
 def test_every_option_reaches_the_recipe(run):
-    options = ("--rate", 0.5, "--weight-decay", 0.25, "--average", 0.5, "--samples", 40, "--timed", "--unpruned")
+    options = ("--rate", 0.5, "--weight-decay", 0.25, "--average", 0.5, "--samples", 40, "--timed", "--no-pruned")
     run("train", *SMALL, *options, "--schedule-rounds", 3, "--schedule", "cosine", "--accumulate", 2, "--out", "out")
     origin = json.loads(Path("out/training.json").read_text())["origin"]["configuration"]
     wanted = {"rate": 0.5, "weight_decay": 0.25, "average": 0.5, "samples": 40, "rounds": 3, "schedule": "cosine"}
     assert {name: origin["recipe"][name] for name in wanted} == wanted
     assert origin["shape"]["time_free"] is False
     assert origin["parts"] == 2
-    assert origin["label"] == "paper-2gram, unpruned"
+    assert origin["label"] == "paper-2gram, not pruned"
     assert origin["language"] == languages.preset("paper-2gram", pruned=False).to_dict()
 
 
@@ -99,7 +99,7 @@ CONDITIONS = training.Conditions
         (("--out", "new", "--resume"), "there is nothing to resume in new"),
         (("--out", "out", "--resume", "--rate", 1), "leave --rate out"),
         (("--out", "out", "--resume", "--language", "brackets"), "leave --language out"),
-        (("--out", "out", "--resume", "--unpruned"), "leave --unpruned out"),
+        (("--out", "out", "--resume", "--no-pruned"), "leave --no-pruned out"),
         (("--out", "out", "--resume", "--schedule-rounds", 3), "leave --schedule-rounds out"),
         ((*SMALL, "--out", "out"), "holds a network already"),
         ((*SMALL, "--out", "new", "--schedule", "cosine"), "by --schedule-rounds"),

@@ -105,14 +105,20 @@ class Group:
     class Inner(Ancestral):
         pass
 
-def make(share: float = 0.5):
+def make(share: float = 0.5) -> Mine:
     return Mine(share)
 
-def needs(share):
+def needs(share) -> Sampler:
     return Mine(share)
 
-def wrong():
+def wrong() -> Sampler:
     return 7
+
+def undeclared():
+    raise RuntimeError("was called")
+
+def other() -> int:
+    raise RuntimeError("was called")
 
 class None_(Sampler):
     pass
@@ -167,6 +173,16 @@ def test_a_module_is_named(own):
         ("my.samplers:Two", "'my.samplers:Two' implements order and run; a sampler implements exactly one of order"),
         ("my.samplers:Stranger", "'my.samplers:Stranger' is no sampler but Stranger; derive it from unmask.samplers"),
         ("my.samplers:wrong", "'my.samplers:wrong' is no sampler but int; derive it from unmask.samplers.Sampler"),
+        (
+            "my.samplers:undeclared",
+            "is not declared to make a sampler, and is not called; write def undeclared(...) ->",
+        ),
+        ("my.samplers:other", "is a function that is not declared to make a sampler, and is not called"),
+        (
+            "os:system(command='exit 3')",
+            "is not declared to make a sampler, and is not called; write def system(...) -> S",
+        ),
+        ("blocks(inner='os:system(command=3)')", "sampler 'os:system' is a function that is not declared to make a sa"),
         ("my.samplers:number", "'my.samplers:number' is an object of type int; expected a class, or a function"),
         ("my.samplers:needs", "'my.samplers:needs' needs its option share; write my.samplers:needs(share=...)"),
         ("my.samplers:Mine(part=1)", "unknown option of sampler 'my.samplers:Mine': 'part'"),

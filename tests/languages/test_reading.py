@@ -69,7 +69,7 @@ def test_good_ones_are_read(kind):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ([1, 2], "a language is a JSON object with a key 'kind': one of hmm, ngram"),
+        ([1, 2], "a language is a JSON object with a key 'kind': one of brackets, hmm"),
         ({"width": 3}, "a language is a JSON object with a key 'kind'"),
         ({"kind": "intervall"}, "unknown kind of language 'intervall'; did you mean interval?"),
         ({"kind": 5}, "unknown kind of language '5'; known: "),
@@ -194,7 +194,7 @@ def test_wrong_files(content, message, tmp_path):
 def test_files_that_cannot_be_read(tmp_path):
     with refused(f"cannot read {tmp_path}: Is a directory"):
         load(tmp_path)
-    with refused("unknown language (neither a file nor a preset): 'interval5'; did you mean interval-5?"):
+    with refused("unknown language (neither a file nor a preset): 'interval5'; did you mean interval-5"):
         load("interval5")
     assert load("interval-5").to_dict() == Interval(5).to_dict()
     assert load("paper-2gram", seed=4).to_dict() != load("paper-2gram").to_dict()

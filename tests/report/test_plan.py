@@ -21,6 +21,7 @@ TINY = Settings(
     rows=20,
     small_rows=6,
     seed=4,
+    language_seed=4,
     steps=(2, 64),
     length=20,
     languages=("paper-2gram", "paper-3gram", "interval-5"),
@@ -89,7 +90,9 @@ def test_generative_perplexity_is_of_the_unpruned_language(made):
 
 
 def test_samplers_are_a_small_board(made):
-    settings = quick(samplers=TINY.samplers, languages=("interval-5",), lengths=(20,), rows=4, seed=4, ter_share=0)
+    settings = quick(
+        samplers=TINY.samplers, languages=("interval-5",), lengths=(20,), rows=4, seed=4, language_seed=4, ter_share=0
+    )
     drawn = [r for r in board(settings).records if r["measure"] in ("ser", "diversity")]
     assert of_samplers(made) == [r | {"pruned": True, "steps": r["budget"]} for r in drawn]
     assert {r["sampler"] for r in drawn} == set(TINY.samplers)

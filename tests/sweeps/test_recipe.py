@@ -98,7 +98,7 @@ def test_blocks_are_what_is_left():
         (GRID | {"seeds": []}, "no seeds"),
         (GRID | {"metrics": []}, "no metrics"),
         (GRID | {"name": "../up"}, "a directory has it"),
-        (GRID | {"grid": {"seed": [1]}}, "write seeds"),
+        (GRID | {"grid": {"seed": [1]}, "seeds": 2}, "seed in one of them; say it once"),
         ([], "a recipe is a mapping"),
     ],
 )

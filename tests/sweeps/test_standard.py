@@ -29,7 +29,7 @@ from unmask.sweeps.standard import records_of_samples, tally_of
 from unmask.theory import exact as _exact  # noqa: F401  theory.exact, as an attribute
 from unmask.theory.sampled import information_curve
 
-CELL = {"language": "paper-2gram", "length": 24, "steps": 6, "seed": 2}
+CELL = {"language": "paper-2gram", "length": 24, "steps": 6, "language_seed": 2, "seed": 2}
 
 
 def by_name(records):
@@ -159,7 +159,7 @@ def test_prompts_however_the_rows_are_cut(language, monkeypatch):
 
 
 def test_bounds_and_the_baseline_continue_prompts():
-    cell = {"language": "paper-2gram", "length": 10, "seed": 2}
+    cell = {"language": "paper-2gram", "length": 10, "language_seed": 2, "seed": 2}
     language = languages.load("paper-2gram", seed=2)
     given, prompt = prompts_of(language, 10, 2, 3, rows=90, seed=2)
     assert torch.equal(prompt, torch.arange(90) // 3)
@@ -200,7 +200,7 @@ def test_a_yardstick_is_one_entry(monkeypatch):
     assert score(made, languages.load("interval-5")).to_dict()["begins_with_0"]["value"] == pytest.approx(expected)
     found = records("samples", language="interval-5", length=10, steps=2, rows=200)
     assert found["begins_with_0"]["value"] == pytest.approx(expected)
-    place = Place("interval-5", 10, 0)
+    place = Place("interval-5", 10, 0, 0)
     point = Point(2, [board_measure(place, family("ancestral", 10), 2, 200, 0)], 10)
     assert by_name(of_point(point))["begins_with_0"]["value"] == pytest.approx(expected)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from unmask.lazy import door
 
 if TYPE_CHECKING:
     from unmask.board.grid import Settings as Settings
@@ -11,17 +12,12 @@ if TYPE_CHECKING:
     from unmask.board.run import Board as Board
     from unmask.board.run import board as board
 
-_LAZY = {  # on first use: a sweep that looks for its metrics need not wait for torch
+PLACES = {
     "Board": "unmask.board.run",
     "Settings": "unmask.board.grid",
     "board": "unmask.board.run",
     "quick": "unmask.board.grid",
 }
 
-__all__ = ["Board", "Settings", "board", "quick"]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
-    raise AttributeError(f"module 'unmask.board' has no attribute {name!r}")
+__all__ = [*PLACES]
+__getattr__, __dir__ = door(__name__, PLACES, ())  # a sweep that looks for its metrics need not wait for torch

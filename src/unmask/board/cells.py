@@ -1,7 +1,7 @@
 """What is measured: a sampler at one budget on one language, over the rows of a seed, and of several together.
 
-A seed draws the language, where it is random, and the luck of all samplers: row r of seed s meets the same language and
-the same luck whoever fills it, so that samplers are compared row by row.
+The language_seed draws the language, where it is random, the seed the luck of all samplers: row r of a seed meets the
+same language and the same luck whoever fills it, so that samplers are compared row by row.
 """
 
 from __future__ import annotations
@@ -36,22 +36,28 @@ FIRST_TAUGHT = 2**40  # rows whose luck only the truth meets
 
 @dataclass(frozen=True)
 class Place:
-    """One language at one length, drawn with one seed: the truth that samplers are held against."""
+    """One language at one length, drawn with one language_seed: the truth that samplers are held against."""
 
     name: str
     length: int
-    seed: int
+    language_seed: int
+    seed: int  # of the luck
     model: str | None = None  # the directory of a network, which fills in the place of the exact denoiser
     causal_model: str | None = None
     digest: str = ""  # of the files that these names mean
+    device: str = "auto"  # where a model runs
 
     @cached_property
     def language(self) -> Language:
-        return load(self.name, seed=self.seed) if self.model is None else read_language(self.model)[0]
+        return load(self.name, seed=self.language_seed) if self.model is None else read_language(self.model)[0]
 
     @cached_property
     def denoiser(self) -> Denoiser:
-        return Exact(self.language) if self.model is None else network(self.model, self.causal_model, self.digest)
+        return (
+            Exact(self.language)
+            if self.model is None
+            else network(self.model, self.causal_model, self.digest, self.device)
+        )
 
     @cached_property
     def bits(self) -> float | None:
@@ -67,16 +73,23 @@ class Place:
 
 @lru_cache(maxsize=32)
 def kept_place(
-    name: str, length: int, seed: int, model: str | None = None, causal_model: str | None = None, digest: str = ""
+    name: str,
+    length: int,
+    language_seed: int,
+    seed: int,
+    model: str | None = None,
+    causal_model: str | None = None,
+    digest: str = "",
+    device: str = "auto",
 ) -> Place:
     """A place, which samplers share: its language, and what is computed of it, are made once in a process."""
-    return Place(name, length, seed, model, causal_model, digest)
+    return Place(name, length, language_seed, seed, model, causal_model, digest, device)
 
 
 @lru_cache(maxsize=1)
-def network(model: str, causal_model: str | None, digest: str = "") -> Network:
+def network(model: str, causal_model: str | None, digest: str = "", device: str = "auto") -> Network:
     """Read once for all cells."""
-    return read_network(model, causal_model)
+    return read_network(model, causal_model, device)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The metric `curve`: one sampler at all of its budgets, on one language at one length, with one seed.
+"""The metric `curve`: one sampler at all of its budgets, on one language at one length, with one seed of each.
 
 Its records are what standings.py says of each point, here of one seed, under `knob` and `budget`; a budget that a
 sampler cannot do is a record `failure` without a value, whose `note` says why, and the others go on. Its file keeps the
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from unmask.errors import UnmaskError
 from unmask.sweeps.measures import Arguments, Output, Record, metric
-from unmask.sweeps.sources import unchanged
+from unmask.sweeps.sources import about, unchanged
 
 if TYPE_CHECKING:
     from unmask.board.cells import Sample
 
 FAILURE = "failure"
-PLACE = ("language", "model", "causal_model", "digest", "length")
+PLACE = ("language", "model", "causal_model", "digest", "length", "device")
 BEYOND_AR = 2  # times: a curve ends where all seeds together cost as much as AR, and others may be cheaper than this
 LOOK_SECONDS = 1e-6  # a position that is looked at
 ROUND_SECONDS = 1e-3  # a round, whatever is looked at
@@ -42,7 +42,7 @@ def _check_place(cell: Arguments) -> None:
     from unmask.languages import load
     from unmask.networks.checkpoints import read_language
 
-    language, model, causal_model, digest, length = (cell[name] for name in PLACE)
+    language, model, causal_model, digest, length, device = (cell[name] for name in PLACE)
     if length < 2:
         raise UnmaskError(f"length is {length}; the board compares sequences of at least 2 tokens")
     if language and model:
@@ -52,10 +52,10 @@ def _check_place(cell: Arguments) -> None:
     if not language and not model:
         raise UnmaskError("there is neither a language nor a model; put one under grid, zip or fixed")
     if language:
-        load(language, seed=cell["seed"]).check_length(length)
+        load(language, seed=cell["language_seed"]).check_length(length)
         return
     read_language(model)[0].check_length(length)
-    filled = network(model, causal_model or None, digest)
+    filled = network(model, causal_model or None, digest, device)
     if length > filled.length:
         raise UnmaskError(f"{model} is a network for at most {filled.length} tokens, not for {length}")
 
@@ -72,7 +72,7 @@ def cost(cell: Arguments) -> float:
     return float((cell["rows"] + cell["ter_rows"]) * length * looks * LOOK_SECONDS + rounds * ROUND_SECONDS)
 
 
-@metric("curve", check=check, cost=cost)
+@metric("curve", check=check, cost=cost, about=about)
 def curve(
     *,
     sampler: str,
@@ -85,12 +85,14 @@ def curve(
     quick: bool = False,
     rows: int = 400,
     ter_rows: int = 200,
+    device: str = "auto",
+    language_seed: int = 0,
     seed: int = 0,
 ) -> Output:
     """A sampler's points by budget: ser, ter, diversity and more.
 
     code: a digest of the sources of a sampler that is none of ours, so that it is measured again when they change.
-    model: a directory of `unmask train`, in place of a language; causal_model: an AR network beside it.
+    model: a directory of `unmask train`, in place of a language; causal_model: an AR network beside it; device: theirs.
     quick: fewer budgets. rows, ter_rows: of each budget, and how many sequences of the language are priced for TER.
     """
     from unmask import progress
@@ -103,7 +105,7 @@ def curve(
     unchanged(digest, language, model, causal_model)
     if code and code != code_of(sampler):
         raise UnmaskError(f"the code of {sampler} has changed since the sweep was planned; run it again")
-    place = kept_place(language, length, seed, model or None, causal_model or None, digest)
+    place = kept_place(language, length, language_seed, seed, model or None, causal_model or None, digest, device)
     member = family(sampler, length, quick)
     samples: dict[int, Sample] = {}
     failures: list[Record] = []

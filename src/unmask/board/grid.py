@@ -26,7 +26,8 @@ class Settings:
     lengths: tuple[int, ...] = (128,)
     rows: int = 400  # of each seed
     seeds: int = 3
-    seed: int = 0
+    seed: int = 0  # the first of the luck
+    language_seed: int = 0  # the first of random presets: each seed has a language of its own
     steps: tuple[int, ...] = ()  # N, where that is the knob
     quick: bool = False  # fewer N
     against: str = "ancestral"  # whom accuracy is compared to, row by row
@@ -35,6 +36,7 @@ class Settings:
     ter_share: float = 0.5  # of the rows: as many x ~ q are priced for TER; 0 leaves it out
     model: str | None = None  # the directory of a network, on the language that it was trained on
     causal_model: str | None = None  # an AR network beside an MDM
+    device: str = "auto"  # where they run
 
     def __post_init__(self) -> None:
         for name in ("rows", "seeds"):
@@ -49,8 +51,12 @@ class Settings:
         return tuple(dict.fromkeys(self.samplers)) or tuple(standard())
 
     @property
-    def every_seed(self) -> range:
-        return range(self.seed, self.seed + self.seeds)
+    def every_seed(self) -> dict[str, list[int]]:
+        """Walked together; a network has learned the one language that it has."""
+        every = {"language_seed": self.language_seed, "seed": self.seed}
+        if self.model is not None:
+            del every["language_seed"]
+        return {name: list(range(first, first + self.seeds)) for name, first in every.items()}
 
     @property
     def ter_rows(self) -> int:
@@ -73,15 +79,14 @@ def standard() -> list[str]:
 def recipe(settings: Settings) -> Recipe:
     """The sweep of a board, a cell a sampler, language and seed; fails on names, options, lengths."""
     s = settings
-    names = {"model": s.model, "causal_model": s.causal_model}
+    names = {"model": s.model, "causal_model": s.causal_model} | ({"device": s.device} if s.model else {})
     fixed = {name: value for name, value in names.items() if value is not None}
     content = {
         "name": "board",
         "metrics": ["curve"],
-        "zip": [_samplers(s), _places(s)],
+        "zip": [_samplers(s), _places(s), s.every_seed],
         "fixed": fixed | {"quick": s.quick, "ter_rows": s.ter_rows},
         "rows": s.rows,
-        "seeds": list(s.every_seed),
     }
     made = from_dict(content)
     check(cells_of(made))
@@ -104,7 +109,7 @@ def _places(settings: Settings) -> dict[str, list[Any]]:
         return {"length": list(dict.fromkeys(settings.lengths))}
     places: dict[tuple[str, int], None] = {}
     for name in settings.languages:
-        language = load(name, seed=settings.seed)
+        language = load(name, seed=settings.language_seed)
         for length in settings.lengths:
             if length < 2:
                 raise UnmaskError(f"length is {length}; the board compares sequences of at least 2 tokens")

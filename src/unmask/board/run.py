@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from unmask.sweeps.run import EngineName, Sweep, sweep
 from unmask.sweeps.store import FILES, Store
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Board:
     """What was measured, and what could not be."""
 
@@ -31,6 +31,10 @@ class Board:
     records: Sequence[Record]
     failures: Sequence[Failure]
     seconds: float  # of all cells, whenever they were measured
+    languages: Mapping[str, Sequence[str]]  # names to digests, one a seed
+
+    def __repr__(self) -> str:
+        return f"<Board of {len({r['sampler'] for r in self.records})} samplers, {len(self.records)} records>"
 
     def of(self, measure: str) -> list[Record]:
         return [record for record in self.records if record["measure"] == measure]
@@ -53,10 +57,10 @@ def board(
     with _directory(store) as directory:
         made = sweep(plan, store=directory, engine=engine, workers=workers, fresh=True)
         found, failures = measured(made)
-        seconds = made.work
+        seconds, languages = made.work, made.languages
     if not found:
         raise UnmaskError(f"no sampler could be measured; {failures[0].sampler}: {failures[0].message}")
-    return Board(settings, records(found, settings), failures, seconds)
+    return Board(settings, records(found, settings), failures, seconds, languages)
 
 
 def measured(made: Sweep) -> tuple[list[Measured], list[Failure]]:
@@ -64,7 +68,7 @@ def measured(made: Sweep) -> tuple[list[Measured], list[Failure]]:
     by_place: dict[tuple[str, int], dict[str, list[_Cell]]] = {}
     for cell in _cells(made):
         members = by_place.setdefault((cell.language, cell.spec["length"]), {})
-        members.setdefault(canonical(cell.spec | {"seed": None}), []).append(cell)
+        members.setdefault(canonical(cell.spec | {"language_seed": None, "seed": None}), []).append(cell)
     found: list[Measured] = []
     failures: list[Failure] = []
     for (language, length), members in by_place.items():

@@ -20,7 +20,7 @@ def command(
     schedule: str = "linear",
     calls: Count = None,
     language_seed: int = 0,
-    unpruned: Switch = False,
+    pruned: Switch = True,
     json: Switch = False,
 ) -> None:
     """Say whether a generate loop is right, from samples made on `unmask.oracle`.
@@ -41,11 +41,11 @@ def command(
         samples: Tokens (rows, length): a .npy file of integers, or .jsonl with a list a line.
         language: The language of the oracle: a preset (see `unmask language list`), or a file.
         steps: The number of rounds N that the loop was asked for.
-        sampler: What the loop is meant to be (see `unmask generate --help`), with its options in brackets.
+        sampler: What the loop is meant to be (see `unmask sampler list`), with its options in brackets.
         schedule: How much it is meant to reveal at each round.
         calls: How many calls of the model each row went through; oracle.rows / rows.
         language_seed: The seed of a random preset.
-        unpruned: Keep every transition of a random preset.
+        pruned: Without, a random preset keeps every transition, and no string is impossible.
         json: Print one JSON object instead of a table.
     """
     from unmask import audit, languages
@@ -53,6 +53,6 @@ def command(
     from unmask.samples import read_tokens
 
     tokens = read_tokens(samples)
-    found = languages.load(language, seed=language_seed, pruned=not unpruned)
+    found = languages.load(language, seed=language_seed, pruned=pruned)
     result = audit(tokens, found, sampler=sampler, schedule=schedule, steps=steps, calls=calls)
     show(result.to_dict() if json else result.table(), json)

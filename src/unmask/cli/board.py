@@ -31,6 +31,8 @@ def command(
     against: Sampler = "ancestral",
     out: Path = Path("board"),
     seed: int = 0,
+    language_seed: int = 0,
+    device: str = "auto",
     json: Switch = False,
 ) -> None:
     """Compare samplers on languages that are known exactly.
@@ -66,7 +68,9 @@ def command(
         quick: Fewer languages, budgets, rows and seeds: a minute.
         against: The sampler that accuracy is compared to, row by row.
         out: A directory for board.json, board.csv, board.svg, board.png and the store; made if it is not there.
-        seed: The first seed; a seed draws the languages and the luck.
+        seed: The first seed of the luck; the next seeds are those that follow it.
+        language_seed: The first seed of random presets, each seed of the luck having one of its own.
+        device: Where a model runs: auto, cpu or cuda.
         json: Print one JSON object instead of tables.
     """
     from dataclasses import asdict
@@ -95,9 +99,11 @@ def command(
     }
     given |= {"model": model and str(model), "causal_model": causal_model and str(causal_model)}
     chosen: dict[str, Any] = {name: value for name, value in given.items() if value not in ((), None)}
-    settings = (brief if quick else Settings)(**chosen, seed=seed, steps=steps, against=against)
+    settings = (brief if quick else Settings)(
+        **chosen, seed=seed, language_seed=language_seed, device=device, steps=steps, against=against
+    )
     check(out)
-    on_a_device = model is not None and choose_device("auto").type != "cpu"  # which takes one process at a time
+    on_a_device = model is not None and choose_device(device).type != "cpu"  # which takes one process at a time
     made = board(settings, store=out / STORE, engine="here" if on_a_device else "local")
     written = publish(out, made)
     if json:

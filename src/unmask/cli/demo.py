@@ -21,6 +21,7 @@ def command(
     rows: int = 2000,
     small_rows: int = 500,
     seed: int = 0,
+    language_seed: int = 0,
     generative_perplexity: Switch = False,
     lengths: Names = (),
     json: Switch = False,
@@ -43,7 +44,8 @@ def command(
         out: The directory of the page and its files; made if it is not there.
         rows: Sequences for each measured SER.
         small_rows: The same for the languages where a row is dear, and in the length panel.
-        seed: The seed of the languages and of the luck.
+        seed: The seed of the luck.
+        language_seed: The seed of random presets.
         generative_perplexity: Add what the paper plots as TER, on languages without impossible strings.
         lengths: Languages to add to the length panel, which has paper-2gram and interval-5.
         json: Print one JSON object instead of a table.
@@ -51,7 +53,14 @@ def command(
     from unmask.cli.output import show
     from unmask.report import Settings, demo
 
-    settings = Settings(rows, small_rows, seed, generative_perplexity, lengths)
+    settings = Settings(
+        rows=rows,
+        small_rows=small_rows,
+        seed=seed,
+        language_seed=language_seed,
+        generative_perplexity=generative_perplexity,
+        lengths=lengths,
+    )
     made = demo(out, settings, engine="local")
     if json:
         sentences = [sentence.text for sentence in made.story.sentences()]

@@ -21,6 +21,7 @@ def command(
     rows: Count = None,
     training_steps: Count = None,
     seed: int = 0,
+    language_seed: int = 0,
     device: str = "auto",
     json: Switch = False,
 ) -> None:
@@ -49,7 +50,8 @@ def command(
         steps: Numbers of sampling steps N; from 8 to 2048 unless told otherwise, from 2 to 128 if quick.
         rows: Sequences of each; 2000 unless told otherwise.
         training_steps: Batches that each network learns from, instead of the recipe's.
-        seed: The seed of languages, networks and samples.
+        seed: The seed of networks and samples.
+        language_seed: The seed of random presets.
         device: auto, cpu or cuda.
         json: Print one JSON object instead of tables.
     """
@@ -66,13 +68,15 @@ def command(
     on_cuda = choose_device(device).type == "cuda"  # which processes would only wait for
     given: dict[str, Any] = {"languages": languages, "steps": steps, "rows": rows, "training_steps": training_steps}
     changes = {name: value for name, value in given.items() if value not in ((), None)}
-    settings = replace(brief() if quick else Settings(), **changes, seed=seed)
+    settings = replace(brief() if quick else Settings(), **changes, seed=seed, language_seed=language_seed)
     frame.check_directory(out)
     began = time.perf_counter()
     sweep = measured(out, settings, device, engine="here" if on_cuda else "local")
     records = records_of(sweep, settings)
     seconds = time.perf_counter() - began
-    contents = figure_1_page.render(records, settings, origin(**asdict(settings)), sweep.work)
+    contents = figure_1_page.render(
+        records, settings, origin(**asdict(settings)) | {"languages": sweep.languages}, sweep.work
+    )
     files = [str(path) for path in frame.write(out, contents)]
     page = str((out / frame.PAGE).resolve())
     networks = {name: str(out / place) for name, place in figure_1_page.networks(records).items()}

@@ -13,21 +13,30 @@ SHOWN = 60  # tokens of an example
 
 
 def list_(*, json: Switch = False) -> None:
-    """List the standard languages.
+    """List the standard languages, and the kinds that languages are of.
 
-    Example:
+    Examples:
         unmask language list
+        unmask language list --json
+
+    Other commands take a preset, a file of any kind, or a kind with its options,
+    "modular-sum(modulus=7)". Kinds of installed packages are listed, too.
 
     Args:
-        json: Print one JSON object, name to {about, random}; random ones have a seed and can be left unpruned.
+        json: Print one JSON object: presets, name to {about, random}, and kinds, name to {about, options, ..}.
     """
-    from unmask import languages
+    from unmask.cli.catalogue import show_names, summaries
     from unmask.cli.output import show as print_result
+    from unmask.cli.output import show_lines
+    from unmask.languages import LANGUAGES, PRESETS
 
     if json:
-        print_result({name: {"about": p.about, "random": p.random} for name, p in languages.PRESETS.items()}, True)
-    else:
-        print_result({name: preset.about for name, preset in languages.PRESETS.items()}, False)
+        presets = {name: {"about": preset.about, "random": preset.random} for name, preset in PRESETS.items()}
+        print_result({"presets": presets, "kinds": summaries(LANGUAGES)}, True)
+        return
+    show_lines([(name, preset.about) for name, preset in PRESETS.items()])
+    print("\nkinds:")
+    show_names(LANGUAGES, False)
 
 
 def new(
@@ -35,22 +44,22 @@ def new(
     /,
     *,
     out: Path,
-    seed: int = 0,
-    unpruned: Switch = False,
+    language_seed: int = 0,
+    pruned: Switch = True,
     normalise: Switch = False,
     json: Switch = False,
 ) -> None:
     """Write a standard language, or a checked copy of a file, as JSON.
 
     Examples:
-        unmask language new paper-2gram --seed 3 --out language.json
+        unmask language new paper-2gram --language-seed 3 --out language.json
         unmask language new exported.json --normalise --out language.json
 
     Args:
         language: A preset (see `unmask language list`), or a language file.
         out: The JSON file to write.
-        seed: The seed of a random preset.
-        unpruned: Keep every transition of a random preset, so that no string is impossible.
+        language_seed: The seed of a random preset.
+        pruned: Without, a random preset keeps every transition, and no string is impossible.
         normalise: Divide each row of a file's tables by its sum.
         json: Print one JSON object instead of a table.
     """
@@ -59,7 +68,7 @@ def new(
     from unmask.files import check_writable
 
     check_writable(out)
-    found = languages.load(language, seed=seed, pruned=not unpruned, normalise=normalise)
+    found = languages.load(language, seed=language_seed, pruned=pruned, normalise=normalise)
     result = {"file": str(out)} | found.describe()
     found.save(out)
     print_result(result, json)
@@ -74,7 +83,8 @@ def show(
     schedule: str = "linear",
     rows: int = 100,
     seed: int = 0,
-    unpruned: Switch = False,
+    language_seed: int = 0,
+    pruned: Switch = True,
     json: Switch = False,
 ) -> None:
     """Describe a language: size, entropy, mixing; with --steps, its fluency bounds.
@@ -82,29 +92,35 @@ def show(
     Examples:
         unmask language show paper-2gram
         unmask language show sparse-hmm --length 512 --steps 8 64 512
+        unmask language show hmm
 
     Entropy and TER are those of the language itself at the length: what perfect
     sampling has. The example is the beginning of one of its sequences, at most 60
-    tokens.
+    tokens. Of a kind that needs options, these are shown.
 
     Args:
-        language: A preset (see `unmask language list`), or a language file.
+        language: A preset (see `unmask language list`), a language file, or a kind.
         length: The length that the entropy and the bounds are about; 64 if not given, or the nearest possible one.
         steps: Numbers of rounds N for which to print ter_upper, and what it says of KL and SER.
-        schedule: The schedule of those rounds; `unmask generate --help` lists them.
+        schedule: The schedule of those rounds; `unmask schedule list` has them.
         rows: Sequences that the bounds are measured on.
-        seed: The seed of a random preset, of the example and of those sequences.
-        unpruned: Keep every transition of a random preset.
+        seed: The seed of the example and of those sequences.
+        language_seed: The seed of a random preset.
+        pruned: Without, a random preset keeps every transition, and no string is impossible.
         json: Print one JSON object instead of a table.
     """
     import math
 
     from unmask import languages, metrics
+    from unmask.cli.catalogue import show_entry
     from unmask.cli.output import show as print_result
     from unmask.schedules import Fit, deltas
     from unmask.theory.sampled import information_curve
 
-    found = languages.load(language, seed=seed, pruned=not unpruned)
+    if language in languages.LANGUAGES.names() and language not in languages.PRESETS:
+        show_entry(languages.LANGUAGES.entry(language), {}, json)
+        return
+    found = languages.load(language, seed=language_seed, pruned=pruned)
     size = found.nearest_lengths(64)[-1] if length is None else length
     delta = {count: deltas(schedule, count, Fit(found, size)) for count in steps}
     entropy = found.entropy(size)

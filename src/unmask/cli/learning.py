@@ -30,7 +30,7 @@ def command(
     seed: int = 0,
     device: str = "auto",
     language_seed: int = 0,
-    unpruned: Switch = False,
+    pruned: Switch = True,
     json: Switch = False,
 ) -> None:
     """What a trained network has not learned, and what that adds to its errors.
@@ -60,7 +60,7 @@ def command(
         seed: The seed of all of them.
         device: Where the network runs: auto, cpu or cuda.
         language_seed: The seed of a random preset.
-        unpruned: Keep every transition of a random preset, so that no string is impossible.
+        pruned: Without, a random preset keeps every transition, and no string is impossible.
         json: Print one JSON object instead of tables.
     """
     from unmask.cli import models
@@ -69,7 +69,7 @@ def command(
     from unmask.theory.blame import blame, blame_ar
     from unmask.theory.learning import of_language, of_sampler
 
-    trunk, found, label, size = models.read(model, device, language, length, language_seed, unpruned)
+    trunk, found, label, size = models.read(model, device, language, length, language_seed, pruned)
     causal = trunk.shape.causal
     network = Network(ar=trunk) if causal else Network(trunk)
     known = of_language(network, found, size, rows=contexts, seed=seed, causal=causal)

@@ -19,9 +19,7 @@ class Model(NamedTuple):
     length: int
 
 
-def read(
-    model: Path, device: str, language: str | None, length: int | None, language_seed: int, unpruned: bool
-) -> Model:
+def read(model: Path, device: str, language: str | None, length: int | None, language_seed: int, pruned: bool) -> Model:
     """The language, unless it is named, is the one that the network was trained on; the length what it was made for."""
     from unmask import languages
     from unmask.networks import load
@@ -31,6 +29,6 @@ def read(
     if language is None:
         found, label = read_language(model)
     else:
-        found, label = languages.load(language, seed=language_seed, pruned=not unpruned), language
+        found, label = languages.load(language, seed=language_seed, pruned=pruned), language
     check_fits(trunk.shape, model, found.vocabulary, length)
     return Model(trunk, found, label, length or trunk.shape.length)

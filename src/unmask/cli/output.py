@@ -6,7 +6,7 @@ import json
 import math
 import shutil
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,7 +22,11 @@ def show(result: Mapping[str, Any], as_json: bool) -> None:
     if as_json:
         print(json.dumps(_finite(result), allow_nan=False))
         return
-    rows = [(name.replace("_", " "), _text(value)) for name, value in _flat(result)]
+    show_lines([(name.replace("_", " "), _text(value)) for name, value in _flat(result)])
+
+
+def show_lines(rows: Sequence[tuple[str, str]]) -> None:
+    """Names with a text beside each, as wide as the terminal."""
     width = max(len(name) for name, _ in rows) + 2
     columns = max(shutil.get_terminal_size().columns, width + 20)
     for name, text in rows:

@@ -16,21 +16,21 @@ def command(
     target: float,
     schedule: str = "linear",
     ar_token_ms: Number = None,
-    round_ms: Number = None,
+    step_ms: Number = None,
     batch: int = 1,
     language_seed: int = 0,
-    unpruned: Switch = False,
+    pruned: Switch = True,
     json: Switch = False,
 ) -> None:
-    """Say how many rounds a quality takes, and whether AR is the better choice.
+    """Say how many steps a quality takes, and whether AR is the better choice.
 
     Examples:
         unmask plan --language paper-2gram --metric ser --target 0.1
         unmask plan --language sparse-hmm --metric ter --target 0.01 \\
-            --ar-token-ms 3.3 --round-ms 9.4
+            --ar-token-ms 3.3 --step-ms 9.4
         unmask plan --model mdm --metric ter --target 0.05
 
-    Rounds for the schedule and for the one that is optimal for the metric, the
+    Steps for the schedule and for the one that is optimal for the metric, the
     evaluations they need on average, the quality they will have, and how that is
     known. Nothing is sampled where the language is a first-order chain.
 
@@ -40,7 +40,7 @@ def command(
         is known, else of an upper bound, and `method` says which.
         kl: KL(q || p) in nats a sequence, or its mean over orders, an upper bound.
 
-    --model adds what a trained network has not learned, which no number of rounds
+    --model adds what a trained network has not learned, which no number of steps
     takes away; SER is then not predicted.
 
     AR has a cache. In arithmetic it costs about one evaluation of a network of the
@@ -52,12 +52,12 @@ def command(
         length: Tokens a sequence; 512 unless told otherwise, or what the model was made for.
         metric: What should be good.
         target: How good.
-        schedule: Compared to the optimal one; `unmask generate --help` lists them.
+        schedule: Compared to the optimal one; `unmask schedule list` has them.
         ar_token_ms: Milliseconds that a token takes by AR, for the whole batch.
-        round_ms: Milliseconds that an evaluation of all tokens takes, for the whole batch.
+        step_ms: Milliseconds that an evaluation of all tokens takes, for the whole batch.
         batch: Rows that share an evaluation, and need it if any of them does.
         language_seed: The seed of a random preset.
-        unpruned: Keep every transition of a random preset, so that no string is impossible.
+        pruned: Without, a random preset keeps every transition, and no string is impossible.
         json: Print one JSON object instead of a table.
     """
     from unmask import languages
@@ -68,18 +68,18 @@ def command(
     from unmask.networks import Network
     from unmask.theory.learning import of_language
 
-    if (ar_token_ms is None) != (round_ms is None):
-        raise UnmaskError("times are compared: give both --ar-token-ms and --round-ms, or neither")
-    times = None if ar_token_ms is None or round_ms is None else (ar_token_ms, round_ms)
+    if (ar_token_ms is None) != (step_ms is None):
+        raise UnmaskError("times are compared: give both --ar-token-ms and --step-ms, or neither")
+    times = None if ar_token_ms is None or step_ms is None else (ar_token_ms, step_ms)
     if model is None:
         if language is None:
             raise UnmaskError("give --language, or --model, a network's directory")
-        found = languages.load(language, seed=language_seed, pruned=not unpruned)
+        found = languages.load(language, seed=language_seed, pruned=pruned)
         verdict = plan(found, length or 512, metric, target, schedule, batch, times)
     else:
-        read = models.read(model, "auto", language, length, language_seed, unpruned)
+        read = models.read(model, "auto", language, length, language_seed, pruned)
         if read.trunk.shape.causal:
-            raise UnmaskError(f"{model} holds an AR network, which takes a round for each token; name an MDM")
+            raise UnmaskError(f"{model} holds an AR network, which takes a step for each token; name an MDM")
         if metric == "ser":
             raise UnmaskError("no SER of a trained network is known beforehand; `unmask learning` measures it")
         learning = of_language(Network(read.trunk), read.language, read.length)

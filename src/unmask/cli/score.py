@@ -17,7 +17,7 @@ def command(
     language: Name,
     given: File = None,
     language_seed: int = 0,
-    unpruned: Switch = False,
+    pruned: Switch = True,
     json: Switch = False,
 ) -> None:
     """Measure anybody's samples against a language that is known exactly.
@@ -32,6 +32,9 @@ def command(
     themselves: read it beside the entropy of the bigrams. Impossible rows are
     known where `unmask generate` has left its account beside the samples.
 
+    What made the samples is named, where that account says it, and samples that
+    another version of unmask has made are said to be old.
+
     Where tokens were given, all of this is about the others: a row that has
     changed a given token is wrong, and intervals are over prompts, the rows with
     the same given tokens being one. What `unmask generate` was given is found by
@@ -42,17 +45,23 @@ def command(
         language: A preset (see `unmask language list`), or a language file.
         given: The tokens that were given, one row for all or a row each, with V (or null in .jsonl) where hidden.
         language_seed: The seed of a random preset.
-        unpruned: Keep every transition of a random preset.
+        pruned: Without, a random preset keeps every transition, and no string is impossible.
         json: Print one JSON object instead of a table.
     """
-    from unmask import languages, score
+    from unmask import languages, progress, score
     from unmask.cli.output import show
+    from unmask.files import age, code
     from unmask.samples import read_account, read_given, read_tokens
 
     tokens = read_tokens(samples)
-    found = languages.load(language, seed=language_seed, pruned=not unpruned)
+    found = languages.load(language, seed=language_seed, pruned=pruned)
     account = read_account(samples, tokens)
     known = read_given(samples, account) if given is None else read_tokens(given, hidden=found.vocabulary)
     result = score(tokens, found, known).to_dict()
     result["impossible_rows"] = account.get("impossible_rows")
+    made = account.get("origin", {})
+    result |= {"language": found.source(), "source": account.get("source"), "made_by_code": made.get("code")}
+    result |= {"scored_by_code": code()}
+    if account and (old := age(made)) is not None:
+        progress.note(f"{samples}: {old}")
     show(result, json)

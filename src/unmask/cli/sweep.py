@@ -31,6 +31,7 @@ class Measuring:
         address: A Ray cluster that runs already; "auto" finds it.
         limit: Seconds after which a block of rows is stopped, and its cell has failed.
         attempts: How often a cell may lose its process before it has failed.
+        allow_imports: Import what a recipe or a store names as package.module:Name; for files that you trust.
     """
 
     engine: Literal["local", "ray"] = "local"
@@ -39,6 +40,7 @@ class Measuring:
     address: Annotated[str, tyro.conf.arg(metavar="HOST:PORT", help_behavior_hint="")] = ""
     limit: Number = None
     attempts: int = 3
+    allow_imports: Switch = False
 
     @property
     def options(self) -> dict[str, Any]:
@@ -81,14 +83,16 @@ def run(
     """
     from unmask import sweeps
     from unmask.cli.output import show
+    from unmask.names import imports
     from unmask.sweeps.recipe import read_recipe
     from unmask.sweeps.run import HOME
 
     plan = read_recipe(recipe, set)
-    if dry_run:
-        show_plan(plan, HOME / plan.name if store is None else store, json)
-        return
-    finish(sweeps.sweep(plan, store=store, fresh=fresh, **by.options), json, show)
+    with imports(by.allow_imports):
+        if dry_run:
+            show_plan(plan, HOME / plan.name if store is None else store, json)
+        else:
+            finish(sweeps.sweep(plan, store=store, fresh=fresh, **by.options), json, show)
 
 
 def status(store: Store, /, *, json: Switch = False) -> None:
@@ -98,8 +102,8 @@ def status(store: Store, /, *, json: Switch = False) -> None:
         unmask sweep status sweeps/smoke
 
     Cells a second and seconds left are by the last run, also while it goes on.
-    Where more than one version of the code has measured, `unmask sweep run`
-    can measure again what is not of this one.
+    What another version of the code than this one has measured is old, and
+    counted; `unmask sweep run` can measure it again.
 
     Args:
         store: The directory of a sweep.
@@ -164,7 +168,8 @@ def export(store: Store, /, *, out: File = None, json: Switch = False) -> None:
         unmask sweep export sweeps/smoke --json
 
     The columns are the fields of the cells, then measure, value, low, high, n,
-    level, method, evaluations, and the seconds that the cell has taken.
+    level, method, evaluations, digests of the language and of the code, and the
+    seconds that the cell has taken.
 
     Args:
         store: The directory of a sweep.

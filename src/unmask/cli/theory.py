@@ -26,7 +26,7 @@ def exact(
     steps: int,
     schedule: str = "linear",
     language_seed: int = 0,
-    unpruned: Switch = False,
+    pruned: Switch = True,
     json: Switch = False,
 ) -> None:
     """What ancestral sampling does with the ideal denoiser, exactly.
@@ -44,9 +44,9 @@ def exact(
         language: A preset (see `unmask language list`), or a language file.
         length: Tokens a sequence.
         steps: Rounds N.
-        schedule: How much is revealed at each round; `unmask generate --help` lists them.
+        schedule: How much is revealed at each round; `unmask schedule list` has them.
         language_seed: The seed of a random preset.
-        unpruned: Keep every transition of a random preset, so that no string is impossible.
+        pruned: Without, a random preset keeps every transition, and no string is impossible.
         json: Print one JSON object instead of a table.
     """
     from unmask import languages
@@ -54,7 +54,7 @@ def exact(
     from unmask.schedules import Fit, deltas
     from unmask.theory.exact import exact as values
 
-    found = languages.load(language, seed=language_seed, pruned=not unpruned)
+    found = languages.load(language, seed=language_seed, pruned=pruned)
     result = values(found, length, deltas(schedule, steps, Fit(found, length))).to_dict()
     if json:
         show(result, True)
@@ -71,11 +71,11 @@ class Question:
         language: A preset (see `unmask language list`), or a language file.
         length: Tokens a sequence.
         steps: Numbers of rounds N; 8 32 128 512 2048 unless told otherwise.
-        schedule: How much is revealed at each round; `unmask generate --help` lists them.
+        schedule: How much is revealed at each round; `unmask schedule list` has them.
         rows: Sequences for each measured value; 0 measures nothing.
         seed: The seed of the sequences.
         language_seed: The seed of a random preset.
-        unpruned: Keep every transition of a random preset, so that no string is impossible.
+        pruned: Without, a random preset keeps every transition, and no string is impossible.
     """
 
     language: Name
@@ -85,13 +85,13 @@ class Question:
     rows: int = 200
     seed: int = 0
     language_seed: int = 0
-    unpruned: Switch = False
+    pruned: Switch = True
 
     def answer(self) -> tuple[Language, list[Record]]:
         from unmask import languages
         from unmask.theory.table import table
 
-        found = languages.load(self.language, seed=self.language_seed, pruned=not self.unpruned)
+        found = languages.load(self.language, seed=self.language_seed, pruned=self.pruned)
         return found, table(found, self.length, self.schedule, self.steps or STEPS, rows=self.rows, seed=self.seed)
 
     @property

@@ -47,7 +47,7 @@ def command(
     schedule: Word = None,
     seed: Count = None,
     language_seed: Count = None,
-    unpruned: Switch = False,
+    pruned: Switch = True,
     resume: Switch = False,
     device: str = "auto",
     precision: str = "auto",
@@ -105,10 +105,10 @@ def command(
         average: How much of the moving average of the weights a step keeps; 0 for none.
         samples: Train on a fixed set of so many sequences, 1% of it for validation, not on fresh ones.
         schedule_rounds: Train on the NELBO of so many rounds of the schedule, not on that in continuous time.
-        schedule: How much those rounds reveal: linear if not given; `unmask generate --help` lists them.
+        schedule: How much those rounds reveal: linear if not given; `unmask schedule list` has them.
         seed: Of weights, sequences and masks; 0 if not given.
         language_seed: The seed of a random preset; 0 if not given.
-        unpruned: Keep every transition of a random preset, so that no string is impossible.
+        pruned: Without, a random preset keeps every transition, and no string is impossible.
         resume: Go on with the training in OUT, as it was begun.
         device: cpu, cuda, or auto.
         precision: float32, bfloat16, or auto: bfloat16 on CUDA.
@@ -141,7 +141,7 @@ def command(
     }
     if resume:
         source = {"language": language, "model": model, "preset": preset, "language_seed": language_seed}
-        switches = {"timed": timed or None, "unpruned": unpruned or None}
+        switches = {"timed": timed or None, "no_pruned": None if pruned else True}
         for name, value in (source | size | changes | switches).items():
             if value is not None:
                 flag = {"rounds": "schedule-rounds"}.get(name, name.replace("_", "-"))
@@ -152,9 +152,9 @@ def command(
             raise UnmaskError("--language is missing; name a preset or a file, or go on with --resume")
         if schedule is not None and schedule_rounds is None:
             raise UnmaskError("--schedule says what rounds reveal; say how many by --schedule-rounds, or leave it out")
-        found = languages.load(language, seed=language_seed or 0, pruned=not unpruned)
+        found = languages.load(language, seed=language_seed or 0, pruned=pruned)
         shape = shapes.preset(preset or "quick", model or "mdm", found.vocabulary, time_free=not timed, **size)
-        label = language + (f", seed {language_seed}" if language_seed else "") + (", unpruned" if unpruned else "")
+        label = language + (f", seed {language_seed}" if language_seed else "") + ("" if pruned else ", not pruned")
         trained = train(
             found, shape, recipe(preset or "quick", shape.kind, **changes), out, label=label, conditions=conditions
         )

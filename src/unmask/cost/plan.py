@@ -1,4 +1,4 @@
-"""How many rounds a quality takes, with which schedule, and whether autoregression is the better choice.
+"""How many steps a quality takes, with which schedule, and whether autoregression is the better choice.
 
 Qualities are compared on a scale on which they fall about as 1/N, in nats a sequence:
 
@@ -188,7 +188,7 @@ def plan(
     shape: Shape | None = None,
     learning: Learning | None = None,
 ) -> Verdict:
-    """The least rounds for a target, by a schedule and by the optimal one. times: ms of an AR token and of a round.
+    """The least steps for a target, by a schedule and by the optimal one. times: ms of an AR token and of a step.
 
     shape: of the network, for its arithmetic; the paper's unless told otherwise. learning: `learning.of_language` of a
     trained one, at this length; without it the denoiser is ideal.
@@ -205,19 +205,19 @@ def plan(
     if batch < 1:
         raise UnmaskError(f"batch is {batch}; expected at least 1 row")
     if times is not None and not min(times) > 0:
-        raise UnmaskError(f"an AR token of {times[0]:g} ms and a round of {times[1]:g} ms; expected positive numbers")
+        raise UnmaskError(f"an AR token of {times[0]:g} ms and a step of {times[1]:g} ms; expected positive numbers")
     goal = Goal(metric, language, length, learning)
     goal.start(1.0, best=False)  # the curves have bars of their own
-    with progress.track("rounds", 2) as advance:
-        chosen = least_rounds(goal, target, schedule, batch)
+    with progress.track("steps", 2) as advance:
+        chosen = least_plan(goal, target, schedule, batch)
         advance(1)
-        best = chosen if schedule == OPTIMAL[metric] else least_rounds(goal, target, OPTIMAL[metric], batch)
+        best = chosen if schedule == OPTIMAL[metric] else least_plan(goal, target, OPTIMAL[metric], batch)
     flop = break_even(shape or preset("paper", "mdm", language.vocabulary), length)
     time = None if times is None else times[0] * length / times[1]
     return Verdict(chosen, best, flop, time, _words(goal, target, chosen, best, flop, time))
 
 
-def least_rounds(goal: Goal, target: float, schedule: str, batch: int = 1) -> Plan:
+def least_plan(goal: Goal, target: float, schedule: str, batch: int = 1) -> Plan:
     """The smallest N of a schedule; a Floor that says what there is instead if no N will do."""
     wanted = goal.nats(target)
     seen: dict[int, tuple[Tensor, Estimate]] = {}
@@ -270,14 +270,14 @@ def _unreached(goal: Goal, target: float, schedule: str, floor: Floor) -> str:
     if goal.learning is not None and goal.nats(target) <= goal.floor:
         alone = goal.shown(goal.floor)
         what = f"what the network has not learned is {alone:.4g} alone"
-        return f"no number of rounds reaches {target:g}: {what}; train it further"
+        return f"no number of steps reaches {target:g}: {what}; train it further"
     if floor.stuck:
         return (
-            f"no number of rounds reaches {target:g}: with schedule {schedule!r} the floor of {what} is {value:.4g}, "
-            f"as more rounds than {floor.steps:,} are too short to matter; take another schedule"
+            f"no number of steps reaches {target:g}: with schedule {schedule!r} the floor of {what} is {value:.4g}, "
+            f"as more steps than {floor.steps:,} are too short to matter; take another schedule"
         )
     return (
-        f"no number of rounds up to {floor.steps:,} reaches {target:g}: there {what} is {value:.4g}, and falls on as "
+        f"no number of steps up to {floor.steps:,} reaches {target:g}: there {what} is {value:.4g}, and falls on as "
         f"1/N to a floor of 0 that only one token at a time has; that is AR, in {goal.length:,} evaluations"
     )
 
@@ -285,16 +285,16 @@ def _unreached(goal: Goal, target: float, schedule: str, floor: Floor) -> str:
 def _words(goal: Goal, target: float, chosen: Plan, best: Plan, flop: float, time: float | None) -> str:
     """One sentence."""
     reached = {"ser": f"an SER of {target:g}", "ter": f"a TER within {target:.3g} of the language's own"}
-    says = [f"{reached.get(goal.metric, f'a divergence of {target:g} nats')} takes {_rounds(chosen)}"]
+    says = [f"{reached.get(goal.metric, f'a divergence of {target:g} nats')} takes {_steps(chosen)}"]
     if best is not chosen:
         fewer = best.evaluations < chosen.evaluations
-        says[0] += f", or {_rounds(best)}" if fewer else f", and schedule {best.schedule} needs no fewer"
+        says[0] += f", or {_steps(best)}" if fewer else f", and schedule {best.schedule} needs no fewer"
     fewest = min(chosen.evaluations, best.evaluations)
     error = "error" if goal.learning is None else "sampling error"
     says.append(f"AR makes no {error} for the arithmetic of {flop:.2f} evaluations, {fewest / flop:.3g} times less")
     if time is None:
         ratio = goal.length / fewest
-        says.append(f"so take AR unless a round is faster than {ratio:.3g} AR tokens and time is all that counts")
+        says.append(f"so take AR unless a step is faster than {ratio:.3g} AR tokens and time is all that counts")
     else:
         better = "masked diffusion is faster" if fewest < time else "AR is the better choice"
         says.append(f"it takes as long as {time:.4g} evaluations, so {better}, by {_times(fewest, time)}")
@@ -302,8 +302,8 @@ def _words(goal: Goal, target: float, chosen: Plan, best: Plan, flop: float, tim
     return f"{sentence[0].upper()}{sentence[1:]}."
 
 
-def _rounds(plan: Plan) -> str:
-    many = "round" if plan.steps == 1 else "rounds"
+def _steps(plan: Plan) -> str:
+    many = "step" if plan.steps == 1 else "steps"
     return f"{plan.steps:,} {many} of schedule {plan.schedule}, {plan.evaluations:,.4g} evaluations"
 
 

@@ -8,10 +8,12 @@ from unmask.languages.modular_sum import ModularSum
 from unmask.languages.ngram import NGram
 from unmask.languages.presets import PRESETS, preset
 from unmask.languages.random import random_hmm, random_ngram, sparse_hmm
-from unmask.languages.reading import from_dict, load
+from unmask.languages.reading import from_dict, load, save
+from unmask.languages.registry import LANGUAGES
 
 __all__ = [
     "HMM",
+    "LANGUAGES",
     "PRESETS",
     "Brackets",
     "Interval",
@@ -23,5 +25,6 @@ __all__ = [
     "preset",
     "random_hmm",
     "random_ngram",
+    "save",
     "sparse_hmm",
 ]

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from unmask.chance import Stream, categorical, check_seed, uniform
@@ -26,6 +27,24 @@ from unmask.threads import over_blocks
 
 ROWS = 64  # of a block that holds no messages
 MESSAGE_BYTES = 2**25  # the messages of one block of rows: large enough to amortise a call, small enough for a cache
+
+
+Tokens = Tensor | ArrayLike | Sequence[Sequence[int]]
+
+
+def as_tokens(tokens: Tokens, what: str = "tokens") -> Tensor:
+    """Whole numbers of any shape as int64 on the host, whatever they come in: a tensor, an array, lists."""
+    if not isinstance(tokens, Tensor):
+        try:
+            array = np.asarray(tokens)
+        except ValueError as error:  # rows of several lengths
+            raise UnmaskError(f"{what} are no table of tokens: {error}") from error
+        if array.dtype.kind not in "iu" or (array.size and int(array.max()) > np.iinfo(np.int64).max):
+            raise UnmaskError(f"{what} are {array.dtype}; expected integers of at most 64 bits with a sign")
+        return torch.from_numpy(array.astype(np.int64))
+    if tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:
+        raise UnmaskError(f"{what} are {str(tokens.dtype).removeprefix('torch.')}; expected integers")
+    return tokens.long().cpu().contiguous()
 
 
 class Language(ABC):
@@ -107,7 +126,15 @@ class Language(ABC):
         return self._window_law(size, length)
 
     def _window_law(self, size: int, length: int) -> Tensor:
-        raise UnmaskError(f"{self.kind} does not know the law of its windows; write its method `_window_law`")
+        """Unless a language knows better, the mean over places of the evidence of every window alone."""
+        windows = torch.cartesian_prod(*[torch.arange(self.vocabulary)] * size).view(-1, size)
+        law = torch.zeros(len(windows), dtype=torch.float64)
+        for part in torch.arange(len(windows)).split(max(MESSAGE_BYTES // (8 * length), 1)):
+            for place in range(length - size + 1):
+                pattern = self.blank(len(part), length)
+                pattern[:, place : place + size] = windows[part]
+                law[part] += self.log_evidence(pattern).exp()
+        return law / (length - size + 1)
 
     def facts(self) -> dict[str, Any]:
         """What `describe` adds to the common part."""
@@ -126,7 +153,7 @@ class Language(ABC):
         return np.arange(longest + 1) > 0
 
     def sample(
-        self, rows: int, length: int, *, seed: int = 0, first_row: int = 0, given: Tensor | None = None
+        self, rows: int, length: int, *, seed: int = 0, first_row: int = 0, given: Tokens | None = None
     ) -> Tensor:
         """x ~ q(. | given), (rows, length) int64; row r depends on the seed and first_row + r alone."""
         self.check_length(length)
@@ -135,7 +162,7 @@ class Language(ABC):
         pattern = self.blank(1, length) if given is None else self.check_given(given, rows, length)
         return self._sample(torch.arange(first_row, first_row + rows), pattern, check_seed(seed))
 
-    def log_prob(self, tokens: Tensor, given: Tensor | None = None) -> Tensor:
+    def log_prob(self, tokens: Tokens, given: Tokens | None = None) -> Tensor:
         """log q(x | given) in nats, float64 (B); -inf exactly where `supports` is False."""
         tokens = self.check_tokens(tokens)
         whole = self.log_evidence(tokens)
@@ -145,20 +172,20 @@ class Language(ABC):
         agrees = ((pattern == self.vocabulary) | (pattern == tokens)).all(1)
         return torch.where(agrees, whole - self.log_evidence(pattern), -torch.inf)
 
-    def supports(self, tokens: Tensor) -> Tensor:
+    def supports(self, tokens: Tokens) -> Tensor:
         """q(x) > 0, bool (B)."""
         return self.log_prob(tokens) > -torch.inf
 
-    def posterior(self, tokens: Tensor, positions: Tensor | None = None) -> Tensor:
+    def posterior(self, tokens: Tokens, positions: Tokens | None = None) -> Tensor:
         """q(x_j | x_R) from scratch, (B, K, V) float64; positions (K) or (B, K), all by default; revealed: one-hot."""
         tokens = self.check_tokens(tokens, hidden=True)
         rows, length = tokens.shape
-        positions = torch.arange(length) if positions is None else positions.long()
+        positions = torch.arange(length) if positions is None else as_tokens(positions, "positions")
         if ((positions < 0) | (positions >= length)).any():
             raise UnmaskError(f"positions must lie in 0..{length - 1}, the places of {length} tokens")
         return self._posterior(tokens, positions.expand(rows, -1).contiguous())
 
-    def entropy(self, length: int, *, given: Tensor | None = None, rows: int = 2000, seed: int = 0) -> Estimate:
+    def entropy(self, length: int, *, given: Tokens | None = None, rows: int = 2000, seed: int = 0) -> Estimate:
         """H(X | given) in nats: exact where a sequence determines its path, else the mean of -log q over x ~ q."""
         self.check_length(length)
         pattern = self.blank(1, length) if given is None else self.check_given(given, 1, length)
@@ -180,15 +207,17 @@ class Language(ABC):
 
         save(self, path)
 
-    def render(self, tokens: Tensor) -> str:
+    def render(self, tokens: Tokens) -> str:
         """One sequence (L) as text; what lies behind the end is left out."""
+        tokens = as_tokens(tokens)
         values = tokens[: int(self.sizes(tokens.unsqueeze(0))[0])].tolist()
         if self.names is None:
             return " ".join("_" if v == self.vocabulary else str(v) for v in values)
         return "".join("_" if v == self.vocabulary else self.names[v] for v in values)
 
-    def sizes(self, tokens: Tensor) -> Tensor:
+    def sizes(self, tokens: Tokens) -> Tensor:
         """|x| of each row (B): tokens up to and including the first end, the whole length without one."""
+        tokens = as_tokens(tokens)
         if self.end is None:
             return torch.full((len(tokens),), tokens.shape[1])
         ended = tokens == self.end
@@ -218,13 +247,11 @@ class Language(ABC):
             near = " and ".join(str(n) for n in self.nearest_lengths(length)) or "none"
             raise UnmaskError(f"{self.kind} has no sequence of length {length}; the nearest it has: {near}")
 
-    def check_tokens(self, tokens: Tensor, hidden: bool = False) -> Tensor:
+    def check_tokens(self, tokens: Tokens, hidden: bool = False) -> Tensor:
         """tokens as int64 (B, L), or an error that names the first bad place."""
+        tokens = as_tokens(tokens)
         if tokens.dim() != 2 or tokens.numel() == 0:
             raise UnmaskError(f"tokens have shape {tuple(tokens.shape)}; expected (rows, length)")
-        if tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:
-            raise UnmaskError(f"tokens are {str(tokens.dtype).removeprefix('torch.')}; expected integers")
-        tokens = tokens.long().cpu().contiguous()
         top = self.vocabulary if hidden else self.vocabulary - 1
         bad = (tokens < 0) | (tokens > top)
         if bad.any():
@@ -234,8 +261,9 @@ class Language(ABC):
             raise UnmaskError(f"row {row}, position {position}: token {value}{mask} is not in 0..{top}")
         return tokens
 
-    def check_given(self, given: Tensor, rows: int, length: int) -> Tensor:
+    def check_given(self, given: Tokens, rows: int, length: int) -> Tensor:
         """A given pattern as (1, L) or (B, L), or an error that says why no sequence can start from it."""
+        given = as_tokens(given, "given tokens")
         given = given.unsqueeze(0) if given.dim() == 1 else given
         given = self.check_tokens(given, hidden=True)
         if given.shape[1] != length or len(given) not in (1, rows):

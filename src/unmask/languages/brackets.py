@@ -7,11 +7,13 @@ from typing import Any, ClassVar
 
 from unmask.errors import UnmaskError
 from unmask.languages.grammar import Grammar, Moves
+from unmask.languages.registry import LANGUAGES
 
 SHAPES = "()[]{}<>"
 MAX_STACKS = 2**14
 
 
+@LANGUAGES.register("brackets")
 class Brackets(Grammar):
     """Uniform over the balanced strings of a length; state: (token, stack), the stack being what is still open.
 

@@ -10,9 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from unmask.errors import UnmaskError
 from unmask.exact.machine import Floats, Machine, from_dense
 from unmask.languages.base import MachineLanguage
+from unmask.languages.registry import LANGUAGES
 from unmask.languages.tables import check_smallest, table, weights
 
 
+@LANGUAGES.register("hmm")
 class HMM(MachineLanguage):
     """q(x, z) ~ initial(z_1) prod transition(z_t, z_{t+1}) prod emission(z_t, x_t) final(z_L)     (theory.md 3)
 

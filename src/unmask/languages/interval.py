@@ -18,10 +18,12 @@ from unmask.exact.machine import Machine, explore
 from unmask.languages.base import Language
 from unmask.languages.hmm import HMM
 from unmask.languages.ngram import NGram, check_size
+from unmask.languages.registry import LANGUAGES
 
 MAX_WIDTH = 16
 
 
+@LANGUAGES.register("interval")
 class Interval(Language):
     """Example C.7: intervals of l positions over V = 2^(l-1) tokens (theory.md 6).
 

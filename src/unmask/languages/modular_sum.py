@@ -6,6 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from unmask.errors import UnmaskError
 from unmask.languages.grammar import Grammar, Moves
+from unmask.languages.registry import LANGUAGES
 
 
 class Draft(NamedTuple):
@@ -30,6 +31,7 @@ class Joint(NamedTuple):
     first: int | None
 
 
+@LANGUAGES.register("modular-sum")
 class ModularSum(Grammar):
     """Equations `1+2+3=3+3=6`, joined by `;`, each with `terms` operands, evaluated from the left one sum at a time.
 

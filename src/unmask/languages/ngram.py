@@ -14,12 +14,14 @@ from unmask.exact import chain
 from unmask.exact.chain import Chain
 from unmask.exact.machine import Ints, Machine, from_edges
 from unmask.languages.base import MachineLanguage
+from unmask.languages.registry import LANGUAGES
 from unmask.languages.tables import table
 
 MAX_TRANSITIONS = 2**24
 UNKNOWN = "<unk>"
 
 
+@LANGUAGES.register("ngram")
 class NGram(MachineLanguage):
     """q(x) = initial(x_1..x_m) prod_{t>m} transition(x_{t-m}..x_{t-1}, x_t),  m = order - 1            (theory.md 3)
 

@@ -52,5 +52,5 @@ def preset(name: str, seed: int = 0, pruned: bool = True) -> Language:
         raise unknown("preset", name, PRESETS)
     entry = PRESETS[name]
     if not entry.random and not pruned:
-        raise UnmaskError(f"{name} is its support: there is nothing to leave unpruned; drop pruned=False (--unpruned)")
+        raise UnmaskError(f"{name} is its support: there is nothing to prune; drop pruned=False (--no-pruned)")
     return entry.make(seed, pruned)

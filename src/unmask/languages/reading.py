@@ -9,26 +9,21 @@ from typing import Any
 from unmask.errors import UnmaskError, unknown
 from unmask.files import origin, read_json, write_json
 from unmask.languages.base import Language
-from unmask.languages.brackets import Brackets
-from unmask.languages.hmm import HMM
-from unmask.languages.interval import Interval
-from unmask.languages.modular_sum import ModularSum
-from unmask.languages.ngram import NGram
 from unmask.languages.presets import PRESETS, preset
-
-KINDS: dict[str, type[Language]] = {kind.kind: kind for kind in (HMM, NGram, Interval, ModularSum, Brackets)}
+from unmask.languages.registry import LANGUAGES
 
 
 def from_dict(content: Any, normalise: bool = False) -> Language:
     """The language of its JSON form; `normalise` divides rows by their sums instead of refusing them."""
     if not isinstance(content, dict) or "kind" not in content:
-        raise UnmaskError(f"a language is a JSON object with a key 'kind': one of {', '.join(KINDS)}")
+        known = ", ".join(LANGUAGES.names())
+        raise UnmaskError(f"a language is a JSON object with a key 'kind': one of {known}")
     values = dict(content)
     kind = values.pop("kind")
     values.pop("origin", None)
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise unknown("kind of language", str(kind), KINDS)
-    cls = KINDS[kind]
+    if not isinstance(kind, str) or ":" in kind:  # a file holds numbers, and never says what to import
+        raise unknown("kind of language", str(kind), LANGUAGES.names())
+    cls = LANGUAGES.find(kind)
     names = values.pop("names", None)
     expected = {name: p for name, p in inspect.signature(cls).parameters.items() if name not in ("names", "normalise")}
     for name in values:
@@ -43,6 +38,9 @@ def from_dict(content: Any, normalise: bool = False) -> Language:
     if "normalise" in inspect.signature(cls).parameters:
         values["normalise"] = normalise
     language = cls(**values)
+    LANGUAGES.check(type(language), f"kind of language {kind!r}")
+    if language.kind != kind:  # or what it writes would be read as another
+        raise UnmaskError(f"the kind of language {kind!r} calls itself {language.kind!r}; give it one name")
     if names is not None:
         if not isinstance(names, list):
             raise UnmaskError(f"names is {type(names).__name__}; expected a list of strings, one a token")
@@ -59,16 +57,26 @@ def _fits(value: Any, wanted: str) -> bool:
 
 
 def load(source: str | Path, *, seed: int = 0, pruned: bool = True, normalise: bool = False) -> Language:
-    """A language from a JSON file, or a preset by its name."""
+    """A preset by its name, a language of a JSON file, or one of a kind with options: "modular-sum(modulus=7)".
+
+    A kind may be one that an installed package offers, or "package.module:Name".
+    """
     if str(source) in PRESETS:
         if normalise:
             raise UnmaskError(f"{source} is a preset, whose rows sum to 1 already; normalise is for files")
         return preset(str(source), seed, pruned)
     path = Path(source)
     if not path.exists():
-        raise unknown("language (neither a file nor a preset):", str(source), PRESETS)
+        if "(" in str(source) or ":" in str(source) or str(source) in LANGUAGES.names():
+            if normalise or not pruned:
+                what = "normalise is for files, pruned=False (--no-pruned) for random presets"
+                raise UnmaskError(f"{source} is what its options say; {what}")
+            return LANGUAGES.make(str(source))
+        raise unknown("language (neither a file nor a preset):", str(source), [*PRESETS, *LANGUAGES.names()])
     if not pruned:
-        raise UnmaskError(f"{path} is a file and has the support it has; unpruned is for random presets")
+        raise UnmaskError(
+            f"{path} is a file and has the support it has; pruned=False (--no-pruned) is for random presets"
+        )
     try:
         return from_dict(read_json(path), normalise)
     except UnmaskError as error:

@@ -45,7 +45,7 @@ def publish(
     drawn[CURVE] = svg(staircase.chart(language, length))
     contents = {f"{name}.svg": picture.encode() for name, picture in drawn.items()}
     contents |= {f"{name}.png": vl_convert.svg_to_png(picture, scale=SCALE) for name, picture in drawn.items()}
-    data = {"origin": origin(**configuration), "records": list(records)}
+    data = {"origin": origin(**configuration) | {"language": language.source()}, "records": list(records)}
     contents["theory.json"] = json.dumps(data, indent=1, allow_nan=False).encode() + b"\n"
     contents["theory.csv"] = pd.DataFrame(list(records)).to_csv(index=False).encode()
     return write(out, contents)

@@ -39,7 +39,8 @@ class Settings:
     steps: tuple[int, ...] = (8, 16, 32, 64, 128, 256, 512, 1024, 2048)
     rows: int = 2000
     training_steps: int | None = None  # None: the recipe's
-    seed: int = 0
+    seed: int = 0  # of networks and samples
+    language_seed: int = 0
 
     def __post_init__(self) -> None:
         if not self.languages:
@@ -68,7 +69,7 @@ def recipe(settings: Settings, device: str = "auto") -> Recipe:
         {
             "name": "figure-1",
             "zip": {"language": list(s.languages), "layers": layers},
-            "fixed": {"length": s.size} | network,
+            "fixed": {"length": s.size, "language_seed": s.language_seed} | network,
             "rows": s.rows,
             "seeds": [s.seed],
             "parts": [

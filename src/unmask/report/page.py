@@ -71,7 +71,8 @@ def _made(origin: Mapping[str, Any], settings: Settings, seconds: float) -> str:
     versions = origin["versions"]
     by = f"unmask {versions['unmask']} (torch {versions['torch']}, numba {versions['numba']})"
     return text(
-        f"Measured with {seconds:.0f} s of work by {by} on {origin['machine']} with seed {settings.seed}; the same "
+        f"Measured with {seconds:.0f} s of work by {by} on {origin['machine']} with seed {settings.seed} "
+        f"and language seed {settings.language_seed}; the same "
         "command gives the same numbers:"
     )
 

@@ -21,7 +21,8 @@ class Settings:
 
     rows: int = 2000
     small_rows: int = 500  # of the larger languages, and of each point of the length panel
-    seed: int = 0
+    seed: int = 0  # of the luck
+    language_seed: int = 0
     generative_perplexity: bool = False
     lengths: tuple[str, ...] = ()  # languages of the length panel beside the standard two
     languages: tuple[str, ...] = ("paper-2gram", "paper-3gram", "paper-4gram", "sparse-hmm", "interval-5")
@@ -60,13 +61,15 @@ def recipe(settings: Settings) -> Recipe:
     """The sweep of a demo; fails where a language is none that it can show."""
     s = settings
     for name in dict.fromkeys((*s.languages, *s.panel, *s.sampler_languages)):
-        if ground_truth(name, s.seed).end is not None:
+        if ground_truth(name, s.language_seed).end is not None:
             what = "its sequences vary in length, and the demo compares fixed lengths"
             raise UnmaskError(f"cannot show {name}: {what}; name another language")
-    parts = [_errors(s), _curves(s), _lengths(s), _samplers(s)]
+    parts = [_errors(s), _curves(s), _lengths(s)]
     if s.generative_perplexity:
         parts.append(_perplexity(s))
-    return from_dict({"name": "demo", "seeds": [s.seed], "parts": [part for part in parts if part]})
+    seeds = {"language_seed": s.language_seed, "seed": s.seed}
+    parts = [part | {"fixed": part.get("fixed", {}) | seeds} for part in parts if part]
+    return from_dict({"name": "demo", "parts": [*parts, _samplers(s)]})
 
 
 def _errors(s: Settings) -> dict[str, Any]:
@@ -84,14 +87,14 @@ def _errors(s: Settings) -> dict[str, Any]:
 
 def _curves(s: Settings) -> dict[str, Any]:
     """What theory draws behind the points of the languages that it knows."""
-    known = [name for name in s.languages if predictable(ground_truth(name, s.seed), s.length)]
+    known = [name for name in s.languages if predictable(ground_truth(name, s.language_seed), s.length)]
     fixed = {"length": s.length, "least": min(s.steps), "most": max(s.steps)}
     return {"metrics": ["prediction"], "grid": {"language": known}, "fixed": fixed} if known else {}
 
 
 def _perplexity(s: Settings) -> dict[str, Any]:
     """What the paper plots as TER, of languages without impossible strings."""
-    names = [name for name in s.languages if not isinstance(ground_truth(name, s.seed), Interval)]
+    names = [name for name in s.languages if not isinstance(ground_truth(name, s.language_seed), Interval)]
     if not names:
         return {}
     fixed = {"length": s.length, "pruned": False}
@@ -111,10 +114,11 @@ def _lengths(s: Settings) -> dict[str, Any]:
 
 def _samplers(s: Settings) -> dict[str, Any]:
     """Some samplers side by side at a few budgets, half of the rows from each of two seeds (unmask/board)."""
+    seeds = {"language_seed": s.language_seed, "seed": s.seed}
     return {
         "metrics": ["curve"],
         "grid": {"language": list(s.sampler_languages), "sampler": list(s.samplers)},
         "fixed": {"length": s.sampler_length, "quick": True, "ter_rows": 0},
         "rows": max(s.sampler_rows // SEEDS, 1),
-        "seeds": list(range(s.seed, s.seed + SEEDS)),
+        "zip": {name: [first + i for i in range(SEEDS)] for name, first in seeds.items()},
     }

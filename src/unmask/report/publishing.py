@@ -31,7 +31,7 @@ def publish(out: Path, board: Board) -> list[Path]:
 def contents(board: Board) -> dict[str, bytes]:
     settings = asdict(board.settings)
     data = {
-        "origin": origin(**settings),
+        "origin": origin(**settings) | {"languages": board.languages},
         "seconds": board.seconds,
         "settings": settings,
         "failures": [asdict(failure) for failure in board.failures],

@@ -35,7 +35,8 @@ def demo(
     began = time.perf_counter()
     found = sweep(plan.recipe(settings), store=out / STORE, engine=engine, workers=workers, fresh=True).whole()
     records = measured.records(found)
-    contents = page.render(records, settings, origin(**asdict(settings)), found.work)
+    made_by = origin(**asdict(settings)) | {"languages": found.languages}
+    contents = page.render(records, settings, made_by, found.work)
     written = frame.write(out, contents)
     seconds = time.perf_counter() - began
     return Demo(records, Story(records, settings), (out / frame.PAGE).resolve(), written, seconds)

@@ -109,7 +109,7 @@ def check_kind(kind: type, label: str) -> None:
         raise UnmaskError(f"{label} {what}; a sampler implements exactly one of order, choose and run")
 
 
-SAMPLERS: Registry[Sampler] = Registry("sampler", "unmask.samplers", check_kind)
+SAMPLERS: Registry[Sampler] = Registry("sampler", "unmask.samplers", check_kind, (Sampler,))
 
 
 def specification(sampler: Sampler) -> str:

@@ -13,16 +13,18 @@ from typing import Any
 
 from unmask import progress
 from unmask.errors import UnmaskError
+from unmask.names import imports, imports_allowed
 from unmask.sweeps.cells import Block
 from unmask.sweeps.measures import Output, find
 
 TELL_SECONDS = 0.2  # between two words of how far a block is
-Task = tuple[str, dict[str, Any], bool, Sequence[str]]  # key, spec, whether it is a whole cell, keys of what it needs
+Task = tuple[str, dict[str, Any], bool, Sequence[str], bool]
+"""Key, spec, whether it is a whole cell, keys of what it needs, whether names in it may import code."""
 
 
 def ordered(block: Block) -> Task:
     """What a process must know of a block."""
-    return block.key, block.spec, block.whole, block.needed
+    return block.key, block.spec, block.whole, block.needed, imports_allowed()
 
 
 def measure(
@@ -43,10 +45,10 @@ def measure(
 
 def attempt(given: Task, files: Path, tell: Callable[[float], None] = lambda share: None) -> dict[str, Any]:
     """What came of it, as the driver is told: a mistake of one cell is no end of the others."""
-    key, spec, whole, needed = given
+    key, spec, whole, needed, trusted = given
     began = time.perf_counter()
     try:
-        with progress.told_to(_seldom(tell)):
+        with progress.told_to(_seldom(tell)), imports(trusted):
             kind, found, made = measure(spec, whole, files / key, [files / other for other in needed])
         seconds = time.perf_counter() - began
         encoded = {name: base64.b64encode(content).decode() for name, content in made.items()}

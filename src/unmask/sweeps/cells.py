@@ -20,7 +20,7 @@ from unmask.names import parse
 from unmask.sweeps.measures import TRIVIAL_COST, Measure, find
 from unmask.sweeps.recipe import RESERVED, Point, Recipe
 
-SCHEMA = 1  # of cells and of the store: a change of either makes it another
+SCHEMA = 2  # of cells and of the store: a change of either makes it another
 TOKENS_A_BLOCK = 2**18  # rows of a block x length: half a second to some seconds of work that a kill can lose
 EMPTY = inspect.Parameter.empty
 

@@ -157,7 +157,9 @@ class Driver:
         self._finish(connection, key, found, sum(seconds for _, seconds in parts.values()))
 
     def _finish(self, connection: sqlite3.Connection, key: str, found: list[Record], seconds: float) -> None:
-        stores.finish(connection, key, found, seconds, self.run)
+        cell = Cell(self.store.spec(key))
+        about = cell.measure.about(cell.arguments)
+        stores.finish(connection, key, [record | about for record in found], seconds, self.run)
         del self.open_blocks[key]
         self.line.free(key)
 

@@ -29,9 +29,19 @@ Record = dict[str, Any]
 Tally = dict[str, int]
 Function = Callable[..., Any]
 Arguments = Mapping[str, Any]
-METRICS: Registry[Any] = Registry("metric", group="unmask.metrics")
 TRIVIAL_COST = 1e-3  # seconds, of what we know nothing about
 GIVEN = ("place", "needed")  # parameters that are no part of a cell: a directory, and those of the cells that it needs
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a metric may answer in place of records or a tally: those, and files that are kept beside the store."""
+
+    found: Any
+    files: Mapping[str, bytes]
+
+
+METRICS: Registry[Any] = Registry("metric", "unmask.metrics", returns=(list, dict, Output), given=GIVEN)
 
 
 def metric(name: str, **options: Any) -> Callable[[Function], Function]:
@@ -43,14 +53,6 @@ def metric(name: str, **options: Any) -> Callable[[Function], Function]:
         return METRICS.register(name)(function)
 
     return add
-
-
-@dataclass(frozen=True)
-class Output:
-    """What a metric may answer in place of records or a tally: those, and files that are kept beside the store."""
-
-    found: Any
-    files: Mapping[str, bytes]
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ class Measure:
         default=lambda arguments: 1
     )  # rows, k to a multiple of them, in a tally
     needs: Callable[[Arguments], Sequence[Arguments]] = field(default=lambda arguments: ())  # each with its metric
+    about: Callable[[Arguments], Record] = field(default=lambda arguments: {})  # which truth it is of, in each record
     lasts: bool = False  # what it makes stays what it is when the code changes, like a trained network
 
     @property
@@ -91,9 +94,14 @@ class Measure:
         return any(p.kind is p.VAR_KEYWORD for p in inspect.signature(self.run).parameters.values())
 
 
-@cache
 def find(name: str) -> Measure:
     """The metric of a name; a function elsewhere may carry the optional fields of a Measure as attributes."""
+    METRICS.check_import(name)
+    return _found(name)
+
+
+@cache
+def _found(name: str) -> Measure:
     found = METRICS.find(name)
     if isinstance(found, type):
         raise UnmaskError(f"metric {name!r} is a class; expected a function of a cell's fields")

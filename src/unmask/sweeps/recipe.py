@@ -6,11 +6,16 @@
     zip: {length: [128, 256], steps: [32, 64]}  lists that are walked together; or a list of such mappings
     fixed: {sampler: ancestral}                 the same everywhere
     rows: 2000                                  of each cell
-    seeds: 3                                    0, 1, 2; or a list
+    seeds: 3                                    of the luck: 0, 1, 2; or a list
     parts: [{grid: ...}, {zip: ...}]            several grids, each with these keys; what stands above is common to all
 
-What may stand in grid, zip and fixed are the parameters of the metrics (measures.py). Where a name has a
-comma inside, as in "blocks(block_length=16, inner=ancestral)", it stands in quotes, or YAML takes it for two.
+What may stand in grid, zip and fixed are the parameters of the metrics (measures.py). `language_seed` is one of them:
+`grid: {language_seed: [0, 1]}, seeds: 3` measures each of two languages with three lucks, and zip: {language_seed:
+[0, 1, 2], seed: [0, 1, 2]} in place of seeds three languages, each with a luck of its own. Where a name has a comma
+inside, as in "blocks(block_length=16, inner=ancestral)", it stands in quotes, or YAML takes it for two.
+
+A recipe is a file, and may be anybody's: names in it that would import code, as "package.module:Name" would, are
+refused unless whoever runs it allows them.
 """
 
 from __future__ import annotations
@@ -38,12 +43,12 @@ class Part:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     zip: tuple[Mapping[str, tuple[Any, ...]], ...] = ()
     rows: int | None = None
-    seeds: tuple[int, ...] = (0,)
+    seeds: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if not self.metrics:
             raise UnmaskError("there are no metrics; name at least one")
-        if not self.seeds:
+        if self.seeds == ():
             raise UnmaskError("there are no seeds; give how many, or a list")
         if self.rows is not None and self.rows < 1:
             raise UnmaskError(f"rows is {self.rows}, but at least 1 row is needed")
@@ -54,8 +59,8 @@ class Part:
         names = [*self.grid, *self.fixed, *(name for tied in self.zip for name in tied)]
         if twice := {name for name in names if names.count(name) > 1}:
             raise UnmaskError(f"{sorted(twice)[0]} stands more than once in grid, fixed and zip; say it once")
-        if "seed" in names:
-            raise UnmaskError("seed stands in grid, fixed or zip; write seeds: [...] beside them")
+        if "seed" in names and self.seeds is not None:
+            raise UnmaskError("seeds stand beside grid, fixed and zip, and seed in one of them; say it once")
         if "rows" in names and self.rows is not None:
             raise UnmaskError("rows stands beside grid, fixed and zip and in one of them; say it once")
 
@@ -68,7 +73,8 @@ class Part:
         """Every combination, the last key of the grid fastest but for the seeds."""
         lists: list[list[Point]] = [[{name: value} for value in values] for name, values in self.grid.items()]
         lists += [[dict(zip(tied, row, strict=True)) for row in zip(*tied.values(), strict=True)] for tied in self.zip]
-        lists.append([{"seed": seed} for seed in self.seeds])
+        if "seed" not in self.axes:
+            lists.append([{"seed": seed} for seed in self.seeds or (0,)])
         common = dict(self.fixed) | ({} if self.rows is None else {"rows": self.rows})
         for parts in product(*lists):
             point = dict(common)
@@ -79,8 +85,8 @@ class Part:
     def with_change(self, name: str, value: Any) -> Part:
         """The part with another value: one value is fixed, a list is walked, and that of a name in zip within zip."""
         if name in OWN:
-            return replace(self._without(name), **{name: _own(name, value)})
-        return self._with(name, value)
+            return replace(self._without("seed" if name == "seeds" else name), **{name: _own(name, value)})
+        return (replace(self, seeds=None) if name == "seed" else self)._with(name, value)
 
     def _with(self, name: str, value: Any) -> Part:
         if name in ("grid", "fixed", "zip", "parts"):
@@ -220,6 +226,8 @@ def _own(name: str, value: Any) -> Any:
         case "metrics" if isinstance(value, str):
             return (value,)
         case "rows" if value is None or type(value) is int:
+            return value
+        case "seeds" if value is None:
             return value
         case "name" if isinstance(value, str):
             return value

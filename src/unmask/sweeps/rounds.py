@@ -17,6 +17,7 @@ from unmask.search import least
 from unmask.sweeps.measures import Arguments, Record, metric
 from unmask.sweeps.search import PILOT_ROWS, SPREAD, steps_at_ser, steps_between
 from unmask.sweeps.sources import (
+    about,
     check,
     curve_cost,
     ground_truth,
@@ -39,7 +40,7 @@ def _search_cost(cell: Arguments) -> float:
     return float((2 * PILOT_ROWS + len(SPREAD) * cell["rows"]) * row_seconds(cell))
 
 
-@metric("steps_for_ter", check=check, cost=curve_cost)
+@metric("steps_for_ter", check=check, about=about, cost=curve_cost)
 def steps_for_ter(
     *,
     language: str,
@@ -50,6 +51,7 @@ def steps_for_ter(
     prompt_length: int = 0,
     rows_per_prompt: int = 1,
     rows: int = 100,
+    language_seed: int = 0,
     seed: int = 0,
     pruned: bool = True,
 ) -> list[Record]:
@@ -58,18 +60,18 @@ def steps_for_ter(
     from unmask.estimates import exactly
     from unmask.languages import Interval
 
-    q = ground_truth(language, seed, pruned, digest)
+    q = ground_truth(language, language_seed, pruned, digest)
     if isinstance(q, Interval) and not prompt_length:
         own = metrics.ter_autoregressive(q, length).value
         value = exactly(least(lambda n: metrics.ter(q, length, schedule, n).value - own, excess * own))
     else:
-        curve = kept_curve(language, length, rows, seed, pruned, digest, prompt_length, rows_per_prompt)
+        curve = kept_curve(language, length, rows, language_seed, seed, pruned, digest, prompt_length, rows_per_prompt)
         nats = (length - prompt_length) * math.log1p(excess)  # a sequence
         value = steps_between(lambda n: curve.divergence(_delta(schedule, n, q, length)), nats)
     return [record("steps_for_ter", value, _evaluations(schedule, int(value.value), q, length, prompt_length))]
 
 
-@metric("steps_for_ser", check=check, cost=_search_cost)
+@metric("steps_for_ser", check=check, about=about, cost=_search_cost)
 def steps_for_ser(
     *,
     language: str,
@@ -81,6 +83,7 @@ def steps_for_ser(
     prompt_length: int = 0,
     rows_per_prompt: int = 1,
     rows: int = 500,
+    language_seed: int = 0,
     seed: int = 0,
     pruned: bool = True,
 ) -> list[Record]:
@@ -90,7 +93,7 @@ def steps_for_ser(
     from unmask.generation import generate
     from unmask.languages import Interval
 
-    q = ground_truth(language, seed, pruned, digest)
+    q = ground_truth(language, language_seed, pruned, digest)
     drawn = count()
 
     def count_wrong(steps: int, rows_now: int) -> int:
@@ -107,7 +110,7 @@ def steps_for_ser(
     return [record("steps_for_ser", value, _evaluations(schedule, round(value.value), q, length, prompt_length))]
 
 
-@metric("prediction", check=check, cost=lambda cell: CURVE_SECONDS)
+@metric("prediction", check=check, about=about, cost=lambda cell: CURVE_SECONDS)
 def prediction(
     *,
     language: str,
@@ -117,7 +120,7 @@ def prediction(
     least: int = 8,
     most: int = 2048,
     prompt_length: int = 0,
-    seed: int = 0,
+    language_seed: int = 0,
     pruned: bool = True,
 ) -> list[Record]:
     """SER and TER at N from least to most: closed forms for Interval; first-order chains by their information curve.
@@ -130,7 +133,7 @@ def prediction(
     from unmask.languages import Interval
     from unmask.theory.exact import curve, error_curve
 
-    q = ground_truth(language, seed, pruned, digest)
+    q = ground_truth(language, language_seed, pruned, digest)
     if prompt_length or not predictable(q, length):
         return []
     own = metrics.ter_autoregressive(q, length).value

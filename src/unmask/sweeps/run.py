@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from unmask import progress
 from unmask.errors import UnmaskError
 from unmask.files import code, origin
+from unmask.names import imports, imports_allowed
 from unmask.sweeps import status as standing
 from unmask.sweeps import tables
 from unmask.sweeps.cells import Cell, cells_of, check
@@ -65,13 +66,16 @@ class How:
         return Cluster(directory, self.workers, self.threads, self.address, self.limit)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sweep:
     """The cells of a recipe in its store."""
 
     directory: Path
     keys: tuple[str, ...]
     seconds: float  # of this run
+
+    def __repr__(self) -> str:
+        return f"<Sweep of {len(self.keys)} cells in {self.directory}>"
 
     def rows(self) -> list[dict[str, Any]]:
         """One dict a cell and measure; what has failed is missing, and `status` says why."""
@@ -80,6 +84,15 @@ class Sweep:
             return tables.rows(store, self.keys)
         finally:
             store.close()
+
+    @property
+    def languages(self) -> dict[str, list[str]]:
+        """Which languages its cells are about: names, or directories of networks, to digests."""
+        found: dict[str, dict[str, None]] = {}
+        for row in self.rows():
+            if "language_digest" in row:
+                found.setdefault(row.get("language") or row["model"], {})[row["language_digest"]] = None
+        return {name: list(digests) for name, digests in found.items()}
 
     @property
     def work(self) -> float:
@@ -138,6 +151,7 @@ def sweep(
     limit: float | None = None,
     attempts: int = 3,
     fresh: bool = False,
+    allow_imports: bool = False,
     **changes: Any,
 ) -> Sweep:
     """Measure the cells of a recipe that its store does not have yet.
@@ -148,23 +162,25 @@ def sweep(
     address: of a Ray cluster; one is started where there is none.
     engine: "here" is this process alone, for what only it knows, such as a sampler that a notebook has registered.
     fresh: measure again what another version of the code has measured, but for networks that it has trained.
+    allow_imports: import what a recipe's file names as "package.module:Name"; what the program itself names is.
     changes: other values for the recipe: rows=200, steps=[8, 16].
     """
     how = How(engine, workers, threads, address, limit, attempts)
     plan = planned(recipe, changes)
     directory = HOME / plan.name if store is None else Path(store)
-    cells = cells_of(plan)
-    made = Store.create(directory)
-    try:
-        began = time.perf_counter()
-        with hold(directory) as dead:
-            keys = made.add(cells)
-            if fresh:
-                made.renew(code(), keys, {cell.metric for cell in cells if cell.measure.lasts})
-            _drive(made, plan.to_dict(), keys, how, dead)
-        return Sweep(directory, tuple(keys), time.perf_counter() - began)
-    finally:
-        made.close()
+    with imports(allow_imports or (imports_allowed() and not isinstance(recipe, str | Path))):
+        cells = cells_of(plan)
+        made = Store.create(directory)
+        try:
+            began = time.perf_counter()
+            with hold(directory) as dead:
+                keys = made.add(cells)
+                if fresh:
+                    made.renew(code(), keys, {cell.metric for cell in cells if cell.measure.lasts})
+                _drive(made, plan.to_dict(), dict(zip(keys, cells, strict=True)), how, dead)
+            return Sweep(directory, tuple(keys), time.perf_counter() - began)
+        finally:
+            made.close()
 
 
 def resume(
@@ -177,14 +193,18 @@ def resume(
     address: str | None = None,
     limit: float | None = None,
     attempts: int = 3,
+    allow_imports: bool = False,
 ) -> Sweep:
-    """All that a store still has to do, whatever recipes it comes from; again: with what has failed."""
+    """All that a store still has to do, whatever recipes it comes from; again: with what has failed.
+
+    allow_imports: import what its cells name as "package.module:Name": a store may be anybody's.
+    """
     how = How(engine, workers, threads, address, limit, attempts)
     directory = Path(directory)
     made = Store.open(directory)
     try:
         began = time.perf_counter()
-        with hold(directory) as dead:
+        with hold(directory) as dead, imports(allow_imports):
             if again:
                 made.retry()
             _drive(made, made.last_recipe() or {}, None, how, dead)
@@ -202,13 +222,15 @@ def planned(recipe: str | Path | Mapping[str, Any] | Recipe, changes: Mapping[st
     return read_recipe(recipe, changes)
 
 
-def _drive(store: Store, recipe: Mapping[str, Any], keys: Sequence[str] | None, how: How, dead: str | None) -> None:
+def _drive(
+    store: Store, recipe: Mapping[str, Any], cells: Mapping[str, Cell] | None, how: How, dead: str | None
+) -> None:
     """Measure what is to do of these cells, or of all; dead: what is said of a driver that was killed."""
     if dead is not None:
         left = store.connection.execute("select count(*) from cell where state = 'running'").fetchone()[0]
         progress.note(f"{dead}; cells that it had given out, and that are to do again: {left}")
     store.begin_again()
-    todo = [(key, Cell(spec)) for key, spec, _ in store.todo(keys)]
+    todo = [(key, Cell(spec) if cells is None else cells[key]) for key, spec, _ in store.todo(cells)]
     if not todo:
         return
     check([cell for _, cell in todo])

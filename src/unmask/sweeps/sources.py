@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 UNIT_SECONDS = 4e-7  # of one core: a token, or 64 bytes of the messages that a row holds
 CURVE_COST = 2.0  # a row of a curve takes as long as so many generated ones
 PROMPT_SEEDS = 2**61  # added to a seed: what continues a prompt must not share the luck that drew it
+USUAL_STEPS = 64  # where a metric looks for the number of steps itself
 MODEL_SECONDS = 0.02  # a row of a network, of which nothing is known before it is read
 
 
@@ -50,12 +51,14 @@ def _network(model: str, digest: str) -> tuple[Language, Denoiser]:
     return read_language(model)[0], read_network(model)
 
 
-def source(language: str, model: str, seed: int, pruned: bool, digest: str) -> tuple[Language, Language | Denoiser]:
+def source(
+    language: str, model: str, language_seed: int, pruned: bool, digest: str
+) -> tuple[Language, Language | Denoiser]:
     """(what rows are held against, what fills them)."""
     if model:
         unchanged(digest, language, model)
         return _network(model, digest)
-    q = ground_truth(language, seed, pruned, digest)
+    q = ground_truth(language, language_seed, pruned, digest)
     return q, q
 
 
@@ -80,6 +83,7 @@ def kept_curve(
     language: str,
     length: int,
     rows: int,
+    language_seed: int,
     seed: int,
     pruned: bool,
     digest: str,
@@ -88,7 +92,7 @@ def kept_curve(
 ) -> InformationCurve:
     from unmask.theory.sampled import information_curve
 
-    q = ground_truth(language, seed, pruned, digest)
+    q = ground_truth(language, language_seed, pruned, digest)
     given, prompt = prompts_of(q, length, prompt_length, rows_per_prompt, rows=rows, seed=seed)
     return information_curve(q, length, rows=rows, seed=seed, given=given, prompt=prompt)
 
@@ -109,13 +113,24 @@ def check(cells: Sequence[Arguments]) -> None:
         if not cell.get("language") and not cell.get("model"):
             raise UnmaskError("there is neither a language nor a model; put one under grid, zip or fixed")
         check_prompts(cell, cell["length"])
-        if cell.get("model"):
-            continue  # its directory is read by whoever measures it
-        q = ground_truth(cell["language"], cell["seed"], cell["pruned"], cell["digest"])
-        q.check_length(cell["length"])
-        sampler = SAMPLERS.make(cell.get("sampler", "ancestral"))
-        if "steps" in cell:
-            check_schedule(cell["schedule"], cell["steps"], fit_of(sampler, q, cell["length"]))
+        sampler, fit = SAMPLERS.make(cell.get("sampler", "ancestral")), None
+        if not cell.get("model"):  # whose directory is read by whoever measures it
+            q = ground_truth(cell["language"], cell["language_seed"], cell["pruned"], cell["digest"])
+            q.check_length(cell["length"])
+            fit = fit_of(sampler, q, cell["length"])
+        if "schedule" in cell:
+            check_schedule(cell["schedule"], cell.get("steps", USUAL_STEPS), fit)
+
+
+def about(cell: Arguments) -> Record:
+    """Which language rows are held against: a name and a seed mean another one where the code that makes it changes."""
+    if cell.get("model"):
+        from unmask.networks.checkpoints import read_language
+
+        q = read_language(cell["model"])[0]
+    else:
+        q = ground_truth(cell["language"], cell["language_seed"], cell.get("pruned", True), cell["digest"])
+    return {"language_digest": q.source()["digest"]}
 
 
 def check_prompts(cell: Arguments, length: int) -> None:
@@ -135,7 +150,7 @@ def row_seconds(cell: Arguments) -> float:
 
     if cell.get("model"):
         return MODEL_SECONDS
-    q = ground_truth(cell["language"], cell["seed"], cell["pruned"], cell["digest"])
+    q = ground_truth(cell["language"], cell["language_seed"], cell["pruned"], cell["digest"])
     return (cell["length"] + MESSAGE_BYTES / Exact(q).rows_at_once(cell["length"]) / 64) * UNIT_SECONDS
 
 

@@ -8,8 +8,8 @@
 With a prompt_length all but theory is conditional: rows continue the beginnings of x ~ q, rows_per_prompt of them each,
 and intervals are over prompts. The bounds and theory speak of ancestral sampling by the ideal denoiser, whatever
 sampler a recipe names beside them. Measures with `_ratio` are relative to TER(q), the language's own, on the same rows.
-Seconds are no records: they stand in the store, since no two runs agree on them. The seed draws the language, where it
-is random, and the luck.
+Seconds are no records: they stand in the store, since no two runs agree on them. The language_seed
+draws the language, where it is random, and the seed the luck.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from unmask.sweeps.measures import Arguments, Output, Record, Tally, metric
 from unmask.sweeps.sources import (
+    about,
     check,
     curve_cost,
     ground_truth,
@@ -80,6 +81,7 @@ def _cost_of_samples(cell: Arguments) -> float:
     "samples",
     records=records_of_samples,
     check=check,
+    about=about,
     cost=_cost_of_samples,
     together=rows_of_a_prompt,
 )
@@ -94,6 +96,7 @@ def samples(
     steps: int = 64,
     rows: int = 2000,
     first_row: int = 0,
+    language_seed: int = 0,
     seed: int = 0,
     pruned: bool = True,
     temperature: float = 1.0,
@@ -109,7 +112,7 @@ def samples(
     """
     from unmask.generation import generate
 
-    q, filled = source(language, model, seed, pruned, digest)
+    q, filled = source(language, model, language_seed, pruned, digest)
     given, prompt = prompts_of(q, length, prompt_length, rows_per_prompt, rows=rows, first_row=first_row, seed=seed)
     how: dict[str, Any] = {"sampler": sampler, "schedule": schedule, "steps": steps, "length": length}
     how |= {"temperature": temperature, "top_p": top_p, "top_k": top_k}
@@ -118,7 +121,7 @@ def samples(
     return Output(tally, {f"tokens-{first_row:012d}.npy": _npy(made.tokens)}) if keep else tally
 
 
-@metric("ter_upper", shares=PASS, check=check, cost=curve_cost)
+@metric("ter_upper", shares=PASS, check=check, about=about, cost=curve_cost)
 def ter_upper(
     *,
     language: str,
@@ -130,6 +133,7 @@ def ter_upper(
     prompt_length: int = 0,
     rows_per_prompt: int = 1,
     rows: int = 100,
+    language_seed: int = 0,
     seed: int = 0,
     pruned: bool = True,
 ) -> list[Record]:
@@ -139,7 +143,7 @@ def ter_upper(
     from unmask.languages import Interval
     from unmask.schedules import Fit, deltas
 
-    q = ground_truth(language, seed, pruned, digest)
+    q = ground_truth(language, language_seed, pruned, digest)
     delta = deltas(schedule, steps, Fit(q, length, fixed_size))
     hidden = length - prompt_length
     cost = evaluations(delta, hidden)
@@ -147,7 +151,7 @@ def ter_upper(
         ter, own = metrics.ter(q, length, schedule, steps), metrics.ter_autoregressive(q, length).value
         found = {"ter": ter, "ter_ratio": ter.map(lambda value: value / own)}
     else:
-        curve = kept_curve(language, length, rows, seed, pruned, digest, prompt_length, rows_per_prompt)
+        curve = kept_curve(language, length, rows, language_seed, seed, pruned, digest, prompt_length, rows_per_prompt)
         found = {
             "ter_upper": curve.ter_upper(schedule, steps, fixed_size=fixed_size),
             "ser_upper": curve.ser_upper(schedule, steps, fixed_size=fixed_size),
@@ -158,7 +162,7 @@ def ter_upper(
     return [record(name, estimate, cost) for name, estimate in found.items()]
 
 
-@metric("autoregressive", check=check)
+@metric("autoregressive", check=check, about=about)
 def autoregressive(
     *,
     language: str,
@@ -166,6 +170,7 @@ def autoregressive(
     length: int = 512,
     prompt_length: int = 0,
     prompts: int = 100,
+    language_seed: int = 0,
     seed: int = 0,
     pruned: bool = True,
 ) -> list[Record]:
@@ -176,14 +181,14 @@ def autoregressive(
     from unmask import metrics
     from unmask.estimates import exactly
 
-    q = ground_truth(language, seed, pruned, digest)
+    q = ground_truth(language, language_seed, pruned, digest)
     given, _ = prompts_of(q, length, prompt_length, rows=prompts, seed=seed)
     own = metrics.ter_autoregressive(q, length, given)
     found = {"ser": exactly(0.0), "ter": own, "ter_ratio": exactly(1.0)}
     return [record(name, estimate, float(length - prompt_length)) for name, estimate in found.items()]
 
 
-@metric("theory", check=check, cost=lambda cell: THEORY_SECONDS)
+@metric("theory", check=check, about=about, cost=lambda cell: THEORY_SECONDS)
 def theory(
     *,
     language: str,
@@ -192,7 +197,7 @@ def theory(
     schedule: str = "linear",
     steps: int = 64,
     prompt_length: int = 0,
-    seed: int = 0,
+    language_seed: int = 0,
     pruned: bool = True,
 ) -> list[Record]:
     """What is known exactly; nothing where nothing is, as of what continues a prompt."""
@@ -203,7 +208,7 @@ def theory(
 
     if prompt_length:
         return []
-    q = ground_truth(language, seed, pruned, digest)
+    q = ground_truth(language, language_seed, pruned, digest)
     delta = deltas(schedule, steps, Fit(q, length))
     known = exact(q, length, delta)
     cost = evaluations(delta, length)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from unmask.files import code
 from unmask.sweeps.cells import Cell
 from unmask.sweeps.holder import holder
 from unmask.sweeps.store import Store
@@ -16,7 +17,7 @@ FAILURES_SHOWN = 20
 
 
 def status(directory: str | Path) -> dict[str, Any]:
-    """Counts by state; cells a second and seconds left, by the last run; versions of the code; the first failures."""
+    """Counts by state; pace and seconds left, by the last run; versions of the code, what is old, failures."""
     directory = Path(directory)
     store = Store.open(directory)
     try:
@@ -43,6 +44,7 @@ def status(directory: str | Path) -> dict[str, Any]:
             "cells_a_second": rate,
             "seconds_left": seconds_left if left_over(counts) else 0.0,
             "code_versions": _code_versions(store),
+            "of_other_code": _of_other_code(store),
             "driver": driver,
             "failures": failures,
         }
@@ -54,6 +56,13 @@ def _code_versions(store: Store) -> int:
     """How many versions of the code have measured what is done: numbers of several should not stand side by side."""
     query = "select distinct json_extract(origin, '$.code') from run where number in "
     return len(store.connection.execute(query + "(select distinct run from cell where state = 'done')").fetchall())
+
+
+def _of_other_code(store: Store) -> int:
+    """How many cells are done that another version of the code than this one has measured: they are old."""
+    query = "select count(*) from cell where state = 'done' and run in "
+    others = "(select number from run where json_extract(origin, '$.code') is not ?)"
+    return int(store.connection.execute(query + others, (code(),)).fetchone()[0])
 
 
 def left_over(counts: Mapping[str, int]) -> int:

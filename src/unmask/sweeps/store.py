@@ -206,6 +206,10 @@ class Store:
             with atomic(self.directory / FILES / key / name) as file:
                 file.write(content)
 
+    def codes(self) -> dict[int, str | None]:
+        """Runs to the digests of the code that measured in them."""
+        return dict(self.connection.execute("select number, json_extract(origin, '$.code') from run"))
+
     def last_recipe(self) -> dict[str, Any] | None:
         found = self.connection.execute("select recipe from run order by number desc limit 1").fetchone()
         return None if found is None else json.loads(found[0])
@@ -287,9 +291,10 @@ def _check_version(directory: Path) -> None:
     except OSError as error:
         raise UnmaskError(f"cannot read {directory / FILE}: {error.strerror}") from error
     version = int.from_bytes(head[USER_VERSION_AT:], "big")
-    if version > SCHEMA:
-        what = f"{directory} was made by a newer unmask: its schema is {version}, and this one knows {SCHEMA}"
-        raise UnmaskError(f"{what}; update unmask, or name another store. Nothing was touched")
+    if version not in (0, SCHEMA):  # 0: killed while it was made
+        age, what = ("newer", "update unmask, or name") if version > SCHEMA else ("older", "its cells are others; name")
+        made = f"{directory} was made by a {age} unmask: its schema is {version}, and this one knows {SCHEMA}"
+        raise UnmaskError(f"{made}; {what} another store. Nothing was touched")
 
 
 def _explained(directory: Path, error: sqlite3.Error) -> UnmaskError:

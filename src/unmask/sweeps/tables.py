@@ -18,15 +18,16 @@ from unmask.sweeps.measures import Record
 from unmask.sweeps.store import Store
 
 ESTIMATE = ("measure", "value", "low", "high", "n", "level", "method", "evaluations")
-AFTER = (*ESTIMATE, "seconds", "key")
+AFTER = (*ESTIMATE, "language_digest", "code_digest", "seconds", "key")
 SUFFIXES = (".csv", ".parquet")
 
 
 def rows(store: Store, keys: Iterable[str] | None = None) -> list[dict[str, Any]]:
-    """One dict a cell and measure: the cell's fields, the record's, the seconds of the cell and its key."""
+    """One dict a cell and measure: the cell's fields, the record's, the code that made it, its seconds and its key."""
+    codes = store.codes()
     return [
-        spec | record | {"seconds": seconds, "key": key}
-        for key, spec, records, seconds, _ in store.records(keys)
+        spec | record | {"code_digest": codes[run], "seconds": seconds, "key": key}
+        for key, spec, records, seconds, run in store.records(keys)
         for record in records
     ]
 

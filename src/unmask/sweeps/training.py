@@ -5,7 +5,8 @@
     learned    samples of what was trained so, by any sampler: what `samples` has of the ideal denoiser
 
 A training leaves in its cell's directory what `unmask train` leaves, goes on with it where it was stopped, and lasts
-when the code changes. One seed draws the language, where it is random, the examples, the first weights, and the luck.
+when the code changes. The language_seed draws the language, where it is random; the seed the
+examples, the first weights, and the luck.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from unmask.errors import UnmaskError
 from unmask.sweeps.measures import Arguments, Record, Tally, metric
-from unmask.sweeps.sources import check_prompts, ground_truth, prompts_of, record
+from unmask.sweeps.sources import about, check_prompts, ground_truth, prompts_of, record
 from unmask.sweeps.standard import records_of_samples, rows_of_a_prompt, tally_of
 
 if TYPE_CHECKING:
@@ -28,7 +29,16 @@ if TYPE_CHECKING:
 FLOP_PER_SECOND = {"cpu": 4e10, "cuda": 5e13}  # of one core, or of a device that has enough to do
 STEP_PASSES = 3.0  # a training step takes as long as so many evaluations: one forwards, two backwards
 AR_PASSES = 2.0  # a sequence that is written token by token as so many: there is little to do at a time
-OF_TRAINING = ("language", "preset", "length", "layers", "training_steps", "device", "seed")  # whatever samples it
+OF_TRAINING = (
+    "language",
+    "preset",
+    "length",
+    "layers",
+    "training_steps",
+    "device",
+    "language_seed",
+    "seed",
+)  # whatever samples it
 
 
 def _planned(
@@ -39,6 +49,7 @@ def _planned(
     length: int | None,
     layers: int | None,
     training_steps: int | None,
+    language_seed: int,
     seed: int,
     digest: str,
     **rest: Any,
@@ -47,7 +58,7 @@ def _planned(
     from unmask.networks import preset as shaped
     from unmask.networks.recipe import recipe
 
-    q = ground_truth(language, seed, True, digest)
+    q = ground_truth(language, language_seed, True, digest)
     shape = shaped(preset, kind, q.vocabulary, length=length, layers=layers)
     return q, shape, recipe(preset, kind, steps=training_steps, seed=seed)
 
@@ -76,7 +87,7 @@ def _cost_of_training(cell: Arguments) -> float:
     return STEP_PASSES * evaluation(shape, shape.length) * wanted.batch * wanted.steps / _speed(cell)
 
 
-@metric("training", check=_check_training, cost=_cost_of_training, lasts=True)
+@metric("training", check=_check_training, cost=_cost_of_training, about=about, lasts=True)
 def training(
     *,
     language: str,
@@ -87,6 +98,7 @@ def training(
     layers: int | None = None,
     training_steps: int | None = None,
     device: str = "auto",
+    language_seed: int = 0,
     seed: int = 0,
     place: Path,
 ) -> list[Record]:
@@ -105,6 +117,7 @@ def training(
         length=length,
         layers=layers,
         training_steps=training_steps,
+        language_seed=language_seed,
         seed=seed,
         digest=digest,
     )
@@ -171,6 +184,7 @@ def _cost_of_learned(cell: Arguments) -> float:
     check=_check_learned,
     cost=_cost_of_learned,
     needs=_needs,
+    about=about,
     together=rows_of_a_prompt,
 )
 def learned(
@@ -189,6 +203,7 @@ def learned(
     rows_per_prompt: int = 1,
     rows: int = 2000,
     first_row: int = 0,
+    language_seed: int = 0,
     seed: int = 0,
     needed: tuple[Path, ...],
 ) -> Tally:
@@ -202,7 +217,7 @@ def learned(
     trunks = dict(zip(_kinds(sampler), (_trunk(directory, device) for directory in needed), strict=True))
     network = Network(trunks.get("mdm"), trunks.get("ar"))
     how: dict[str, Any] = {"sampler": sampler, "schedule": schedule, "steps": steps, "length": network.length}
-    q = ground_truth(language, seed, True, digest)
+    q = ground_truth(language, language_seed, True, digest)
     where: dict[str, Any] = {"rows": rows, "first_row": first_row, "seed": seed}
     given, prompt = prompts_of(q, network.length, prompt_length, rows_per_prompt, **where)
     return tally_of(generate(network, **how, **where, given=given), q, prompt)

@@ -1,0 +1,118 @@
+"""`list` and `show`: what the registries hold, plug-ins included, and nothing kept by hand."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+
+import pytest
+
+from unmask.samplers import SAMPLERS
+from unmask.schedules import SCHEDULES, deltas, is_fitted
+from unmask.sweeps.measures import METRICS, find
+
+REGISTRIES = {"sampler": SAMPLERS, "schedule": SCHEDULES, "metric": METRICS}
+PLUG_IN = """
+from dataclasses import dataclass
+from unmask.samplers import Strided
+
+@dataclass(frozen=True)
+class Plugged(Strided):
+    '''A sampler of somebody else.'''
+
+    spread: float = 0.5
+"""
+
+
+@pytest.fixture
+def plugged(tmp_path_factory, monkeypatch):
+    place = tmp_path_factory.mktemp("site")
+    (place / "plugged.py").write_text(PLUG_IN)
+    metadata = place / "plugged-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: plugged\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[unmask.samplers]\nplugged = plugged:Plugged\ngone = nowhere:Gone\n")
+    monkeypatch.setattr(sys, "path", [str(place), *sys.path])
+    yield
+    sys.modules.pop("plugged", None)
+
+
+@pytest.mark.parametrize("noun", REGISTRIES)
+def test_everything_is_listed(run, noun):
+    registry = REGISTRIES[noun]
+    ran = run(noun, "list", "--json")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.result.keys() == set(registry.names())
+    assert {name: entry["about"] for name, entry in ran.result.items()} == registry.about()
+    table = run(noun, "list").out
+    assert re.findall(r"(?m)^(\S+) ", table) == sorted(registry.names())
+    assert max(map(len, table.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(("noun", "name"), [(noun, name) for noun, r in REGISTRIES.items() for name in r.names()])
+def test_everything_is_shown(run, noun, name):
+    registry = REGISTRIES[noun]
+    maker = registry.find(name)
+    result = run(noun, "show", name, "--json").result
+    assert result["name"] == name
+    assert result["code"] == f"{maker.__module__}:{maker.__qualname__}"
+    given = registry.given
+    signature = {n: p.default for n, p in inspect.signature(maker).parameters.items() if n not in given}
+    assert [*result["options"], *result["needed"]].sort() == [*signature].sort()
+    assert all(signature[n] is inspect.Parameter.empty for n in result["needed"])
+    assert inspect.getdoc(maker) in result["documentation"]
+    text = run(noun, "show", name)
+    assert (text.code, text.err) == (0, "")
+    assert text.out.startswith(registry.entry(name).specification + "\n")
+    assert f"{maker.__module__}:" in text.out
+
+
+def test_what_is_said_of_a_sampler(run):
+    result = run("sampler", "show", "blocks", "--json").result
+    assert result["options"] == {"block_length": 32, "inner": "fixed-size"}
+    assert (result["way"], result["reads"]) == ("run", ["canvas"])
+    result = run("sampler", "show", "speculative", "--json").result
+    assert (result["law"], result["reads"]) == ("causal", ["canvas", "causal"])
+    result = run("sampler", "show", "ancestral", "--json").result
+    assert (result["way"], result["law"], result["draws_rounds"]) == ("order", "order", True)
+    result = run("sampler", "show", "low-confidence", "--json").result
+    assert (result["way"], result["pace"]) == ("choose", "counts")
+
+
+def test_what_is_said_of_a_schedule(run):
+    result = run("schedule", "show", "polynomial(power=3)", "--steps", 4, "--json").result
+    assert result["delta"] == deltas("polynomial(power=3)", 4).tolist()
+    assert result["options"] == {"power": 2.0}
+    assert run("schedule", "show", "optimal", "--json").result["delta"] is None
+    assert [name for name in SCHEDULES.names() if is_fitted(name)] == [
+        name for name in SCHEDULES.names() if run("schedule", "show", name, "--json").result["fitted"]
+    ]
+
+
+def test_what_is_said_of_a_metric(run):
+    for name in METRICS.names():
+        assert run("metric", "show", name, "--json").result["merges"] == find(name).merges
+
+
+def test_plug_ins_are_listed_and_shown(run, plugged):
+    listed = run("sampler", "list", "--json").result
+    assert listed["plugged"]["about"] == "A sampler of somebody else."
+    assert listed["plugged"]["options"] == {"spread": 0.5}
+    assert listed["gone"]["about"].startswith("broken: there is no module 'nowhere'")
+    assert run("sampler", "show", "plugged", "--json").result["code"] == "plugged:Plugged"
+    ran = run("sampler", "show", "gone")
+    assert (ran.code, ran.out) == (2, "")
+    assert "gone is broken" in ran.err
+
+
+def test_a_kind_of_language_is_shown(run):
+    assert run("language", "show", "hmm", "--json").result["needed"] == ["initial", "transition", "emission"]
+    assert run("language", "show", "interval").out.startswith("interval(width)\n")
+
+
+@pytest.mark.parametrize(("noun", "name"), [("sampler", "ancestrl"), ("schedule", "lineer"), ("metric", "sampls")])
+def test_unknown_names(run, noun, name):
+    ran = run(noun, "show", name)
+    assert ran.code == 2
+    assert "did you mean" in ran.err

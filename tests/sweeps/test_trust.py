@@ -1,0 +1,160 @@
+"""Names in files import nothing: a recipe and a store may be anybody's."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+
+import pytest
+
+from unmask import UnmaskError, sweep
+from unmask.names import imports
+from unmask.sweeps import read_recipe
+from unmask.sweeps.cells import cells_of, check
+from unmask.sweeps.run import resume
+from unmask.sweeps.store import Store
+
+CODE = """
+import pathlib
+pathlib.Path("was-imported").touch()
+from unmask.samplers import Strided
+
+class Mine(Strided):
+    pass
+
+def mine(*, length: int = 3) -> list[dict[str, object]]:
+    pathlib.Path("was-called").touch()
+    return []
+
+def undeclared(*, length: int = 3):
+    pathlib.Path("was-called").touch()
+    return []
+"""
+RECIPE = "name: r\nmetrics: [{metric}]\nfixed: {{language: interval-5, length: 8, sampler: {sampler}}}\nrows: 4\n"
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    (tmp_path / "stranger.py").write_text(CODE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    yield tmp_path
+    sys.modules.pop("stranger", None)
+
+
+def recipe(place, metric="samples", sampler="ancestral"):
+    path = place / "r.yaml"
+    path.write_text(RECIPE.format(metric=metric, sampler=sampler))
+    return path
+
+
+SAMPLERS = ["'stranger:Mine'", "\"os:system(command='touch was-called')\"", "\"blocks(inner='stranger:Mine')\""]
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_a_sampler_that_a_recipe_names(place, sampler):
+    with pytest.raises(
+        UnmaskError, match="is code to be imported, and stands in a file, which may be anybody's; where"
+    ):
+        sweep(recipe(place, sampler=sampler), engine="here")
+    assert not (place / "was-imported").exists()
+    assert not (place / "was-called").exists()
+
+
+@pytest.mark.parametrize("metric", ["'stranger:mine'", "\"shutil:rmtree(path='x')\""])
+def test_a_metric_that_a_recipe_names(place, metric):
+    with pytest.raises(UnmaskError, match="is code to be imported, and stands in a file"):
+        sweep(recipe(place, metric=metric), engine="here")
+    assert not (place / "was-imported").exists()
+
+
+def test_a_language_that_a_recipe_names(place):
+    path = recipe(place)
+    path.write_text(path.read_text().replace("interval-5", "'stranger:Mine'"))
+    with pytest.raises(UnmaskError, match="kind of language 'stranger:Mine' is code to be imported"):
+        sweep(path, engine="here")
+    assert not (place / "was-imported").exists()
+
+
+def test_who_allows_it_gets_it_and_nothing_else(place):
+    made = sweep(recipe(place, sampler="'stranger:Mine'"), engine="here", allow_imports=True)
+    assert {row["measure"] for row in made.rows()} >= {"ser"}
+    assert (place / "was-imported").exists()
+    with pytest.raises(UnmaskError, match="sampler 'os:system' is a function that is not declared to make a sampler"):
+        sweep(recipe(place, sampler=SAMPLERS[1]), engine="here", allow_imports=True)
+    with pytest.raises(UnmaskError, match="'stranger:undeclared' is a function that is not declared to make a metric"):
+        sweep(recipe(place, metric="'stranger:undeclared'"), engine="here", allow_imports=True)
+    assert not (place / "was-called").exists()
+
+
+def test_a_program_may_name_what_it_likes(place):
+    content = {"name": "r", "metrics": ["stranger:mine"], "fixed": {"length": 2}}
+    assert sweep(content, store=place / "s", engine="here").rows() == []
+    assert (place / "was-called").exists()
+
+
+def test_nor_does_a_file_that_a_program_has_read_itself(place):
+    """What `unmask sweep run --dry-run` does: nothing runs, hence nothing is imported."""
+    with imports(False), pytest.raises(UnmaskError, match="stands in a file"):
+        check(cells_of(read_recipe(recipe(place, sampler="'stranger:Mine'"))))
+    assert not (place / "was-imported").exists()
+
+
+@pytest.mark.parametrize("engine", ["here", "local"])
+def test_a_store_that_somebody_else_has_filled(place, engine):
+    sweep(recipe(place), store=place / "s", engine="here")
+    with sqlite3.connect(place / "s" / "sweep.sqlite") as connection:
+        spec = connection.execute("select spec from cell").fetchone()[0]
+        assert '"ancestral"' in spec
+        changed = spec.replace('"ancestral"', '"stranger:Mine"')
+        connection.execute("update cell set state = 'todo', records = null, spec = ?", (changed,))
+    connection.close()
+    with pytest.raises(UnmaskError, match="sampler 'stranger:Mine' is code to be imported, and stands in a file"):
+        resume(place / "s", engine=engine)
+    assert not (place / "was-imported").exists()
+    resume(place / "s", engine=engine, allow_imports=True)
+    assert (place / "was-imported").exists()
+
+
+def test_a_sweep_measures_its_own_cells_whatever_the_store_says_of_them(place):
+    """A program's recipe may import, and what stands in the store under its keys may not."""
+    content = {"name": "r", "metrics": ["samples"], "fixed": {"language": "interval-5", "length": 8}, "rows": 4}
+    sweep(content, store=place / "s", engine="here")
+    store = Store.open(place / "s")
+    with store.writing() as connection:
+        spec = connection.execute("select spec from cell").fetchone()[0]
+        changed = spec.replace('"ancestral"', '"stranger:Mine"')
+        connection.execute("update cell set state = 'todo', records = null, spec = ?", (changed,))
+    store.close()
+    sweep(content, store=place / "s", engine="here")
+    assert not (place / "was-imported").exists()
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "near"),
+    [("schedule", "lineer", "linear"), ("sampler", "ancestrl", "ancestral"), ("language", "interval5", "interval-5")],
+)
+@pytest.mark.parametrize("metric", ["samples", "steps_for_ser"])
+def test_a_misspelt_name_is_refused_before_work_starts(field, value, near, metric):
+    from unmask.sweeps.recipe import from_dict
+
+    fixed = {"language": "interval-5", "length": 8} | {field: value}
+    with pytest.raises(UnmaskError, match=f"'{value}'; did you mean {near}"):
+        check(cells_of(from_dict({"name": "r", "metrics": [metric], "fixed": fixed, "rows": 4})))
+
+
+def test_the_two_variances_are_told_apart():
+    """Languages and lucks are crossed, and each cell is of one of both."""
+    from unmask.sweeps.recipe import from_dict
+
+    content = {"name": "r", "metrics": ["samples", "theory"], "fixed": {"language": "paper-2gram"}, "rows": 4}
+    cells = cells_of(from_dict(content | {"grid": {"language_seed": [5, 6]}, "seeds": 3}))
+    of = {metric: [c.spec for c in cells if c.metric == metric] for metric in ("samples", "theory")}
+    crossed = [(s["language_seed"], s["seed"]) for s in of["samples"]]
+    assert crossed == [(5, 0), (5, 1), (5, 2), (6, 0), (6, 1), (6, 2)]
+    assert [s["language_seed"] for s in of["theory"]] == [5, 6]  # which has no luck
+    together = cells_of(from_dict(content | {"zip": {"language_seed": [5, 6], "seed": [1, 2]}}))
+    assert [(s["language_seed"], s["seed"]) for c in together if (s := c.spec)["metric"] == "samples"] == [
+        (5, 1),
+        (6, 2),
+    ]

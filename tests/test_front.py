@@ -1,0 +1,71 @@
+"""The front door: everything that there is can be seen, and reached by its name."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+import unmask
+from unmask.networks import Network, preset
+from unmask.networks.checkpoints import save
+from unmask.networks.trunk import Trunk
+
+WANTED = {"theory", "networks", "board", "cost", "orders", "plan", "train", "load", "languages", "samplers"}
+WANTED |= {"schedules", "denoisers", "metrics", "generate", "score", "sweep", "audit", "oracle", "prompts", "check"}
+
+
+def test_dir_shows_what_there_is_and_nothing_else():
+    assert set(dir(unmask)) >= WANTED
+    assert dir(unmask) == sorted(unmask.__all__)
+    for name in dir(unmask):
+        assert getattr(unmask, name) is not None
+
+
+def test_completion_imports_nothing_slow():
+    program = "import sys, unmask; print(dir(unmask)); print('torch' in sys.modules, 'numba' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[1] == "False False"
+
+
+@pytest.mark.parametrize("room", ["theory", "cost", "board"])
+def test_rooms_show_what_their_users_need(room):
+    package = import_module(f"unmask.{room}")
+    assert dir(package)
+    for name in dir(package):
+        assert getattr(package, name) is not None
+
+
+def test_an_unknown_name_is_told_with_the_nearest():
+    with pytest.raises(AttributeError, match=r"module 'unmask' has no attribute 'thory': .*did you mean theory"):
+        _ = unmask.thory  # type: ignore[attr-defined]
+    assert not hasattr(unmask, "__path_of_nothing__")
+
+
+def test_load_takes_a_language_or_a_network(tmp_path):
+    assert unmask.load("interval-5").to_dict() == unmask.languages.Interval(5).to_dict()
+    assert unmask.load("paper-2gram", seed=3).source() == unmask.languages.preset("paper-2gram", 3).source()
+    (tmp_path / "mine.json").write_text(json.dumps({"kind": "interval", "width": 3}))
+    assert unmask.load(tmp_path / "mine.json").vocabulary == 4
+    save(Trunk(preset("quick", "mdm", 8)), tmp_path / "mdm")
+    network = unmask.load(tmp_path / "mdm", device="cpu")
+    assert isinstance(network, Network)
+    assert network.vocabulary == 8
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(unmask.UnmaskError, match=r"holds no network: there is no config\.json in it"):
+        unmask.load(tmp_path / "empty")
+    with pytest.raises(unmask.UnmaskError, match="did you mean interval-5"):
+        unmask.load("intervl-5")
+
+
+def test_reprs_are_a_line(tmp_path):
+    made = unmask.generate(unmask.load("interval-5"), rows=3, length=5, steps=2)
+    recipe = {"name": "r", "metrics": ["theory"], "fixed": {"language": "interval-5", "length": 8}}
+    swept = unmask.sweep(recipe, store=tmp_path / "s", engine="here")
+    assert repr(swept) == f"<Sweep of 1 cells in {tmp_path / 's'}>"
+    for thing in (unmask.load("paper-2gram"), made, swept, unmask.samplers.SAMPLERS, unmask.schedules.SCHEDULES):
+        assert "\n" not in repr(thing)
+        assert " at 0x" not in repr(thing)
