@@ -18,6 +18,7 @@ from pathlib import Path
 import torch
 
 import unmask
+from unmask.theory import sampled
 
 FILE = Path(__file__).with_suffix(".json")
 ROWS = 7
@@ -222,8 +223,8 @@ def asked(kind: str, name: str) -> list[float] | str:
             return sums(torch.tensor([source.entropy(length).value]))
     out = unmask.generate(source, steps=8, length=length, rows=40, seed=9)
     said = unmask.score(out, source)
-    profile = unmask.metrics.profile(source, length, rows=40, seed=2)
-    numbers = [said.ser, said.generative_perplexity, said.ser_rao_blackwell, profile.ter_upper("linear", 4)]
+    curve = sampled.information_curve(source, length, rows=40, seed=2)
+    numbers = [said.ser, said.generative_perplexity, said.ser_rao_blackwell, curve.ter_upper("linear", 4)]
     ends = [x for number in numbers if number is not None for x in (number.value, number.low, number.high)]
     return sums(torch.tensor(ends, dtype=torch.float64))
 

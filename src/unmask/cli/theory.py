@@ -178,7 +178,7 @@ def show(
     schedule: str = "linear",
     learning: float = 0.0,
     language_seed: int = 0,
-    unpruned: Switch = False,
+    pruned: Switch = True,
     json: Switch = False,
 ) -> None:
     """What lemmas and theorems say of a language, a length and a schedule.
@@ -201,7 +201,7 @@ def show(
         schedule: How much is revealed at each round; `unmask generate --help` lists them.
         learning: The learning error in nats a token, epsilon of Assumption 4.1.
         language_seed: The seed of a random preset.
-        unpruned: Keep every transition of a random preset, so that no string is impossible.
+        pruned: Without, a random preset keeps every transition, and no string is impossible.
         json: Print one JSON object instead of lines.
     """
     from dataclasses import asdict
@@ -211,7 +211,7 @@ def show(
     from unmask.schedules import Fit, deltas
     from unmask.theory.listed import Case, shown
 
-    found = languages.load(language, seed=language_seed, pruned=not unpruned)
+    found = languages.load(language, seed=language_seed, pruned=pruned)
     found.check_length(length)
     said = shown(names, Case(found, length, deltas(schedule, steps, Fit(found, length)), learning))
     if json:
