@@ -109,7 +109,7 @@ def generate(*arguments: object, language: str = "interval-5") -> tuple[object, 
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("interval5", "'interval5'; did you mean interval-5?"),
+        ("interval5", "'interval5'; did you mean interval-5 or interval?"),
         ("zzz", "known: brackets, "),
         ("nothere.json", "neither a file nor a preset"),
         (".", "Is a directory"),

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from unmask import generate, languages, prompts, score
+from unmask.files import code
 from unmask.samples import read_tokens
 
 V = 16
@@ -36,7 +37,8 @@ def test_one_row_is_for_all(run, name):
     assert torch.equal(read_tokens("samples.given.npy"), ours.given)
     expected = score(ours, LANGUAGE).to_dict() | {"ser_rao_blackwell": None}
     for found in (run(*SCORE), run(*SCORE, "--given", name)):
-        assert found.result == json.loads(json.dumps(expected))
+        named = {"language": LANGUAGE.source(), "source": ours.source, "made_by_code": code(), "scored_by_code": code()}
+        assert found.result == json.loads(json.dumps(expected | named))
 
 
 @pytest.mark.parametrize("each", [1, 3])

@@ -158,3 +158,23 @@ def test_the_two_variances_are_told_apart():
         (5, 1),
         (6, 2),
     ]
+
+
+def test_rows_name_their_language_and_their_code(place):
+    from unmask import load
+    from unmask.files import code
+    from unmask.sweeps.status import status
+
+    content = {"name": "r", "metrics": ["samples", "theory"], "grid": {"language_seed": [0, 1]}, "rows": 4}
+    made = sweep(content | {"fixed": {"language": "paper-2gram", "length": 8}}, store=place / "s", engine="here")
+    digests = [load("paper-2gram", seed=seed).source()["digest"] for seed in (0, 1)]
+    assert {(row["language_seed"], row["language_digest"]) for row in made.rows()} == set(enumerate(digests))
+    assert {row["code_digest"] for row in made.rows()} == {code()}
+    assert made.languages == {"paper-2gram": digests}
+    assert status(place / "s")["of_other_code"] == 0
+    store = Store.open(place / "s")
+    with store.writing() as connection:
+        connection.execute("update run set origin = json_set(origin, '$.code', 'another')")
+    store.close()
+    assert status(place / "s")["of_other_code"] == 4
+    assert {row["code_digest"] for row in made.rows()} == {"another"}
