@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from unmask import UnmaskError, generate, generation
-from unmask.denoisers import Perturbed
+from unmask.denoisers import Exact, Perturbed
 from unmask.languages import preset
-from unmask.samplers import SAMPLERS, Choice, Sampler
+from unmask.samplers import SAMPLERS, Blocks, Choice, Sampler
 
 OPTIONED = {"blocks": "blocks(block_length=16)", "as-published-mdlm": "as-published-mdlm(batch=1)"}
 SAMPLED = [OPTIONED.get(name, name) for name in SAMPLERS.makers]
@@ -31,8 +31,8 @@ def test_rows_do_not_depend_on_their_company(sampler, language, monkeypatch):
     source = preset(language)
     whole = generate(source, sampler=sampler, rows=12, **OPTIONS)
     parts = [generate(source, sampler=sampler, rows=4, first_row=first, **OPTIONS) for first in (0, 4, 8)]
-    assert same(whole, generation.join(parts, {}))
-    monkeypatch.setattr(generation, "ROWS_A_BLOCK", (1, 5))
+    assert same(whole, generation.join(parts))
+    monkeypatch.setattr(Exact, "rows_at_once", lambda denoiser, length: 5)
     for threads in ("1", "3"):
         monkeypatch.setenv("UNMASK_THREADS", threads)
         assert same(whole, generate(source, sampler=sampler, rows=12, **OPTIONS))
@@ -60,7 +60,7 @@ def test_far_rows_and_large_seeds_have_luck_of_their_own():
 def test_perturbed_denoisers_generate_in_blocks_too(monkeypatch):
     source = Perturbed(preset("paper-2gram"), "tilt", 0.02)
     whole = generate(source, rows=12, **OPTIONS)
-    monkeypatch.setattr(generation, "ROWS_A_BLOCK", (1, 5))
+    monkeypatch.setattr(Exact, "rows_at_once", lambda denoiser, length: 5)
     assert same(whole, generate(source, rows=12, **OPTIONS))
 
 
@@ -94,7 +94,14 @@ class Twice(Sampler):
         return Choice(torch.ones_like(view.hidden))
 
 
+class Narrow(Twice):
+    def choose(self, view):
+        return Choice(view.hidden[:, 1:])
+
+
 class Broad(Twice):
+    """Reveals beyond the block that it is shown."""
+
     def choose(self, view):
         return Choice(view.canvas.hidden)
 
@@ -122,7 +129,7 @@ class Stranger(Lazy):
 
 class Eraser(Lazy):
     def choose(self, view):
-        return Choice(view.hidden.clone(), hide=torch.ones_like(view.hidden))
+        return Choice(view.hidden.clone(), hide=view.hidden.clone())
 
 
 class Silent(Sampler):
@@ -145,7 +152,7 @@ class Stutterer(Sampler):
 class Endless(Sampler):
     def run(self, session):
         while True:
-            session.canvas.look()
+            session.canvas.at(*torch.tensor([[0], [1]]))
             session.write(*torch.tensor([[0], [1], [0]]), torch.ones(1), 1)
             session.hide(*torch.tensor([[0], [1]]), 1)
 
@@ -153,8 +160,12 @@ class Endless(Sampler):
 @pytest.mark.parametrize(
     ("sampler", "message"),
     [
-        (Twice(), "sampler Twice reveals what is not hidden, at position 1 of row 5 in round 2"),
-        (Broad(), "sampler Broad answers with a tensor of shape (2, 4) in round 1; it was shown (2, 3)"),
+        (Twice(), "sampler Twice reveals what it is not shown as hidden, at position 0 of row 5 in round 1"),
+        (Narrow(), "sampler Narrow answers with a tensor of shape (2, 3) in round 1; it was shown (2, 4)"),
+        (
+            Blocks(2, Broad()),
+            "sampler Blocks reveals what it is not shown as hidden, at position 3 of row 5 in round 1",
+        ),
         (Greedy(), "sampler Greedy reveals 3 positions of row 5 in round 1; expected the schedule's 2"),
         (Lazy(), "sampler Lazy left position 1 of row 5 hidden after its last round"),
         (Still(), "sampler Still reveals 0 positions of row 5 in round 1; expected at least 1"),
@@ -211,7 +222,7 @@ def test_a_sampler_that_breaks_the_contract_is_named(sampler, message):
         ({"sampler": "verify-and-restart(most=2, strict=True)", "steps": 1}, "row 0 was refused 3 times; raise most"),
         ({"sampler": "as-published-mdlm(batch=0)"}, "batch is 0; expected at least 1"),
         ({"sampler": "clairvoyant(gamma=-1)"}, "gamma is -1; expected 0 or a positive number of nats"),
-        ({"sampler": "clairvoyant", "temperature": 0.5}, "asks a language how its positions depend; Sharpened is none"),
+        ({"sampler": "clairvoyant", "temperature": 0.5}, "how its positions depend; Sharpened of the ideal denoiser of ngram is none"),
         ({"sampler": "block-strided(block_length=0)"}, "block_length is 0; expected at least 1"),
         ({"sampler": "dilated(base=1)"}, "base is 1; expected at least 2"),
         ({"sampler": "llada(remasking=low)"}, "unknown remasking 'low'; known: low_confidence, random"),

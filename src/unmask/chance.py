@@ -144,7 +144,14 @@ def categorical(weights: Tensor, u: Tensor) -> Tensor:
         found = weights.gather(1, columns.clamp(max=symbols - 1)).double()
         return torch.where(columns < symbols, found, 0.0)
 
-    return search(by_block(weights, lambda part: part.sum(-1, dtype=torch.float32)).double(), inside, u)
+    return search(torch.cat([by_block(part, _sum) for part in weights.split(max(SUMMED // symbols, 1))]), inside, u)
+
+
+SUMMED = 2**17  # weights that are summed in float64 at once: they are copied for it
+
+
+def _sum(weights: Tensor) -> Tensor:
+    return weights.sum(-1, dtype=torch.float64)  # in float32 what is rare beside a likely symbol would be lost
 
 
 def search(masses: Tensor, inside: Callable[[Tensor], Tensor], u: Tensor) -> Tensor:

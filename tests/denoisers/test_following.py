@@ -12,13 +12,13 @@ from unmask.chance import Luck
 from unmask.denoisers import Canvas, Exact
 from unmask.languages import HMM, preset
 from unmask.samplers import SAMPLERS, Session
-from unmask.samplers.loops import fill_part
+from unmask.samplers.loops import fill_blocks
 from unmask.schedules import deltas
 
 PRESETS = ["paper-2gram", "paper-3gram", "paper-4gram", "paper-hmm", "sparse-hmm", "interval-5", "brackets"]
 SAMPLED = ["ancestral", "fixed-size", "blocks(block_length=5)", "dyadic"]
 ROWS = ("tokens", "order", "probability", "evaluations", "impossible")
-COUNTS = ("forwards", "rows_computed", "planned")
+COUNTS = ("spent", "planned")
 
 
 def both_ways(monkeypatch, source, **options):
@@ -95,8 +95,8 @@ def test_a_canvas_that_has_been_seen_and_written_goes_on(monkeypatch):
                 canvas.draw(canvas.at(rows, places), rows, places)
                 session.put(rows, places, tokens, torch.ones(30), 1)
                 places = places + 1
-            canvas.look()
-            fill_part(SAMPLERS.make("ancestral"), session, canvas.hidden.clone(), session.delta, 2)
+            canvas.at(*canvas.hidden.nonzero(as_tuple=True))
+            fill_blocks(SAMPLERS.make("ancestral"), session, torch.where(canvas.hidden, 0, -1))
             ends.append(
                 (
                     session.tokens,
@@ -106,7 +106,7 @@ def test_a_canvas_that_has_been_seen_and_written_goes_on(monkeypatch):
                     canvas.impossible,
                     canvas.visits,
                     canvas.hidden,
-                    torch.tensor([canvas.forwards, canvas.rows_computed]),
+                    torch.tensor([canvas.spent.forwards, canvas.spent.rows, canvas.spent.tokens]),
                 )
             )
     assert bool((ends[0][4] > 0).any())

@@ -8,16 +8,14 @@ import math
 import numpy as np
 import torch
 
-from unmask.chance import Stream, categorical
-from unmask.denoisers import PrefixCausal, StatelessEngine
+from unmask.chance import Stream
+from unmask.denoisers import Denoiser
 
 QUARTERS = {2: [(1, 3), (3, 1)], 3: [(1, 1, 2), (2, 1, 1), (0, 1, 3), (3, 1, 0), (2, 2, 0), (1, 0, 3)]}
 
 
-class Table:
+class Quarters(Denoiser):
     """p(x_j | x_R): for each context and position some quarters, chosen at random."""
-
-    time_free = True
 
     def __init__(self, vocabulary, length, seed=0):
         self.vocabulary, self.length = vocabulary, length
@@ -36,15 +34,6 @@ class Table:
         places = torch.arange(self.length) if positions is None else positions
         places = places.expand(len(tokens), -1)
         return out.gather(1, places.unsqueeze(-1).expand(-1, -1, self.vocabulary))
-
-    def engine(self, tokens):
-        return StatelessEngine(self, tokens)
-
-    def causal(self, rows, length):
-        return PrefixCausal(self, rows, length)
-
-    def row_bytes(self, length):
-        return 8 * length * self.vocabulary
 
     def one_by_one(self, order):
         """The law of revealing in this order, a dict of sequences."""
@@ -83,7 +72,7 @@ class Counted:
     def grid(self, stream, length, visits=0):
         return self.order.expand(self.rows, -1)
 
-    def tokens(self, probabilities, rows, positions, visits):
+    def tokens(self, marginals, rows, positions, visits):
         u = self.uniform(Stream.TOKEN, rows, positions, visits[rows, positions])
         visits[rows, positions] += 1
-        return categorical(probabilities, u)
+        return marginals.draw(u)

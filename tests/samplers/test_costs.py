@@ -11,7 +11,7 @@ from tests.brute import law, p_value, sequences
 from tests.samplers.test_laws import ALARM, CASES, labels, order_law, passes
 from unmask import UnmaskError, generate, schedules
 from unmask.chance import Luck, Stream
-from unmask.denoisers import Exact, Perturbed, Sharpened, StatelessEngine
+from unmask.denoisers import Denoiser, Exact, Perturbed, Sharpened, Table
 from unmask.languages import preset, random_ngram
 from unmask.samplers import FirstHitting, Gibbs, Strided, VerifyAndRestart
 from unmask.samplers.as_published_mdlm import coarse, race
@@ -72,10 +72,10 @@ def test_restarts_pay_for_every_attempt():
     assert bool((made.evaluations[~valid] > first.evaluations[~valid]).all())
     assert bool(source.supports(made.tokens).all())
     assert not made.impossible.any()
-    assert made.rows_computed == int(made.evaluations.sum())
+    assert made.spent.rows == int(made.evaluations.sum())
     twice = generate(source, sampler="verify-and-restart(inner='verify-and-restart(most=1)', most=50)", **options)
     assert bool(source.supports(twice.tokens).all())
-    assert twice.rows_computed == int(twice.evaluations.sum())
+    assert twice.spent.rows == int(twice.evaluations.sum())
 
 
 @pytest.mark.parametrize("maker", [Gibbs, VerifyAndRestart])
@@ -85,25 +85,16 @@ def test_what_stands_inside_is_a_sampler(maker):
         maker(3)
 
 
-class Spelled:
+class Spelled(Denoiser):
     """A denoiser with no language behind it."""
 
-    vocabulary, time_free = 2, True
+    vocabulary = 2
 
     def posterior(self, tokens, positions=None, time=None):
         out = torch.nn.functional.one_hot(tokens, 3)[..., :2].double()
         out[tokens == 2] = 0.5
         places = torch.arange(tokens.shape[1]) if positions is None else positions
         return out.gather(1, places.expand(len(tokens), -1).unsqueeze(-1).expand(-1, -1, 2))
-
-    def engine(self, tokens):
-        return StatelessEngine(self, tokens)
-
-    def causal(self, rows, length):
-        raise NotImplementedError
-
-    def row_bytes(self, length):
-        return length
 
 
 def test_a_verifier_of_ones_own():
@@ -210,7 +201,7 @@ def test_sharpened_marginals(temperature, top_p, top_k):
     ours = Sharpened(preset("paper-2gram"), temperature, top_p, top_k)
     ours.vocabulary = 5
     expected = torch.tensor([sharp(row, temperature, top_p, top_k) for row in p.tolist()], dtype=torch.float64)
-    torch.testing.assert_close(ours.reshape(p, torch.zeros(40)), expected, atol=1e-9, rtol=0)
+    torch.testing.assert_close(ours.reshape(Table(p), torch.zeros(40)).dense(), expected, atol=1e-9, rtol=0)
 
 
 @pytest.mark.parametrize("sampler", ["left-to-right", "autoregressive", "speculative(draft_length=2)", "first-hitting"])

@@ -19,10 +19,8 @@ from unmask.chance import Stream
 from unmask.denoisers import Canvas, Exact, Perturbed
 from unmask.languages import Interval, Language, random_ngram
 from unmask.metrics import output_law
-from unmask.samplers import Ancestral, Autoregressive, LowConfidence, Sampler, Speculative, View
-from unmask.samplers.contract import Choice, Session
-from unmask.samplers.loops import walk
-from unmask.samplers.ranking import best
+from unmask.samplers import Ancestral, Autoregressive, Choice, LowConfidence, Sampler, Session, Speculative, View, walk
+from unmask.samplers.ranking import ranks
 
 ALARM = 1e-6
 ROWS = 60_000
@@ -257,7 +255,7 @@ class SameRoundSeen(Sampler):
                 if now.any():
                     p = canvas.at(rows[now], positions[now])
                     tokens = canvas.draw(p, rows[now], positions[now])
-                    session.write(rows[now], positions[now], tokens, p.gather(1, tokens[:, None])[:, 0], 1)
+                    session.write(rows[now], positions[now], tokens, p.of(tokens), 1)
 
 
 class FinalArgmax(Sampler):
@@ -268,8 +266,8 @@ class FinalArgmax(Sampler):
         canvas = session.canvas
         for rows, positions, p in walk(canvas, order):
             last = order[rows, positions] == len(session.delta)
-            tokens = torch.where(last, p.argmax(1), canvas.draw(p, rows, positions))
-            session.write(rows, positions, tokens, p.gather(1, tokens[:, None])[:, 0], 1)
+            tokens = torch.where(last, p.best, canvas.draw(p, rows, positions))
+            session.write(rows, positions, tokens, p.of(tokens), 1)
 
 
 class ReusedUniform(LowConfidence):
@@ -287,12 +285,8 @@ class FlattenedTopK(LowConfidence):
 
     def choose(self, view: View) -> Choice:
         tokens = view.draw()
-        seen = tokens.clamp(max=view.canvas.vocabulary - 1).unsqueeze(-1)
-        scores = view.probabilities.gather(-1, seen).squeeze(-1)
-        flat = best(
-            scores.view(1, -1), view.hidden.view(1, -1), view.count.sum().view(1), view.luck(Stream.TIE).reshape(1, -1)
-        )
-        return Choice(flat.view_as(view.hidden), tokens)
+        flat = [part.reshape(1, -1) for part in (view.of(tokens), view.hidden, view.luck(Stream.TIE))]
+        return Choice((ranks(*flat) < view.count.sum()).view_as(view.hidden), tokens)
 
 
 class WrongRate(Sampler):
@@ -356,7 +350,7 @@ def test_speculation_without_the_residual_is_caught(monkeypatch):
     """Mutant: after a refusal the target itself is drawn from, not what it has over the draft."""
     p = order_law("leak", [(1.0, (0, 1, 2, 3))])
     assert passes("leak", p, sampler=Speculative(4))
-    monkeypatch.setattr("unmask.samplers.speculative.residual", lambda target, draft: target)
+    monkeypatch.setattr("unmask.denoisers.marginals.Table.beyond", lambda target, draft: target)
     assert not passes("leak", p, sampler=Speculative(4))
 
 

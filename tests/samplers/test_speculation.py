@@ -8,11 +8,11 @@ from collections import Counter
 import pytest
 import torch
 
-from tests.samplers.tables import Counted, Table
+from tests.samplers.tables import Counted, Quarters
 from unmask import generate
 from unmask.chance import Stream
 from unmask.languages import preset
-from unmask.samplers import SelfSpeculative, Session, Speculative, fill
+from unmask.samplers import SelfSpeculative, Session, Speculative, fill, speculation
 
 T, A, R = Stream.TOKEN, Stream.ACCEPT, Stream.RESIDUAL
 # (vocabulary, length, draft_length): the cells of each draw, by place in the order. Quarters have 4, ratios of quarters
@@ -49,11 +49,11 @@ def worst(made, law):
 def test_self_speculation_has_the_law_of_one_at_a_time(case):
     vocabulary, length, draft_length = case
     for seed, order in enumerate(itertools.permutations(range(length))):
-        denoiser = Table(vocabulary, length, seed)
+        denoiser = Quarters(vocabulary, length, seed)
         made, session = counted(SelfSpeculative(draft_length), denoiser, SELF[case], order)
         assert worst(made, denoiser.one_by_one(order)) < 1e-12
         canvas = session.canvas
-        assert int(canvas.evaluations.sum()) == canvas.rows_computed
+        assert int(canvas.evaluations.sum()) == canvas.spent.rows
         assert bool((canvas.evaluations >= length).all())
 
 
@@ -61,24 +61,28 @@ def test_self_speculation_has_the_law_of_one_at_a_time(case):
 def test_speculation_has_the_causal_law(case):
     vocabulary, length, draft_length = case
     for seed in range(2 if vocabulary == 2 else 1):
-        denoiser = Table(vocabulary, length, seed)
+        denoiser = Quarters(vocabulary, length, seed)
         made, _ = counted(Speculative(draft_length), denoiser, CAUSAL[case], range(length))
         assert worst(made, denoiser.one_by_one(range(length))) < 1e-12
 
 
+def no_refusal(session, drafts, checked, target, turn):
+    return speculation.verify(session, drafts, checked, drafts.said[speculation.numbered(drafts.inside)[checked]], turn)
+
+
 @pytest.mark.parametrize(
-    ("case", "part", "mutant"),
+    ("case", "place", "mutant"),
     [
-        ((3, 2, 2), "residual", lambda target, draft: target),
-        ((2, 3, 2), "agreed", lambda draft, target, drafted, u: (drafted < draft.shape[-1]).sum(1)),
+        ((3, 2, 2), "unmask.denoisers.marginals.Table.beyond", lambda target, draft: target),
+        ((2, 3, 2), "unmask.samplers.self_speculative.verify", no_refusal),
     ],
 )
-def test_wrong_speculation_is_seen(monkeypatch, case, part, mutant):
+def test_wrong_speculation_is_seen(monkeypatch, case, place, mutant):
     """Mutants: the target instead of the residual after a refusal; no refusal at all."""
     vocabulary, length, draft_length = case
-    denoiser = Table(vocabulary, length, 1)
+    denoiser = Quarters(vocabulary, length, 1)
     order = range(length)[::-1]
-    monkeypatch.setattr(f"unmask.samplers.self_speculative.{part}", mutant)
+    monkeypatch.setattr(place, mutant)
     made, _ = counted(SelfSpeculative(draft_length), denoiser, SELF[case], order)
     assert worst(made, denoiser.one_by_one(order)) > 1e-3
 
@@ -88,11 +92,11 @@ def test_self_speculation_counts_every_context():
     language = preset("sparse-hmm")
     made = generate(language, sampler="self-speculative(draft_length=1)", length=32, rows=20)
     assert made.evaluations.tolist() == [32] * 20
-    assert made.forwards == 32
+    assert made.spent.forwards == 32
     made = generate(language, sampler="self-speculative(draft_length=4)", length=32, rows=20)
     turns = made.order.max(1).values
     assert bool((made.evaluations <= 4 * turns).all())
     assert bool((made.evaluations > 4 * (turns - 1)).all())
-    assert made.forwards <= 2 * int(turns.max())
+    assert made.spent.forwards <= 2 * int(turns.max())
     assert int(turns.max()) <= 16
     assert bool(language.supports(made.tokens).all())

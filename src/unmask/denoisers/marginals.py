@@ -246,12 +246,14 @@ class Logits(Marginals):
 
     def draw(self, u: Tensor) -> Tensor:
         scan, places = self._scan, self._numbers
-        highest = self._mine(scan.highest).unsqueeze(1)
+        highest, masses = self._mine(scan.highest).unsqueeze(1), self._mine(scan.masses).double()
 
         def inside(block: Tensor) -> Tensor:
-            return (scan.inside(block, places) - highest).exp().double()
+            chances = (scan.inside(block, places) - highest).exp().double()
+            # what is rare beside a likely symbol is lost in the float32 mass of their block, and keeps its share of it
+            return chances * (masses.gather(1, block.unsqueeze(1)) / chances.sum(1, keepdim=True))
 
-        return search(self._mine(scan.masses).double(), inside, u.to(scan.device)).cpu()
+        return search(masses, inside, u.to(scan.device)).cpu()
 
     def _likeliest(self, top_p: float, top_k: int | None) -> Few:
         """The fewest symbols whose mass is top_p, of them the first top_k."""
