@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from benchmarks.peers import best_pace, find, over
 from benchmarks.timing import Report, Work, agree, main
-from unmask import generate, languages, threads
+from unmask import generate, languages
+from unmask.core import threads
 
 DRAWING = "dynamax filter, drawing"  # a scan in which it takes one token at a time
 

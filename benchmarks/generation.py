@@ -16,8 +16,9 @@ from torch import Tensor
 
 from benchmarks.peers import Dynamax, Pace, Peer, best_pace, find, over, tables
 from benchmarks.timing import Measurement, Report, Work, main
-from unmask import Generation, generate, languages, threads
-from unmask.chance import Luck
+from unmask import Generation, generate, languages
+from unmask.core import threads
+from unmask.core.chance import Luck
 from unmask.languages import Language
 
 SEED = 1

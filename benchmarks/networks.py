@@ -23,7 +23,8 @@ from torch import Tensor
 
 from benchmarks.peers import INSTALL
 from benchmarks.timing import Measurement, Report, Work, agree, main
-from unmask import Generation, generate, threads
+from unmask import Generation, generate
+from unmask.core import threads
 from unmask.networks import Network, Shape, Trunk
 
 VOCABULARY = 8

@@ -9,7 +9,8 @@ import torch
 
 from benchmarks.peers import Dynamax, Peer, best_pace, find, over
 from benchmarks.timing import Report, Work, agree, main, on_one_thread
-from unmask import languages, threads
+from unmask import languages
+from unmask.core import threads
 
 
 class Size(NamedTuple):

@@ -9,7 +9,8 @@ from importlib.util import find_spec
 from typing import NamedTuple
 
 from benchmarks.timing import Report, Work, main, say
-from unmask import generate, languages, threads
+from unmask import generate, languages
+from unmask.core import threads
 
 NAMES = ("paper-2gram", "interval-5", "sparse-hmm", "paper-hmm")
 MEMORY = ("paper-2gram", "paper-hmm", "paper-4gram")

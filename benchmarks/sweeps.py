@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.timing import Report, main, say, seconds
-from unmask.sweeps import sweep
-from unmask.sweeps.engines import cores
-from unmask.sweeps.status import status
-from unmask.sweeps.store import Store
+from unmask.experiments.jobs import sweep
+from unmask.experiments.jobs.engines import cores
+from unmask.experiments.jobs.status import status
+from unmask.experiments.jobs.store import Store
 
 
 class Size(NamedTuple):

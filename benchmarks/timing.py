@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from unmask import threads
+from unmask.core import threads
 
 SIZES = ("toy", "quick", "full")
 HOW_TO_READ = """\

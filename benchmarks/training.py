@@ -19,11 +19,12 @@ import torch
 from benchmarks.networks import torch_threads
 from benchmarks.peers import INSTALL
 from benchmarks.timing import Report, Work, agree, main
-from unmask import languages, networks, threads
+from unmask import languages, networks
+from unmask.core import threads
 from unmask.networks import Shape, preset
-from unmask.networks.distributed import World
-from unmask.networks.recipe import Recipe
-from unmask.networks.training import Conditions, Training
+from unmask.networks.training.distributed import World
+from unmask.networks.training.loop import Conditions, Training
+from unmask.networks.training.recipe import Recipe
 
 LANGUAGE = "paper-2gram"
 TRAINER = "transformers Trainer"
@@ -80,9 +81,11 @@ def trainer(shape: Shape, task: Task, directory: Path) -> Callable[[], object]:
     """As its documentation says, with what is slow and not needed turned off."""
     from transformers import Trainer, TrainingArguments
 
-    from unmask.networks import hub
+    from unmask.networks.model import huggingface
 
-    model = {"mdm": hub.UnmaskForMaskedLM, "ar": hub.UnmaskForCausalLM}[shape.kind](hub.UnmaskConfig(**shape.to_dict()))
+    model = {"mdm": huggingface.UnmaskForMaskedLM, "ar": huggingface.UnmaskForCausalLM}[shape.kind](
+        huggingface.UnmaskConfig(**shape.to_dict())
+    )
     noise = torch.randint(shape.vocabulary + 1, (4, shape.length), generator=torch.Generator().manual_seed(2))
     networks.save(model.trunk, directory / "peer")
     with torch.no_grad():

@@ -192,7 +192,7 @@ def generated(
     """The digests of PARTS, in their order."""
     source = language(name)
     out = unmask.generate(
-        source if perturbed is None else unmask.denoisers.Perturbed(source, *perturbed),
+        source if perturbed is None else unmask.ideal.Perturbed(source, *perturbed),
         sampler=sampler,
         schedule=schedule,
         steps=steps,

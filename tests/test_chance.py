@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, chi2
 
-from unmask.chance import Stream, _uniform_torch, categorical, check_seed, philox, uniform, uniform_at
-from unmask.errors import UnmaskError
+from unmask.core.chance import Stream, _uniform_torch, categorical, check_seed, philox, uniform, uniform_at
+from unmask.core.errors import UnmaskError
 
 ALARM = 1e-6
 WORD = 2**32 - 1
@@ -278,7 +278,9 @@ def test_no_rounding_reaches_a_symbol_of_zero(symbols):
     for end in cdf[:, 255::256].T:
         for u in (end, end.nextafter(largest), end.nextafter(-largest)):
             assert (p.gather(1, categorical(p, u.minimum(largest))[:, None]) > 0).all()
-    assert categorical(torch.tensor([[0, 5e-324, 0]], dtype=torch.float64), largest[None]) == 1  # u times the total rounds up
+    assert (
+        categorical(torch.tensor([[0, 5e-324, 0]], dtype=torch.float64), largest[None]) == 1
+    )  # u times the total rounds up
 
 
 # The tail: one head and 262,144 symbols that are rare together.

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from unmask import compiled
+from unmask.core import compiled
 
-CALLEE = "from unmask.compiled import kernel\n\n\n@kernel\ndef number():\n    return {}\n"
-CALLER = "from callee import number\nfrom unmask.compiled import kernel\n\n\n@kernel\ndef ask():\n    return number()\n"
+CALLEE = "from unmask.core.compiled import kernel\n\n\n@kernel\ndef number():\n    return {}\n"
+CALLER = (
+    "from callee import number\nfrom unmask.core.compiled import kernel\n\n\n@kernel\ndef ask():\n    return number()\n"
+)
 PROGRAM = """
 from pathlib import Path
 from unmask import compiled

@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy.stats import binomtest, norm
 
-from unmask.estimates import Estimate, exactly, mean, proportion, quantile
+from unmask.core.estimates import Estimate, exactly, mean, proportion, quantile
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.999])

@@ -8,8 +8,8 @@ import stat
 
 import pytest
 
-from unmask.errors import UnmaskError, unknown
-from unmask.files import atomic, check_writable, origin, read_json, read_text, write_json
+from unmask.core.errors import UnmaskError, unknown
+from unmask.core.files import atomic, check_writable, origin, read_json, read_text, write_json
 
 ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
 

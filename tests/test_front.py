@@ -11,8 +11,8 @@ import pytest
 
 import unmask
 from unmask.networks import Network, preset
-from unmask.networks.checkpoints import save
-from unmask.networks.trunk import Trunk
+from unmask.networks.model.checkpoints import save
+from unmask.networks.model.trunk import Trunk
 
 WANTED = {"theory", "networks", "board", "cost", "orders", "plan", "train", "load", "languages", "samplers"}
 WANTED |= {"schedules", "denoisers", "metrics", "generate", "score", "sweep", "audit", "oracle", "prompts", "check"}

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from unmask import UnmaskError, generate, generation
-from unmask.denoisers import Exact, Perturbed
+from unmask.ideal import Ideal, Perturbed
 from unmask.languages import preset
 from unmask.samplers import SAMPLERS, Blocks, Choice, Sampler
 
@@ -32,7 +32,7 @@ def test_rows_do_not_depend_on_their_company(sampler, language, monkeypatch):
     whole = generate(source, sampler=sampler, rows=12, **OPTIONS)
     parts = [generate(source, sampler=sampler, rows=4, first_row=first, **OPTIONS) for first in (0, 4, 8)]
     assert same(whole, generation.join(parts))
-    monkeypatch.setattr(Exact, "rows_at_once", lambda denoiser, length: 5)
+    monkeypatch.setattr(Ideal, "rows_at_once", lambda denoiser, length: 5)
     for threads in ("1", "3"):
         monkeypatch.setenv("UNMASK_THREADS", threads)
         assert same(whole, generate(source, sampler=sampler, rows=12, **OPTIONS))
@@ -60,7 +60,7 @@ def test_far_rows_and_large_seeds_have_luck_of_their_own():
 def test_perturbed_denoisers_generate_in_blocks_too(monkeypatch):
     source = Perturbed(preset("paper-2gram"), "tilt", 0.02)
     whole = generate(source, rows=12, **OPTIONS)
-    monkeypatch.setattr(Exact, "rows_at_once", lambda denoiser, length: 5)
+    monkeypatch.setattr(Ideal, "rows_at_once", lambda denoiser, length: 5)
     assert same(whole, generate(source, rows=12, **OPTIONS))
 
 
@@ -222,7 +222,10 @@ def test_a_sampler_that_breaks_the_contract_is_named(sampler, message):
         ({"sampler": "verify-and-restart(most=2, strict=True)", "steps": 1}, "row 0 was refused 3 times; raise most"),
         ({"sampler": "as-published-mdlm(batch=0)"}, "batch is 0; expected at least 1"),
         ({"sampler": "clairvoyant(gamma=-1)"}, "gamma is -1; expected 0 or a positive number of nats"),
-        ({"sampler": "clairvoyant", "temperature": 0.5}, "how its positions depend; Sharpened of the ideal denoiser of ngram is none"),
+        (
+            {"sampler": "clairvoyant", "temperature": 0.5},
+            "how its positions depend; Sharpened of the ideal denoiser of ngram is none",
+        ),
         ({"sampler": "block-strided(block_length=0)"}, "block_length is 0; expected at least 1"),
         ({"sampler": "dilated(base=1)"}, "base is 1; expected at least 2"),
         ({"sampler": "llada(remasking=low)"}, "unknown remasking 'low'; known: low_confidence, random"),

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from unmask.errors import UnmaskError
-from unmask.names import Registry, parse
+from unmask.core.errors import UnmaskError
+from unmask.core.registry import Registry, parse
 from unmask.samplers import SAMPLERS, Blocks
 from unmask.schedules import SCHEDULES
 

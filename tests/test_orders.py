@@ -13,13 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.brute import p_value, sequences
-from unmask import orders
-from unmask.chance import Luck, Stream
-from unmask.denoisers import Exact
-from unmask.errors import UnmaskError
+from unmask.core.chance import Luck, Stream
+from unmask.core.errors import UnmaskError
+from unmask.ideal import Ideal
 from unmask.languages import random_ngram
 from unmask.samplers import Blocks, Session, fill
-from unmask.schedules import deltas, sizes
+from unmask.schedules import deltas, orders, sizes
 
 ALARM = 1e-6
 EXAMPLES = settings(deadline=None, database=None, derandomize=True)
@@ -219,7 +218,7 @@ def test_blocks_follow_each_other_with_equal_shares(delta, hidden, block_length)
     count, steps = int(hidden.sum()), len(delta)
     number = max(1, math.ceil(count / block_length))
     tokens = torch.where(hidden, 2, 0)
-    session = Session(Exact(random_ngram(2, 2, seed=1)), tokens, luck(1), delta)
+    session = Session(Ideal(random_ngram(2, 2, seed=1)), tokens, luck(1), delta)
     if steps < number:
         with pytest.raises(UnmaskError, match=f"{number} blocks of {block_length} positions need at least {number}"):
             fill(Blocks(block_length), session)

@@ -8,7 +8,7 @@ from contextlib import contextmanager, redirect_stderr
 
 import pytest
 
-from unmask import progress
+from unmask.core import progress
 
 HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 

@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from unmask.files import age, code, origin
+from unmask.core.files import age, code, origin
 
 RESULTS = Path(__file__).parents[1] / "results"
 

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from unmask import generate, languages
-from unmask.errors import UnmaskError
-from unmask.samples import (
+from unmask.core.errors import UnmaskError
+from unmask.core.samples import (
     account_path,
     check_suffix,
     digest,

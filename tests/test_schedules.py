@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unmask.errors import UnmaskError
+from unmask.core.errors import UnmaskError
 from unmask.languages import Interval, random_ngram
 from unmask.schedules import SCHEDULES, Fit, Schedule, check, deltas, is_fitted, sizes
 

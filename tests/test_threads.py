@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unmask.errors import UnmaskError
-from unmask.threads import count, over_blocks
+from unmask.core.errors import UnmaskError
+from unmask.core.threads import count, over_blocks
 
 EXAMPLES = settings(deadline=None, database=None, derandomize=True)
 

@@ -13,8 +13,8 @@ import torch
 
 from tests.audit.loops import causal, llada, mdlm
 from unmask import UnmaskError, audit, generate, languages, oracle
-from unmask.auditing import bench, verdict
-from unmask.auditing.verdict import account
+from unmask.diagnosis.audit import bench, verdict
+from unmask.diagnosis.audit.verdict import account
 from unmask.languages import random_ngram
 
 LANGUAGE = languages.preset("paper-2gram")

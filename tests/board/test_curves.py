@@ -9,18 +9,18 @@ import pytest
 import torch
 
 from unmask import UnmaskError
-from unmask.board import Settings, board, cells, kept
-from unmask.board.cells import Place, Point, Sample, measure
-from unmask.board.families import family
-from unmask.board.grid import recipe
-from unmask.board.joining import joined
-from unmask.board.run import measured
-from unmask.estimates import Estimate
+from unmask.core.estimates import Estimate
+from unmask.experiments.board import Settings, board, cells, kept
+from unmask.experiments.board.cells import Place, Point, Sample, measure
+from unmask.experiments.board.families import family
+from unmask.experiments.board.grid import recipe
+from unmask.experiments.board.joining import joined
+from unmask.experiments.board.run import measured
+from unmask.experiments.jobs import sweep
+from unmask.experiments.jobs.cells import cells_of, check
+from unmask.experiments.jobs.recipe import from_dict
+from unmask.experiments.jobs.tables import compare
 from unmask.metrics import Bigrams
-from unmask.sweeps import sweep
-from unmask.sweeps.cells import cells_of, check
-from unmask.sweeps.recipe import from_dict
-from unmask.sweeps.tables import compare
 
 TINY = {"languages": ("paper-2gram", "interval-5"), "lengths": (20,), "rows": 30, "seeds": 2, "steps": (2, 5, 20)}
 FEW = Settings(("ancestral", "low-confidence", "speculative", "autoregressive"), **TINY)

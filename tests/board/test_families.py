@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from unmask.board.families import KNOBS, STEPS, code_of, family, rounds, with_steps
-from unmask.errors import UnmaskError
-from unmask.names import parse
+from unmask.core.errors import UnmaskError
+from unmask.core.registry import parse
+from unmask.experiments.board.families import KNOBS, STEPS, code_of, family, rounds, with_steps
 from unmask.samplers import SAMPLERS
 
 

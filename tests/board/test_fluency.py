@@ -10,10 +10,10 @@ import torch
 
 from tests.brute import sequences
 from unmask import generate
-from unmask.board.cells import Place, price
-from unmask.board.fluency import divergence
-from unmask.chance import Luck
-from unmask.denoisers import Exact
+from unmask.core.chance import Luck
+from unmask.experiments.board.cells import Place, price
+from unmask.experiments.board.fluency import divergence
+from unmask.ideal import Ideal
 from unmask.languages import Interval, random_ngram
 from unmask.metrics.teaching import Unbounded
 from unmask.samplers import SAMPLERS, Choice, Sampler
@@ -79,7 +79,7 @@ class Sharp(Sampler):
 def prices(sampler, truth, steps=2, seed=0, language=LANGUAGE, row=0):
     """log q - log p of every row of the truth, all of which meet the luck of one row."""
     luck = Luck(seed, torch.full((len(truth),), row))
-    return divergence(sampler, Exact(language), language, truth, deltas("linear", steps), luck)
+    return divergence(sampler, Ideal(language), language, truth, deltas("linear", steps), luck)
 
 
 @pytest.mark.parametrize("sampler", [SAMPLERS.make("ancestral"), SAMPLERS.make("left-to-right"), Surest(), Sharp()])
@@ -116,11 +116,11 @@ def test_the_interval_language_has_it_in_closed_form():
     language = Interval(3)
     truth = language.sample(50, 9, seed=1)
     nats = divergence(
-        SAMPLERS.make("strided"), Exact(language), language, truth, deltas("linear", 2), Luck(0, torch.arange(50))
+        SAMPLERS.make("strided"), Ideal(language), language, truth, deltas("linear", 2), Luck(0, torch.arange(50))
     )
     assert nats.tolist() == pytest.approx([3 * math.log(2)] * 50)  # positions 1 and 3 of each interval
     exact = divergence(
-        SAMPLERS.make("strided"), Exact(language), language, truth, deltas("linear", 3), Luck(0, torch.arange(50))
+        SAMPLERS.make("strided"), Ideal(language), language, truth, deltas("linear", 3), Luck(0, torch.arange(50))
     )
     assert exact.tolist() == pytest.approx([0.0] * 50, abs=1e-12)
 
@@ -162,7 +162,7 @@ def test_the_canvas_is_the_samplers_own():
     possible = log_q > -torch.inf
     nats = divergence(
         Surest(),
-        Exact(LANGUAGE),
+        Ideal(LANGUAGE),
         LANGUAGE,
         made.tokens[possible],
         deltas("linear", 64),

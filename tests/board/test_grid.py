@@ -13,14 +13,14 @@ import pytest
 import torch
 
 from unmask import generate, languages
-from unmask.board import Settings, board, quick
-from unmask.board.grid import recipe, standard
-from unmask.board.standings import summary
-from unmask.board.table import tables
-from unmask.errors import UnmaskError
+from unmask.core.errors import UnmaskError
+from unmask.experiments.board import Settings, board, quick
+from unmask.experiments.board.grid import recipe, standard
+from unmask.experiments.board.standings import summary
+from unmask.experiments.board.table import tables
+from unmask.experiments.jobs import read_recipe
+from unmask.experiments.jobs.cells import cells_of
 from unmask.samplers import SAMPLERS, Choice, Sampler
-from unmask.sweeps import read_recipe
-from unmask.sweeps.cells import cells_of
 
 FIELDS = {"measure", "language", "length", "sampler", "knob", "budget", "value", "low", "high", "n", "level", "method"}
 TINY = {"languages": ("paper-2gram", "interval-5"), "lengths": (20,), "rows": 30, "seeds": 2, "steps": (2, 5, 20, 80)}

@@ -12,9 +12,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unmask.board.cells import Point
-from unmask.board.measures import Curve, area_weights, crossing, need, paired, ratio
-from unmask.estimates import Estimate, exactly, mean, proportion
+from unmask.core.estimates import Estimate, exactly, mean, proportion
+from unmask.experiments.board.cells import Point
+from unmask.experiments.board.measures import Curve, area_weights, crossing, need, paired, ratio
 
 
 def scanned(evaluations, values, target):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from unmask import UnmaskError, generate, languages, networks, score
-from unmask.board import Settings, board
+from unmask.experiments.board import Settings, board
 from unmask.networks import Network, Shape, Trunk
 
 LANGUAGE, LENGTH = languages.preset("paper-2gram"), 10

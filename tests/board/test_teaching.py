@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from unmask.board.standings import Record
-from unmask.board.table import need_text
+from unmask.experiments.board.standings import Record
+from unmask.experiments.board.table import need_text
 
 ROOT = Path(__file__).parents[2]
 LANGUAGES = ("paper-2gram", "sparse-hmm", "interval-5")

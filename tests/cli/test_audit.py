@@ -7,7 +7,7 @@ import json
 import pytest
 
 from unmask import audit, generate, languages
-from unmask.samples import write_tokens
+from unmask.core.samples import write_tokens
 
 LANGUAGE = languages.preset("paper-2gram")
 SETTING = ("--language", "paper-2gram", "--steps", 4)

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
+from unmask.experiments.measures.catalogue import METRICS, find
 from unmask.samplers import SAMPLERS
 from unmask.schedules import SCHEDULES, deltas, is_fitted
-from unmask.sweeps.measures import METRICS, find
 
 REGISTRIES = {"sampler": SAMPLERS, "schedule": SCHEDULES, "metric": METRICS}
 PLUG_IN = """

@@ -13,9 +13,9 @@ import torch
 from unmask import generate, languages, metrics, score
 from unmask.cli.main import COMMANDS
 from unmask.cli.output import show
-from unmask.files import code
+from unmask.core.files import code
+from unmask.core.samples import read_tokens
 from unmask.samplers import SAMPLERS
-from unmask.samples import read_tokens
 from unmask.theory.sampled import information_curve
 
 SUBCOMMANDS = [f"language {name}" for name in ("list", "new", "show", "fit")]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from unmask import report
-from unmask.sweeps.attempt import attempt
-from unmask.sweeps.status import status
+from unmask.experiments.jobs.attempt import attempt
+from unmask.experiments.jobs.status import status
 
 TINY = {"steps": (2, 64), "length": 20, "panel_lengths": (10, 20), "profile_rows": 5, "perplexity_rows": 5}
 TINY |= {"samplers": ("ancestral",), "sampler_languages": ("interval-5",), "sampler_length": 20, "sampler_rows": 8}
@@ -61,7 +61,7 @@ def test_an_interrupted_demo_goes_on(run, monkeypatch):
         measured.append(arguments)
         return attempt(*arguments)
 
-    monkeypatch.setattr("unmask.sweeps.here.attempt", stop)
+    monkeypatch.setattr("unmask.experiments.jobs.here.attempt", stop)
     assert run("demo", *FEW).code == 130
     assert [path.name for path in Path("demo").iterdir()] == ["sweep"]
     found = status("demo/sweep")
@@ -71,7 +71,7 @@ def test_an_interrupted_demo_goes_on(run, monkeypatch):
         measured.append(arguments)
         return attempt(*arguments)
 
-    monkeypatch.setattr("unmask.sweeps.here.attempt", count)
+    monkeypatch.setattr("unmask.experiments.jobs.here.attempt", count)
     assert run("demo", *FEW).code == 0
     assert len(measured) == found["cells"]
     assert run("demo", *FEW, "--out", "again").code == 0
@@ -83,7 +83,7 @@ def test_an_interrupted_demo_goes_on(run, monkeypatch):
 def test_a_finished_demo_is_drawn_again_without_measuring(run, monkeypatch):
     assert run("demo", *FEW).code == 0
     Path("demo/index.html").unlink()
-    monkeypatch.setattr("unmask.sweeps.here.attempt", pytest.fail)
+    monkeypatch.setattr("unmask.experiments.jobs.here.attempt", pytest.fail)
     assert run("demo", *FEW).code == 0
     assert Path("demo/index.html").exists()
 
@@ -94,9 +94,9 @@ def test_a_cell_that_fails_is_said(run, monkeypatch):
             raise MemoryError
         return real(given[1], *arguments)
 
-    from unmask.sweeps.attempt import measure as real
+    from unmask.experiments.jobs.attempt import measure as real
 
-    monkeypatch.setattr("unmask.sweeps.attempt.measure", lambda spec, *rest: fail(("", spec), *rest))
+    monkeypatch.setattr("unmask.experiments.jobs.attempt.measure", lambda spec, *rest: fail(("", spec), *rest))
     ran = run("demo", *FEW)
     assert ran.code == 2
     assert "cells failed, the first prediction (paper-2gram, 20): out of memory" in ran.err
@@ -107,7 +107,7 @@ def test_a_cell_that_fails_is_said(run, monkeypatch):
 @pytest.mark.parametrize("arguments", [("--out", "file"), ("--out", "nowhere/out"), ("--rows", 0)])
 def test_a_mistake_is_found_before_the_work(run, monkeypatch, arguments):
     Path("file").touch()
-    monkeypatch.setattr("unmask.sweeps.here.attempt", pytest.fail)
+    monkeypatch.setattr("unmask.experiments.jobs.here.attempt", pytest.fail)
     ran = run("demo", *arguments)
     assert ran.code == 2
     assert str(arguments[1]) in ran.err

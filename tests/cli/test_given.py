@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from unmask import generate, languages, prompts, score
-from unmask.files import code
-from unmask.samples import read_tokens
+from unmask.core.files import code
+from unmask.core.samples import read_tokens
 
 V = 16
 LANGUAGE = languages.preset("interval-5")

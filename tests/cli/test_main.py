@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from unmask.cli import main as cli
-from unmask.errors import UnmaskError
+from unmask.core.errors import UnmaskError
 
 
 class Calls(list):

@@ -8,8 +8,8 @@ import torch
 
 from tests.networks.small import L, V, trunk
 from unmask import generate
+from unmask.core.samples import read_tokens
 from unmask.networks import Network, save
-from unmask.samples import read_tokens
 
 
 @pytest.fixture

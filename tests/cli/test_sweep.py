@@ -1,4 +1,4 @@
-"""`unmask sweep`: thin over unmask.sweeps, its JSON plain, its mistakes said."""
+"""`unmask sweep`: thin over unmask.experiments.jobs, its JSON plain, its mistakes said."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from unmask.files import code
+from unmask.core.files import code
 
 SQUARE = "tests.sweeps.trivial:square"
 SPOILED = "tests.sweeps.trivial:spoiled"

@@ -9,7 +9,7 @@ import json
 import pytest
 
 from tests.metrics.small import ENDING
-from unmask.theory.table import QUANTITIES
+from unmask.diagnosis.table import QUANTITIES
 
 KEYS = {
     "ser",

@@ -10,8 +10,9 @@ import torch
 from safetensors.torch import load_file
 
 from unmask import languages, networks
-from unmask.networks import preset, training
-from unmask.networks.recipe import recipe
+from unmask.networks import preset
+from unmask.networks.training import loop
+from unmask.networks.training.recipe import recipe
 
 TINY = ("--length", 8, "--hidden", 16, "--layers", 1, "--heads", 2)
 SMALL = ("--language", "paper-2gram", *TINY, "--steps", 10, "--batch", 8)
@@ -35,7 +36,7 @@ def test_it_is_what_python_trains(run, kind):
     assert set(ran.result) == KEYS
     language = languages.preset("paper-2gram", seed=2)
     shape = preset("quick", kind, 8, length=8, hidden=16, layers=1, heads=2)
-    found = training.train(language, shape, recipe("quick", kind, steps=10, batch=8, seed=3), "python").to_dict()
+    found = loop.train(language, shape, recipe("quick", kind, steps=10, batch=8, seed=3), "python").to_dict()
     for name in KEYS - {"directory", "seconds", "tokens_per_second"}:
         assert ran.result[name] == found[name]
     ours, theirs = load_file("out/model.safetensors"), load_file("python/model.safetensors")
@@ -67,7 +68,7 @@ def test_the_table_and_what_is_said_meanwhile(run):
 
 def test_an_interrupted_training_is_resumed(run, monkeypatch):
     whole = run("train", *SMALL, "--out", "whole", "--json").result
-    add = training.Journal.add
+    add = loop.Journal.add
 
     def interrupt(self, step, *rest):
         if step == 6:
@@ -75,8 +76,8 @@ def test_an_interrupted_training_is_resumed(run, monkeypatch):
         add(self, step, *rest)
 
     with monkeypatch.context() as patch:
-        patch.setattr(training, "Conditions", often)
-        patch.setattr(training.Journal, "add", interrupt)
+        patch.setattr(loop, "Conditions", often)
+        patch.setattr(loop.Journal, "add", interrupt)
         ran = run("train", *SMALL, "--out", "out")
     assert ran.code == 130
     assert "the checkpoint of step 5 is in out: go on with --resume --out out" in ran.err
@@ -89,7 +90,7 @@ def often(*arguments):
     return CONDITIONS(*arguments, save_seconds=0.0)
 
 
-CONDITIONS = training.Conditions
+CONDITIONS = loop.Conditions
 
 
 @pytest.mark.parametrize(
@@ -117,7 +118,7 @@ CONDITIONS = training.Conditions
 )
 def test_mistakes_are_told(run, monkeypatch, arguments, words):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr("unmask.networks.journal.find_spec", lambda name: None)
+    monkeypatch.setattr("unmask.networks.training.journal.find_spec", lambda name: None)
     Path("out").mkdir()
     Path("out/config.json").write_text("{}")
     ran = run("train", *arguments)

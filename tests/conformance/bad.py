@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from unmask import orders
-from unmask.chance import Stream, categorical, uniform
+from unmask.core.chance import Stream, categorical, uniform
 from unmask.denoisers import Canvas
 from unmask.samplers import Ancestral, Autoregressive, Choice, LowConfidence, Sampler, walk
 from unmask.samplers.ranking import best
+from unmask.schedules import orders
 
 
 class RevealsTwice(Sampler):

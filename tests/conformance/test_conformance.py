@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from tests.conformance.bad import BAD, ChoosesAfterDrawing, Ending
-from unmask import UnmaskError, conformance
-from unmask.conformance import watch
-from unmask.denoisers import Exact
+from unmask import UnmaskError
+from unmask.diagnosis import conformance
+from unmask.diagnosis.conformance import watch
+from unmask.ideal import Ideal
 from unmask.languages import random_ngram
 from unmask.metrics import output_law
 from unmask.samplers import SAMPLERS, Ancestral, Choice, LowConfidence, Sampler, contract
@@ -139,7 +140,7 @@ def test_the_report_is_a_table():
 
 
 def test_the_watch_sees_what_nobody_counts():
-    denoiser = Exact(random_ngram(2, 4))
+    denoiser = Ideal(random_ngram(2, 4))
     seen = watch.Watch(denoiser)
     seen.denoiser.posterior(torch.full((1, 3), 4))
     with seen.counting():

@@ -7,10 +7,10 @@ import sys
 import pytest
 import torch
 
+from unmask.core.errors import UnmaskError
 from unmask.cost import flops
 from unmask.cost.clock import PLACES, TOGETHER, clock, measure, most_steps, untrained
 from unmask.cost.memory import peak
-from unmask.errors import UnmaskError
 from unmask.networks import Shape
 from unmask.schedules import deltas
 

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from unmask.cost.flops import autoregression, break_even, evaluation, evaluations
-from unmask.networks.shape import Shape
+from unmask.networks.model.shape import Shape
 from unmask.schedules import deltas
 
 

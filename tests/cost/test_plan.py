@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.metrics.small import ENDING
+from unmask.core.errors import UnmaskError
+from unmask.core.search import Floor, least
 from unmask.cost.flops import evaluations
-from unmask.cost.plan import Goal, plan
-from unmask.denoisers import Perturbed
-from unmask.errors import UnmaskError
+from unmask.cost.planner import Goal, plan
+from unmask.diagnosis.learning import of_language
+from unmask.ideal import Perturbed
 from unmask.languages import Interval, preset, random_ngram
 from unmask.metrics.interval import exact_divergence, exact_ser, exact_ter
 from unmask.schedules import deltas
-from unmask.search import Floor, least
-from unmask.theory import exact as known
-from unmask.theory.learning import of_language
+from unmask.theory import known as known
 from unmask.theory.partitions import partitions
 
 CHAIN = random_ngram(2, 4, temperature=2.0, threshold=0.1, seed=4)

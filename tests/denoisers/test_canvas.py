@@ -8,8 +8,9 @@ import torch
 
 from tests.brute import evidence, law, sequences, tiny_languages
 from unmask import generate, schedules
-from unmask.chance import Luck
-from unmask.denoisers import Canvas, Cost, Denoiser, Exact, Perturbed, PrefixCausal, as_marginals
+from unmask.core.chance import Luck
+from unmask.denoisers import Canvas, Cost, Denoiser, PrefixCausal, as_marginals
+from unmask.ideal import Ideal, Perturbed
 from unmask.languages import Interval, preset
 from unmask.samplers import SAMPLERS
 
@@ -129,7 +130,7 @@ def test_a_canvas_agrees_with_the_posterior_from_scratch(name):
     language, length = tiny_languages()[name]
     v, rows = language.vocabulary, 40
     chance = np.random.default_rng(1)
-    canvas = Canvas(Exact(language), language.blank(rows, length), Luck(0, torch.arange(rows)))
+    canvas = Canvas(Ideal(language), language.blank(rows, length), Luck(0, torch.arange(rows)))
     for _ in range(6):
         where = torch.from_numpy(chance.random((rows, length)) < 0.3)
         canvas.reveal(where, torch.from_numpy(chance.integers(0, v, int(where.sum()))))
@@ -146,7 +147,7 @@ def test_a_canvas_can_begin_with_given_tokens():
     language = preset("sparse-hmm")
     given = language.sample(5, 64, seed=1)
     given[:, ::3] = language.vocabulary
-    canvas = Canvas(Exact(language), given, Luck(0, torch.arange(5)))
+    canvas = Canvas(Ideal(language), given, Luck(0, torch.arange(5)))
     said, places = look(canvas)
     torch.testing.assert_close(said, language.posterior(given)[places], atol=1e-12, rtol=0)
 
@@ -158,7 +159,7 @@ def test_the_exact_reader_is_the_posterior_of_prefixes_and_rewinds(name):
     v, rows = language.vocabulary, 30
     chance = np.random.default_rng(2)
     tokens = torch.from_numpy(chance.integers(0, v, (rows, length)))
-    for reader in (Exact(language).causal(rows, length), PrefixCausal(Exact(language), rows, length)):
+    for reader in (Ideal(language).causal(rows, length), PrefixCausal(Ideal(language), rows, length)):
         read = torch.full((rows,), -1)  # the start has not been read
         for turn in range(5):
             counts = torch.from_numpy(chance.integers(0, 3, rows)) if turn else torch.ones(rows, dtype=torch.int64)

@@ -8,8 +8,9 @@ import torch
 
 from tests.brute import tiny_languages
 from unmask import generate
-from unmask.chance import Luck
-from unmask.denoisers import Causal, Exact
+from unmask.core.chance import Luck
+from unmask.denoisers import Causal
+from unmask.ideal import Ideal
 from unmask.languages import preset, random_ngram
 
 CASES = {name: preset(name) for name in ("paper-hmm", "sparse-hmm", "paper-2gram", "paper-4gram", "brackets")}
@@ -38,7 +39,7 @@ class OneByOne(Causal):
         return self.reader.spent
 
 
-class Reading(Exact):
+class Reading(Ideal):
     def causal(self, rows, length, valid=None):
         return OneByOne(super().causal(rows, length, valid))
 
@@ -57,7 +58,7 @@ def test_finishing_is_the_loop_over_tokens(name, prompted):
         given[torch.arange(length) >= lengths.unsqueeze(1)] = language.vocabulary
     options = {"sampler": "autoregressive", "rows": rows, "length": length, "seed": 3, "first_row": 5, "given": given}
     ours, loop = generate(language, **options), generate(Reading(language), **options)
-    assert type(Exact(language).causal(1, length)).finish is not Causal.finish
+    assert type(Ideal(language).causal(1, length)).finish is not Causal.finish
     for field in ("tokens", "order", "evaluations", "impossible"):
         assert torch.equal(getattr(ours, field), getattr(loop, field))
     assert ours.spent == loop.spent
@@ -67,7 +68,7 @@ def test_finishing_is_the_loop_over_tokens(name, prompted):
 def test_a_reader_stays_where_it_is():
     """It may go on reading after it has finished its rows, and finish them again."""
     language, luck = preset("sparse-hmm"), Luck(1, torch.arange(5))
-    reader, other = (Exact(language).causal(5, 20) for _ in range(2))
+    reader, other = (Ideal(language).causal(5, 20) for _ in range(2))
     start, text = torch.full((5, 1), 8), language.sample(5, 20, seed=1)
     filled = [torch.full((5, 20), 8) for _ in range(3)]
     reader.finish(start[:, 0], filled[0], luck)

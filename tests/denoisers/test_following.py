@@ -8,8 +8,9 @@ import torch
 
 from tests.brute import tiny_languages
 from unmask import generate
-from unmask.chance import Luck
-from unmask.denoisers import Canvas, Exact
+from unmask.core.chance import Luck
+from unmask.denoisers import Canvas
+from unmask.ideal import Ideal
 from unmask.languages import HMM, preset
 from unmask.samplers import SAMPLERS, Session
 from unmask.samplers.loops import fill_blocks
@@ -87,7 +88,7 @@ def test_a_canvas_that_has_been_seen_and_written_goes_on(monkeypatch):
         with monkeypatch.context() as patch:
             if patched:
                 patch.setattr(Canvas, "follow", lambda canvas, order: None)
-            session = Session(Exact(source), source.blank(30, 24), Luck(1, torch.arange(30)), deltas("linear", 6))
+            session = Session(Ideal(source), source.blank(30, 24), Luck(1, torch.arange(30)), deltas("linear", 6))
             canvas = session.canvas
             rows = torch.arange(30)
             places = torch.full((30,), 3)

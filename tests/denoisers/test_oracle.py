@@ -10,8 +10,8 @@ import torch
 
 from tests.brute import law, posterior, sequences, tiny_languages
 from unmask import UnmaskError, languages, oracle, score
-from unmask.denoisers import Exact
-from unmask.denoisers.oracle import FLOOR
+from unmask.ideal import Ideal
+from unmask.ideal.oracle import FLOOR
 
 V = 8
 MASK = 126336  # LLaDA's
@@ -129,7 +129,7 @@ def test_an_impossible_context_is_answered_as_by_the_denoiser():
     pair = (LANGUAGE.window_law(2, 4).view(V, V) == 0).nonzero()[0]
     x = torch.tensor([[int(pair[0]), int(pair[1]), V, V]])
     logits = oracle(LANGUAGE, dtype=torch.float64)(x).logits
-    torch.testing.assert_close(logits[..., :V].exp(), Exact(LANGUAGE).posterior(x))
+    torch.testing.assert_close(logits[..., :V].exp(), Ideal(LANGUAGE).posterior(x))
 
 
 @pytest.mark.parametrize("name", ["2-gram, pruned", "hmm, sparse", "hmm, final", "interval 3"])

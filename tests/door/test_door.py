@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from unmask import UnmaskError, conformance, generate
+from unmask import UnmaskError, generate
+from unmask.diagnosis import conformance
 from unmask.languages import preset
 from unmask.samplers import SAMPLERS, Blocks, Strided
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests import brute
-from unmask.errors import UnmaskError
+from unmask.core.errors import UnmaskError
 from unmask.languages import Brackets, ModularSum
 from unmask.languages.grammar import Grammar
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import brute
-from unmask.errors import UnmaskError
+from unmask.core.errors import UnmaskError
 from unmask.languages import Interval
 
 LENGTHS = [(2, 1), (2, 4), (2, 5), (3, 1), (3, 2), (3, 3), (3, 5), (3, 6)]

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests import brute
-from unmask.errors import UnmaskError
+from unmask.core.errors import UnmaskError
 from unmask.languages import NGram, random_ngram
 from unmask.languages.ngram import check_size
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.stats import gamma
 
-from unmask.errors import UnmaskError
+from unmask.core.errors import UnmaskError
 from unmask.languages import PRESETS, Language, preset, random_hmm, random_ngram, sparse_hmm
 from unmask.languages.facts import primitive
 from unmask.languages.random import _gamma_quantile, random_rows

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests import brute
-from unmask.errors import UnmaskError
+from unmask.core.errors import UnmaskError
 from unmask.languages import HMM, Brackets, Interval, ModularSum, NGram, from_dict, load
 
 LANGUAGES = brute.tiny_languages() | {"fitted": (NGram.fit("abracadabra", 2), 4)}

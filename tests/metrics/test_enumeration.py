@@ -11,8 +11,8 @@ import torch
 from tests import brute
 from tests.brute import entropy, law
 from tests.metrics.small import FIXED, SMALL, VARYING
-from unmask.denoisers import Exact, Perturbed
-from unmask.errors import UnmaskError
+from unmask.core.errors import UnmaskError
+from unmask.ideal import Ideal, Perturbed
 from unmask.languages import Brackets, Interval, ModularSum, random_hmm, random_ngram
 from unmask.metrics import output_law, sequences, ter, ter_autoregressive
 from unmask.schedules import deltas
@@ -34,7 +34,7 @@ def test_what_is_too_large_says_what_to_do_instead(vocabulary, length):
 def test_the_output_law_sums_to_one(name):
     language, length = SMALL[name]
     for schedule in ([1.0], [0.0, 1.0], [0.3, 0.0, 0.7, 0.0], [0.1, 0.2, 0.3, 0.4]):
-        p = output_law(Exact(language), length, deltas(schedule))
+        p = output_law(Ideal(language), length, deltas(schedule))
         assert p.dtype == torch.float64
         assert float(p.min()) >= 0
         assert float(p.sum()) == pytest.approx(1, abs=1e-9)
@@ -44,7 +44,7 @@ def test_the_output_law_sums_to_one(name):
 @pytest.mark.parametrize("wrong", [0.0, 0.1])
 def test_one_round_is_the_product_of_the_marginals(name, wrong):
     language, length = SMALL[name]
-    denoiser = Perturbed(language, "leak", wrong) if wrong else Exact(language)
+    denoiser = Perturbed(language, "leak", wrong) if wrong else Ideal(language)
     marginals = denoiser.posterior(language.blank(1, length))[0].numpy()
     product = np.prod(marginals[np.arange(length), brute.sequences(language.vocabulary, length)], axis=1)
     np.testing.assert_allclose(output_law(denoiser, length, deltas("linear", 1)).numpy(), product, atol=1e-12)
@@ -54,7 +54,7 @@ def test_one_round_is_the_product_of_the_marginals(name, wrong):
 def test_many_rounds_leave_what_collisions_do(name):
     """|p - q| <= P(two positions share a round) <= L(L-1)/(2N) in total variation; for one position p = q."""
     language, length = SMALL[name][0], min(SMALL[name][1], 3)
-    p = output_law(Exact(language), length, deltas("linear", 3000)).numpy()
+    p = output_law(Ideal(language), length, deltas("linear", 3000)).numpy()
     assert np.abs(p - law(language, length)).sum() / 2 <= math.comb(length, 2) / 3000 + 1e-9
 
 
@@ -63,7 +63,7 @@ def test_many_rounds_leave_what_collisions_do(name):
 def test_ter_is_its_definition(name, schedule, steps):
     """2^E_q[-log2 p(x) / L] over every string; never below the language's own, which exact autoregression reaches."""
     language, length = FIXED[name]
-    q, p = law(language, length), output_law(Exact(language), length, deltas(schedule, steps)).numpy()
+    q, p = law(language, length), output_law(Ideal(language), length, deltas(schedule, steps)).numpy()
     expected = math.prod(p[q > 0] ** (-q[q > 0] / length))
     ours = ter(language, length, schedule, steps)
     assert ours.exact

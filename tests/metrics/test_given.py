@@ -14,8 +14,8 @@ import torch
 
 from tests.brute import law, p_value, sequences, tiny_languages
 from unmask import UnmaskError, generate, metrics, prompts, score
-from unmask.denoisers import Exact, Perturbed
-from unmask.estimates import mean, proportion, share
+from unmask.core.estimates import mean, proportion, share
+from unmask.ideal import Ideal, Perturbed
 from unmask.languages import Interval, preset, random_ngram
 from unmask.metrics.given import own_sizes, prompt_numbers
 from unmask.schedules import deltas
@@ -55,7 +55,7 @@ def by_labels(pattern, delta):
         mass = agrees.clone()
         for k in range(len(delta)):
             shown = torch.tensor([pattern[j] != V or labels[hidden.index(j)] < k for j in range(LENGTH)])
-            answer = Exact(LANGUAGE).posterior(torch.where(shown, EVERY, V)).gather(2, EVERY.unsqueeze(2)).squeeze(2)
+            answer = Ideal(LANGUAGE).posterior(torch.where(shown, EVERY, V)).gather(2, EVERY.unsqueeze(2)).squeeze(2)
             for j in (j for j, label in zip(hidden, labels, strict=True) if label == k):
                 mass = mass * answer[:, j]
         total = total + weight * mass
@@ -67,7 +67,7 @@ def by_labels(pattern, delta):
 def test_the_conditional_law(pattern):
     for schedule, steps in (("linear", 1), ("cosine", 2), ("linear", 3)):
         delta = deltas(schedule, steps)
-        p = metrics.output_law(Exact(LANGUAGE), LENGTH, delta, torch.tensor(pattern))
+        p = metrics.output_law(Ideal(LANGUAGE), LENGTH, delta, torch.tensor(pattern))
         torch.testing.assert_close(p, by_labels(pattern, delta)[0], atol=1e-12, rtol=0)
         made = generate(LANGUAGE, schedule=schedule, steps=steps, length=LENGTH, rows=20_000, given=pattern)
         assert p_value(made.tokens.numpy(), EVERY.numpy(), p.numpy()) > ALARM
@@ -106,7 +106,7 @@ def test_ser_is_the_mean_over_prompts():
 
 def test_ser_of_the_interval_language_is_its_closed_form_and_the_enumeration():
     for language, length, steps in ((Interval(2), 4, 2), (Interval(3), 4, 3)):
-        p = metrics.output_law(Exact(language), length, deltas("cosine", steps))
+        p = metrics.output_law(Ideal(language), length, deltas("cosine", steps))
         wrong = float(p[~language.supports(metrics.sequences(language.vocabulary, length))].sum())
         assert metrics.ser(language, length, "cosine", steps).value == pytest.approx(wrong, abs=1e-12)
     with pytest.raises(UnmaskError, match="no exact SER for hmm at length 64; score measures it"):
@@ -390,7 +390,7 @@ def test_what_cannot_be_given(given, message, kind):
 
 def test_an_exact_denoiser_refuses_what_its_language_does():
     with pytest.raises(UnmaskError, match="given row 0 has probability zero"):
-        generate(Exact(Interval(5)), length=5, rows=2, given=[0, 1, 16, 16, 16])
+        generate(Ideal(Interval(5)), length=5, rows=2, given=[0, 1, 16, 16, 16])
 
 
 @pytest.mark.parametrize("sampler", ["ancestral", "speculative", "low-confidence"])

@@ -13,13 +13,13 @@ import pytest
 import torch
 
 from tests.brute import law, sequences
-from unmask import generate, orders
-from unmask.chance import Luck
-from unmask.denoisers import Exact
+from unmask import generate
+from unmask.core.chance import Luck
+from unmask.ideal import Ideal
 from unmask.languages import Interval
 from unmask.metrics import output_law, rao_blackwell_ser, score, ter
 from unmask.metrics.interval import agreement, exact_ser, exact_ter
-from unmask.schedules import deltas
+from unmask.schedules import deltas, orders
 
 ENUMERATED = [(2, length) for length in range(1, 7)] + [(3, length) for length in range(1, 6)] + [(4, 3), (4, 4)]
 UNEVEN = [("linear", 1), ("linear", 3), ("cosine", 4), ([0.2, 0.0, 0.8], None)]
@@ -56,7 +56,7 @@ def test_two_places_disagree_half_the_time_that_they_meet():
 def test_ser_ter_and_divergence_are_those_of_the_enumerated_law(width, length, schedule, steps):
     """On its support p is (1 - SER) q, and so KL(q || p) = -log(1 - SER)."""
     language, delta = Interval(width), deltas(schedule, steps)
-    q, p = law(language, length), output_law(Exact(language), length, delta).numpy()
+    q, p = law(language, length), output_law(Ideal(language), length, delta).numpy()
     q, p = q[q > 0], p[q > 0]
     ser = exact_ser(language, length, delta)
     assert ser == pytest.approx(1 - p.sum(), abs=1e-12)

@@ -12,8 +12,8 @@ import torch
 from tests.brute import law, sequences, tiny_languages
 from tests.metrics.small import sizes
 from unmask import generate
-from unmask.denoisers import Perturbed
-from unmask.errors import UnmaskError
+from unmask.core.errors import UnmaskError
+from unmask.ideal import Perturbed
 from unmask.languages import Brackets, Interval, NGram
 from unmask.metrics import bigrams, score
 

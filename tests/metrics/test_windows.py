@@ -11,7 +11,7 @@ import torch
 
 from tests.metrics.small import SMALL, windows
 from unmask import generate
-from unmask.estimates import quantile
+from unmask.core.estimates import quantile
 from unmask.languages import Interval, random_ngram
 from unmask.metrics import bigrams, total_variation, window_counts
 from unmask.metrics.windows import GROUPS, MAX_WINDOWS, conditional_entropy_bits

@@ -8,10 +8,10 @@ import torch
 
 from tests.networks.small import V, trunk
 from unmask import generate
-from unmask.chance import Luck
+from unmask.core.chance import Luck
 from unmask.denoisers import Causal, Sharpened
 from unmask.networks import Network
-from unmask.networks.causal import NetworkCausal
+from unmask.networks.running.causal import NetworkCausal
 from unmask.samplers import Autoregressive, Session, fill
 
 ROWS, LONG = 30, 9

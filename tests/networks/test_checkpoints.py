@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 
 from tests.networks.small import L, V, every_context, trunk
 from unmask import UnmaskError, networks
-from unmask.networks import checkpoints
+from unmask.networks.model import checkpoints
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from unmask import UnmaskError, languages
-from unmask.networks.data import Examples, ahead, training_size
+from unmask.networks.training.data import Examples, ahead, training_size
 
 LANGUAGE = languages.preset("paper-2gram")
 LENGTH = 20  # so long that no two examples are equal by chance

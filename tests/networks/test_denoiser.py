@@ -10,7 +10,7 @@ import torch
 
 from tests.networks.small import L, V, every_context, trunk
 from unmask import UnmaskError, generate
-from unmask.chance import Luck
+from unmask.core.chance import Luck
 from unmask.denoisers import Canvas, Denoiser, Logits, Sharpened
 from unmask.denoisers.contracts import Follower
 from unmask.networks import Network

@@ -12,8 +12,8 @@ import torch
 from safetensors.torch import load_file
 
 from unmask import UnmaskError
-from unmask.networks import checkpoints
-from unmask.networks.distributed import World, is_first, world
+from unmask.networks.model import checkpoints
+from unmask.networks.training.distributed import World, is_first, world
 
 OPTIONS = ("--length", "10", "--hidden", "16", "--layers", "1", "--heads", "2")
 OPTIONS += ("--steps", "12", "--batch", "8", "--accumulate", "2", "--device", "cpu", "--json")

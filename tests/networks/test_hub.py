@@ -10,7 +10,7 @@ import torch
 
 from tests.networks.small import L, V, every_context, trunk
 from unmask import UnmaskError, networks
-from unmask.networks import checkpoints
+from unmask.networks.model import checkpoints
 
 if find_spec("transformers") is None:
     pytest.skip("transformers: not installed (pip install -e '.[hub]')", allow_module_level=True)
@@ -21,9 +21,9 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # those of its own
 def hub():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HF_HUB_OFFLINE", "1")
-        import unmask.networks.hub
+        import unmask.networks.model.huggingface
 
-        yield unmask.networks.hub
+        yield unmask.networks.model.huggingface
 
 
 @pytest.fixture(params=["mdm", "ar", "told the time"])

@@ -12,8 +12,8 @@ from scipy.stats import beta, kstest
 
 from tests.brute import p_value, sequences
 from tests.networks.small import L, V, causal_law, trunk
-from unmask.chance import Luck
-from unmask.networks.objectives import Masks, causal_nats, draw_masks, masked_nats
+from unmask.core.chance import Luck
+from unmask.networks.training.objectives import Masks, causal_nats, draw_masks, masked_nats
 from unmask.schedules import Schedule, deltas
 
 ALARM = 1e-6  # false alarms of each statistical test

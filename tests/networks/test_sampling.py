@@ -15,18 +15,21 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.brute import p_value, sequences
 from tests.networks.small import L, V, causal_law, chances, copier, labels, order_law, trunk
-from unmask import chance, generate
-from unmask.chance import Luck, Stream, categorical
-from unmask.denoisers import Canvas, Exact
+from unmask import generate
+from unmask.core import chance
+from unmask.core.chance import Luck, Stream, categorical
+from unmask.denoisers import Canvas
+from unmask.diagnosis.loss_curve import loss_curve
+from unmask.ideal import Ideal
 from unmask.languages import NGram
 from unmask.metrics import output_law
-from unmask.networks import Network, Trunk, causal, denoiser, evaluation, filling
-from unmask.networks.causal import NetworkCausal
-from unmask.networks.denoiser import FollowingEngine
+from unmask.networks import Network, Trunk
+from unmask.networks.running import causal, denoiser, evaluation, filling
+from unmask.networks.running.causal import NetworkCausal
+from unmask.networks.running.denoiser import FollowingEngine
 from unmask.samplers import SAMPLERS, Session
 from unmask.samplers.loops import fill_blocks
 from unmask.schedules import deltas
-from unmask.theory.loss_curve import loss_curve
 from unmask.theory.partitions import partitions
 from unmask.theory.sampled import information_curve
 
@@ -267,7 +270,7 @@ def test_weights_set_by_hand_give_the_exact_law(block, layers):
     every = torch.from_numpy(sequences(V + 1, L))
     possible = torch.isfinite(language.log_evidence(every))
     torch.testing.assert_close(
-        made.posterior(every[possible]), Exact(language).posterior(every[possible]), atol=1e-12, rtol=0
+        made.posterior(every[possible]), Ideal(language).posterior(every[possible]), atol=1e-12, rtol=0
     )
     found = partitions(language, L)
     where = torch.from_numpy(found.strings @ V ** np.arange(L)[::-1])
@@ -291,7 +294,7 @@ def test_the_elbo_of_weights_set_by_hand():
         exact = partitions(language, L).information_curve().nelbo(delta).value
         assert found.nelbo(delta).value == pytest.approx(exact, abs=1e-9)
     samples = language.sample(40, L)
-    curves = [loss_curve(source, samples) for source in (network, Exact(language))]
+    curves = [loss_curve(source, samples) for source in (network, Ideal(language))]
     torch.testing.assert_close(curves[0].losses, curves[1].losses, atol=1e-9, rtol=0)
 
 

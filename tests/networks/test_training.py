@@ -18,13 +18,15 @@ from safetensors.torch import load_file
 from tests.networks.small import trunk
 from tests.networks.test_objectives import nelbo_of_orders
 from unmask import UnmaskError, languages, networks
-from unmask.errors import UnmaskError as Error
+from unmask.core.errors import UnmaskError as Error
 from unmask.languages import random_ngram
-from unmask.networks import Shape, checkpoints, training
-from unmask.networks.learner import Learner
-from unmask.networks.recipe import Recipe, recipe
-from unmask.networks.training import Conditions, resume, train
-from unmask.networks.validation import Judge
+from unmask.networks import Shape
+from unmask.networks.model import checkpoints
+from unmask.networks.training import loop
+from unmask.networks.training.learner import Learner
+from unmask.networks.training.loop import Conditions, resume, train
+from unmask.networks.training.recipe import Recipe, recipe
+from unmask.networks.training.validation import Judge
 
 LANGUAGE = random_ngram(2, 4, temperature=2.0, seed=1)
 TINY = {"hidden": 16, "layers": 1, "heads": 2}
@@ -119,8 +121,8 @@ def test_killed_at_any_moment(tmp_path):
     program = f"""
 import torch; torch.set_num_threads(1)
 from unmask.networks import Shape
-from unmask.networks.recipe import Recipe
-from unmask.networks.training import Conditions, train
+from unmask.networks.training.recipe import Recipe
+from unmask.networks.training.loop import Conditions, train
 from unmask.languages import random_ngram
 train(random_ngram(2, 4, temperature=2.0, seed=1), {shape()!r}, {made!r}, {str(tmp_path / "out")!r},
       conditions=Conditions(save_seconds=0.0))
@@ -163,13 +165,13 @@ def nonsense(at, what):
         found = masked(*arguments)
         return found * what if len(calls) > at else found
 
-    masked = training.masked_nats
+    masked = loop.masked_nats
     return nats
 
 
 @pytest.mark.parametrize("what", [math.nan, math.inf, 1e3])
 def test_divergence_keeps_the_last_good_checkpoint(tmp_path, monkeypatch, what):
-    monkeypatch.setattr(training, "masked_nats", nonsense(7, what))
+    monkeypatch.setattr(loop, "masked_nats", nonsense(7, what))
     with pytest.raises(UnmaskError, match=r"diverged: at step 8 .* of step 7 is kept .* rate below 0.003"):
         train(LANGUAGE, shape(), BRIEF, tmp_path / "out", conditions=OFTEN)
     monkeypatch.undo()
@@ -339,6 +341,6 @@ def test_validation_of_a_variable_length():
 
 
 def test_tensorboard_is_asked_for_and_not_there(tmp_path, monkeypatch):
-    monkeypatch.setattr("unmask.networks.journal.find_spec", lambda name: None)
+    monkeypatch.setattr("unmask.networks.training.journal.find_spec", lambda name: None)
     with pytest.raises(Error, match="pip install tensorboard"):
         train(LANGUAGE, shape(), BRIEF, tmp_path, conditions=Conditions(tensorboard=True))

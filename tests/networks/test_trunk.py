@@ -7,8 +7,8 @@ import torch
 
 from tests.networks.small import L, V, every_context, trunk
 from unmask.networks import Shape, Trunk
-from unmask.networks.memory import Memory
-from unmask.networks.trunk import rotated
+from unmask.networks.model.cache import Memory
+from unmask.networks.model.trunk import rotated
 
 ROWS, LONG = 7, 12
 CLOSE = {"atol": 1e-12, "rtol": 0}

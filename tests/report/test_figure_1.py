@@ -12,16 +12,17 @@ from safetensors.torch import load_file
 
 from unmask import UnmaskError, generate, languages, metrics, score
 from unmask.cli.main import main
-from unmask.files import read_json
-from unmask.networks import Network, load, training
-from unmask.networks.checkpoints import ACCOUNT, WEIGHTS
+from unmask.core.files import read_json
+from unmask.experiments.jobs import read_recipe, run
+from unmask.experiments.jobs.cells import cells_of
+from unmask.experiments.jobs.status import status
+from unmask.networks import Network, load
+from unmask.networks.model.checkpoints import ACCOUNT, WEIGHTS
+from unmask.networks.training import loop
 from unmask.report import figure_1_page
 from unmask.report.figure_1 import Settings, measured, quick, recipe, records_of
 from unmask.report.frame import STORE
 from unmask.samplers import fill
-from unmask.sweeps import read_recipe, run
-from unmask.sweeps.cells import cells_of
-from unmask.sweeps.status import status
 
 SETTINGS = quick(languages=("paper-2gram",), steps=(2, 8), rows=60, training_steps=6, length=8)
 COMMAND = "figure-1 --quick --languages paper-2gram --steps 2 8 --rows 20 --training-steps 2 --device cpu --out"
@@ -49,13 +50,13 @@ def made(tmp_path_factory):
 @pytest.fixture
 def learned(monkeypatch):
     """The steps of all trainings of this process, one after another."""
-    steps, learn = [], training.Training._learn
+    steps, learn = [], loop.Training._learn
 
     def noted(self, batch):
         steps.append(self.step)
         learn(self, batch)
 
-    monkeypatch.setattr(training.Training, "_learn", noted)
+    monkeypatch.setattr(loop.Training, "_learn", noted)
     return steps
 
 
@@ -89,7 +90,7 @@ def test_the_records_are_what_the_networks_do(made):
 
 def test_what_is_kept_is_not_made_again(made, monkeypatch):
     out, records = made
-    monkeypatch.setattr("unmask.sweeps.here.attempt", lambda *a, **k: pytest.fail("made again"))
+    monkeypatch.setattr("unmask.experiments.jobs.here.attempt", lambda *a, **k: pytest.fail("made again"))
     assert measure(out, SETTINGS, "cpu") == records
 
 
@@ -116,18 +117,18 @@ def test_other_networks_stand_beside_them(made, learned):
 
 def test_a_training_that_was_stopped_goes_on(made, tmp_path, monkeypatch, learned):
     out, records = made
-    monkeypatch.setattr(training, "Conditions", partial(training.Conditions, save_seconds=0.0))
-    look = training.Training._look
+    monkeypatch.setattr(loop, "Conditions", partial(loop.Conditions, save_seconds=0.0))
+    look = loop.Training._look
 
     def interrupted(self):
         if self.step == 4:
             raise KeyboardInterrupt
         look(self)
 
-    monkeypatch.setattr(training.Training, "_look", interrupted)
+    monkeypatch.setattr(loop.Training, "_look", interrupted)
     with pytest.raises(KeyboardInterrupt):
         measure(tmp_path, SETTINGS, "cpu")
-    monkeypatch.setattr(training.Training, "_look", look)
+    monkeypatch.setattr(loop.Training, "_look", look)
     again = measure(tmp_path, SETTINGS, "cpu")
     assert learned == [0, 1, 2, 3, 3, 4, 5, *range(6)]  # the MDM in two parts, and the AR model
     assert [r | {"seconds": None} for r in again] == [r | {"seconds": None} for r in records]
@@ -142,12 +143,12 @@ def test_what_failed_is_told(tmp_path, monkeypatch):
     def diverging(*arguments, **options):
         raise UnmaskError("training has diverged")
 
-    train = training.train
-    monkeypatch.setattr(training, "train", diverging)
+    train = loop.train
+    monkeypatch.setattr(loop, "train", diverging)
     said = rf"training .*paper-2gram.*: training has diverged; `unmask sweep retry {tmp_path / STORE}` tries again"
     with pytest.raises(UnmaskError, match=said):
         measure(tmp_path, SETTINGS, "cpu")
-    monkeypatch.setattr(training, "train", train)
+    monkeypatch.setattr(loop, "train", train)
     run.resume(tmp_path / STORE, again=True, engine="here")
     assert measure(tmp_path, SETTINGS, "cpu")
 

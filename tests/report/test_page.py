@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from unmask.errors import UnmaskError
+from unmask.core.errors import UnmaskError
 from unmask.report import Settings, demo, frame
 from unmask.report.story import Story
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from unmask import generate, languages, metrics, score
-from unmask.board import board, quick
-from unmask.errors import UnmaskError
+from unmask.core.errors import UnmaskError
+from unmask.experiments.board import board, quick
+from unmask.experiments.jobs import read_recipe, sweep
+from unmask.experiments.jobs.cells import cells_of, check
 from unmask.report import Settings
 from unmask.report.measured import of_samplers, records
 from unmask.report.plan import recipe
-from unmask.sweeps import read_recipe, sweep
-from unmask.sweeps.cells import cells_of, check
 
 DEMO = Path(__file__).parents[2] / "recipes" / "demo.yaml"
 TINY = Settings(

@@ -9,7 +9,7 @@ import pytest
 from unmask import languages
 from unmask.report import staircase
 from unmask.schedules import Fit, deltas
-from unmask.theory.exact import curve
+from unmask.theory.known import curve
 
 
 @pytest.mark.parametrize("name", ["paper-2gram", "interval-5"])

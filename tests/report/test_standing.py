@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unmask.board import Settings, board
+from unmask.experiments.board import Settings, board
 from unmask.report import labels, standing
 
 

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import torch
 
-from unmask.chance import Stream
+from unmask.core.chance import Stream
 from unmask.denoisers import Denoiser
 
 QUARTERS = {2: [(1, 3), (3, 1)], 3: [(1, 1, 2), (2, 1, 1), (0, 1, 3), (3, 1, 0), (2, 2, 0), (1, 0, 3)]}

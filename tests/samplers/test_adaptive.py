@@ -18,8 +18,8 @@ from tests.brute import law, p_value, sequences, tiny_languages
 from tests.samplers.test_laws import ALARM, CASES, denoiser_of, fixed, labels, order_law, passes
 from tests.samplers.test_reference import REMASKING, SCORES, entropy, remdm_rates
 from unmask import generate, schedules
-from unmask.chance import Stream
-from unmask.denoisers import Exact
+from unmask.core.chance import Stream
+from unmask.ideal import Ideal
 from unmask.languages import random_ngram
 from unmask.samplers import Clairvoyant, EntropyBounded, EntropySum, Gibbs, ReMDM, VerifyAndRestart, ranking
 from unmask.samplers.contract import Choice
@@ -215,7 +215,7 @@ def test_the_clairvoyant_follows_its_law(name):
                 fit = np.all([(every[:, j] == t) | (t == v) for j, t in enumerate(context)], 0) * q
                 p = fit / fit.sum() if fit.sum() else fit
                 places = leftmost(p, every, [j for j in range(length) if context[j] == v], gamma)
-                shown = Exact(language).posterior(torch.tensor([context]))[0].numpy()
+                shown = Ideal(language).posterior(torch.tensor([context]))[0].numpy()
                 for tokens in itertools.product(range(v), repeat=len(places)):
                     weight = mass * math.prod(shown[j, t] for j, t in zip(places, tokens, strict=True))
                     new = list(context)
@@ -300,7 +300,7 @@ def farthest_share(maker, strategy, alpha, rows=4000):
 @pytest.mark.parametrize("strategy", ["cap", "rescale", "switch", "loop"])
 def test_remdm_keeps_the_marginals(strategy, monkeypatch):
     """Before each round a position is hidden with probability 1 - alpha, whatever was hidden again."""
-    monkeypatch.setattr(Exact, "rows_at_once", lambda denoiser, length: 4096)
+    monkeypatch.setattr(Ideal, "rows_at_once", lambda denoiser, length: 4096)
     alpha = [0.0, *schedules.deltas("cosine", 8).cumsum(0).tolist()][:8]
     if strategy == "loop":
         alpha = [0.0, 0.3, 0.6, 0.6, 0.6, 0.6, 0.6, 0.8]

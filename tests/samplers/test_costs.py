@@ -10,11 +10,12 @@ import torch
 from tests.brute import law, p_value, sequences
 from tests.samplers.test_laws import ALARM, CASES, labels, order_law, passes
 from unmask import UnmaskError, generate, schedules
-from unmask.chance import Luck, Stream
-from unmask.denoisers import Denoiser, Exact, Perturbed, Sharpened, Table
+from unmask.core.chance import Luck, Stream
+from unmask.denoisers import Denoiser, Sharpened, Table
+from unmask.ideal import Ideal, Perturbed
 from unmask.languages import preset, random_ngram
 from unmask.samplers import FirstHitting, Gibbs, Strided, VerifyAndRestart
-from unmask.samplers.as_published_mdlm import coarse, race
+from unmask.samplers.published.mdlm import coarse, race
 
 SIZE = {"length": 32, "rows": 20, "seed": 3}
 
@@ -235,7 +236,7 @@ def test_sharpening_adds_nothing_where_nothing_is_asked():
     assert generate(language, rows=3, length=8, temperature=1.0, top_p=1.0).ideal is language
     tokens = torch.full((2, 6), 8)
     tokens[:, 2] = 3
-    plain = Exact(language).posterior(tokens)
+    plain = Ideal(language).posterior(tokens)
     torch.testing.assert_close(Sharpened(language).posterior(tokens), plain)
     nested = Sharpened(Perturbed(language, "leak", 0.1), top_k=1).posterior(tokens, torch.tensor([0, 2]))
     assert nested.sum(-1).tolist() == [[1, 1], [1, 1]]

@@ -15,8 +15,9 @@ import torch
 
 from tests.brute import law, p_value, sequences, tiny_languages
 from unmask import generate, schedules
-from unmask.chance import Stream
-from unmask.denoisers import Canvas, Exact, Perturbed
+from unmask.core.chance import Stream
+from unmask.denoisers import Canvas
+from unmask.ideal import Ideal, Perturbed
 from unmask.languages import Interval, Language, random_ngram
 from unmask.metrics import output_law
 from unmask.samplers import Ancestral, Autoregressive, Choice, LowConfidence, Sampler, Session, Speculative, View, walk
@@ -36,7 +37,7 @@ CASES = {
 
 def denoiser_of(name):
     source, length = CASES[name]
-    return (Exact(source) if isinstance(source, Language) else source), length
+    return (Ideal(source) if isinstance(source, Language) else source), length
 
 
 @cache
@@ -312,7 +313,7 @@ def test_wrong_ancestral_samplers_are_caught(mutant):
 
 @pytest.mark.parametrize("stale", ["forward", "backward", "both"])
 def test_stale_messages_are_caught(monkeypatch, stale):
-    import unmask.denoisers.exact as exact
+    import unmask.ideal.denoiser as exact
 
     monkeypatch.setattr(Canvas, "follow", lambda canvas, order: None)
     sweep = exact.messages.sweep_rows

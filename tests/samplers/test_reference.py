@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from unmask import generate
-from unmask.chance import Stream, uniform
-from unmask.denoisers import Exact, Perturbed
+from unmask.core.chance import Stream, uniform
+from unmask.ideal import Ideal, Perturbed
 from unmask.languages import Language, preset, random_ngram
 
 LENGTH, STEPS, ROWS, SEED = 14, 4, 5, 9
@@ -151,7 +151,7 @@ def test_every_token_is_that_of_the_reference(source, name, options):
     denoiser = SOURCES[source]
     sampler = written(name, options)
     made = generate(denoiser, sampler=sampler, steps=STEPS, length=LENGTH, rows=ROWS, seed=SEED).tokens.tolist()
-    plain = Exact(denoiser) if isinstance(denoiser, Language) else denoiser
+    plain = Ideal(denoiser) if isinstance(denoiser, Language) else denoiser
     assert made == [reference(plain, name, row, **options) for row in range(ROWS)]
 
 
@@ -211,5 +211,5 @@ def remdm_reference(denoiser, row, strategy, o):
 def test_every_token_of_remdm_is_that_of_the_reference(source, strategy):
     sampler = written("remdm", {"strategy": strategy} | REMASKING[strategy])
     made = generate(SOURCES[source], sampler=sampler, steps=8, length=LENGTH, rows=40, seed=SEED).tokens.tolist()
-    plain = Exact(SOURCES[source]) if isinstance(SOURCES[source], Language) else SOURCES[source]
+    plain = Ideal(SOURCES[source]) if isinstance(SOURCES[source], Language) else SOURCES[source]
     assert made == [remdm_reference(plain, row, strategy, REMASKING[strategy]) for row in range(40)]

@@ -10,7 +10,7 @@ import torch
 
 from tests.samplers.tables import Counted, Quarters
 from unmask import generate
-from unmask.chance import Stream
+from unmask.core.chance import Stream
 from unmask.languages import preset
 from unmask.samplers import SelfSpeculative, Session, Speculative, fill, speculation
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.sweeps.trivial import note
-from unmask.networks import training as networks
-from unmask.sweeps.training import training
+from unmask.experiments.measures.training import training
+from unmask.networks.training import loop as networks
 
 
 def careful(*, language: str, training_steps: int, seconds: float = 0.0, place: Path) -> list[dict[str, Any]]:

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from unmask.sweeps import sweep
-from unmask.sweeps.run import Sweep
-from unmask.sweeps.store import Store
+from unmask.experiments.jobs import sweep
+from unmask.experiments.jobs.run import Sweep
+from unmask.experiments.jobs.store import Store
 
 ROOT = Path(__file__).parents[2]
 SQUARE = "tests.sweeps.trivial:square"
 PROGRAM = """
 import json, sys
-from unmask.sweeps import sweep
+from unmask.experiments.jobs import sweep
 sweep(json.loads(sys.argv[1]), **json.loads(sys.argv[2]))
 """
 

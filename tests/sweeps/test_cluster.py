@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.sweeps.conftest import SQUARE, Bench
-from unmask.errors import UnmaskError
-from unmask.sweeps import read_recipe, sweep
-from unmask.sweeps.tables import compare
+from unmask.core.errors import UnmaskError
+from unmask.experiments.jobs import read_recipe, sweep
+from unmask.experiments.jobs.tables import compare
 
 SPOILED = "tests.sweeps.trivial:spoiled"
 FIGURE = Path(__file__).parents[2] / "recipes" / "figure-1-exact.yaml"

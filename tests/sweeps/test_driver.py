@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.sweeps.conftest import SQUARE, Bench
-from unmask import files
-from unmask.errors import UnmaskError
-from unmask.sweeps import driver, run, store
-from unmask.sweeps.status import status
+from unmask.core import files
+from unmask.core.errors import UnmaskError
+from unmask.experiments.jobs import driver, run, store
+from unmask.experiments.jobs.status import status
 
 HARVEST = "tests.sweeps.trivial:harvest"
 TOTAL = "tests.sweeps.trivial:total"

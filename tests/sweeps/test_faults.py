@@ -20,13 +20,13 @@ from pathlib import Path
 import pytest
 
 from tests.sweeps.conftest import SQUARE, Bench
-from unmask.errors import UnmaskError
-from unmask.sweeps import sweep
-from unmask.sweeps.holder import FILE as LOCK
-from unmask.sweeps.holder import holder
-from unmask.sweeps.run import resume
-from unmask.sweeps.status import status
-from unmask.sweeps.store import FILE, USER_VERSION_AT
+from unmask.core.errors import UnmaskError
+from unmask.experiments.jobs import sweep
+from unmask.experiments.jobs.lock import FILE as LOCK
+from unmask.experiments.jobs.lock import holder
+from unmask.experiments.jobs.run import resume
+from unmask.experiments.jobs.status import status
+from unmask.experiments.jobs.store import FILE, USER_VERSION_AT
 
 SPOILED = "tests.sweeps.trivial:spoiled"
 TOTAL = "tests.sweeps.trivial:total"
@@ -266,7 +266,7 @@ def test_ctrl_c(bench: Bench, undisturbed, monkeypatch, times):
 
 
 def test_workers_that_cannot_start(bench: Bench, monkeypatch):
-    monkeypatch.setattr("unmask.sweeps.local.sys.executable", "/bin/false")
+    monkeypatch.setattr("unmask.experiments.jobs.local.sys.executable", "/bin/false")
     with pytest.raises(UnmaskError, match="3 workers ended before they had begun"):
         bench.sweep({"metrics": [SQUARE], "grid": {"x": [1]}})
     assert status(bench.store)["todo"] == 1

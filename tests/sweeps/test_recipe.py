@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from unmask.errors import UnmaskError
-from unmask.sweeps.cells import Cell, blocks, cells_of, check, digest
-from unmask.sweeps.recipe import from_dict, read_recipe, settings
+from unmask.core.errors import UnmaskError
+from unmask.experiments.jobs.cells import Cell, blocks, cells_of, check, digest
+from unmask.experiments.jobs.recipe import from_dict, read_recipe, settings
 
 SQUARE = "tests.sweeps.trivial:square"
 TOTAL = "tests.sweeps.trivial:total"

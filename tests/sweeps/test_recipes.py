@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from unmask import generate, languages
-from unmask.samples import read_tokens
-from unmask.sweeps import read_recipe, sweep
-from unmask.sweeps.attempt import measure
-from unmask.sweeps.cells import cells_of, check
+from unmask.core.samples import read_tokens
+from unmask.experiments.jobs import read_recipe, sweep
+from unmask.experiments.jobs.attempt import measure
+from unmask.experiments.jobs.cells import cells_of, check
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.yaml"))
 TINY = {"rows": 3, "length": 20, "seeds": 1}

@@ -8,10 +8,10 @@ import pytest
 
 from unmask import generate, languages, metrics, score
 from unmask.cost.flops import evaluations
+from unmask.experiments.jobs.attempt import measure
+from unmask.experiments.measures.rounds import predictable
 from unmask.schedules import deltas
-from unmask.sweeps.attempt import measure
-from unmask.sweeps.rounds import predictable
-from unmask.theory.exact import exact
+from unmask.theory.known import exact
 from unmask.theory.sampled import information_curve
 
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unmask import generate, languages, metrics, score
-from unmask.estimates import Estimate
-from unmask.search import MOST, Floor, first, least
-from unmask.sweeps.search import fit_slope, steps_at_ser, steps_between
+from unmask.core.estimates import Estimate
+from unmask.core.search import MOST, Floor, first, least
+from unmask.experiments.measures.search import fit_slope, steps_at_ser, steps_between
 
 
 @given(st.integers(1, 10**6))

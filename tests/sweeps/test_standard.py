@@ -9,24 +9,24 @@ import pytest
 import torch
 
 from unmask import generate, languages, metrics, networks, score, sweep, theory
-from unmask.board.cells import Place, Point
-from unmask.board.cells import measure as board_measure
-from unmask.board.families import family
-from unmask.board.standings import of_point
-from unmask.denoisers import Exact
-from unmask.errors import UnmaskError
-from unmask.estimates import mean as usual_mean
-from unmask.estimates import share
+from unmask.core.errors import UnmaskError
+from unmask.core.estimates import mean as usual_mean
+from unmask.core.estimates import share
+from unmask.experiments.board.cells import Place, Point
+from unmask.experiments.board.cells import measure as board_measure
+from unmask.experiments.board.families import family
+from unmask.experiments.board.standings import of_point
+from unmask.experiments.jobs import cells
+from unmask.experiments.jobs.attempt import attempt, measure
+from unmask.experiments.jobs.cells import cell_of
+from unmask.experiments.measures import tallies
+from unmask.experiments.measures.catalogue import find, merge
+from unmask.experiments.measures.sources import prompts_of
+from unmask.experiments.measures.standard import records_of_samples, tally_of
+from unmask.ideal import Ideal
 from unmask.languages import random_ngram
 from unmask.networks import Shape, Trunk
 from unmask.schedules import deltas
-from unmask.sweeps import cells, tallies
-from unmask.sweeps.attempt import attempt, measure
-from unmask.sweeps.cells import cell_of
-from unmask.sweeps.measures import find, merge
-from unmask.sweeps.sources import prompts_of
-from unmask.sweeps.standard import records_of_samples, tally_of
-from unmask.theory import exact as _exact  # noqa: F401  theory.exact, as an attribute
 from unmask.theory.sampled import information_curve
 
 CELL = {"language": "paper-2gram", "length": 24, "steps": 6, "language_seed": 2, "seed": 2}
@@ -125,7 +125,7 @@ def test_prompts_are_scored_by_enumeration():
     for prompt in metrics.sequences(3, 2):
         c = torch.cat([prompt, torch.tensor([3, 3])])
         if (mass := float(own[(every[:, :2] == prompt).all(1)].sum())) > 0:
-            p = metrics.output_law(Exact(language), length, delta, c)
+            p = metrics.output_law(Ideal(language), length, delta, c)
             log_q = language.log_prob(every, c)
             possible = log_q.isfinite()
             wrong += mass * float(p[~possible].sum())
@@ -140,7 +140,7 @@ def test_prompts_are_scored_by_enumeration():
         assert "by prompt" in found[name]["method"]
     assert found["ser"]["n"] == 10_000
     assert wrong > 0.02
-    unconditional = 1 - float(metrics.output_law(Exact(language), length, delta)[own > 0].sum())
+    unconditional = 1 - float(metrics.output_law(Ideal(language), length, delta)[own > 0].sum())
     assert abs(found["ser"]["value"] - unconditional) > 5 * (found["ser"]["high"] - found["ser"]["value"])
 
 

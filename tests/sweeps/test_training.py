@@ -13,14 +13,15 @@ from safetensors.torch import load_file
 from tests.sweeps.conftest import Bench
 from tests.sweeps.test_faults import until, workers_of
 from unmask import UnmaskError, generate, languages, score
-from unmask.files import read_json
-from unmask.networks import Network, checkpoints, load
-from unmask.sweeps import sweep
-from unmask.sweeps.attempt import measure
-from unmask.sweeps.cells import blocks, cell_of, cells_of, check
-from unmask.sweeps.measures import merge
-from unmask.sweeps.recipe import from_dict
-from unmask.sweeps.store import FILES
+from unmask.core.files import read_json
+from unmask.experiments.jobs import sweep
+from unmask.experiments.jobs.attempt import measure
+from unmask.experiments.jobs.cells import blocks, cell_of, cells_of, check
+from unmask.experiments.jobs.recipe import from_dict
+from unmask.experiments.jobs.store import FILES
+from unmask.experiments.measures.catalogue import merge
+from unmask.networks import Network, load
+from unmask.networks.model import checkpoints
 
 NETWORK = {"language": "paper-2gram", "length": 8, "training_steps": 6, "device": "cpu"}
 RECIPE = {

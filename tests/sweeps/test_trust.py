@@ -8,11 +8,11 @@ import sys
 import pytest
 
 from unmask import UnmaskError, sweep
-from unmask.names import imports
-from unmask.sweeps import read_recipe
-from unmask.sweeps.cells import cells_of, check
-from unmask.sweeps.run import resume
-from unmask.sweeps.store import Store
+from unmask.core.registry import imports
+from unmask.experiments.jobs import read_recipe
+from unmask.experiments.jobs.cells import cells_of, check
+from unmask.experiments.jobs.run import resume
+from unmask.experiments.jobs.store import Store
 
 CODE = """
 import pathlib
@@ -136,7 +136,7 @@ def test_a_sweep_measures_its_own_cells_whatever_the_store_says_of_them(place):
 )
 @pytest.mark.parametrize("metric", ["samples", "steps_for_ser"])
 def test_a_misspelt_name_is_refused_before_work_starts(field, value, near, metric):
-    from unmask.sweeps.recipe import from_dict
+    from unmask.experiments.jobs.recipe import from_dict
 
     fixed = {"language": "interval-5", "length": 8} | {field: value}
     with pytest.raises(UnmaskError, match=f"'{value}'; did you mean {near}"):
@@ -145,7 +145,7 @@ def test_a_misspelt_name_is_refused_before_work_starts(field, value, near, metri
 
 def test_the_two_variances_are_told_apart():
     """Languages and lucks are crossed, and each cell is of one of both."""
-    from unmask.sweeps.recipe import from_dict
+    from unmask.experiments.jobs.recipe import from_dict
 
     content = {"name": "r", "metrics": ["samples", "theory"], "fixed": {"language": "paper-2gram"}, "rows": 4}
     cells = cells_of(from_dict(content | {"grid": {"language_seed": [5, 6]}, "seeds": 3}))
@@ -162,8 +162,8 @@ def test_the_two_variances_are_told_apart():
 
 def test_rows_name_their_language_and_their_code(place):
     from unmask import load
-    from unmask.files import code
-    from unmask.sweeps.status import status
+    from unmask.core.files import code
+    from unmask.experiments.jobs.status import status
 
     content = {"name": "r", "metrics": ["samples", "theory"], "grid": {"language_seed": [0, 1]}, "rows": 4}
     made = sweep(content | {"fixed": {"language": "paper-2gram", "length": 8}}, store=place / "s", engine="here")

@@ -10,18 +10,18 @@ import math
 import pytest
 
 from unmask import languages, metrics
-from unmask.denoisers import Exact, Perturbed
+from unmask.diagnosis.decomposition import blame, blame_ar
+from unmask.diagnosis.learning import of_language
+from unmask.ideal import Ideal, Perturbed
 from unmask.schedules import deltas
-from unmask.theory.blame import blame, blame_ar
-from unmask.theory.exact import curve
-from unmask.theory.learning import of_language
+from unmask.theory.known import curve
 from unmask.theory.sampled import information_curve
 
 LANGUAGE, LENGTH, STEPS = languages.preset("paper-2gram"), 24, (4, 24)
 
 
 def test_the_exact_denoiser_learns_nothing_and_the_schedule_has_all_the_blame():
-    denoiser = Exact(LANGUAGE)
+    denoiser = Ideal(LANGUAGE)
     learning = of_language(denoiser, LANGUAGE, LENGTH, rows=20)
     for found, steps in zip(
         blame(denoiser, LANGUAGE, LENGTH, "linear", STEPS, learning=learning, rows=200), STEPS, strict=True

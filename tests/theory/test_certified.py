@@ -7,7 +7,7 @@ import pytest
 
 from tests.metrics.small import by_rank, conditional_entropies
 from tests.theory.small import SMALL
-from unmask.errors import UnmaskError
+from unmask.core.errors import UnmaskError
 from unmask.languages import random_ngram
 from unmask.schedules import deltas
 from unmask.theory.certified import certified

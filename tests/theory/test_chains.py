@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.brute import SHARP, entropy, law, sequences
 from tests.metrics.small import average_over_assignments, average_over_labels, by_rank, paid
 from tests.theory.small import CHAINS, relabelled
-from unmask.errors import UnmaskError
+from unmask.core.errors import UnmaskError
 from unmask.languages import HMM, Brackets, Interval, ModularSum, NGram, preset, random_hmm, random_ngram, sparse_hmm
 from unmask.schedules import deltas, sizes
 from unmask.theory.chains import first_order, information_curve, order_divergence

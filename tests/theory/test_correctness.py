@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tests.brute import sequences
 from tests.theory.cases import LENGTH, cases
 from unmask import metrics
-from unmask.denoisers import Perturbed
-from unmask.errors import UnmaskError
-from unmask.exact import paths
+from unmask.core.errors import UnmaskError
+from unmask.ideal import Perturbed
+from unmask.kernels import paths
 from unmask.languages import Interval, random_hmm, random_ngram
 from unmask.schedules import deltas
 from unmask.theory import correctness, fluency, statements

@@ -15,8 +15,8 @@ from tests.theory.small import CHAINS, SMALL, relabelled
 from unmask.languages import HMM, Interval, NGram, preset, random_hmm, random_ngram
 from unmask.metrics.interval import exact_ser
 from unmask.schedules import deltas
-from unmask.theory import exact as door
-from unmask.theory.exact import Values, curve, error_curve, exact
+from unmask.theory import known as door
+from unmask.theory.known import Values, curve, error_curve, exact
 from unmask.theory.partitions import partitions
 
 NUMBERS = [field.name for field in fields(Values) if field.name not in ("method", "notes")]

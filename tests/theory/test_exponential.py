@@ -13,7 +13,7 @@ import pytest
 from tests.brute import SHARP
 from tests.theory.small import CHAINS, contradictions
 from unmask import generate, score
-from unmask.errors import UnmaskError
+from unmask.core.errors import UnmaskError
 from unmask.languages import Interval, NGram, preset, random_hmm, random_ngram
 from unmask.schedules import deltas
 from unmask.theory import exponential

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from tests.theory.cases import LENGTH, cases
-from unmask.denoisers import Perturbed
-from unmask.errors import UnmaskError
+from unmask.core.errors import UnmaskError
+from unmask.ideal import Perturbed
 from unmask.languages import Interval, random_hmm, random_ngram
 from unmask.metrics import output_law, sequences
 from unmask.schedules import deltas

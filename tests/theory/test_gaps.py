@@ -14,14 +14,14 @@ import torch
 
 from tests.brute import SHARP, law, sequences
 from tests.theory.small import CHAINS, by_labels, by_order
-from unmask import generate, orders, score
-from unmask.chance import Luck
-from unmask.denoisers import Exact
-from unmask.errors import UnmaskError
+from unmask import generate, score
+from unmask.core.chance import Luck
+from unmask.core.errors import UnmaskError
+from unmask.ideal import Ideal
 from unmask.languages import Interval, preset, random_ngram
 from unmask.metrics import output_law
 from unmask.metrics.interval import exact_ser
-from unmask.schedules import Schedule, deltas
+from unmask.schedules import Schedule, deltas, orders
 from unmask.theory import gaps
 from unmask.theory.chains import first_order
 from unmask.theory.gaps import log_prob, ser_by_orders, valid_given_order, valid_mass
@@ -34,7 +34,7 @@ SCHEDULES = [("linear", 1), ("linear", 3), ("cosine", 4), ([0.3, 0.0, 0.7, 0.0],
 def test_against_the_enumerated_law(name, schedule, steps):
     language, length = CHAINS[name]
     chain, delta = first_order(language), deltas(schedule, steps)
-    q, p = law(language, length), output_law(Exact(language), length, delta).numpy()
+    q, p = law(language, length), output_law(Ideal(language), length, delta).numpy()
     mass, log_mass = valid_mass(chain, length, delta)
     possible = q > 0
     assert mass[-1] == pytest.approx(p[possible].sum(), abs=1e-12)

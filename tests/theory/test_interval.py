@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from tests.brute import entropy, law
 from tests.metrics.small import SMALL, average_over_labels, by_rank, conditional_entropies
 from tests.theory.small import contradictions
-from unmask.errors import UnmaskError
+from unmask.core.errors import UnmaskError
+from unmask.core.search import least
 from unmask.languages import Interval
 from unmask.metrics.interval import agreement, disagreement, exact_divergence, exact_plan_divergence, exact_ser
 from unmask.schedules import deltas
-from unmask.search import least
 from unmask.theory.interval import error_curve, information_curve
 
 NAMES = ["interval 2", "interval 3", "interval 3, partial"]

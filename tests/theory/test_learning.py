@@ -12,13 +12,13 @@ import pytest
 import torch
 
 from unmask import UnmaskError, generate, languages
-from unmask.denoisers import Exact, Perturbed
+from unmask.diagnosis.learning import LANGUAGE, of_language, of_sampler
+from unmask.diagnosis.loss_curve import loss_curve
+from unmask.ideal import Ideal, Perturbed
 from unmask.languages import random_ngram
 from unmask.networks import Network, Shape, Trunk
 from unmask.schedules import deltas
-from unmask.theory.exact import curve
-from unmask.theory.learning import LANGUAGE, of_language, of_sampler
-from unmask.theory.loss_curve import loss_curve
+from unmask.theory.known import curve
 
 
 def noisy(kind: str, vocabulary: int, length: int, seed: int = 3) -> Network:
@@ -49,8 +49,8 @@ def test_an_error_of_known_size_is_measured_exactly(name, causal):
 
 def test_the_ideal_denoiser_has_nothing_to_learn():
     language = languages.preset("paper-3gram")
-    assert of_language(Exact(language), language, 10, rows=4).largest < 1e-12
-    assert of_language(Exact(language), language, 10, rows=4, causal=True).largest < 1e-12
+    assert of_language(Ideal(language), language, 10, rows=4).largest < 1e-12
+    assert of_language(Ideal(language), language, 10, rows=4, causal=True).largest < 1e-12
 
 
 @pytest.mark.parametrize("steps", [1, 3, None])

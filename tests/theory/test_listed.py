@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.theory.small import SMALL
-from unmask.errors import UnmaskError
+from unmask.core.errors import UnmaskError
 from unmask.languages import Interval, preset, random_hmm
 from unmask.schedules import deltas
 from unmask.theory import correctness

@@ -12,12 +12,13 @@ import torch
 
 from tests.brute import sequences
 from tests.metrics.small import SMALL, by_rank, cross_entropies
-from unmask.denoisers import Exact, Perturbed, PrefixCausal, StatelessEngine
-from unmask.errors import UnmaskError
+from unmask.core.errors import UnmaskError
+from unmask.denoisers import PrefixCausal, StatelessEngine
+from unmask.diagnosis.loss_curve import LossCurve, loss_curve
+from unmask.ideal import Ideal, Perturbed
 from unmask.languages import Interval, NGram, random_ngram
 from unmask.schedules import Fit, deltas
-from unmask.theory import exact
-from unmask.theory.loss_curve import LossCurve, loss_curve
+from unmask.theory import known
 
 ROWS = 600
 
@@ -51,7 +52,7 @@ class Network:
 
 
 DENOISERS = {
-    "ideal": lambda language: Exact(language),
+    "ideal": lambda language: Ideal(language),
     "leak": lambda language: Perturbed(language, "leak", 0.2),
     "tilt": lambda language: Perturbed(language, "tilt", 0.1),
 }
@@ -74,7 +75,7 @@ def test_it_predicts_the_nelbo_of_every_schedule(name, denoiser):
 
 
 def enumerated(costs):
-    return exact.InformationCurve(by_rank(costs), "by enumeration")
+    return known.InformationCurve(by_rank(costs), "by enumeration")
 
 
 @pytest.mark.parametrize("seed", [10, 18])
@@ -94,11 +95,11 @@ def test_a_tiny_network(seed):
 def test_intervals_hold_the_truth():
     """100 repetitions of 60 rows: at least 85 intervals hold it."""
     language, length = SMALL["2-gram"]
-    truth = exact.curve(language, length)
+    truth = known.curve(language, length)
     for delta in (deltas("linear", 2), deltas("linear", 8)):
         wanted, held = truth.nelbo(delta).value, 0
         for seed in range(100):
-            ours = loss_curve(Exact(language), language.sample(60, length, seed=seed), looks=3, seed=seed).nelbo(delta)
+            ours = loss_curve(Ideal(language), language.sample(60, length, seed=seed), looks=3, seed=seed).nelbo(delta)
             held += ours.low <= wanted <= ours.high
         assert held >= 85
 
@@ -107,8 +108,8 @@ STICKY = NGram(2, np.full(4, 0.25), np.full((4, 4), 0.01) + 0.96 * np.eye(4))  #
 
 
 def test_the_schedule_of_a_curve_is_nearly_that_of_the_language():
-    truth = exact.curve(STICKY, 40)
-    measured = loss_curve(Exact(STICKY), STICKY.sample(600, 40), seed=1)
+    truth = known.curve(STICKY, 40)
+    measured = loss_curve(Ideal(STICKY), STICKY.sample(600, 40), seed=1)
     for fixed in (False, True):
         best, linear, ours = (
             truth.divergence(delta, fixed_size=fixed).value
@@ -127,7 +128,7 @@ def test_the_schedule_of_a_curve_is_nearly_that_of_the_language():
 def test_every_number_is_looked_at_equally_often():
     """Stratified over looks and over rows: each k within two of rows * looks / L."""
     language = Interval(3)
-    measured = loss_curve(Exact(language), language.sample(120, 12), looks=4)
+    measured = loss_curve(Ideal(language), language.sample(120, 12), looks=4)
     counts = torch.bincount(measured.revealed.reshape(-1), minlength=12)
     assert measured.revealed.shape == (120, 4)
     assert bool(((counts - 40).abs() <= 4).all())
@@ -144,9 +145,9 @@ def test_a_denoiser_that_asks_for_the_time_is_told_the_share_that_is_hidden():
 def test_rows_do_not_depend_on_how_many_looks_a_block_holds(monkeypatch):
     language = random_ngram(2, 3, seed=1)
     samples = language.sample(40, 10)
-    whole = loss_curve(Exact(language), samples)
-    monkeypatch.setattr("unmask.theory.loss_curve.MESSAGE_BYTES", 1)
-    parts = loss_curve(Exact(language), samples)
+    whole = loss_curve(Ideal(language), samples)
+    monkeypatch.setattr("unmask.diagnosis.loss_curve.MESSAGE_BYTES", 1)
+    parts = loss_curve(Ideal(language), samples)
     assert torch.equal(whole.revealed, parts.revealed)
     torch.testing.assert_close(whole.losses, parts.losses, rtol=0, atol=1e-12)
 
@@ -155,20 +156,20 @@ def test_refusals():
     language = random_ngram(2, 3, threshold=0.2, seed=2)
     samples = language.sample(5, 6)
     with pytest.raises(UnmaskError, match="there are 1 samples"):
-        loss_curve(Exact(language), samples[:1])
+        loss_curve(Ideal(language), samples[:1])
     with pytest.raises(UnmaskError, match="looks is 0; expected at least 1"):
-        loss_curve(Exact(language), samples, looks=0)
+        loss_curve(Ideal(language), samples, looks=0)
     strings = torch.from_numpy(sequences(3, 6))
     impossible = strings[~language.supports(strings)][:1]
     with pytest.raises(UnmaskError, match="the denoiser finds sample 3 impossible: its NELBO is infinite"):
-        loss_curve(Exact(language), torch.cat([samples[:3], impossible]), looks=6)
+        loss_curve(Ideal(language), torch.cat([samples[:3], impossible]), looks=6)
 
 
 def test_a_loss_of_another_rank_is_caught():
     """Mutant: losses filed one k too low move the NELBO by far more than its interval."""
-    measured = loss_curve(Exact(STICKY), STICKY.sample(ROWS, 10, seed=3), looks=10)
+    measured = loss_curve(Ideal(STICKY), STICKY.sample(ROWS, 10, seed=3), looks=10)
     wrong = LossCurve((measured.revealed - 1).clamp(min=0), measured.losses, 10, 0)
-    truth = exact.curve(STICKY, 10).nelbo(deltas("linear", 4)).value
+    truth = known.curve(STICKY, 10).nelbo(deltas("linear", 4)).value
     right, off = measured.nelbo(deltas("linear", 4)), wrong.nelbo(deltas("linear", 4))
     assert abs(right.value - truth) < 5 * (right.high - right.low) / 2
     assert abs(off.value - truth) > 5 * (off.high - off.low) / 2

@@ -30,8 +30,9 @@ from tests.metrics.small import (
     sizes,
 )
 from unmask import schedules
-from unmask.denoisers import Canvas, Exact, Perturbed
-from unmask.errors import UnmaskError
+from unmask.core.errors import UnmaskError
+from unmask.denoisers import Canvas
+from unmask.ideal import Ideal, Perturbed
 from unmask.languages import Brackets, Interval, random_ngram
 from unmask.metrics import output_law, ter
 from unmask.metrics.teaching import TaughtCanvas
@@ -154,7 +155,7 @@ def test_where_lengths_vary_each_sequence_counts_by_its_own(name):
     q = law(language, length)
     measured = information_curve(language, length, rows=ROWS, seed=2)
     assert agrees(measured, by_rank(conditional_entropies(name)))
-    costs = cross_entropies(name, Exact(language), q / sizes(language, length))
+    costs = cross_entropies(name, Ideal(language), q / sizes(language, length))
     for steps in (1, 3):
         upper = measured.ter_upper("linear", steps).map(math.log)
         assert abs(upper.value - average_over_labels(costs, deltas("linear", steps))) < 6 * upper.standard_error
@@ -183,7 +184,7 @@ def test_the_bounds_hold(name, steps):
     language, length = FIXED[name]
     ours = exact(conditional_entropies(name))
     delta = deltas("linear", steps)
-    p = output_law(Exact(language), length, delta)
+    p = output_law(Ideal(language), length, delta)
     assert ours.ter_upper("linear", steps).value >= ter(language, length, "linear", steps).value - 1e-10
     assert ours.ser_upper("linear", steps).value >= exact_ser(language, length, p) - 1e-10
 
@@ -192,7 +193,7 @@ def test_the_bounds_hold(name, steps):
 def test_the_bounds_hold_where_lengths_vary(name):
     language, length = VARYING[name]
     q, delta = law(language, length), deltas("linear", 2)
-    p = output_law(Exact(language), length, delta)
+    p = output_law(Ideal(language), length, delta)
     measured = information_curve(language, length, rows=ROWS)
     possible = q > 0
     bits = -(q / sizes(language, length))[possible] @ p.log2().numpy()[possible]
@@ -241,9 +242,9 @@ def test_the_surprisal_of_another_token_is_caught(monkeypatch):
     """Mutant: what is paid is the surprisal of the token before the true one."""
     language, length = SMALL["2-gram"]
     f, at = by_rank(conditional_entropies("2-gram")), Canvas.at
-    assert agrees(information_curve(language, length, rows=ROWS, denoiser=Exact(language)), f)
+    assert agrees(information_curve(language, length, rows=ROWS, denoiser=Ideal(language)), f)
     monkeypatch.setattr(Canvas, "at", lambda *arguments: at(*arguments).roll(1, -1))
-    assert not agrees(information_curve(language, length, rows=ROWS, denoiser=Exact(language)), f)
+    assert not agrees(information_curve(language, length, rows=ROWS, denoiser=Ideal(language)), f)
 
 
 def test_a_context_that_is_not_revealed_is_caught(monkeypatch):
@@ -264,5 +265,5 @@ def test_weights_that_count_their_own_round_are_caught(monkeypatch):
 @pytest.mark.parametrize("name", ["hmm, sparse", "hmm, end", "brackets, 2 kinds", "brackets, 1 kind, stop"])
 def test_the_two_references_agree(name):
     """H(X_j | X_R) as a difference of joint entropies is the mean surprisal under the ideal denoiser."""
-    ideal = cross_entropies(name, Exact(SMALL[name][0]))
+    ideal = cross_entropies(name, Ideal(SMALL[name][0]))
     np.testing.assert_allclose(ideal, conditional_entropies(name), atol=1e-9)

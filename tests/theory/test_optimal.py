@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from tests.theory.cases import cases
 from unmask import generate, metrics
-from unmask.denoisers import Exact, Perturbed
-from unmask.errors import UnmaskError
+from unmask.core.errors import UnmaskError
+from unmask.ideal import Ideal, Perturbed
 from unmask.languages import Interval, NGram, preset, random_hmm, random_ngram
 from unmask.schedules import Fit, deltas, sizes
-from unmask.theory import exact, optimal, sampled
+from unmask.theory import known, optimal, sampled
 from unmask.theory.curves import ErrorCurve, InformationCurve, bernstein
 
 EXAMPLES = settings(deadline=None, database=None, derandomize=True, max_examples=40)
@@ -61,7 +61,7 @@ def test_the_fewest_errors_of_fixed_sizes_are_the_best_of_all(g, steps):
 
 def test_the_sizes_of_theory_md_8():
     """A chain of 14 positions in 4 rounds: 3, 3, 4, 4 or the like: the largest where the curve is flat."""
-    curve = exact.curve(random_ngram(2, 4, seed=1), 14)
+    curve = known.curve(random_ngram(2, 4, seed=1), 14)
     counts = sizes(optimal.for_divergence(curve, 4, fixed_size=True), 14).tolist()
     assert sum(counts) == 14
     assert counts == sorted(counts)
@@ -125,7 +125,7 @@ LANGUAGES = {
 def test_never_worse_than_the_usual_ones(name, steps):
     """In predicted KL strictly better than linear, except where linear is provably optimal."""
     language, length = LANGUAGES[name]
-    curve, errors = exact.curve(language, length), exact.error_curve(language, length)
+    curve, errors = known.curve(language, length), known.error_curve(language, length)
     for fixed in (False, True):
         kl = optimal.for_divergence(curve, steps, fixed_size=fixed)
         ser = optimal.for_errors(errors, steps, fixed_size=fixed)
@@ -164,7 +164,7 @@ def test_the_optimum_is_real():
 def test_many_rounds_have_the_density_of_theory(steps):
     """E KL ~ (int sqrt(-h'))^2 / 2N and linear ~ (h(0) - h(1)) / 2N; SER's exponent ~ (int sqrt e)^2 / N."""
     language, length = LANGUAGES["2-gram"]
-    curve, errors = exact.curve(language, length), exact.error_curve(language, length)
+    curve, errors = known.curve(language, length), known.error_curve(language, length)
     middle = (np.arange(4000) + 0.5) / 4000
     density = np.sqrt(-curve.slope(middle)).mean() ** 2 / 2
     ours = curve.divergence(optimal.for_divergence(curve, steps)).value
@@ -198,7 +198,7 @@ def test_where_nothing_can_go_wrong_rounds_are_equal(steps, fixed_size):
 
 def test_what_can_be_gained():
     """A chain that rarely moves, L = 256: where neighbours agree, the first rounds should reveal little."""
-    curve = exact.curve(STICKY, 256)
+    curve = known.curve(STICKY, 256)
     for steps, linear, best in ((8, 28.91, 10.65), (32, 5.929, 2.393), (128, 1.375, 0.5829)):
         assert curve.divergence(deltas("linear", steps)).value == pytest.approx(linear, rel=1e-3)
         delta = deltas("optimal", steps, Fit(STICKY, 256))
@@ -208,7 +208,7 @@ def test_what_can_be_gained():
 
 def test_the_optimum_is_stationary():
     """d/dp_k = h(p_{k-1}) - h(p_k) + (p_{k+1} - p_k) h'(p_k) = 0 at every inner edge."""
-    curve = exact.curve(STICKY, 256)
+    curve = known.curve(STICKY, 256)
     for steps in (4, 16):
         p = np.append(0, np.cumsum(optimal.for_divergence(curve, steps).numpy()))
         drop = curve.h(p[:-2]) - curve.h(p[1:-1])
@@ -290,7 +290,7 @@ def test_a_measured_curve_is_not_fitted_to_its_noise(steps, fixed_size):
     """
     flat, sticky = random_ngram(2, 8, threshold=0.008, seed=0), STICKY
     for language, most in ((flat, 1.01), (sticky, 0.6)):
-        truth = exact.curve(language, 128)
+        truth = known.curve(language, 128)
         measured = sampled.information_curve(language, 128, rows=60, seed=1)
         linear = truth.divergence(deltas("linear", steps), fixed_size=fixed_size).value
         ours = truth.divergence(
@@ -335,5 +335,5 @@ def test_metrics_take_them_too():
 def test_where_no_language_is_known():
     with pytest.raises(UnmaskError, match="schedule 'optimal' is fitted to a language, and here none is known"):
         generate(Perturbed(Interval(3), "leak", 0.1), schedule="optimal", steps=4, length=6, rows=2)
-    for source, options in ((Exact(Interval(3)), {}), (Interval(3), {"temperature": 0.5})):
+    for source, options in ((Ideal(Interval(3)), {}), (Interval(3), {"temperature": 0.5})):
         assert generate(source, schedule="optimal", steps=4, length=6, rows=2, **options).tokens.shape == (2, 6)

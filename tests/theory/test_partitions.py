@@ -11,8 +11,8 @@ import torch
 from tests.brute import entropy, law, sequences
 from tests.metrics.small import average_over_labels, by_rank, conditional_entropies, sizes
 from tests.theory.small import SMALL, TINY, by_labels, contradictions
-from unmask.denoisers import Exact
-from unmask.errors import UnmaskError
+from unmask.core.errors import UnmaskError
+from unmask.ideal import Ideal
 from unmask.languages import Brackets, random_ngram
 from unmask.metrics import output_law, ter
 from unmask.schedules import deltas
@@ -41,7 +41,7 @@ def test_every_value_is_its_definition_under_the_enumerated_law(name):
     size = sizes(language, length)[possible]
     for schedule, steps in SCHEDULES:
         delta = deltas(schedule, steps)
-        p = output_law(Exact(language), length, delta).numpy()[possible]
+        p = output_law(Ideal(language), length, delta).numpy()[possible]
         np.testing.assert_allclose(ours.law(delta), p, atol=1e-12)
         assert ours.ser(delta) == pytest.approx(1 - p.sum(), abs=1e-10)
         assert ours.divergence(delta) == pytest.approx(q[possible] @ np.log(q[possible] / p), abs=1e-10)

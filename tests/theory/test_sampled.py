@@ -11,13 +11,12 @@ import torch
 from tests.brute import SHARP, entropy, law, sequences
 from tests.metrics.small import by_rank, conditional_entropies, paid
 from tests.theory.small import SMALL, TINY, contradictions
-from unmask import orders
-from unmask.chance import Luck
-from unmask.denoisers import Exact
-from unmask.errors import UnmaskError
+from unmask.core.chance import Luck
+from unmask.core.errors import UnmaskError
+from unmask.ideal import Ideal
 from unmask.languages import Interval, random_hmm, random_ngram
 from unmask.metrics import output_law
-from unmask.schedules import deltas
+from unmask.schedules import deltas, orders
 from unmask.theory import exponential, interval, sampled
 from unmask.theory.chains import first_order
 from unmask.theory.chains import order_divergence as exact_order_divergence
@@ -109,7 +108,7 @@ def test_the_divergence_of_structured_orders():
 @pytest.mark.parametrize("steps", [1, 3])
 def test_the_divergence_of_the_mixture(steps):
     language, length, delta = random_ngram(2, 3, seed=1), 5, deltas("linear", steps)
-    q, p = law(language, length), output_law(Exact(language), length, delta).numpy()
+    q, p = law(language, length), output_law(Ideal(language), length, delta).numpy()
     ours = sampled.divergence(language, length, delta, rows=5 * ROWS)
     assert within(ours, q @ np.log(q / p))
     assert not within(ours, 2 * q @ np.log(q / p))

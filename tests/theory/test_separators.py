@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from tests.theory.cases import LENGTH, cases
-from unmask.errors import UnmaskError
+from unmask.core.errors import UnmaskError
 from unmask.schedules import Schedule, deltas
 from unmask.theory import separators
 from unmask.theory.separators import (

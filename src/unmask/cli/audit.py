@@ -50,7 +50,7 @@ def command(
     """
     from unmask import audit, languages
     from unmask.cli.output import show
-    from unmask.samples import read_tokens
+    from unmask.core.samples import read_tokens
 
     tokens = read_tokens(samples)
     found = languages.load(language, seed=language_seed, pruned=pruned)

@@ -10,7 +10,7 @@ import tyro
 from unmask.cli.options import Count, Counts, Directory, Switch
 
 if TYPE_CHECKING:
-    from unmask.board import Board
+    from unmask.experiments.board import Board
 
 Languages = Annotated[tuple[str, ...], tyro.conf.arg(metavar="LANGUAGE ...", help_behavior_hint="")]
 Sampler = Annotated[str, tyro.conf.arg(metavar="SAMPLER")]
@@ -75,12 +75,12 @@ def command(
     """
     from dataclasses import asdict
 
-    from unmask.board import Settings, board
-    from unmask.board import quick as brief
-    from unmask.board.standings import summary
     from unmask.cli.output import show
-    from unmask.errors import UnmaskError
-    from unmask.networks.checkpoints import choose_device, read_shape
+    from unmask.core.errors import UnmaskError
+    from unmask.experiments.board import Settings, board
+    from unmask.experiments.board import quick as brief
+    from unmask.experiments.board.standings import summary
+    from unmask.networks.model.checkpoints import choose_device, read_shape
     from unmask.report.frame import STORE
     from unmask.report.publishing import check, publish
 
@@ -118,8 +118,8 @@ def command(
 
 
 def _print(made: Board) -> None:
-    from unmask.board.table import HOW_TO_READ, tables
     from unmask.cli.output import show_tables
+    from unmask.experiments.board.table import HOW_TO_READ, tables
 
     console = show_tables(tables(made), names=True)
     console.print(HOW_TO_READ.format(against=made.settings.against), markup=False)

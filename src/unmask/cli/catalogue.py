@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unmask.names import Entry, Registry
+    from unmask.core.registry import Entry, Registry
 
 
 def show_names(registry: Registry[Any], json: bool) -> None:
@@ -27,7 +27,7 @@ def summaries(registry: Registry[Any]) -> dict[str, dict[str, Any]]:
 def show_entry(entry: Entry, more: Mapping[str, Any], json: bool) -> None:
     """A name as it is written, its documentation, and what else is known of it."""
     from unmask.cli.output import show
-    from unmask.errors import UnmaskError
+    from unmask.core.errors import UnmaskError
 
     if entry.maker is None:
         raise UnmaskError(f"{entry.name} is {entry.about}")

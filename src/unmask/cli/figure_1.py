@@ -59,8 +59,8 @@ def command(
     from dataclasses import asdict, replace
 
     from unmask.cli.output import show, show_tables
-    from unmask.files import origin
-    from unmask.networks.checkpoints import choose_device
+    from unmask.core.files import origin
+    from unmask.networks.model.checkpoints import choose_device
     from unmask.report import figure_1_page, frame
     from unmask.report.figure_1 import Settings, measured, records_of
     from unmask.report.figure_1 import quick as brief

@@ -84,9 +84,9 @@ def command(
     """
     from unmask import UnmaskError, generate, languages
     from unmask.cli.output import show
-    from unmask.files import check_writable
+    from unmask.core.files import check_writable
+    from unmask.core.samples import account_path, check_suffix, given_path
     from unmask.networks import read_network
-    from unmask.samples import account_path, check_suffix, given_path
 
     check_suffix(out)
     check_writable(out)
@@ -127,7 +127,7 @@ def command(
 
 
 def _refuse(options: dict[str, object], needed: str) -> None:
-    from unmask.errors import UnmaskError
+    from unmask.core.errors import UnmaskError
 
     for name, value in options.items():
         if value is not None:
@@ -145,9 +145,9 @@ class Prompts(NamedTuple):
     ) -> tuple[Tensor | None, int, int]:
         """(what the rows are given, rows, length)."""
         from unmask import prompts
-        from unmask.errors import UnmaskError
+        from unmask.core.errors import UnmaskError
+        from unmask.core.samples import read_tokens
         from unmask.languages import Language
-        from unmask.samples import read_tokens
 
         each = self.rows_per_prompt
         if each < 1:
@@ -180,7 +180,7 @@ def _numbers(text: str) -> list[float]:
     """A schedule given as a list."""
     import ast
 
-    from unmask.errors import UnmaskError
+    from unmask.core.errors import UnmaskError
 
     try:
         return [float(number) for number in ast.literal_eval(text)]

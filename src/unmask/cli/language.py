@@ -65,7 +65,7 @@ def new(
     """
     from unmask import languages
     from unmask.cli.output import show as print_result
-    from unmask.files import check_writable
+    from unmask.core.files import check_writable
 
     check_writable(out)
     found = languages.load(language, seed=language_seed, pruned=pruned, normalise=normalise)
@@ -170,7 +170,7 @@ def fit(
     """
     from unmask import languages
     from unmask.cli.output import show as print_result
-    from unmask.files import check_writable, read_text
+    from unmask.core.files import check_writable, read_text
 
     check_writable(out)
     found = languages.NGram.fit(read_text(text), order, tokens, smoothing, max_vocabulary)

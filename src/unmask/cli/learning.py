@@ -11,8 +11,8 @@ import tyro
 from unmask.cli.options import Count, Counts, Named, Switch
 
 if TYPE_CHECKING:
-    from unmask.theory.blame import Blame
-    from unmask.theory.learning import Learning
+    from unmask.diagnosis.decomposition import Blame
+    from unmask.diagnosis.learning import Learning
 
 STEPS = (4, 8, 16, 32, 64)
 WIDTH = 120  # of a table that is not read on a terminal
@@ -65,9 +65,9 @@ def command(
     """
     from unmask.cli import models
     from unmask.cli.output import show
+    from unmask.diagnosis.decomposition import blame, blame_ar
+    from unmask.diagnosis.learning import of_language, of_sampler
     from unmask.networks import Network
-    from unmask.theory.blame import blame, blame_ar
-    from unmask.theory.learning import of_language, of_sampler
 
     trunk, found, label, size = models.read(model, device, language, length, language_seed, pruned)
     causal = trunk.shape.causal

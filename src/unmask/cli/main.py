@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-from unmask.errors import UnmaskError, unknown
+from unmask.core.errors import UnmaskError, unknown
 
 COMMANDS = {
     "demo": ("unmask.cli.demo", "show the central result, exactly: fluency saturates, correctness does not"),

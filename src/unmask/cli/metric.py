@@ -25,7 +25,7 @@ def list_(*, json: Switch = False) -> None:
         json: Print one JSON object, name to {about, specification, options, needed, code}.
     """
     from unmask.cli.catalogue import show_names
-    from unmask.sweeps.measures import METRICS
+    from unmask.experiments.measures.catalogue import METRICS
 
     show_names(METRICS, json)
 
@@ -42,7 +42,7 @@ def show(metric: Name, /, *, json: Switch = False) -> None:
         json: Print one JSON object instead of text.
     """
     from unmask.cli.catalogue import show_entry
-    from unmask.sweeps.measures import METRICS, find
+    from unmask.experiments.measures.catalogue import METRICS, find
 
     found = find(metric)
     more = {"merges": found.merges, "shares": list(found.shares), "lasts": found.lasts, "open": found.open}

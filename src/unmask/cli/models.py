@@ -23,7 +23,7 @@ def read(model: Path, device: str, language: str | None, length: int | None, lan
     """The language, unless it is named, is the one that the network was trained on; the length what it was made for."""
     from unmask import languages
     from unmask.networks import load
-    from unmask.networks.checkpoints import check_fits, read_language
+    from unmask.networks.model.checkpoints import check_fits, read_language
 
     trunk = load(model, device)
     if language is None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from unmask.board.table import Table
+    from unmask.experiments.board.table import Table
 
 WIDTH = 140  # of a wide table that is not read on a terminal
 
@@ -46,7 +46,7 @@ def _flat(result: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
 
 def _text(value: Any) -> str:
     if isinstance(value, Mapping):
-        from unmask.estimates import Estimate
+        from unmask.core.estimates import Estimate
 
         return str(Estimate(**value))
     if value is None:

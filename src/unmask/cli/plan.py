@@ -63,10 +63,10 @@ def command(
     from unmask import languages
     from unmask.cli import models
     from unmask.cli.output import show
-    from unmask.cost.plan import plan
-    from unmask.errors import UnmaskError
+    from unmask.core.errors import UnmaskError
+    from unmask.cost.planner import plan
+    from unmask.diagnosis.learning import of_language
     from unmask.networks import Network
-    from unmask.theory.learning import of_language
 
     if (ar_token_ms is None) != (step_ms is None):
         raise UnmaskError("times are compared: give both --ar-token-ms and --step-ms, or neither")

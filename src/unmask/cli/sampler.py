@@ -64,8 +64,8 @@ def show(sampler: Name, /, *, json: Switch = False) -> None:
     from dataclasses import replace
 
     from unmask.cli.catalogue import show_entry
-    from unmask.errors import UnmaskError
-    from unmask.names import parse
+    from unmask.core.errors import UnmaskError
+    from unmask.core.registry import parse
     from unmask.samplers import SAMPLERS
 
     entry = SAMPLERS.entry(parse("sampler", sampler)[0])

@@ -43,7 +43,7 @@ def show(schedule: Name, /, *, steps: int = 8, json: Switch = False) -> None:
         json: Print one JSON object instead of text.
     """
     from unmask.cli.catalogue import show_entry
-    from unmask.names import parse
+    from unmask.core.registry import parse
     from unmask.schedules import SCHEDULES, deltas, is_fitted
 
     name = parse("schedule", schedule)[0]

@@ -48,10 +48,11 @@ def command(
         pruned: Without, a random preset keeps every transition, and no string is impossible.
         json: Print one JSON object instead of a table.
     """
-    from unmask import languages, progress, score
+    from unmask import languages, score
     from unmask.cli.output import show
-    from unmask.files import age, code
-    from unmask.samples import read_account, read_given, read_tokens
+    from unmask.core import progress
+    from unmask.core.files import age, code
+    from unmask.core.samples import read_account, read_given, read_tokens
 
     tokens = read_tokens(samples)
     found = languages.load(language, seed=language_seed, pruned=pruned)

@@ -11,7 +11,7 @@ import tyro
 from unmask.cli.options import Count, Directory, File, Number, Switch
 
 if TYPE_CHECKING:
-    from unmask.sweeps import Sweep
+    from unmask.experiments.jobs import Sweep
 
 Recipe = Annotated[Path, tyro.conf.arg(metavar="RECIPE")]
 Store = Annotated[Path, tyro.conf.arg(metavar="STORE")]
@@ -81,18 +81,18 @@ def run(
         fresh: Measure again what another version of the code has measured, but for networks that it has trained.
         json: Print one JSON object instead of a table.
     """
-    from unmask import sweeps
     from unmask.cli.output import show
-    from unmask.names import imports
-    from unmask.sweeps.recipe import read_recipe
-    from unmask.sweeps.run import HOME
+    from unmask.core.registry import imports
+    from unmask.experiments import jobs
+    from unmask.experiments.jobs.recipe import read_recipe
+    from unmask.experiments.jobs.run import HOME
 
     plan = read_recipe(recipe, set)
     with imports(by.allow_imports):
         if dry_run:
             show_plan(plan, HOME / plan.name if store is None else store, json)
         else:
-            finish(sweeps.sweep(plan, store=store, fresh=fresh, **by.options), json, show)
+            finish(jobs.sweep(plan, store=store, fresh=fresh, **by.options), json, show)
 
 
 def status(store: Store, /, *, json: Switch = False) -> None:
@@ -110,7 +110,7 @@ def status(store: Store, /, *, json: Switch = False) -> None:
         json: Print one JSON object instead of a table.
     """
     from unmask.cli.output import show
-    from unmask.sweeps.status import status as status_of
+    from unmask.experiments.jobs.status import status as status_of
 
     show_status(status_of(store), json, show)
 
@@ -132,7 +132,7 @@ def resume(
         json: Print one JSON object instead of a table.
     """
     from unmask.cli.output import show
-    from unmask.sweeps.run import resume as resume_store
+    from unmask.experiments.jobs.run import resume as resume_store
 
     finish(resume_store(store, **by.options), json, show)
 
@@ -154,7 +154,7 @@ def retry(
         json: Print one JSON object instead of a table.
     """
     from unmask.cli.output import show
-    from unmask.sweeps.run import resume as resume_store
+    from unmask.experiments.jobs.run import resume as resume_store
 
     finish(resume_store(store, again=True, **by.options), json, show)
 
@@ -177,8 +177,8 @@ def export(store: Store, /, *, out: File = None, json: Switch = False) -> None:
         json: Print one JSON object with the table instead of writing a file, or beside it.
     """
     from unmask.cli.output import show
-    from unmask.sweeps import tables
-    from unmask.sweeps.store import Store as Opened
+    from unmask.experiments.jobs import tables
+    from unmask.experiments.jobs.store import Store as Opened
 
     path = out if out is not None else None if json else store / "table.csv"
     if path is not None:
@@ -208,7 +208,7 @@ def compare(first: Store, second: Store, /, *, ignore: Fields = (), json: Switch
         json: Print one JSON object instead of a table.
     """
     from unmask.cli.output import show
-    from unmask.sweeps.tables import compare as compare_stores
+    from unmask.experiments.jobs.tables import compare as compare_stores
 
     found = compare_stores(first, second, ignore)
     if json:
@@ -228,8 +228,8 @@ def sides_of(entry: dict[str, Any]) -> tuple[Any, Any]:
 def show_plan(plan: Any, store: Path, json: bool) -> None:
     """What a recipe would measure."""
     from unmask.cli.output import show
-    from unmask.sweeps.cells import cells_of, check
-    from unmask.sweeps.status import estimate
+    from unmask.experiments.jobs.cells import cells_of, check
+    from unmask.experiments.jobs.status import estimate
 
     cells = cells_of(plan)
     check(cells)
@@ -253,7 +253,7 @@ def said(spec: dict[str, Any]) -> str:
 
 def finish(made: Sweep, json: bool, show: Any) -> None:
     """What a run has come to; where cells have failed, so has the command."""
-    from unmask.errors import UnmaskError
+    from unmask.core.errors import UnmaskError
 
     found = made.status()
     show_status(found | {"seconds": made.seconds}, json, show)

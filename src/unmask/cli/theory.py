@@ -12,8 +12,8 @@ import tyro
 from unmask.cli.options import Counts, Name, Switch
 
 if TYPE_CHECKING:
+    from unmask.diagnosis.table import Record
     from unmask.languages import Language
-    from unmask.theory.table import Record
 
 STEPS = (8, 32, 128, 512, 2048)
 WIDTH = 140  # of a table that is not read on a terminal
@@ -52,7 +52,7 @@ def exact(
     from unmask import languages
     from unmask.cli.output import show
     from unmask.schedules import Fit, deltas
-    from unmask.theory.exact import exact as values
+    from unmask.theory.known import exact as values
 
     found = languages.load(language, seed=language_seed, pruned=pruned)
     result = values(found, length, deltas(schedule, steps, Fit(found, length))).to_dict()
@@ -89,7 +89,7 @@ class Question:
 
     def answer(self) -> tuple[Language, list[Record]]:
         from unmask import languages
-        from unmask.theory.table import table
+        from unmask.diagnosis.table import table
 
         found = languages.load(self.language, seed=self.language_seed, pruned=self.pruned)
         return found, table(found, self.length, self.schedule, self.steps or STEPS, rows=self.rows, seed=self.seed)
@@ -228,7 +228,7 @@ def _print(records: Sequence[Record]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from unmask.theory.table import QUANTITIES
+    from unmask.diagnosis.table import QUANTITIES
 
     steps = sorted({record["steps"] for record in records})
     console = Console(highlight=False, width=max(shutil.get_terminal_size().columns, WIDTH))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from unmask.cli.options import Count, Counts, Switch
 
 if TYPE_CHECKING:
+    from unmask.core.estimates import Estimate
     from unmask.cost.clock import Timing
-    from unmask.estimates import Estimate
 
 WIDTH = 140  # of a table that is not read on a terminal
 POSTER = {512: (3.1, 1.7), 1024: (4.2, 3.3), 2048: (4.7, 7.0)}  # seconds of an MDM of 512 steps, and of AR
@@ -70,8 +70,8 @@ def command(
     import torch
 
     from unmask.cli.output import show
+    from unmask.core.errors import UnmaskError
     from unmask.cost.clock import Timing, clock
-    from unmask.errors import UnmaskError
     from unmask.networks import PRESETS
     from unmask.networks import preset as shaped
 

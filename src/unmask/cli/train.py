@@ -117,15 +117,16 @@ def command(
         tensorboard: Write losses for TensorBoard to OUT/tensorboard.
         json: Print one JSON object instead of a table.
     """
-    from unmask import languages, progress
+    from unmask import languages
     from unmask.cli.output import show
-    from unmask.errors import UnmaskError
-    from unmask.networks import shape as shapes
-    from unmask.networks.distributed import is_first
-    from unmask.networks.journal import check_tensorboard
-    from unmask.networks.recipe import recipe
-    from unmask.networks.training import Conditions, train
-    from unmask.networks.training import resume as go_on
+    from unmask.core import progress
+    from unmask.core.errors import UnmaskError
+    from unmask.networks.model import shape as shapes
+    from unmask.networks.training.distributed import is_first
+    from unmask.networks.training.journal import check_tensorboard
+    from unmask.networks.training.loop import Conditions, train
+    from unmask.networks.training.loop import resume as go_on
+    from unmask.networks.training.recipe import recipe
 
     if tensorboard:
         check_tensorboard()

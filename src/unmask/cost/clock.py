@@ -19,17 +19,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unmask import progress
-from unmask.chance import Luck
+from unmask.core import progress
+from unmask.core.chance import Luck
+from unmask.core.errors import UnmaskError
+from unmask.core.estimates import Estimate
+from unmask.core.search import Floor, first
 from unmask.cost import flops
 from unmask.cost.memory import peak
 from unmask.denoisers.contracts import Follower
-from unmask.errors import UnmaskError
-from unmask.estimates import Estimate
 from unmask.networks import Network, Shape, Trunk
-from unmask.networks.causal import NetworkCausal
+from unmask.networks.running.causal import NetworkCausal
 from unmask.schedules import deltas
-from unmask.search import Floor, first
 
 PLACES = 4  # distances from the start at which AR tokens are timed
 REPEATS = 5

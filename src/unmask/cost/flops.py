@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from unmask.networks.shape import Shape
+from unmask.networks.model.shape import Shape
 
 
 def evaluation(shape: Shape, length: int) -> float:

@@ -3,11 +3,8 @@
 from unmask.denoisers.canvas import Canvas
 from unmask.denoisers.contracts import Causal, Cost, Engine
 from unmask.denoisers.denoiser import Denoiser
-from unmask.denoisers.exact import Exact, as_denoiser
 from unmask.denoisers.guided import Guided
 from unmask.denoisers.marginals import Logits, Marginals, Table, as_marginals
-from unmask.denoisers.oracle import oracle
-from unmask.denoisers.perturbed import Perturbed
 from unmask.denoisers.reshaped import Reshaped
 from unmask.denoisers.sharpened import Sharpened
 from unmask.denoisers.stateless import PrefixCausal, StatelessEngine
@@ -18,17 +15,13 @@ __all__ = [
     "Cost",
     "Denoiser",
     "Engine",
-    "Exact",
     "Guided",
     "Logits",
     "Marginals",
-    "Perturbed",
     "PrefixCausal",
     "Reshaped",
     "Sharpened",
     "StatelessEngine",
     "Table",
-    "as_denoiser",
     "as_marginals",
-    "oracle",
 ]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from unmask.chance import Luck
+from unmask.core.chance import Luck
+from unmask.core.errors import UnmaskError
 from unmask.denoisers.contracts import Cost, Follower
 from unmask.denoisers.denoiser import Denoiser
 from unmask.denoisers.marginals import Marginals, as_marginals
-from unmask.errors import UnmaskError
 
 Places = tuple[Tensor, Tensor]  # (rows (K), positions (K))
 

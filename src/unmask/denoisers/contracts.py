@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from unmask.chance import Luck
+from unmask.core.chance import Luck
 from unmask.denoisers.marginals import Marginals
 
 

@@ -10,17 +10,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unmask.core.errors import UnmaskError
 from unmask.denoisers.contracts import Causal, Engine
 from unmask.denoisers.marginals import Marginals, as_marginals
 from unmask.denoisers.stateless import ByLength, PrefixCausal, StatelessEngine
-from unmask.errors import UnmaskError
 from unmask.languages import Language
 
 
 def checked(denoiser: object) -> Denoiser:
     """The denoiser; an error where it is none."""
     if not isinstance(denoiser, Denoiser):
-        what = "expected one derived from unmask.denoisers.Denoiser; of a language take denoisers.Exact(language)"
+        what = "expected one derived from unmask.denoisers.Denoiser; of a language take ideal.Ideal(language)"
         raise UnmaskError(f"{type(denoiser).__name__} is no denoiser; {what}")
     return denoiser
 

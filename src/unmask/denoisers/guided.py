@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unmask.core.errors import UnmaskError
 from unmask.denoisers.contracts import Causal, Cost, Engine
 from unmask.denoisers.denoiser import Denoiser, checked
 from unmask.denoisers.marginals import Marginals, as_marginals
-from unmask.errors import UnmaskError
 
 
 class Guided(Denoiser):

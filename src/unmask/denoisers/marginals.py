@@ -15,8 +15,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from unmask.chance import BLOCK, by_block, categorical, search
-from unmask.errors import UnmaskError
+from unmask.core.chance import BLOCK, by_block, categorical, search
+from unmask.core.errors import UnmaskError
 
 EXACT, FLOAT32, BFLOAT16 = 1e-9, 1e-6, 1e-3  # how close two probabilities are that count as equal
 PIECE = {"cpu": 2**20, "cuda": 2**26}  # logits that are gone through at once

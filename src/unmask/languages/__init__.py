@@ -8,7 +8,7 @@ from unmask.languages.modular_sum import ModularSum
 from unmask.languages.ngram import NGram
 from unmask.languages.presets import PRESETS, preset
 from unmask.languages.random import random_hmm, random_ngram, sparse_hmm
-from unmask.languages.reading import from_dict, load, save
+from unmask.languages.reading import from_dict, load
 from unmask.languages.registry import LANGUAGES
 
 __all__ = [
@@ -25,6 +25,5 @@ __all__ = [
     "preset",
     "random_hmm",
     "random_ngram",
-    "save",
     "sparse_hmm",
 ]

@@ -15,15 +15,16 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from unmask.chance import Stream, categorical, check_seed, uniform
-from unmask.errors import UnmaskError
-from unmask.estimates import Estimate, exactly, mean
-from unmask.exact import pairs, paths
-from unmask.exact.chain import Chain
-from unmask.exact.machine import Machine
-from unmask.exact.messages import fill_rows
-from unmask.exact.passes import Passes
-from unmask.threads import over_blocks
+from unmask.core.chance import Stream, categorical, check_seed, uniform
+from unmask.core.errors import UnmaskError
+from unmask.core.estimates import Estimate, exactly, mean
+from unmask.core.files import origin, write_json
+from unmask.core.threads import over_blocks
+from unmask.kernels import pairs, paths
+from unmask.kernels.chain import Chain
+from unmask.kernels.machine import Machine
+from unmask.kernels.messages import fill_rows
+from unmask.kernels.passes import Passes
 
 ROWS = 64  # of a block that holds no messages
 MESSAGE_BYTES = 2**25  # the messages of one block of rows: large enough to amortise a call, small enough for a cache
@@ -108,7 +109,7 @@ class Language(ABC):
         return False
 
     def local_form(self, length: int) -> tuple[Chain | None, int] | None:
-        """Where the nearest tokens are all that counts, what exact/neighbours.py reads: the tables of a first-order
+        """Where the nearest tokens are all that counts, what kernels/neighbours.py reads: the tables of a first-order
         chain, or none and the width of an interval; None elsewhere."""
         return None
 
@@ -203,9 +204,8 @@ class Language(ABC):
         return content | ({"names": list(self.names)} if self.names else {})
 
     def save(self, path: str | Path) -> None:
-        from unmask.languages.reading import save
-
-        save(self, path)
+        """Its JSON form and where it came from; `languages.load` reads it."""
+        write_json(path, self.to_dict() | {"origin": origin()})
 
     def render(self, tokens: Tokens) -> str:
         """One sequence (L) as text; what lies behind the end is left out."""

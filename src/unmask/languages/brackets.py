@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
-from unmask.errors import UnmaskError
+from unmask.core.errors import UnmaskError
 from unmask.languages.grammar import Grammar, Moves
 from unmask.languages.registry import LANGUAGES
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from unmask.chance import Stream, uniform
-from unmask.estimates import Estimate, exactly, mean, proportion
-from unmask.exact import paths
-from unmask.exact.machine import Ints, Machine
+from unmask.core.chance import Stream, uniform
+from unmask.core.estimates import Estimate, exactly, mean, proportion
+from unmask.kernels import paths
+from unmask.kernels.machine import Ints, Machine
 
 if TYPE_CHECKING:
     from unmask.languages.base import MachineLanguage

@@ -6,8 +6,8 @@ from abc import abstractmethod
 from collections.abc import Hashable, Iterable
 from typing import Any
 
-from unmask.errors import UnmaskError
-from unmask.exact.machine import Machine, explore
+from unmask.core.errors import UnmaskError
+from unmask.kernels.machine import Machine, explore
 from unmask.languages.base import MachineLanguage
 from unmask.languages.tables import SMALLEST
 

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unmask.errors import UnmaskError
-from unmask.exact.machine import Floats, Machine, from_dense
+from unmask.core.errors import UnmaskError
+from unmask.kernels.machine import Floats, Machine, from_dense
 from unmask.languages.base import MachineLanguage
 from unmask.languages.registry import LANGUAGES
 from unmask.languages.tables import check_smallest, table, weights

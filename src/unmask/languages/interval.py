@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unmask.chance import Stream
-from unmask.errors import UnmaskError
-from unmask.exact import interval as kernels
-from unmask.exact import neighbours
-from unmask.exact.machine import Machine, explore
+from unmask.core.chance import Stream
+from unmask.core.errors import UnmaskError
+from unmask.kernels import interval as kernels
+from unmask.kernels import neighbours
+from unmask.kernels.machine import Machine, explore
 from unmask.languages.base import Language
 from unmask.languages.hmm import HMM
 from unmask.languages.ngram import NGram, check_size

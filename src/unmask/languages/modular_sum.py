@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, NamedTuple
 
-from unmask.errors import UnmaskError
+from unmask.core.errors import UnmaskError
 from unmask.languages.grammar import Grammar, Moves
 from unmask.languages.registry import LANGUAGES
 

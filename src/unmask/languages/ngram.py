@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unmask.errors import UnmaskError
-from unmask.exact import chain
-from unmask.exact.chain import Chain
-from unmask.exact.machine import Ints, Machine, from_edges
+from unmask.core.errors import UnmaskError
+from unmask.kernels import chain
+from unmask.kernels.chain import Chain
+from unmask.kernels.machine import Ints, Machine, from_edges
 from unmask.languages.base import MachineLanguage
 from unmask.languages.registry import LANGUAGES
 from unmask.languages.tables import table

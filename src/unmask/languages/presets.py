@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from unmask.errors import UnmaskError, unknown
+from unmask.core.errors import UnmaskError, unknown
 from unmask.languages.base import Language
 from unmask.languages.brackets import Brackets
 from unmask.languages.interval import Interval

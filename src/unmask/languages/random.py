@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unmask.chance import Stream, check_seed, uniform
-from unmask.errors import UnmaskError, unknown
-from unmask.exact.machine import Floats
+from unmask.core.chance import Stream, check_seed, uniform
+from unmask.core.errors import UnmaskError, unknown
+from unmask.kernels.machine import Floats
 from unmask.languages.facts import primitive
 from unmask.languages.hmm import HMM
 from unmask.languages.ngram import NGram, check_size

@@ -6,8 +6,8 @@ import inspect
 from pathlib import Path
 from typing import Any
 
-from unmask.errors import UnmaskError, unknown
-from unmask.files import origin, read_json, write_json
+from unmask.core.errors import UnmaskError, unknown
+from unmask.core.files import read_json
 from unmask.languages.base import Language
 from unmask.languages.presets import PRESETS, preset
 from unmask.languages.registry import LANGUAGES
@@ -81,7 +81,3 @@ def load(source: str | Path, *, seed: int = 0, pruned: bool = True, normalise: b
         return from_dict(read_json(path), normalise)
     except UnmaskError as error:
         raise error if str(path) in str(error) else UnmaskError(f"{path}: {error}") from error
-
-
-def save(language: Language, path: str | Path) -> None:
-    write_json(path, language.to_dict() | {"origin": origin()})

@@ -5,9 +5,9 @@ A language's file names its kind, and only a kind that is here: a file holds num
 
 from __future__ import annotations
 
-from unmask.errors import UnmaskError
+from unmask.core.errors import UnmaskError
+from unmask.core.registry import Registry
 from unmask.languages.base import Language
-from unmask.names import Registry
 
 
 def check_kind(kind: type, label: str) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unmask.errors import UnmaskError
-from unmask.exact.machine import Floats
+from unmask.core.errors import UnmaskError
+from unmask.kernels.machine import Floats
 
 ROW_TOLERANCE = 1e-9
 SMALLEST = 1e-20  # below it, products over two messages could underflow and turn the possible into the impossible

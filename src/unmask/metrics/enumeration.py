@@ -12,8 +12,8 @@ import itertools
 import torch
 from torch import Tensor
 
+from unmask.core.errors import UnmaskError
 from unmask.denoisers import Denoiser
-from unmask.errors import UnmaskError
 from unmask.schedules import Schedule
 
 MAX_SEQUENCES = 20_000

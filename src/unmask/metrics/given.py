@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from unmask.errors import UnmaskError
+from unmask.core.errors import UnmaskError
 from unmask.languages import Language
 
 

@@ -14,8 +14,8 @@ import torch
 from numba import njit
 from torch import Tensor
 
-from unmask.estimates import Estimate, mean
-from unmask.exact.machine import Floats
+from unmask.core.estimates import Estimate, mean
+from unmask.kernels.machine import Floats
 from unmask.languages import Interval
 
 

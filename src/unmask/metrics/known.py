@@ -12,9 +12,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from unmask.denoisers import Exact
-from unmask.errors import UnmaskError
-from unmask.estimates import Estimate, exactly, mean
+from unmask.core.errors import UnmaskError
+from unmask.core.estimates import Estimate, exactly, mean
+from unmask.ideal import Ideal
 from unmask.languages import Interval, Language
 from unmask.metrics.enumeration import MAX_LENGTH, MAX_SEQUENCES, output_law, sequences
 from unmask.metrics.given import hidden_counts, patterns
@@ -59,7 +59,7 @@ def ter(
 
     def nats(prompt: Tensor | None, *_: int) -> Estimate:
         q = language.log_prob(every, prompt).exp()
-        p = output_law(Exact(language), length, delta, prompt)
+        p = output_law(Ideal(language), length, delta, prompt)
         return exactly(-float(torch.where(q > 0, q * p.log(), 0.0).sum()))
 
     if given is None:
@@ -86,7 +86,7 @@ def ser(
 
     def wrong(prompt: Tensor | None) -> float:
         possible = language.log_prob(every, prompt).isfinite()
-        return max(1 - float(output_law(Exact(language), length, delta, prompt)[possible].sum()), 0.0)
+        return max(1 - float(output_law(Ideal(language), length, delta, prompt)[possible].sum()), 0.0)
 
     if given is None:
         return exactly(wrong(None))

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unmask.estimates import Estimate, mean, share
+from unmask.core.estimates import Estimate, mean, share
 from unmask.generation import Generation
 from unmask.languages import Language
 from unmask.metrics.given import own_sizes, patterns, prompt_numbers

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from unmask.estimates import Estimate
+from unmask.core.estimates import Estimate
 from unmask.generation import Generation
 from unmask.languages import Interval, Language
 from unmask.metrics.interval import rao_blackwell_ser

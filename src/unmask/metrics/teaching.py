@@ -18,7 +18,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from unmask.chance import Luck
+from unmask.core.chance import Luck
 from unmask.denoisers import Canvas, Denoiser, Marginals, as_marginals
 from unmask.denoisers.canvas import Places
 from unmask.samplers import Sampler, Session, fill, walk

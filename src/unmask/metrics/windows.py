@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unmask.estimates import LEVEL, Estimate, quantile
+from unmask.core.estimates import LEVEL, Estimate, quantile
 from unmask.languages import Language
 
 GROUPS = 20  # of rows, left out one at a time for an interval

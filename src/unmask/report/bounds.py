@@ -11,12 +11,12 @@ import altair as alt
 import pandas as pd
 import vl_convert
 
-from unmask.files import origin
+from unmask.core.files import origin
+from unmask.diagnosis.table import EXACT, QUANTITIES, Record
 from unmask.languages import Language
 from unmask.report import staircase
 from unmask.report.figures import COLOURS, GREY, HEIGHT, INK, themed
 from unmask.report.frame import SCALE, check_directory, svg, write
-from unmask.theory.table import EXACT, QUANTITIES, Record
 
 WIDTH = 520
 TITLES = {

@@ -13,17 +13,17 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from unmask.errors import UnmaskError
-from unmask.estimates import Estimate
-from unmask.files import read_json
-from unmask.networks.checkpoints import ACCOUNT
-from unmask.networks.shape import KINDS, PRESETS
+from unmask.core.errors import UnmaskError
+from unmask.core.estimates import Estimate
+from unmask.core.files import read_json
+from unmask.experiments.jobs import cells
+from unmask.experiments.jobs.recipe import Recipe, from_dict
+from unmask.experiments.jobs.run import EngineName, Sweep, sweep
+from unmask.experiments.jobs.store import FILES
+from unmask.experiments.measures.catalogue import Record
+from unmask.networks.model.checkpoints import ACCOUNT
+from unmask.networks.model.shape import KINDS, PRESETS
 from unmask.report.frame import STORE
-from unmask.sweeps import cells
-from unmask.sweeps.measures import Record
-from unmask.sweeps.recipe import Recipe, from_dict
-from unmask.sweeps.run import EngineName, Sweep, sweep
-from unmask.sweeps.store import FILES
 
 LAYERS = {("paper", "paper-4gram"): 10}  # its Table 3
 FIELDS = tuple(Estimate.__dataclass_fields__)

@@ -13,12 +13,12 @@ import altair as alt
 import pandas as pd
 import vl_convert
 
-from unmask.board.table import Table
-from unmask.estimates import Estimate
+from unmask.core.estimates import Estimate
+from unmask.experiments.board.table import Table
+from unmask.experiments.measures.catalogue import Record
 from unmask.report.figure_1 import Settings
 from unmask.report.figures import COLOURS, INK, themed
 from unmask.report.frame import PAGE, SCALE, Sentence, figure, framed, sentence_item, svg, table_html, text
-from unmask.sweeps.measures import Record
 
 WIDTH, HEIGHT = 250, 230  # of a panel, in pixels
 AR_PLACE = 2.6  # AR stands so many times to the right of the last N

@@ -12,10 +12,10 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from unmask.estimates import Estimate
+from unmask.core.estimates import Estimate
+from unmask.experiments.measures.catalogue import Record
 from unmask.report.measured import of_steps
 from unmask.report.plan import Settings
-from unmask.sweeps.measures import Record
 
 COLOURS = ("#0077bb", "#009988", "#ee3377", "#ee7733", "#8c6bb1", "#7a7a7a")
 SHAPES = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down")

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 import altair as alt
 import vl_convert
 
-from unmask.board.table import Table
-from unmask.errors import UnmaskError
-from unmask.files import atomic, check_writable
+from unmask.core.errors import UnmaskError
+from unmask.core.files import atomic, check_writable
+from unmask.experiments.board.table import Table
 
 PAGE = "index.html"
 STORE = "sweep"  # beside the page: what was measured, from which an interrupted command goes on

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from unmask.board import Settings as BoardSettings
-from unmask.board.run import measured
-from unmask.board.standings import records as of_board
-from unmask.errors import UnmaskError
-from unmask.estimates import Estimate
-from unmask.sweeps.measures import Record
-from unmask.sweeps.run import Sweep
+from unmask.core.errors import UnmaskError
+from unmask.core.estimates import Estimate
+from unmask.experiments.board import Settings as BoardSettings
+from unmask.experiments.board.run import measured
+from unmask.experiments.board.standings import records as of_board
+from unmask.experiments.jobs.run import Sweep
+from unmask.experiments.measures.catalogue import Record
 
 SHOWN = {"ser", "ter", "ter_ratio", "ter_upper", "ter_upper_ratio", "ser_predicted", "ter_ratio_predicted"}
 SHOWN |= {"steps_for_ter", "steps_for_ser"}

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 import vl_convert
 
+from unmask.experiments.measures.catalogue import Record
 from unmask.languages import PRESETS
 from unmask.report import standing
 from unmask.report.captions import caption as caption_of
@@ -20,7 +21,6 @@ from unmask.report.frame import PAGE, SCALE, figure, framed, sentence_item, svg,
 from unmask.report.measured import of_samplers
 from unmask.report.plan import Settings
 from unmask.report.story import Story
-from unmask.sweeps.measures import Record
 
 WIDTH = 520  # of a drawn plot
 WIDTHS = {"lengths": 900}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from unmask.errors import UnmaskError
+from unmask.core.errors import UnmaskError
+from unmask.experiments.jobs.recipe import Recipe, from_dict
+from unmask.experiments.measures.rounds import predictable
+from unmask.experiments.measures.sources import ground_truth
 from unmask.languages import Interval
-from unmask.sweeps.recipe import Recipe, from_dict
-from unmask.sweeps.rounds import predictable
-from unmask.sweeps.sources import ground_truth
 
 LARGE = ("paper-3gram", "paper-4gram")  # where a row is dear
 SEEDS = 2  # of a comparison of samplers

@@ -11,9 +11,9 @@ from typing import Any
 import pandas as pd
 import vl_convert
 
-from unmask.board import Board
-from unmask.board.standings import Record
-from unmask.files import origin
+from unmask.core.files import origin
+from unmask.experiments.board import Board
+from unmask.experiments.board.standings import Record
 from unmask.report import standing
 from unmask.report.frame import SCALE, check_directory, svg, write
 

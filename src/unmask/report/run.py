@@ -6,13 +6,13 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from unmask.files import origin
+from unmask.core.files import origin
+from unmask.experiments.jobs.run import EngineName, sweep
+from unmask.experiments.measures.catalogue import Record
 from unmask.report import frame, measured, page, plan
 from unmask.report.frame import STORE
 from unmask.report.plan import Settings
 from unmask.report.story import Story
-from unmask.sweeps.measures import Record
-from unmask.sweeps.run import EngineName, sweep
 
 
 @dataclass(frozen=True)

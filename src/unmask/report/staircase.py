@@ -14,7 +14,7 @@ import pandas as pd
 from unmask.languages import Language
 from unmask.report.figures import COLOURS, HEIGHT, INK, themed
 from unmask.schedules import Fit, Schedule, deltas
-from unmask.theory.exact import curve
+from unmask.theory.known import curve
 
 ROUNDS = 8
 SCHEDULES = ("linear", "optimal")

@@ -9,7 +9,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from unmask.board.standings import CLAIRVOYANT, Record
+from unmask.experiments.board.standings import CLAIRVOYANT, Record
 from unmask.report import labels
 from unmask.report.figures import GREY, INK, themed
 

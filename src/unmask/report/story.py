@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from unmask.board.table import Table
-from unmask.estimates import Estimate
+from unmask.core.estimates import Estimate
+from unmask.experiments.board.table import Table
+from unmask.experiments.measures.catalogue import Record
 from unmask.report.frame import Sentence
 from unmask.report.measured import of_steps
 from unmask.report.plan import Settings
-from unmask.sweeps.measures import Record
 
 FEW_DOZEN = 64  # steps
 TER_RATIO = ("ter_ratio", "ter_upper_ratio")

@@ -1,21 +1,21 @@
 """What decides: one file a sampler, one contract for all of them."""
 
 from unmask.samplers.ancestral import Ancestral
-from unmask.samplers.as_published_mdlm import AsPublishedMDLM
 from unmask.samplers.autoregressive import Autoregressive
 from unmask.samplers.blocks import Blocks
 from unmask.samplers.clairvoyant import Clairvoyant
 from unmask.samplers.confidence import Entropy, Margin, TopProbability
 from unmask.samplers.contract import SAMPLERS, Choice, Sampler
-from unmask.samplers.dream import dream
 from unmask.samplers.entropy_budget import EntropyBounded, EntropySum
 from unmask.samplers.first_hitting import FirstHitting
 from unmask.samplers.fixed_size import FixedSize
 from unmask.samplers.gibbs import Gibbs
 from unmask.samplers.left_to_right import LeftToRight
-from unmask.samplers.llada import llada
 from unmask.samplers.loops import fill, walk
 from unmask.samplers.low_confidence import LowConfidence
+from unmask.samplers.published.dream import dream
+from unmask.samplers.published.llada import llada
+from unmask.samplers.published.mdlm import AsPublishedMDLM
 from unmask.samplers.remdm import ReMDM
 from unmask.samplers.self_speculative import SelfSpeculative
 from unmask.samplers.session import Session

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from unmask.errors import UnmaskError, unknown
+from unmask.core.errors import UnmaskError, unknown
 from unmask.samplers.contract import SAMPLERS, Sampler
 
 

@@ -13,7 +13,7 @@ not be. A context that is impossible has no dependence. Only for exact denoisers
 
 from dataclasses import dataclass
 
-from unmask.errors import UnmaskError
+from unmask.core.errors import UnmaskError
 from unmask.samplers import checks
 from unmask.samplers.contract import SAMPLERS, Choice, Sampler
 from unmask.samplers.view import View
@@ -37,5 +37,5 @@ class Clairvoyant(Sampler):
         denoiser = view.canvas.denoiser
         if denoiser.language is None or not denoiser.ideal:
             what = f"the clairvoyant sampler asks a language how its positions depend; {denoiser.name} is none"
-            raise UnmaskError(f"{what}. Give a language, or denoisers.Exact(language)")
+            raise UnmaskError(f"{what}. Give a language, or ideal.Ideal(language)")
         return Choice(denoiser.language.independent(view.tokens, view.hidden, self.gamma + RESOLUTION))

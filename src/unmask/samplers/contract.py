@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from torch import Tensor
 
-from unmask.chance import Luck
+from unmask.core.chance import Luck
+from unmask.core.errors import UnmaskError
+from unmask.core.registry import Registry
 from unmask.denoisers import Denoiser
-from unmask.errors import UnmaskError
-from unmask.names import Registry
 
 if TYPE_CHECKING:
     from unmask.samplers.session import Session
@@ -50,7 +50,7 @@ class Sampler:
 
     @property
     def law(self) -> Law | None:
-        """Which law its output claims to follow, for `unmask.conformance`; what orders claims the first.
+        """Which law its output claims to follow, for `unmask.diagnosis.conformance`; what orders claims the first.
 
         order     each token is a draw from what the denoiser says of the places revealed in earlier rounds, and where
                   is decided before what: given the order the law is known, and it is q's at one position a round

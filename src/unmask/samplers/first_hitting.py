@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unmask import orders
-from unmask.chance import Luck, Stream
+from unmask.core.chance import Luck, Stream
 from unmask.samplers.contract import SAMPLERS, Sampler
+from unmask.schedules import orders
 
 
 @SAMPLERS.register("first-hitting")

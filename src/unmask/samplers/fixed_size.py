@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from unmask import orders
-from unmask.chance import Luck
+from unmask.core.chance import Luck
 from unmask.samplers.contract import SAMPLERS, Sampler
+from unmask.schedules import orders
 
 
 @SAMPLERS.register("fixed-size")

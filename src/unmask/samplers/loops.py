@@ -12,13 +12,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from unmask import orders
+from unmask.core.errors import UnmaskError
 from unmask.denoisers import Canvas, Marginals, Table
-from unmask.errors import UnmaskError
 from unmask.samplers.contract import Breach, Sampler
 from unmask.samplers.session import Session
 from unmask.samplers.view import View
-from unmask.schedules import sizes
+from unmask.schedules import orders, sizes
 
 
 def fill(sampler: Sampler, session: Session) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from unmask.errors import UnmaskError
+from unmask.core.errors import UnmaskError
 from unmask.samplers.session import Session
 
 

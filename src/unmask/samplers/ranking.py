@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from unmask.chance import Stream
+from unmask.core.chance import Stream
 from unmask.denoisers.marginals import EXACT
 from unmask.samplers import checks
 from unmask.samplers.contract import Choice

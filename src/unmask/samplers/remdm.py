@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unmask.chance import Stream
+from unmask.core.chance import Stream
 from unmask.samplers import checks
 from unmask.samplers.contract import SAMPLERS, Choice, Sampler
 from unmask.samplers.view import View

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unmask.chance import Stream
+from unmask.core.chance import Stream
 from unmask.denoisers import Marginals, Table
 from unmask.samplers import checks
 from unmask.samplers.contract import SAMPLERS, Sampler

@@ -8,9 +8,9 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from unmask.chance import Luck
+from unmask.core.chance import Luck
+from unmask.core.errors import UnmaskError
 from unmask.denoisers import Canvas, Causal, Cost, Denoiser
-from unmask.errors import UnmaskError
 from unmask.samplers.contract import Breach
 from unmask.samplers.stopping import Progress, StopRule
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from unmask.chance import Stream
+from unmask.core.chance import Stream
 from unmask.denoisers import Marginals
 from unmask.samplers.session import Session
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-from unmask.chance import Stream
+from unmask.core.chance import Stream
 from unmask.denoisers import as_marginals
 from unmask.samplers import checks
 from unmask.samplers.contract import CANVAS, CAUSAL, SAMPLERS, Sampler

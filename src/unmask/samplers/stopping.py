@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from unmask.errors import UnmaskError
+from unmask.core.errors import UnmaskError
 
 
 class Progress(NamedTuple):

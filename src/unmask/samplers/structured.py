@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from unmask import orders
-from unmask.chance import Luck
+from unmask.core.chance import Luck
 from unmask.samplers import checks
 from unmask.samplers.contract import SAMPLERS, Sampler
+from unmask.schedules import orders
 
 
 @SAMPLERS.register("strided")

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unmask.chance import MAX_SEED
-from unmask.errors import UnmaskError
+from unmask.core.chance import MAX_SEED
+from unmask.core.errors import UnmaskError
 from unmask.samplers import checks
 from unmask.samplers.contract import SAMPLERS, Reads, Sampler
 from unmask.samplers.loops import fill

@@ -8,7 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from unmask.chance import Stream
+from unmask.core.chance import Stream
 from unmask.denoisers import Canvas, Marginals
 
 

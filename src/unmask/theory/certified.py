@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from unmask import progress
-from unmask.errors import UnmaskError
-from unmask.estimates import Estimate
-from unmask.exact.machine import Floats
+from unmask.core import progress
+from unmask.core.errors import UnmaskError
+from unmask.core.estimates import Estimate
+from unmask.kernels.machine import Floats
 from unmask.languages import NGram
 from unmask.schedules import Schedule
 from unmask.theory.curves import InformationCurve, by_size

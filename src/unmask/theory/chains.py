@@ -19,8 +19,8 @@ import numpy as np
 from numba import njit
 from torch import Tensor
 
-from unmask.errors import UnmaskError
-from unmask.exact.machine import Floats, Ints
+from unmask.core.errors import UnmaskError
+from unmask.kernels.machine import Floats, Ints
 from unmask.languages import Language
 from unmask.languages.base import MachineLanguage
 from unmask.theory.curves import InformationCurve, by_size

@@ -13,8 +13,8 @@ import numpy as np
 from numba import njit
 from torch import Tensor
 
-from unmask.errors import UnmaskError
-from unmask.search import first
+from unmask.core.errors import UnmaskError
+from unmask.core.search import first
 from unmask.theory.statements import Statement
 
 IDEAL = 1 / 2  # two fair bits disagree

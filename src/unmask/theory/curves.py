@@ -31,9 +31,9 @@ from numba import njit
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from unmask.errors import UnmaskError
-from unmask.estimates import LEVEL, Estimate, exactly, mean
-from unmask.exact.machine import Floats
+from unmask.core.errors import UnmaskError
+from unmask.core.estimates import LEVEL, Estimate, exactly, mean
+from unmask.kernels.machine import Floats
 from unmask.languages import Language
 from unmask.schedules import Fit, Schedule, ScheduleLike, deltas
 

@@ -22,14 +22,14 @@ import torch
 from numba import njit
 from torch import Tensor
 
-from unmask import orders, progress
-from unmask.chance import Luck, check_seed
-from unmask.errors import UnmaskError
-from unmask.estimates import Estimate, mean
-from unmask.exact.machine import Floats
-from unmask.schedules import Schedule
+from unmask.core import progress
+from unmask.core.chance import Luck, check_seed
+from unmask.core.errors import UnmaskError
+from unmask.core.estimates import Estimate, mean
+from unmask.core.threads import over_blocks
+from unmask.kernels.machine import Floats
+from unmask.schedules import Schedule, orders
 from unmask.theory.chains import FirstOrder
-from unmask.threads import over_blocks
 
 BLOCK = 8  # orders a thread takes at a time
 MOST_PRODUCTS = 1e10  # for p(x) of one sequence, N L^4 / 24

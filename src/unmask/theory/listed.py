@@ -14,16 +14,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unmask import orders
-from unmask.chance import Luck
-from unmask.errors import UnmaskError
+from unmask.core.chance import Luck
+from unmask.core.errors import UnmaskError
+from unmask.core.registry import Registry
 from unmask.languages import Interval, Language, NGram
-from unmask.names import Registry
-from unmask.schedules import Schedule, deltas
+from unmask.schedules import Schedule, deltas, orders
 from unmask.theory import correctness, fluency, optimal, separators
 from unmask.theory.certified import certified
 from unmask.theory.chains import first_order
-from unmask.theory.exact import curve
+from unmask.theory.known import curve
 from unmask.theory.partitions import tiny
 from unmask.theory.statements import Statement
 

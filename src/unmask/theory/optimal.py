@@ -29,9 +29,9 @@ from scipy.optimize import isotonic_regression
 from torch import Tensor
 
 from unmask import schedules
-from unmask.exact.machine import Floats, Ints
+from unmask.kernels.machine import Floats, Ints
 from unmask.languages import Language
-from unmask.theory import exact
+from unmask.theory import known
 from unmask.theory.curves import ErrorCurve, InformationCurve, bernstein
 from unmask.theory.statements import Statement
 
@@ -173,12 +173,12 @@ def geometric(total: float, dual: float, steps: int, rising: bool) -> tuple[Tens
 
 @lru_cache(maxsize=16)
 def information_curve(language: Language, length: int) -> InformationCurve:
-    return exact.curve(language, length)
+    return known.curve(language, length)
 
 
 @lru_cache(maxsize=16)
 def error_curve(language: Language, length: int) -> ErrorCurve:
-    return exact.error_curve(language, length)
+    return known.error_curve(language, length)
 
 
 def _best(height: Curve, area: Curve, power: int, starts: list[Floats], steps: int) -> Tensor:

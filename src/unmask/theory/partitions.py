@@ -15,8 +15,8 @@ from itertools import combinations
 import numpy as np
 from torch import Tensor
 
-from unmask.errors import UnmaskError
-from unmask.exact.machine import Floats, Ints
+from unmask.core.errors import UnmaskError
+from unmask.kernels.machine import Floats, Ints
 from unmask.languages import Language
 from unmask.metrics.enumeration import MAX_LENGTH, MAX_SEQUENCES, sequences
 from unmask.theory.curves import ErrorCurve, InformationCurve

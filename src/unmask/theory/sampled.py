@@ -10,19 +10,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unmask import orders, progress
-from unmask.chance import Luck, Stream, categorical, check_seed
-from unmask.denoisers import Denoiser, Exact
-from unmask.errors import UnmaskError
-from unmask.estimates import Estimate, mean
+from unmask.core import progress
+from unmask.core.chance import Luck, Stream, categorical, check_seed
+from unmask.core.errors import UnmaskError
+from unmask.core.estimates import Estimate, mean
+from unmask.core.threads import over_blocks
+from unmask.denoisers import Denoiser
+from unmask.ideal import Ideal
 from unmask.languages import Language
 from unmask.metrics.given import hidden_counts, own_sizes, patterns, prompt_numbers
 from unmask.metrics.teaching import teach
-from unmask.schedules import deltas
+from unmask.schedules import deltas, orders
 from unmask.theory.chains import first_order
 from unmask.theory.curves import ErrorCurve, InformationCurve, Measured
 from unmask.theory.gaps import log_prob
-from unmask.threads import over_blocks
 
 STRATA = 64  # of the number of revealed positions
 BLOCK = 256  # rows a thread takes at a time, at most
@@ -57,7 +58,7 @@ def information_curve(
     start = language.blank(rows, length) if shown is None else shown
     order = orders.shuffled(deltas("linear", length), start == language.vocabulary, _luck(rows, seed))
     entropies = denoiser is None and language.end is None
-    nats = _taught(Exact(language) if denoiser is None else denoiser, start, drawn, order, seed, entropies)
+    nats = _taught(Ideal(language) if denoiser is None else denoiser, start, drawn, order, seed, entropies)
     terms, asked = torch.zeros_like(nats), order > 0
     terms[asked.nonzero(as_tuple=True)[0], order[asked] - 1] = nats[asked]
     seen = Measured(
@@ -169,5 +170,5 @@ def order_divergence(language: Language, order: Tensor, seed: int = 0) -> Estima
     entropy = language.entropy(length, rows=2)
     ideal = torch.full((rows,), entropy.value) if entropy.exact else -language.log_prob(drawn)
 
-    paid = _taught(Exact(language), language.blank(rows, length), drawn, order, seed).sum(1)
+    paid = _taught(Ideal(language), language.blank(rows, length), drawn, order, seed).sum(1)
     return mean(paid - ideal, method="monte carlo")

@@ -18,8 +18,8 @@ import torch
 from numba import njit
 from torch import Tensor
 
-from unmask.errors import UnmaskError
-from unmask.exact.machine import Floats
+from unmask.core.errors import UnmaskError
+from unmask.kernels.machine import Floats
 from unmask.schedules import Schedule
 from unmask.theory.statements import Statement
 

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import torch
 
-from unmask import orders, schedules
+from unmask import schedules
 from unmask.samplers import Sampler
+from unmask.schedules import orders
 
 
 @dataclass(frozen=True)

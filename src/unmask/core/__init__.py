@@ -1,0 +1,1 @@
+"""Plumbing that knows no language: errors, chance, the registry, estimates, files, progress, threads."""

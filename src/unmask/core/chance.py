@@ -1,0 +1,228 @@
+"""Randomness as a function: the uniform at (seed, stream, row, position, visit) is always the same number.
+
+Philox4x32-10 (Salmon et al. 2011) encrypts the counter (position, row, row, stream | visit) under the seed, so a draw
+needs no state: any block of rows, any thread and any order of evaluation finds the same luck. Philox was chosen over
+a chain of splitmix64 because its known answers are published and its independence across neighbouring keys has been
+tested by others; it costs about 20 ns a draw, far below one posterior.
+
+A uniform is u = (2k+1) 2^-53 with k of 52 bits: exactly representable, symmetric, never 0 and never 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Protocol
+
+import numpy as np
+import torch
+from numba import uint64
+from torch import Tensor
+
+from unmask.core.compiled import kernel
+from unmask.core.errors import UnmaskError
+
+MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+WEYL = (0x9E3779B9, 0xBB67AE85)
+LOW = 0xFFFFFFFF
+MAX_SEED = 2**63
+MAX_VISIT = 2**24
+
+
+class Stream(IntEnum):
+    """What a number is for. Two uses never share a stream, so that they are independent under one seed."""
+
+    TOKEN = 0  # which symbol a sampler writes
+    ORDER = 1  # in which round a position is revealed
+    TIE = 2  # which of several equal scores comes first
+    ACCEPT = 3  # whether a drafted token is kept
+    RESIDUAL = 4  # the token that replaces a rejected draft
+    LANGUAGE = 5  # x ~ q
+    STATE = 6  # the hidden states behind x ~ q
+    PARAMETER = 7  # the random parameters of a language
+    BOOTSTRAP = 8  # which rows are resampled for an interval
+
+
+def check_seed(seed: int) -> int:
+    if not 0 <= seed < MAX_SEED:
+        raise UnmaskError(f"the seed is {seed}, but a seed is an integer from 0 to 2^63 - 1")
+    return seed
+
+
+@kernel
+def philox(c0, c1, c2, c3, k0, k1):  # type: ignore[no-untyped-def]
+    """Philox4x32-10 on four 32-bit words held in uint64; the reference for known answers."""
+    for _ in range(10):
+        product0 = uint64(0xD2511F53) * c0
+        product1 = uint64(0xCD9E8D57) * c2
+        c0 = (product1 >> uint64(32)) ^ c1 ^ k0
+        c1 = product1 & uint64(0xFFFFFFFF)
+        c2 = (product0 >> uint64(32)) ^ c3 ^ k1
+        c3 = product0 & uint64(0xFFFFFFFF)
+        k0 = (k0 + uint64(0x9E3779B9)) & uint64(0xFFFFFFFF)
+        k1 = (k1 + uint64(0xBB67AE85)) & uint64(0xFFFFFFFF)
+    return c0, c1, c2, c3
+
+
+@kernel
+def uniform_at(seed, stream, row, position, visit):  # type: ignore[no-untyped-def]
+    """One uniform, for kernels."""
+    low = uint64(0xFFFFFFFF)
+    seed, row = uint64(seed), uint64(row)
+    word0, word1, _, _ = philox(
+        uint64(position) & low,
+        row & low,
+        row >> uint64(32),
+        (uint64(stream) << uint64(24)) | uint64(visit),
+        seed & low,
+        seed >> uint64(32),
+    )
+    k = ((word0 << uint64(32)) | word1) >> uint64(12)
+    return (2.0 * k + 1.0) * 2.0**-53
+
+
+@kernel
+def _uniform_many(seed, stream, rows, positions, visits, out):  # type: ignore[no-untyped-def]
+    for i in range(out.shape[0]):
+        out[i] = uniform_at(seed, stream, rows[i], positions[i], visits[i])
+
+
+def _uniform_torch(seed: int, stream: int, rows: Tensor, positions: Tensor, visits: Tensor) -> Tensor:
+    """The same numbers in torch operations, for any device: int64 wraps as uint64 does, and masks hide the sign."""
+    c = [positions & LOW, rows & LOW, (rows >> 32) & LOW, (stream << 24) | visits]
+    k0, k1 = seed & LOW, seed >> 32
+    for _ in range(10):
+        product0, product1 = MULTIPLIERS[0] * c[0], MULTIPLIERS[1] * c[2]
+        c = [
+            ((product1 >> 32) & LOW) ^ c[1] ^ k0,
+            product1 & LOW,
+            ((product0 >> 32) & LOW) ^ c[3] ^ k1,
+            product0 & LOW,
+        ]
+        k0, k1 = (k0 + WEYL[0]) & LOW, (k1 + WEYL[1]) & LOW
+    k = (c[0] << 20) | (c[1] >> 12)
+    return (2.0 * k.double() + 1.0) * 2.0**-53
+
+
+def uniform(seed: int, stream: Stream, rows: Tensor, positions: Tensor, visits: Tensor | int = 0) -> Tensor:
+    """Uniforms at rows x positions x visits (broadcast together), float64, on the device of `rows`."""
+    check_seed(seed)
+    earlier = torch.as_tensor(visits, device=rows.device)
+    if earlier.numel() and not 0 <= int(earlier.min()) <= int(earlier.max()) < MAX_VISIT:
+        raise UnmaskError(f"a place was drawn {int(earlier.max())} times; luck is numbered up to {MAX_VISIT - 1} draws")
+    rows, positions, earlier = torch.broadcast_tensors(rows, positions, earlier)
+    if rows.device.type != "cpu":
+        return _uniform_torch(seed, int(stream), rows.long(), positions.long(), earlier.long())
+    out = torch.empty(rows.shape, dtype=torch.float64)
+    flat = [t.long().reshape(-1).numpy() for t in (rows, positions, earlier)]
+    _uniform_many(np.uint64(seed), np.uint64(int(stream)), *flat, out.view(-1).numpy())
+    return out
+
+
+BLOCK = 256  # symbols a block in the two-level search of large vocabularies
+
+
+def categorical(weights: Tensor, u: Tensor) -> Tensor:
+    """(..) the first symbol whose cumulative weight exceeds u times the total: inverse CDF in float64.
+
+    weights (.., V) need not be normalised, u (..); a symbol of weight zero is never drawn. Above a few blocks of
+    symbols the search has two levels, so that no float64 copy of (.., V) is made.
+    """
+    if weights.dim() != 2:
+        return categorical(weights.reshape(-1, weights.shape[-1]), u.reshape(-1)).view_as(u)
+    symbols = weights.shape[-1]
+    if weights.device.type == "cpu" and weights.dtype == torch.float64:
+        out = torch.empty(len(weights), dtype=torch.int64)
+        _draw_rows(weights.numpy(), u.numpy(), out.numpy())
+        return out
+    if symbols <= 4 * BLOCK:
+        return _first_above(weights.double(), u, relative=True)[0]
+
+    def inside(block: Tensor) -> Tensor:
+        columns = block.unsqueeze(1) * BLOCK + torch.arange(BLOCK, device=u.device)
+        found = weights.gather(1, columns.clamp(max=symbols - 1)).double()
+        return torch.where(columns < symbols, found, 0.0)
+
+    return search(torch.cat([by_block(part, _sum) for part in weights.split(max(SUMMED // symbols, 1))]), inside, u)
+
+
+SUMMED = 2**17  # weights that are summed in float64 at once: they are copied for it
+
+
+def _sum(weights: Tensor) -> Tensor:
+    return weights.sum(-1, dtype=torch.float64)  # in float32 what is rare beside a likely symbol would be lost
+
+
+def search(masses: Tensor, inside: Callable[[Tensor], Tensor], u: Tensor) -> Tensor:
+    """(K) symbols by uniforms u (K), given the mass (K, blocks) of each block and inside(block (K)), (K, BLOCK)."""
+    block, rest = _first_above(masses, u, relative=True)
+    return block * BLOCK + _first_above(inside(block), rest, relative=False)[0]
+
+
+def by_block(x: Tensor, reduce: Callable[[Tensor], Tensor]) -> Tensor:
+    """(K, blocks): what reduce(.., BLOCK) makes of each block of symbols of x (K, V); the last may be shorter."""
+    whole = x.shape[1] // BLOCK * BLOCK
+    parts = [reduce(x[:, :whole].unflatten(1, (-1, BLOCK)))] if whole else []
+    if whole < x.shape[1]:
+        parts.append(reduce(x[:, whole:]).unsqueeze(1))
+    return torch.cat(parts, 1)
+
+
+def _first_above(masses: Tensor, u: Tensor, relative: bool) -> tuple[Tensor, Tensor]:
+    """(index, what is left of the threshold inside it); a threshold that rounds up to the total takes the last mass."""
+    cumulative = masses.cumsum(-1)
+    threshold = u * cumulative[..., -1] if relative else u
+    last = masses.shape[-1] - 1 - (masses.flip(-1) > 0).int().argmax(-1)
+    index = torch.minimum((cumulative <= threshold.unsqueeze(-1)).sum(-1), last)
+    before = torch.where(index > 0, cumulative.gather(-1, (index - 1).clamp(min=0).unsqueeze(-1)).squeeze(-1), 0.0)
+    return index, threshold - before
+
+
+@kernel
+def draw(weights, u):  # type: ignore[no-untyped-def]
+    """`categorical` for one short row of weights, in kernels: the same symbol for the same u."""
+    threshold = u * weights.sum()
+    cumulative, last = 0.0, 0
+    for i in range(weights.shape[0]):
+        if weights[i] > 0.0:
+            cumulative += weights[i]
+            last = i
+            if cumulative > threshold:
+                break
+    return last
+
+
+@kernel
+def _draw_rows(weights, u, tokens):  # type: ignore[no-untyped-def]
+    for k in range(len(tokens)):
+        tokens[k] = draw(weights[k], u[k])
+
+
+class Drawable(Protocol):
+    """Something that uniforms (K) can be turned into symbols (K) with: `denoisers.Marginals`."""
+
+    def draw(self, u: Tensor) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class Luck:
+    """The chance of some rows: what a sampler may use, keyed by the rows' global numbers."""
+
+    seed: int
+    row_ids: Tensor  # (B)
+
+    def uniform(self, stream: Stream, rows: Tensor, positions: Tensor, visits: Tensor | int = 0) -> Tensor:
+        """Uniforms at places (K): rows are indices into row_ids."""
+        return uniform(self.seed, stream, self.row_ids[rows], positions, visits)
+
+    def grid(self, stream: Stream, length: int, visits: Tensor | int = 0) -> Tensor:
+        """Uniforms (B, L)."""
+        positions = torch.arange(length, device=self.row_ids.device)
+        return uniform(self.seed, stream, self.row_ids.unsqueeze(1), positions, visits)
+
+    def tokens(self, marginals: Drawable, rows: Tensor, positions: Tensor, visits: Tensor) -> Tensor:
+        """Symbols (K) drawn from marginals of places (K) by fresh luck: visits (B, L) are counted up."""
+        u = self.uniform(Stream.TOKEN, rows, positions, visits[rows, positions])
+        visits[rows, positions] += 1
+        return marginals.draw(u)

@@ -1,0 +1,84 @@
+"""Compiled functions, kept on disk for the next start: in a directory of their own for each state of their sources.
+
+numba asks only whether the file that defines a function has changed, and would keep one whose callee in another file is
+not what it was. Here the sources of all that kernels may call name the directory, so that nothing that is found there
+can be stale, nothing has to be deleted, and processes that start together can only write the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from numba import config, njit
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
+
+PACKAGE = Path(__file__).parents[1]
+CALLED = ("core/compiled.py", "core/chance.py", "kernels/*.py")  # with the kernels that those of other files may call
+
+
+def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """The function compiled, to run without the interpreter's lock; options are those of `numba.njit`."""
+    if function is None:
+        return lambda function: kernel(function, **options)
+    dispatcher = njit(nogil=True, **options)(function)
+    if directory(function.__code__.co_filename) is not None:
+        dispatcher._cache = _Cache(function)
+    return dispatcher
+
+
+@cache
+def directory(source: str) -> Path | None:
+    """Where a file's kernels are kept: NUMBA_CACHE_DIR, or beside it, or the user's cache; None where none will do."""
+    beside = Path(source).parent / "__pycache__"
+    user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "unmask"
+    for place in (Path(config.CACHE_DIR),) if config.CACHE_DIR else (beside, user):
+        kept = place / f"kernels-{digest(source)}"
+        with suppress(OSError):
+            kept.mkdir(parents=True, exist_ok=True)
+            if os.access(kept, os.W_OK):
+                return kept
+    return None
+
+
+@cache
+def digest(source: str) -> str:
+    """Of a file and of all whose kernels it may call."""
+    files = {Path(source), *(path for pattern in CALLED for path in PACKAGE.glob(pattern))}
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(files))).hexdigest()[:16]
+
+
+class _Locator:
+    """What numba asks where a function is kept."""
+
+    def __init__(self, function: Any, source: str) -> None:
+        self._py_file, self.line = source, function.__code__.co_firstlineno
+
+    @classmethod
+    def from_function(cls, function: Any, source: str) -> _Locator:
+        return cls(function, source)
+
+    def get_cache_path(self) -> str:
+        return str(directory(self._py_file))
+
+    def ensure_cache_path(self) -> None:
+        Path(self.get_cache_path()).mkdir(parents=True, exist_ok=True)
+
+    def get_source_stamp(self) -> str:
+        return digest(self._py_file)
+
+    def get_disambiguator(self) -> str:
+        return str(self.line)
+
+
+class _Implementation(CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes = (_Locator,)
+
+
+class _Cache(FunctionCache):  # type: ignore[misc]
+    _impl_class = _Implementation

@@ -1,0 +1,62 @@
+"""The least whole number at which something is reached: rounds for a quality, or a budget, or a condition."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from unmask.core.errors import UnmaskError
+
+MOST = 2**24
+
+
+class Floor(UnmaskError):
+    """A target that no number reaches: at `steps` the quality is `value`, and stays where stuck."""
+
+    def __init__(self, target: float, steps: int, value: float, stuck: bool) -> None:
+        self.steps, self.value, self.stuck = steps, value, stuck
+        super().__init__(f"no number of steps up to {steps:,} reaches {target:g}: at {steps:,} it is {value:.6g}")
+
+
+def least(
+    quality: Callable[[int], float],
+    target: float,
+    guess: float = 1,
+    slack: float = 0.0,
+    most: int = MOST,
+    flat: float = math.inf,
+) -> int:
+    """The smallest N at which quality(N) <= target, up to a share `slack` of N, for a quality that falls with N.
+
+    least(lambda n: metrics.ser(language, 510, "linear", n).value, 0.5)
+
+    Qualities fall about as 1/N, which says where to look next; every third look halves what is left, should they not.
+    One that is infinite only says on which side N lies. One of which twice the rounds leave more than a share `flat`
+    has reached its floor.
+    """
+    low, worst, high = 0, math.inf, most + 1
+    steps, looks = round(min(max(guess * (1 + slack / 2), 1), most)), 0
+    while high - low > 1:
+        value, looks = quality(steps), looks + 1
+        if value <= target:
+            high = steps
+            if value > (1 - slack) * target:
+                break
+        else:
+            stuck = steps >= 2 * low > 0 and value > flat * worst
+            if stuck or steps == most:
+                raise Floor(target, steps, value, stuck)
+            low, worst = steps, value
+        if high <= most and (looks % 3 == 0 or math.isinf(value)):
+            steps = (low + high) // 2
+        elif math.isinf(value):
+            steps = min(2 * steps, most)
+        else:
+            aim = steps * value / target * (1 + slack / 2) if target > 0 else math.inf
+            steps = math.ceil(min(max(aim, low + 1), high - 1))
+    return high
+
+
+def first(holds: Callable[[int], bool], guess: float = 1, most: int = MOST) -> int:
+    """The smallest N for which a condition holds that stays true above it."""
+    return least(lambda steps: -math.inf if holds(steps) else math.inf, 0.0, guess, most=most)

@@ -1,0 +1,321 @@
+"""How many steps a quality takes, with which schedule, and whether autoregression is the better choice.
+
+Qualities are compared on a scale on which they fall about as 1/N, in nats a sequence:
+
+    ser    -log(1 - SER)                the rate of errors
+    ter    L log(TER(p) / TER(q))       KL(q || p), by theory.md (4)
+    kl     KL(q || p)
+
+N is found on the curves, which cost nothing: sum_k delta_k^2 e(p_k) for errors, sum_k delta_k h(p_k) - H for the
+divergence. The search starts at the N that many rounds would need for x nats, (int e)/x and (h(0) - h(1))/2x if linear,
+(int sqrt(e))^2/x and (int sqrt(-h'))^2/2x if optimal. Where SER is known exactly, its ratio to the curve moves N to
+where it belongs, and it is computed again there.
+
+A trained network adds what it has not learned, sum_k delta_k h_KL(p_k) nats (diagnosis/learning.py), which no number of
+rounds takes away: its target is held against both together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from torch import Tensor
+
+from unmask.core import progress
+from unmask.core.errors import UnmaskError
+from unmask.core.estimates import Estimate, exactly
+from unmask.core.search import Floor, least
+from unmask.cost.flops import break_even, evaluations
+from unmask.diagnosis.learning import Learning
+from unmask.languages import Interval, Language
+from unmask.metrics.interval import exact_divergence
+from unmask.networks.model.shape import Shape, preset
+from unmask.schedules import Fit, deltas
+from unmask.theory import optimal
+from unmask.theory.chains import first_order
+from unmask.theory.exponential import exponential_law
+from unmask.theory.known import LONGEST, MOST_WORK, exact, work
+from unmask.theory.partitions import Partitions, partitions, tiny
+
+Metric = Literal["ser", "ter", "kl"]
+OPTIMAL = {"ser": "optimal-ser", "ter": "optimal", "kl": "optimal"}
+MEANS = {"ser": "SER", "ter": "TER / TER of the language - 1", "kl": "KL(q || p) in nats"}
+MOST = 2**20  # rounds
+SLACK = 0.01  # of N, where the curve is measured and no better known than that
+FLAT = 0.99  # of what there was, after twice as many rounds: it falls no further
+LOOKS = 4  # at the exact value
+GAPS, CLOSE = 12, 1e-3  # of the exponential law: the longest, and how far off -log(1 - SER) may be
+LAW = f"exponential law of gaps up to {GAPS}"
+MESH = 2048
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One schedule at the least N; predicted is on the scale of the target."""
+
+    schedule: str
+    steps: int
+    evaluations: float  # by a batch, on average
+    predicted: Estimate
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The plan that was asked for, the one of the optimal schedule, and autoregression."""
+
+    chosen: Plan
+    optimal: Plan
+    flop_break_even: float  # evaluations that cost as much arithmetic as autoregression
+    time_break_even: float | None  # and that take as long
+    text: str
+
+    def to_dict(self) -> dict[str, Any]:
+        time = self.time_break_even
+        return _plan(self.chosen) | {
+            "break_even_evaluations": self.flop_break_even if time is None else time,
+            "break_even": {"flop": self.flop_break_even, "time": time},
+            "optimal": _plan(self.optimal),
+            "verdict": self.text,
+        }
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A metric of a language at a length, on the scale of nats."""
+
+    metric: Metric
+    language: Language
+    length: int
+    learning: Learning | None = None  # of a trained network; None: the ideal denoiser
+
+    def nats(self, value: float) -> float:
+        if self.metric == "ser":
+            return -math.log1p(-min(value, 1 - 1e-15))
+        return self.length * math.log1p(value) if self.metric == "ter" else value
+
+    def shown(self, nats: float) -> float:
+        """The other way, and back where the target is."""
+        if self.metric == "ser":
+            return -math.expm1(-nats)
+        return math.expm1(nats / self.length) if self.metric == "ter" else nats
+
+    def quick(self, delta: Tensor) -> Estimate:
+        """Of nats, with what the network has not learned."""
+        sampling = self.sampling(delta)
+        if self.learning is None:
+            return sampling
+        excess = self.learning.excess(delta)
+        errors = math.hypot(excess.high - excess.value, sampling.high - sampling.value)
+        value, method = sampling.value + excess.value, f"{sampling.method}; and learning, measured"
+        return Estimate(value, value - errors, value + errors, excess.n, excess.level, method)
+
+    @cached_property
+    def floor(self) -> float:
+        """Nats that no number of rounds takes away."""
+        return 0.0 if self.learning is None else self.learning.excess().value
+
+    def sampling(self, delta: Tensor) -> Estimate:
+        """Of nats, by the ideal denoiser: exact where that is as quick, else by the curve of the language."""
+        if isinstance(self.language, Interval):  # -log(1 - SER) is KL
+            return exactly(exact_divergence(self.language, self.length, delta), "exact: closed form of the interval")
+        if self.every is not None:
+            if self.metric == "ser":
+                return exactly(self.nats(self.every.ser(delta)), "exact: enumeration")
+            return exactly(self.every.divergence(delta), "exact: enumeration")
+        if self.metric == "ser":
+            return optimal.error_curve(self.language, self.length).ser(delta).map(self.nats)
+        found = optimal.information_curve(self.language, self.length).divergence(delta)
+        method = f"upper bound: mean over orders, {found.method}"
+        return Estimate(found.value, found.low, found.high, found.n, found.level, method)
+
+    def exact(self, delta: Tensor) -> Estimate | None:
+        """Of nats, where that takes a while and the curve is close but not exact: SER of first-order chains.
+
+        By the exponential law of short gaps where that will do, with what it may be off by as an interval.
+        """
+        chain = first_order(self.language)
+        if self.metric != "ser" or self.learning is not None or self.every is not None or chain is None:
+            return None
+        if self.length > LONGEST and work(chain, GAPS, delta) <= MOST_WORK:
+            with suppress(UnmaskError):  # the chain is not primitive
+                law = exponential_law(self.language, delta, GAPS)
+                nats, off = max(-law.log_valid.at(self.length), 0.0), law.drift(self.length)[0]
+                if off <= CLOSE * nats:
+                    return Estimate(nats, nats - off, nats + off, 0, 1.0, f"{LAW}, off by {off:.1e} in log(1 - SER)")
+        values = exact(self.language, self.length, delta)
+        return None if values.ser is None else exactly(self.nats(values.ser), f"exact: {values.method['ser']}")
+
+    def start(self, nats: float, best: bool) -> float:
+        """N for so many nats if many rounds were needed: where the search begins."""
+        edges = np.sin(np.linspace(0, np.pi / 2, MESH + 1)) ** 2
+        middle, width = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
+        if self.metric == "ser":
+            height = np.maximum(optimal.error_curve(self.language, self.length).e(middle), 0.0)
+        else:
+            height = np.maximum(-optimal.information_curve(self.language, self.length).slope(middle), 0.0) / 2
+        total = float(width @ np.sqrt(height)) ** 2 if best else float(width @ height)
+        nats -= self.floor
+        return min(total / max(nats, total / MOST), MOST) if total > 0 else 1
+
+    @property
+    def measured(self) -> bool:
+        """Whether the curve has noise."""
+        if self.learning is not None:
+            return True
+        if self.metric == "ser":
+            return optimal.error_curve(self.language, self.length).terms is not None
+        return optimal.information_curve(self.language, self.length).rows is not None
+
+    @cached_property
+    def every(self) -> Partitions | None:
+        return partitions(self.language, self.length) if tiny(self.language, self.length) else None
+
+
+def plan(
+    language: Language,
+    length: int,
+    metric: Metric,
+    target: float,
+    schedule: str = "linear",
+    batch: int = 1,
+    times: tuple[float, float] | None = None,
+    shape: Shape | None = None,
+    learning: Learning | None = None,
+) -> Verdict:
+    """The least steps for a target, by a schedule and by the optimal one. times: ms of an AR token and of a step.
+
+    shape: of the network, for its arithmetic; the paper's unless told otherwise. learning: `learning.of_language` of a
+    trained one, at this length; without it the denoiser is ideal.
+    """
+    language.check_length(length)
+    if not 0 <= target < (1 if metric == "ser" else math.inf):
+        expected = "a share from 0 to below 1" if metric == "ser" else "0 or a positive number"
+        raise UnmaskError(f"the target is {target}; expected {expected}")
+    if metric == "ter" and language.end is not None:
+        raise UnmaskError(f"{language.kind} varies in length, so that KL says nothing of TER; ask for ser or kl")
+    if metric == "ser" and learning is not None:
+        what = "no SER of a trained network is known beforehand"
+        raise UnmaskError(f"{what}; `unmask learning` measures it, and ter and kl are predicted")
+    if batch < 1:
+        raise UnmaskError(f"batch is {batch}; expected at least 1 row")
+    if times is not None and not min(times) > 0:
+        raise UnmaskError(f"an AR token of {times[0]:g} ms and a step of {times[1]:g} ms; expected positive numbers")
+    goal = Goal(metric, language, length, learning)
+    goal.start(1.0, best=False)  # the curves have bars of their own
+    with progress.track("steps", 2) as advance:
+        chosen = least_plan(goal, target, schedule, batch)
+        advance(1)
+        best = chosen if schedule == OPTIMAL[metric] else least_plan(goal, target, OPTIMAL[metric], batch)
+    flop = break_even(shape or preset("paper", "mdm", language.vocabulary), length)
+    time = None if times is None else times[0] * length / times[1]
+    return Verdict(chosen, best, flop, time, _words(goal, target, chosen, best, flop, time))
+
+
+def least_plan(goal: Goal, target: float, schedule: str, batch: int = 1) -> Plan:
+    """The smallest N of a schedule; a Floor that says what there is instead if no N will do."""
+    wanted = goal.nats(target)
+    seen: dict[int, tuple[Tensor, Estimate]] = {}
+
+    def look(steps: int) -> tuple[Tensor, Estimate]:
+        if steps not in seen:
+            delta = deltas(schedule, steps, Fit(goal.language, goal.length))
+            seen[steps] = delta, goal.quick(delta)
+        return seen[steps]
+
+    def search(nats: float, guess: float) -> int:
+        return least(lambda steps: look(steps)[1].value, nats, guess, SLACK if goal.measured else 0.0, MOST, FLAT)
+
+    try:
+        steps = search(wanted, goal.start(wanted, schedule == OPTIMAL[goal.metric]))
+        steps, found = _confirmed(goal, wanted, steps, look, search)
+    except Floor as floor:
+        raise UnmaskError(_unreached(goal, target, schedule, floor)) from floor
+    return Plan(schedule, steps, evaluations(look(steps)[0], goal.length, batch), found.map(goal.shown))
+
+
+def _confirmed(
+    goal: Goal,
+    wanted: float,
+    steps: int,
+    look: Callable[[int], tuple[Tensor, Estimate]],
+    search: Callable[[float, float], int],
+) -> tuple[int, Estimate]:
+    """N and the exact value there, with N moved to where the exact value is first as wanted."""
+    tried: dict[int, Estimate] = {}
+    while len(tried) < LOOKS:
+        delta, quick = look(steps)
+        known = goal.exact(delta)
+        if known is None:
+            return steps, quick
+        tried[steps] = known
+        if known.high <= 0:
+            break
+        aim = search(wanted * quick.value / known.high, steps)
+        if aim in tried:  # and so it is where this one is as wanted
+            break
+        steps = aim
+    enough = [n for n, known in tried.items() if known.high <= wanted]
+    steps = min(enough) if enough else max(tried)
+    return steps, tried[steps]
+
+
+def _unreached(goal: Goal, target: float, schedule: str, floor: Floor) -> str:
+    value, what = goal.shown(floor.value), MEANS[goal.metric]
+    if goal.learning is not None and goal.nats(target) <= goal.floor:
+        alone = goal.shown(goal.floor)
+        what = f"what the network has not learned is {alone:.4g} alone"
+        return f"no number of steps reaches {target:g}: {what}; train it further"
+    if floor.stuck:
+        return (
+            f"no number of steps reaches {target:g}: with schedule {schedule!r} the floor of {what} is {value:.4g}, "
+            f"as more steps than {floor.steps:,} are too short to matter; take another schedule"
+        )
+    return (
+        f"no number of steps up to {floor.steps:,} reaches {target:g}: there {what} is {value:.4g}, and falls on as "
+        f"1/N to a floor of 0 that only one token at a time has; that is AR, in {goal.length:,} evaluations"
+    )
+
+
+def _words(goal: Goal, target: float, chosen: Plan, best: Plan, flop: float, time: float | None) -> str:
+    """One sentence."""
+    reached = {"ser": f"an SER of {target:g}", "ter": f"a TER within {target:.3g} of the language's own"}
+    says = [f"{reached.get(goal.metric, f'a divergence of {target:g} nats')} takes {_steps(chosen)}"]
+    if best is not chosen:
+        fewer = best.evaluations < chosen.evaluations
+        says[0] += f", or {_steps(best)}" if fewer else f", and schedule {best.schedule} needs no fewer"
+    fewest = min(chosen.evaluations, best.evaluations)
+    error = "error" if goal.learning is None else "sampling error"
+    says.append(f"AR makes no {error} for the arithmetic of {flop:.2f} evaluations, {fewest / flop:.3g} times less")
+    if time is None:
+        ratio = goal.length / fewest
+        says.append(f"so take AR unless a step is faster than {ratio:.3g} AR tokens and time is all that counts")
+    else:
+        better = "masked diffusion is faster" if fewest < time else "AR is the better choice"
+        says.append(f"it takes as long as {time:.4g} evaluations, so {better}, by {_times(fewest, time)}")
+    sentence = "; ".join(says)
+    return f"{sentence[0].upper()}{sentence[1:]}."
+
+
+def _steps(plan: Plan) -> str:
+    many = "step" if plan.steps == 1 else "steps"
+    return f"{plan.steps:,} {many} of schedule {plan.schedule}, {plan.evaluations:,.4g} evaluations"
+
+
+def _times(fewest: float, time: float) -> str:
+    return f"a factor of {max(fewest / time, time / fewest):.3g}"
+
+
+def _plan(plan: Plan) -> dict[str, Any]:
+    return {
+        "schedule": plan.schedule,
+        "steps": plan.steps,
+        "evaluations": plan.evaluations,
+        "predicted": plan.predicted.to_dict(),
+        "method": plan.predicted.method,
+    }

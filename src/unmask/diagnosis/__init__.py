@@ -1,0 +1,12 @@
+"""What a denoiser or a sampler does wrong: learning, decomposition, loss curves, the audit, the conformance kit."""
+
+from typing import TYPE_CHECKING
+
+from unmask.core.lazy import door, modules_of
+
+if TYPE_CHECKING:
+    from unmask.diagnosis.learning import Learning as Learning
+    from unmask.diagnosis.loss_curve import LossCurve as LossCurve
+
+PLACES = {"Learning": "unmask.diagnosis.learning", "LossCurve": "unmask.diagnosis.loss_curve"}
+__getattr__, __dir__ = door(__name__, PLACES, modules_of(__name__, __path__))

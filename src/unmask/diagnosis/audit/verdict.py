@@ -1,0 +1,252 @@
+"""audit(): do samples follow the law of a sampler, and if not, which known fault do they show?
+
+The samples are compared with the exact law where it can be enumerated, and with rows of our own sampler. Each of K
+tests raises an alarm with probability ALARM / K, so that all together raise a false one with probability ALARM.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unmask.core import progress
+from unmask.core.errors import UnmaskError
+from unmask.core.estimates import Estimate, mean, proportion
+from unmask.core.threads import over_blocks
+from unmask.diagnosis.audit.bench import MIN_ROWS, Bench, repetition
+from unmask.diagnosis.audit.specimens import FAULTS, HARMLESS, Specimen, keeps_schedule
+from unmask.diagnosis.audit.statistics import Rows
+from unmask.diagnosis.audit.suspects import Directions, Suspect, first_look, needed, suspect, visible
+from unmask.generation import fit_of
+from unmask.languages import Language
+from unmask.samplers import SAMPLERS, Sampler
+from unmask.schedules import ScheduleLike, deltas
+
+ALARM = 1e-4
+LIKELY = 2 * math.log(1000)  # a suspect is not excluded while it is less than 1000 times less likely than the best
+MOST = 0.8  # of the difference, which a suspect explains to be named though it is not the whole explanation
+FEW = 50  # different rows: too few for their statistics to say anything
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What samples (B, L) say of the loop that made them."""
+
+    verdict: str  # "follows" or "differs"
+    fault: str | None  # the name of the nearest known fault; None if there is none, or none is near
+    detail: str  # which kind of it, or of which degree
+    explained: float | None  # the share of the difference that the fault explains
+    exactly: bool  # whether nothing else remains to be explained
+    also: tuple[str, ...]  # other faults that samples like these do not exclude
+    p_values: dict[str, float]
+    alarm_each: float  # a smaller p-value is an alarm
+    temperature: Estimate | None  # what fits the samples, where temperature is the fault
+    steps: Estimate | None  # what fits them, where the number of rounds is
+    seen: tuple[str, ...]  # faults that would be seen in nine of ten samples like these
+    unseen: tuple[str, ...]
+    unseen_temperatures: tuple[float, float] | None  # between these nothing would be seen
+    unseen_steps: tuple[float, float] | None
+    ser: tuple[Estimate, Estimate]  # of the samples, and of what they are compared with
+    bits: tuple[Estimate, Estimate]  # surprise of a token after the few before it
+    calls: dict[str, Any] | None
+    rows: int
+    length: int
+    sampler: str
+    rounds: int
+    compared_with: str
+    alarm: float = ALARM
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in words."""
+        law = f"the law of {self.sampler} with {self.rounds} rounds"
+        if self.fault is None:
+            why = "" if self.verdict == "follows" else ", and no known fault explains it"
+            return f"{self.verdict}: {'not ' * (self.verdict == 'differs')}{law}{why}"
+        words = f"{self.fault} ({self.detail})" if self.detail else self.fault
+        if self.verdict == "follows":
+            return f"follows: {law}, but for {words}: {FAULTS[self.fault]}"
+        if not self.exactly and self.explained is not None:
+            words += f", which explains {100 * self.explained:.0f}% of the difference but not all"
+        if self.also:
+            words += f"; or {' or '.join(self.also)}: such samples do not tell these apart"
+        return f"differs: not {law}; {words}"
+
+    def table(self) -> dict[str, Any]:
+        """What the command line prints."""
+        nearest = min(self.p_values, key=self.p_values.__getitem__)
+        table: dict[str, Any] = {"verdict": self.sentence}
+        if self.fault is not None and self.verdict == "differs":
+            table["which means"] = FAULTS[self.fault]
+        table["smallest p-value"] = (
+            f"{self.p_values[nearest]:.2g} ({nearest}) of {len(self.p_values)}; an alarm is below {self.alarm_each:.1g}"
+        )
+        table["impossible rows"] = f"{self.ser[0]}; expected {self.ser[1]}"
+        table["surprise of a token"] = f"{self.bits[0]} bits; expected {self.bits[1]}"
+        if self.calls is not None:
+            needed = f"{self.calls['rounds']} rounds, {self.calls['needed']:.4g} needed"
+            table["calls"] = f"{self.calls['made']:.4g} for {needed}: {self.calls['note']}"
+        for name, between in (("temperatures", self.unseen_temperatures), ("rounds", self.unseen_steps)):
+            if between is not None:
+                table[f"unseen {name}"] = f"{between[0]:.4g} to {between[1]:.4g}"
+        table["unseen faults"] = ", ".join(self.unseen) or "-"
+        table["visible faults"] = ", ".join(self.seen) or "-"
+        table["compared with"] = self.compared_with
+        return table
+
+
+def audit(
+    samples: Tensor,
+    language: Language,
+    *,
+    sampler: str | Sampler = "ancestral",
+    schedule: ScheduleLike = "linear",
+    steps: int | None = None,
+    calls: float | None = None,
+) -> Audit:
+    """Compare samples (B, L) of any loop on `unmask.oracle(language)` with the sampler that it is meant to be.
+
+    calls: how often the model was called for a row, model.rows / B, to be held against the evaluations needed.
+    """
+    tokens = language.check_tokens(samples)
+    rows, length = tokens.shape
+    language.check_length(length)
+    if rows < MIN_ROWS:
+        raise UnmaskError(f"{rows} rows are too few to say anything; make at least {MIN_ROWS}, better 2000")
+    used = SAMPLERS.make(sampler) if isinstance(sampler, str) else sampler
+    if steps is None and isinstance(schedule, str) and not keeps_schedule(used):
+        steps = 1  # not used
+    delta = deltas(schedule, steps, fit_of(used, language, length))
+    if calls is not None and not (0 < calls < math.inf):
+        raise UnmaskError(f"calls is {calls}; expected a positive number, the calls that each row went through")
+    planned = first_look(used, len(delta), isinstance(schedule, str))
+    later = [specimen for grade in planned.grades for specimen in map(grade.make, grade.far)]
+    total = 1 + len(planned.specimens) + len(later) + len(planned.grades)
+    with progress.track("auditing", total) as advance, _threads_outside():
+        bench = Bench(language, used, schedule, delta, rows, length)
+        ours, theirs = bench.reference, bench.statistics(tokens)
+
+        advance(1)
+
+        def look(specimens: Sequence[Specimen]) -> Iterator[Suspect]:
+            def one(part: slice) -> Suspect:
+                return suspect(specimens[part.start], bench.make(specimens[part.start]), theirs)
+
+            for found in over_blocks(one, len(specimens), 1):
+                advance(1)
+                yield found
+
+        found = list(look(planned.specimens))
+        directions = Directions(theirs, ours, found[0].made)
+        p_values = bench.tests(theirs, directions)
+        p_values |= {f"towards {other.specimen.name}": directions.p_value(other.made) for other in found[1:]}
+        each = ALARM / len(p_values)
+        kinds = [s for s in found[1:] if s.specimen.value is None]
+        seen = [s.specimen.name for s in kinds if directions.strength(s.made) >= needed(each)]
+        between = {g.fault: visible(g, found, directions, each) for g in planned.grades}
+        verdict = Verdict()
+        fitted: dict[str, Estimate] = {}
+        if min(p_values.values()) < each:
+            found += look(later)
+            fitted |= {grade.fault: grade.fit(found, theirs) for grade in planned.grades}
+            found += look([grade.make(fitted[grade.fault].value) for grade in planned.grades])
+            verdict = judge(found, theirs, fitted)
+    return Audit(
+        **vars(verdict),
+        p_values=p_values,
+        alarm_each=each,
+        temperature=fitted.get("temperature") if verdict.fault == "temperature" else None,
+        steps=fitted.get("miscounted steps") if verdict.fault == "miscounted steps" else None,
+        seen=tuple(seen),
+        unseen=tuple(s.specimen.name for s in kinds if s.specimen.name not in seen),
+        unseen_temperatures=between.get("temperature"),
+        unseen_steps=between.get("miscounted steps"),
+        ser=(_ser(theirs), _ser(ours)),
+        bits=(_bits(theirs, bench.windows), _bits(ours, bench.windows)),
+        calls=None if calls is None else account(calls, len(delta), bench.needed),
+        rows=rows,
+        length=length,
+        sampler=sampler if isinstance(sampler, str) else repr(sampler),
+        rounds=len(delta),
+        compared_with=f"{len(ours)} rows of ours" + " and the exact law" * ("exact law" in p_values),
+    )
+
+
+@dataclass(frozen=True)
+class Verdict:
+    verdict: str = "follows"
+    fault: str | None = None
+    detail: str = ""
+    explained: float | None = None
+    exactly: bool = False
+    also: tuple[str, ...] = ()
+
+
+def judge(found: Sequence[Suspect], seen: Rows, fitted: Mapping[str, Estimate]) -> Verdict:
+    """The nearest suspect is named if the samples fit it, or if it explains most of the difference."""
+    faultless, *others = found
+    best = min(others, key=lambda s: s.misfit)
+    if repetition(seen, min(found, key=lambda s: s.misfit).made) < ALARM:
+        different = seen.different()
+        if len(different) < FEW or suspect(faultless.specimen, faultless.made, different).p_value >= ALARM:
+            again = len(seen) - len(different)
+            return Verdict("differs", "reused noise", f"in several rows: {again} of {len(seen)} repeat an earlier one")
+    if best.misfit == math.inf:
+        return Verdict("differs")
+    left = max(best.misfit - best.degrees, 0.0) / max(faultless.misfit - faultless.degrees, 1e-300)
+    explained, exactly = max(0.0, 1 - left), best.p_value >= ALARM
+    if not exactly and explained < MOST:
+        return Verdict("differs")
+    fault = best.specimen.fault
+    close = [s.specimen for s in others if s.misfit - best.misfit < LIKELY and s.specimen.fault != fault]
+    return Verdict(
+        "follows" if exactly and fault in HARMLESS else "differs",
+        fault,
+        str(fitted[fault]) if fault in fitted else best.specimen.detail,
+        explained,
+        exactly,
+        tuple(dict.fromkeys(f"{s.fault} ({fitted[s.fault]})" if s.fault in fitted else s.name for s in close)),
+    )
+
+
+@contextmanager
+def _threads_outside() -> Iterator[None]:
+    """Threads share the specimens; inside one, calls are too short to share, and threads that wait cost more."""
+    inside = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(inside)
+
+
+def _ser(rows: Rows) -> Estimate:
+    return proportion(int(rows.invalid.sum()), len(rows))
+
+
+def _bits(rows: Rows, windows: int) -> Estimate:
+    return mean(rows.bits / windows)
+
+
+def account(calls: float, rounds: int, needed: float) -> dict[str, Any]:
+    """The calls of a row beside what it needs: one for each round in which it changes (docs/contracts.md)."""
+    if calls > rounds + 1e-9:
+        note = "more than one call a round: a hidden last step, guidance, or more rounds than N"
+    elif calls > rounds - 1e-9:
+        note = "one call a round: nothing is cached"
+    elif calls > 1.05 * needed:
+        note = "more than a row needs: a cache for the whole batch, which one row that changes makes stale"
+    elif calls > 0.95 * needed:
+        note = "what a row needs"
+    else:
+        note = "fewer than a row needs: rounds are left out, or a stale answer is used"
+    return {"made": calls, "rounds": rounds, "needed": needed, "note": note}

@@ -1,0 +1,89 @@
+"""What samplers are tried on: small languages of every kind, and denoisers that are not ideal, not exact, not fast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from unmask.core.chance import Stream, uniform
+from unmask.denoisers import Denoiser
+from unmask.ideal import Ideal, Perturbed
+from unmask.languages import Brackets, Interval, Language, random_ngram, sparse_hmm
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    language: Language  # where given tokens come from
+    denoiser: Denoiser
+    length: int
+
+
+class Timed(Denoiser):
+    """p_t(v) ~ q(v | x_R)^(1+t) in float32: neither time-free nor a language, and evaluated from scratch."""
+
+    time_free = False
+
+    def __init__(self, language: Language) -> None:
+        self._law = language
+        self.vocabulary = language.vocabulary
+
+    def posterior(self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None) -> Tensor:
+        exact = self._law.posterior(tokens, positions)
+        power = 1.0 if time is None else 1 + time.view(-1, 1, 1)
+        sharp = exact**power
+        return (sharp / sharp.sum(-1, keepdim=True)).float()
+
+
+@cache
+def cases() -> tuple[Case, ...]:
+    """The first is what every sampler must be able to do."""
+    pairs = random_ngram(2, 4, threshold=0.1, seed=1)
+    exact = {
+        "a 2-gram": (pairs, 9),
+        "a 3-gram": (random_ngram(3, 3, threshold=0.1, seed=1), 8),
+        "an HMM": (sparse_hmm(8, 4, 2, seed=1), 8),
+        "intervals": (Interval(3), 7),
+        "brackets": (Brackets(), 8),
+        "one token": (pairs, 1),
+        "one token of an HMM": (sparse_hmm(8, 4, 2, seed=1), 1),
+    }
+    return (
+        *(Case(name, language, Ideal(language), length) for name, (language, length) in exact.items()),
+        Case("a leaking 2-gram", pairs, Perturbed(pairs, "leak", 0.1), 6),
+        Case("a timed 2-gram", pairs, Timed(pairs), 9),
+    )
+
+
+@cache
+def tiny() -> dict[str, Case]:
+    """Where every sequence can be listed."""
+    pairs = random_ngram(2, 3, threshold=0.15, seed=2)
+    hidden = sparse_hmm(6, 3, 2, seed=3)
+    return {
+        "2-gram": Case("a tiny 2-gram", pairs, Ideal(pairs), 4),
+        "leak": Case("a tiny leaking 2-gram", pairs, Perturbed(pairs, "leak", 0.1), 4),
+        "hmm": Case("a tiny HMM", hidden, Ideal(hidden), 4),
+        "interval": Case("one interval", Interval(3), Ideal(Interval(3)), 4),
+    }
+
+
+def patterns(case: Case, rows: int = 8) -> Iterator[tuple[str, Tensor]]:
+    """(what, tokens (rows, L) with V where hidden): every row is given something else, from nothing to everything."""
+    drawn = case.language.sample(rows, case.length, seed=7)
+    places = torch.arange(case.length)
+    share = torch.linspace(0, 1, rows, dtype=torch.float64).unsqueeze(1)
+    begun = torch.round(share * case.length).long()
+    scattered = uniform(7, Stream.ORDER, torch.arange(rows).unsqueeze(1), places) < share
+    for what, shown in (
+        ("prefixes", places < begun),
+        ("suffixes", places >= case.length - begun),
+        ("scattered tokens", scattered),
+        ("all tokens but one", places != (torch.arange(rows) % case.length).unsqueeze(1)),
+        ("all tokens", torch.ones_like(scattered)),
+    ):
+        yield what, torch.where(shown, drawn, case.language.vocabulary)

@@ -1,0 +1,299 @@
+"""The conformance kit: what every sampler must keep, tried on small languages of every kind in about a second.
+
+A sampler may refuse a case by an UnmaskError, as autoregression refuses to fill in; that is told, and no failure, but
+for a blank canvas of the first case. What is random has a fixed seed: the same sampler always gets the same report.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unmask import generation
+from unmask.core.chance import Luck
+from unmask.core.errors import UnmaskError, unknown
+from unmask.diagnosis.conformance.cases import Case, cases, patterns, tiny
+from unmask.diagnosis.conformance.laws import ALARM, p_value
+from unmask.diagnosis.conformance.report import Check, Outcome, Report
+from unmask.diagnosis.conformance.watch import NotedLuck, Watch, WatchedSession
+from unmask.generation import Generation, generate
+from unmask.samplers import SAMPLERS, Sampler, fill
+from unmask.samplers.contract import Breach, Law, check_kind
+from unmask.schedules import deltas
+
+ROWS = 24  # of a comparison
+DRAWN = 8000  # rows of a chi-square
+
+
+def check(sampler: str | Sampler, *, law: Law | None = None, skip: Collection[str] = ()) -> Report:
+    """`examine`, and an AssertionError that says all that is wrong: one line is a test."""
+    report = examine(sampler, law=law, skip=skip)
+    report.raise_if_failed()
+    return report
+
+
+def examine(sampler: str | Sampler, *, law: Law | None = None, skip: Collection[str] = ()) -> Report:
+    """Try a sampler, or its name with options, and report what was found.
+
+    law: which law its output is to follow; what the sampler itself claims (`Sampler.law`) unless told otherwise.
+    skip: names of CHECKS that a sampler does not pass for a known reason.
+    """
+    for name in skip:
+        if name not in CHECKS:
+            raise unknown("check", name, CHECKS)
+    used = SAMPLERS.make(sampler) if isinstance(sampler, str) else sampler
+    shown = sampler if isinstance(sampler, str) else type(used).__name__
+    check_kind(type(used), shown)
+    exam = Exam(used, f"sampler {shown}", law or used.law)
+    found: list[Check] = []
+    for name, look in CHECKS.items():
+        if name in skip:
+            found.append(Check(name, "skipped"))
+        elif found and found[0].outcome == "failed":
+            found.append(Check(name, "not run", "the contract is broken"))
+        else:
+            found.append(exam.take(name, look))
+    return Report(exam.name, tuple(found))
+
+
+class Wrong(Exception):
+    """A check has failed."""
+
+
+class Refused(Exception):
+    """The sampler does not do what was asked."""
+
+
+@dataclass
+class Exam:
+    """One sampler, what it claims, and what it has refused so far in this check."""
+
+    sampler: Sampler
+    name: str
+    law: Law | None
+    done: int = 0
+    refused: list[str] = field(default_factory=list)
+
+    def take(self, name: str, look: Callable[[Exam], None]) -> Check:
+        self.done, self.refused = 0, []
+        try:
+            look(self)
+        except Wrong as wrong:
+            return Check(name, "failed", str(wrong))
+        outcome: Outcome = "passed" if self.done else "refused" if self.refused else "no claim"
+        count, every = len(self.refused), self.done + len(self.refused)
+        return Check(name, outcome, f"refuses {count} of {every}, first {self.refused[0]}" if count else "")
+
+    def try_(self, where: str, work: Callable[[], Any]) -> Any:
+        """What work returns; None where the sampler refuses."""
+        try:
+            made = work()
+        except Breach as breach:
+            raise Wrong(f"{where}: {breach}") from breach
+        except UnmaskError as refusal:
+            self.refused.append(f"{where}: {refusal}")
+            return None
+        except Exception as error:
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            place = f"{Path(last.filename).name}, line {last.lineno}"
+            raise Wrong(f"{where}: {type(error).__name__} in {place}: {error}") from error
+        self.done += 1
+        return made
+
+    def fill(self, case: Case, what: str, steps: int, given: Tensor, luck: Luck | None = None) -> WatchedSession | None:
+        """A session that was filled under watch."""
+        watch = Watch(case.denoiser)
+        luck = luck or Luck(1, torch.arange(100, 100 + len(given)))
+        session = WatchedSession(watch.denoiser, given.clone(), luck, deltas("linear", steps), self.name)
+
+        def work() -> WatchedSession:
+            fill(self.sampler, session)
+            return session
+
+        return self.try_(f"{what} of {case.name}, {case.length} tokens in {steps} rounds", work)
+
+    def make(self, case: Case, what: str = "a blank canvas", **options: Any) -> Generation | None:
+        """`generate` on a case."""
+        where = f"{what} of {case.name}, {case.length} tokens in {options['steps']} rounds"
+        made: Generation | None = self.try_(
+            where, lambda: generate(case.denoiser, sampler=self.sampler, length=case.length, **options)
+        )
+        return made
+
+    @cached_property
+    def sessions(self) -> list[tuple[str, WatchedSession]]:
+        """Blank canvases of every case that is not refused, by fewer, as many and more rounds than positions."""
+        filled = []
+        for case in cases():
+            for steps in sorted({1, 4, case.length, 3 * case.length}):
+                blank = torch.full((6, case.length), case.denoiser.vocabulary)
+                session = self.fill(case, "a blank canvas", steps, blank)
+                if session is not None:
+                    filled.append((f"on {case.name} in {steps} rounds", session))
+        return filled
+
+
+def contract(exam: Exam) -> None:
+    """All is filled by the rules: they are checked where they are broken, by the session and the loops."""
+    for where, session in exam.sessions:
+        _check_record(where, session)
+    if any(cases()[0].name in refusal and f" in {3 * cases()[0].length} rounds" in refusal for refusal in exam.refused):
+        raise Wrong(f"refuses {exam.refused[0]}")
+
+
+def prompts(exam: Exam) -> None:
+    """What is given stays, wherever it stands and whatever the other rows of the batch are given."""
+    for case in cases():
+        for what, given in patterns(case):
+            session = exam.fill(case, what, 3, given)
+            if session is not None:
+                _check_record(f"{what} of {case.name}", session)
+
+
+def counting(exam: Exam) -> None:
+    """Every evaluation is counted, and what the flow needs is what is counted."""
+    case = cases()[0]
+    given = [(f"{what} of {case.name}", exam.fill(case, what, 4, pattern)) for what, pattern in patterns(case)]
+    for where, session in [*exam.sessions, *given]:
+        if session is None:
+            continue
+        evaluations, order = session.account().evaluations, session.order
+        asked = (session.given == session.denoiser.vocabulary).any(1)
+        if uncounted := vars(session.denoiser)["watch"].uncounted:
+            names = " and ".join(f"denoiser.{name}" for name in dict.fromkeys(uncounted))
+            raise Wrong(f"{where}: it calls {names}, which nobody counts; ask canvas.at, canvas.ask or session.causal")
+        turns = order.sort(1).values
+        turns = ((turns[:, 1:] != turns[:, :-1]) & (turns[:, 1:] > 0)).sum(1) + (turns[:, 0] > 0)
+        least, most = asked.long(), evaluations
+        if exam.sampler.implements("order"):
+            least = most = turns
+        elif exam.sampler.implements("choose"):
+            least, most = turns, torch.where(asked, order.max(), 0)
+        _check_rows(where, evaluations, least, most)
+
+
+def determinism(exam: Exam) -> None:
+    """One seed, one result; and rows differ just where seeds do, or nowhere."""
+    rows = seeds = False
+    for case in cases():
+        first, again, other = (exam.make(case, seed=seed, steps=4, rows=ROWS) for seed in (3, 3, 4))
+        if first is None or again is None or other is None:
+            continue
+        if difference := differs(first, again):
+            raise Wrong(f"the same seed twice on {case.name}: {difference}; draw from view, canvas.draw or luck alone")
+        rows |= bool((first.tokens != first.tokens[0]).any())
+        seeds |= not torch.equal(first.tokens, other.tokens)
+    if rows and not seeds:
+        raise Wrong("another seed changes nothing; draw from view, canvas.draw or luck alone")
+    if seeds and not rows:
+        raise Wrong("all rows are alike, and other ones for another seed; key what is drawn by the row")
+
+
+def company(exam: Exam) -> None:
+    """A row is the same whoever is made with it: in any block, in any thread, whatever the others are given."""
+    for case in cases():
+        for what, given in [("a blank canvas", None), *patterns(case, ROWS)]:
+            if given is not None and case is not cases()[0]:
+                continue
+
+            def part(first: int, last: int, case: Case = case, what: str = what, given: Any = given) -> Any:
+                options = {"steps": 4, "rows": last - first, "seed": 5, "first_row": first}
+                return exam.make(case, what, given=None if given is None else given[first:last], **options)
+
+            whole = part(0, ROWS)
+            if whole is None:
+                continue
+            cuts = [(0, 1), (1, 9), (9, ROWS)]
+            with ThreadPoolExecutor(3) as pool:
+                for how, parts in (
+                    ("in blocks", [part(*cut) for cut in cuts]),
+                    ("in threads", list(pool.map(lambda cut: part(*cut), cuts))),
+                ):
+                    if difference := differs(whole, generation.join(parts)):
+                        raise Wrong(f"{what} of {case.name} {how}: {difference}; let no row depend on the others")
+
+
+def luck(exam: Exam) -> None:
+    """No two draws of a token share a uniform: a token that is drawn again is drawn anew."""
+    for case in cases():
+        noted = NotedLuck(6, torch.arange(50, 58))
+        session = exam.fill(case, "a blank canvas", 4, torch.full((8, case.length), case.denoiser.vocabulary), noted)
+        if session is not None and (place := noted.twice()):
+            where = f"position {place[1]} of row {place[0]} on {case.name}"
+            raise Wrong(f"the token at {where} is drawn from the same uniform twice; canvas.draw counts visits")
+
+
+def law(exam: Exam) -> None:
+    """The law that is claimed, by chi-square with a false alarm in 10^6 each."""
+    if exam.law is None:
+        return
+    trials = {
+        "order": ("2-gram", "leak", "interval"),
+        "causal": ("2-gram", "leak", "hmm"),
+        "language": ("2-gram", "hmm"),
+    }
+    for name in trials.get(exam.law if isinstance(exam.law, str) else "", ("2-gram", "leak")):
+        case = tiny()[name]
+        for steps in (1, 2, case.length) if name == "2-gram" else (2,):
+            made = exam.make(case, steps=steps, rows=DRAWN, seed=8)
+            if made is None:
+                continue
+            p = p_value(made, case, exam.law, deltas("linear", steps))
+            if p < ALARM:
+                claim = exam.law if isinstance(exam.law, str) else "the given one"
+                raise Wrong(
+                    f"not the law it claims ({claim}) on {case.name} in {steps} rounds: p = {p:.1g} of {DRAWN} rows"
+                )
+
+
+CHECKS: dict[str, Callable[[Exam], None]] = {
+    "contract": contract,
+    "prompts": prompts,
+    "counting": counting,
+    "determinism": determinism,
+    "company": company,
+    "luck": luck,
+    "law": law,
+}
+
+
+def differs(one: Generation, other: Generation) -> str:
+    """The first row in which two generations differ, or nothing."""
+    for name in ("tokens", "order", "probability", "evaluations", "impossible"):
+        a, b = getattr(one, name), getattr(other, name)
+        if a.shape != b.shape or not torch.equal(a, b):
+            place = (a != b).nonzero()[0].tolist()
+            where = f"row {place[0]}" + (f", position {place[1]}" if len(place) > 1 else "")
+            return f"{name} differ at {where}: {a[tuple(place)].item():g} and {b[tuple(place)].item():g}"
+    return ""
+
+
+def _check_record(where: str, session: WatchedSession) -> None:
+    """What the session says of each token: its round and its probability, nothing where it was given."""
+    given = session.given != session.denoiser.vocabulary
+    p = session.probability
+    for wrong, what in (
+        (given & (session.order != 0), "has a round, but was given"),
+        (given & (p != 1), "has a probability other than 1, but was given"),
+        (~given & ~((p > 0) & (p <= 1 + 1e-6)), "has no probability"),
+    ):
+        if bool(wrong.any()):
+            row, position = wrong.nonzero()[0].tolist()
+            raise Wrong(f"{where}: position {position} of row {int(session.luck.row_ids[row])} {what}")
+
+
+def _check_rows(where: str, evaluations: Tensor, least: Tensor, most: Tensor) -> None:
+    wrong = (evaluations < least) | (evaluations > most)
+    if bool(wrong.any()):
+        row = int(wrong.int().argmax())
+        low, high = int(least[row]), int(most[row])
+        expected = str(low) if low == high else f"{low} to {high}" if low < high else f"at least {low}"
+        raise Wrong(f"{where}: row {row} counts {int(evaluations[row])} evaluations; its rounds need {expected}")

@@ -1,0 +1,215 @@
+"""What a denoiser has not learned, context by context (theory.md 4): the nats that it loses against the exact one.
+
+    KL( q(. | x_R) || p_theta(. | x_R) )    at each hidden position, of contexts of q, and of those a sampler visits
+
+Assumption 4.1 bounds the largest of all contexts; a mean is no epsilon. On contexts x ~ q with k positions revealed the
+mean f_KL(k) is exactly what learning adds to the NELBO of any schedule,
+
+    NELBO_N(p_theta) - NELBO_N(q) = sum_k delta_k h_KL(p_k),   h_KL(u) = L sum_k Binom(L-1, u)(k) f_KL(k)
+
+and for an AR model, whose contexts are beginnings, the sum of its positions is KL(q || p_theta).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unmask.core import progress
+from unmask.core.errors import UnmaskError
+from unmask.core.estimates import Estimate, mean
+from unmask.denoisers import Denoiser
+from unmask.diagnosis.contexts import hidden_places, revealed_counts
+from unmask.generation import generate
+from unmask.ideal import Ideal
+from unmask.languages import Language
+from unmask.metrics.teaching import read
+from unmask.theory.curves import weights
+
+QUANTILE = 0.99
+BINS = 8
+LOOKS = 16  # contexts of a row
+ROWS_AT_ONCE = 64
+LANGUAGE = "of the language"
+Looked = Callable[[slice], tuple[Tensor, Tensor]]  # of some rows: contexts (C, L), and the row (C) of each
+
+
+@dataclass(frozen=True)
+class Learning:
+    """KL in nats of hidden positions (P), by the row and the context that each belongs to.
+
+    Contexts that the language makes impossible have no exact posterior: `impossible` is their share, and they are left
+    out.
+    """
+
+    nats: Tensor  # (P)
+    row: Tensor  # (P)
+    revealed: Tensor  # (P): how many positions its context has revealed
+    asked: Tensor  # (P): at how many positions of its context it was looked
+    length: int
+    impossible: float
+    contexts: str
+
+    def mean(self, low: float = 0.0, high: float = 1.0) -> Estimate | None:
+        """Of positions in contexts whose hidden share is above low, up to high; None where there are none."""
+        inside = self._between(low, high)
+        if not bool(inside.any()):
+            return None
+        return self._ratio(inside.double())
+
+    def quantile(self, share: float = QUANTILE, low: float = 0.0, high: float = 1.0) -> float:
+        return float(self.nats[self._between(low, high)].quantile(share))
+
+    @property
+    def largest(self) -> float:
+        """The largest that was met: a lower bound of the epsilon of Assumption 4.1."""
+        return float(self.nats.max())
+
+    def by_share(self, bins: int = BINS) -> list[dict[str, Any]]:
+        """From hidden shares near 0 to near 1."""
+        found = []
+        for index in range(bins):
+            ends = index / bins, (index + 1) / bins
+            if (value := self.mean(*ends)) is not None:
+                tail = {
+                    "quantile": self.quantile(QUANTILE, *ends),
+                    "largest": float(self.nats[self._between(*ends)].max()),
+                }
+                found.append({"low": ends[0], "high": ends[1], "mean": value.to_dict(), **tail})
+        return found
+
+    def to_dict(self, bins: int = BINS) -> dict[str, Any]:
+        whole = self.mean()
+        return {
+            "contexts": self.contexts,
+            "mean": None if whole is None else whole.to_dict(),
+            "quantile": self.quantile() if len(self.nats) else None,
+            "largest": self.largest if len(self.nats) else None,
+            "impossible": self.impossible,
+            "by_share": self.by_share(bins),
+        }
+
+    def excess(self, delta: Tensor | None = None, *, fixed_size: bool = False) -> Estimate:
+        """Nats a sequence that learning adds to the NELBO of a schedule; without one, of one position at a time."""
+        if self.contexts != LANGUAGE:
+            raise UnmaskError(f"these contexts are {self.contexts}; what learning adds is a mean over the language's")
+        paid = np.ones(self.length)
+        if delta is not None:
+            paid = weights(self.length, delta, fixed_size)
+        weight = torch.from_numpy(paid)[self.revealed] / self.asked
+        return self._ratio(weight).map(lambda nats: nats * self.length)
+
+    def _ratio(self, weight: Tensor) -> Estimate:
+        """The mean of the positions by weight (P): a ratio of sums over rows, which are what is independent."""
+        rows = int(self.row.max()) + 1
+        weights = torch.zeros(rows, dtype=torch.float64).index_add_(0, self.row, weight)
+        total = torch.zeros(rows, dtype=torch.float64).index_add_(0, self.row, weight * self.nats)
+        if not bool(weights.any()):
+            raise UnmaskError("no context of these rows has as much hidden as the schedule asks for; take more rows")
+        value = float(total.sum() / weights.sum())
+        met = weights > 0
+        errors = (total - value * weights)[met] / weights[met].mean()
+        return mean(errors, method="ratio of sums over rows").map(lambda error: value + error)
+
+    def _between(self, low: float, high: float) -> Tensor:
+        hidden = 1 - self.revealed / self.length
+        return (hidden > low) & (hidden <= high)
+
+
+def of_language(
+    denoiser: Denoiser,
+    language: Language,
+    length: int,
+    *,
+    rows: int = 200,
+    looks: int = LOOKS,
+    seed: int = 0,
+    causal: bool = False,
+) -> Learning:
+    """On contexts x ~ q with random positions revealed; or, if causal, of its causal reader at all beginnings."""
+    tokens = language.sample(rows, length, seed=seed)
+    if causal:
+        return _of_beginnings(denoiser, language, tokens, LANGUAGE)
+    revealed = revealed_counts(rows, length, looks, seed)
+
+    def contexts(part: slice) -> Tensor:
+        hidden = hidden_places(revealed, part, length, seed)
+        return torch.where(hidden, language.vocabulary, tokens[part].repeat_interleave(revealed.shape[1], 0))
+
+    def looked(part: slice) -> tuple[Tensor, Tensor]:
+        return contexts(part), torch.arange(part.start, part.stop).repeat_interleave(revealed.shape[1])
+
+    return _of_contexts(denoiser, language, rows, length, looked, LANGUAGE)
+
+
+def of_sampler(
+    denoiser: Denoiser,
+    language: Language,
+    length: int,
+    steps: int = 64,
+    sampler: str = "ancestral",
+    *,
+    rows: int = 200,
+    looks: int = LOOKS,
+    seed: int = 0,
+    causal: bool = False,
+) -> Learning:
+    """On contexts that a sampler visits: some rounds of each row, evenly spread; if causal, all that AR writes."""
+    if causal:
+        made = generate(denoiser, sampler="autoregressive", length=length, rows=rows, seed=seed)
+        return _of_beginnings(denoiser, language, made.tokens, "of autoregressive")
+    made = generate(denoiser, sampler=sampler, steps=steps, length=length, rows=rows, seed=seed)
+
+    def looked(part: slice) -> tuple[Tensor, Tensor]:
+        found, owners = [], []
+        for row in range(part.start, part.stop):
+            rounds = made.order[row].unique()
+            chosen = rounds[torch.linspace(0, len(rounds) - 1, min(looks, len(rounds))).round().long()]
+            found.append(torch.where(made.order[row] < chosen.unsqueeze(1), made.tokens[row], language.vocabulary))
+            owners.append(torch.full((len(chosen),), row))
+        return torch.cat(found), torch.cat(owners)
+
+    return _of_contexts(denoiser, language, rows, length, looked, f"of {sampler}, {steps} steps")
+
+
+def _of_contexts(denoiser: Denoiser, language: Language, rows: int, length: int, looked: Looked, what: str) -> Learning:
+    nats, row, revealed, impossible, seen = [], [], [], 0, 0
+    with progress.track("learning error", rows) as advance:
+        for begin in range(0, rows, ROWS_AT_ONCE):
+            part = slice(begin, min(begin + ROWS_AT_ONCE, rows))
+            contexts, owners = looked(part)
+            possible = torch.isfinite(language.log_evidence(contexts))
+            impossible += int((~possible).sum())
+            seen += len(contexts)
+            contexts, owners = contexts[possible], owners[possible]
+            hidden = contexts == language.vocabulary
+            time = None if denoiser.time_free else hidden.double().mean(1)
+            loss = divergence(language.posterior(contexts), denoiser.probabilities(contexts, time=time))
+            where, _ = hidden.nonzero(as_tuple=True)
+            nats.append(loss[hidden])
+            row.append(owners[where])
+            revealed.append((length - hidden.sum(1))[where])
+            advance(part.stop - part.start)
+    found = torch.cat(revealed)
+    return Learning(torch.cat(nats), torch.cat(row), found, length - found, length, impossible / seen, what)
+
+
+def _of_beginnings(denoiser: Denoiser, language: Language, tokens: Tensor, what: str) -> Learning:
+    rows, length = tokens.shape
+    contexts = torch.where(torch.ones(length, length).tril(-1).bool(), tokens.unsqueeze(1), language.vocabulary)
+    possible = torch.isfinite(language.log_evidence(contexts.flatten(0, 1))).view(rows, length)
+    loss = divergence(*(read(one, tokens).dense() for one in (Ideal(language), denoiser))).view(rows, length)
+    row, position = possible.nonzero(as_tuple=True)
+    impossible = float((~possible).double().mean())
+    return Learning(loss[possible], row, position, torch.ones_like(row), length, impossible, what)
+
+
+def divergence(exact: Tensor, learned: Tensor) -> Tensor:
+    """KL(exact || learned) over the last axis, in nats."""
+    ratio = torch.xlogy(exact, exact) - torch.xlogy(exact, learned.double())
+    return ratio.sum(-1).clamp(min=0)

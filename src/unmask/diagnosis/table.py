@@ -1,0 +1,127 @@
+"""What theorems say, what is known exactly, and what is measured, side by side over a range of N: SER and TER."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from unmask import metrics
+from unmask.core import progress
+from unmask.core.errors import UnmaskError
+from unmask.core.estimates import Estimate, exactly
+from unmask.generation import generate
+from unmask.languages import Interval, Language, NGram
+from unmask.schedules import Fit, deltas
+from unmask.theory import correctness, fluency, optimal, separators, statements
+from unmask.theory.curves import InformationCurve
+from unmask.theory.known import exact
+from unmask.theory.sampled import information_curve
+from unmask.theory.statements import Statement
+
+QUANTITIES = {"ser": "SER", "ter_ratio": "TER / TER of the language"}
+EXACT = "exact"
+MEASURED = {"ser": "measured", "ter_ratio": "measured, mean over orders"}
+Record = dict[str, Any]  # quantity, steps, name, kind, value, low, high, origin, assumption
+
+
+def table(
+    language: Language,
+    length: int,
+    schedule: str,
+    steps: Sequence[int],
+    *,
+    rows: int = 200,
+    seed: int = 0,
+) -> list[Record]:
+    """One record a number: statements, then the exact value, then the measured one; rows = 0 measures nothing.
+
+    SER is counted in generated rows. TER is 2^E_q[-log2 p(x)/L], and p(x) unknown: what is measured of it is its upper
+    bound over orders, from x ~ q.
+    """
+    language.check_length(length)
+    if language.end is not None:
+        raise UnmaskError(f"{language.kind} varies in length, and the bounds speak of one; take another language")
+    if not steps or min(steps) < 1:
+        raise UnmaskError("expected numbers of rounds, each at least 1")
+    between = fluency.interaction(language, length).value
+    own = information_curve(language, length, rows=rows, seed=seed) if rows else None
+    records: list[Record] = []
+    with progress.track("rounds", len(steps)) as advance:
+        for count in sorted(set(steps)):
+            records += _at(language, length, schedule, count, rows, seed, between, own)
+            advance(1)
+    return records
+
+
+def _at(
+    language: Language,
+    length: int,
+    schedule: str,
+    steps: int,
+    rows: int,
+    seed: int,
+    between: float,
+    own: InformationCurve | None,
+) -> list[Record]:
+    delta = deltas(schedule, steps, Fit(language, length))
+    universal = fluency.universal(language.vocabulary, length, delta, between)
+    divergences = {"max delta (TC + DTC)": universal}
+    if isinstance(language, NGram):
+        n, v = language.order, language.vocabulary
+        eps = float(deltas(f"theorem-4.2(order={n})", steps)[0])
+        if eps < 1:
+            divergences["theorem 4.2, paper"] = fluency.theorem_4_2(n, v, length, eps)
+            divergences["theorem 4.2, explicit"] = fluency.explicit(n, v, length, eps)
+        divergences["lemma B.9"] = separators.lemma_b9(n, v, length, delta)
+    values = exact(language, length, delta)
+    if (plan := values.expected_plan_divergence_nats) is not None:
+        how = "each position draws its round from the schedule"
+        divergences["mean over orders"] = Statement(plan, "upper", "divergence", how, "ours", "theory.md 7.2")
+    errors = {"theorem 4.3": correctness.theorem_4_3(length, delta)}
+    errors |= {
+        f"1 - exp(-KL), {name}": statements.ser(divergences[name])
+        for name in ("max delta (TC + DTC)", "mean over orders")
+        if name in divergences
+    }
+    if isinstance(language, Interval):
+        errors["lemma C.6 (theorem 4.4)"] = correctness.lemma_c6(length, steps, language.width)
+    records = [_record("ser", steps, name, statement) for name, statement in errors.items()]
+    records += [
+        _record("ter_ratio", steps, name, statements.ter_ratio(statement, length))
+        for name, statement in divergences.items()
+    ]
+    records += _known(steps, length, values.ser, values.divergence_nats)
+    if values.ser is None:
+        first = optimal.error_curve(language, length).ser(delta)
+        records.append(_estimate("ser", steps, "first order in 1/N", first, "approximation"))
+    if own is not None:
+        made = generate(language, sampler="ancestral", schedule=delta.tolist(), length=length, rows=rows, seed=seed)
+        seen = metrics.rows(made, language)
+        records.append(_estimate("ser", steps, MEASURED["ser"], seen.ser, "measured"))
+        bound = own.divergence(delta).map(lambda nats: math.exp(nats / length))
+        records.append(_estimate("ter_ratio", steps, MEASURED["ter_ratio"], bound, "measured"))
+    return records
+
+
+def _known(steps: int, length: int, ser: float | None, divergence: float | None) -> list[Record]:
+    found = []
+    if ser is not None:
+        found.append(_estimate("ser", steps, EXACT, exactly(ser), "exact"))
+    if divergence is not None:
+        found.append(_estimate("ter_ratio", steps, EXACT, exactly(math.exp(divergence / length)), "exact"))
+    return found
+
+
+def _record(quantity: str, steps: int, name: str, statement: Statement) -> Record:
+    says = asdict(statement)
+    kept = {key: says[key] for key in ("origin", "where", "assumption", "proven")}
+    ends = {"value": statement.value, "low": None, "high": None}
+    return {"quantity": quantity, "steps": steps, "name": name, "kind": statement.kind} | ends | kept
+
+
+def _estimate(quantity: str, steps: int, name: str, found: Estimate, kind: str) -> Record:
+    ends = {"value": found.value, "low": found.low, "high": found.high}
+    about = {"origin": "ours", "where": found.method, "assumption": "ideal denoiser", "proven": True}
+    return {"quantity": quantity, "steps": steps, "name": name, "kind": kind} | ends | about

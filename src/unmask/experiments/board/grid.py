@@ -1,0 +1,117 @@
+"""Which samplers meet which languages at which budgets: the settings of a board, and the sweep that measures it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from unmask.core.errors import UnmaskError
+from unmask.experiments.board.families import OTHER_NAMES, USUAL, code_of, family, with_steps
+from unmask.experiments.jobs.cells import cells_of, check
+from unmask.experiments.jobs.recipe import Recipe, from_dict
+from unmask.languages import load
+from unmask.samplers import SAMPLERS
+
+QUICK_LANGUAGES = ("paper-2gram", "sparse-hmm", "interval-5")
+LANGUAGES = (*QUICK_LANGUAGES, "paper-3gram", "modular-sum", "brackets")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How much is measured."""
+
+    samplers: tuple[str, ...] = ()  # every registered one, unless told otherwise
+    languages: tuple[str, ...] = LANGUAGES
+    lengths: tuple[int, ...] = (128,)
+    rows: int = 400  # of each seed
+    seeds: int = 3
+    seed: int = 0  # the first of the luck
+    language_seed: int = 0  # the first of random presets: each seed has a language of its own
+    steps: tuple[int, ...] = ()  # N, where that is the knob
+    quick: bool = False  # fewer N
+    against: str = "ancestral"  # whom accuracy is compared to, row by row
+    targets: tuple[float, ...] = (0.5, 0.1, 0.01)  # of SER
+    excess: float = 0.01  # of TER
+    ter_share: float = 0.5  # of the rows: as many x ~ q are priced for TER; 0 leaves it out
+    model: str | None = None  # the directory of a network, on the language that it was trained on
+    causal_model: str | None = None  # an AR network beside an MDM
+    device: str = "auto"  # where they run
+
+    def __post_init__(self) -> None:
+        for name in ("rows", "seeds"):
+            if getattr(self, name) < 1:
+                raise UnmaskError(f"{name} is {getattr(self, name)}, but at least 1 is needed")
+        for name in ("languages", "lengths"):
+            if not getattr(self, name):
+                raise UnmaskError(f"there are no {name}; give at least one")
+
+    @property
+    def every_sampler(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.samplers)) or tuple(standard())
+
+    @property
+    def every_seed(self) -> dict[str, list[int]]:
+        """Walked together; a network has learned the one language that it has."""
+        every = {"language_seed": self.language_seed, "seed": self.seed}
+        if self.model is not None:
+            del every["language_seed"]
+        return {name: list(range(first, first + self.seeds)) for name, first in every.items()}
+
+    @property
+    def ter_rows(self) -> int:
+        """Of each seed."""
+        return max(round(self.rows * self.ter_share), 2) if self.ter_share else 0
+
+
+def quick(**given: Any) -> Settings:
+    """A minute's board, but for what is given."""
+    usual: dict[str, Any] = {"languages": QUICK_LANGUAGES, "rows": 100, "seeds": 2, "quick": True, "ter_share": 0.25}
+    return Settings(**usual | given)
+
+
+def standard() -> list[str]:
+    """Every registered sampler under one name, AR last."""
+    names = sorted(set(SAMPLERS.makers) - set(OTHER_NAMES), key=lambda name: (name == "autoregressive", name))
+    return [USUAL.get(name, name) for name in names]
+
+
+def recipe(settings: Settings) -> Recipe:
+    """The sweep of a board, a cell a sampler, language and seed; fails on names, options, lengths."""
+    s = settings
+    names = {"model": s.model, "causal_model": s.causal_model} | ({"device": s.device} if s.model else {})
+    fixed = {name: value for name, value in names.items() if value is not None}
+    content = {
+        "name": "board",
+        "metrics": ["curve"],
+        "zip": [_samplers(s), _places(s), s.every_seed],
+        "fixed": fixed | {"quick": s.quick, "ter_rows": s.ter_rows},
+        "rows": s.rows,
+    }
+    made = from_dict(content)
+    check(cells_of(made))
+    return made
+
+
+def _samplers(settings: Settings) -> dict[str, list[Any]]:
+    """Lists of samplers and of what their code is. Each stands on the board under its name without N, and once."""
+    names = [with_steps(name, settings.steps) for name in settings.every_sampler]
+    labels = Counter(family(name, 2).specification for name in names)
+    label, count = labels.most_common(1)[0]
+    if count > 1:
+        raise UnmaskError(f"{count} samplers are {label!r} on the board; give all of their budgets in one list")
+    return {"sampler": names, "code": [code_of(name) for name in names]}
+
+
+def _places(settings: Settings) -> dict[str, list[Any]]:
+    """Lists of languages and lengths, walked together: each language has lengths of its own."""
+    if settings.model is not None:
+        return {"length": list(dict.fromkeys(settings.lengths))}
+    places: dict[tuple[str, int], None] = {}
+    for name in settings.languages:
+        language = load(name, seed=settings.language_seed)
+        for length in settings.lengths:
+            if length < 2:
+                raise UnmaskError(f"length is {length}; the board compares sequences of at least 2 tokens")
+            places[name, language.nearest_lengths(length)[0]] = None
+    return {"language": [name for name, _ in places], "length": [length for _, length in places]}

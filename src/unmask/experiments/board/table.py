@@ -1,0 +1,101 @@
+"""A board in words: one table a language, the most accurate sampler first."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from unmask.experiments.board.run import Board
+from unmask.experiments.board.standings import Record
+
+HOW_TO_READ = """\
+AUP: accuracy under parallelism, the mean of 1 - SER over log2 of the evaluations from 1 to L. differs: from that of
+{against}, row by row; * where the interval excludes 0 and all seeds agree. SER, TER: evaluations until SER is at most
+that, and until TER, or its upper bound, is within that of the language's own. <=8: met at that budget, and the next
+smaller one is far off or was not measured; (34): the rows do not suffice to be sure; -0.2: not reached, with the best
+value seen; n/a: neither TER nor a bound is known. headroom: times the evaluations of the clairvoyant sampler, for the
+first SER. The last columns are at the dearest budget: evaluations (at), SER, generative perplexity and diversity
+relative to the language's own (below 1 and 100%: it repeats itself), total variation of pairs / of perfect ones."""
+
+
+class Table(NamedTuple):
+    """Rows of cells, each (value, interval); the first column is the heading of its row."""
+
+    title: str
+    head: list[str]
+    rows: list[tuple[str, list[tuple[str, str]]]]
+
+
+def tables(board: Board) -> list[Table]:
+    s = board.settings
+    head = ["sampler", "AUP", "differs", *(f"SER {t:.0%}" for t in s.targets), f"TER {s.excess:.0%}", "headroom"]
+    head += ["at", "SER", "perpl.", "divers.", "distance"]
+    made = []
+    for language, length in dict.fromkeys((r["language"], r["length"]) for r in board.records):
+        found = [r for r in board.records if (r["language"], r["length"]) == (language, length)]
+        by_sampler: dict[str, list[Record]] = {}
+        for r in found:
+            by_sampler.setdefault(r["sampler"], []).append(r)
+        rows = [(name, of, _accuracy(of)) for name, of in by_sampler.items()]
+        rows.sort(key=lambda row: -row[2])
+        made.append(Table(f"{language}, {length} tokens", head, [(name, _cells(of, board)) for name, of, _ in rows]))
+    return made
+
+
+def _accuracy(of: list[Record]) -> float:
+    return next(r["value"] for r in of if r["measure"] == "accuracy_under_parallelism")
+
+
+def _cells(of: list[Record], board: Board) -> list[tuple[str, str]]:
+    summary: dict[Any, Record] = {(r["measure"], r.get("target")): r for r in of if r["budget"] is None}
+    dearest = max((r for r in of if r["measure"] == "ser"), key=lambda r: r["evaluations"])
+    at = {r["measure"]: r for r in of if r["budget"] == dearest["budget"]}
+    difference = summary["accuracy_difference", None]
+    terms = [_number(summary["accuracy_under_parallelism", None], "{:.3f}"), _difference(difference)]
+    terms += [need_text(summary["evaluations_for_ser", target]) for target in board.settings.targets]
+    terms.append(need_text(summary["evaluations_for_ter", board.settings.excess]))
+    terms.append(_number(summary["headroom", board.settings.targets[0]], "{:.1f}"))
+    terms += [(f"{dearest['evaluations']:.0f}", ""), _ser(at["ser"])]
+    terms += [_number(at["generative_perplexity_ratio"], "{:.3f}"), _number(at["diversity"], "{:.0%}")]
+    distance, floor = at["total_variation"], at["total_variation"].get("floor")
+    value, interval = _number(distance, "{:.3f}")
+    return [*terms, (value if floor is None else f"{value}/{floor:.3f}", interval)]
+
+
+def _number(record: Record, form: str) -> tuple[str, str]:
+    if record["value"] is None:
+        return "-", ""
+    if record["low"] is None or record["high"] is None:
+        return form.format(record["value"]), ""
+    return form.format(record["value"]), f"{form.format(record['low'])} to {form.format(record['high'])}"
+
+
+def _ser(record: Record) -> tuple[str, str]:
+    if record["value"] == 0.0:
+        return f"<{record['high']:.2g}", f"none in {record['n']}"
+    return _number(record, "{:.3f}")
+
+
+def _difference(record: Record) -> tuple[str, str]:
+    value, interval = _number(record, "{:+.3f}")
+    if not record["value"] or record["low"] is None:
+        return value, interval
+    same = len({share > 0 for share in record["by_seed"]}) == 1
+    sure = same and (record["low"] > 0 or record["high"] < 0)
+    return value + ("*" if sure else ""), interval
+
+
+def need_text(record: Record) -> tuple[str, str]:
+    """Evaluations, or what is known instead of them."""
+    if record["note"].startswith("not reached"):
+        best = record["note"].split(" at ")[0].split()[-1]
+        return f"-{best}", ""
+    if record["value"] is None:
+        return "n/a", ""
+    shown = f"{record['value']:.3g}"
+    if record["note"] in ("at most", "jump"):
+        shown = f"<={shown}"
+        sure = record["high"] is not None and record["high"] <= record["value"]
+        return (shown if sure else f"({shown})"), ""
+    if record["high"] is None:
+        return f"({shown})", ""
+    return shown, f"{record['low']:.3g} to {record['high']:.3g}"

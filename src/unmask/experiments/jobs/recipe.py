@@ -1,0 +1,270 @@
+"""The recipe: one YAML file that says what a sweep measures, and where.
+
+    name: lengths
+    metrics: [samples, ter_upper(rows=100)]     what is measured, with settings of its own
+    grid: {language: [paper-2gram, interval-5]} every combination of these
+    zip: {length: [128, 256], steps: [32, 64]}  lists that are walked together; or a list of such mappings
+    fixed: {sampler: ancestral}                 the same everywhere
+    rows: 2000                                  of each cell
+    seeds: 3                                    of the luck: 0, 1, 2; or a list
+    parts: [{grid: ...}, {zip: ...}]            several grids, each with these keys; what stands above is common to all
+
+What may stand in grid, zip and fixed are the parameters of the metrics (measures.py). `language_seed` is one of them:
+`grid: {language_seed: [0, 1]}, seeds: 3` measures each of two languages with three lucks, and zip: {language_seed:
+[0, 1, 2], seed: [0, 1, 2]} in place of seeds three languages, each with a luck of its own. Where a name has a comma
+inside, as in "blocks(block_length=16, inner=ancestral)", it stands in quotes, or YAML takes it for two.
+
+A recipe is a file, and may be anybody's: names in it that would import code, as "package.module:Name" would, are
+refused unless whoever runs it allows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from unmask.core.errors import UnmaskError, unknown
+from unmask.core.files import read_text
+
+Point = dict[str, Any]  # one combination: plain values by name
+PLAIN = (str, int, float, bool)
+RESERVED = ("rows", "seed")  # which have keys of their own
+
+
+@dataclass(frozen=True)
+class Part:
+    """One grid and what is measured on it, checked as far as it can be without knowing the metrics."""
+
+    metrics: tuple[str, ...]
+    grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    zip: tuple[Mapping[str, tuple[Any, ...]], ...] = ()
+    rows: int | None = None
+    seeds: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.metrics:
+            raise UnmaskError("there are no metrics; name at least one")
+        if self.seeds == ():
+            raise UnmaskError("there are no seeds; give how many, or a list")
+        if self.rows is not None and self.rows < 1:
+            raise UnmaskError(f"rows is {self.rows}, but at least 1 row is needed")
+        for tied in self.zip:
+            if len({len(values) for values in tied.values()}) > 1:
+                sizes = ", ".join(f"{name} has {len(values)}" for name, values in tied.items())
+                raise UnmaskError(f"lists in zip are walked together, and must be equally long; {sizes}")
+        names = [*self.grid, *self.fixed, *(name for tied in self.zip for name in tied)]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise UnmaskError(f"{sorted(twice)[0]} stands more than once in grid, fixed and zip; say it once")
+        if "seed" in names and self.seeds is not None:
+            raise UnmaskError("seeds stand beside grid, fixed and zip, and seed in one of them; say it once")
+        if "rows" in names and self.rows is not None:
+            raise UnmaskError("rows stands beside grid, fixed and zip and in one of them; say it once")
+
+    @property
+    def axes(self) -> set[str]:
+        """What the part says of a cell."""
+        return {*self.grid, *self.fixed, *(name for tied in self.zip for name in tied)}
+
+    def points(self) -> Iterator[Point]:
+        """Every combination, the last key of the grid fastest but for the seeds."""
+        lists: list[list[Point]] = [[{name: value} for value in values] for name, values in self.grid.items()]
+        lists += [[dict(zip(tied, row, strict=True)) for row in zip(*tied.values(), strict=True)] for tied in self.zip]
+        if "seed" not in self.axes:
+            lists.append([{"seed": seed} for seed in self.seeds or (0,)])
+        common = dict(self.fixed) | ({} if self.rows is None else {"rows": self.rows})
+        for parts in product(*lists):
+            point = dict(common)
+            for part in parts:
+                point |= part
+            yield point
+
+    def with_change(self, name: str, value: Any) -> Part:
+        """The part with another value: one value is fixed, a list is walked, and that of a name in zip within zip."""
+        if name in OWN:
+            return replace(self._without("seed" if name == "seeds" else name), **{name: _own(name, value)})
+        return (replace(self, seeds=None) if name == "seed" else self)._with(name, value)
+
+    def _with(self, name: str, value: Any) -> Part:
+        if name in ("grid", "fixed", "zip", "parts"):
+            raise UnmaskError(f"set what stands in {name}, not {name} itself: steps=[8, 16]")
+        if not isinstance(value, list | tuple):
+            kept = self._without(name)
+            return replace(kept, fixed={**kept.fixed, name: _plain(name, value)})
+        values = _values(name, value)
+        if any(name in tied for tied in self.zip):
+            return replace(self, zip=tuple({**tied, name: values} if name in tied else tied for tied in self.zip))
+        kept = self if name in self.grid else self._without(name)  # an axis stays where it stands
+        return replace(kept, grid={**kept.grid, name: values})
+
+    def _without(self, name: str) -> Part:
+        """The part that leaves a parameter open."""
+        rest = [{key: values for key, values in tied.items() if key != name} for tied in self.zip]
+        return replace(
+            self,
+            grid={key: values for key, values in self.grid.items() if key != name},
+            fixed={key: value for key, value in self.fixed.items() if key != name},
+            zip=tuple(tied for tied in rest if tied),
+        )
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A name, under which the sweep is kept, and the parts of what it measures."""
+
+    name: str
+    parts: tuple[Part, ...]
+
+    def __post_init__(self) -> None:
+        if not self.name or not set(self.name) <= set(NAME):
+            raise UnmaskError(f"name is {self.name!r}; expected letters, digits, '-', '_' and '.': a directory has it")
+        if not self.parts:
+            raise UnmaskError("there are no parts; give at least one, or metrics and a grid without them")
+
+    def with_changes(self, changes: Mapping[str, Any]) -> Recipe:
+        """The recipe with other values, in the parts that know the name, and in all where none does."""
+        changed = self
+        for name, value in changes.items():
+            if name == "name":
+                changed = replace(changed, name=_own(name, value))
+                continue
+            knowing = [name in OWN or name in part.axes for part in changed.parts]
+            parts = tuple(
+                part.with_change(name, value) if knows or not any(knowing) else part
+                for part, knows in zip(changed.parts, knowing, strict=True)
+            )
+            changed = replace(changed, parts=parts)
+        return changed
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+NAME = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
+OWN = ("metrics", "rows", "seeds")
+KEYS = ("name", *(entry.name for entry in fields(Part)), "parts")
+
+
+def read_recipe(path: str | Path, changes: Mapping[str, Any] | Sequence[str] = ()) -> Recipe:
+    """The recipe of a YAML file; changes: {"steps": [8, 16]}, or ["steps=[8,16]"] as `--set` has them."""
+    content = _parsed(str(path), read_text(path))
+    try:
+        recipe = from_dict(content, Path(path).stem)
+        return recipe.with_changes(changes if isinstance(changes, Mapping) else settings(changes))
+    except UnmaskError as error:
+        raise UnmaskError(f"{path}: {error}") from error
+
+
+def settings(assignments: Sequence[str]) -> dict[str, Any]:
+    """{"steps": [8, 16]} of "steps=[8,16]"."""
+    found = {}
+    for text in assignments:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise UnmaskError(f"cannot read the setting {text!r}; write name=value, or name=[value,value]")
+        found[name.strip()] = _parsed(f"the setting {text!r}", value)
+    return found
+
+
+def from_dict(content: Any, name: str = "") -> Recipe:
+    """The recipe of its plain form; a file without a name has that of the file."""
+    if not isinstance(content, Mapping):
+        raise UnmaskError("a recipe is a mapping with the keys " + ", ".join(KEYS))
+    for key in content:
+        if key not in KEYS:
+            raise unknown("key of a recipe:", str(key), KEYS)
+    name = _own("name", content.get("name", name))
+    common = {key: value for key, value in content.items() if key not in ("name", "parts")}
+    parts = content.get("parts", [{}])
+    if not isinstance(parts, list | tuple) or not all(isinstance(part, Mapping) for part in parts):
+        raise UnmaskError(f"parts is {parts!r}; expected a list of mappings, each with a grid of its own")
+    return Recipe(name, tuple(_part(common, part) for part in parts))
+
+
+def _part(common: Mapping[str, Any], own: Mapping[str, Any]) -> Part:
+    """What stands above the parts with what stands in one: its metrics, rows and seeds win, the rest is joined."""
+    known = [entry.name for entry in fields(Part)]
+    for key in own:
+        if key not in known:
+            raise unknown("key of a part:", str(key), known)
+    above, made = _read(common), _read(own)
+    joined: dict[str, Any] = {key: {**above.get(key, {}), **made.get(key, {})} for key in ("grid", "fixed")}
+    for key in joined:
+        if twice := above.get(key, {}).keys() & made.get(key, {}).keys():
+            raise UnmaskError(f"{sorted(twice)[0]} stands above the parts and in one of them; say it once")
+    joined["zip"] = above.get("zip", ()) + made.get("zip", ())
+    return Part(**({"metrics": ()} | above | made | joined))
+
+
+def _read(content: Mapping[str, Any]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for key, value in content.items():
+        if key in OWN:
+            made[key] = _own(key, value)
+        elif key == "fixed":
+            made[key] = {str(entry): _plain(str(entry), one) for entry, one in _mapping(key, value).items()}
+        elif key == "grid":
+            made[key] = _lists(key, value)
+        else:
+            made[key] = tuple(_lists(key, tied) for tied in (value if isinstance(value, list | tuple) else [value]))
+    return made
+
+
+def _own(name: str, value: Any) -> Any:
+    match name:
+        case "seeds" if type(value) is int:
+            if value < 1:
+                raise UnmaskError(f"seeds is {value}; expected how many there are, or a list")
+            return tuple(range(value))
+        case "seeds" if isinstance(value, list | tuple) and all(type(seed) is int for seed in value):
+            return tuple(dict.fromkeys(value))
+        case "metrics" if isinstance(value, list | tuple) and all(isinstance(metric, str) for metric in value):
+            return tuple(dict.fromkeys(value))
+        case "metrics" if isinstance(value, str):
+            return (value,)
+        case "rows" if value is None or type(value) is int:
+            return value
+        case "seeds" if value is None:
+            return value
+        case "name" if isinstance(value, str):
+            return value
+    wanted = {"seeds": "a number of seeds, or a list of them", "metrics": "a list of names", "rows": "a whole number"}
+    raise UnmaskError(f"{name} is {value!r}; expected {wanted.get(name, 'a word')}")
+
+
+def _mapping(name: str, value: Any) -> Mapping[Any, Any]:
+    if not isinstance(value, Mapping):
+        raise UnmaskError(f"{name} is {value!r}; expected a mapping of names to values")
+    return value
+
+
+def _lists(name: str, value: Any) -> dict[str, tuple[Any, ...]]:
+    return {str(key): _values(str(key), entry) for key, entry in _mapping(name, value).items()}
+
+
+def _values(name: str, value: Any) -> tuple[Any, ...]:
+    if not isinstance(value, list | tuple):
+        raise UnmaskError(f"{name} is {value!r}; expected a list, or put it under fixed")
+    if not value:
+        raise UnmaskError(f"{name} is an empty list; give at least one value")
+    return tuple(_plain(name, entry) for entry in value)
+
+
+def _plain(name: str, value: Any) -> Any:
+    if value is not None and not isinstance(value, PLAIN):
+        raise UnmaskError(f"{name} has the value {value!r}; expected a number, a word, true or false")
+    return value
+
+
+def _parsed(what: str, text: str) -> Any:
+    import yaml  # here, since `unmask --help` must not wait for it
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise UnmaskError(f"{what} is not YAML{where}: {getattr(error, 'problem', None) or error}") from error

@@ -1,0 +1,305 @@
+"""The store: one directory a sweep, an SQLite database with a row a cell, and larger outputs as files beside it.
+
+    cell      key, what it is, its state (todo, running, done, failed), who has it until when, attempts, error, records
+    block     what is known of parts of cells that are not done
+    run       each time that somebody drove it: recipe, command, versions, machine
+
+Only a driver writes (holder.py). A cell is `running` in the database before anybody begins it, and `done` in the same
+transaction as its records, so that whatever is killed, at most the running cells are measured again.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from unmask.core.errors import UnmaskError
+from unmask.core.files import atomic
+from unmask.experiments.jobs.cells import SCHEMA, Cell, canonical
+from unmask.experiments.measures.catalogue import Record, Tally
+
+FILE = "sweep.sqlite"
+FILES = "files"  # a directory, with one for each cell that has any
+USER_VERSION_AT = 60  # bytes into an SQLite file
+TABLES = """
+create table cell (
+  number integer primary key, key text not null unique, metric text not null, spec text not null, cost real not null,
+  state text not null default 'todo', owner text, lease real, heartbeat real, attempts integer not null default 0,
+  error text, records text, seconds real, ended real, run integer);
+create index cell_state on cell (state, run, metric, cost, seconds);
+create table block (
+  key text not null, first_row integer not null, rows integer not null, tally text not null, seconds real not null,
+  primary key (key, first_row)) without rowid;
+create table run (
+  number integer primary key, recipe text not null, origin text not null, engine text not null,
+  began real not null, heartbeat real not null, ended real);
+"""
+LEASE = 60.0  # seconds without a heartbeat after which others need not believe that a cell is being measured
+
+
+class Store:
+    """The database of one sweep; `Store.open` to read or drive it, inside `hold` where it is driven."""
+
+    def __init__(self, directory: Path, connection: sqlite3.Connection) -> None:
+        self.directory = directory
+        self.connection = connection
+
+    @classmethod
+    def create(cls, directory: str | Path) -> Store:
+        """The store of a directory, which is made where there is none."""
+        directory = Path(directory)
+        if (directory / FILE).exists():
+            return cls.open(directory)
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UnmaskError(f"cannot make the store {directory}: {error.strerror}") from error
+        return cls(directory, _connected(directory, made=True))
+
+    @classmethod
+    def open(cls, directory: str | Path) -> Store:
+        directory = Path(directory)
+        if not (directory / FILE).exists():
+            raise UnmaskError(
+                f"there is no sweep in {directory}; `unmask sweep run RECIPE --store {directory}` makes one"
+            )
+        _check_version(directory)
+        return cls(directory, _connected(directory, made=False))
+
+    def close(self) -> None:
+        self.connection.close()
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction, whole or not at all."""
+        try:
+            self.connection.execute("begin immediate")
+            yield self.connection
+            self.connection.execute("commit")
+        except BaseException as error:
+            if self.connection.in_transaction:
+                self.connection.execute("rollback")
+            if isinstance(error, sqlite3.Error):
+                raise _explained(self.directory, error) from error
+            raise
+
+    def add(self, cells: Sequence[Cell]) -> list[str]:
+        """Cells that are not there yet are to do; the keys of all. Cells of one pass are paid for once."""
+        keys = [cell.key for cell in cells]
+        known = {key for (key,) in self.connection.execute("select key from cell")}
+        rows, passes = [], set()
+        for key, cell in zip(keys, cells, strict=True):
+            if key not in known:
+                shared = cell.shared if cell.measure.shares else key
+                rows.append(
+                    (key, cell.metric, json.dumps(cell.spec, allow_nan=False), 0.0 if shared in passes else cell.cost)
+                )
+                passes.add(shared)
+        if rows:
+            with self.writing() as connection:
+                connection.executemany("insert into cell (key, metric, spec, cost) values (?, ?, ?, ?)", rows)
+        return keys
+
+    def begin(self, recipe: Mapping[str, Any], origin: Mapping[str, Any], engine: str) -> int:
+        """The number of a new run."""
+        now = time.time()
+        with self.writing() as connection:
+            made = connection.execute(
+                "insert into run (recipe, origin, engine, began, heartbeat) values (?, ?, ?, ?, ?)",
+                (json.dumps(recipe), json.dumps(origin), engine, now, now),
+            )
+        assert made.lastrowid is not None
+        return made.lastrowid
+
+    def begin_again(self) -> None:
+        """What a driver that is gone had not finished is to do again: nobody else holds the store."""
+        if self.connection.execute("select exists (select 1 from cell where state = 'running')").fetchone()[0]:
+            with self.writing() as connection:
+                release_all(connection)
+
+    def end(self, run: int) -> None:
+        with self.writing() as connection:
+            connection.execute("update run set ended = ? where number = ?", (time.time(), run))
+
+    def todo(self, keys: Iterable[str] | None = None) -> list[tuple[str, dict[str, Any], float]]:
+        """(key, spec, cost) of what is to do, of these cells or of all, in the order in which they were added."""
+        found = self.connection.execute("select key, spec, cost from cell where state = 'todo' order by number")
+        wanted = None if keys is None else set(keys)
+        return [(key, json.loads(spec), cost) for key, spec, cost in found if wanted is None or key in wanted]
+
+    def parts(self, key: str) -> dict[tuple[int, int], tuple[Tally, float]]:
+        """(first_row, rows) to (tally, seconds) of the blocks of a cell that is not done."""
+        found = self.connection.execute("select first_row, rows, tally, seconds from block where key = ?", (key,))
+        return {(first, rows): (json.loads(tally), seconds) for first, rows, tally, seconds in found}
+
+    def spec(self, key: str) -> dict[str, Any]:
+        return dict(json.loads(self.connection.execute("select spec from cell where key = ?", (key,)).fetchone()[0]))
+
+    def attempts(self, key: str) -> int:
+        return int(self.connection.execute("select attempts from cell where key = ?", (key,)).fetchone()[0])
+
+    def begun(self) -> set[str]:
+        """The cells of which there are blocks."""
+        return {key for (key,) in self.connection.execute("select distinct key from block")}
+
+    def done(self) -> set[str]:
+        return {key for (key,) in self.connection.execute("select key from cell where state = 'done'")}
+
+    def failures(self) -> dict[str, str]:
+        """Keys to errors."""
+        return dict(self.connection.execute("select key, error from cell where state = 'failed'"))
+
+    def renew(self, code: str, keys: Sequence[str], lasting: Container[str]) -> int:
+        """Cells that other code has measured are to do again, but for those of metrics that last; how many."""
+        codes = "select number from run where json_extract(origin, '$.code') is not ?"
+        found = self.connection.execute(
+            f"select key, metric, state from cell where state in ('done', 'failed') and run in ({codes})", (code,)
+        )
+        wanted = set(keys)
+        stale = [
+            (key,) for key, metric, state in found if key in wanted and (metric not in lasting or state == "failed")
+        ]
+        if stale:
+            with self.writing() as connection:
+                again = "update cell set state = 'todo', records = null, attempts = 0, error = null where key = ?"
+                connection.executemany(again, stale)
+        return len(stale)
+
+    def drop_blocks_of_others(self, code: str) -> None:
+        """Parts of a cell are of one code, or its sums would be of none."""
+        last = self.connection.execute(
+            "select json_extract(origin, '$.code') from run order by number desc limit 1"
+        ).fetchone()
+        if last is not None and last[0] != code:
+            with self.writing() as connection:
+                connection.execute("delete from block")
+
+    def retry(self) -> int:
+        """Failed cells are to do again, with all of their attempts."""
+        with self.writing() as connection:
+            changed = connection.execute(
+                "update cell set state = 'todo', attempts = 0, error = null where state = 'failed'"
+            )
+        return changed.rowcount
+
+    def records(
+        self, keys: Iterable[str] | None = None
+    ) -> Iterator[tuple[str, dict[str, Any], list[Record], float, int]]:
+        """(key, spec, records, seconds, run) of what is done."""
+        wanted = None if keys is None else set(keys)
+        query = "select key, spec, records, seconds, run from cell where state = 'done' order by number"
+        for key, spec, records, seconds, run in self.connection.execute(query):
+            if wanted is None or key in wanted:
+                yield key, json.loads(spec), json.loads(records), seconds, run
+
+    def write_files(self, key: str, files: Mapping[str, bytes]) -> None:
+        """Each whole or not at all; a block that is measured again writes the same again."""
+        for name, content in files.items():
+            if Path(name).name != name:
+                raise UnmaskError(f"a metric has made a file {name!r}; expected a name without a directory")
+            (self.directory / FILES / key).mkdir(parents=True, exist_ok=True)
+            with atomic(self.directory / FILES / key / name) as file:
+                file.write(content)
+
+    def codes(self) -> dict[int, str | None]:
+        """Runs to the digests of the code that measured in them."""
+        return dict(self.connection.execute("select number, json_extract(origin, '$.code') from run"))
+
+    def last_recipe(self) -> dict[str, Any] | None:
+        found = self.connection.execute("select recipe from run order by number desc limit 1").fetchone()
+        return None if found is None else json.loads(found[0])
+
+    def integrity(self) -> str:
+        return str(self.connection.execute("pragma integrity_check").fetchone()[0])
+
+
+def claim(connection: sqlite3.Connection, keys: Iterable[str], owner: str) -> None:
+    now = time.time()
+    update = "update cell set state = 'running', owner = ?, heartbeat = ?, lease = ? where key = ?"
+    connection.executemany(update, [(owner, now, now + LEASE, key) for key in keys])
+
+
+def beat(connection: sqlite3.Connection, run: int) -> None:
+    """The driver is alive, and so is what it has given out."""
+    now = time.time()
+    connection.execute("update cell set heartbeat = ?, lease = ? where state = 'running'", (now, now + LEASE))
+    connection.execute("update run set heartbeat = ? where number = ?", (now, run))
+
+
+def finish(connection: sqlite3.Connection, key: str, records: list[Record], seconds: float, run: int) -> None:
+    connection.execute(
+        "update cell set state = 'done', lease = null, error = null, records = ?, seconds = ?, ended = ?, run = ?"
+        " where key = ? and state = 'running'",
+        (canonical(records), seconds, time.time(), run, key),
+    )
+    connection.execute("delete from block where key = ?", (key,))
+
+
+def keep(connection: sqlite3.Connection, key: str, rows: tuple[int, int], tally: Tally, seconds: float) -> None:
+    connection.execute("insert or replace into block values (?, ?, ?, ?, ?)", (key, *rows, canonical(tally), seconds))
+
+
+def fail(connection: sqlite3.Connection, key: str, error: str, attempts: int, run: int) -> None:
+    connection.execute(
+        "update cell set state = 'failed', lease = null, error = ?, attempts = ?, ended = ?, run = ? where key = ?",
+        (error, attempts, time.time(), run, key),
+    )
+
+
+def release(connection: sqlite3.Connection, key: str, error: str | None = None, attempts: int | None = None) -> None:
+    """To do again: not begun, interrupted, or killed and worth another attempt."""
+    connection.execute(
+        "update cell set state = 'todo', owner = null, lease = null, error = coalesce(?, error),"
+        " attempts = coalesce(?, attempts) where key = ? and state = 'running'",
+        (error, attempts, key),
+    )
+
+
+def release_all(connection: sqlite3.Connection) -> None:
+    """The driver ends, and nobody is at anything."""
+    connection.execute("update cell set state = 'todo', owner = null, lease = null where state = 'running'")
+
+
+def _connected(directory: Path, made: bool) -> sqlite3.Connection:
+    try:
+        connection = sqlite3.connect(directory / FILE, timeout=30.0, isolation_level=None)
+        connection.execute("pragma journal_mode = wal")
+        connection.execute("pragma synchronous = full")
+        if connection.execute("pragma user_version").fetchone()[0] == 0:  # made now, or killed while it was
+            connection.execute("begin immediate")
+            if connection.execute("pragma user_version").fetchone()[0] == 0:
+                for statement in TABLES.split(";\n"):
+                    connection.execute(statement)
+                connection.execute(f"pragma user_version = {SCHEMA}")
+            connection.execute("commit")
+            connection.execute("pragma wal_checkpoint(truncate)")  # so that the file itself tells its version
+    except sqlite3.Error as error:
+        raise _explained(directory, error) from error
+    return connection
+
+
+def _check_version(directory: Path) -> None:
+    """From the bytes of the file: opening it would already touch it."""
+    try:
+        with (directory / FILE).open("rb") as file:
+            head = file.read(USER_VERSION_AT + 4)
+    except OSError as error:
+        raise UnmaskError(f"cannot read {directory / FILE}: {error.strerror}") from error
+    version = int.from_bytes(head[USER_VERSION_AT:], "big")
+    if version not in (0, SCHEMA):  # 0: killed while it was made
+        age, what = ("newer", "update unmask, or name") if version > SCHEMA else ("older", "its cells are others; name")
+        made = f"{directory} was made by a {age} unmask: its schema is {version}, and this one knows {SCHEMA}"
+        raise UnmaskError(f"{made}; {what} another store. Nothing was touched")
+
+
+def _explained(directory: Path, error: sqlite3.Error) -> UnmaskError:
+    text = str(error)
+    if "full" in text or "disk I/O" in text:
+        what = "is there space left? What was finished before is kept"
+        return UnmaskError(f"cannot write the store {directory}: {text}; {what}: `unmask sweep resume {directory}`")
+    return UnmaskError(f"the store {directory} cannot be used: {text}")

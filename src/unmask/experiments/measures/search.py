@@ -1,0 +1,65 @@
+"""The number of rounds at which something that is measured is reached."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from unmask.core.estimates import LEVEL, Estimate, quantile
+from unmask.core.search import least
+
+SPREAD = (0.75, 1.0, 1.35)  # where SER is measured around the N that is looked for
+PILOT_ROWS = 64
+PILOTS = 12
+
+CountWrong = Callable[[int, int], int]  # (steps, rows) -> how many of so many fresh rows are wrong
+
+
+def steps_between(excess: Callable[[int], Estimate], most: float) -> Estimate:
+    """The least N at which a measured excess is at most `most`; the interval is that of the excess, inverted."""
+    ends = ("value", "low", "high")
+    value, low, high = (float(least(lambda n, end=end: getattr(excess(n), end), most)) for end in ends)  # type: ignore[misc]
+    at = excess(int(value))
+    return Estimate(value, low, high, at.n, at.level, f"inverted {at.method}")
+
+
+def steps_at_ser(count_wrong: CountWrong, ser: float, start: int, rows: int) -> Estimate:
+    """The N at which SER has a given value, from SER measured at three N around it.
+
+    1 - SER is exp(-c/N) in the leading order (theory.md 7.4), so pilots lead near that N in a few jumps, and
+    -log(1 - SER) against 1/N is interpolated by a line through the origin, whose slope is fitted by likelihood.
+    """
+    aim = -math.log1p(-ser)
+    steps = max(start, 1)
+    for _ in range(PILOTS):
+        wrong = (count_wrong(steps, PILOT_ROWS) + 0.5) / (PILOT_ROWS + 1)
+        jump = min(max(-math.log1p(-wrong) / aim, 1 / 8), 8.0)
+        moved = max(round(steps * jump), 1)
+        if abs(wrong - ser) < 0.2 or moved == steps:
+            break
+        steps = moved
+    points = sorted({max(round(moved * ratio), 1) for ratio in SPREAD})
+    slope = fit_slope([(n, count_wrong(n, rows), rows) for n in points])
+    return slope.map(lambda c: max(c / aim, 1.0))
+
+
+def fit_slope(counts: Sequence[tuple[int, int, int]], level: float = LEVEL) -> Estimate:
+    """c of SER = 1 - exp(-c/N) from (N, wrong, rows) of each point: maximum likelihood, normal in log c.
+
+    Half a wrong row and half a right one are added to each point, so that the estimate exists whatever was counted.
+    """
+    from scipy.optimize import brentq
+
+    data = [(1 / n, wrong + 0.5, rows + 1.0) for n, wrong, rows in counts]
+
+    def score(c: float) -> float:
+        return sum(x * (wrong / math.expm1(c * x) - (rows - wrong)) for x, wrong, rows in data)
+
+    high = 1.0
+    while score(high) > 0:
+        high *= 2
+    best = brentq(score, 1e-9, high, xtol=1e-15, rtol=1e-15)
+    information = sum(rows * (best * x) ** 2 / math.expm1(best * x) for x, _, rows in data)
+    factor = math.exp(quantile(level) / math.sqrt(information))
+    n = sum(rows for _, _, rows in counts)
+    return Estimate(best, best / factor, best * factor, n, level, "likelihood")

@@ -1,0 +1,7 @@
+"""The ideal denoiser of a language, one that errs by a known size, and the oracle as a Hugging Face model."""
+
+from unmask.ideal.denoiser import Ideal, as_denoiser
+from unmask.ideal.oracle import oracle
+from unmask.ideal.perturbed import Perturbed
+
+__all__ = ["Ideal", "Perturbed", "as_denoiser", "oracle"]

@@ -1,0 +1,254 @@
+"""The ideal denoiser of a language: its posterior, kept up to date while a canvas is filled."""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from unmask.core.chance import Luck, Stream
+from unmask.denoisers.contracts import Causal, Cost, Engine
+from unmask.denoisers.denoiser import Denoiser, checked
+from unmask.denoisers.stateless import ByLength, PrefixCausal, StatelessEngine, followed
+from unmask.kernels import abreast, filling, messages, neighbours, paths
+from unmask.kernels.chain import Chain
+from unmask.kernels.lanes import LANES
+from unmask.kernels.machine import Floats, aligned
+from unmask.languages import Language
+from unmask.languages.base import MESSAGE_BYTES, MachineLanguage
+
+
+class Ideal(Denoiser):
+    """p(x_j | x_R) = q(x_j | x_R) for a language (theory.md 7.1).
+
+    A language that knows a closed form over its own tokens, or that is a machine, is kept up to date while a canvas is
+    filled; any other is asked for its posterior whenever a row has changed.
+    """
+
+    concurrent = True
+    ideal = True
+    language: Language
+
+    def __init__(self, language: Language) -> None:
+        self.language = language
+        self.vocabulary = language.vocabulary
+
+    @property
+    def name(self) -> str:
+        return f"the ideal denoiser of {self.language.kind}"
+
+    def source(self) -> dict[str, Any]:
+        return {"denoiser": "ideal", "language": self.language.source()}
+
+    def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
+        if valid is not None:
+            return ByLength(self, tokens, given, valid)
+        self.language.check_length(tokens.shape[1])
+        if (form := self.language.local_form(tokens.shape[1])) is not None:
+            return LocalEngine(self.language, tokens, *form)
+        if isinstance(self.language, MachineLanguage):
+            return MessageEngine(self.language, tokens)
+        return StatelessEngine(self, tokens)
+
+    def causal(self, rows: int, length: int, valid: Tensor | None = None) -> Causal:
+        if isinstance(self.language, MachineLanguage) and (valid is None or self.language.endless):
+            self.language.check_length(length)
+            return FilterCausal(self.language, rows, length)
+        return PrefixCausal(self, rows, length, valid)
+
+    def posterior(self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None) -> Tensor:
+        return self.language.posterior(tokens, positions)
+
+    def rows_at_once(self, length: int) -> int:
+        """As many as keep their messages in a cache."""
+        each = LOCAL_BYTES * length
+        if self.language.local_form(length) is None and isinstance(self.language, MachineLanguage):
+            each = 16 * length * (self.language.machine.states + self.vocabulary)
+        return min(max(MESSAGE_BYTES // each, LEAST_ROWS), MOST_ROWS)
+
+
+LEAST_ROWS, MOST_ROWS = 8, 4096
+
+
+def as_denoiser(source: Language | Denoiser) -> Denoiser:
+    """A denoiser as it is, of a language its ideal one; an error where it is neither."""
+    return Ideal(source) if isinstance(source, Language) else checked(source)
+
+
+LOCAL_BYTES = 64  # a position, where only tokens are kept
+
+
+@lru_cache(maxsize=8)
+def _blank_messages(language: MachineLanguage, length: int) -> tuple[Floats, Floats]:
+    """The messages (1, L, S) of a canvas that hides everything: the same for every row."""
+    forward = np.empty((1, length, language.machine.states))
+    backward = np.empty_like(forward)
+    free = language.blank(1, length).numpy()
+    messages.fill_rows(language.machine, free, forward, backward, np.empty((1, length), bool))
+    return forward, backward
+
+
+class MessageEngine(Engine):
+    """Forward and backward messages (B, L, S), swept outwards from what changes (kernels/messages.py)."""
+
+    def __init__(self, language: MachineLanguage, tokens: Tensor) -> None:
+        super().__init__(tokens)
+        self.language = language
+        self.machine = language.machine
+        self.vocabulary = language.vocabulary
+        self._dead = torch.zeros(len(tokens), dtype=torch.bool)
+        self._kept: tuple[Floats, Floats, NDArray[np.bool_]] | None = None
+
+    @property
+    def messages(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        """(forward, backward, restarts), made when first asked for."""
+        if self._kept is None:
+            shape = (*self.tokens.shape, self.machine.states)
+            forward, backward, restarts = aligned(shape), aligned(shape), np.zeros(self.tokens.shape, bool)
+            if bool((self.tokens == self.vocabulary).all()):
+                forward[:], backward[:] = _blank_messages(self.language, shape[1])
+            else:
+                messages.fill_rows(self.machine, self.tokens.numpy(), forward, backward, restarts)
+            self._kept = forward, backward, restarts
+            self._dead = torch.from_numpy(restarts.any(1))
+        return self._kept
+
+    def renew(self, rows: Tensor, positions: Tensor) -> None:
+        if self._kept is None:
+            return
+        keys = rows * self.tokens.shape[1] + positions
+        if len(keys) > 1 and not bool((keys[1:] > keys[:-1]).all()):
+            keys = keys.unique()
+            rows, positions = keys // self.tokens.shape[1], keys % self.tokens.shape[1]
+        which, counts = rows.unique_consecutive(return_counts=True)
+        starts = np.concatenate([[0], np.cumsum(counts.numpy())])
+        touched = which.numpy()
+        messages.sweep_rows(self.machine, self.tokens.numpy(), *self._kept, touched, starts, positions.numpy())
+        self._dead[which] = torch.from_numpy(self._kept[2][touched].any(1))
+
+    def follow(self, order: Tensor, luck: Luck, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        self._kept = None
+        length = self.tokens.shape[1]
+        blank = np.stack([messages.reshape(-1) for messages in _blank_messages(self.language, length)])
+        eight = self.language.passes.eight
+        if eight is not None and self.machine.abreast and len(self.tokens) >= LANES:
+            lanes = abreast.scratch(self.machine, eight, length)
+            return _follow(self, abreast.by_messages, (self.machine, blank, lanes), order, luck, visits)
+        alone = filling.scratch(self.machine, length)
+        return _follow(self, filling.by_messages, (self.machine, blank, alone), order, luck, visits)
+
+    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
+        self.spend_on(rows)
+        out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
+        forward, backward, _ = self.messages
+        messages.marginals_at(self.machine, forward, backward, rows.numpy(), positions.numpy(), out.numpy())
+        return out
+
+    def dead(self) -> Tensor:
+        _ = self.messages  # which find it out
+        return self._dead
+
+
+def _follow(
+    engine: Engine, kernel: Any, arguments: tuple[Any, ...], order: Tensor, luck: Luck, visits: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    tokens = engine.tokens
+    rounds, positions = order.sort(dim=1, stable=True)
+    probability = torch.ones(tokens.shape, dtype=torch.float64)
+    evaluations, impossible = torch.zeros_like(tokens[:, 0]), torch.zeros_like(tokens[:, 0])
+    chance = np.uint64(luck.seed), int(Stream.TOKEN), luck.row_ids.numpy()
+    results = (t.numpy() for t in (visits, probability, evaluations, impossible))
+    kernel(*arguments, tokens.numpy(), (rounds.numpy(), positions.numpy()), chance, *results)
+    engine.spend_on_rounds(evaluations)
+    return probability, evaluations, impossible
+
+
+class LocalEngine(Engine):
+    """A closed form over the tokens themselves: nothing to keep but which rows contradict themselves.
+
+    tables: those of a chain, where the nearest revealed neighbours are all that counts; None for the interval language
+    of this width, where every bit that a revealed partner shows is copied (kernels/neighbours.py).
+    """
+
+    def __init__(self, language: Language, tokens: Tensor, tables: Chain | None, width: int) -> None:
+        super().__init__(tokens)
+        self.language = language
+        self.vocabulary = language.vocabulary
+        self.tables, self.width = tables, width
+        self._dead = torch.zeros(len(tokens), dtype=torch.bool)
+        if not bool((tokens == self.vocabulary).all()):
+            self._dead = language.log_evidence(tokens) == -torch.inf
+
+    def renew(self, rows: Tensor, positions: Tensor) -> None:
+        if bool((self.tokens[rows, positions] == self.vocabulary).any()):  # hiding may undo a contradiction
+            which = rows.unique()
+            self._dead[which] = self.language.log_evidence(self.tokens[which]) == -torch.inf
+        else:
+            arrays = (t.numpy() for t in (self.tokens, rows, positions, self._dead))
+            neighbours.contradictions(self.tables, self.width, *arrays)
+
+    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
+        self.spend_on(rows)
+        out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
+        neighbours.marginals_at(self.tables, self.width, *(t.numpy() for t in (self.tokens, rows, positions, out)))
+        return out
+
+    def follow(self, order: Tensor, luck: Luck, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        scratch = self._dead.numpy(), np.empty(self.vocabulary), np.empty_like(self.tokens[0].numpy())
+        arguments = self.tables, self.width, scratch
+        return _follow(self, neighbours.by_neighbours, arguments, order, luck, visits)
+
+    def dead(self) -> Tensor:
+        return self._dead
+
+
+class FilterCausal(Causal):
+    """The exact AR model of a machine: forward messages alone, kept for every length so that it can rewind.
+
+    q(x_j = v | x_<j) ~ sum_s predicted_j(s) E(s, v) ahead_j(s), ahead being the backward message of a blank canvas.
+    """
+
+    def __init__(self, language: MachineLanguage, rows: int, length: int) -> None:
+        super().__init__(rows)
+        self.machine = language.machine
+        self.passes = language.passes
+        self.ahead = _blank_messages(language, length)[1][0]  # (L, S)
+        self.lengths = torch.full((rows,), -1)
+
+    @cached_property
+    def predicted(self) -> Floats:
+        """(B, L, S): the forward messages so far; no memory before something is read."""
+        return np.empty((len(self.lengths), *self.ahead.shape))
+
+    def extend(self, tokens: Tensor, counts: Tensor | None = None, asked: Tensor | None = None) -> Tensor:
+        counts = torch.full((len(tokens),), tokens.shape[1]) if counts is None else counts
+        said = torch.zeros((*tokens.shape, self.machine.vocabulary), dtype=torch.float64)
+        arrays = (t.numpy() for t in (self.lengths, tokens.contiguous(), counts, said))
+        paths.filter_rows(self.machine, self.ahead, self.predicted, *arrays)
+        answered = followed(self.lengths, counts, tokens.shape[1], len(self.ahead), asked)
+        self.lengths += counts
+        self.need(counts > 0)
+        self.spend(Cost(1, int((counts > 0).sum()), int(counts.sum())))
+        return said[answered]
+
+    def rewind(self, lengths: Tensor) -> None:
+        self.lengths = torch.minimum(self.lengths, lengths)
+
+    def finish(self, last: Tensor, tokens: Tensor, luck: Luck) -> Tensor:
+        unread, end = self.lengths < 0, self.lengths.clamp(min=0)
+        message = np.tile(self.machine.initial, (len(end), 1))
+        if not bool(unread.all()):
+            read = (~unread).numpy()
+            message[read] = self.predicted[read, end.numpy()[read]]
+        known = torch.where(unread, self.machine.vocabulary, last)
+        probability = torch.ones(tokens.shape, dtype=torch.float64)
+        prefixes = paths.Prefixes(end.numpy(), message, known.numpy())
+        self.passes.draw(self.ahead, luck, prefixes, tokens.numpy(), probability.numpy())
+        left = len(self.ahead) - 1 - self.lengths
+        self.need(left)
+        self.spend(Cost(int(left.max()), int(left.sum()), int(left.sum())))
+        return probability

@@ -1,0 +1,294 @@
+"""Likelihoods, draws and entropies of a machine: what one pass over a sequence can say exactly."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from unmask.core.chance import draw, uniform_at
+from unmask.core.compiled import kernel
+from unmask.kernels.machine import Floats, Ints, Machine, starts_of
+from unmask.kernels.messages import carry, fill_rows, marginal, weigh
+from unmask.kernels.transitions import clear
+
+EVIDENCE_FLOOR = 1e-260
+
+
+class Prefixes(NamedTuple):
+    """How far each row has been read: up to `end`, whose token may be known without having been read."""
+
+    end: Ints  # (B): a position
+    message: Floats  # (B, S): the forward message there
+    token: Ints  # (B): the token there, V where it is still to be drawn
+
+
+@kernel
+def evidence_rows(machine, tokens, out):  # type: ignore[no-untyped-def]
+    """out (B) = log of the mass of all paths that agree with the revealed tokens (B, L); -inf if there is none.
+
+    Only one message is multiplied here, so that its floor can be far lower than that of two. Only the states that the
+    revealed tokens leave possible are visited, so that a context that has pinned the state down costs its successors
+    and no more.
+    """
+    hidden = machine.column_start.shape[0] - 1
+    states = machine.initial.shape[0]
+    for b in range(tokens.shape[0]):
+        evidence = np.zeros(states)
+        old, new = np.empty(states, np.int64), np.empty(states, np.int64)
+        mass, following = machine.initial.copy(), np.zeros(states)
+        count = 0
+        for s in range(states):
+            if mass[s] > 0.0:
+                old[count] = s
+                count += 1
+        log_mass = 0.0
+        for j in range(tokens.shape[1]):
+            if j > 0:
+                grown = 0
+                for i in range(count):
+                    s = old[i]
+                    for e in range(machine.edge_start[s], machine.edge_start[s + 1]):
+                        t = machine.edge_target[e]
+                        if following[t] == 0.0:
+                            new[grown] = t
+                            grown += 1
+                        following[t] += mass[s] * machine.edge_weight[e]
+                for i in range(count):
+                    mass[old[i]] = 0.0
+                old, new, mass, following, count = new, old, following, mass, grown
+            token = tokens[b, j]
+            if token != hidden:
+                begin, end = machine.column_start[token], machine.column_start[token + 1]
+                for i in range(begin, end):
+                    evidence[machine.column_state[i]] = machine.column_weight[i]
+                kept = 0
+                for i in range(count):
+                    s = old[i]
+                    mass[s] *= evidence[s]
+                    if mass[s] > 0.0:
+                        old[kept] = s
+                        kept += 1
+                count = kept
+                for i in range(begin, end):
+                    evidence[machine.column_state[i]] = 0.0
+            total = 0.0
+            for i in range(count):
+                total += mass[old[i]]
+            if total == 0.0:
+                break
+            log_mass += np.log(total)
+            for i in range(count):
+                mass[old[i]] = max(mass[old[i]] / total, EVIDENCE_FLOOR)
+        ending = 0.0
+        for i in range(count):
+            ending += mass[old[i]] * machine.final[old[i]]
+        out[b] = log_mass + np.log(ending) if ending > 0.0 else -np.inf
+
+
+def backward_rows(machine: Machine, tokens: Ints) -> Floats:
+    """(B, L, S) backward messages given the revealed tokens (B, L)."""
+    forward, backward = np.empty((2, *tokens.shape, machine.states))
+    fill_rows(machine, tokens, forward, backward, np.empty(tokens.shape, bool))
+    return backward
+
+
+def sample_rows(machine: Machine, luck: Any, given: Ints, backward: Floats, out: Ints) -> None:
+    """Draw x ~ q(. | given): states forwards, each weighed by what the backward message says of its future.
+
+    luck: (seed, token_stream, state_stream, row_ids (B)). given and backward have one row for all, or one each; out
+    (B, L).
+    """
+    order = np.argsort(machine.column_state, kind="stable")
+    symbol = np.repeat(np.arange(machine.vocabulary), np.diff(machine.column_start))
+    emission = starts_of(machine.column_state, machine.states), symbol[order], machine.column_weight[order]
+    scratch = np.empty(machine.states), np.empty(machine.states), np.arange(machine.states)
+    _sample_rows(machine, emission, scratch, luck, given, backward, out)
+
+
+@kernel(_nrt=False)
+def _sample_rows(machine, emission, scratch, luck, given, backward, out):  # type: ignore[no-untyped-def]
+    """emission: the columns turned into rows: (start (S+1), token, weight)."""
+    row_start, row_token, row_weight = emission
+    weights, products, everywhere = scratch
+    seed, token_stream, state_stream, row_ids = luck
+    hidden, zero = machine.column_start.shape[0] - 1, np.int64(0)
+    for b in range(out.shape[0]):
+        shared = b if given.shape[0] > 1 else 0
+        ahead, state = backward[shared], 0
+        for j in range(out.shape[1]):
+            weigh(machine, ahead[j], zero, given[shared, j], weights)
+            u = uniform_at(seed, state_stream, row_ids[b], j, zero)
+            if j == 0:
+                state = _pick(everywhere, machine.initial, weights, products, u)
+            else:
+                begin, end = machine.edge_start[state], machine.edge_start[state + 1]
+                state = _pick(machine.edge_target[begin:end], machine.edge_weight[begin:end], weights, products, u)
+            if given[shared, j] != hidden:
+                out[b, j] = given[shared, j]
+            else:
+                begin, end = row_start[state], row_start[state + 1]
+                if end - begin == 1:
+                    out[b, j] = row_token[begin]
+                else:
+                    u = uniform_at(seed, token_stream, row_ids[b], j, zero)
+                    out[b, j] = row_token[begin + draw(row_weight[begin:end], u)]
+
+
+@kernel(_nrt=False)
+def _pick(targets, masses, weights, products, u):  # type: ignore[no-untyped-def]
+    """A target drawn with probability ~ masses(i) weights(targets(i))."""
+    for i in range(masses.shape[0]):
+        products[i] = masses[i] * weights[targets[i]]
+    return targets[draw(products[: masses.shape[0]], u)]
+
+
+@kernel
+def path_entropy(machine, given, backward):  # type: ignore[no-untyped-def]
+    """H(Z | given) in nats, one row: sum_t E H(z_{t+1} | z_t, given after t); H(X) too where paths are unambiguous."""
+    states = machine.initial.shape[0]
+    weights, occupied, following = np.empty(states), np.empty(states), np.empty(states)
+    ahead, first = backward.reshape(-1), np.int64(0)
+    weigh(machine, ahead, first, given[0], weights)
+    entropy, total = 0.0, 0.0
+    for s in range(states):
+        occupied[s] = machine.initial[s] * weights[s]
+        total += occupied[s]
+    for s in range(states):
+        occupied[s] /= total
+        if occupied[s] > 0.0:
+            entropy -= occupied[s] * np.log(occupied[s])
+    for j in range(1, given.shape[0]):
+        weigh(machine, ahead, j, given[j], weights)
+        clear(following)
+        for s in range(states):
+            total = 0.0
+            for e in range(machine.edge_start[s], machine.edge_start[s + 1]):
+                total += machine.edge_weight[e] * weights[machine.edge_target[e]]
+            if occupied[s] == 0.0 or total == 0.0:
+                continue
+            for e in range(machine.edge_start[s], machine.edge_start[s + 1]):
+                t = machine.edge_target[e]
+                share = machine.edge_weight[e] * weights[t] / total
+                if share > 0.0:
+                    entropy -= occupied[s] * share * np.log(share)
+                    following[t] += occupied[s] * share
+        occupied, following = following, occupied
+    return entropy
+
+
+@kernel
+def reachable_ends(machine, longest):  # type: ignore[no-untyped-def]
+    """(longest+1) booleans: which lengths can end well."""
+    states = machine.initial.shape[0]
+    possible = np.zeros(longest + 1, np.bool_)
+    here, following = machine.initial.copy(), np.zeros(states)
+    for length in range(1, longest + 1):
+        for s in range(states):
+            if here[s] > 0.0 and machine.final[s] > 0.0:
+                possible[length] = True
+        clear(following)
+        for s in range(states):
+            if here[s] > 0.0:
+                for e in range(machine.edge_start[s], machine.edge_start[s + 1]):
+                    following[machine.edge_target[e]] = 1.0
+        here, following = following, here
+    return possible
+
+
+@kernel
+def filter_rows(machine, ahead, predicted, lengths, tokens, counts, out):  # type: ignore[no-untyped-def]
+    """Read counts (B) of the tokens (B, K) after what was read before; out (B, K, V) is what each one leads to.
+
+    predicted (B, L, S) holds the forward message of every position so far; a length of -1 means that the next token is
+    the start. ahead (L, S): what a blank future says.
+    """
+    here, there = np.empty(ahead.shape[1]), np.empty(ahead.shape[1])
+    future = ahead.reshape(-1)
+    for b in range(tokens.shape[0]):
+        messages = predicted[b].reshape(-1)
+        for k in range(min(counts[b], ahead.shape[0] - 1 - lengths[b])):
+            j = lengths[b] + 1 + k
+            if j == 0:
+                for s in range(here.shape[0]):
+                    messages[s] = machine.initial[s]
+            else:
+                carry(machine, messages, j - 1, tokens[b, k], here, there, j)
+            marginal(machine, messages, j, future, j, out[b, k], here)
+
+
+@kernel
+def draw_rows(machine, ahead, luck, prefixes, tokens, probability):  # type: ignore[no-untyped-def]
+    """Draw what follows the prefixes from q(x_j | x_<j): tokens (B, L), probability (B, L); the rest is left alone.
+
+    luck: (seed, stream, row_ids (B)). ahead (L, S): what a blank future says.
+    """
+    seed, stream, row_ids = luck
+    hidden, zero = machine.column_start.shape[0] - 1, np.int64(0)
+    message, here, there = np.empty(ahead.shape[1]), np.empty(ahead.shape[1]), np.empty(ahead.shape[1])
+    law, future = np.empty(hidden), ahead.reshape(-1)
+    for b in range(tokens.shape[0]):
+        for s in range(message.shape[0]):
+            message[s] = prefixes.message[b, s]
+        for j in range(prefixes.end[b], tokens.shape[1]):
+            token = prefixes.token[b]
+            if token == hidden or j > prefixes.end[b]:
+                marginal(machine, message, zero, future, j, law, here)
+                token = draw(law, uniform_at(seed, stream, row_ids[b], j, zero))
+                tokens[b, j], probability[b, j] = token, law[token]
+            carry(machine, message, zero, token, here, there, zero)
+
+
+@kernel
+def window_masses(machine, starts, ends, size, law):  # type: ignore[no-untyped-def]
+    """Add to law (V^size) the mass of each window that starts from starts (T, S) and is followed by ends (T, S), / T.
+
+    The windows are walked depth first, so that a common beginning is computed once and an impossible one cut off.
+    """
+    places, states = starts.shape
+    vocabulary = machine.column_start.shape[0] - 1
+    level = np.zeros((size, states))  # the mass before the k-th token of the window is emitted
+    here = np.zeros(law.shape[0])
+    token = np.zeros(size, np.int64)
+    for t in range(places):
+        clear(here)
+        for s in range(states):
+            level[0, s] = starts[t, s]
+        token[0] = -1
+        k, code = 0, 0
+        while k >= 0:
+            token[k] += 1
+            if token[k] == vocabulary:
+                k -= 1
+                code //= vocabulary
+                continue
+            begin, end = machine.column_start[token[k]], machine.column_start[token[k] + 1]
+            if k == size - 1:
+                for i in range(begin, end):
+                    s = machine.column_state[i]
+                    here[code * vocabulary + token[k]] += level[k, s] * machine.column_weight[i] * ends[t, s]
+                continue
+            clear(level[k + 1])
+            reached = 0.0
+            for i in range(begin, end):
+                s = machine.column_state[i]
+                mass = level[k, s] * machine.column_weight[i]
+                reached += mass
+                if mass > 0.0:
+                    for e in range(machine.edge_start[s], machine.edge_start[s + 1]):
+                        level[k + 1, machine.edge_target[e]] += mass * machine.edge_weight[e]
+            if reached > 0.0:
+                code = code * vocabulary + token[k]
+                k += 1
+                token[k] = -1
+        total = 0.0
+        for code in range(law.shape[0]):
+            total += here[code]
+        for code in range(law.shape[0]):
+            law[code] += here[code] / (total * places)
+
+
+def log_evidence(machine: Machine, tokens: np.ndarray) -> Floats:
+    out = np.empty(len(tokens))
+    evidence_rows(machine, np.ascontiguousarray(tokens, np.int64), out)
+    return out

@@ -1,0 +1,196 @@
+"""A trained network in a directory, and all that a later process needs to train on: safetensors and JSON, no pickle.
+
+    config.json        the shape; with the weights this is what `load` and transformers read
+    model.safetensors  the weights that are used (their moving average, where one is kept)
+    README.md          the model card
+    training.json      how it was trained, what the loss was, where it came from
+    state.safetensors  where training stands: raw weights, average, optimiser, step; a resumed run reads nothing else
+
+Each file takes its name only when it is complete, so that after a kill every one of them is whole; the state is written
+first, and is never older than the others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as to_bytes
+from torch import Tensor
+
+from unmask.core.errors import UnmaskError, unknown
+from unmask.core.files import atomic, read_json, write_json
+from unmask.languages import Language, from_dict
+from unmask.networks.model.shape import Shape
+from unmask.networks.model.trunk import Trunk
+
+CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
+ACCOUNT, STATE = "training.json", "state.safetensors"
+MODEL_TYPE = "unmask"
+ARCHITECTURES = {"mdm": "UnmaskForMaskedLM", "ar": "UnmaskForCausalLM"}
+OTHERS = ("model_type", "architectures", "transformers_version", "dtype", "torch_dtype", "auto_map")  # not of the shape
+GENERATING = ("bos_token_id", "use_cache")  # for the `generate` of transformers
+
+
+def save(
+    trunk: Trunk, directory: str | Path, card: str | None = None, account: Mapping[str, Any] | None = None
+) -> Path:
+    """Write a network that `load` and transformers read; the directory is made if it is not there."""
+    directory = prepare(directory)
+    write_json(directory / CONFIG, configuration(trunk.shape))
+    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in trunk.state_dict().items()}
+    _write(directory / WEIGHTS, weights, {"format": "pt"})  # which transformers asks for
+    if account is not None:
+        write_json(directory / ACCOUNT, account)
+    if card is not None:
+        with atomic(directory / CARD) as file:
+            file.write(card.encode())
+    return directory
+
+
+def digest(trunk: Trunk) -> str:
+    """Of the weights, whatever device and directory they lie in."""
+    whole = hashlib.sha256()
+    for name, tensor in sorted(trunk.state_dict().items()):
+        raw = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+        whole.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\0".encode() + raw.numpy().tobytes())
+    return whole.hexdigest()[:16]
+
+
+def load(
+    directory: str | Path, device: str = "auto", vocabulary: int | None = None, length: int | None = None
+) -> Trunk:
+    """The network of a directory, for evaluation; an error where it is not one for this vocabulary or this length."""
+    directory = Path(directory)
+    place = choose_device(device)
+    shape = read_shape(directory)
+    check_fits(shape, directory, vocabulary, length)
+    with torch.device("meta"):
+        expected = {name: tensor.shape for name, tensor in Trunk(shape).state_dict().items()}
+    weights, _ = _read(directory / WEIGHTS)
+    weights = {name.removeprefix("trunk."): tensor for name, tensor in weights.items()}
+    _check_weights(directory, weights, expected)
+    trunk = Trunk(shape)
+    trunk.load_state_dict(weights)
+    return trunk.to(place).eval()
+
+
+def configuration(shape: Shape) -> dict[str, Any]:
+    """What config.json says."""
+    whose = {"model_type": MODEL_TYPE, "architectures": [ARCHITECTURES[shape.kind]]}
+    generating = dict(zip(GENERATING, (shape.vocabulary, False), strict=True)) if shape.causal else {}
+    return whose | shape.to_dict() | generating
+
+
+def read_shape(directory: str | Path) -> Shape:
+    """The shape that config.json says."""
+    path = Path(directory) / CONFIG
+    if not path.exists():
+        what = "name a directory that `unmask train --out` has written" if path.parent.is_dir() else "it does not exist"
+        raise UnmaskError(f"{directory} holds no network ({CONFIG} is not there); {what}")
+    content = read_json(path)
+    if not isinstance(content, dict) or content.get("model_type") != MODEL_TYPE:
+        kind = content.get("model_type") if isinstance(content, dict) else type(content).__name__
+        raise UnmaskError(f"{path} describes a model of type {kind!r}; expected {MODEL_TYPE!r}, a network of unmask")
+    try:
+        return Shape.from_dict({name: value for name, value in content.items() if name not in OTHERS + GENERATING})
+    except UnmaskError as error:
+        raise UnmaskError(f"{path}: {error}") from error
+
+
+def read_language(directory: str | Path) -> tuple[Language, str]:
+    """The language that it was trained on, and what the card calls it."""
+    path = Path(directory) / ACCOUNT
+    if not path.exists():
+        raise UnmaskError(
+            f"{directory} does not say what it was trained on ({ACCOUNT} is not there); name the language"
+        )
+    content = read_json(path)
+    try:
+        about = content["origin"]["configuration"]
+        return from_dict(about["language"]), about["label"]
+    except (KeyError, TypeError) as error:
+        raise UnmaskError(f"{path} does not say what the network was trained on; name the language") from error
+
+
+def check_fits(shape: Shape, where: str | Path, vocabulary: int | None = None, length: int | None = None) -> None:
+    """Is it a network for this vocabulary, and was it made for sequences so long?"""
+    if vocabulary is not None and vocabulary != shape.vocabulary:
+        what = "take the language that it was trained on, or train another network"
+        raise UnmaskError(f"{where} is a network for {shape.vocabulary} symbols, not for {vocabulary}; {what}")
+    if length is not None and length > shape.length:
+        what = f"ask for at most {shape.length}, or train one with --length {length}"
+        raise UnmaskError(f"{where} is a network for at most {shape.length} tokens, not for {length}; {what}")
+
+
+def choose_device(name: str) -> torch.device:
+    """auto (CUDA where there is one), cpu or cuda."""
+    if name not in ("auto", "cpu") and not name.startswith("cuda"):
+        raise unknown("device", name, ("auto", "cpu", "cuda"))
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise UnmaskError("device 'cuda' was asked for, but torch finds no CUDA device here; take 'cpu' or 'auto'")
+    return torch.device(name)
+
+
+def prepare(directory: str | Path) -> Path:
+    """The directory, which is made if it is not there."""
+    directory = Path(directory)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnmaskError(f"cannot write to {directory}: {error.strerror}; name a directory") from error
+    return directory
+
+
+def save_state(directory: str | Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+    """Where training stands; the facts are plain values."""
+    _write(Path(directory) / STATE, tensors, {MODEL_TYPE: json.dumps(facts, allow_nan=False)})
+
+
+def load_state(directory: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What `save_state` has written."""
+    path = Path(directory) / STATE
+    if not path.exists():
+        raise UnmaskError(f"there is nothing to resume in {directory} ({STATE} is not there); leave --resume out")
+    tensors, metadata = _read(path)
+    if MODEL_TYPE not in metadata:
+        raise UnmaskError(f"{path} does not say where training stood; it is not a state of ours")
+    return tensors, json.loads(metadata[MODEL_TYPE])
+
+
+def _write(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
+    with atomic(path) as file:
+        file.write(to_bytes(dict(tensors), metadata))
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    if not path.exists():
+        raise UnmaskError(f"{path.parent} holds no {path.name}; copy it there, or train the network again")
+    try:
+        with safe_open(path, "pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+    except SafetensorError as error:
+        size = f"{path.stat().st_size} bytes"
+        raise UnmaskError(f"{path} ({size}) is not a complete safetensors file: {error}; copy it again") from error
+    except OSError as error:
+        raise UnmaskError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _check_weights(directory: Path, weights: dict[str, Tensor], expected: dict[str, torch.Size]) -> None:
+    path = directory / WEIGHTS
+    for name in expected:
+        if name not in weights:
+            raise UnmaskError(f"{path} has no {name!r}, which the network of {CONFIG} needs; they are of two networks")
+        if weights[name].shape != expected[name]:
+            found, wanted = tuple(weights[name].shape), tuple(expected[name])
+            raise UnmaskError(f"{name!r} in {path} is {found}, but by {CONFIG} it should be {wanted}")
+    for name in weights:
+        if name not in expected:
+            raise UnmaskError(f"{path} has {name!r}, which the network of {CONFIG} does not have")

@@ -1,0 +1,149 @@
+"""Our networks as models of transformers, where that is installed: import this, and its Auto classes know them.
+
+    import unmask.networks.model.huggingface
+    from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
+
+    mdm = AutoModelForMaskedLM.from_pretrained(directory)  # logits (B, L, V) of tokens (B, L) in which V is hidden
+    ar = AutoModelForCausalLM.from_pretrained(directory)  # symbol V begins a sequence; `generate` recomputes it
+
+A directory that these save is one that `networks.load` reads, and the other way round.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    GenerationConfig,
+    GenerationMixin,
+    PretrainedConfig,
+    PreTrainedModel,
+)
+from transformers.modeling_outputs import CausalLMOutput, MaskedLMOutput
+
+from unmask.core.errors import UnmaskError
+from unmask.networks.model.checkpoints import GENERATING, MODEL_TYPE, OTHERS, configuration
+from unmask.networks.model.shape import Shape
+from unmask.networks.model.trunk import Trunk
+from unmask.networks.training.card import AUTO
+
+
+class UnmaskConfig(PretrainedConfig):
+    """A shape, whose fields transformers also finds under its own names for them."""
+
+    model_type = MODEL_TYPE
+    attribute_map = {  # noqa: RUF012 -- a plain dict is what their class declares
+        "hidden_size": "hidden",
+        "num_hidden_layers": "layers",
+        "num_attention_heads": "heads",
+        "max_position_embeddings": "length",
+    }
+
+    def __init__(self, **given: Any) -> None:
+        smallest = {"kind": "mdm", "vocabulary": 1, "length": 1, "hidden": 2, "layers": 1, "heads": 1}
+        own = [field.name for field in fields(Shape)]
+        shape = Shape.from_dict(smallest | {name: given.pop(name) for name in own if name in given})
+        for name, value in shape.to_dict().items():
+            setattr(self, name, value)
+        super().__init__(**({"tie_word_embeddings": False} | given))
+
+    @property
+    def vocab_size(self) -> int:
+        """Symbols that can be read: those of the language, and the one that hides or begins."""
+        return self.vocabulary + 1
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(**{field.name: getattr(self, field.name) for field in fields(Shape)})
+
+    def to_dict(self) -> dict[str, Any]:
+        return super().to_dict() | self.shape.to_dict()
+
+    def to_diff_dict(self) -> dict[str, Any]:
+        """What a directory keeps: the shape and whose it is, as `checkpoints` writes it."""
+        whole = self.to_dict()
+        return {name: whole[name] for name in (*OTHERS, *self.shape.to_dict()) if whole.get(name) is not None}
+
+
+class Unmask(PreTrainedModel):
+    """A trunk in their clothes."""
+
+    config_class = UnmaskConfig
+    base_model_prefix = "trunk"
+    kind: str
+
+    def __init__(self, config: UnmaskConfig) -> None:
+        if config.kind != self.kind:
+            other = AUTO[config.kind]
+            raise UnmaskError(
+                f"{type(self).__name__} is of kind {self.kind!r}, this network {config.kind!r}; use {other}"
+            )
+        super().__init__(config)
+        self.trunk = Trunk(config.shape)
+        self.post_init()
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """The trunk has made its own; what a directory does not hold, the rotary angles, is made again."""
+        if isinstance(module, Trunk):
+            fresh = Trunk(module.shape)
+            for name, buffer in module.named_buffers():
+                buffer.copy_(fresh.get_buffer(name))
+
+    def get_input_embeddings(self) -> nn.Module:
+        return self.trunk.embed
+
+    def set_input_embeddings(self, value: nn.Embedding) -> None:
+        self.trunk.embed = value
+
+
+class UnmaskForMaskedLM(Unmask):
+    kind = "mdm"
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        labels: Tensor | None = None,
+        time: Tensor | None = None,
+        **_: Any,
+    ) -> MaskedLMOutput:
+        """Logits (B, L, V) of tokens (B, L), V where hidden; the mean loss over labels that are not -100."""
+        _check_whole(attention_mask)
+        logits = self.trunk(input_ids, time=time)
+        loss = None if labels is None else functional.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
+        return MaskedLMOutput(loss=loss, logits=logits)
+
+
+class UnmaskForCausalLM(Unmask, GenerationMixin):
+    kind = "ar"
+
+    def __init__(self, config: UnmaskConfig) -> None:
+        super().__init__(config)
+        self.generation_config = GenerationConfig(**{name: configuration(config.shape)[name] for name in GENERATING})
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, labels: Tensor | None = None, **_: Any
+    ) -> CausalLMOutput:
+        """Logits (B, K, V): what follows each of tokens (B, K), the first of which is V; labels are shifted here."""
+        _check_whole(attention_mask)
+        logits = self.trunk(input_ids)
+        loss = None
+        if labels is not None:
+            loss = functional.cross_entropy(logits[:, :-1].flatten(0, 1).float(), labels[:, 1:].flatten())
+        return CausalLMOutput(loss=loss, logits=logits)
+
+
+def _check_whole(attention_mask: Tensor | None) -> None:
+    if attention_mask is not None and attention_mask.dim() == 2 and not bool(attention_mask.all()):
+        raise UnmaskError("sequences of these languages have one length: padding cannot be masked; leave the mask out")
+
+
+AutoConfig.register(MODEL_TYPE, UnmaskConfig)
+AutoModelForMaskedLM.register(UnmaskConfig, UnmaskForMaskedLM)
+AutoModelForCausalLM.register(UnmaskConfig, UnmaskForCausalLM)

@@ -1,0 +1,70 @@
+"""What a network is made of: the same trunk, read in both directions or from left to right."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from unmask.core.errors import UnmaskError, unknown
+
+KINDS = ("mdm", "ar")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A transformer for sequences of up to `length` tokens of V symbols; symbol V is the mask of an MDM, the start of
+    an AR model."""
+
+    kind: str
+    vocabulary: int
+    length: int
+    hidden: int = 512
+    layers: int = 8
+    heads: int = 8
+    time_free: bool = True  # False: an MDM that is told the time, whose evaluations cannot be kept
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise unknown("kind of network", self.kind, KINDS)
+        for name in ("vocabulary", "length", "hidden", "layers", "heads"):
+            size = getattr(self, name)
+            if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+                raise UnmaskError(f"{name} is {size!r}; expected a positive whole number")
+        if self.hidden % (2 * self.heads):
+            what = f"hidden is {self.hidden} and heads {self.heads}"
+            raise UnmaskError(f"{what}; each head needs an even width, so hidden must be a multiple of 2 heads")
+        if self.kind == "ar" and not self.time_free:
+            raise UnmaskError("an AR model has no time; leave time_free as it is")
+
+    @property
+    def causal(self) -> bool:
+        return self.kind == "ar"
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, given: dict[str, Any]) -> Shape:
+        known = [field.name for field in fields(cls)]
+        for name in given:
+            if name not in known:
+                raise unknown("field of a network's shape", name, known)
+        missing = [name for name in ("kind", "vocabulary", "length") if name not in given]
+        if missing:
+            raise UnmaskError(f"the shape of the network has no {missing[0]!r}")
+        return cls(**given)
+
+
+PRESETS: dict[str, dict[str, int]] = {
+    "paper": {"hidden": 512, "layers": 8, "heads": 8, "length": 512},  # its section 5; 10 layers for the 4-gram
+    "small": {"hidden": 128, "layers": 4, "heads": 8, "length": 128},
+    "quick": {"hidden": 64, "layers": 2, "heads": 4, "length": 32},  # about 100,000 parameters
+}
+
+
+def preset(name: str, kind: str, vocabulary: int, **changes: Any) -> Shape:
+    """A shape by name; changes that are None keep the preset's value."""
+    if name not in PRESETS:
+        raise unknown("preset of a network", name, PRESETS)
+    given = {field: value for field, value in changes.items() if value is not None}
+    return Shape.from_dict({"kind": kind, "vocabulary": vocabulary, **PRESETS[name], **given})

@@ -1,0 +1,274 @@
+"""The one trunk: a pre-norm transformer with rotary positions; bidirectional for an MDM, causal for an AR model.
+
+    x = x + attention(norm(x)),  x = x + mlp(norm(x)),  logits = head(norm(x))
+
+An MDM reads (B, L) tokens in which V is hidden, and answers for the positions asked for: the last block computes
+queries and its MLP for those alone (`below` is what all positions share, `top` the rest). An AR model reads a start and
+the tokens, and may keep what it has read (`Memory`). A logit for the mask does not exist, and what is revealed is
+carried over by whoever asks: SUBS (theory.md 10).
+
+Rotary positions are relative: where everything is hidden they tell no place from another, and an AR model alone sees by
+what it reads how far it is. So an MDM also learns a vector for each place, added behind the first block: that block
+knows no more than which symbol stands where, and its queries, keys and values can be looked up by symbol.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from unmask.networks.model.cache import Memory, Reach
+from unmask.networks.model.shape import Shape
+
+WIDER = 4  # the MLP, by the hidden size
+SYMBOL = 0.3  # what a symbol is at first: little, so that what a block learns of its context soon outweighs it
+PERIODS = 10_000.0  # the longest rotary period
+Turn = tuple[Tensor, Tensor]  # cos, sin, broadcastable over (B, K, heads, D)
+
+
+class Frame(NamedTuple):
+    """What every block of a pass is told."""
+
+    turn: Turn
+    condition: Tensor | None = None  # (B, hidden): the time, where it counts
+    reach: Reach | None = None  # what was read before, where a memory keeps it
+
+
+class Trunk(nn.Module):
+    """Logits of V symbols."""
+
+    cos: Tensor  # (length + 1, D)
+    sin: Tensor
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.embed = nn.Embedding(shape.vocabulary + 1, shape.hidden)
+        self.place = None if shape.causal else nn.Parameter(torch.empty(shape.length, shape.hidden))
+        self.time = None if shape.time_free else Clock(shape.hidden)
+        self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
+        self.norm = nn.LayerNorm(shape.hidden, bias=False)
+        self.head = nn.Linear(shape.hidden, shape.vocabulary, bias=False)
+        angles = torch.arange(shape.length + 1).unsqueeze(1) * self.rates  # in float64: far places are many turns away
+        self.register_buffer("cos", angles.cos().repeat(1, 2).float(), persistent=False)
+        self.register_buffer("sin", torch.cat([-angles.sin(), angles.sin()], 1).float(), persistent=False)
+        self._initialise()
+
+    def _initialise(self) -> None:
+        """Every linear map keeps the size of what it is given; what is added to the residual stream starts small."""
+        for name, weight in self.named_parameters():
+            if weight.dim() < 2:
+                continue
+            spread = SYMBOL if name == "embed.weight" else 1 / math.sqrt(weight.shape[1])
+            if name.endswith(("out.weight", "down.weight")):
+                spread /= math.sqrt(2 * self.shape.layers)
+            if name.startswith(("head", "place")) or "modulate" in name:
+                spread = 0.0  # every symbol is equally likely, every condition the same
+            nn.init.normal_(weight, std=spread) if spread else nn.init.zeros_(weight)
+
+    @property
+    def rates(self) -> Tensor:
+        """(D/2): the angle between neighbours, of each pair."""
+        half = self.shape.hidden // self.shape.heads // 2
+        return PERIODS ** (-torch.arange(half, dtype=torch.float64) / half)
+
+    @property
+    def _layers(self) -> list[Block]:
+        return [block for block in self.blocks if isinstance(block, Block)]
+
+    @property
+    def device(self) -> torch.device:
+        return self.embed.weight.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.embed.weight.dtype
+
+    def forward(
+        self,
+        tokens: Tensor,
+        asked: Tensor | None = None,
+        time: Tensor | None = None,
+        memory: Memory | None = None,
+        rows: Tensor | None = None,
+    ) -> Tensor:
+        """Logits (B, K, V) after tokens (B, K), or (B, A, V) at columns asked (B, A); time (B) for an MDM that has it.
+
+        With a memory the tokens follow what it holds of its rows (B), all unless told otherwise, and it holds them
+        afterwards; the caller says by `memory.lengths` how many of them count.
+        """
+        return self.head(self.states(tokens, asked, time, memory, rows))
+
+    def states(
+        self,
+        tokens: Tensor,
+        asked: Tensor | None = None,
+        time: Tensor | None = None,
+        memory: Memory | None = None,
+        rows: Tensor | None = None,
+    ) -> Tensor:
+        """What the head reads, (B, K, hidden) or (B, A, hidden): `forward` but for its last step."""
+        frame = self._frame(tokens.shape[1], time, None if memory is None else memory.reach(tokens.shape[1], rows))
+        return self._last(self._below(tokens, frame), asked, frame)
+
+    def below(self, tokens: Tensor, time: Tensor | None = None) -> Tensor:
+        """(B, L, hidden): what the last block reads, whatever is asked of it."""
+        return self._below(tokens, self._frame(tokens.shape[1], time))
+
+    def top(self, x: Tensor, asked: Tensor | None = None, time: Tensor | None = None) -> Tensor:
+        """What the head reads, that follows from `below`: (B, A, hidden) at columns asked (B, A), or everywhere."""
+        return self._last(x, asked, self._frame(x.shape[1], time))
+
+    def step(self, symbols: Tensor, place: int | Tensor, kept: Tensor) -> Tensor:
+        """Logits (B, V) after one more symbol (B), at the same place for all: `forward` with the fewest operations.
+
+        kept (layers, 2, B, heads, T, D): the keys and values of earlier places; those of this place are written.
+        A place in a tensor (1), on the device, leaves all shapes as they are from one place to the next.
+        """
+        x = self.embed(symbols)
+        turn = self.cos[place], self.sin[place]
+        seen = None if isinstance(place, int) else torch.arange(kept.shape[4], device=place.device)[None] <= place
+        for layer, block in enumerate(self._layers):
+            x = block.step(x, turn, kept[layer], place, seen)
+        return self.head(self.norm(x))
+
+    def _below(self, tokens: Tensor, frame: Frame) -> Tensor:
+        x = self.embed(tokens)
+        if len(self.blocks) == 1:
+            return self._placed(x)
+        first, *others = self._layers[:-1]
+        symbols, qkv = self.embed.weight, None
+        if self.time is None and len(symbols) < tokens.numel() and not torch.is_grad_enabled():
+            qkv = functional.embedding(tokens, first.qkv(first.before(symbols)))  # it depends on nothing else
+        x = self._placed(first(x, 0, frame, qkv=qkv))
+        for layer, block in enumerate(others, 1):
+            x = block(x, layer, frame)
+        return x
+
+    def _placed(self, x: Tensor) -> Tensor:
+        return x if self.place is None else x + self.place[: x.shape[1]]
+
+    def _last(self, x: Tensor, asked: Tensor | None, frame: Frame) -> Tensor:
+        return self.norm(self._layers[-1](x, len(self.blocks) - 1, frame, asked))
+
+    def _frame(self, width: int, time: Tensor | None, reach: Reach | None = None) -> Frame:
+        condition = None if self.time is None else self.time(time)
+        if reach is not None and reach.places is not None:
+            return Frame((self.cos[reach.places].unsqueeze(2), self.sin[reach.places].unsqueeze(2)), condition, reach)
+        first = 0 if reach is None else reach.first
+        part = slice(first, first + width)
+        return Frame((self.cos[part].unsqueeze(1), self.sin[part].unsqueeze(1)), condition, reach)
+
+
+class Block(nn.Module):
+    """Attention and an MLP, each added to what comes in; a condition scales, shifts and gates both (as in DiT)."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.heads, self.causal = shape.heads, shape.causal
+        self.before, self.between = (nn.LayerNorm(shape.hidden, bias=False) for _ in range(2))
+        self.qkv = nn.Linear(shape.hidden, 3 * shape.hidden, bias=False)
+        self.out = nn.Linear(shape.hidden, shape.hidden, bias=False)
+        self.up = nn.Linear(shape.hidden, WIDER * shape.hidden)
+        self.down = nn.Linear(WIDER * shape.hidden, shape.hidden)
+        self.modulate = None if shape.time_free else nn.Linear(shape.hidden, 6 * shape.hidden)
+
+    def forward(
+        self, x: Tensor, layer: int, frame: Frame, asked: Tensor | None = None, qkv: Tensor | None = None
+    ) -> Tensor:
+        """(B, K, hidden) in and out, or (B, A, hidden) out at columns asked (B, A); qkv (B, K, 3 hidden) if known."""
+        changes = [None] * 2
+        if self.modulate is not None:
+            changes = self.modulate(frame.condition).unsqueeze(1).chunk(2, -1)
+        if qkv is None:
+            mixed = self._attend(_changed(self.before(x), changes[0]), layer, frame, asked)
+        else:
+            mixed = self._mix_all(qkv, layer, frame)
+        return self.reflect(_gated(_picked(x, asked), self.out(mixed), changes[0]), changes[1])
+
+    def reflect(self, x: Tensor, change: Tensor | None = None) -> Tensor:
+        """The half behind attention."""
+        wide = functional.gelu(self.up(_changed(self.between(x), change)))
+        return _gated(x, self.down(wide), change)
+
+    def step(self, x: Tensor, turn: Turn, kept: Tensor, place: int | Tensor, seen: Tensor | None) -> Tensor:
+        """(B, hidden) in and out, at one place of kept (2, B, heads, T, D)."""
+        qkv = self.qkv(self.before(x)).view(len(x), 3 * self.heads, -1)
+        query, key = rotated(qkv[:, : 2 * self.heads], turn).chunk(2, 1)
+        new = key, qkv[:, 2 * self.heads :]
+        if isinstance(place, int):
+            kept[0, :, :, place], kept[1, :, :, place] = new
+            kept = kept[:, :, :, : place + 1]
+        else:
+            for mine, part in zip(kept, new, strict=True):
+                mine.index_copy_(2, place, part.unsqueeze(2))
+        mixed = functional.scaled_dot_product_attention(query.unsqueeze(2), kept[0], kept[1], seen)
+        return self.reflect(torch.addmm(x, mixed.reshape(len(x), -1), self.out.weight.t()))
+
+    def _attend(self, x: Tensor, layer: int, frame: Frame, asked: Tensor | None) -> Tensor:
+        if asked is None:
+            return self._mix_all(self.qkv(x), layer, frame)
+        rows, width, hidden = x.shape
+        ours, theirs = self.qkv.weight.split([hidden, 2 * hidden])
+        key, value = functional.linear(x, theirs).view(rows, width, 2 * self.heads, -1).chunk(2, 2)
+        query = functional.linear(_picked(x, asked), ours).view(*asked.shape, self.heads, -1)
+        cos, sin = (part[:, 0][asked].unsqueeze(2) for part in frame.turn)
+        return self._mix(rotated(query, (cos, sin)), rotated(key, frame.turn), value, layer, frame)
+
+    def _mix_all(self, qkv: Tensor, layer: int, frame: Frame) -> Tensor:
+        """(B, K, hidden) of queries, keys and values (B, K, 3 hidden) that have not been turned."""
+        query_key, value = qkv.unflatten(2, (3 * self.heads, -1)).split([2 * self.heads, self.heads], 2)
+        query, key = rotated(query_key, frame.turn).chunk(2, 2)
+        return self._mix(query, key, value, layer, frame)
+
+    def _mix(self, query: Tensor, key: Tensor, value: Tensor, layer: int, frame: Frame) -> Tensor:
+        """(B, A, hidden) of queries (B, A, heads, D), and keys and values (B, K, heads, D)."""
+        query, key, value = (part.transpose(1, 2) for part in (query, key, value))
+        seen, causal = None, self.causal
+        if frame.reach is not None:
+            key, value = frame.reach.write(layer, key, value)
+            seen, causal = (None, True) if frame.reach.prefix else (frame.reach.seen, False)
+        mixed = functional.scaled_dot_product_attention(query, key, value, seen, is_causal=causal)
+        return mixed.transpose(1, 2).flatten(2)
+
+
+class Clock(nn.Module):
+    """A time in [0, 1] as a vector: sines of geometric frequencies, then a small network."""
+
+    def __init__(self, hidden: int) -> None:
+        super().__init__()
+        self.widen, self.mix = nn.Linear(hidden, hidden), nn.Linear(hidden, hidden)
+
+    def forward(self, time: Tensor) -> Tensor:
+        """(B) to (B, hidden)."""
+        half = self.widen.in_features // 2
+        rates = PERIODS ** (-torch.arange(half, device=time.device) / half)
+        angles = 1000 * time.float().unsqueeze(1) * rates
+        waves = torch.cat([angles.sin(), angles.cos()], 1).to(self.widen.weight.dtype)
+        return functional.silu(self.mix(functional.silu(self.widen(waves))))
+
+
+def rotated(x: Tensor, turn: Turn) -> Tensor:
+    """Rotary positions: the pairs (a, b) of x = [a.., b..] (.., D) turned by the angles of their position."""
+    cos, sin = turn
+    return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, -1), sin)
+
+
+def _picked(x: Tensor, asked: Tensor | None) -> Tensor:
+    """(B, A, hidden): the columns asked for."""
+    return x if asked is None else x.gather(1, asked.unsqueeze(-1).expand(-1, -1, x.shape[-1]))
+
+
+def _changed(x: Tensor, change: Tensor | None) -> Tensor:
+    if change is None:
+        return x
+    scale, shift, _ = change.chunk(3, -1)
+    return x * (1 + scale) + shift
+
+
+def _gated(x: Tensor, update: Tensor, change: Tensor | None) -> Tensor:
+    return x + (update if change is None else update * (1 + change.chunk(3, -1)[2]))

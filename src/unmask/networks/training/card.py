@@ -1,0 +1,100 @@
+"""The model card: what a network was trained on, how far it is from the truth, and how to load it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from unmask.networks.model.shape import Shape
+from unmask.networks.training.data import training_size
+from unmask.networks.training.recipe import Recipe
+
+KINDS = {"mdm": "masked diffusion model", "ar": "autoregressive model"}
+AUTO = {"mdm": "AutoModelForMaskedLM", "ar": "AutoModelForCausalLM"}
+
+CARD = """\
+---
+library_name: unmask
+tags:
+- unmask
+- {tag}
+---
+
+# {kind}: {label}
+
+A {long_kind} that has learned a language whose likelihood, support and posterior are known exactly, so
+that what it has not learned can be measured. `training.json` holds the language, and all that made this.
+
+{table}
+{losses}
+## Load it
+
+```python
+from unmask import networks
+
+network = networks.load("DIRECTORY")
+```
+
+or, with transformers:
+
+```python
+import unmask.networks.model.huggingface
+from transformers import {auto}
+
+network = {auto}.from_pretrained("DIRECTORY")
+```
+"""
+
+
+def card(
+    label: str, shape: Shape, recipe: Recipe, parameters: int, entropy: float, entries: Sequence[Mapping[str, Any]]
+) -> str:
+    """Markdown, with the header that model hubs read; the entries are those of the journal."""
+    rows = {"language": label, "length": f"{shape.length} tokens of {shape.vocabulary} symbols"}
+    rows |= {"trunk": f"{shape.layers} layers, {shape.heads} heads, hidden size {shape.hidden}"}
+    rows |= {"parameters": f"{parameters:,}", "objective": _objective(shape, recipe)}
+    rows |= {"examples": _examples(recipe)}
+    rows |= {"steps": f"{entries[-1]['step'] if entries else 0} of {recipe.steps}, {recipe.batch} sequences each"}
+    decay = f"weight decay {recipe.weight_decay:g}, gradients clipped at {recipe.clip:g}"
+    rows |= {"AdamW": f"rate {recipe.rate:g}, warm-up {recipe.warm_up:g} and a cosine, {decay}"}
+    rows |= {"weights": f"their moving average, {recipe.average:g}" if recipe.average else "those of the last step"}
+    rows |= {"seed": str(recipe.seed)}
+    return CARD.format(
+        tag="masked-diffusion" if shape.kind == "mdm" else "autoregressive",
+        kind=shape.kind.upper(),
+        long_kind=KINDS[shape.kind],
+        label=label,
+        table=_table(("", ""), [(name, value) for name, value in rows.items()]),
+        losses=_losses(entropy, entries),
+        auto=AUTO[shape.kind],
+    )
+
+
+def _objective(shape: Shape, recipe: Recipe) -> str:
+    if shape.kind == "ar":
+        return "the next token"
+    told = "" if shape.time_free else ", told the time"
+    if recipe.rounds is None:
+        return f"NELBO in continuous time{told}"
+    return f"NELBO of {recipe.rounds} rounds, schedule {recipe.schedule}{told}"
+
+
+def _examples(recipe: Recipe) -> str:
+    if recipe.samples is None:
+        return "drawn afresh from the language"
+    return f"a fixed set of {recipe.samples:,}, of which {training_size(recipe.samples):,} are for training"
+
+
+def _losses(entropy: float, entries: Sequence[Mapping[str, Any]]) -> str:
+    if not entries:
+        return ""
+    rows = [
+        (f"{e['step']}", f"{e['loss']:.5f}", f"{e['validation']:.5f}", f"{e['excess_percent']:.3f}") for e in entries
+    ]
+    about = f"In nats a token; the entropy of the language is {entropy:.5f}, and no network can do better.\n\n"
+    return "\n## Loss\n\n" + about + _table(("step", "loss", "validation", "% above the entropy"), rows) + "\n"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,0 +1,336 @@
+"""Training: a loop that can be stopped at any moment and goes on, on the CPU bit for bit, as if it had not been.
+
+What the step-th step does is a function of the state before it, the recipe and `step`: the examples and their masks are
+numbered, so that no random state is kept. Losses and gradients are looked at before anything is saved: what is on disk
+is good.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from unmask.core import progress
+from unmask.core.chance import Luck
+from unmask.core.errors import UnmaskError, unknown
+from unmask.core.files import origin
+from unmask.languages import Language, from_dict
+from unmask.networks.model import checkpoints
+from unmask.networks.model.shape import Shape
+from unmask.networks.training.card import card
+from unmask.networks.training.data import Examples, ahead
+from unmask.networks.training.distributed import World, world
+from unmask.networks.training.journal import Journal
+from unmask.networks.training.learner import Learner
+from unmask.networks.training.objectives import Masks, causal_nats, draw_masks, masked_nats
+from unmask.networks.training.recipe import Recipe
+from unmask.networks.training.validation import Judge, Validation
+from unmask.schedules import Fit, deltas
+
+LOOK = {"cpu": 1, "cuda": 10}  # steps between looks at the loss: a device has to be waited for
+PART_TOKENS = {"cpu": 2**11, "cuda": 2**17}  # computed at once: what a cache, or a memory, holds
+REPORTS = 10  # validations during a training
+HELD_OUT = 2048  # sequences they are made on
+SAVE_SECONDS = 10.0  # between checkpoints, or
+SAVE_SHARE = 20.0  # so many times what the last one took, where that is longer
+DIVERGED = 2.0  # times what a network loses that finds all symbols equally likely
+SMOOTH = 0.1  # the weight of the newest loss in what is told
+NARROW = 256  # hidden; below it, threads of torch wait for each other longer than they compute
+PRECISIONS = ("auto", "float32", "bfloat16")
+
+
+class Part(NamedTuple):
+    """Rows that are computed at once."""
+
+    tokens: Tensor  # (B, L)
+    size: int  # tokens that count: the sum of |x|
+    masks: Masks | None  # None for an AR model
+    most: int  # positions hidden in a row, at most
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What came of it."""
+
+    directory: Path
+    steps: int
+    seconds: float
+    loss: float  # nats a token, of the examples of the last steps
+    validation: Validation
+    parameters: int
+    tokens_per_second: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "directory": str(self.directory),
+            "steps": self.steps,
+            "seconds": self.seconds,
+            "parameters": self.parameters,
+            "tokens_per_second": self.tokens_per_second,
+            "loss_nats_per_token": self.loss,
+            "validation_nats_per_token": self.validation.loss.to_dict(),
+            "entropy_nats_per_token": self.validation.entropy,
+            "excess_percent": self.validation.excess_percent.to_dict(),
+        }
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Where a training runs and what it tells: nothing here changes what is trained, but for rounding."""
+
+    device: str = "auto"
+    precision: str = "auto"  # bfloat16 where it pays, which is on CUDA
+    accumulate: int | None = None  # parts of a process's batch, one after another; None: as many as its cache needs
+    threads: int | None = None  # of torch on the CPU; None: one for a narrow network, else what torch has
+    tensorboard: bool = False
+    say: Callable[[str], None] | None = None  # one line at each validation
+    save_seconds: float = SAVE_SECONDS  # between checkpoints; 0: one at every look
+
+
+def train(
+    language: Language,
+    shape: Shape,
+    recipe: Recipe,
+    directory: str | Path,
+    *,
+    label: str | None = None,
+    conditions: Conditions = Conditions(),
+) -> Trained:
+    """Train a network, and keep it and its checkpoints in a directory; `label` is what the card calls the language."""
+    checkpoints.check_fits(shape, "this shape", language.vocabulary)
+    with world(conditions.device) as here:
+        if here.first:
+            _check_unused(checkpoints.prepare(directory))
+        here.wait()
+        return Training(language, label or language.kind, shape, recipe, Path(directory), here, conditions).go()
+
+
+def resume(directory: str | Path, *, conditions: Conditions = Conditions()) -> Trained:
+    """Go on where the checkpoint of a directory stands, by the recipe that it was begun with."""
+    with world(conditions.device) as here:
+        tensors, facts = checkpoints.load_state(directory)
+        shape, recipe = Shape.from_dict(facts["shape"]), Recipe.from_dict(facts["recipe"])
+        language = from_dict(facts["language"])
+        training = Training(language, facts["label"], shape, recipe, Path(directory), here, conditions)
+        training.restore(tensors, facts)
+        return training.go()
+
+
+class Training:
+    """A network on its way."""
+
+    def __init__(
+        self,
+        language: Language,
+        label: str,
+        shape: Shape,
+        recipe: Recipe,
+        directory: Path,
+        here: World,
+        conditions: Conditions,
+    ) -> None:
+        self.language, self.label, self.shape, self.recipe = language, label, shape, recipe
+        self.directory, self.here, self.conditions = directory, here, conditions
+        self.mine = here.part(recipe.batch)
+        self.parts = _parts(conditions.accumulate, self.mine.stop - self.mine.start, shape.length, here.device)
+        self.threads = _threads(conditions.threads, shape, here.device)
+        self.half = _half(conditions.precision, here.device)
+        self.delta = None
+        if recipe.rounds is not None:
+            self.delta = deltas(recipe.schedule, recipe.rounds, Fit(language, shape.length))
+        self.examples = Examples(language, shape.length, recipe.seed, recipe.samples)
+        self.judge = Judge(language, self.examples.held_out(HELD_OUT), recipe.seed, shape.causal)
+        self.learner = Learner(shape, recipe, here.device)
+        self.network = here.share(self.learner.trunk)
+        self.journal = Journal(directory, conditions.tensorboard and here.first, conditions.say if here.first else None)
+        self.step = self.saved = 0
+        self.loss = self.worst = math.log(shape.vocabulary) * self.judge.padding
+        self.unseen: list[Tensor] = []  # (2) each: loss and norm of the gradient of the steps since the last look
+        self.earlier = 0.0  # seconds of the runs before this one
+        self.began = self.saved_at = time.monotonic()
+        self.saving = 0.0  # seconds that the last checkpoint took
+
+    def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        self.learner.restore(tensors, facts["step"])
+        self.step = self.saved = facts["step"]
+        self.earlier, self.loss = facts["seconds"], facts["loss"]
+        self.journal.entries = facts["journal"]
+
+    def go(self) -> Trained:
+        """Train to the end."""
+        label = f"training {self.shape.kind.upper()}"
+        usual = torch.get_num_threads()
+        try:
+            torch.set_num_threads(self.threads)
+            with progress.track(label, self.recipe.steps) if self.here.first else nullcontext(_silent) as advance:
+                advance(self.step)
+                self._run(advance)
+            return self._result()
+        except KeyboardInterrupt:
+            if self.here.first:
+                kept = f"the checkpoint of step {self.saved} is in {self.directory}"
+                progress.note(f"interrupted at step {self.step}; {kept}: go on with --resume --out {self.directory}")
+            raise
+        except torch.OutOfMemoryError as error:
+            rows = (self.mine.stop - self.mine.start) // self.parts
+            what = f"--accumulate {2 * self.parts} computes half as many, with the same result"
+            raise UnmaskError(f"out of memory with {rows} sequences at once; {what}") from error
+        finally:
+            torch.set_num_threads(usual)
+            self.journal.close()
+
+    def _result(self) -> Trained:
+        seconds = self.seconds
+        return Trained(
+            self.directory,
+            self.step,
+            seconds,
+            self.loss,
+            self.judge(self.learner.average),
+            self.parameters,
+            self.step * self.recipe.batch * self.shape.length / seconds,
+        )
+
+    @property
+    def seconds(self) -> float:
+        """Of this run and those before it."""
+        return self.earlier + time.monotonic() - self.began
+
+    @property
+    def parameters(self) -> int:
+        return sum(weight.numel() for weight in self.learner.weights.values())
+
+    def _run(self, advance: Callable[[int], None]) -> None:
+        steps, look = self.recipe.steps, LOOK[self.here.device.type]
+        reports = {round(number * steps / REPORTS) for number in range(1, REPORTS + 1)}
+        if self.step in (0, steps):  # before the work is done: can it be written at all? And where all is
+            self._save()  # done, a kill may have come between the last state and the network
+        for _ in self.learn(steps):
+            if self.step % look == 0 or self.step in reports:
+                self._look()
+                progress.rename(f"training {self.shape.kind.upper()}, loss {self.loss:.4f}")
+                if self.here.first and self.step in reports:
+                    rate = self.recipe.rate_at(self.step - 1)
+                    self.journal.add(self.step, self.seconds, rate, self.loss, self.judge(self.learner.average))
+                if self.here.first and (self.step == steps or self._is_due()):
+                    self._save()
+            advance(1)
+
+    def learn(self, end: int) -> Iterator[None]:
+        """Learn from the batches that are left before the end-th, one at a time."""
+        for batch in ahead(self._batch, self.step, end):
+            self._learn(batch)
+            self.step += 1
+            yield
+
+    def _batch(self, step: int) -> list[Part]:
+        """This process's rows of a step: a function of the step alone."""
+        first, rows = step * self.recipe.batch + self.mine.start, self.mine.stop - self.mine.start
+        tokens = self.examples.rows(first, rows)
+        sizes = self.language.sizes(tokens)
+        luck = Luck(self.recipe.seed, torch.arange(first, first + rows))
+        masks = None
+        if not self.shape.causal:
+            masks = draw_masks(luck, self.recipe.batch, self.shape.length, self.delta)
+        parts = []
+        for which in torch.arange(rows).chunk(self.parts):
+            own = None if masks is None else Masks(*(part[which] for part in masks))
+            most = self.shape.length if own is None else int(own.counts.max())
+            parts.append(Part(tokens[which], int(sizes[which].sum()), own, most))
+        return parts
+
+    def _learn(self, batch: list[Part]) -> None:
+        """One step: the gradient of the nats of the whole batch over its tokens."""
+        tokens = float(self.recipe.batch * self.shape.length)
+        if self.language.end is not None:
+            tokens = float(self.here.sum(torch.tensor(sum(part.size for part in batch), device=self.here.device)))
+        loss = torch.zeros((), device=self.here.device)
+        for number, part in enumerate(batch, 1):
+            with self.here.alone(self.network, number < len(batch)):
+                with torch.autocast(self.here.device.type, torch.bfloat16, enabled=self.half):
+                    nats = self._nats(part).sum()
+                (nats * (self.here.size / tokens)).backward()  # DDP averages over the processes
+            loss += nats.detach() / tokens
+        self.unseen.append(torch.stack([loss, self.learner.update(self.step)]))
+
+    def _nats(self, part: Part) -> Tensor:
+        device = self.here.device
+        tokens = part.tokens.to(device, non_blocking=True)
+        if part.masks is None:
+            return causal_nats(self.network, self.shape.vocabulary, tokens)
+        masks = Masks(*(column.to(device, non_blocking=True) for column in part.masks))
+        timed = not self.shape.time_free
+        return masked_nats(self.network, self.shape.vocabulary, tokens, masks, part.most, timed)
+
+    def _look(self) -> None:
+        """Are the losses and gradients of the last steps good?"""
+        seen = self.here.sum(torch.stack(self.unseen)).cpu()
+        weight = max(SMOOTH, len(self.unseen) / self.step)
+        self.unseen.clear()
+        loss = (1 - weight) * self.loss + weight * float(seen[:, 0].mean())
+        if not bool(seen.isfinite().all()) or loss > DIVERGED * self.worst:
+            found = f"training has diverged: at step {self.step} the loss is {float(seen[-1, 0]):.4g} nats a token"
+            kept = f"the checkpoint of step {self.saved} is kept in {self.directory}"
+            raise UnmaskError(f"{found}; {kept}; train another network with a rate below {self.recipe.rate:g}")
+        self.loss = loss
+
+    def _is_due(self) -> bool:
+        wait = self.conditions.save_seconds
+        return time.monotonic() - self.saved_at >= (max(wait, SAVE_SHARE * self.saving) if wait else 0.0)
+
+    def _save(self) -> None:
+        began = time.monotonic()
+        language = {"label": self.label, "language": self.language.to_dict()}
+        plain = {"shape": self.shape.to_dict(), "recipe": self.recipe.to_dict()} | language
+        standing = {"step": self.step, "seconds": self.seconds, "loss": self.loss, "journal": self.journal.entries}
+        checkpoints.save_state(self.directory, self.learner.tensors(), plain | standing)
+        entropy, entries = self.judge.entropy, self.journal.entries
+        about = card(self.label, self.shape, self.recipe, self.parameters, entropy, entries)
+        conditions = {"device": str(self.here.device), "processes": self.here.size, "threads": self.threads}
+        conditions |= {"parts": self.parts, "precision": "bfloat16" if self.half else "float32"}
+        account = {"origin": origin(**plain, **conditions), "entropy": entropy} | standing
+        checkpoints.save(self.learner.average, self.directory, about, account)
+        self.saved, self.saved_at = self.step, time.monotonic()
+        self.saving = self.saved_at - began
+
+
+def _check_unused(directory: Path) -> None:
+    for name in (checkpoints.STATE, checkpoints.CONFIG):
+        if (directory / name).exists():
+            what = "go on with it by --resume, or name another directory"
+            raise UnmaskError(f"{directory} holds a network already ({name}); {what}")
+
+
+def _parts(asked: int | None, rows: int, length: int, device: torch.device) -> int:
+    """How many parts a process's rows are computed in."""
+    if asked is None:
+        return min(rows, math.ceil(rows * length / PART_TOKENS[device.type]))
+    if not 1 <= asked <= rows:
+        raise UnmaskError(f"accumulate is {asked}; expected 1 to {rows}, the sequences that a process has of a batch")
+    return asked
+
+
+def _threads(asked: int | None, shape: Shape, device: torch.device) -> int:
+    if asked is None:
+        return 1 if device.type == "cpu" and shape.hidden < NARROW else torch.get_num_threads()
+    if asked < 1:
+        raise UnmaskError(f"threads is {asked}; expected at least 1")
+    return asked
+
+
+def _half(precision: str, device: torch.device) -> bool:
+    if precision not in PRECISIONS:
+        raise unknown("precision", precision, PRECISIONS)
+    return precision == "bfloat16" or (precision == "auto" and device.type == "cuda")
+
+
+def _silent(steps: int) -> None:
+    pass

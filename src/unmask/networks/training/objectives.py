@@ -1,0 +1,98 @@
+"""What a network is trained on: for each row an unbiased estimate of its NELBO, in nats a sequence (theory.md 1).
+
+An MDM, one position at a time in random order (N -> infinity), and in N rounds of a schedule:
+
+    NELBO_inf(x) = L E_n E_{|M|=n} [ mean_{j in M} -log p(x_j | x_R) ],   n uniform in 1..L, M uniform, R the rest
+    NELBO_N(x)   = L E_k E_M       [ mean_{j in M} -log p(x_j | x_R) ],   k ~ delta, M: one position, chosen uniformly,
+                                                                          and each other one with probability 1 - p_k
+
+Both are int (1/t) E_M[sum] dt and sum_k delta_k/(1-p_k) E_M[sum], the number of hidden positions drawn in proportion to
+its weight times itself: so every estimate is L times a mean, where 1/t times a sum has infinite variance near t = 0.
+Given n, the time is then Beta(n, L-n+1): it is the n-th least of L uniforms, and M are the positions of the n least.
+
+An AR model: -log p(x) = sum_j -log p(x_j | x_<j), exactly.
+
+A language with an end pads what follows it. Both kinds write whole canvases, and are trained on the padding too, which
+costs a trained network nothing; nats a token are nats over |x|, the tokens up to and including the first end.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from unmask.core.chance import Luck, Stream
+from unmask.schedules import Schedule
+
+FORCED = 1  # the visit of the uniform that chooses the position hidden for certain
+
+
+class Network(Protocol):
+    """A trunk, or one that is shared among processes."""
+
+    def __call__(self, tokens: Tensor, asked: Tensor | None = None, time: Tensor | None = None) -> Tensor: ...
+
+
+class Masks(NamedTuple):
+    """What is hidden from an MDM: of each row the first `counts` of its positions in `order`."""
+
+    order: Tensor  # (B, L)
+    counts: Tensor  # (B), at least 1
+    time: Tensor  # (B): when so many are hidden; for networks that are told
+
+    def hide(self, tokens: Tensor, mask: int) -> Tensor:
+        """tokens (B, L) with the mask where they are hidden."""
+        ranks = torch.empty_like(self.order).scatter_(1, self.order, self._places.expand_as(self.order))
+        return torch.where(ranks < self.counts.unsqueeze(1), mask, tokens)
+
+    def mean(self, losses: Tensor) -> Tensor:
+        """(B): means of losses (B, A), at the first A places of the order, over what is hidden."""
+        counted = self._places[: losses.shape[1]] < self.counts.unsqueeze(1)
+        return torch.where(counted, losses, 0.0).sum(1) / self.counts
+
+    @property
+    def _places(self) -> Tensor:
+        return torch.arange(self.order.shape[1], device=self.order.device)
+
+
+def draw_masks(luck: Luck, batch: int, length: int, delta: Tensor | None = None) -> Masks:
+    """Masks for the rows of the luck, of the NELBO at infinitely many rounds or for a schedule delta (N).
+
+    Low discrepancy: row r takes its number of hidden positions, or its round, from the (r mod batch)-th of `batch`
+    equal parts of their distribution, so that every batch sees them all; within a batch they increase with the row.
+    """
+    labels = luck.grid(Stream.ORDER, length)
+    own = luck.grid(Stream.ORDER, 1, FORCED + 1).squeeze(1)
+    share = (luck.row_ids % batch + own) / batch
+    if delta is None:
+        counts = 1 + (share * length).long().clamp(max=length - 1)
+        ordered = labels.sort(1)
+        return Masks(ordered.indices, counts, ordered.values.gather(1, counts.unsqueeze(1) - 1).squeeze(1))
+    rounds = len(delta)
+    k = torch.searchsorted(delta.cumsum(0), share, right=True).clamp(max=rounds - 1)
+    forced = (luck.grid(Stream.ORDER, 1, FORCED) * length).long()
+    labels.scatter_(1, forced, -1.0)
+    counts = (labels < (1 - Schedule(delta).p)[k].unsqueeze(1)).sum(1).clamp(min=1)
+    return Masks(labels.argsort(1), counts, 1 - k / rounds)
+
+
+def masked_nats(network: Network, mask: int, tokens: Tensor, masks: Masks, most: int, timed: bool = False) -> Tensor:
+    """(B): L times the mean of -log p(x_j | x_R) over what is hidden, at most `most` positions of a row."""
+    asked = masks.order[:, :most]
+    logits = network(masks.hide(tokens, mask), asked, masks.time.float() if timed else None)
+    return tokens.shape[1] * masks.mean(_surprise(logits, tokens.gather(1, asked)))
+
+
+def causal_nats(network: Network, start: int, tokens: Tensor) -> Tensor:
+    """(B): the sum of -log p(x_j | x_<j)."""
+    read = torch.cat([torch.full_like(tokens[:, :1], start), tokens[:, :-1]], 1)
+    return _surprise(network(read), tokens).sum(1)
+
+
+def _surprise(logits: Tensor, truth: Tensor) -> Tensor:
+    """-log p(truth) (B, A) by logits (B, A, V), at least in float32."""
+    logits = logits if logits.dtype == torch.float64 else logits.float()
+    return functional.cross_entropy(logits.flatten(0, 1), truth.flatten(), reduction="none").view_as(truth)

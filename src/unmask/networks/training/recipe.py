@@ -1,0 +1,93 @@
+"""How a network is trained: AdamW, a cosine with warm-up, a moving average of the weights, clipped gradients."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from unmask.core.chance import check_seed
+from unmask.core.errors import UnmaskError, unknown
+from unmask.networks.training.data import training_size
+
+BETAS = (0.9, 0.999)
+WARM_UP_OF_AVERAGE = 10.0  # the average of the first t steps forgets with (1 + t)/(10 + t)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that decides what comes out, but for the language and the shape."""
+
+    steps: int
+    batch: int  # sequences a step, all processes together
+    rate: float  # at its highest
+    warm_up: float = 0.1  # the share of the steps in which the rate rises; then it falls as a cosine, to zero
+    weight_decay: float = 0.0  # of matrices
+    average: float = 0.999  # how much of the average is kept at a step, once there have been many; 0: no average
+    clip: float = 1.0  # the greatest norm of a gradient
+    samples: int | None = None  # the size of a fixed set; None: every example is fresh
+    rounds: int | None = None  # the NELBO of so many rounds; None: of infinitely many
+    schedule: str = "linear"  # of those rounds
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_seed(self.seed)
+        for name in ("steps", "batch", "samples", "rounds"):
+            count = getattr(self, name)
+            optional = name in ("samples", "rounds")
+            if not (count is None and optional) and (not isinstance(count, int) or count < 1):
+                raise UnmaskError(f"{name} is {count!r}; expected a positive whole number")
+        for name in ("rate", "clip"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise UnmaskError(f"{name} is {getattr(self, name)}; expected a positive number")
+        if not 0 <= self.weight_decay < math.inf:
+            raise UnmaskError(f"weight_decay is {self.weight_decay}; expected 0 or a positive number")
+        for name in ("warm_up", "average"):
+            if not 0 <= getattr(self, name) < 1:
+                raise UnmaskError(f"{name} is {getattr(self, name)}; expected a number from 0 to below 1")
+
+    def rate_at(self, step: int) -> float:
+        """Of the step-th step, from 0: up to `rate` in the warm-up, then down along half a cosine."""
+        warm = max(1, round(self.warm_up * self.steps))
+        if step < warm:
+            return self.rate * (step + 1) / warm
+        return self.rate * 0.5 * (1 + math.cos(math.pi * (step + 1 - warm) / (self.steps + 1 - warm)))
+
+    def average_at(self, step: int) -> float:
+        """How much of the average the step-th step keeps: less at first, to forget the untrained weights."""
+        return min(self.average, (1 + step) / (WARM_UP_OF_AVERAGE + step))
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, given: dict[str, Any]) -> Recipe:
+        known = [field.name for field in fields(cls)]
+        for name in given:
+            if name not in known:
+                raise unknown("entry of a recipe", name, known)
+        return cls(**given)
+
+
+RECIPES: dict[str, dict[str, Any]] = {
+    # Its section 5 and Table 3; the batch is that of Sahoo et al., whose framework it follows: its own is illegible.
+    "paper": {"epochs": 20, "samples": 1_000_000, "batch": 512, "rate": 3e-4, "average": 0.9999},
+    "small": {"steps": 4000, "batch": 64, "rate": 2e-3},
+    "quick": {"steps": 1200, "batch": 128, "rate": 6e-3, "warm_up": 0.2, "average": 0.99},
+}
+OF_KIND: dict[tuple[str, str], dict[str, Any]] = {("quick", "ar"): {"steps": 300}}  # every place teaches an AR model
+
+
+def recipe(name: str, kind: str = "mdm", **changes: Any) -> Recipe:
+    """That of a preset for a kind of network; changes that are None keep its values.
+
+    Epochs are passes over the fixed set, unless steps are given.
+    """
+    if name not in RECIPES:
+        raise unknown("preset of a network", name, RECIPES)
+    entries = RECIPES[name] | OF_KIND.get((name, kind), {})
+    entries |= {entry: value for entry, value in changes.items() if value is not None}
+    epochs = entries.pop("epochs", None)
+    if epochs is not None and "steps" not in entries:
+        entries["steps"] = math.ceil(epochs * training_size(entries["samples"]) / entries["batch"])
+    return Recipe.from_dict(entries)

@@ -1,0 +1,85 @@
+"""How far a network is from the language, in nats a token: its loss on held-out sequences beside the exact entropy.
+
+The ideal denoiser meets the same sequences under the same masks, and its loss is subtracted. What it loses on average
+is known: the entropy, since every order of an ideal any-order model gives q(x) (theory.md 1). So
+
+    loss = H(q)/|x| + mean of (the network's nats - the ideal's nats)/|x|
+
+has the expectation of the plain loss, and hardly any of its noise: what is left is the learning error itself.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from unmask.core.chance import Luck
+from unmask.core.estimates import Estimate, mean
+from unmask.languages import Language
+from unmask.networks.model.trunk import Trunk
+from unmask.networks.training.data import HELD_OUT
+from unmask.networks.training.objectives import Masks, causal_nats, draw_masks, masked_nats
+
+TOKENS = {"cpu": 2**12, "cuda": 2**17}  # evaluated at once
+LEAST = 1e-12  # nats a token: a language of one sequence has none, and any excess is infinite beside it
+
+
+class Validation(NamedTuple):
+    loss: Estimate  # nats a token
+    entropy: float  # nats a token, of the language
+    excess_percent: Estimate  # of the loss over the entropy
+
+
+class Judge:
+    """Held-out sequences (rows, L) with masks of their own, the same at every call."""
+
+    def __init__(self, language: Language, tokens: Tensor, seed: int, causal: bool) -> None:
+        self.language, self.tokens, self.causal = language, tokens, causal
+        self.sizes = language.sizes(tokens)
+        rows, length = tokens.shape
+        self.masks = None if causal else draw_masks(Luck(seed, HELD_OUT + torch.arange(rows)), rows, length)
+
+    @property
+    def padding(self) -> float:
+        """L over the mean |x|: what there is to write for each token that counts."""
+        return self.tokens.shape[1] / float(self.sizes.double().mean())
+
+    @cached_property
+    def entropy(self) -> float:
+        """H(q) over the mean |x|."""
+        length = self.tokens.shape[1]
+        return self.language.entropy(length).value / length * self.padding
+
+    @cached_property
+    def _ideal(self) -> Tensor:
+        """(rows): the nats of the ideal denoiser."""
+        if self.masks is None:
+            return -self.language.log_prob(self.tokens)
+        contexts = self.masks.hide(self.tokens, self.language.vocabulary)
+        law = self.language.posterior(contexts, self.masks.order)
+        truth = self.tokens.gather(1, self.masks.order)
+        return self.tokens.shape[1] * self.masks.mean(-law.gather(2, truth.unsqueeze(2)).squeeze(2).log())
+
+    @torch.no_grad()
+    def __call__(self, trunk: Trunk) -> Validation:
+        block = max(1, TOKENS[trunk.device.type] // self.tokens.shape[1])
+        blocks = [slice(begin, begin + block) for begin in range(0, len(self.tokens), block)]
+        nats = torch.cat([self._nats(trunk, rows) for rows in blocks])
+        a_token = (nats - self._ideal) * self.padding / self.tokens.shape[1]
+        excess = mean(a_token, method="normal, paired with the exact denoiser")
+        percent = 100 / max(self.entropy, LEAST)
+        return Validation(excess.map(lambda e: self.entropy + e), self.entropy, excess.map(lambda e: percent * e))
+
+    def _nats(self, trunk: Trunk, rows: slice) -> Tensor:
+        """(rows) float64, on the CPU."""
+        tokens, symbols = self.tokens[rows].to(trunk.device), trunk.shape.vocabulary
+        if self.masks is None:
+            nats = causal_nats(trunk, symbols, tokens)
+        else:
+            masks = Masks(*(part[rows].to(trunk.device) for part in self.masks))
+            most = int(self.masks.counts[rows].max())
+            nats = masked_nats(trunk, symbols, tokens, masks, most, timed=not trunk.shape.time_free)
+        return nats.double().cpu()

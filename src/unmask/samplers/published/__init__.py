@@ -1,0 +1,1 @@
+"""Published loops under the names and defaults that their users know."""

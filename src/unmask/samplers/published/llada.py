@@ -1,0 +1,42 @@
+"""LLaDA's generate under the names that its users know (arXiv 2502.09992).
+
+    generate(model, prompt, steps, gen_length, block_length, temperature, remasking) is
+
+    unmask.generate(model, sampler="llada(block_length=.., temperature=.., remasking=..)", steps=steps,
+                    given=prompt and gen_length hidden places)
+
+`remasking` decides what stays of the tokens drawn in a round: low_confidence, those that the model was surest of, or
+random. ties="position" takes the first of equal scores, as torch.topk does there. cfg_scale is generate's `guidance`.
+steps need not be a multiple of the number of blocks: the first ones have one more.
+"""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from unmask.core.chance import Stream
+from unmask.samplers import checks
+from unmask.samplers.blocks import Blocks
+from unmask.samplers.contract import SAMPLERS, Sampler
+from unmask.samplers.low_confidence import LowConfidence
+from unmask.samplers.view import View
+
+
+@dataclass(frozen=True)
+class AnyConfidence(LowConfidence):
+    """LLaDA's remasking="random": the score of a drawn token is chance."""
+
+    def score(self, view: View, tokens: Tensor) -> Tensor:
+        return view.luck(Stream.TIE)
+
+
+REMASKING: dict[str, type[LowConfidence]] = {"low_confidence": LowConfidence, "random": AnyConfidence}
+
+
+@SAMPLERS.register("llada")
+def llada(
+    block_length: int = 32, remasking: str = "low_confidence", temperature: float = 0.0, ties: str = "chance"
+) -> Sampler:
+    """LLaDA's generate: blocks of low-confidence remasking, greedy unless a temperature is given."""
+    checks.one_of("remasking", remasking, REMASKING)
+    return Blocks(block_length, REMASKING[remasking](temperature, ties=ties))

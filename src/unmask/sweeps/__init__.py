@@ -1,6 +1,0 @@
-"""Sweeps: a grid of cells that survives kill -9, on one machine or on a Ray cluster."""
-
-from unmask.sweeps.recipe import Recipe, read_recipe
-from unmask.sweeps.run import Sweep, sweep
-
-__all__ = ["Recipe", "Sweep", "read_recipe", "sweep"]
