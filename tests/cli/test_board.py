@@ -17,6 +17,7 @@ from unmask import UnmaskError, networks
 from unmask.experiments.board import Settings, board
 from unmask.experiments.board.joining import Failure
 from unmask.experiments.jobs.local import Local
+from unmask.report.board import PAGE
 
 TINY = ("--languages", "interval-5", "--lengths", 20, "--rows", 20, "--seeds", 2, "--steps", 2, 20)
 FEW = ("--samplers", "ancestral", "left-to-right", "autoregressive")
@@ -71,7 +72,7 @@ def test_a_budget_that_fails_is_said(run):
 )
 def test_mistakes(run, monkeypatch, arguments, expected):
     Path("file").touch()
-    monkeypatch.setattr("unmask.experiments.board.run.sweep", pytest.fail)
+    monkeypatch.setattr("unmask.report.publishing.sweep", pytest.fail)
     ran = run("board", "--samplers", "ancestral", *arguments)
     assert ran.code == 2
     assert expected in ran.err
@@ -105,7 +106,8 @@ def test_an_interrupted_board_goes_on(run, monkeypatch):
 def test_what_was_left_out_altogether_is_said(run, monkeypatch):
     made = board(Settings(("ancestral",), ("interval-5",), (20,), 20, 2, steps=(2, 20)))
     lost = Failure("interval-5", 20, "strided", "steps", None, "its process was killed")
-    monkeypatch.setattr("unmask.experiments.board.board", lambda *given, **how: replace(made, failures=[lost]))
+    board_page = replace(PAGE, measured=lambda *given: replace(made, failures=[lost]))
+    monkeypatch.setattr("unmask.report.board.PAGE", board_page)
     ran = run("board", *FEW, *TINY)
     said = " ".join(ran.out.split())
     assert "left out: strided: its process was killed (interval-5)" in said
@@ -117,12 +119,12 @@ def test_a_device_is_for_one_process(run, monkeypatch, device, engine):
     networks.save(networks.Trunk(networks.Shape("mdm", 8, 12, hidden=8, layers=1, heads=1)), "mdm")
     monkeypatch.setattr("unmask.networks.model.checkpoints.choose_device", lambda name: torch.device(device))
 
-    def measure(settings, *, store, engine):
-        raise UnmaskError(f"{settings.lengths} {store} {engine}")
+    def measure(page, settings, out, *, engine):
+        raise UnmaskError(f"{settings.lengths} {out} {engine}")
 
-    monkeypatch.setattr("unmask.experiments.board.board", measure)
-    assert run("board", "--model", "mdm").err == f"unmask: error: (12,) board/sweep {engine}\n"
-    assert "board/sweep local" in run("board").err
+    monkeypatch.setattr("unmask.report.publishing.publish", measure)
+    assert run("board", "--model", "mdm").err == f"unmask: error: (12,) board {engine}\n"
+    assert "board local" in run("board").err
 
 
 def test_help_is_light():

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from unmask import report
 from unmask.experiments.jobs.attempt import attempt
 from unmask.experiments.jobs.status import status
+from unmask.report import demo, publishing
 
 TINY = {"steps": (2, 64), "length": 20, "panel_lengths": (10, 20), "profile_rows": 5, "perplexity_rows": 5}
 TINY |= {"samplers": ("ancestral",), "sampler_languages": ("interval-5",), "sampler_length": 20, "sampler_rows": 8}
@@ -21,9 +21,9 @@ TINY |= {"samplers": ("ancestral",), "sampler_languages": ("interval-5",), "samp
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch):
     """Few rows of short sequences, measured in this process."""
-    monkeypatch.setattr(report, "Settings", partial(report.Settings, **TINY))
-    real = report.demo
-    monkeypatch.setattr(report, "demo", lambda out, settings, engine: real(out, settings))
+    monkeypatch.setattr(demo, "Settings", partial(demo.Settings, **TINY))
+    real = publishing.publish
+    monkeypatch.setattr(publishing, "publish", lambda page, settings, out, engine: real(page, settings, out))
 
 
 FEW = ("--rows", 10, "--small-rows", 5)

@@ -20,8 +20,8 @@ from unmask.networks import Network, load
 from unmask.networks.model.checkpoints import ACCOUNT, WEIGHTS
 from unmask.networks.training import loop
 from unmask.report import figure_1_page
-from unmask.report.figure_1 import Settings, measured, quick, recipe, records_of
-from unmask.report.frame import STORE
+from unmask.report.figure_1 import Settings, quick, recipe
+from unmask.report.publishing import STORE, publish
 from unmask.samplers import fill
 
 SETTINGS = quick(languages=("paper-2gram",), steps=(2, 8), rows=60, training_steps=6, length=8)
@@ -32,8 +32,8 @@ def changed(**changes):
     return Settings(**(vars(SETTINGS) | changes))
 
 
-def measure(*where):
-    return records_of(measured(*where), where[1])
+def measure(out, settings):
+    return publish(figure_1_page.page("cpu"), settings, out).measured
 
 
 def directories(out, records):
@@ -44,7 +44,7 @@ def directories(out, records):
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     out = tmp_path_factory.mktemp("figure")
-    return out, measure(out, SETTINGS, "cpu")
+    return out, measure(out, SETTINGS)
 
 
 @pytest.fixture
@@ -91,17 +91,17 @@ def test_the_records_are_what_the_networks_do(made):
 def test_what_is_kept_is_not_made_again(made, monkeypatch):
     out, records = made
     monkeypatch.setattr("unmask.experiments.jobs.here.attempt", lambda *a, **k: pytest.fail("made again"))
-    assert measure(out, SETTINGS, "cpu") == records
+    assert measure(out, SETTINGS) == records
 
 
 def test_other_rows_and_another_code_keep_the_networks(made, monkeypatch, learned):
     out, records = made
-    more = measure(out, changed(rows=70), "cpu")
+    more = measure(out, changed(rows=70))
     assert {r["n"] for r in more if r["measure"] == "ser"} == {70, 0}
     monkeypatch.setattr(run, "code", lambda: "another")
     drawn = []
     monkeypatch.setattr("unmask.generation.fill", lambda *a: drawn.append(1) or fill(*a))
-    again = measure(out, SETTINGS, "cpu")
+    again = measure(out, SETTINGS)
     assert again == records
     assert drawn  # what they generate is measured again
     assert learned == []
@@ -110,7 +110,7 @@ def test_other_rows_and_another_code_keep_the_networks(made, monkeypatch, learne
 
 def test_other_networks_stand_beside_them(made, learned):
     out, records = made
-    other = measure(out, changed(training_steps=2), "cpu")
+    other = measure(out, changed(training_steps=2))
     assert learned == [0, 1, 0, 1]
     assert not set(directories(out, other).values()) & set(directories(out, records).values())
 
@@ -127,9 +127,9 @@ def test_a_training_that_was_stopped_goes_on(made, tmp_path, monkeypatch, learne
 
     monkeypatch.setattr(loop.Training, "_look", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        measure(tmp_path, SETTINGS, "cpu")
+        measure(tmp_path, SETTINGS)
     monkeypatch.setattr(loop.Training, "_look", look)
-    again = measure(tmp_path, SETTINGS, "cpu")
+    again = measure(tmp_path, SETTINGS)
     assert learned == [0, 1, 2, 3, 3, 4, 5, *range(6)]  # the MDM in two parts, and the AR model
     assert [r | {"seconds": None} for r in again] == [r | {"seconds": None} for r in records]
     for kind, place in directories(tmp_path, again).items():
@@ -147,10 +147,10 @@ def test_what_failed_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "train", diverging)
     said = rf"training .*paper-2gram.*: training has diverged; `unmask sweep retry {tmp_path / STORE}` tries again"
     with pytest.raises(UnmaskError, match=said):
-        measure(tmp_path, SETTINGS, "cpu")
+        measure(tmp_path, SETTINGS)
     monkeypatch.setattr(loop, "train", train)
     run.resume(tmp_path / STORE, again=True, engine="here")
-    assert measure(tmp_path, SETTINGS, "cpu")
+    assert measure(tmp_path, SETTINGS)
 
 
 def test_the_recipe_is_that_of_the_command():
@@ -161,7 +161,7 @@ def test_the_recipe_is_that_of_the_command():
 
 def test_the_page(made):
     _, records = made
-    contents = figure_1_page.render(records, SETTINGS, {"command": ["unmask", "figure-1", "--quick"]}, 1.0)
+    contents = figure_1_page.contents(records, SETTINGS, {"command": ["unmask", "figure-1", "--quick"]}, 1.0)
     page = contents["index.html"].decode()
     assert not re.search(r"(src|href)=.https?:", page)
     assert json.loads(contents["data.json"])["records"] == json.loads(json.dumps(records))
@@ -189,7 +189,7 @@ def test_the_command(tmp_path, capsys):
 )
 def test_mistakes_leave_nothing(tmp_path, changes, said):
     with pytest.raises(UnmaskError, match=said):
-        measure(tmp_path, changed(**changes), "cpu")
+        measure(tmp_path, changed(**changes))
     assert not list(tmp_path.iterdir())
 
 

@@ -9,13 +9,15 @@ import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
 
 from unmask.core.errors import UnmaskError
-from unmask.report import Settings, demo, frame
-from unmask.report.story import Story
+from unmask.experiments.jobs.cells import cells_of
+from unmask.report.demo import PAGE, Settings, Story, figures
+from unmask.report.publishing import publish, write
 
 SETTINGS = Settings(
     rows=20,
@@ -37,7 +39,7 @@ FIGURES = {"correctness", "fluency", "generative-perplexity", "lengths", "overvi
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    return demo(tmp_path_factory.mktemp("demo") / "out", SETTINGS)
+    return publish(PAGE, SETTINGS, tmp_path_factory.mktemp("demo") / "out")
 
 
 class Elements(HTMLParser):
@@ -106,21 +108,21 @@ def test_the_definitions_hold_no_data_from_elsewhere(elements):
 
 def test_json_and_csv_are_the_records(made):
     data = json.loads((made.page.parent / "data.json").read_text(), parse_constant=pytest.fail)
-    assert data["records"] == made.records
+    assert data["records"] == made.measured.records
     assert data["origin"]["configuration"] == data["settings"]
     assert data["settings"]["rows"] == 20
     with open(made.page.parent / "data.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [row["measure"] for row in rows] == [record["measure"] for record in made.records]
-    assert [float(row["value"]) for row in rows] == [record["value"] for record in made.records]
+    assert [row["measure"] for row in rows] == [record["measure"] for record in made.measured.records]
+    assert [float(row["value"]) for row in rows] == [record["value"] for record in made.measured.records]
 
 
 def test_the_page_has_the_numbers_and_three_sentences(made, elements):
     text = " ".join("".join(elements.text).split())
-    assert len(made.story.sentences()) == 3
-    for sentence in made.story.sentences():
+    assert len(made.measured.sentences()) == 3
+    for sentence in made.measured.sentences():
         assert sentence.text in text
-    for table in made.story.tables():
+    for table in made.measured.tables():
         for _, cells in table.rows:
             assert all(part in text for cell in cells for part in cell)
     assert "generative perplexity" in text
@@ -129,14 +131,37 @@ def test_the_page_has_the_numbers_and_three_sentences(made, elements):
 
 def test_what_was_not_seen_is_not_zero(made):
     """An exact zero is one, a measured one is an upper limit."""
-    tables = made.story.tables()
+    tables = made.measured.tables()
     *_, autoregression = tables[0].rows
     assert autoregression[0].startswith("AR")
     assert autoregression[1][0] == ("0", "exact")
     unseen = {"value": 0.0, "low": 0.0, "high": 0.1, "n": 20, "method": "clopper-pearson"}
-    records = [r | unseen if (r["measure"], r["steps"]) == ("ser", 64) else r for r in made.records]
+    records = [r | unseen if (r["measure"], r["steps"]) == ("ser", 64) else r for r in made.measured.records]
     last = Story(records, SETTINGS).tables()[0].rows[-2]
     assert last[1][0] == ("< 10.0%", "none in 20")
+
+
+def test_a_figure_is_declared_in_one_place(made, monkeypatch):
+    """Its part of the sweep, its records, its files and its place in the page come from its class alone."""
+
+    class Unique(figures.Correctness):
+        name, title, shows = "unique", "Nothing but a test", frozenset({"unique"})
+
+        def parts(self, settings):
+            return [{"metrics": ["autoregressive"], "grid": {"language": ["brackets"]}, "fixed": {"length": 6}}]
+
+    monkeypatch.setattr(figures, "FIGURES", (*figures.FIGURES, Unique()))
+    monkeypatch.setattr(figures.Samplers, "records", lambda self, sweep: [])
+    assert "brackets" in {cell.spec["language"] for cell in cells_of(PAGE.recipe(SETTINGS))}
+    row = {"metric": "autoregressive", "pruned": True, "language": "brackets", "evaluations": 6.0, "n": 0, "level": 1.0}
+    row |= {"value": 1.0, "low": 1.0, "high": 1.0, "method": "exact"}
+    sweep = SimpleNamespace(rows=lambda: [row | {"measure": measure} for measure in ("unique", "another")])
+    sweep.whole = lambda: sweep
+    assert [record["measure"] for record in PAGE.measured(sweep, SETTINGS).records] == ["unique"]
+    origin = json.loads((made.page.parent / "data.json").read_text())["origin"]
+    contents = PAGE.contents(made.measured, SETTINGS, origin, 1.0)
+    assert {"unique.svg", "unique.png"} <= contents.keys()
+    assert "<h3>Nothing but a test</h3>" in contents["index.html"].decode()
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device")])
@@ -152,14 +177,14 @@ def test_a_failure_leaves_nothing(tmp_path, monkeypatch, error):
 
     monkeypatch.setattr(os, "replace", stop)
     with pytest.raises((KeyboardInterrupt, UnmaskError)):
-        frame.write(tmp_path / "out", {"a.svg": b"a", "index.html": b"b"})
+        write(tmp_path / "out", {"a.svg": b"a", "index.html": b"b"}, "index.html")
     assert replaced
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_directory_that_was_there_stays(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
-    written = frame.write(tmp_path, {"index.html": b"page", "a.svg": b"a"})
+    written = write(tmp_path, {"index.html": b"page", "a.svg": b"a"}, "index.html")
     assert [path.name for path in written] == ["a.svg", "index.html"]  # the page last
     assert (tmp_path / "mine.txt").read_text() == "mine"
 

@@ -77,12 +77,12 @@ def command(
 
     from unmask.cli.output import show
     from unmask.core.errors import UnmaskError
-    from unmask.experiments.board import Settings, board
+    from unmask.experiments.board import Settings
     from unmask.experiments.board import quick as brief
     from unmask.experiments.board.standings import summary
     from unmask.networks.model.checkpoints import choose_device, read_shape
-    from unmask.report.frame import STORE
-    from unmask.report.publishing import check, publish
+    from unmask.report.board import PAGE
+    from unmask.report.publishing import STORE, publish
 
     if model is not None:
         if languages:
@@ -102,19 +102,18 @@ def command(
     settings = (brief if quick else Settings)(
         **chosen, seed=seed, language_seed=language_seed, device=device, steps=steps, against=against
     )
-    check(out)
     on_a_device = model is not None and choose_device(device).type != "cpu"  # which takes one process at a time
-    made = board(settings, store=out / STORE, engine="here" if on_a_device else "local")
-    written = publish(out, made)
+    published = publish(PAGE, settings, out, engine="here" if on_a_device else "local")
+    made = published.measured
+    files = [str(path) for path in published.files]
     if json:
         failures = [asdict(failure) for failure in made.failures]
-        files = [str(path) for path in written]
         show({"seconds": made.seconds, "files": files, "failures": failures, "standings": summary(made.records)}, True)
         return
     _print(made)
     if any(failure.value is None for failure in made.failures):
         print(f"`unmask sweep retry {out / STORE}` measures again what was left out altogether.")
-    print("\n".join(str(path) for path in written))
+    print("\n".join(files))
 
 
 def _print(made: Board) -> None:

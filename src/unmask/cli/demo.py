@@ -10,7 +10,8 @@ import tyro
 from unmask.cli.options import Switch
 
 if TYPE_CHECKING:
-    from unmask.report import Demo
+    from unmask.report.demo import Story
+    from unmask.report.publishing import Published
 
 Names = Annotated[tuple[str, ...], tyro.conf.arg(metavar="LANGUAGE ...", help_behavior_hint="")]
 
@@ -51,7 +52,8 @@ def command(
         json: Print one JSON object instead of a table.
     """
     from unmask.cli.output import show
-    from unmask.report import Settings, demo
+    from unmask.report.demo import PAGE, Settings
+    from unmask.report.publishing import publish
 
     settings = Settings(
         rows=rows,
@@ -61,20 +63,20 @@ def command(
         generative_perplexity=generative_perplexity,
         lengths=lengths,
     )
-    made = demo(out, settings, engine="local")
+    made = publish(PAGE, settings, out, engine="local")
     if json:
-        sentences = [sentence.text for sentence in made.story.sentences()]
+        sentences = [sentence.text for sentence in made.measured.sentences()]
         files = [str(path) for path in made.files]
         show({"page": str(made.page), "files": files, "seconds": made.seconds, "sentences": sentences}, True)
     else:
         _print(made)
 
 
-def _print(made: Demo) -> None:
+def _print(made: Published[Story]) -> None:
     from unmask.cli.output import show_tables
 
-    console = show_tables(made.story.tables())
-    for sentence in made.story.sentences():
+    console = show_tables(made.measured.tables())
+    for sentence in made.measured.sentences():
         console.print(sentence.text, markup=False)
     size = made.page.stat().st_size / 1e6
     print(f"\n{made.page}\n{size:.1f} MB, {made.seconds:.0f} s; open it in any browser.")

@@ -55,33 +55,25 @@ def command(
         device: auto, cpu or cuda.
         json: Print one JSON object instead of tables.
     """
-    import time
-    from dataclasses import asdict, replace
+    from dataclasses import replace
 
     from unmask.cli.output import show, show_tables
-    from unmask.core.files import origin
     from unmask.networks.model.checkpoints import choose_device
-    from unmask.report import figure_1_page, frame
-    from unmask.report.figure_1 import Settings, measured, records_of
+    from unmask.report import figure_1_page
+    from unmask.report.figure_1 import Settings
     from unmask.report.figure_1 import quick as brief
+    from unmask.report.publishing import publish
 
     on_cuda = choose_device(device).type == "cuda"  # which processes would only wait for
     given: dict[str, Any] = {"languages": languages, "steps": steps, "rows": rows, "training_steps": training_steps}
     changes = {name: value for name, value in given.items() if value not in ((), None)}
     settings = replace(brief() if quick else Settings(), **changes, seed=seed, language_seed=language_seed)
-    frame.check_directory(out)
-    began = time.perf_counter()
-    sweep = measured(out, settings, device, engine="here" if on_cuda else "local")
-    records = records_of(sweep, settings)
-    seconds = time.perf_counter() - began
-    contents = figure_1_page.render(
-        records, settings, origin(**asdict(settings)) | {"languages": sweep.languages}, sweep.work
-    )
-    files = [str(path) for path in frame.write(out, contents)]
-    page = str((out / frame.PAGE).resolve())
+    made = publish(figure_1_page.page(device), settings, out, engine="here" if on_cuda else "local")
+    records, page = made.measured, str(made.page)
     networks = {name: str(out / place) for name, place in figure_1_page.networks(records).items()}
     if json:
-        show({"page": page, "files": files, "networks": networks, "seconds": seconds, "records": records}, True)
+        about = {"page": page, "files": [str(path) for path in made.files], "networks": networks}
+        show(about | {"seconds": made.seconds, "records": records}, True)
         return
     show_tables(figure_1_page.tables(records, settings))
     for sentence in figure_1_page.sentences(records, settings):
@@ -89,4 +81,4 @@ def command(
     print("\nnetworks, for unmask learning, or unmask generate --model:")
     for name, place in networks.items():
         print(f"{name}  {place}")
-    print(f"\n{page}\n{seconds:.0f} s")
+    print(f"\n{page}\n{made.seconds:.0f} s")

@@ -1,6 +1,1 @@
-"""What is shown: the demo's cells, figures and page."""
-
-from unmask.report.plan import Settings
-from unmask.report.run import Demo, demo
-
-__all__ = ["Demo", "Settings", "demo"]
+"""What is shown: pages, their figures, and the one path from settings to files (publishing.py)."""

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import altair as alt
 import pandas as pd
-import vl_convert
 
 from unmask.core.files import origin
 from unmask.diagnosis.table import EXACT, QUANTITIES, Record
 from unmask.languages import Language
 from unmask.report import staircase
-from unmask.report.figures import COLOURS, GREY, HEIGHT, INK, themed
-from unmask.report.frame import SCALE, check_directory, svg, write
+from unmask.report.frame import COLOURS, GREY, HEIGHT, INK, alone, drawings, heading, numbers
+from unmask.report.publishing import check_directory, write
 
 WIDTH = 520
 TITLES = {
@@ -29,26 +27,25 @@ TITLES = {
 AXES = {"ser": "SER: share of wrong sequences", "ter_ratio": "TER / TER of the language - 1"}
 FILES = {"ser": "theory-ser", "ter_ratio": "theory-ter"}
 CURVE = "theory-curve"
+LAST = "theory.json"
 SEEN = 1e-4  # of an SER on a logarithmic axis
 
 
 def check(out: Path) -> None:
     """Fail before the work is done."""
-    check_directory(out, "theory.json")
+    check_directory(out, LAST)
 
 
 def publish(
     out: Path, language: Language, length: int, records: Sequence[Record], configuration: dict[str, Any]
 ) -> list[Path]:
     """theory-ser, theory-ter and theory-curve as SVG and PNG, and the numbers as JSON and CSV."""
-    drawn = {FILES[quantity]: svg(chart(records, quantity)) for quantity in QUANTITIES}
-    drawn[CURVE] = svg(staircase.chart(language, length))
-    contents = {f"{name}.svg": picture.encode() for name, picture in drawn.items()}
-    contents |= {f"{name}.png": vl_convert.svg_to_png(picture, scale=SCALE) for name, picture in drawn.items()}
-    data = {"origin": origin(**configuration) | {"language": language.source()}, "records": list(records)}
-    contents["theory.json"] = json.dumps(data, indent=1, allow_nan=False).encode() + b"\n"
-    contents["theory.csv"] = pd.DataFrame(list(records)).to_csv(index=False).encode()
-    return write(out, contents)
+    charts = {FILES[quantity]: chart(records, quantity) for quantity in QUANTITIES}
+    charts[CURVE] = staircase.chart(language, length)
+    contents = drawings(charts) | numbers(
+        "theory", records, origin=origin(**configuration) | {"language": language.source()}
+    )
+    return write(out, contents, LAST)
 
 
 def chart(records: Sequence[Record], quantity: str) -> Any:
@@ -75,6 +72,5 @@ def chart(records: Sequence[Record], quantity: str) -> Any:
     spread = measured[(measured["high"] > measured["low"]) & (measured["low"] > 0)]
     interval = alt.Chart(spread).mark_rule(color=GREY, strokeWidth=1.5).encode(x=x, y="low:Q", y2="high:Q")
     points = alt.Chart(measured).mark_point(filled=True, size=60, color=INK, opacity=1).encode(x=x, y=y)
-    title, below = TITLES[quantity]
     both = alt.layer(line, interval, points).properties(width=WIDTH, height=HEIGHT)
-    return themed(both.properties(title=alt.TitleParams(title, subtitle=below), background="white"))
+    return alone(both, heading(*TITLES[quantity]))

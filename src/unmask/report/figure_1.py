@@ -10,20 +10,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate
 from unmask.core.files import read_json
-from unmask.experiments.jobs import cells
 from unmask.experiments.jobs.recipe import Recipe, from_dict
-from unmask.experiments.jobs.run import EngineName, Sweep, sweep
+from unmask.experiments.jobs.run import Sweep
 from unmask.experiments.jobs.store import FILES
 from unmask.experiments.measures.catalogue import Record
 from unmask.networks.model.checkpoints import ACCOUNT
 from unmask.networks.model.shape import KINDS, PRESETS
-from unmask.report.frame import STORE
+from unmask.report.publishing import STORE
 
 LAYERS = {("paper", "paper-4gram"): 10}  # its Table 3
 FIELDS = tuple(Estimate.__dataclass_fields__)
@@ -81,18 +79,9 @@ def recipe(settings: Settings, device: str = "auto") -> Recipe:
     )
 
 
-def measured(
-    out: Path, settings: Settings, device: str = "auto", *, engine: EngineName = "here", workers: int | None = None
-) -> Sweep:
-    """All of its cells; what the directory holds of them is not made again."""
-    plan = recipe(settings, device)
-    cells.check(cells.cells_of(plan))  # before there is anything to clear away
-    return sweep(plan, store=out / STORE, engine=engine, workers=workers, fresh=True).whole()
-
-
 def records_of(made: Sweep, settings: Settings) -> list[Record]:
     """What the page shows of the cells: of each network what it has learned, then SER and generative perplexity."""
-    rows = made.rows()
+    rows = made.whole().rows()
     own = {row["language"]: row["value"] for row in rows if row["measure"] == "ter"}
     found = [_trained(made, row) for row in rows if row["measure"] == "excess_percent"]
     for row in rows:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import altair as alt
 import pandas as pd
-import vl_convert
 
 from unmask.core.estimates import Estimate
 from unmask.experiments.board.table import Table
 from unmask.experiments.measures.catalogue import Record
-from unmask.report.figure_1 import Settings
-from unmask.report.figures import COLOURS, INK, themed
-from unmask.report.frame import PAGE, SCALE, Sentence, figure, framed, sentence_item, svg, table_html, text
+from unmask.report import frame
+from unmask.report.figure_1 import Settings, recipe, records_of
+from unmask.report.frame import COLOURS, INK, PAGE, Sentence, text
+from unmask.report.publishing import Page
 
 WIDTH, HEIGHT = 250, 230  # of a panel, in pixels
 AR_PLACE = 2.6  # AR stands so many times to the right of the last N
@@ -39,43 +37,43 @@ CAPTION = (
 )
 
 
-def render(
+def page(device: str = "auto") -> Page[Settings, list[Record]]:
+    """device: where networks learn, and nothing that numbers depend on; hence no setting."""
+    return Page(PAGE, partial(recipe, device=device), records_of, contents)
+
+
+def contents(
     records: Sequence[Record], settings: Settings, origin: Mapping[str, Any], seconds: float
 ) -> dict[str, bytes]:
     """All files by name."""
     drawn = chart(records, settings)
-    title = alt.TitleParams(TITLE[0], subtitle=TITLE[1], fontSize=18, offset=16)
-    alone = svg(themed(drawn.properties(title=title, background="white")))
-    data = {"origin": origin, "seconds": seconds, "settings": asdict(settings), "records": list(records)}
-    contents = {
-        "figure-1.svg": alone.encode(),
-        "figure-1.png": vl_convert.svg_to_png(alone, scale=SCALE),
-        "data.json": json.dumps(data, indent=1, allow_nan=False).encode() + b"\n",
-        "data.csv": pd.DataFrame(list(records)).to_csv(index=False).encode(),
-    }
-    plain = themed(drawn)
-    parts = {
-        "sentences": "\n".join(map(sentence_item, sentences(records, settings))),
-        "figure": figure("figure-1", *TITLE, CAPTION.format(rows=settings.rows), plain, plain),
-        "tables": "\n".join(map(table_html, tables(records, settings))),
-        "command": text(shlex.join([Path(origin["command"][0]).name, *origin["command"][1:]])),
-        "files": ", ".join(f'<a href="{name}">{name}</a>' for name in sorted(contents)),
-        "networks": "\n".join(_network_item(*entry) for entry in networks(records).items()),
-        "length": str(settings.size),
-        "preset": settings.preset,
-    }
-    return contents | {PAGE: framed("unmask figure-1: exact and trained", "figure_1.html", parts)}
+    found = frame.drawings({"figure-1": frame.alone(drawn, frame.heading(*TITLE, fontSize=18, offset=16))})
+    found |= frame.numbers("data", records, origin=origin, seconds=seconds, settings=asdict(settings))
+    plain = frame.themed(drawn)
+    found[PAGE] = frame.page(
+        "unmask figure-1: exact and trained",
+        "figure_1.html",
+        sentences(records, settings),
+        tables(records, settings),
+        origin,
+        found,
+        figure=frame.figure("figure-1", *TITLE, CAPTION.format(rows=settings.rows), plain, plain),
+        networks="\n".join(_network_item(*entry) for entry in networks(records).items()),
+        length=str(settings.size),
+        preset=settings.preset,
+    )
+    return found
 
 
 def chart(records: Sequence[Record], settings: Settings) -> Any:
-    frame = pd.DataFrame([record for record in records if record["measure"] in MEASURES])
+    data = pd.DataFrame([record for record in records if record["measure"] in MEASURES])
     last = max(settings.steps)
-    frame["place"] = frame["steps"].fillna(last * AR_PLACE)
-    frame["rounds"] = ["AR" if pd.isna(steps) else f"{steps:.0f}" for steps in frame["steps"]]
-    frame["shown"] = [str(_estimate(record)) for record in frame.to_dict("records")]
+    data["place"] = data["steps"].fillna(last * AR_PLACE)
+    data["rounds"] = ["AR" if pd.isna(steps) else f"{steps:.0f}" for steps in data["steps"]]
+    data["shown"] = [str(_estimate(record)) for record in data.to_dict("records")]
     columns = []
     for name in settings.languages:
-        here = frame[frame["language"] == name]
+        here = data[data["language"] == name]
         panels = [
             _panel(here[here["measure"] == measure], measure, settings, name, first=name == settings.languages[0])
             for measure in MEASURES

@@ -1,7 +1,8 @@
-"""What every page of ours is made of: a frame that asks nobody for anything, figures, tables, and files beside it.
+"""What all pages and figures are made of: a frame that asks nobody for anything, one look, files beside it.
 
 Each figure stands in a page twice: drawn, for readers without JavaScript and for printers, and as a definition that
-replaces the drawing with one that answers to the pointer and follows the width of the window.
+replaces the drawing with one that answers to the pointer and follows the width of the window. Neutral parts are drawn
+in the colour of the surrounding text, so that a figure suits light, dark and paper.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 import html
 import io
 import json
-from collections.abc import Mapping
-from contextlib import suppress
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -18,15 +19,17 @@ from string import Template
 from typing import Any, NamedTuple
 
 import altair as alt
+import pandas as pd
 import vl_convert
 
-from unmask.core.errors import UnmaskError
-from unmask.core.files import atomic, check_writable
 from unmask.experiments.board.table import Table
 
 PAGE = "index.html"
-STORE = "sweep"  # beside the page: what was measured, from which an interrupted command goes on
 SCALE = 2  # PNG pixels for each of the figure
+HEIGHT = 320
+COLOURS = ("#0077bb", "#009988", "#ee3377", "#ee7733", "#8c6bb1", "#7a7a7a")  # Paul Tol's vibrant: all can tell apart
+INK = "currentColor"
+GREY = "#7a7a7a"  # for what cannot take the colour of the text
 
 
 class Sentence(NamedTuple):
@@ -36,38 +39,24 @@ class Sentence(NamedTuple):
     text: str
 
 
-def check_directory(out: Path, last: str = PAGE) -> None:
-    """Fail before the work is done: `out` is a directory that can be written to, or made."""
-    if out.exists() and not out.is_dir():
-        raise UnmaskError(f"cannot write to {out}: it is a file; name a directory with --out")
-    check_writable(out / last if out.is_dir() else out)
-
-
-def write(out: Path, contents: Mapping[str, bytes]) -> list[Path]:
-    """Each file whole or not at all, the page last; a directory that was made for them goes if they fail."""
-    made = not out.exists()
-    if made:
-        out.mkdir()
-    written = []
-    try:
-        for name in sorted(contents, key=lambda name: name == PAGE):
-            with atomic(out / name) as file:
-                file.write(contents[name])
-            written.append(out / name)
-    except BaseException:
-        if made:
-            for name in contents:
-                (out / name).unlink(missing_ok=True)
-            with suppress(OSError):  # if somebody else has put something there, it stays
-                out.rmdir()
-        raise
-    return written
-
-
-def framed(title: str, template: str, parts: Mapping[str, str]) -> bytes:
+def page(
+    title: str,
+    template: str,
+    sentences: Iterable[Sentence],
+    tables: Iterable[Table],
+    origin: Mapping[str, Any],
+    beside: Iterable[str],
+    **parts: str,
+) -> bytes:
     """A whole page: a template of this package, in the frame that holds the looks and the library."""
     room = files("unmask.report")
-    body = Template(room.joinpath(template).read_text("utf-8")).substitute(parts)
+    body = Template(room.joinpath(template).read_text("utf-8")).substitute(
+        parts,
+        sentences="\n".join(map(_sentence, sentences)),
+        tables="\n".join(map(_table, tables)),
+        command=text(shlex.join([Path(origin["command"][0]).name, *origin["command"][1:]])),
+        files=", ".join(f'<a href="{name}">{name}</a>' for name in sorted(beside)),
+    )
     frame = Template(room.joinpath("frame.html").read_text("utf-8"))
     return frame.substitute(title=text(title), body=body, library=_library()).encode()
 
@@ -98,11 +87,51 @@ def svg(chart: alt.TopLevelMixin) -> str:
     return buffer.getvalue()
 
 
-def sentence_item(sentence: Sentence) -> str:
+def drawings(charts: Mapping[str, alt.TopLevelMixin]) -> dict[str, bytes]:
+    """NAME.svg of each, then NAME.png."""
+    drawn = {name: svg(chart) for name, chart in charts.items()}
+    vectors = {f"{name}.svg": picture.encode() for name, picture in drawn.items()}
+    return vectors | {f"{name}.png": vl_convert.svg_to_png(drawn[name], scale=SCALE) for name in drawn}
+
+
+def numbers(name: str, records: Sequence[Mapping[str, Any]], **about: Any) -> dict[str, bytes]:
+    """NAME.json, with where they come from, and NAME.csv."""
+    data = json.dumps(about | {"records": list(records)}, indent=1, allow_nan=False)
+    return {f"{name}.json": data.encode() + b"\n", f"{name}.csv": csv(records)}
+
+
+def csv(records: Sequence[Mapping[str, Any]]) -> bytes:
+    return pd.DataFrame(list(records)).to_csv(index=False).encode()
+
+
+def themed(chart: Any) -> Any:
+    """Quiet axes in the colour of the text."""
+    fonts = "system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif"
+    text = {"labelColor": INK, "titleColor": INK, "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal"}
+    lines = {"gridColor": INK, "gridOpacity": 0.12, "domainColor": INK, "domainOpacity": 0.4, "tickColor": INK}
+    return (
+        chart.configure(font=fonts, background="transparent")
+        .configure_view(stroke=None)
+        .configure_axis(**text, **lines, tickOpacity=0.4)
+        .configure_legend(labelColor=INK, labelFontSize=12, labelLimit=240, offset=8)
+        .configure_title(anchor="start", color=INK, subtitleColor=INK, fontSize=16, subtitleFontSize=12, offset=12)
+    )
+
+
+def alone(chart: Any, title: alt.TitleParams) -> Any:
+    """To stand without a page: under its title and on white, since what surrounds it is not known."""
+    return themed(chart.properties(title=title, background="white"))
+
+
+def heading(title: str, *below: str, **options: Any) -> alt.TitleParams:
+    return alt.TitleParams(title, subtitle=list(below), **options)
+
+
+def _sentence(sentence: Sentence) -> str:
     return f"<li><strong>{text(sentence.number)}</strong>{text(sentence.text)}</li>"
 
 
-def table_html(table: Table) -> str:
+def _table(table: Table) -> str:
     head = "".join(f'<th scope="col">{text(name)}</th>' for name in table.head)
     rows = []
     for heading, cells in table.rows:

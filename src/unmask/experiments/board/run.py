@@ -55,12 +55,15 @@ def board(
     settings = settings or Settings()
     plan = recipe(settings)
     with _directory(store) as directory:
-        made = sweep(plan, store=directory, engine=engine, workers=workers, fresh=True)
-        found, failures = measured(made)
-        seconds, languages = made.work, made.languages
+        return of_sweep(sweep(plan, store=directory, engine=engine, workers=workers, fresh=True), settings)
+
+
+def of_sweep(made: Sweep, settings: Settings) -> Board:
+    """What its curves come to; fails if there is none."""
+    found, failures = measured(made)
     if not found:
         raise UnmaskError(f"no sampler could be measured; {failures[0].sampler}: {failures[0].message}")
-    return Board(settings, records(found, settings), failures, seconds, languages)
+    return Board(settings, records(found, settings), failures, made.work, made.languages)
 
 
 def measured(made: Sweep) -> tuple[list[Measured], list[Failure]]:

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unmask.experiments.board import Settings, board
-from unmask.report import labels, standing
+from unmask.report import board as drawing
+from unmask.report import labels
 
 
 @pytest.fixture(scope="module")
@@ -33,20 +34,20 @@ def marks(definition, kind):
 
 
 def test_one_column_a_language(made):
-    drawn = standing.chart(made.records).to_dict()
+    drawn = drawing.panels(made.records).to_dict()
     assert [column["vconcat"][0]["title"] for column in drawn["hconcat"]] == ["paper-2gram", "interval-5"]
     assert all(len(column["vconcat"]) == 2 for column in drawn["hconcat"])
     assert "NaN" not in json.dumps(drawn)
 
 
 def test_every_line_has_its_name_or_leaves_room(made):
-    drawn = standing.chart(made.records).to_dict()
+    drawn = drawing.panels(made.records).to_dict()
     shown = {row["sampler"] for data in drawn["datasets"].values() for row in data if "py" in row}
     assert shown == {"ancestral", "strided", "speculative(draft_length=[2, 4])"}
 
 
 def test_ar_is_a_diamond_at_its_own_cost(made):
-    drawn = standing.chart(made.records).to_dict()
+    drawn = drawing.panels(made.records).to_dict()
     diamonds = [m for m in marks(drawn, "point") if m["mark"].get("shape") == "diamond"]
     assert len(diamonds) == 4
     for diamond in diamonds:
@@ -55,8 +56,8 @@ def test_ar_is_a_diamond_at_its_own_cost(made):
 
 
 def test_what_is_not_ours_has_a_colour_of_its_own():
-    assert standing.colour("ancestral") == standing.colour("blocks(block_length=8)")
-    assert standing.colour("mine.samplers:Mine(strength=[1, 2])") == standing.OWN
+    assert drawing.colour("ancestral") == drawing.colour("blocks(block_length=8)")
+    assert drawing.colour("mine.samplers:Mine(strength=[1, 2])") == drawing.OWN
 
 
 LINES = st.dictionaries(

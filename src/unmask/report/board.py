@@ -1,17 +1,22 @@
-"""A board drawn: errors and diversity against evaluations, one small multiple a language."""
+"""A board as files, and drawn: errors and diversity against evaluations, one small multiple a language."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import altair as alt
 import pandas as pd
 
+from unmask.experiments.board.grid import Settings, recipe
+from unmask.experiments.board.run import Board, of_sweep
 from unmask.experiments.board.standings import CLAIRVOYANT, Record
-from unmask.report import labels
-from unmask.report.figures import GREY, INK, themed
+from unmask.report import frame, labels
+from unmask.report.frame import GREY, INK
+from unmask.report.publishing import Page
 
 WIDTH, HEIGHT, LOW_HEIGHT = 330, 300, 170  # of a panel, in pixels
 SIZES = alt.value(28), alt.value(9)  # of a point of a line that has a name, and of one that has none
@@ -32,43 +37,38 @@ TITLE = (
     "Which positions are revealed together decides more than how many",
     "to the left: fewer evaluations; down: fewer wrong sequences; below 100% diversity: it repeats itself",
 )
-CAPTION = (
-    "Across: evaluations a sequence needed, doubling from tick to tick, the same for every sampler; AR stands at L. "
-    "Up, above: the share of impossible sequences; what falls further to the left is right with fewer evaluations. "
-    "Up, below: how diverse the samples are, the entropy of neighbouring tokens relative to the language's own; what "
-    "lies below 100% repeats itself, and is right by saying little. Bands: 95% intervals. Blue: random orders; "
-    "green: orders that keep neighbours apart or together; pink and orange: where and how much is chosen by "
-    "confidence; violet: tokens are taken back; grey: exact laws; dashed: the clairvoyant sampler, which knows what "
-    "depends on what."
-)
+HEADING: dict[str, Any] = {"fontSize": 18, "offset": 16}  # how it looks
 
 
-def caption(rows: int) -> str:
-    """HTML; rows: sequences a point."""
-    return f"{CAPTION} {rows} sequences a point; <code>unmask board</code> has every sampler, and the numbers."
+def contents(board: Board, settings: Settings, origin: Mapping[str, Any], seconds: float) -> dict[str, bytes]:
+    """All files by name."""
+    about = {"origin": origin, "seconds": seconds, "settings": asdict(settings)}
+    about["failures"] = [asdict(failure) for failure in board.failures]
+    chart = frame.alone(panels(board.records), frame.heading(*TITLE, **HEADING))
+    return {
+        "board.json": _json(about, board.records).encode(),
+        "board.csv": frame.csv(board.records),
+    } | frame.drawings({"board": chart})
 
 
-def titled(records: Sequence[Record]) -> alt.HConcatChart:
-    """To stand alone, on white."""
-    title = alt.TitleParams(TITLE[0], subtitle=TITLE[1], fontSize=18, offset=16)
-    drawn: alt.HConcatChart = themed(panels(records).properties(title=title, background="white"))
-    return drawn
+def _json(about: Mapping[str, Any], records: Sequence[Record]) -> str:
+    """One record a line, for people and for diffs."""
+    lines = ",\n  ".join(json.dumps(record, allow_nan=False) for record in records)
+    head = json.dumps(about, indent=1, allow_nan=False).removesuffix("\n}")
+    return f'{head},\n "records": [\n  {lines}\n ]\n}}\n'
 
 
-def chart(records: Sequence[Record]) -> alt.HConcatChart:
-    """For a page, which has its own headings and background."""
-    drawn: alt.HConcatChart = themed(panels(records))
-    return drawn
+PAGE: Page[Settings, Board] = Page("board.json", recipe, of_sweep, contents)
 
 
 def panels(records: Sequence[Record]) -> alt.HConcatChart:
     """A column for each language and length: SER above, diversity below."""
-    frame = pd.DataFrame([_readable(r) for r in records if r["measure"] in ("ser", "diversity")])
-    frame = frame[frame["value"].notna() & (frame["sampler"] != "autoregressive")].filter(items=FIELDS)
-    places = list(dict.fromkeys(zip(frame["language"], frame["length"], strict=True)))
+    data = pd.DataFrame([_readable(r) for r in records if r["measure"] in ("ser", "diversity")])
+    data = data[data["value"].notna() & (data["sampler"] != "autoregressive")].filter(items=FIELDS)
+    places = list(dict.fromkeys(zip(data["language"], data["length"], strict=True)))
     columns = []
     for language, length in places:
-        here = frame[(frame["language"] == language) & (frame["length"] == length)]
+        here = data[(data["language"] == language) & (data["length"] == length)]
         first = (language, length) == places[0]
         above = _panel(here[here["measure"] == "ser"], length, language, first)
         below = _panel(here[here["measure"] == "diversity"], length, "", first)

@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from unmask.core.estimates import Estimate
 from unmask.experiments.board.table import Table
 from unmask.experiments.measures.catalogue import Record
+from unmask.report.demo.settings import Settings
 from unmask.report.frame import Sentence
-from unmask.report.measured import of_steps
-from unmask.report.plan import Settings
 
 FEW_DOZEN = 64  # steps
 TER_RATIO = ("ter_ratio", "ter_upper_ratio")
@@ -19,8 +18,8 @@ class Story:
     """The records of a demo, looked up by what they are about."""
 
     def __init__(self, records: Sequence[Record], settings: Settings) -> None:
-        self.settings = settings
-        records = of_steps(records)
+        self.records, self.settings = records, settings
+        records = [record for record in records if "sampler" not in record]  # the rest is about ancestral sampling
         self.by_key = {(r["measure"], r["language"], r["length"], r["steps"]): r for r in records if r["pruned"]}
         self.unpruned = {(r["measure"], r["language"], r["steps"]): r for r in records if not r["pruned"]}
         self.steps: list[int | None] = [*sorted(settings.steps), None]
