@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.exact.test_messages import machines
+from tests.kernels.test_messages import machines
 
 from tests import brute
 from unmask.core.chance import Luck
