@@ -222,10 +222,7 @@ def test_a_sampler_that_breaks_the_contract_is_named(sampler, message):
         ({"sampler": "verify-and-restart(most=2, strict=True)", "steps": 1}, "row 0 was refused 3 times; raise most"),
         ({"sampler": "as-published-mdlm(batch=0)"}, "batch is 0; expected at least 1"),
         ({"sampler": "clairvoyant(gamma=-1)"}, "gamma is -1; expected 0 or a positive number of nats"),
-        (
-            {"sampler": "clairvoyant", "temperature": 0.5},
-            "how its positions depend; Sharpened of the ideal denoiser of ngram is none",
-        ),
+        ({"sampler": "clairvoyant", "temperature": 0.5}, "depend; Sharpened of the ideal denoiser of ngram is none"),
         ({"sampler": "block-strided(block_length=0)"}, "block_length is 0; expected at least 1"),
         ({"sampler": "dilated(base=1)"}, "base is 1; expected at least 2"),
         ({"sampler": "llada(remasking=low)"}, "unknown remasking 'low'; known: low_confidence, random"),

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import torch
 
-from unmask.core.chance import Stream, categorical, uniform
-from unmask.denoisers import Canvas
+from unmask.core.chance import Stream, uniform
+from unmask.denoisers import Canvas, as_marginals
 from unmask.samplers import Ancestral, Autoregressive, Choice, LowConfidence, Sampler, walk
-from unmask.samplers.ranking import best
+from unmask.samplers.ranking import ranks
 from unmask.schedules import orders
+
+
+def best(scores, hidden, count, ties):
+    return ranks(scores, hidden, ties) < torch.where(hidden, count.unsqueeze(1), 0)
 
 
 class RevealsTwice(Sampler):
@@ -47,7 +51,7 @@ class LoopsLooking(Sampler):
     def run(self, session):
         one = torch.zeros(1, dtype=torch.int64)
         while True:
-            session.canvas.look()
+            session.canvas.at(one, one)
             session.write(one, one, one, torch.ones(1), 1)
             session.hide(one, one, 1)
 
@@ -92,7 +96,7 @@ class Ending(Sampler):
             return self.end(session)
         for rows, positions, p in walk(canvas, order):
             tokens = self.draw(session, p, rows, positions, order)
-            chance = p.gather(1, tokens[:, None])[:, 0]
+            chance = p.of(tokens)
             session.write(rows, positions, tokens, chance, order[rows, positions])
         return self.end(session)
 
@@ -128,7 +132,7 @@ class CannotDoOne(Sampler):
     """Compares neighbours, of which a sequence of one token has none."""
 
     def choose(self, view):
-        scores = view.probabilities.amax(-1)
+        scores = view.confidence
         return Choice(best(scores - scores[:, [1, *range(1, scores.shape[1])]], view.hidden, view.count, None))
 
 
@@ -139,8 +143,7 @@ class BatchFlattened(LowConfidence):
 
     def choose(self, view):
         tokens = view.draw()
-        seen = tokens.clamp(max=view.canvas.vocabulary - 1).unsqueeze(-1)
-        scores = view.probabilities.gather(-1, seen).squeeze(-1)
+        scores = view.of(tokens)
         ties = view.luck(Stream.TIE).reshape(1, -1)
         flat = best(scores.reshape(1, -1), view.hidden.reshape(1, -1), view.count.sum().view(1), ties)
         return Choice(flat.view_as(view.hidden), tokens)
@@ -163,7 +166,7 @@ class Seedless(Ending):
     """The same draws whatever the seed."""
 
     def draw(self, session, p, rows, positions, order):
-        return categorical(p, uniform(0, Stream.TOKEN, session.luck.row_ids[rows], positions))
+        return p.draw(uniform(0, Stream.TOKEN, session.luck.row_ids[rows], positions))
 
     def run(self, session):
         session.luck = type(session.luck)(0, session.luck.row_ids)
@@ -174,7 +177,7 @@ class Rowless(Ending):
     """The same draws in every row."""
 
     def draw(self, session, p, rows, positions, order):
-        return categorical(p, uniform(session.luck.seed, Stream.TOKEN, torch.zeros_like(rows), positions))
+        return p.draw(uniform(session.luck.seed, Stream.TOKEN, torch.zeros_like(rows), positions))
 
     def run(self, session):
         session.luck = type(session.luck)(session.luck.seed, torch.zeros_like(session.luck.row_ids))
@@ -203,13 +206,13 @@ class ReusesUniforms(LowConfidence):
 class AsksPosterior(Ending):
     def draw(self, session, p, rows, positions, order):
         better = session.denoiser.posterior(session.tokens)[rows, positions].double()
-        return session.canvas.draw(better, rows, positions)
+        return session.canvas.draw(as_marginals(better), rows, positions)
 
 
 class OwnCanvas(Ending):
     def draw(self, session, p, rows, positions, order):
         return session.canvas.draw(
-            Canvas(session.denoiser, session.tokens.clone(), session.luck).at(rows, positions).double(), rows, positions
+            Canvas(session.denoiser, session.tokens.clone(), session.luck).at(rows, positions), rows, positions
         )
 
 
@@ -231,7 +234,7 @@ class FinalArgmax(Ending):
 
     def draw(self, session, p, rows, positions, order):
         last = order[rows, positions] == len(session.delta)
-        return torch.where(last, p.argmax(1), session.canvas.draw(p, rows, positions))
+        return torch.where(last, p.best, session.canvas.draw(p, rows, positions))
 
 
 class SameRoundSeen(Ending):
@@ -246,7 +249,7 @@ class SameRoundSeen(Ending):
         for place in range(order.shape[1]):
             now = positions == place
             if now.any():
-                tokens[now] = canvas.draw(seen.at(rows[now], positions[now]).double(), rows[now], positions[now])
+                tokens[now] = canvas.draw(seen.at(rows[now], positions[now]), rows[now], positions[now])
                 seen.reveal((rows[now], positions[now]), tokens[now])
         return tokens
 
@@ -261,10 +264,10 @@ class Warm(Autoregressive):
         last = torch.full((len(visits),), session.denoiser.vocabulary)
         rows = torch.arange(len(visits))
         for j in range(visits.shape[1]):
-            p = session.causal.extend(last.unsqueeze(1))[:, 0]
+            p = as_marginals(session.causal.extend(last.unsqueeze(1)))
             place = torch.full_like(rows, j)
-            last = session.luck.tokens(torch.softmax(p.log() / 0.9, -1), rows, place, visits)
-            session.write(rows, place, last, p.gather(1, last[:, None])[:, 0], j + 1)
+            last = session.luck.tokens(p.sharpened(0.9), rows, place, visits)
+            session.write(rows, place, last, p.of(last), j + 1)
 
 
 class NotTheLanguage(Ancestral):
@@ -282,8 +285,80 @@ class Uniform(Ancestral):
         return torch.full((count,), 1 / count)
 
 
+class ReadsPadding(Sampler):
+    """Scores positions by what stands behind the row."""
+
+    def choose(self, view):
+        scores = (view.tokens[:, -1:] * torch.arange(view.tokens.shape[1])) % 5
+        return Choice(best(scores.double(), view.hidden, view.count, None))
+
+
+class SharesMemory(Sampler):
+    """Remembers how sure all rows together have been."""
+
+    def choose(self, view):
+        before = view.memory.get("sure", torch.zeros(len(view.hidden)))
+        view.memory["sure"] = before + view.confidence.sum()
+        place = torch.arange(view.hidden.shape[1])
+        scores = torch.cos(view.memory["sure"].unsqueeze(1) * place)
+        return Choice(best(scores, view.hidden, view.count, None))
+
+
+class RemembersOnItself(Sampler):
+    """Keeps the last batch's confidence, whichever rows that was of."""
+
+    last = 0.0
+
+    def choose(self, view):
+        scores = torch.cos(self.last * torch.arange(view.hidden.shape[1], dtype=torch.float64))
+        self.last = float(view.confidence.sum())
+        return Choice(best(scores.expand(view.hidden.shape), view.hidden, view.count, None))
+
+
+class WantsAll(Sampler):
+    """Makes probabilities (.., V)."""
+
+    def choose(self, view):
+        scores = torch.zeros(view.hidden.shape, dtype=torch.float64)
+        scores[view.places] = view.marginals.dense().double().amax(-1)
+        return Choice(best(scores, view.hidden, view.count, None))
+
+
+class WritesBehindTheEnd(Ending):
+    """Asks the stop rule, and goes on as if it had said nothing."""
+
+    def draw(self, session, p, rows, positions, order):
+        session.check_stop()
+        return super().draw(session, p, rows, positions, order)
+
+
+class ByPosition(Sampler):
+    """A sound rule: later positions first, but every third after all others."""
+
+    law = "order"
+
+    def choose(self, view):
+        place = torch.arange(view.hidden.shape[1])
+        scores = (place - 100 * (place % 3 == 0)).double().expand(view.hidden.shape)
+        return Choice(best(scores, view.hidden, view.count, None))
+
+
+class Hesitates(Sampler):
+    """A sound rule with a memory: the surest position, of those that were less sure a round ago first."""
+
+    def choose(self, view):
+        before = view.memory.get("sure", torch.zeros_like(view.confidence))
+        view.memory["sure"] = view.confidence
+        return Choice(best(view.confidence - before, view.hidden, view.count, view.luck(Stream.TIE)))
+
+
+GOOD = [Ending, ByPosition, Hesitates]
+
 BAD = {  # what each must fail, and a part of what must be said
-    RevealsTwice: ("contract", "RevealsTwice reveals what is not hidden, at position 0 of row 100 in round 2"),
+    RevealsTwice: (
+        "contract",
+        "RevealsTwice reveals what it is not shown as hidden, at position 0 of row 100 in round 2",
+    ),
     LeavesHidden: ("contract", "of row 100 hidden after its last round"),
     UnknownToken: ("contract", "UnknownToken writes token 4; V is 4, at position 0 of row 100 in round 1"),
     IgnoresBudget: ("contract", "reveals 9 positions of row 100 in round 1; expected the schedule's 3"),
@@ -306,6 +381,11 @@ BAD = {  # what each must fail, and a part of what must be said
     Seedless: ("determinism", "another seed changes nothing"),
     Rowless: ("determinism", "all rows are alike"),
     Remembers: ("determinism", "the same seed twice"),
+    ReadsPadding: ("ragged", "nobody may read the padding behind a row"),
+    SharesMemory: ("company", "let no row depend on the others"),
+    RemembersOnItself: ("company", "let no row depend on the others"),
+    WantsAll: ("vocabulary", "it asks for the probabilities of 10 places, 126464 each"),
+    WritesBehindTheEnd: ("stopping", "reveals what is not hidden"),
     ReusesUniforms: ("luck", "is drawn from the same uniform twice"),
     AsksPosterior: ("counting", "calls denoiser.posterior"),
     OwnCanvas: ("counting", "calls denoiser.engine"),

@@ -7,9 +7,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.kernels.test_messages import machines
 
 from tests import brute
+from tests.kernels.test_messages import machines
 from unmask.core.chance import Luck
 from unmask.kernels import messages, paths
 from unmask.kernels.machine import Machine, from_dense

@@ -276,7 +276,7 @@ class Kept(ReMDM):
     """Mutant: hides again, but reveals as if it did not."""
 
     def choose(self, view):
-        rate = (view.alpha_next - view.alpha) / (1 - view.alpha)
+        rate = ((view.alpha_next - view.alpha) / (1 - view.alpha)).unsqueeze(1)
         return Choice(view.hidden & (view.luck(Stream.ACCEPT) < rate), hide=super().choose(view).hide)
 
 

@@ -9,7 +9,7 @@ from unmask.core.chance import Luck
 from unmask.core.errors import UnmaskError
 from unmask.denoisers.contracts import Cost, Follower
 from unmask.denoisers.denoiser import Denoiser
-from unmask.denoisers.marginals import Marginals, as_marginals
+from unmask.denoisers.marginals import Marginals, Table, as_marginals
 
 Places = tuple[Tensor, Tensor]  # (rows (K), positions (K))
 
@@ -65,6 +65,8 @@ class Canvas:
         needed = torch.zeros_like(self._fresh)
         needed[rows] = True
         self._count(needed)
+        if not len(rows):
+            return Table(torch.empty((0, self.vocabulary), dtype=torch.float64))
         return as_marginals(self._engine.at(rows, positions, time))
 
     def ask(self, tokens: Tensor, rows: Tensor, positions: Tensor, time: Tensor | None = None) -> Marginals:

@@ -20,6 +20,7 @@ from unmask.core.errors import UnmaskError
 
 EXACT, FLOAT32, BFLOAT16 = 1e-9, 1e-6, 1e-3  # how close two probabilities are that count as equal
 PIECE = {"cpu": 2**20, "cuda": 2**26}  # logits that are gone through at once
+IMPOSSIBLE = -1e4  # a logit so low that the difference to another one is certain, and yet a number
 KEPT = 2**28  # logits that are kept from one question to the next, rather than computed again
 
 
@@ -142,7 +143,7 @@ class Table(Marginals):
             by_mass = kept._descending()
             before = kept.probabilities.gather(1, by_mass).cumsum(1).roll(1, 1)
             before[:, 0] = 0
-            kept = kept._without(by_mass, before >= top_p - self.resolution)
+            kept = kept._without(by_mass, (before > 0) & (before >= top_p - self.resolution))
         if top_k is not None and top_k < self.vocabulary:
             by_mass = kept._descending()
             kept = kept._without(by_mass, (torch.arange(self.vocabulary) >= top_k).expand(p.shape))
@@ -194,7 +195,7 @@ class Logits(Marginals):
         self.vocabulary, self.resolution = self._scan.vocabulary, self._scan.resolution
 
     def _like(self, scan: Scan, places: Tensor | None = None) -> Logits:
-        made = Logits.__new__(Logits)
+        made = type(self).__new__(type(self))
         made._scan, made._places, made.vocabulary, made.resolution = scan, places, self.vocabulary, self.resolution
         return made
 
@@ -235,7 +236,11 @@ class Logits(Marginals):
         return self._against(other, lambda ours, theirs: (ours.softmax(-1) - theirs.softmax(-1)).clamp(min=0).log())
 
     def guided(self, other: Marginals, scale: float) -> Logits:
-        return self._against(other, lambda ours, theirs: (1 + scale) * ours - scale * theirs)
+        def away(ours: Tensor, theirs: Tensor) -> Tensor:
+            guided = (1 + scale) * ours - scale * theirs.clamp(min=IMPOSSIBLE)
+            return guided.masked_fill(ours == -torch.inf, -torch.inf)
+
+        return self._against(other, away)
 
     def dense(self) -> Tensor:
         return torch.cat([logits.softmax(-1) for logits in self._scan.pieces(self._numbers)]).cpu()
@@ -273,11 +278,11 @@ class Logits(Marginals):
     def _highest(self, number: int) -> tuple[Tensor, Tensor]:
         """The highest logits (K, number) and their symbols: they lie in as many blocks at most, those that top."""
         tops = self._mine(self._scan.tops)
-        blocks = tops.topk(min(number, tops.shape[1]), dim=1).indices.sort(1).values
+        blocks = lowest_first(tops, min(number, tops.shape[1])).sort(1).values
         symbols = (blocks.unsqueeze(2) * BLOCK + torch.arange(BLOCK, device=blocks.device)).flatten(1)
         logits = self._scan.at(symbols.clamp(max=self.vocabulary - 1), self._numbers)
-        found = logits.masked_fill(symbols >= self.vocabulary, -torch.inf).topk(number, dim=1)
-        return found.values, symbols.gather(1, found.indices)
+        found = lowest_first(logits.masked_fill(symbols >= self.vocabulary, -torch.inf), number)
+        return logits.gather(1, found), symbols.gather(1, found)
 
     def _against(self, other: Marginals, combine: Callable[[Tensor, Tensor], Tensor]) -> Logits:
         """Logits that are combined from these and others at the same places, whenever they are asked for."""
@@ -296,6 +301,14 @@ class Logits(Marginals):
     def _host(self, values: Tensor) -> Tensor:
         found = self._mine(values)
         return (found.double() if found.is_floating_point() else found).cpu()
+
+
+def lowest_first(values: Tensor, number: int) -> Tensor:
+    """(K, number): where the highest of values (K, n) in float32 are, the first of those that are equal."""
+    bits = (values + 0.0).view(torch.int32)
+    rank = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).long()  # in the order of the floats
+    last = values.shape[1] - 1
+    return (rank * 2**24 + last - torch.arange(last + 1, device=values.device)).topk(number, dim=1).indices
 
 
 class Scan(ABC):
@@ -382,7 +395,7 @@ class Scan(ABC):
         sums = torch.empty_like(self.highest)
         parts = zip(self.pieces(self._all), self.highest.split(self._piece), sums.split(self._piece), strict=True)
         for x, top, part in parts if len(self) else ():
-            below = (x - top.unsqueeze(1)).clamp_(min=-1e4)  # of an impossible symbol too a number, 0 times which is 0
+            below = (x - top.unsqueeze(1)).clamp_(min=IMPOSSIBLE)  # a number, 0 times which is 0
             part.copy_(torch.linalg.vecdot(below.exp(), below))
         return (self.total.log() - sums.double() / self.total).clamp(min=0)
 
@@ -519,9 +532,10 @@ def as_marginals(said: Tensor | Marginals) -> Marginals:
 
 
 def joined(parts: Sequence[Marginals]) -> Marginals:
-    """The places of several, one after another; of one kind all."""
+    """The places of several, one after another."""
     if len(parts) == 1:
         return parts[0]
-    if tables := [part for part in parts if isinstance(part, Table)]:
-        return Table(torch.cat([table.probabilities for table in tables]), tables[0].resolution)
-    return Logits(torch.cat([part.logits() for part in parts if isinstance(part, Logits)]))
+    logits = [part.logits() for part in parts if isinstance(part, Logits)]
+    if len(logits) == len(parts):
+        return Logits(torch.cat(logits))
+    return Table(torch.cat([part.dense() for part in parts]), max(part.resolution for part in parts))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -48,6 +49,8 @@ class Account:
 class Session:
     """Some rows on their way from given tokens (B, L) to complete ones, with what was met on the way."""
 
+    canvas_kind: ClassVar[type[Canvas]] = Canvas
+
     def __init__(
         self,
         denoiser: Denoiser,
@@ -79,7 +82,7 @@ class Session:
     @cached_property
     def canvas(self) -> Canvas:
         """The canvas, on the session's own tokens."""
-        return Canvas(self.denoiser, self.tokens, self.luck, valid=self.valid, patience=self.patience)
+        return self.canvas_kind(self.denoiser, self.tokens, self.luck, valid=self.valid, patience=self.patience)
 
     @cached_property
     def causal(self) -> Causal:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from unmask.core.chance import Stream, uniform
-from unmask.denoisers import Denoiser
+from unmask.denoisers import Cost, Denoiser, Engine, Logits
 from unmask.ideal import Ideal, Perturbed
 from unmask.languages import Brackets, Interval, Language, random_ngram, sparse_hmm
 
@@ -37,6 +37,66 @@ class Timed(Denoiser):
         power = 1.0 if time is None else 1 + time.view(-1, 1, 1)
         sharp = exact**power
         return (sharp / sharp.sum(-1, keepdim=True)).float()
+
+
+class Counted(Denoiser):
+    """A language's posterior from scratch, which counts for itself what it is asked."""
+
+    ideal = True
+    language: Language
+
+    def __init__(self, language: Language) -> None:
+        self.language, self.vocabulary = language, language.vocabulary
+        self.counted = Cost()
+
+    def posterior(self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None) -> Tensor:
+        self.counted = self.counted + Cost(1, len(tokens), tokens.numel())
+        return self.language.posterior(tokens, positions)
+
+
+SYMBOLS, RANK = 126464, 4  # LLaDA's vocabulary, by a head of small rank
+
+
+class Spread(AssertionError):
+    """Somebody wants all probabilities at once."""
+
+
+class Undense(Logits):
+    """Logits of so many symbols that nobody may ask for all of them."""
+
+    def dense(self) -> Tensor:
+        raise Spread(f"it asks for the probabilities of {len(self)} places, {SYMBOLS} each; ask for what it needs")
+
+
+class Wide(Denoiser):
+    """The vocabulary of an open model: what is said of a place is a head applied to a sum over the revealed tokens."""
+
+    vocabulary = SYMBOLS
+
+    def __init__(self) -> None:
+        generator = torch.Generator().manual_seed(1)
+        self.embedding, self.head = (8 * torch.randn(size, generator=generator) for size in ((512, RANK), (RANK, 1)))
+        self.head = self.head * torch.randn(RANK, SYMBOLS, generator=generator)
+        self.counted = Cost()
+
+    def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
+        return super().engine(tokens, given, valid) if valid is not None else WideEngine(self, tokens)
+
+
+class WideEngine(Engine):
+    def __init__(self, denoiser: Wide, tokens: Tensor) -> None:
+        super().__init__(tokens)
+        self.denoiser = denoiser
+
+    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Logits:
+        self.spend_on(rows)
+        denoiser, shown = self.denoiser, (self.tokens < SYMBOLS).unsqueeze(2)
+        which = len(rows.unique())
+        denoiser.counted = denoiser.counted + Cost(int(which > 0), which, which * self.tokens.shape[1])
+        context = torch.where(shown, denoiser.embedding[self.tokens % 512], 0.0).sum(1)
+        return Undense(
+            torch.sin(context[rows] + positions.unsqueeze(1)), lambda states: states @ denoiser.head, SYMBOLS
+        )
 
 
 @cache

@@ -9,7 +9,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,13 @@ from torch import Tensor
 from unmask import generation
 from unmask.core.chance import Luck
 from unmask.core.errors import UnmaskError, unknown
-from unmask.diagnosis.conformance.cases import Case, cases, patterns, tiny
+from unmask.denoisers import Cost
+from unmask.diagnosis.conformance.cases import Case, Counted, Wide, cases, patterns, tiny
 from unmask.diagnosis.conformance.laws import ALARM, p_value
 from unmask.diagnosis.conformance.report import Check, Outcome, Report
-from unmask.diagnosis.conformance.watch import NotedLuck, Watch, WatchedSession
+from unmask.diagnosis.conformance.watch import NotedLuck, Watched, WatchedSession
 from unmask.generation import Generation, generate
-from unmask.samplers import SAMPLERS, Sampler, fill
+from unmask.samplers import SAMPLERS, AtToken, Sampler, StopRule, fill
 from unmask.samplers.contract import Breach, Law, check_kind
 from unmask.schedules import deltas
 
@@ -108,11 +109,21 @@ class Exam:
         self.done += 1
         return made
 
-    def fill(self, case: Case, what: str, steps: int, given: Tensor, luck: Luck | None = None) -> WatchedSession | None:
+    def fill(
+        self,
+        case: Case,
+        what: str,
+        steps: int,
+        given: Tensor,
+        luck: Luck | None = None,
+        valid: Tensor | None = None,
+        stop: StopRule | None = None,
+    ) -> WatchedSession | None:
         """A session that was filled under watch."""
-        watch = Watch(case.denoiser)
+        watched = Watched(case.denoiser)
         luck = luck or Luck(1, torch.arange(100, 100 + len(given)))
-        session = WatchedSession(watch.denoiser, given.clone(), luck, deltas("linear", steps), self.name)
+        delta = deltas("linear", steps)
+        session = WatchedSession(watched, given.clone(), luck, delta, self.name, valid=valid, stop=stop)
 
         def work() -> WatchedSession:
             fill(self.sampler, session)
@@ -167,8 +178,8 @@ def counting(exam: Exam) -> None:
             continue
         evaluations, order = session.account().evaluations, session.order
         asked = (session.given == session.denoiser.vocabulary).any(1)
-        if uncounted := vars(session.denoiser)["watch"].uncounted:
-            names = " and ".join(f"denoiser.{name}" for name in dict.fromkeys(uncounted))
+        if session.denoiser.uncounted:
+            names = " and ".join(f"denoiser.{name}" for name in dict.fromkeys(session.denoiser.uncounted))
             raise Wrong(f"{where}: it calls {names}, which nobody counts; ask canvas.at, canvas.ask or session.causal")
         turns = order.sort(1).values
         turns = ((turns[:, 1:] != turns[:, :-1]) & (turns[:, 1:] > 0)).sum(1) + (turns[:, 0] > 0)
@@ -178,6 +189,110 @@ def counting(exam: Exam) -> None:
         elif exam.sampler.implements("choose"):
             least, most = turns, torch.where(asked, order.max(), 0)
         _check_rows(where, evaluations, least, most)
+    for what, pattern in patterns(case):
+        counted = Counted(case.language)
+        session = exam.fill(replace(case, denoiser=counted), what, 4, pattern)
+        if session is not None:
+            _check_spent(f"{what} of {case.name}", session, counted.counted)
+
+
+def _check_spent(where: str, session: WatchedSession, counted: Cost) -> None:
+    """What the account says is what the denoiser has counted itself, and rows are computed for evaluations alone."""
+    account = session.account()
+    if account.spent != counted:
+        raise Wrong(f"{where}: the account says {account.spent}; the denoiser has computed {counted}")
+    if account.spent.rows > int(account.evaluations.sum()):
+        counts = f"{int(account.evaluations.sum())} evaluations, but {account.spent.rows} rows were computed"
+        raise Wrong(f"{where}: it counts {counts}")
+
+
+def vocabulary(exam: Exam) -> None:
+    """Of 126,464 symbols no probabilities (.., V) are made, and what is spent is what the denoiser counts."""
+    wide = Wide()
+    for what, shown in (("a blank canvas", 0), ("prompts", 2)):
+        given = torch.full((2, 5), wide.vocabulary)
+        given[1, :shown] = 7
+        before = wide.counted
+        case = Case("a denoiser of 126,464 symbols", cases()[0].language, wide, 5)
+        session = exam.fill(case, what, 2, given)
+        if session is not None:
+            _check_record(f"{what} of {case.name}", session)
+            counted = Cost(*(getattr(wide.counted, f.name) - getattr(before, f.name) for f in fields(Cost)))
+            _check_spent(f"{what} of {case.name}", session, counted)
+
+
+LENGTHS, BEGUN = (9, 1, 6, 9, 4, 7), (0, 0, 2, 5, 4, 3)  # of rows in one batch, and how much of each is given
+
+
+def ragged(exam: Exam) -> None:
+    """Rows of other lengths and prompts are each what they are alone, whatever stands behind the shorter ones."""
+    case = cases()[0]
+    places, sizes = torch.arange(max(LENGTHS)), torch.tensor(LENGTHS).unsqueeze(1)
+    drawn = case.language.sample(len(LENGTHS), len(places), seed=7)
+    given = torch.where(places < torch.tensor(BEGUN).unsqueeze(1), drawn, case.language.vocabulary)
+    for name, denoiser in (("", case.denoiser), (" from scratch", Counted(case.language))):
+        asked = replace(case, denoiser=denoiser, name=case.name + name)
+        kept = None
+        for junk in (0, case.language.vocabulary - 1):
+            padded = torch.where(places < sizes, given, junk)
+            session = exam.fill(asked, "rows of several lengths", 4, padded, valid=places < sizes)
+            if session is None:
+                return
+            if kept is None:
+                kept = session
+            elif where := _apart(session, kept, places < sizes):
+                raise Wrong(
+                    f"rows of several lengths of {asked.name}: {where}; nobody may read the padding behind a row"
+                )
+        assert kept is not None
+        for row, size in enumerate(LENGTHS):
+            luck = Luck(1, torch.tensor([100 + row]))
+            alone = exam.fill(replace(asked, length=size), "a row alone", 4, given[row : row + 1, :size], luck)
+            if alone is not None:
+                for what in ("tokens", "order", "probability"):
+                    same = torch.equal if what != "probability" else torch.allclose  # a row alone may be read at once
+                    if not same(getattr(alone, what)[0], getattr(kept, what)[row, :size]):
+                        where = f"row {row} of {size} tokens in rows of several lengths of {asked.name}"
+                        raise Wrong(f"{where}: its {what} are others alone; let no row depend on the others")
+
+
+def _apart(one: WatchedSession, other: WatchedSession, valid: Tensor) -> str:
+    for what in ("tokens", "order", "probability"):
+        wrong = (getattr(one, what) != getattr(other, what)) & valid
+        if bool(wrong.any()):
+            row, position = wrong.nonzero()[0].tolist()
+            return f"{what} differ at row {row}, position {position}"
+    if not torch.equal(one.account().evaluations, other.account().evaluations):
+        return "evaluations differ"
+    return ""
+
+
+def stopping(exam: Exam) -> None:
+    """A row that has ended is left alone, and one that has not is what it is without a stop rule."""
+    case = cases()[0]
+    rule = AtToken(1, filler=2)
+    blank = torch.full((12, case.length), case.language.vocabulary)
+    for steps in (3, case.length):
+        whole = exam.fill(case, "a blank canvas", steps, blank)
+        made = exam.fill(case, "a blank canvas that may end early", steps, blank, stop=rule)
+        if made is None or whole is None:
+            continue
+        ends = (made.tokens == 1).int()
+        first = torch.where(ends.any(1), ends.argmax(1) + 1, case.length)
+        if not torch.equal(first, made.lengths):
+            row = int((first != made.lengths).int().argmax())
+            raise Wrong(
+                f"row {row} ends after {int(made.lengths[row])} tokens; its first end is number {int(first[row])}"
+            )
+        if exam.sampler.implements("run"):
+            continue
+        goes_on = ~ends.any(1)
+        if not torch.equal(made.tokens[goes_on], whole.tokens[goes_on]):
+            raise Wrong(
+                f"in {steps} rounds: rows that do not end are others where some do; let no row depend on the others"
+            )
+        if bool((made.account().evaluations > whole.account().evaluations).any()):
+            raise Wrong(f"in {steps} rounds: rows that may end early cost more than whole ones")
 
 
 def determinism(exam: Exam) -> None:
@@ -258,8 +373,11 @@ CHECKS: dict[str, Callable[[Exam], None]] = {
     "contract": contract,
     "prompts": prompts,
     "counting": counting,
+    "vocabulary": vocabulary,
     "determinism": determinism,
     "company": company,
+    "ragged": ragged,
+    "stopping": stopping,
     "luck": luck,
     "law": law,
 }

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,23 +12,24 @@ import torch
 from torch import Tensor
 
 from unmask.core.chance import Luck, Stream
-from unmask.denoisers import Canvas, Causal, Denoiser, Marginals
+from unmask.denoisers import Canvas, Causal, Cost, Denoiser, Engine, Marginals
 from unmask.samplers.contract import Breach
 from unmask.samplers.session import Session
 
-Said = Tensor | Marginals
 
+class Watched(Denoiser):
+    """Another denoiser, which notes whoever asks it past the canvas and the causal reader of the session."""
 
-class Watch:
-    """A denoiser (a copy of it) that notes whoever asks it past the canvas and the causal reader of the session."""
-
-    def __init__(self, denoiser: Denoiser) -> None:
-        self.denoiser = copy.copy(denoiser)
+    def __init__(self, inner: Denoiser) -> None:
+        self.inner = inner
         self.uncounted: list[str] = []
         self._counting = 0
-        vars(self.denoiser)["watch"] = self
-        for name in ("posterior", "engine", "causal"):
-            vars(self.denoiser)[name] = self._noting(name, getattr(denoiser, name))
+        self.vocabulary, self.language, self.ideal = inner.vocabulary, inner.language, inner.ideal
+        self.time_free, self.calls, self.concurrent = inner.time_free, inner.calls, inner.concurrent
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
 
     @contextmanager
     def counting(self) -> Iterator[None]:
@@ -40,55 +40,80 @@ class Watch:
         finally:
             self._counting -= 1
 
-    def counted(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any, **options: Any) -> Any:
-            with self.counting():
-                return method(*arguments, **options)
+    def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
+        self._note("engine")
+        return self.inner.engine(tokens, given, valid)
 
-        return call
+    def causal(self, rows: int, length: int, valid: Tensor | None = None) -> Causal:
+        self._note("causal")
+        return self.inner.causal(rows, length, valid)
 
-    def _noting(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any, **options: Any) -> Any:
-            if not self._counting:
-                self.uncounted.append(name)
-            return method(*arguments, **options)
+    def posterior(
+        self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None
+    ) -> Tensor | Marginals:
+        self._note("posterior")
+        return self.inner.posterior(tokens, positions, time)
 
-        return call
+    def rows_at_once(self, length: int) -> int | None:
+        return self.inner.rows_at_once(length)
+
+    def _note(self, name: str) -> None:
+        if not self._counting:
+            self.uncounted.append(name)
+
+
+class WatchedCanvas(Canvas):
+    """A canvas whose own questions are counted, since it counts them."""
+
+    denoiser: Watched
+
+    def __init__(self, denoiser: Watched, *arguments: Any, **options: Any) -> None:
+        with denoiser.counting():
+            super().__init__(denoiser, *arguments, **options)
+
+    def ask(self, tokens: Tensor, rows: Tensor, positions: Tensor, time: Tensor | None = None) -> Marginals:
+        with self.denoiser.counting():
+            return super().ask(tokens, rows, positions, time)
 
 
 class WatchedSession(Session):
-    """A session on the denoiser of a watch."""
+    """A session on a denoiser that is watched."""
 
-    @cached_property
-    def canvas(self) -> Canvas:
-        with self._watch.counting():
-            canvas = super().canvas
-        vars(canvas)["ask"] = self._watch.counted(canvas.ask)
-        return canvas
+    canvas_kind = WatchedCanvas
+    denoiser: Watched
 
     @cached_property
     def causal(self) -> Causal:
-        with self._watch.counting():
-            causal = super().causal
-        vars(causal)["extend"] = self._patient(causal.extend)
-        return causal
+        with self.denoiser.counting():
+            return Patient(super().causal, self)
+
+
+class Patient(Causal):
+    """A causal reader that does not let itself be read for ever."""
+
+    def __init__(self, inner: Causal, session: Session) -> None:
+        self.inner, self.session = inner, session
+        self.calls = 0
 
     @property
-    def _watch(self) -> Watch:
-        watch: Watch = vars(self.denoiser)["watch"]
-        return watch
+    def evaluations(self) -> Tensor:
+        return self.inner.evaluations
 
-    def _patient(self, extend: Callable[..., Said]) -> Callable[..., Said]:
-        calls = 0
+    @property
+    def spent(self) -> Cost:
+        return self.inner.spent
 
-        def call(*arguments: Any, **options: Any) -> Said:
-            nonlocal calls
-            calls += 1
-            if calls > self.patience:
-                raise Breach(f"{self.name} has read {calls} times and is not done; it seems to loop for ever")
-            return extend(*arguments, **options)
+    def extend(self, tokens: Tensor, counts: Tensor | None = None, asked: Tensor | None = None) -> Tensor | Marginals:
+        self.calls += 1
+        if self.calls > self.session.patience:
+            raise Breach(f"{self.session.name} has read {self.calls} times and is not done; it seems to loop for ever")
+        return self.inner.extend(tokens, counts, asked)
 
-        return call
+    def rewind(self, lengths: Tensor) -> None:
+        self.inner.rewind(lengths)
+
+    def finish(self, last: Tensor, tokens: Tensor, luck: Luck) -> Tensor | None:
+        return self.inner.finish(last, tokens, luck)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,141 @@
+"""What a rule is shown and may remember; and that what a sampler is called makes it again."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.samplers.counting import LANGUAGE
+from unmask import UnmaskError, generate
+from unmask.samplers import (
+    SAMPLERS,
+    Blocks,
+    Choice,
+    EntropyBounded,
+    Gibbs,
+    LowConfidence,
+    Margin,
+    ReMDM,
+    Sampler,
+    VerifyAndRestart,
+)
+
+
+def first(view, number=1):
+    return view.hidden & (view.hidden.cumsum(1) <= number)
+
+
+class Counts(Sampler):
+    """Counts the rounds of each row in its memory, and writes down what it finds there."""
+
+    pace = "free"
+
+    def __init__(self, seen):
+        self.seen = seen
+
+    def choose(self, view):
+        rounds = view.memory.get("rounds", torch.zeros(len(view.hidden), dtype=torch.int64))
+        marks = view.memory.get("marks", torch.zeros(view.hidden.shape))
+        going = view.hidden.any(1)
+        assert torch.equal(rounds[going], view.round[going] - 1)
+        assert torch.equal((marks > 0).sum(1)[going], rounds[going])
+        for row in going.nonzero().squeeze(1).tolist():
+            self.seen.append((row, int(view.turn[row]), int(rounds[row])))
+        view.memory["rounds"] = rounds + 1
+        view.memory["marks"] = torch.where(first(view), 1.0, marks)
+        return Choice(first(view))
+
+
+def test_memory_is_a_rows_own_and_empty_where_a_block_begins():
+    """Rows of 12, 9, 5 and 1 hidden positions in blocks of 4: each forgets when its own block is full."""
+    given = LANGUAGE.sample(4, 12, seed=1)
+    given[torch.arange(12) >= torch.tensor([0, 3, 7, 11]).unsqueeze(1)] = LANGUAGE.vocabulary
+    seen: list = []
+    generate(LANGUAGE, sampler=Blocks(4, Counts(seen)), given=given, steps=12)
+    assert sorted(seen) == [(row, k + 1, k % 4) for row, n in enumerate([12, 9, 5, 1]) for k in range(n)]
+
+
+class Keeps(Sampler):
+    pace = "free"
+
+    def __init__(self, kept):
+        self.kept = kept
+
+    def choose(self, view):
+        view.memory["state"] = self.kept
+        return Choice(first(view))
+
+
+@pytest.mark.parametrize("kept", [torch.zeros(3), torch.tensor(1.0), 7, [0, 0]])
+def test_what_is_kept_has_a_part_for_each_row(kept):
+    with pytest.raises(UnmaskError, match=r"keeps 'state' in its memory as .*expected tensors \(B, ..\)"):
+        generate(LANGUAGE, sampler=Keeps(kept), length=4, rows=2)
+
+
+def test_done_has_a_part_for_each_row():
+    class Done(Keeps):
+        def choose(self, view):
+            return Choice(first(view), done=torch.zeros(3, dtype=torch.bool))
+
+    with pytest.raises(UnmaskError, match=r"says of \(3,\) rows whether they are done; it was shown 2"):
+        generate(LANGUAGE, sampler=Done(None), length=4, rows=2)
+
+
+class Looks(Sampler):
+    """Holds what it is shown against the posterior from scratch."""
+
+    def choose(self, view):
+        tokens, hidden = view.tokens, view.hidden
+        p = torch.where(hidden.unsqueeze(-1), LANGUAGE.posterior(tokens), 0.0)
+        order = p.sort(-1, descending=True).values
+        assert torch.equal(view.places[0] * tokens.shape[1] + view.places[1], hidden.view(-1).nonzero().squeeze(1))
+        torch.testing.assert_close(view.confidence, order[..., 0])
+        torch.testing.assert_close(view.margin, order[..., 0] - order[..., 1])
+        torch.testing.assert_close(view.entropy, -torch.xlogy(p, p).sum(-1))
+        assert torch.equal(view.best, torch.where(hidden, (p / 1e-9).round().argmax(-1), LANGUAGE.vocabulary))
+        torch.testing.assert_close(view.of(torch.ones_like(tokens)), p[..., 1])
+        drawn, again = view.draw(), view.draw(0.5, 0.9, 2)
+        assert torch.equal(drawn < LANGUAGE.vocabulary, hidden)
+        assert torch.equal(again < LANGUAGE.vocabulary, hidden)
+        assert bool((view.canvas.visits[hidden] >= 2).all())
+        assert bool((p.gather(-1, drawn.clamp(max=3).unsqueeze(-1)).squeeze(-1)[hidden] > 0).all())
+        assert not bool((hidden & view.revealed).any())
+        return Choice(first(view, view.count.unsqueeze(1)), drawn)
+
+
+@pytest.mark.parametrize("inner", [lambda s: s, lambda s: Blocks(3, s)], ids=["whole", "blocks"])
+def test_a_view_shows_what_is_said_and_nothing_elsewhere(inner):
+    given = LANGUAGE.sample(5, 9, seed=1)
+    given[:, [0, 3, 4, 6, 8]] = LANGUAGE.vocabulary
+    given[2] = LANGUAGE.vocabulary
+    generate(LANGUAGE, sampler=inner(Looks()), given=given, steps=4)
+
+
+NESTED = [
+    Blocks(5, Margin(temperature=0.5, ties="position")),
+    Blocks(3, EntropyBounded(0.3, proxy="margin")),
+    Gibbs(Blocks(4, LowConfidence(0.0)), sweeps=2, stride=3),
+    VerifyAndRestart(Gibbs("strided", stride=2), most=3, strict=True),
+    VerifyAndRestart(VerifyAndRestart(ReMDM("loop", eta=0.25), most=1)),
+]
+
+
+@pytest.mark.parametrize("name", SAMPLERS.makers)
+def test_what_a_sampler_is_called_makes_it_again(name):
+    sampler = SAMPLERS.make(name)
+    again = SAMPLERS.make(sampler.spec)
+    assert type(again) is type(sampler)
+    assert vars(again) == vars(sampler)
+    assert again.spec == sampler.spec
+
+
+@pytest.mark.parametrize("sampler", NESTED, ids=lambda sampler: sampler.spec)
+def test_what_nested_samplers_are_called_makes_them_again(sampler):
+    assert SAMPLERS.make(sampler.spec) == sampler
+    assert SAMPLERS.make(sampler.spec).spec == sampler.spec
+
+
+def test_names_say_only_what_is_not_as_usual():
+    assert LowConfidence().spec == "low-confidence"
+    assert Blocks(32, "margin").spec == "blocks(inner='margin')"
+    assert Blocks(4, LowConfidence(0.0)).spec == "blocks(block_length=4, inner='low-confidence(temperature=0.0)')"
