@@ -115,8 +115,8 @@ def uniform(seed: int, stream: Stream, rows: Tensor, positions: Tensor, visits: 
     if rows.device.type != "cpu":
         return _uniform_torch(seed, int(stream), rows.long(), positions.long(), earlier.long())
     out = torch.empty(rows.shape, dtype=torch.float64)
-    flat = [t.long().reshape(-1).numpy() for t in (rows, positions, earlier)]
-    _uniform_many(np.uint64(seed), np.uint64(int(stream)), *flat, out.view(-1).numpy())
+    flat = [t.long().reshape(-1).contiguous().numpy() for t in (rows, positions, earlier)]  # compiled for one layout
+    _uniform_many(np.uint64(seed), int(stream), *flat, out.view(-1).numpy())
     return out
 
 
