@@ -93,7 +93,7 @@ class Lesson(Session):
         return TaughtCanvas(self.denoiser, self.tokens, self.luck, self.truth, self.patience, entropies=False)
 
     @property
-    def causal(self) -> Causal:  # type: ignore[override] # of a lesson there is none to keep
+    def causal(self) -> Causal:
         raise Unbounded("a causal reader decides what it keeps")
 
     def attempt(self, rows: Tensor, seed: int) -> Session:
