@@ -278,9 +278,8 @@ def test_no_rounding_reaches_a_symbol_of_zero(symbols):
     for end in cdf[:, 255::256].T:
         for u in (end, end.nextafter(largest), end.nextafter(-largest)):
             assert (p.gather(1, categorical(p, u.minimum(largest))[:, None]) > 0).all()
-    assert (
-        categorical(torch.tensor([[0, 5e-324, 0]], dtype=torch.float64), largest[None]) == 1
-    )  # u times the total rounds up
+    tiny = torch.tensor([[0, 5e-324, 0]], dtype=torch.float64)
+    assert categorical(tiny, largest[None]) == 1  # u times the total rounds up
 
 
 # The tail: one head and 262,144 symbols that are rare together.

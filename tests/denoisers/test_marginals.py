@@ -220,7 +220,7 @@ def test_what_cannot_be_is_never_drawn(symbols, kind):
     x = drawn_logits(symbols, 6, 2)
     x[:, 0] = x[:, -1] = -torch.inf
     x[1, 2:] = -torch.inf
-    x[2:4, symbols // 3 :] = -torch.inf
+    x[2:4, symbols // 3 + 1 :] = -torch.inf
     x = x.to(getattr(torch, kind))
     logits, table = Logits(x), exact(x)
     agree(logits, table)
@@ -242,10 +242,16 @@ def test_equal_symbols_are_taken_lowest_first(symbols):
     x = torch.zeros(3, symbols, dtype=torch.bfloat16)
     x[1, symbols - 200 :: 3] = 1.0
     x[2, 1::7] = 2.0
-    logits, table = Logits(x), exact(x)
+    logits, table, place = Logits(x), exact(x), torch.arange(symbols)
     for how in ((0.0, 1.0, None), (1.0, 1.0, 1), (1.0, 1.0, 9), (1.0, 0.2, None), (0.5, 0.3, 30)):
-        kept = logits.sharpened(*how).dense() > 0
-        assert torch.equal(kept, table.sharpened(*how).dense() > 0), how
+        kept = (logits.sharpened(*how).dense() > 0).gather(1, x.float().argsort(dim=1, descending=True, stable=True))
+        number = kept.sum(1)
+        assert torch.equal(kept, place < number.unsqueeze(1)), how
+        fewest = (table.sharpened(*how).dense() > 0).sum(1)
+        assert bool((number <= fewest).all())
+        heated = table.sharpened(how[0]).dense().sort(1, descending=True).values  # the resolution may take off top_p
+        lost = (heated * ((place >= number.unsqueeze(1)) & (place < fewest.unsqueeze(1)))).sum(1)
+        assert bool((lost <= (1.01 * logits.resolution if how[1] < 1 else 0)).all()), how
     assert torch.equal(logits.best, table.best)
 
 

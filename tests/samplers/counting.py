@@ -9,7 +9,7 @@ from unmask.denoisers import Cost, Denoiser, Engine
 from unmask.languages import random_ngram
 from unmask.samplers import SAMPLERS
 
-LANGUAGE = random_ngram(2, 4, threshold=0.1, seed=1)
+LANGUAGE = random_ngram(2, 4, seed=1)
 OPTIONED = {"blocks": "blocks(block_length=4)", "llada": "llada(block_length=4, temperature=1)"}
 SAMPLED = [OPTIONED.get(name, name) for name in SAMPLERS.makers]
 

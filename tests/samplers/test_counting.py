@@ -9,6 +9,8 @@ from tests.samplers.counting import LANGUAGE, OPTIONED, SAMPLED, Asked, Computin
 from unmask import UnmaskError, generate
 from unmask.denoisers import Canvas, Cost, Denoiser, Guided
 from unmask.ideal import Ideal
+from unmask.samplers import SAMPLERS
+from unmask.samplers.contract import CANVAS
 
 LENGTH, STEPS = 12, 6
 PREFIXES = ["autoregressive", "speculative"]
@@ -31,7 +33,9 @@ def test_what_is_spent_is_what_the_denoiser_counts(name, kind):
         assert torch.equal(made.tokens, alike.tokens)
         if not name.startswith("as-published"):  # that one counts what the published code pays for
             assert torch.equal(made.evaluations, alike.evaluations)
-            assert int(made.evaluations.sum()) == made.spent.rows, what
+            needed = int(made.evaluations.sum())
+            if SAMPLERS.make(name).reads == CANVAS:  # a reader from scratch computes a row for each prefix of a call
+                assert needed == made.spent.rows if kind is Asked else needed <= made.spent.rows  # it keeps nothing
 
 
 def test_one_engine_that_hides_its_work_is_seen(monkeypatch):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
@@ -14,9 +16,15 @@ from unmask.denoisers.marginals import Marginals, Table, as_marginals
 Places = tuple[Tensor, Tensor]  # (rows (K), positions (K))
 
 
+def by_length(lengths: Tensor) -> Iterator[tuple[int, Tensor]]:
+    """(length, rows (K)) of all rows of one length (B), for who can only be asked about whole rows."""
+    return ((size, (lengths == size).nonzero().squeeze(1)) for size in lengths.unique().tolist())
+
+
 class Canvas:
     """Rows of tokens (B, L) in which V is hidden, in front of an engine; the tokens are its own, it writes into them.
 
+    lengths      (B) how many positions are a row's own; behind them is padding, which is nobody's to read
     evaluations  (B) what each row needed: one that has not changed since its last evaluation is free, unless the
                  denoiser depends on the time
     spent        what was computed, as the engine says
@@ -37,7 +45,8 @@ class Canvas:
         self.vocabulary = denoiser.vocabulary
         self.time_free = denoiser.time_free
         self.tokens = tokens
-        self.hidden = self.tokens == self.vocabulary
+        self.lengths = torch.full((len(tokens),), tokens.shape[1]) if valid is None else valid.sum(1)
+        self.hidden = (self.tokens == self.vocabulary) & (torch.arange(tokens.shape[1]) < self.lengths.unsqueeze(1))
         self.luck = luck
         self.visits = torch.zeros_like(self.tokens)
         self.evaluations = self.tokens.new_zeros(len(tokens))

@@ -13,7 +13,10 @@ not be. A context that is impossible has no dependence. Only for exact denoisers
 
 from dataclasses import dataclass
 
+import torch
+
 from unmask.core.errors import UnmaskError
+from unmask.denoisers.canvas import by_length
 from unmask.samplers import checks
 from unmask.samplers.contract import SAMPLERS, Choice, Sampler
 from unmask.samplers.view import View
@@ -38,4 +41,8 @@ class Clairvoyant(Sampler):
         if denoiser.language is None or not denoiser.ideal:
             what = f"the clairvoyant sampler asks a language how its positions depend; {denoiser.name} is none"
             raise UnmaskError(f"{what}. Give a language, or ideal.Ideal(language)")
-        return Choice(denoiser.language.independent(view.tokens, view.hidden, self.gamma + RESOLUTION))
+        reveal = torch.zeros_like(view.hidden)
+        for size, rows in by_length(view.canvas.lengths):
+            tokens, hidden = view.tokens[rows, :size], view.hidden[rows, :size]
+            reveal[rows, :size] = denoiser.language.independent(tokens, hidden, self.gamma + RESOLUTION)
+        return Choice(reveal)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from dataclasses import Field, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from torch import Tensor
 
@@ -118,7 +118,8 @@ def specification(sampler: Sampler) -> str:
     names = [name for name, maker in SAMPLERS.makers.items() if maker is kind]
     name = names[0] if names else f"{kind.__module__}:{kind.__qualname__}"
     options: list[str] = []
-    for option in fields(sampler) if is_dataclass(sampler) else ():  # type: ignore[var-annotated]
+    known: tuple[Field[Any], ...] = fields(sampler) if is_dataclass(sampler) else ()
+    for option in known:
         value = getattr(sampler, option.name)
         if value == option.default:
             continue

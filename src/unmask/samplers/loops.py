@@ -42,9 +42,9 @@ def _check_finished(session: Session) -> None:
     tokens, given, order, hidden = session.tokens, session.given, session.order, session.hidden
     vocabulary = session.denoiser.vocabulary
     for wrong, what in (
-        (tokens == vocabulary, "left {} hidden after its last round, {}"),
+        (session.valid & (tokens == vocabulary), "left {} hidden after its last round, {}"),
         (~hidden & (tokens != given), "changed the given token at {} by round {}"),
-        ((tokens < 0) | (tokens > vocabulary), "wrote an unknown token at {} by round {}"),
+        (session.valid & ((tokens < 0) | (tokens > vocabulary)), "wrote an unknown token at {} by round {}"),
         (hidden & (order < 1), "wrote {} past session.write, by round {}"),
     ):
         if bool(wrong.any()):

@@ -112,7 +112,7 @@ class Session:
         """Ask the stop rule, after a round: rows that have ended are settled."""
         if self.stop is None:
             return
-        hidden = self.tokens == self.denoiser.vocabulary
+        hidden = (self.tokens == self.denoiser.vocabulary) | ~self.valid
         lengths = self.stop.ended(Progress(self.tokens, hidden, self.hidden, self.account().evaluations))
         ended = (lengths >= 0) & ~self.settled
         if bool(ended.any()):

@@ -16,7 +16,7 @@ class Progress(NamedTuple):
     """Rows after a round."""
 
     tokens: Tensor  # (B, L), V where hidden
-    hidden: Tensor  # Bool (B, L)
+    hidden: Tensor  # Bool (B, L), the padding behind a row too: it is never decided
     made: Tensor  # Bool (B, L): what was not given
     evaluations: Tensor  # (B): needed so far
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from unmask.core.chance import MAX_SEED
 from unmask.core.errors import UnmaskError
+from unmask.denoisers.canvas import by_length
 from unmask.samplers import checks
 from unmask.samplers.contract import SAMPLERS, Reads, Sampler
 from unmask.samplers.loops import fill
@@ -49,7 +50,10 @@ class VerifyAndRestart(Sampler):
             attempt = session.attempt(rows, (session.luck.seed + restarts * APART) % MAX_SEED)
             fill(checks.made(self.inner), attempt)
             session.adopt(rows, attempt)
-            rows = rows[~verify(attempt.tokens)]
+            refused = torch.zeros_like(rows, dtype=torch.bool)
+            for size, which in by_length(attempt.valid.sum(1)):
+                refused[which] = ~verify(attempt.tokens[which, :size])
+            rows = rows[refused]
             if not len(rows):
                 return
         if self.strict:
