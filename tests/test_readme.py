@@ -92,6 +92,19 @@ def test_pages_are_plain_and_their_links_lead_somewhere(page):
         assert target.startswith("https://") or (page.parent / target).exists()
 
 
+def test_rooms_import_from_rooms_above():
+    house = ROOT / "src/unmask"
+    rooms = first_column((ROOT / "docs/house.md").read_text(), "room")
+    assert sorted(rooms) == sorted(path.parent.name for path in house.glob("*/__init__.py"))
+    for place, room in enumerate(rooms):
+        for path in (house / room).rglob("*.py"):
+            wanted = re.findall(r"(?m)^ *(?:from|import) unmask\.(\w+)", path.read_text())
+            for names in re.findall(r"(?m)^ *from unmask import (.*)", path.read_text()):
+                wanted += re.findall(r"\w+", names)
+            below = {name for name in wanted if name in rooms[place + 1 :]}
+            assert not below, f"{path.relative_to(house)} imports from {below}, and {room} stands above"
+
+
 def first_column(text: str, heading: str) -> list[str]:
     """The names in the first column of the table under a heading, without their options."""
     table = text.partition(f"\n| {heading} |")[2].partition("\n\n")[0]

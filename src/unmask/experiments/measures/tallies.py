@@ -41,7 +41,7 @@ def sums(name: str, samples: Tensor, groups: Tensor | None = None) -> dict[str, 
 
 
 def mean(name: str, tally: dict[str, int], level: float = LEVEL) -> Estimate | None:
-    """The mean with its normal interval, as core.estimates.mean has it; None of nothing, the whole line of one sample."""
+    """The mean with its normal interval, as core.estimates.mean has it; None of nothing, the whole line of one."""
     n, total = tally[f"{name}_count"], tally[f"{name}_sum"]
     if n == 0:
         return None
