@@ -1,6 +1,6 @@
 """All benchmarks in one run: one table, the targets, and one JSON object as the last line."""
 
-from benchmarks import causal, generation, networks, passes, scaling, sweeps, training
+from benchmarks import causal, generation, networks, passes, scaling, sweeps, training, vocabulary
 from benchmarks.timing import main
 
 if __name__ == "__main__":
@@ -13,4 +13,5 @@ if __name__ == "__main__":
         networks.measure,
         training.measure,
         sweeps.measure,
+        vocabulary.measure,
     )

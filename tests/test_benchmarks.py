@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import causal, generation, networks, passes, peers, scaling, sweeps, training
+from benchmarks import causal, generation, networks, passes, peers, scaling, sweeps, training, vocabulary
 from benchmarks.timing import Report, Work, agree
 from unmask import generate, languages
 
@@ -29,7 +29,9 @@ def peer_name(request) -> str:
 
 
 @pytest.mark.parametrize(
-    "part", [passes, causal, generation, scaling, networks, training, sweeps], ids=lambda part: part.__name__
+    "part",
+    [passes, causal, generation, scaling, networks, training, sweeps, vocabulary],
+    ids=lambda part: part.__name__,
 )
 def test_runs_and_reports(part, report, capsys, monkeypatch):
     monkeypatch.setattr(peers, "PEERS", {"torch": peers.Torch})

@@ -32,7 +32,7 @@ class Surest(Sampler):
     at_least: float = 0.6
 
     def choose(self, view):
-        best = torch.where(view.hidden, view.probabilities.amax(-1), -1.0)
+        best = torch.where(view.hidden, view.confidence, -1.0)
         first = torch.zeros_like(view.hidden)
         first[torch.arange(len(best)), best.argmax(1)] = True
         return Choice(view.hidden & (first | (best > self.at_least)))
@@ -44,7 +44,7 @@ class Greedy(Sampler):
 
     def choose(self, view):
         order = view.hidden.long().cumsum(1) * view.hidden
-        return Choice((order > 0) & (order <= view.count.unsqueeze(1)), view.probabilities.argmax(-1))
+        return Choice((order > 0) & (order <= view.count.unsqueeze(1)), view.best)
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,9 @@ class Doubtful(Sampler):
     pace = "free"
 
     def choose(self, view):
-        hide = torch.zeros_like(view.hidden)
-        hide[:, 0] = view.revealed[:, 0] & (view.round == 2)
-        return (
-            Choice(view.hidden.clone(), hide=hide if view.round == 2 else None)
-            if view.round != 1
-            else Choice(torch.arange(view.hidden.shape[1]).expand(view.hidden.shape) == 0)
-        )
+        first = torch.arange(view.hidden.shape[1]) == 0
+        begins, second = (view.round == 1).unsqueeze(1), (view.round == 2).unsqueeze(1)
+        return Choice(view.hidden & (first | ~begins), hide=view.revealed & first & second)
 
 
 @dataclass(frozen=True)
@@ -71,7 +67,7 @@ class Sharp(Sampler):
         for j in range(session.tokens.shape[1]):
             rows = torch.arange(len(session.tokens))
             positions = torch.full_like(rows, j)
-            marginals = session.canvas.at(rows, positions) ** 2
+            marginals = session.canvas.at(rows, positions).sharpened(0.5)
             tokens = session.canvas.draw(marginals, rows, positions)
             session.write(rows, positions, tokens, torch.ones(len(rows)), j + 1)
 

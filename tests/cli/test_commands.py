@@ -70,7 +70,7 @@ def test_generate_and_score_agree_with_python(run, suffix):
     account = json.loads(Path(f"samples.{suffix}.json").read_text())
     named = {"language": languages.preset("interval-5").source(), "source": account["source"]}
     named |= {"made_by_code": code(), "scored_by_code": code()}
-    assert named["source"] == {"denoiser": "exact", "language": named["language"]}
+    assert named["source"] == {"denoiser": "ideal", "language": named["language"]}
     assert scored.result == expected | {"ser_rao_blackwell": None} | named  # which needs the order
     assert scored.result["impossible_rows"] == int((ours.impossible > 0).sum()) > 0
     assert scored.result["invalid_rows"] == round(30 * scored.result["ser"]["value"])

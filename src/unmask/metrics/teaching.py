@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from unmask.core.chance import Luck
-from unmask.denoisers import Canvas, Denoiser, Marginals, as_marginals
+from unmask.denoisers import Canvas, Causal, Denoiser, Marginals, as_marginals
 from unmask.denoisers.canvas import Places
 from unmask.samplers import Sampler, Session, fill, walk
 
@@ -74,6 +74,9 @@ class TaughtCanvas(Canvas):
         self._drawn = None
         super().reveal(where, tokens)
 
+    def ask(self, tokens: Tensor, rows: Tensor, positions: Tensor, time: Tensor | None = None) -> Marginals:
+        raise Unbounded("it looks ahead, and what it sees there decides what it keeps")
+
     def hide(self, where: Places | Tensor) -> None:
         raise Unbounded("it hides again what it has revealed")
 
@@ -88,6 +91,10 @@ class Lesson(Session):
     @cached_property
     def canvas(self) -> TaughtCanvas:
         return TaughtCanvas(self.denoiser, self.tokens, self.luck, self.truth, self.patience, entropies=False)
+
+    @property
+    def causal(self) -> Causal:
+        raise Unbounded("a causal reader decides what it keeps")
 
     def attempt(self, rows: Tensor, seed: int) -> Session:
         return Session(self.denoiser, self.given[rows], Luck(seed, self.luck.row_ids[rows]), self.delta, self.name)
