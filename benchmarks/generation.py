@@ -19,6 +19,7 @@ from benchmarks.timing import Measurement, Report, Work, main
 from unmask import Generation, generate, languages
 from unmask.core import threads
 from unmask.core.chance import Luck
+from unmask.denoisers import as_marginals
 from unmask.languages import Language
 
 SEED = 1
@@ -146,7 +147,7 @@ def regenerate(
             marginals = peer.states(canvas)[at].astype(np.float64) @ emission
             marginals[~np.isfinite(marginals).all(1)] = 1.0  # an impossible context: the peer has no answer
             places = [torch.from_numpy(index) for index in at]
-            drawn = luck.tokens(torch.from_numpy(marginals), *places, visits)
+            drawn = luck.tokens(as_marginals(torch.from_numpy(marginals)), *places, visits)
             canvas[at] = drawn.numpy()
         tokens[which] = torch.from_numpy(canvas)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -100,7 +101,7 @@ def test_other_rows_and_another_code_keep_the_networks(made, monkeypatch, learne
     assert {r["n"] for r in more if r["measure"] == "ser"} == {70, 0}
     monkeypatch.setattr(run, "code", lambda: "another")
     drawn = []
-    monkeypatch.setattr("unmask.generation.fill", lambda *a: drawn.append(1) or fill(*a))
+    monkeypatch.setattr(sys.modules["unmask.generation.generate"], "fill", lambda *a: drawn.append(1) or fill(*a))
     again = measure(out, SETTINGS)
     assert again == records
     assert drawn  # what they generate is measured again

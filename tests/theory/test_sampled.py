@@ -115,7 +115,7 @@ def test_the_divergence_of_the_mixture(steps):
 
 
 def test_refusals():
-    with pytest.raises(UnmaskError, match=r"p\(x\) of hmm is not known.*; theory.exact.curve"):
+    with pytest.raises(UnmaskError, match=r"p\(x\) of hmm is not known.*; theory.known.curve"):
         sampled.divergence(random_hmm(3, 3), 5, deltas("linear", 2))
     with pytest.raises(UnmaskError, match="rows is 1"):
         sampled.error_curve(random_hmm(3, 3), 5, rows=1)

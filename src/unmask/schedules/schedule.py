@@ -68,7 +68,7 @@ def deltas(schedule: ScheduleLike, steps: int | None = None, fit: Fit | None = N
         if not is_fitted(name):
             return _normalised(SCHEDULES.make(schedule, steps))
         if fit is None:
-            instead = "of a network take unmask.diagnosis.loss_curve, whose schedule(steps) can be given as a list"
+            instead = "of a network give diagnosis.loss_curve.loss_curve(network, samples).schedule(steps)"
             raise UnmaskError(f"schedule {name!r} is fitted to a language, and here none is known; {instead}")
         return _normalised(SCHEDULES.make(schedule, steps, fit))
     delta = torch.as_tensor(schedule, dtype=torch.float64)

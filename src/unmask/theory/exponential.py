@@ -91,7 +91,7 @@ class ExponentialLaw:
 def exponential_law(language: Language, delta: Tensor, longest: int = LONGEST) -> ExponentialLaw:
     """The law at lengths 2/3 and 5/6 of the longest, checked at the longest."""
     chain = first_order(language)
-    nearest = "metrics.score measures SER, theory.exact.error_curve has its first order"
+    nearest = "metrics.score measures SER, theory.known.error_curve has its first order"
     if chain is None or not isinstance(language, MachineLanguage):
         raise UnmaskError(f"no exponential law for {language.kind}: it is for first-order chains; {nearest}")
     if not primitive(language.machine):

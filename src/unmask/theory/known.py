@@ -191,7 +191,7 @@ def _other(values: Values, language: Language) -> None:
     values.notes.append(f"SER, TER and the generative NLL of {language.kind} are exact only if tiny; {measure}")
     bounds = " and theory.certified bounds it from both sides" if isinstance(language, NGram) else ""
     values.notes.append(
-        f"E KL over orders is measured by theory.exact.curve(..).divergence(delta){bounds}; {TER_NEAREST}"
+        f"E KL over orders is measured by theory.known.curve(..).divergence(delta){bounds}; {TER_NEAREST}"
     )
 
 

@@ -9,7 +9,7 @@
     seeds: 3                                    of the luck: 0, 1, 2; or a list
     parts: [{grid: ...}, {zip: ...}]            several grids, each with these keys; what stands above is common to all
 
-What may stand in grid, zip and fixed are the parameters of the metrics (measures.py). `language_seed` is one of them:
+What may stand in grid, zip and fixed are the parameters of the metrics (measures/). `language_seed` is one of them:
 `grid: {language_seed: [0, 1]}, seeds: 3` measures each of two languages with three lucks, and zip: {language_seed:
 [0, 1, 2], seed: [0, 1, 2]} in place of seeds three languages, each with a luck of its own. Where a name has a comma
 inside, as in "blocks(block_length=16, inner=ancestral)", it stands in quotes, or YAML takes it for two.

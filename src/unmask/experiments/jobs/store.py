@@ -4,7 +4,7 @@
     block     what is known of parts of cells that are not done
     run       each time that somebody drove it: recipe, command, versions, machine
 
-Only a driver writes (holder.py). A cell is `running` in the database before anybody begins it, and `done` in the same
+Only a driver writes (lock.py). A cell is `running` in the database before anybody begins it, and `done` in the same
 transaction as its records, so that whatever is killed, at most the running cells are measured again.
 """
 

@@ -1,4 +1,4 @@
-"""The metrics of ours: samples, ter_upper and theory (measures.py says what a metric is).
+"""The metrics of ours: samples, ter_upper and theory (catalogue.py says what a metric is).
 
     samples     generate and score: ser, generative_perplexity, evaluations
     ter_upper   the bounds of the information curve, all N from one pass: ter_upper, ser_upper; of Interval ter itself

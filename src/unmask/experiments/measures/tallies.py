@@ -2,7 +2,7 @@
 
 Rounding a number to the unit is the only step that loses anything, and it is done to each alone; so a mean and its
 interval are the same however the numbers were grouped. Of samples in K independent groups, s_k the sum of one and n_k
-its size, four more sums say what the variance of their mean is, as estimates.mean has it:
+its size, four more sums say what the variance of their mean is, as core.estimates.mean has it:
 
     K / (K-1) sum_k (s_k - n_k mean)^2 / n^2,   sum_k (..)^2 = sum s_k^2 - 2 mean sum s_k n_k + mean^2 sum n_k^2
 """
@@ -41,7 +41,7 @@ def sums(name: str, samples: Tensor, groups: Tensor | None = None) -> dict[str, 
 
 
 def mean(name: str, tally: dict[str, int], level: float = LEVEL) -> Estimate | None:
-    """The mean with its normal interval, as estimates.mean has it; None of nothing, the whole line of one sample."""
+    """The mean with its normal interval, as core.estimates.mean has it; None of nothing, the whole line of one."""
     n, total = tally[f"{name}_count"], tally[f"{name}_sum"]
     if n == 0:
         return None
@@ -54,7 +54,7 @@ def mean(name: str, tally: dict[str, int], level: float = LEVEL) -> Estimate | N
 
 
 def share(name: str, tally: dict[str, int], level: float = LEVEL) -> Estimate | None:
-    """The probability of an event whose samples are 0 and 1, as estimates.share has it; None of nothing."""
+    """The probability of an event whose samples are 0 and 1, as core.estimates.share has it; None of nothing."""
     n, successes = tally[f"{name}_count"], tally[f"{name}_sum"] >> UNIT
     if n == 0:
         return None
