@@ -17,7 +17,7 @@ CALLER = (
 )
 PROGRAM = """
 from pathlib import Path
-from unmask import compiled
+from unmask.core import compiled
 compiled.PACKAGE, compiled.CALLED = Path.cwd(), {called}
 from caller import ask
 print(ask(), sum(ask.stats.cache_hits.values()))

@@ -73,7 +73,7 @@ def test_a_timed_round_evaluates_all_rows_and_asks_for_a_typical_number_of_posit
     length, batch, steps = 16, 3, 8
     clock(SHAPE, [length], [batch], steps, device="cpu", repeats=1)
     typical = round(length / flops.evaluations(deltas("linear", steps), length))
-    assert shapes[0] == [(batch, typical, SHAPE.hidden)] * (2 * TOGETHER["cpu"])
+    assert shapes[0] == [(batch * typical, SHAPE.hidden)] * (2 * TOGETHER["cpu"])
 
 
 def test_every_repeat_is_run_and_the_first_run_is_not_counted():

@@ -85,5 +85,6 @@ class NetworkCausal(Causal):
             )
         left = self.length - read
         self.need(left)
-        self.spend(Cost(int(left.max()), int(left.sum()), int(left.sum())))
+        total = int(left.sum())
+        self.spend(Cost(int(left.max()), total, total))
         return probability
