@@ -15,7 +15,7 @@ For delta_k revealed at round k and p_k before it, s_k and c_k where the numbers
     E KL(q || p_order) = sum_k delta_k h(p_k) - H           or  sum_k s_k f(c_k) - H
     1 - SER ~ exp(-sum_k delta_k^2 e(p_k))                  or  exp(-sum_k C(s_k, 2) g(c_k)),  where errors are few
 
-`theory.exact` finds the curves of a language: `curve(language, length)` and `error_curve(language, length)`.
+`theory.known` finds the curves of a language: `curve(language, length)` and `error_curve(language, length)`.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ def divergence(language: Language, length: int, delta: Tensor, *, rows: int = 20
     """KL(q || p) in nats of a first-order chain, the mean of log q(x) - log p(x) with p(x) exact: no Jensen gap."""
     chain = first_order(language)
     if chain is None:
-        nearest = "theory.exact.curve(..).divergence bounds it from above"
+        nearest = "theory.known.curve(..).divergence bounds it from above"
         raise UnmaskError(f"p(x) of {language.kind} is not known, so KL(q || p) cannot be estimated; {nearest}")
     drawn = language.sample(rows, length, seed=seed)
     return mean(language.log_prob(drawn) - log_prob(chain, drawn, delta), method="monte carlo")
