@@ -109,7 +109,7 @@ def test_where_everything_is_possible_one_round_is_correct():
 
 
 def test_a_target_that_no_number_of_rounds_reaches():
-    with pytest.raises(UnmaskError, match=r"no number of rounds up to 1,048,576 .* falls on as 1/N to a floor of 0"):
+    with pytest.raises(UnmaskError, match=r"no number of steps up to 1,048,576 .* falls on as 1/N to a floor of 0"):
         plan(Interval(2), 10, "kl", 0.0)
     floor = Interval(5).closed_form.ser(100, deltas("geometric", 20000))
     with pytest.raises(UnmaskError, match=f"schedule 'geometric' the floor of SER is {floor:.4g}"):
