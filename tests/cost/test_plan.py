@@ -16,7 +16,7 @@ from unmask.cost.planner import Goal, plan
 from unmask.diagnosis.learning import of_language
 from unmask.ideal import Perturbed
 from unmask.languages import Interval, preset, random_ngram
-from unmask.metrics.interval import exact_divergence, exact_ser, exact_ter
+from unmask.metrics import ter
 from unmask.schedules import deltas
 from unmask.theory import known as known
 from unmask.theory.partitions import partitions
@@ -30,17 +30,17 @@ def test_steps_of_the_interval_language_are_those_of_theory(length, steps):
     verdict = plan(Interval(5), length, "ser", 0.5)
     assert verdict.chosen.steps == steps
     assert verdict.chosen.predicted.exact
-    assert verdict.chosen.predicted.value == pytest.approx(exact_ser(Interval(5), length, deltas("linear", steps)))
+    assert verdict.chosen.predicted.value == pytest.approx(Interval(5).closed_form.ser(length, deltas("linear", steps)))
     assert verdict.optimal.steps == steps  # uniform is optimal
 
 
 def test_ter_is_relative_to_the_language_and_exact_where_it_can_be():
     q, length = Interval(4), 42
     found = plan(q, length, "ter", 0.03).chosen
-    own = 2 ** (q.bits(length) / length)
+    own = 2 ** (q.closed_form.bits(length) / length)
 
     def excess(steps):
-        return exact_ter(q, length, deltas("linear", steps)) / own - 1
+        return ter(q, length, "linear", steps).value / own - 1
 
     assert excess(found.steps) <= 0.03 < excess(found.steps - 1)
     assert found.predicted.value == pytest.approx(excess(found.steps), rel=1e-9)
@@ -111,7 +111,7 @@ def test_where_everything_is_possible_one_round_is_correct():
 def test_a_target_that_no_number_of_rounds_reaches():
     with pytest.raises(UnmaskError, match=r"no number of steps up to 1,048,576 .* falls on as 1/N to a floor of 0"):
         plan(Interval(2), 10, "kl", 0.0)
-    floor = exact_ser(Interval(5), 100, deltas("geometric", 20000))
+    floor = Interval(5).closed_form.ser(100, deltas("geometric", 20000))
     with pytest.raises(UnmaskError, match=f"schedule 'geometric' the floor of SER is {floor:.4g}"):
         plan(Interval(5), 100, "ser", 0.1, "geometric")
 
@@ -152,8 +152,8 @@ def test_the_scale_of_nats_is_a_scale(share, length):
         goal = Goal(metric, Interval(2), length)
         assert goal.shown(goal.nats(share)) == pytest.approx(share)
     delta = deltas("linear", 3)
-    nats = Goal("ser", Interval(2), length).nats(exact_ser(Interval(2), length, delta))
-    assert nats == pytest.approx(min(exact_divergence(Interval(2), length, delta), 34.5), rel=0.02)
+    nats = Goal("ser", Interval(2), length).nats(Interval(2).closed_form.ser(length, delta))
+    assert nats == pytest.approx(min(Interval(2).closed_form.divergence(length, delta), 34.5), rel=0.02)
 
 
 @given(st.floats(-3.0, -0.3), st.floats(1.0, 1e4), st.floats(1e-3, 1.0), st.floats(0.2, 5000.0))
@@ -176,7 +176,7 @@ def test_least_stands_stairs_and_says_where_it_is_stuck():
     assert caught.value.value == pytest.approx(0.2, abs=0.01)
     with pytest.raises(Floor, match="up to 64 reaches"):
         least(lambda n: 1 / n, 0.01, most=64)
-    assert least(lambda n: exact_ser(Interval(5), 10, deltas("linear", n)), 0.5) == 15
+    assert least(lambda n: Interval(5).closed_form.ser(10, deltas("linear", n)), 0.5) == 15
 
 
 def test_a_network_pays_for_what_it_has_not_learned():

@@ -159,7 +159,7 @@ def test_samplers_run_on_it(sampler):
     assert found.invalid_rows == sum(tuple(x) not in LAW for x in made.tokens.tolist())
     if SAMPLERS.make(sampler).law is not None and sampler != "low-confidence":
         assert found.invalid_rows == 0
-    assert made.source == {"denoiser": "exact", "language": LANGUAGE.source()}
+    assert made.source == {"denoiser": "ideal", "language": LANGUAGE.source()}
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])

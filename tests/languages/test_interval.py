@@ -57,7 +57,7 @@ def test_closed_form_is_the_ngram_that_says_where_it_stands(width, length):
 
 @pytest.mark.parametrize("width", [2, 3, 4, 5])
 def test_number_of_states(width):
-    machine = Interval(width).machine()
+    machine = Interval(width).as_machine()
     assert machine.states == sum(2 ** ((a - 1) * (width - a + 1) + width - a) for a in range(1, width + 1))
     assert machine.unambiguous
     assert machine.states == {2: 4, 3: 16, 4: 80, 5: 544}[width]
@@ -78,7 +78,7 @@ def test_width_5_against_its_machine():
 def test_bits(width, length, bits):
     """C(l, 2) an interval; a rest of r positions has C(r, 2) + r (l - r)."""
     language = Interval(width)
-    assert language.bits(length) == bits
+    assert language.closed_form.bits(length) == bits
     assert language.entropy(length).value == pytest.approx(bits * math.log(2))
     if language.vocabulary**length <= 20000:
         assert len(brute.support(language, length)[0]) == 2**bits

@@ -17,8 +17,8 @@ from unmask import generate
 from unmask.core.chance import Luck
 from unmask.ideal import Ideal
 from unmask.languages import Interval
-from unmask.metrics import output_law, rao_blackwell_ser, score, ter
-from unmask.metrics.interval import agreement, exact_ser, exact_ter
+from unmask.languages.interval_form import agreement
+from unmask.metrics import output_law, score, ter
 from unmask.schedules import deltas, orders
 
 ENUMERATED = [(2, length) for length in range(1, 7)] + [(3, length) for length in range(1, 6)] + [(4, 3), (4, 4)]
@@ -58,12 +58,11 @@ def test_ser_ter_and_divergence_are_those_of_the_enumerated_law(width, length, s
     language, delta = Interval(width), deltas(schedule, steps)
     q, p = law(language, length), output_law(Ideal(language), length, delta).numpy()
     q, p = q[q > 0], p[q > 0]
-    ser = exact_ser(language, length, delta)
+    ser = language.closed_form.ser(length, delta)
     assert ser == pytest.approx(1 - p.sum(), abs=1e-12)
     assert p.tolist() == pytest.approx(((1 - ser) * q).tolist(), rel=1e-10)
     assert float(q @ np.log(q / p)) == pytest.approx(-math.log(1 - ser), abs=1e-10)
     expected = 2 ** float(-q @ np.log2(p) / length)
-    assert exact_ter(language, length, delta) == pytest.approx(expected, rel=1e-12)
     assert ter(language, length, schedule, steps).value == pytest.approx(expected, rel=1e-12)
 
 
@@ -74,14 +73,14 @@ def test_ser_ter_and_divergence_are_those_of_the_enumerated_law(width, length, s
 def test_the_fewest_steps_with_an_error_rate_of_a_half(length, steps):
     """The table of theory.md 6 for l = 5: about 1.44 L."""
     language = Interval(5)
-    assert exact_ser(language, length, deltas("linear", steps)) <= 0.5
-    assert exact_ser(language, length, deltas("linear", steps - 1)) > 0.5
+    assert language.closed_form.ser(length, deltas("linear", steps)) <= 0.5
+    assert language.closed_form.ser(length, deltas("linear", steps - 1)) > 0.5
 
 
 def test_the_error_rates_at_510():
     language = Interval(5)
-    assert exact_ser(language, 510, deltas("linear", 737)) == pytest.approx(0.49966, abs=5e-6)
-    assert exact_ser(language, 510, deltas("linear", 736)) == pytest.approx(0.50013, abs=5e-6)
+    assert language.closed_form.ser(510, deltas("linear", 737)) == pytest.approx(0.49966, abs=5e-6)
+    assert language.closed_form.ser(510, deltas("linear", 736)) == pytest.approx(0.50013, abs=5e-6)
 
 
 @pytest.mark.parametrize("length", [512, 10**5])
@@ -89,9 +88,9 @@ def test_the_error_rates_at_510():
 def test_fluency_is_finite_where_hardly_anything_is_valid(length, steps):
     """1 - SER may be below the smallest number; the bits a token that it costs are at most (l-1)/(2N) in any case."""
     language = Interval(5)
-    ours = math.log2(ter(language, length, "linear", steps).value) - language.bits(length) / length
+    ours = math.log2(ter(language, length, "linear", steps).value) - language.closed_form.bits(length) / length
     assert 0 < ours <= 2 / steps + 1e-9
-    assert exact_ser(language, length, deltas("linear", steps)) == pytest.approx(1, abs=0.1)
+    assert language.closed_form.ser(length, deltas("linear", steps)) == pytest.approx(1, abs=0.1)
 
 
 def test_one_round_costs_every_pair():
@@ -103,7 +102,7 @@ def test_one_round_costs_every_pair():
 def test_rao_blackwell_counts_the_pairs_of_each_order(width):
     order = torch.randint(0, 5, (200, 11), generator=torch.Generator().manual_seed(width))
     expected = [1 - 2.0 ** -pairs(row, width) for row in order.tolist()]
-    ours = rao_blackwell_ser(Interval(width), order)
+    ours = Interval(width).closed_form.ser_of_orders(order)
     assert ours.value == pytest.approx(math.fsum(expected) / 200, abs=1e-12)
     assert ours.standard_error == pytest.approx(np.std(expected, ddof=1) / math.sqrt(200))
     assert (ours.n, ours.method) == (200, "rao-blackwell")
@@ -115,8 +114,10 @@ def test_rao_blackwell_is_unbiased_and_better_than_counting(width, length, sched
     language, delta = Interval(width), deltas(schedule, steps)
     rows = 20_000
     luck = Luck(3, torch.arange(rows))
-    ours = rao_blackwell_ser(language, orders.independent(delta, torch.ones(rows, length, dtype=torch.bool), luck))
-    ser = exact_ser(language, length, delta)
+    ours = language.closed_form.ser_of_orders(
+        orders.independent(delta, torch.ones(rows, length, dtype=torch.bool), luck)
+    )
+    ser = language.closed_form.ser(length, delta)
     assert abs(ours.value - ser) < 5 * ours.standard_error
     assert ours.standard_error < math.sqrt(ser * (1 - ser) / rows)
 
@@ -124,7 +125,7 @@ def test_rao_blackwell_is_unbiased_and_better_than_counting(width, length, sched
 def test_sampled_sequences_have_the_exact_error_rate():
     language = Interval(5)
     made = generate(language, steps=737, length=510, rows=2000, seed=4)
-    ser = exact_ser(language, 510, deltas("linear", 737))
+    ser = language.closed_form.ser(510, deltas("linear", 737))
     ours = score(made, language)
     assert abs(ours.ser.value - ser) < 4 * math.sqrt(ser * (1 - ser) / 2000)
     assert abs(ours.ser_rao_blackwell.value - ser) < 4 * ours.ser_rao_blackwell.standard_error

@@ -204,7 +204,7 @@ def test_the_machine_has_the_law_of_interval(width):
         damaged = torch.where(luck % 7 == 0, luck, tokens)
         hidden = torch.where(luck % 3 == 0, language.vocabulary, tokens)
         tokens = torch.cat([tokens, damaged, hidden])
-    machine = language.machine()
+    machine = language.as_machine()
     found = torch.from_numpy(paths.log_evidence(machine, tokens.numpy()))
     torch.testing.assert_close(found, language.log_evidence(tokens), rtol=0, atol=1e-9)
     assert width < 5 or machine.states == 544

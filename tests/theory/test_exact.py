@@ -13,7 +13,6 @@ import pytest
 from tests.brute import SHARP
 from tests.theory.small import CHAINS, SMALL, relabelled
 from unmask.languages import HMM, Interval, NGram, preset, random_hmm, random_ngram
-from unmask.metrics.interval import exact_ser
 from unmask.schedules import deltas
 from unmask.theory import known as door
 from unmask.theory.known import Values, curve, error_curve, exact
@@ -171,4 +170,4 @@ def test_every_way_to_a_curve_is_the_same(name):
 def test_every_named_schedule():
     for name in ("linear", "cosine", "cosine-squared", "polynomial", "geometric", "theorem-4.2"):
         values = exact(Interval(3), 9, deltas(name, 6))
-        assert values.ser == pytest.approx(exact_ser(Interval(3), 9, deltas(name, 6)))
+        assert values.ser == pytest.approx(Interval(3).closed_form.ser(9, deltas(name, 6)))

@@ -20,7 +20,7 @@ from unmask.theory import exponential
 from unmask.theory.chains import first_order
 from unmask.theory.exponential import error_curve, exponential_law
 from unmask.theory.gaps import ser_by_orders, valid_mass
-from unmask.theory.interval import error_curve as interval_error_curve
+from unmask.theory.known import error_curve as any_error_curve
 
 SPARSE = random_ngram(2, 4, **SHARP, seed=4)
 
@@ -74,7 +74,7 @@ def test_the_error_curve_of_pairs_at_any_length():
     """Contradictions at every distance, for a chain of period 2: a closed form on the other side."""
     chain = first_order(Interval(2).as_ngram())
     for length in (7, 64):
-        ours, expected = error_curve(chain, length), interval_error_curve(Interval(2), length)
+        ours, expected = error_curve(chain, length), any_error_curve(Interval(2), length)
         np.testing.assert_allclose(ours.g, expected.g, atol=1e-12)
         assert ours.constant.value == pytest.approx(length // 2 / 2)
 

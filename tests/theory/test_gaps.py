@@ -20,7 +20,6 @@ from unmask.core.errors import UnmaskError
 from unmask.ideal import Ideal
 from unmask.languages import Interval, preset, random_ngram
 from unmask.metrics import output_law
-from unmask.metrics.interval import exact_ser
 from unmask.schedules import Schedule, deltas, orders
 from unmask.theory import gaps
 from unmask.theory.chains import first_order
@@ -87,7 +86,7 @@ def test_the_interval_language_of_width_2():
     chain, delta = first_order(language.as_ngram()), deltas("cosine", 40)
     mass, _ = valid_mass(chain, 24, delta)
     for length in (1, 2, 7, 24):
-        assert 1 - mass[length] == pytest.approx(exact_ser(language, length, delta), abs=1e-11)
+        assert 1 - mass[length] == pytest.approx(language.closed_form.ser(length, delta), abs=1e-11)
     order = orders.independent(delta, torch.ones((50, 24), dtype=torch.bool), Luck(24, torch.arange(50)))
     pairs = (order[:, ::2] == order[:, 1::2]).sum(1)
     torch.testing.assert_close(valid_given_order(chain, order), 2.0 ** -pairs.double(), rtol=0, atol=1e-12)

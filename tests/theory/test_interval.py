@@ -16,9 +16,9 @@ from tests.theory.small import contradictions
 from unmask.core.errors import UnmaskError
 from unmask.core.search import least
 from unmask.languages import Interval
-from unmask.metrics.interval import agreement, disagreement, exact_divergence, exact_plan_divergence, exact_ser
+from unmask.languages.interval_form import agreement, disagreement
 from unmask.schedules import deltas
-from unmask.theory.interval import error_curve, information_curve
+from unmask.theory.known import curve, error_curve
 
 NAMES = ["interval 2", "interval 3", "interval 3, partial"]
 
@@ -26,7 +26,7 @@ NAMES = ["interval 2", "interval 3", "interval 3, partial"]
 @pytest.mark.parametrize("name", NAMES)
 def test_the_curves_are_the_enumerated_ones(name):
     language, length = SMALL[name]
-    np.testing.assert_allclose(information_curve(language, length).f, by_rank(conditional_entropies(name)), atol=1e-12)
+    np.testing.assert_allclose(curve(language, length).f, by_rank(conditional_entropies(name)), atol=1e-12)
     np.testing.assert_allclose(error_curve(language, length).g, contradictions(name), atol=1e-12)
 
 
@@ -36,9 +36,9 @@ def test_the_divergence_over_orders(name, schedule, steps):
     language, length = SMALL[name]
     delta = deltas(schedule, steps)
     expected = average_over_labels(conditional_entropies(name), delta) - entropy(law(language, length))
-    assert exact_plan_divergence(language, length, delta) == pytest.approx(expected, abs=1e-10)
-    assert information_curve(language, length).divergence(delta).value == pytest.approx(expected, abs=1e-10)
-    assert exact_divergence(language, length, delta) <= expected + 1e-12  # Jensen
+    assert language.closed_form.order_divergence(length, delta) == pytest.approx(expected, abs=1e-10)
+    assert curve(language, length).divergence(delta).value == pytest.approx(expected, abs=1e-10)
+    assert language.closed_form.divergence(length, delta) <= expected + 1e-12  # Jensen
 
 
 @settings(deadline=None, database=None, derandomize=True, max_examples=200)
@@ -61,26 +61,26 @@ def test_a_million_positions_in_a_million_rounds():
     for schedule in ("linear", "cosine"):
         delta = deltas(schedule, size)
         squares = size * float((delta**2).sum())
-        nats = exact_divergence(language, size, delta)
+        nats = language.closed_form.divergence(size, delta)
         assert nats == pytest.approx(squares, rel=3e-6)  # 10 pairs / 5 positions / 2, each to first order
-        assert exact_ser(language, size, delta) == pytest.approx(-math.expm1(-nats))
-        assert exact_plan_divergence(language, size, delta) == pytest.approx(2 * squares * math.log(2))
+        assert language.closed_form.ser(size, delta) == pytest.approx(-math.expm1(-nats))
+        assert language.closed_form.order_divergence(size, delta) == pytest.approx(2 * squares * math.log(2))
     assert error_curve(language, 1000).constant.value / 1000 == pytest.approx(1)
     assert error_curve(language, 1000).ser(deltas("linear", 10**5)).value == pytest.approx(
-        exact_ser(language, 1000, deltas("linear", 10**5)), rel=1e-4
+        language.closed_form.ser(1000, deltas("linear", 10**5)), rel=1e-4
     )
 
 
 @pytest.mark.parametrize(("length", "steps"), [(5, 8), (10, 15), (100, 145), (510, 737), (1000, 1444)])
 def test_the_least_number_of_rounds(length, steps):
     language = Interval(5)
-    assert least(lambda n: exact_ser(language, length, deltas("linear", n)), 0.5) == steps
+    assert least(lambda n: language.closed_form.ser(length, deltas("linear", n)), 0.5) == steps
 
 
 def test_the_error_rates_at_510():
     language = Interval(5)
-    assert exact_ser(language, 510, deltas("linear", 737)) == pytest.approx(0.49966, abs=5e-6)
-    assert exact_ser(language, 510, deltas("linear", 736)) == pytest.approx(0.50013, abs=5e-6)
+    assert language.closed_form.ser(510, deltas("linear", 737)) == pytest.approx(0.49966, abs=5e-6)
+    assert language.closed_form.ser(510, deltas("linear", 736)) == pytest.approx(0.50013, abs=5e-6)
 
 
 @pytest.mark.parametrize("schedule", ["linear", "cosine", "geometric(ratio=1.01)"])
@@ -89,7 +89,7 @@ def test_least_is_least(schedule, target):
     language = Interval(3)
 
     def quality(steps):
-        return exact_ser(language, 12, deltas(schedule, steps))
+        return language.closed_form.ser(12, deltas(schedule, steps))
 
     steps = least(quality, target)
     assert quality(steps) <= target
@@ -99,7 +99,7 @@ def test_least_is_least(schedule, target):
 def test_a_target_that_no_number_reaches():
     """The last rounds of a geometric schedule stay large, however many there are."""
     with pytest.raises(UnmaskError, match=r"no number of steps up to 1,024 reaches 0\.003: at 1,024 it is 0\.0294"):
-        least(lambda n: exact_ser(Interval(3), 12, deltas("geometric(ratio=1.01)", n)), 0.003, most=1024)
+        least(lambda n: Interval(3).closed_form.ser(12, deltas("geometric(ratio=1.01)", n)), 0.003, most=1024)
 
 
 def test_a_target_that_is_reached_at_once():

@@ -97,7 +97,9 @@ def test_where_lengths_vary_each_sequence_counts_by_its_own():
 
 
 def test_what_is_too_large_names_the_nearest():
-    with pytest.raises(UnmaskError, match=r"8 symbols at length 5 are too many to enumerate; theory\.exact says"):
+    with pytest.raises(
+        UnmaskError, match=r"8 symbols at length 5 are too many to enumerate; theory\.known\.exact says"
+    ):
         partitions(random_ngram(2), 5)
     with pytest.raises(UnmaskError, match="brackets has no sequence of length 3"):
         partitions(Brackets(), 3)

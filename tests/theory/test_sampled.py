@@ -17,9 +17,10 @@ from unmask.ideal import Ideal
 from unmask.languages import Interval, random_hmm, random_ngram
 from unmask.metrics import output_law
 from unmask.schedules import deltas, orders
-from unmask.theory import exponential, interval, sampled
+from unmask.theory import exponential, sampled
 from unmask.theory.chains import first_order
 from unmask.theory.chains import order_divergence as exact_order_divergence
+from unmask.theory.known import error_curve as any_error_curve
 from unmask.theory.partitions import partitions
 
 ROWS = 1000
@@ -61,7 +62,7 @@ def test_where_there_are_more_sizes_than_looks():
     chain, u = random_ngram(2, 4, **SHARP, seed=4), np.linspace(0, 1, 5)
     for language, expected in (
         (chain, exponential.error_curve(first_order(chain), 150)),
-        (Interval(3), interval.error_curve(Interval(3), 150)),
+        (Interval(3), any_error_curve(Interval(3), 150)),
     ):
         curve = sampled.error_curve(language, 150, rows=60, seed=2)
         assert near(curve.e(u), expected.e(u), curve.standard_error(u) + 1e-3 * expected.e(u))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from scipy import stats
 from torch import Tensor
 
 
 def chi_square(value: float, degrees: int) -> float:
-    """P(chi-square >= value); without degrees there is nothing to differ."""
-    return float(stats.chi2.sf(value, degrees)) if degrees else 1.0
+    """P(chi-square >= value): 0 for what is beyond all noise; else without degrees there is nothing to differ."""
+    if math.isinf(value) or not degrees:
+        return 0.0 if math.isinf(value) else 1.0
+    return float(stats.chi2.sf(value, degrees))
 
 
 def table(first: Tensor, second: Tensor) -> float:

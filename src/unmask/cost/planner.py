@@ -33,8 +33,7 @@ from unmask.core.estimates import Estimate, exactly
 from unmask.core.search import Floor, least
 from unmask.cost.flops import break_even, evaluations
 from unmask.diagnosis.learning import Learning
-from unmask.languages import Interval, Language
-from unmask.metrics.interval import exact_divergence
+from unmask.languages import Language
 from unmask.networks.model.shape import Shape, preset
 from unmask.schedules import Fit, deltas
 from unmask.theory import optimal
@@ -122,8 +121,11 @@ class Goal:
 
     def sampling(self, delta: Tensor) -> Estimate:
         """Of nats, by the ideal denoiser: exact where that is as quick, else by the curve of the language."""
-        if isinstance(self.language, Interval):  # -log(1 - SER) is KL
-            return exactly(exact_divergence(self.language, self.length, delta), "exact: closed form of the interval")
+        if (form := self.language.closed_form) is not None:
+            how = f"exact: {form.method}"
+            if self.metric == "ser":
+                return exactly(-form.log_valid(self.length, delta), how)
+            return exactly(form.divergence(self.length, delta), how)
         if self.every is not None:
             if self.metric == "ser":
                 return exactly(self.nats(self.every.ser(delta)), "exact: enumeration")

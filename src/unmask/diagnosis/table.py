@@ -12,7 +12,7 @@ from unmask.core import progress
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, exactly
 from unmask.generation import generate
-from unmask.languages import Interval, Language, NGram
+from unmask.languages import Language
 from unmask.schedules import Fit, deltas
 from unmask.theory import correctness, fluency, optimal, separators, statements
 from unmask.theory.curves import InformationCurve
@@ -68,8 +68,8 @@ def _at(
     delta = deltas(schedule, steps, Fit(language, length))
     universal = fluency.universal(language.vocabulary, length, delta, between)
     divergences = {"max delta (TC + DTC)": universal}
-    if isinstance(language, NGram):
-        n, v = language.order, language.vocabulary
+    if (ngram := language.ngram) is not None:
+        n, v = ngram.order, ngram.vocabulary
         eps = float(deltas(f"theorem-4.2(order={n})", steps)[0])
         if eps < 1:
             divergences["theorem 4.2, paper"] = fluency.theorem_4_2(n, v, length, eps)
@@ -85,7 +85,7 @@ def _at(
         for name in ("max delta (TC + DTC)", "mean over orders")
         if name in divergences
     }
-    if isinstance(language, Interval):
+    if language.width is not None:
         errors["lemma C.6 (theorem 4.4)"] = correctness.lemma_c6(length, steps, language.width)
     records = [_record("ser", steps, name, statement) for name, statement in errors.items()]
     records += [

@@ -2,6 +2,7 @@
 
 from unmask.languages.base import Language
 from unmask.languages.brackets import Brackets
+from unmask.languages.closed_form import ClosedForm
 from unmask.languages.hmm import HMM
 from unmask.languages.interval import Interval
 from unmask.languages.modular_sum import ModularSum
@@ -16,6 +17,7 @@ __all__ = [
     "LANGUAGES",
     "PRESETS",
     "Brackets",
+    "ClosedForm",
     "Interval",
     "Language",
     "ModularSum",

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -25,6 +25,10 @@ from unmask.kernels.chain import Chain
 from unmask.kernels.machine import Machine
 from unmask.kernels.messages import fill_rows
 from unmask.kernels.passes import Passes
+from unmask.languages.closed_form import ClosedForm
+
+if TYPE_CHECKING:
+    from unmask.languages.ngram import NGram
 
 ROWS = 64  # of a block that holds no messages
 MESSAGE_BYTES = 2**25  # the messages of one block of rows: large enough to amortise a call, small enough for a cache
@@ -59,6 +63,7 @@ class Language(ABC):
     vocabulary: int
     names: tuple[str, ...] | None = None  # what the tokens look like to a reader
     end: int | None = None  # the token that ends a sequence of variable length; what follows it is padding
+    width: int | None = None  # l, of the language of intervals, which theorem 4.4 is about
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
@@ -111,6 +116,21 @@ class Language(ABC):
     def local_form(self, length: int) -> tuple[Chain | None, int] | None:
         """Where the nearest tokens are all that counts, what kernels/neighbours.py reads: the tables of a first-order
         chain, or none and the width of an interval; None elsewhere."""
+        return None
+
+    @property
+    def machine(self) -> Machine | None:
+        """The weighted automaton that it is; None where it is none."""
+        return None
+
+    @property
+    def ngram(self) -> NGram | None:
+        """The n-gram that it is, which theorem 4.2 is about; None where it is none."""
+        return None
+
+    @property
+    def closed_form(self) -> ClosedForm | None:
+        """What it knows of its own sampling by formulas; None where it has none."""
         return None
 
     def independent(self, tokens: Tensor, hidden: Tensor, gamma: float) -> Tensor:

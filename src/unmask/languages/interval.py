@@ -17,6 +17,7 @@ from unmask.kernels import neighbours
 from unmask.kernels.machine import Machine, explore
 from unmask.languages.base import Language
 from unmask.languages.hmm import HMM
+from unmask.languages.interval_form import IntervalForm
 from unmask.languages.ngram import NGram, check_size
 from unmask.languages.registry import LANGUAGES
 
@@ -36,6 +37,7 @@ class Interval(Language):
     """
 
     kind: ClassVar[str] = "interval"
+    width: int
 
     def __init__(self, width: int) -> None:
         if not 2 <= width <= MAX_WIDTH:
@@ -46,10 +48,9 @@ class Interval(Language):
     def parameters(self) -> dict[str, Any]:
         return {"width": self.width}
 
-    def bits(self, length: int) -> int:
-        """H(X) in bits: C(l, 2) an interval; r positions of a shorter one have C(r, 2) + r (l - r)."""
-        whole, rest = divmod(length, self.width)
-        return whole * math.comb(self.width, 2) + math.comb(rest, 2) + rest * (self.width - rest if rest else 0)
+    @property
+    def closed_form(self) -> IntervalForm:
+        return IntervalForm(self.width)
 
     def _sample(self, row_ids: Tensor, given: Tensor, seed: int) -> Tensor:
         out = torch.empty((len(row_ids), given.shape[1]), dtype=torch.int64)
@@ -70,7 +71,7 @@ class Interval(Language):
         return out.view(*positions.shape, self.vocabulary)
 
     def _entropy(self, given: Tensor) -> float:
-        return self.bits(len(given)) * math.log(2) + float(self.log_evidence(given.unsqueeze(0))[0])
+        return self.closed_form.bits(len(given)) * math.log(2) + float(self.log_evidence(given.unsqueeze(0))[0])
 
     def _window_law(self, size: int, length: int) -> Tensor:
         """Averaged over the places of an interval at which a window can start."""
@@ -109,7 +110,7 @@ class Interval(Language):
             "valid_fraction_per_interval": 2.0 ** -math.comb(self.width, 2),
         }
 
-    def machine(self) -> Machine:
+    def as_machine(self) -> Machine:
         """Note C.8 in its minimal form: the state is the position and the bits of its open pairs, just drawn ones too.
 
         sum_a 2^((a-1)(l-a+1) + (l-a)) states: 544 at l = 5.
@@ -138,7 +139,7 @@ class Interval(Language):
 
     def as_hmm(self) -> HMM:
         """The same distribution as a hidden Markov language, for checking."""
-        machine = self.machine()
+        machine = self.as_machine()
         states, symbols = machine.states, machine.symbols
         assert symbols is not None
         transition = np.zeros((states, states))

@@ -1,7 +1,6 @@
 """The yardsticks: SER, TER and its bound, generative perplexity, diversity; every measured number is an Estimate."""
 
 from unmask.metrics.enumeration import output_law, sequences
-from unmask.metrics.interval import rao_blackwell_ser
 from unmask.metrics.known import ser, ter, ter_autoregressive
 from unmask.metrics.rows import YARDSTICKS, Rows, Yardstick, rows
 from unmask.metrics.scoring import Score, score
@@ -15,7 +14,6 @@ __all__ = [
     "Yardstick",
     "bigrams",
     "output_law",
-    "rao_blackwell_ser",
     "rows",
     "score",
     "sequences",

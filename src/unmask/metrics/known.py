@@ -15,10 +15,9 @@ from torch import Tensor
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, exactly, mean
 from unmask.ideal import Ideal
-from unmask.languages import Interval, Language
+from unmask.languages import Language
 from unmask.metrics.enumeration import MAX_LENGTH, MAX_SEQUENCES, output_law, sequences
 from unmask.metrics.given import hidden_counts, patterns
-from unmask.metrics.interval import exact_ser, exact_ter
 from unmask.schedules import Fit, ScheduleLike, deltas
 
 Nats = Callable[[Tensor, int, int], Estimate]  # E_{x~q(.|c)}[-log p(x | c)] of a prompt, number k of so many
@@ -46,15 +45,16 @@ def ter(
     steps: int | None = None,
     given: Tensor | None = None,
 ) -> Estimate:
-    """TER of ancestral sampling with the ideal denoiser: of the interval language at any length, of others if tiny.
+    """TER of ancestral sampling with the ideal denoiser: at any length of a closed form, of others if tiny.
 
     given: tokens (L) with V where hidden, or prompts (K, L), whose mean it is: where sequences can be listed.
     """
     _fixed(language)
     language.check_length(length)
     delta = deltas(schedule, steps, Fit(language, length))
-    if isinstance(language, Interval) and given is None:
-        return exactly(exact_ter(language, length, delta))
+    if (form := language.closed_form) is not None and given is None:
+        missing = form.divergence(length, delta) / math.log(2)
+        return exactly(float(2 ** ((form.bits(length) + missing) / length)))
     every = _listed(language, length, "TER", "ter_upper bounds it at every length, ter_autoregressive is exact for AR")
 
     def nats(prompt: Tensor | None, *_: int) -> Estimate:
@@ -74,14 +74,14 @@ def ser(
     steps: int | None = None,
     given: Tensor | None = None,
 ) -> Estimate:
-    """SER of ancestral sampling with the ideal denoiser: of the interval language at any length, of others if tiny.
+    """SER of ancestral sampling with the ideal denoiser: at any length of a closed form, of others if tiny.
 
     given: tokens (L) with V where hidden, or prompts (K, L), whose mean it is: where sequences can be listed.
     """
     language.check_length(length)
     delta = deltas(schedule, steps, Fit(language, length))
-    if isinstance(language, Interval) and given is None:
-        return exactly(exact_ser(language, length, delta))
+    if (form := language.closed_form) is not None and given is None:
+        return exactly(form.ser(length, delta))
     every = _listed(language, length, "SER", "score measures it, and ser_upper bounds it at every length")
 
     def wrong(prompt: Tensor | None) -> float:

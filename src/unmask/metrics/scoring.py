@@ -9,8 +9,7 @@ from torch import Tensor
 
 from unmask.core.estimates import Estimate
 from unmask.generation import Generation
-from unmask.languages import Interval, Language
-from unmask.metrics.interval import rao_blackwell_ser
+from unmask.languages import Language
 from unmask.metrics.rows import YARDSTICKS, Rows, rows
 from unmask.metrics.windows import Bigrams, bigrams
 
@@ -22,7 +21,7 @@ class Score:
     The perplexity is what the paper's plots call TER. It falls when a sampler repeats itself, so read it beside SER
     and the entropy of the bigrams (theory.md 2). `nll_bits_per_token` is its logarithm, the mean over rows; `_pooled`
     divides sums, which differs where sequences vary in length. Without a valid row all three are None.
-    `impossible_rows` and the Rao-Blackwellised SER of the interval language are known for generations of ours only.
+    `impossible_rows` and, where a closed form has it, the Rao-Blackwellised SER are known for generations of ours only.
     """
 
     rows: int
@@ -71,8 +70,8 @@ def score(samples: Generation | Tensor, language: Language, given: Tensor | None
 
 
 def _by_order(made: Generation, seen: Rows) -> Estimate | None:
-    """What the orders alone say of SER: of the interval language's own ideal denoiser, in an order fixed beforehand."""
-    match made.ideal, seen.language:
-        case Interval(width=filled), Interval(width=scored) if filled == scored and made.planned:
-            return rao_blackwell_ser(seen.language, made.order, seen.prompt)
-    return None
+    """What the orders alone say of SER: of the language's own ideal denoiser, in an order fixed beforehand."""
+    form = seen.language.closed_form
+    if form is None or not made.planned or made.ideal is None or made.ideal.source() != seen.language.source():
+        return None
+    return form.ser_of_orders(made.order, seen.prompt)

@@ -22,7 +22,6 @@ from torch import Tensor
 from unmask.core.errors import UnmaskError
 from unmask.kernels.machine import Floats, Ints
 from unmask.languages import Language
-from unmask.languages.base import MachineLanguage
 from unmask.theory.curves import InformationCurve, by_size
 
 METHOD = "closed form of a first-order chain"
@@ -69,9 +68,9 @@ class FirstOrder:
 
 def first_order(language: Language) -> FirstOrder | None:
     """The chain that a language is: any machine whose states show themselves and that may end anywhere, else None."""
-    if not isinstance(language, MachineLanguage):
-        return None
     machine = language.machine
+    if machine is None:
+        return None
     symbols = machine.symbols
     if symbols is None or len(np.unique(symbols)) < len(symbols) or not machine.open_ended:
         return None

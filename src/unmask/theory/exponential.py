@@ -22,7 +22,6 @@ from unmask.core import progress
 from unmask.core.errors import UnmaskError
 from unmask.kernels.machine import Floats, Ints
 from unmask.languages import Language
-from unmask.languages.base import MachineLanguage
 from unmask.languages.facts import primitive
 from unmask.theory.chains import METHOD, FirstOrder, first_order
 from unmask.theory.curves import ErrorCurve, by_size
@@ -90,11 +89,11 @@ class ExponentialLaw:
 
 def exponential_law(language: Language, delta: Tensor, longest: int = LONGEST) -> ExponentialLaw:
     """The law at lengths 2/3 and 5/6 of the longest, checked at the longest."""
-    chain = first_order(language)
+    chain, machine = first_order(language), language.machine
     nearest = "metrics.score measures SER, theory.known.error_curve has its first order"
-    if chain is None or not isinstance(language, MachineLanguage):
+    if chain is None or machine is None:
         raise UnmaskError(f"no exponential law for {language.kind}: it is for first-order chains; {nearest}")
-    if not primitive(language.machine):
+    if not primitive(machine):
         nearest = "theory.gaps.ser_by_orders estimates SER at any length, with little variance"
         raise UnmaskError(f"no exponential law: this chain is not primitive, its ends may be felt anywhere; {nearest}")
     if longest < SHORTEST:

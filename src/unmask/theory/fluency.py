@@ -18,11 +18,9 @@ from torch import Tensor
 
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, exactly
-from unmask.languages import Interval, Language
+from unmask.languages import Language
 from unmask.schedules import Schedule
 from unmask.theory import known
-from unmask.theory.chains import first_order
-from unmask.theory.partitions import tiny
 from unmask.theory.statements import Statement
 
 
@@ -113,8 +111,7 @@ def rounds_by_order(eps: float, orders: range = range(2, 7)) -> list[dict[str, f
 
 def interaction(language: Language, length: int) -> Estimate:
     """TC + DTC = sum_i I(X_i; X_-i) = h(0) - h(1) in nats where the curve is exact, else sum_i H(X_i), not less."""
-    if isinstance(language, Interval) or tiny(language, length) or first_order(language) is not None:
-        curve = known.curve(language, length)
+    if (curve := known.exact_curve(language, length)) is not None:
         return exactly(length * float(curve.f[0] - curve.f[-1]), f"exact: {curve.method}")
     blank = language.posterior(language.blank(1, length))[0]
     return exactly(-float(torch.xlogy(blank, blank).sum()), "upper bound: sum of H(X_i)")

@@ -1,6 +1,6 @@
 """The one door: what is known of a language at a length without sampling, by whichever way there is.
 
-    Interval              everything, in closed form                                        interval, metrics.interval
+    with a closed form    everything (the interval language)                                languages.ClosedForm
     tiny, of any kind     everything, by ordered set partitions                             partitions
     first-order chains    E KL in closed form; SER and generative NLL by recursion on gaps,
                           beyond what that can reach by the exponential law                 chains, gaps, exponential
@@ -19,9 +19,8 @@ import numpy as np
 from torch import Tensor
 
 from unmask.core.errors import UnmaskError
-from unmask.languages import Interval, Language, NGram
-from unmask.metrics.interval import exact_divergence, exact_plan_divergence, exact_ser
-from unmask.theory import chains, exponential, interval, sampled
+from unmask.languages import ClosedForm, Language
+from unmask.theory import chains, exponential, sampled
 from unmask.theory.chains import FirstOrder, first_order
 from unmask.theory.curves import ErrorCurve, InformationCurve
 from unmask.theory.exponential import ExponentialLaw, exponential_law
@@ -64,8 +63,8 @@ def exact(language: Language, length: int, delta: Tensor) -> Values:
     """What is known exactly of ancestral sampling from `length` hidden positions by the schedule delta (N)."""
     language.check_length(length)
     values = Values()
-    if isinstance(language, Interval):
-        _interval(values, language, length, delta)
+    if (form := language.closed_form) is not None:
+        _closed(values, form, length, delta)
     elif tiny(language, length):
         _tiny(values, partitions(language, length), delta)
     else:
@@ -78,22 +77,28 @@ def exact(language: Language, length: int, delta: Tensor) -> Values:
 
 
 def curve(language: Language, length: int, *, rows: int = 200, seed: int = 0) -> InformationCurve:
-    """The information curve: exact for Interval, first-order chains and tiny languages, else from `rows` of x ~ q."""
+    """The information curve: exact where `exact_curve` is one, else from `rows` of x ~ q."""
+    found = exact_curve(language, length)
+    return sampled.information_curve(language, length, rows=rows, seed=seed) if found is None else found
+
+
+def exact_curve(language: Language, length: int) -> InformationCurve | None:
+    """The information curve of closed forms, first-order chains and tiny languages; None of others."""
     language.check_length(length)
-    if isinstance(language, Interval):
-        return replace(interval.information_curve(language, length), language=language)
+    if (form := language.closed_form) is not None:
+        return InformationCurve(form.information(length), form.method, language=language)
     if (chain := first_order(language)) is not None:
         return replace(chains.information_curve(chain, length), language=language)
     if tiny(language, length):
         return replace(partitions(language, length).information_curve(), language=language)
-    return sampled.information_curve(language, length, rows=rows, seed=seed)
+    return None
 
 
 def error_curve(language: Language, length: int, *, rows: int = 100, seed: int = 0) -> ErrorCurve:
-    """The error curve: exact for Interval, first-order chains and tiny languages, else from `rows` of x ~ q."""
+    """The error curve: exact for closed forms, first-order chains and tiny languages, else from `rows` of x ~ q."""
     language.check_length(length)
-    if isinstance(language, Interval):
-        return interval.error_curve(language, length)
+    if (form := language.closed_form) is not None:
+        return ErrorCurve(form.errors(length), form.method)
     if (chain := first_order(language)) is not None and exponential.feasible(chain, length):
         return exponential.error_curve(chain, length)
     if tiny(language, length):
@@ -101,15 +106,15 @@ def error_curve(language: Language, length: int, *, rows: int = 100, seed: int =
     return sampled.error_curve(language, length, rows=rows, seed=seed)
 
 
-def _interval(values: Values, language: Interval, length: int, delta: Tensor) -> None:
-    own, nats = language.bits(length) / length, exact_divergence(language, length, delta)
+def _closed(values: Values, form: ClosedForm, length: int, delta: Tensor) -> None:
+    own, nats = form.bits(length) / length, form.divergence(length, delta)
     values.found(
-        interval.METHOD,
-        ser=exact_ser(language, length, delta),
+        form.method,
+        ser=form.ser(length, delta),
         ter_bits_per_token=own + nats / math.log(2) / length,
-        generative_nll_bits_per_token=own,  # restricted to valid sequences p is q
+        generative_nll_bits_per_token=form.generative_bits(length, delta) / length,
         divergence_nats=nats,
-        expected_plan_divergence_nats=exact_plan_divergence(language, length, delta),
+        expected_plan_divergence_nats=form.order_divergence(length, delta),
         entropy_bits_per_token=own,
     )
 
@@ -189,7 +194,7 @@ def _law(values: Values, language: Language, chain: FirstOrder, length: int, del
 def _other(values: Values, language: Language) -> None:
     measure = "metrics.score measures SER and the generative perplexity"
     values.notes.append(f"SER, TER and the generative NLL of {language.kind} are exact only if tiny; {measure}")
-    bounds = " and theory.certified bounds it from both sides" if isinstance(language, NGram) else ""
+    bounds = " and theory.certified bounds it from both sides" if language.ngram is not None else ""
     values.notes.append(
         f"E KL over orders is measured by theory.known.curve(..).divergence(delta){bounds}; {TER_NEAREST}"
     )

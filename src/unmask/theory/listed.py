@@ -17,13 +17,11 @@ from torch import Tensor
 from unmask.core.chance import Luck
 from unmask.core.errors import UnmaskError
 from unmask.core.registry import Registry
-from unmask.languages import Interval, Language, NGram
+from unmask.languages import Language
 from unmask.schedules import Schedule, deltas, orders
 from unmask.theory import correctness, fluency, optimal, separators
 from unmask.theory.certified import certified
-from unmask.theory.chains import first_order
-from unmask.theory.known import curve
-from unmask.theory.partitions import tiny
+from unmask.theory.known import curve, exact_curve
 from unmask.theory.statements import Statement
 
 STATEMENTS: Registry[list[Statement]] = Registry("statement")
@@ -45,9 +43,10 @@ class Case:
     @property
     def ngram(self) -> tuple[int, int]:
         """(n, |V|), where the language is an n-gram, and separators separate."""
-        if not isinstance(self.language, NGram):
+        found = self.language.ngram
+        if found is None:
             raise UnmaskError(f"{self.language.kind} is no n-gram language, and this statement is about those")
-        return self.language.order, self.language.vocabulary
+        return found.order, found.vocabulary
 
     def eps(self, asked: float | None) -> float:
         """Of theorem 4.2: what is asked for, or the first round of its schedule at as many rounds."""
@@ -105,13 +104,13 @@ def geometric(case: Case, rising: bool = False) -> list[Statement]:
 def mean_over_orders(case: Case) -> list[Statement]:
     """E KL(q || p_order) by the area between the curve and its stairs, or no more than that."""
     how = "each position draws its round from the schedule; ideal denoiser"
-    language, length = case.language, case.length
-    if isinstance(language, Interval) or first_order(language) is not None or tiny(language, length):
-        value = curve(language, length).divergence(case.delta).value
+    if (known := exact_curve(case.language, case.length)) is not None:
+        value = known.divergence(case.delta).value
         return [Statement(value, "upper", "divergence", how, "ours", "theory.md 7.2")]
-    _ = case.ngram
-    assert isinstance(language, NGram)
-    found = certified(language, length).divergence(case.delta)
+    if (ngram := case.language.ngram) is None:
+        what = f"{case.language.kind} at length {case.length} has no closed form and is neither tiny nor an n-gram"
+        raise UnmaskError(f"{what}; theory.sampled.information_curve measures this bound")
+    found = certified(ngram, case.length).divergence(case.delta)
     return [Statement(found.high, "upper", "divergence", f"{how}; {found.method}", "ours", "theory.md 7.7")]
 
 
@@ -202,7 +201,7 @@ def theorem_4_4(case: Case, width: int = correctness.WIDTH, coarse: bool = False
 
 def _width(case: Case, width: int) -> int:
     """That of the language where it is of intervals: what is said of others is said of the paper's own."""
-    return case.language.width if isinstance(case.language, Interval) else width
+    return width if case.language.width is None else case.language.width
 
 
 def shown(names: Sequence[str], case: Case) -> list[tuple[str, Statement | str]]:

@@ -96,7 +96,7 @@ def partitions(language: Language, length: int) -> Partitions:
     """Everything about a tiny language: some seconds at most, and then every schedule at once."""
     language.check_length(length)
     if not tiny(language, length):
-        nearest = "theory.exact says what is known at this length, ter_upper bounds TER, score measures SER"
+        nearest = "theory.known.exact says what is known at this length, ter_upper bounds TER, score measures SER"
         raise UnmaskError(f"{language.vocabulary} symbols at length {length} are too many to enumerate; {nearest}")
     every = sequences(language.vocabulary, length)
     q = language.log_prob(every).exp()

@@ -1,7 +1,7 @@
 """Metrics that look for a number of rounds, or draw what theory says of all of them.
 
     steps_for_ter   the least N at which TER, or where that is not known ter_upper, is near the language's own
-    steps_for_ser   the N at which SER has come down to a value: exactly for Interval, else interpolated
+    steps_for_ser   the N at which SER has come down to a value: exactly by a closed form, else interpolated
     prediction      ser_predicted and ter_ratio_predicted at so many N that they make a curve, from theory alone
 
 The numbers are of no sampler but the one that steps_for_ser is told; the others speak of ancestral sampling.
@@ -58,10 +58,9 @@ def steps_for_ter(
     """The least N at which TER is within `excess` of TER(q), relative to it."""
     from unmask import metrics
     from unmask.core.estimates import exactly
-    from unmask.languages import Interval
 
     q = ground_truth(language, language_seed, pruned, digest)
-    if isinstance(q, Interval) and not prompt_length:
+    if q.closed_form is not None and not prompt_length:
         own = metrics.ter_autoregressive(q, length).value
         value = exactly(least(lambda n: metrics.ter(q, length, schedule, n).value - own, excess * own))
     else:
@@ -91,7 +90,6 @@ def steps_for_ser(
     from unmask import metrics
     from unmask.core.estimates import exactly
     from unmask.generation import generate
-    from unmask.languages import Interval
 
     q = ground_truth(language, language_seed, pruned, digest)
     drawn = count()
@@ -103,7 +101,7 @@ def steps_for_ser(
         given, _ = prompts_of(q, length, prompt_length, rows_per_prompt, **where)
         return int((~metrics.rows(generate(q, **how, **where, given=given), q).valid).sum())
 
-    if isinstance(q, Interval) and sampler == "ancestral" and not prompt_length:
+    if q.closed_form is not None and sampler == "ancestral" and not prompt_length:
         value = exactly(least(lambda n: metrics.ser(q, length, schedule, n).value, ser))
     else:
         value = steps_at_ser(count_wrong, ser, (length - prompt_length) // 4, rows)
@@ -123,26 +121,25 @@ def prediction(
     language_seed: int = 0,
     pruned: bool = True,
 ) -> list[Record]:
-    """SER and TER at N from least to most: closed forms for Interval; first-order chains by their information curve.
+    """SER and TER at N from least to most: by closed forms, of first-order chains by their information curve.
 
     A chain's TER is the bound of that curve, and its SER the first order in the pairs that meet in one round, which at
     N = 8 is off by less than 0.001 for the 2-gram (theory.md 7.4). Nothing where theory has nothing.
     """
     from unmask import metrics
     from unmask.core.estimates import exactly
-    from unmask.languages import Interval
     from unmask.theory.known import curve, error_curve
 
     q = ground_truth(language, language_seed, pruned, digest)
     if prompt_length or not predictable(q, length):
         return []
     own = metrics.ter_autoregressive(q, length).value
-    if not isinstance(q, Interval):
+    if q.closed_form is None:
         errors, information = error_curve(q, length), curve(q, length)
     found = []
     for n in sorted({round(least * (most / least) ** (i / (CURVE_POINTS - 1))) for i in range(CURVE_POINTS)}):
         delta, cost = _delta(schedule, n, q, length), _evaluations(schedule, n, q, length)
-        if isinstance(q, Interval):
+        if q.closed_form is not None:
             ser, ratio = metrics.ser(q, length, schedule, n), metrics.ter(q, length, schedule, n).value / own
         else:
             ser, ratio = errors.ser(delta), math.exp(information.divergence(delta).value / length)
@@ -152,12 +149,11 @@ def prediction(
 
 
 def predictable(q: Language, length: int) -> bool:
-    from unmask.languages import Interval
     from unmask.theory.chains import first_order
     from unmask.theory.exponential import feasible
 
     chain = first_order(q)
-    return isinstance(q, Interval) or (chain is not None and feasible(chain, length))
+    return q.closed_form is not None or (chain is not None and feasible(chain, length))
 
 
 def _delta(schedule: str, steps: int, q: Language, length: int) -> Tensor:

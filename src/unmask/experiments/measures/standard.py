@@ -1,7 +1,7 @@
 """The metrics of ours: samples, ter_upper and theory (catalogue.py says what a metric is).
 
     samples     generate and score: ser, generative_perplexity, evaluations
-    ter_upper   the bounds of the information curve, all N from one pass: ter_upper, ser_upper; of Interval ter itself
+    ter_upper   bounds by the information curve, all N from one pass: ter_upper, ser_upper; ter itself by a closed form
     theory      what is known without sampling: ser, ter, generative_perplexity, divergence_nats, entropy_bits_per_token
     autoregressive   what AR sampling by the ideal denoiser has: no error, and the language's own ter
 
@@ -140,14 +140,13 @@ def ter_upper(
     """Bounds of TER and SER from the NELBO of the N-round sampler."""
     from unmask import metrics
     from unmask.cost.flops import evaluations
-    from unmask.languages import Interval
     from unmask.schedules import Fit, deltas
 
     q = ground_truth(language, language_seed, pruned, digest)
     delta = deltas(schedule, steps, Fit(q, length, fixed_size))
     hidden = length - prompt_length
     cost = evaluations(delta, hidden)
-    if isinstance(q, Interval) and not fixed_size and not prompt_length:
+    if q.closed_form is not None and not fixed_size and not prompt_length:
         ter, own = metrics.ter(q, length, schedule, steps), metrics.ter_autoregressive(q, length).value
         found = {"ter": ter, "ter_ratio": ter.map(lambda value: value / own)}
     else:
