@@ -7,17 +7,17 @@ lengths and numbers of blocks share every batched call, and none waits for anoth
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from unmask.core.errors import UnmaskError
-from unmask.denoisers import Canvas, Marginals, Table
+from unmask.denoisers import Canvas, Marginals
 from unmask.samplers.contract import Breach, Sampler
+from unmask.samplers.rounds import Shares, turns
 from unmask.samplers.session import Session
 from unmask.samplers.view import View
-from unmask.schedules import orders, sizes
+from unmask.schedules import orders
 
 
 def fill(sampler: Sampler, session: Session) -> None:
@@ -59,41 +59,13 @@ def fill_blocks(sampler: Sampler, session: Session, blocks: Tensor) -> None:
     The rounds are shared out over a row's blocks, N // blocks each and one more in the first N % blocks, and the shape
     of the schedule applies within each.
     """
-    shares = Shares.of(sampler, session, blocks)
+    shares = Shares.of(blocks, session.delta, sampler.pace)
     if sampler.implements("order"):
         _follow(sampler, session, blocks, shares)
     elif sampler.implements("choose"):
         _adapt(sampler, session, blocks, shares)
     else:
         raise UnmaskError(f"{session.name} needs a sampler that orders or chooses; {type(sampler).__name__} runs alone")
-
-
-class Shares(NamedTuple):
-    """The rounds of each kind of row, rows with blocks of the same sizes being of one kind."""
-
-    kind: Tensor  # (B)
-    sizes: Tensor  # (kinds, blocks): positions of each block
-    deltas: list[list[Tensor]]  # the schedule of each block of each kind
-
-    @classmethod
-    def of(cls, sampler: Sampler, session: Session, blocks: Tensor) -> Shares:
-        number = max(int(blocks.max()) + 1, 1)
-        counts = torch.zeros((len(blocks), number + 1), dtype=torch.int64)
-        counts.scatter_add_(1, blocks + 1, torch.ones_like(blocks))
-        kinds, kind = counts[:, 1:].unique(dim=0, return_inverse=True)
-        return cls(kind, kinds, [_schedules(sampler, session.delta, int((of > 0).sum()), of) for of in kinds])
-
-
-def _schedules(sampler: Sampler, delta: Tensor, number: int, counts: Tensor) -> list[Tensor]:
-    """The schedule of each of so many blocks."""
-    if number <= 1:
-        return [delta]
-    steps = len(delta)
-    if steps < number and sampler.pace != "free":
-        what = f"{number} blocks of {int(counts[0])} positions need at least {number} steps, not {steps}"
-        raise UnmaskError(what)
-    shares = sizes(torch.full((number,), 1 / number, dtype=torch.float64), steps).clamp(min=1).tolist()
-    return [orders.coarsen(delta, share) for share in shares]
 
 
 def walk(canvas: Canvas, order: Tensor, times: Tensor | None = None) -> Iterator[tuple[Tensor, Tensor, Marginals]]:
@@ -171,106 +143,36 @@ def _check_order(session: Session, order: Tensor, asked: Tensor, rounds: Tensor)
         raise Breach(f"{session.name} gives round {int(order[row, position])} to {where}; expected {expected}")
 
 
-class Rounds(NamedTuple):
-    """All rounds t = 0..N-1 of each kind of row, block after block; what is asked of a row is at (kind, t)."""
-
-    block: Tensor  # (kinds, N): which block
-    within: Tensor  # (kinds, N): 0.. within the block
-    number: Tensor  # (kinds, N): rounds of the block
-    share: Tensor  # (kinds, N): positions that the schedule gives to it
-    alpha: Tensor  # (kinds, N) float64: share of the block revealed before it
-    alpha_next: Tensor  # (kinds, N): and after it
-    total: Tensor  # (kinds): N of this kind; behind it the last round stands again
-    starts: Tensor  # (kinds, blocks): the first round of each block
-    following: Tensor  # (kinds, N + 1): the first round from t on that has positions, N where none has
-
-    @classmethod
-    def of(cls, shares: Shares) -> Rounds:
-        rows, starts, totals = [], [], []
-        for counts, deltas in zip(shares.sizes.tolist(), shares.deltas, strict=True):
-            numbers = torch.tensor([len(delta) for delta in deltas])
-            edges = [torch.cat([delta.new_zeros(1), delta.cumsum(0)]) for delta in deltas]
-            rows.append(
-                (
-                    torch.arange(len(deltas)).repeat_interleave(numbers),
-                    torch.cat([torch.arange(number) for number in numbers.tolist()]),
-                    numbers.repeat_interleave(numbers),
-                    torch.cat([sizes(delta, count) for delta, count in zip(deltas, counts, strict=False)]),
-                    torch.cat([edge[:-1] for edge in edges]),
-                    torch.cat([edge[1:] for edge in edges]),
-                )
-            )
-            totals.append(int(numbers.sum()))
-            starts.append(_padded(numbers.cumsum(0) - numbers, len(counts)))
-        width = max(totals)
-        padded = [torch.stack([_padded(part, width) for part in parts]) for parts in zip(*rows, strict=True)]
-        total = torch.tensor(totals)
-        filled = (padded[3] > 0) & (torch.arange(width) < total.unsqueeze(1))
-        first = torch.where(filled, torch.arange(width), width).flip(1).cummin(1).values.flip(1)
-        following = torch.nn.functional.pad(first, (0, 1), value=width)
-        return cls._make([*padded, total, torch.stack(starts), following])
-
-
-def _padded(values: Tensor, width: int) -> Tensor:
-    """(width): the values, and the last one again and again."""
-    return torch.cat([values, values[-1:].expand(width - len(values))])
-
-
 def _adapt(sampler: Sampler, session: Session, blocks: Tensor, shares: Shares) -> None:
-    canvas, kind, rounds = session.canvas, shares.kind, Rounds.of(shares)
-    wanted = blocks >= 0
-    asked = wanted.any(1)
-    width = rounds.block.shape[1]
-    before = (shares.sizes.cumsum(1) - shares.sizes)[kind]  # (B, blocks): positions of the blocks before
-    t = torch.full((len(blocks),), -1)  # (B): the round of a row, by the schedule
-    block, index = torch.full_like(t, -1), torch.full_like(t, -1)  # (B): which block, and 0.. within it
+    canvas = session.canvas
     memory: dict[str, Tensor] = {}
-    while True:
-        last = block
-        if sampler.pace == "free":
-            left = torch.where(wanted & canvas.hidden, blocks, len(before[0])).amin(1)
-            going = asked & (left < len(before[0])) & ~session.settled
-            block = torch.where(going, left, -2)
-            index = torch.where(block == last, index + 1, 0)
-            t = rounds.starts[kind, block.clamp(min=0)] + index
-            t = torch.minimum(
-                t, (rounds.starts[kind, block.clamp(min=0)] + rounds.number[kind, t.clamp(max=width - 1)] - 1)
-            )
-            turn = before.gather(1, block.clamp(min=0).unsqueeze(1)).squeeze(1) + index + 1
-        else:
-            t = t + 1 if sampler.pace == "rounds" else rounds.following[kind, (t + 1).clamp(max=width)]
-            going = asked & (t < rounds.total[kind]) & ~session.settled
-            t = torch.where(going, t, width - 1)
-            block = torch.where(going, rounds.block[kind, t], -2)
-            index, turn = rounds.within[kind, t], t + 1
-        if not bool(going.any()):
-            return
+    for turn in turns(sampler.pace, blocks, shares, lambda: (canvas.hidden, session.settled)):
         for name, kept in memory.items():
-            memory[name] = torch.where((block != last).view(-1, *[1] * (kept.dim() - 1)), torch.zeros_like(kept), kept)
-        here = blocks == block.unsqueeze(1)
+            begins = turn.begins.view(-1, *[1] * (kept.dim() - 1))
+            memory[name] = torch.where(begins, torch.zeros_like(kept), kept)
+        here = (blocks == turn.block.unsqueeze(1)) & turn.going.unsqueeze(1)
         hidden = here & canvas.hidden
-        number = rounds.number[kind, t]
         rows, positions = hidden.nonzero(as_tuple=True)
         time = None
         if not canvas.time_free:
-            size = shares.sizes[kind, block.clamp(min=0)].clamp(min=1)
-            time = hidden.sum(1).double() / size if sampler.pace == "free" else 1 - index.double() / number
+            left = hidden.sum(1).double() / here.sum(1).clamp(min=1)
+            time = left if sampler.pace == "free" else 1 - turn.within.double() / turn.rounds
         view = View(
             canvas=canvas,
-            marginals=canvas.at(rows, positions, time) if len(rows) else Table(torch.empty((0, canvas.vocabulary))),
+            marginals=canvas.at(rows, positions, time),
             places=(rows, positions),
             hidden=hidden,
             revealed=here & ~canvas.hidden,
             certainty=session.probability,
-            count=torch.where(going, rounds.share[kind, t], 0),
-            round=index + 1,
-            rounds=number,
-            turn=turn,
-            alpha=rounds.alpha[kind, t],
-            alpha_next=rounds.alpha_next[kind, t],
+            count=turn.share,
+            round=turn.within + 1,
+            rounds=turn.rounds,
+            turn=turn.number,
+            alpha=turn.alpha,
+            alpha_next=turn.alpha_next,
             memory=memory,
         )
-        _carry_out(sampler, session, view, going)
+        _carry_out(sampler, session, view, turn.going)
 
 
 def _carry_out(sampler: Sampler, session: Session, view: View, going: Tensor) -> None:
