@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from unmask.core.files import read_json
 from unmask.experiments.jobs import read_recipe, run
 from unmask.experiments.jobs.cells import cells_of
 from unmask.experiments.jobs.status import status
+from unmask.generation import making
 from unmask.networks import Network, load
 from unmask.networks.model.checkpoints import ACCOUNT, WEIGHTS
 from unmask.networks.training import loop
@@ -101,7 +101,7 @@ def test_other_rows_and_another_code_keep_the_networks(made, monkeypatch, learne
     assert {r["n"] for r in more if r["measure"] == "ser"} == {70, 0}
     monkeypatch.setattr(run, "code", lambda: "another")
     drawn = []
-    monkeypatch.setattr(sys.modules["unmask.generation.generate"], "fill", lambda *a: drawn.append(1) or fill(*a))
+    monkeypatch.setattr(making, "fill", lambda *a: drawn.append(1) or fill(*a))
     again = measure(out, SETTINGS)
     assert again == records
     assert drawn  # what they generate is measured again

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from tests.samplers.counting import LANGUAGE, SAMPLED, Asked
-from unmask import UnmaskError, generate, generation
+from unmask import UnmaskError, generate
+from unmask.generation import start
 from unmask.ideal import Ideal
 
 V = LANGUAGE.vocabulary
@@ -58,7 +59,7 @@ def test_rows_of_several_lengths_are_what_they_are_alone(name, kind, monkeypatch
     for row, line in enumerate(lines()):
         row_alike(made, row, generate(kind(), given=[line], first_row=row, **options))
     for junk in (1, V, V + 7, -3):
-        monkeypatch.setattr(generation, "PADDING", junk)
+        monkeypatch.setattr(start, "PADDING", junk)
         other = generate(kind(), given=lines(), **options)
         for row, size in enumerate(LENGTHS):
             assert torch.equal(other.tokens[row, :size], made.tokens[row, :size]), junk

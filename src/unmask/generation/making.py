@@ -1,0 +1,121 @@
+"""generate(): a language or a denoiser, a sampler and a schedule make sequences, with an honest account of the cost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from unmask.core import progress
+from unmask.core.chance import Luck, check_seed
+from unmask.core.errors import UnmaskError
+from unmask.core.threads import over_blocks
+from unmask.denoisers import Denoiser, Guided, Sharpened
+from unmask.generation.result import Generation, finished, join
+from unmask.generation.start import start
+from unmask.ideal import as_denoiser
+from unmask.languages import Language
+from unmask.samplers import SAMPLERS, Sampler, Session, StopRule, fill
+from unmask.samplers.contract import check_kind
+from unmask.samplers.stopping import stop_rule
+from unmask.schedules import Fit, ScheduleLike, deltas
+
+STEPS = 64  # unless told otherwise
+MOST_ROWS = 4096  # of a block whose denoiser has no opinion
+
+
+def generate(
+    source: Language | Denoiser,
+    *,
+    sampler: str | Sampler = "ancestral",
+    schedule: ScheduleLike = "linear",
+    steps: int | None = None,
+    length: int | None = None,
+    rows: int | None = None,
+    seed: int = 0,
+    first_row: int = 0,
+    given: ArrayLike | Sequence[Sequence[int]] | Tensor | None = None,
+    stop: int | StopRule | None = None,
+    temperature: float = 1.0,
+    top_p: float = 1.0,
+    top_k: int | None = None,
+    guidance: float = 0.0,
+) -> Generation:
+    """Fill `rows` canvases of `length` positions. Row r depends on the seed and on first_row + r alone.
+
+    source: a language, whose ideal denoiser is used, or any denoiser.
+    sampler, schedule: a name with options, "blocks(block_length=16)"; or an instance, or a list of delta_k.
+    steps: the number of rounds N; 64 for a named schedule unless told otherwise.
+    given: tokens to start from, V where hidden: (length), (rows, length), or a list of rows of any lengths. It says how
+        many rows there are and how long they are, if nothing else does; 2000 x 512 where nothing does.
+    stop: when a row has ended before all of it is decided: a token, or a rule of `samplers.stopping`.
+    temperature, top_p, top_k: what becomes of the denoiser's marginals before any sampler sees them (Sharpened).
+    guidance: classifier-free guidance by what was given, before that (Guided); twice the evaluations.
+    """
+    denoiser = as_denoiser(source)
+    if guidance:
+        denoiser = Guided(denoiser, guidance)
+    if (temperature, top_p, top_k) != (1, 1, None):
+        denoiser = Sharpened(denoiser, temperature, top_p, top_k)
+    used = SAMPLERS.make(sampler) if isinstance(sampler, str) else _checked(sampler)
+    rule = stop_rule(stop, denoiser.vocabulary)
+    rows, length, tokens, valid = start(denoiser, given, rows, length)
+    if steps is None and isinstance(schedule, str):
+        steps = STEPS
+    delta = deltas(schedule, steps, None if denoiser.language is None else fit_of(used, denoiser.language, length))
+    if not 0 <= first_row <= 2**63 - rows:
+        raise UnmaskError(f"first_row is {first_row}; rows are numbered from 0 to 2^63 - 1")
+    name = f"sampler {sampler if isinstance(sampler, str) else type(sampler).__name__}"
+    configuration = {
+        "sampler": sampler if isinstance(sampler, str) else used.spec,
+        "schedule": schedule if isinstance(schedule, str) else delta.tolist(),
+        "steps": len(delta),
+        "length": length,
+        "rows": rows,
+        "seed": seed,
+        "first_row": first_row,
+        "temperature": temperature,
+        "top_p": top_p,
+        "top_k": top_k,
+        "guidance": guidance,
+        "stop": None if rule is None else repr(rule),
+    }
+    about = {"source": denoiser.source(), "configuration": configuration}
+
+    def make(part: slice) -> Generation:
+        began = time.perf_counter()
+        luck = Luck(check_seed(seed), torch.arange(first_row + part.start, first_row + part.stop))
+        session = Session(denoiser, tokens[part], luck, delta, name, valid=valid[part], stop=rule)
+        fill(used, session)
+        return finished(session, time.perf_counter() - began, about)
+
+    began = time.perf_counter()
+    block = min(denoiser.rows_at_once(length) or MOST_ROWS, rows)
+    made = over_blocks(make, rows, block) if denoiser.concurrent else map(make, _blocks(rows, block))
+    parts = []
+    with progress.track("generating", rows) as advance:
+        for part in made:
+            parts.append(part)
+            advance(len(part.tokens))
+    return replace(join(parts), seconds=time.perf_counter() - began)
+
+
+def _blocks(rows: int, block: int) -> Iterator[slice]:
+    return (slice(first, min(first + block, rows)) for first in range(0, rows, block))
+
+
+def fit_of(sampler: Sampler, language: Language, length: int) -> Fit:
+    """What a fitted schedule is fitted to: of what draws rounds from it their law, of what counts the sizes."""
+    return Fit(language, length, fixed_size=sampler.pace == "counts" and not sampler.draws_rounds)
+
+
+def _checked(sampler: object) -> Sampler:
+    if isinstance(sampler, type) and issubclass(sampler, Sampler):
+        raise UnmaskError(f"the sampler is the class {sampler.__name__}; give one of it, {sampler.__name__}()")
+    check_kind(type(sampler), f"sampler {type(sampler).__name__}")
+    assert isinstance(sampler, Sampler)
+    return sampler

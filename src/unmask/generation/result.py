@@ -1,0 +1,127 @@
+"""What came out of a generation, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unmask.core.files import origin, write_json
+from unmask.core.samples import account_path, digest, given_path, write_tokens
+from unmask.denoisers import Cost
+from unmask.languages import Language
+from unmask.samplers import Session
+from unmask.samplers.session import REASONS
+
+
+@dataclass(frozen=True, repr=False)
+class Generation:
+    """What came out, and what it cost; B rows of up to L tokens."""
+
+    tokens: Tensor  # (B, L); behind a row's length: what it was filled with, or padding
+    order: Tensor  # (B, L): the round that revealed each token, 0 where it was given
+    probability: Tensor  # (B, L): of each token when it was revealed, 1 where it was given or filled
+    lengths: Tensor  # (B): how many tokens each row has, up to where it has ended
+    reasons: tuple[str, ...]  # (B): why nothing more was decided: "filled", "stopped" by the stop rule, "done"
+    evaluations_of: dict[str, Tensor]  # (B) evaluations that each row needed, of each: "denoiser", "causal"
+    spent: Cost  # what was computed for it, as the denoiser itself says
+    impossible: Tensor  # (B): the evaluation at which the context had probability zero for the first time, or 0
+    seconds: float
+    planned: bool  # whether the order was fixed before any token was seen
+    vocabulary: int  # V
+    source: dict[str, Any] = field(default_factory=dict)  # the denoiser: a digest of its language or weights, or an id
+    configuration: dict[str, Any] = field(default_factory=dict)
+    ideal: Language | None = None  # the language whose ideal denoiser filled it, if that is what did
+
+    @property
+    def evaluations(self) -> Tensor:
+        """(B): of all denoisers together."""
+        return sum(self.evaluations_of.values(), torch.zeros_like(self.impossible))
+
+    @property
+    def given(self) -> Tensor:
+        """(B, L): what there was to start from, V where it was hidden; `generate` takes it again."""
+        return torch.where(self.order == 0, self.tokens, self.vocabulary)
+
+    def summary(self) -> dict[str, Any]:
+        rows, length = self.tokens.shape
+        return {
+            "rows": rows,
+            "length": length,
+            "evaluations": float(self.evaluations.double().mean()),
+            "evaluations_of": {name: float(count.double().mean()) for name, count in self.evaluations_of.items()},
+            "forwards": self.spent.forwards,
+            "rows_computed": self.spent.rows,
+            "tokens_computed": self.spent.tokens,
+            "impossible_rows": int((self.impossible > 0).sum()),
+            "seconds": self.seconds,
+        }
+
+    def __repr__(self) -> str:
+        rows, length = self.tokens.shape
+        needed = float(self.evaluations.double().mean())
+        how = self.configuration.get("sampler", "several samplers")
+        return (
+            f"<Generation of {rows} x {length} tokens by {how}: {needed:.4g} evaluations a row, {self.seconds:.2f} s>"
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Tokens as .npy, or as .jsonl with one list a line; what made them in PATH.json beside it.
+
+        What they were given goes beside them too, where it is anything: samples.npy has its samples.given.npy.
+        """
+        path = Path(path)
+        write_tokens(path, self.tokens)
+        account = self.summary() | {"tokens_sha256": digest(self.tokens), "source": self.source}
+        account |= {"origin": origin(**self.configuration)}
+        if bool((self.lengths < self.tokens.shape[1]).any()):
+            account |= {"lengths": self.lengths.tolist(), "reasons": list(self.reasons)}
+        if bool((self.order == 0).any()):
+            write_tokens(given_path(path), self.given)
+            account["given_sha256"] = digest(self.given)
+        write_json(account_path(path), account)
+
+
+def join(parts: Sequence[Generation]) -> Generation:
+    """Blocks of rows as one generation: the same as if they had been made together."""
+    rows: dict[str, Any] = {
+        name: torch.cat([getattr(part, name) for part in parts])
+        for name in ("tokens", "order", "probability", "lengths", "impossible")
+    }
+    names = {name: None for part in parts for name in part.evaluations_of}
+    nothing = [torch.zeros_like(part.impossible) for part in parts]
+    return replace(
+        parts[0],
+        **rows,
+        reasons=tuple(reason for part in parts for reason in part.reasons),
+        evaluations_of={
+            name: torch.cat([part.evaluations_of.get(name, none) for part, none in zip(parts, nothing, strict=True)])
+            for name in names
+        },
+        spent=sum((part.spent for part in parts), Cost()),
+        seconds=sum(part.seconds for part in parts),
+    )
+
+
+def finished(session: Session, seconds: float, about: dict[str, Any]) -> Generation:
+    """What is kept of a finished session: its messages are not."""
+    account = session.account()
+    return Generation(
+        tokens=session.tokens,
+        order=session.order,
+        probability=session.probability,
+        lengths=session.lengths,
+        reasons=tuple(REASONS[reason] for reason in session.reasons.tolist()),
+        evaluations_of=account.evaluations_of,
+        spent=account.spent,
+        impossible=account.impossible,
+        seconds=seconds,
+        planned=session.planned,
+        vocabulary=session.denoiser.vocabulary,
+        ideal=session.denoiser.language if session.denoiser.ideal else None,
+        **about,
+    )

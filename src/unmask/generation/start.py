@@ -1,0 +1,113 @@
+"""What a generation starts from: how many rows there are, how long they are, and what they were given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unmask.core.errors import UnmaskError
+from unmask.denoisers import Denoiser
+from unmask.languages import Language
+
+ROWS, LENGTH = 2000, 512  # unless told otherwise
+PADDING = 0  # what stands behind a row that is shorter than others; nobody reads it
+
+
+def start(denoiser: Denoiser, given: Any, rows: int | None, length: int | None) -> tuple[int, int, Tensor, Tensor]:
+    """(rows, length, tokens (rows, length) to start from, Bool (rows, length) where a row's own places are)."""
+    lines = _lines(given)
+    if lines is None:
+        pattern = None if given is None else _pattern(given)
+        if pattern is not None:
+            length = pattern.shape[1] if length is None else length
+            rows = len(pattern) if rows is None and pattern.shape[0] > 1 else rows
+        rows, length = ROWS if rows is None else rows, LENGTH if length is None else length
+        _check_size(rows, length)
+        if denoiser.language is not None:
+            denoiser.language.check_length(length)
+        if pattern is None:
+            start = torch.tensor(denoiser.vocabulary).expand(rows, length)
+        else:
+            start = _checked_given(denoiser, pattern, rows, length).expand(rows, length)
+        return rows, length, start, torch.ones((), dtype=torch.bool).expand(rows, length)
+    if (rows, length) not in ((None, None), (len(lines), None), (len(lines), max(map(len, lines)))):
+        raise UnmaskError(f"given has {len(lines)} rows of lengths of their own; leave rows and length out")
+    rows, length = len(lines), max(map(len, lines))
+    start, valid = torch.full((rows, length), PADDING), torch.zeros((rows, length), dtype=torch.bool)
+    for row, line in enumerate(lines):
+        _check_size(rows, len(line))
+        if denoiser.language is not None:
+            denoiser.language.check_length(len(line))
+        try:
+            start[row, : len(line)] = _checked_given(denoiser, _pattern(line), 1, len(line))[0]
+        except UnmaskError as error:
+            raise UnmaskError(f"row {row}: {error}") from error
+        valid[row, : len(line)] = True
+    return rows, length, start, valid
+
+
+def _lines(given: Any) -> list[Any] | None:
+    """Rows of different lengths, where that is what is given."""
+    if isinstance(given, Sequence) and given and all(hasattr(line, "__len__") for line in given):
+        return list(given) if len({len(line) for line in given}) > 1 else None
+    return None
+
+
+def _check_size(rows: int, length: int) -> None:
+    if rows < 1:
+        raise UnmaskError(f"rows is {rows}, but at least 1 row is needed")
+    if length < 1:
+        raise UnmaskError(f"length is {length}, but a sequence has at least 1 token")
+
+
+def _pattern(given: Any) -> Tensor:
+    """(1, L) or (B, L) whole numbers."""
+    try:
+        pattern = torch.as_tensor(given)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise UnmaskError(f"given is no table of tokens, (length) or (rows, length): {error}") from error
+    if pattern.is_floating_point() or pattern.is_complex() or pattern.dtype == torch.bool:
+        raise UnmaskError(f"given is {str(pattern.dtype).removeprefix('torch.')}; expected integers")
+    if pattern.dim() not in (1, 2):
+        raise UnmaskError(f"given has shape {tuple(pattern.shape)}; expected (length) or (rows, length)")
+    return pattern.unsqueeze(0) if pattern.dim() == 1 else pattern
+
+
+def _checked_given(denoiser: Denoiser, pattern: Tensor, rows: int, length: int) -> Tensor:
+    """The pattern (1, L) or (B, L), or an error that says why no sequence can start from it."""
+    if denoiser.language is not None:
+        return denoiser.language.check_given(pattern, rows, length)
+    vocabulary = denoiser.vocabulary
+    if pattern.shape[1] != length or len(pattern) not in (1, rows):
+        raise UnmaskError(f"given has shape {tuple(pattern.shape)}; expected ({length},) or ({rows}, {length})")
+    bad = (pattern < 0) | (pattern > vocabulary)
+    if bad.any():
+        row, position = (int(i) for i in bad.nonzero()[0])
+        what = f"token {int(pattern[row, position])} is not in 0..{vocabulary}"
+        raise UnmaskError(f"given row {row}, position {position}: {what}; {vocabulary} is what is hidden")
+    return pattern.long().cpu()
+
+
+def prompts(
+    language: Language,
+    rows: int,
+    length: int,
+    prompt_length: int,
+    *,
+    rows_per_prompt: int = 1,
+    seed: int = 0,
+    first_row: int = 0,
+) -> Tensor:
+    """(rows, length) for `given`: the beginnings of x ~ q, then V. Row r continues draw number r // rows_per_prompt."""
+    if not 0 <= prompt_length <= length:
+        raise UnmaskError(f"prompt_length is {prompt_length}; expected 0 to {length}, the length of a sequence")
+    if rows_per_prompt < 1:
+        raise UnmaskError(f"rows_per_prompt is {rows_per_prompt}; expected at least 1")
+    which = torch.arange(first_row, first_row + rows) // rows_per_prompt
+    first = int(which[0])
+    drawn = language.sample(int(which[-1]) - first + 1, length, seed=seed, first_row=first)[which - first]
+    drawn[:, prompt_length:] = language.vocabulary
+    return drawn
