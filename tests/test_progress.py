@@ -115,7 +115,7 @@ def test_a_note_without_a_bar(capsys):
 def test_silence_does_not_import_rich():
     program = """
 import sys
-from unmask import progress
+from unmask.core import progress
 with progress.track("rows", 10) as advance:
     advance(10)
 progress.note("done")

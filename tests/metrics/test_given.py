@@ -366,24 +366,27 @@ def test_prompts_refusals(options, message):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([0, 1, 2], r"given has shape \(3,\); expected \(4,\) or \(2, 4\)"),
+        ([0, 1, 2], r"given has shape \(1, 3\); expected \(4,\) or \(2, 4\)"),
         ([[0, 1, 2, 3]] * 3, r"given has shape \(3, 4\)"),
         ([[[0, 1, 2, 3]]], r"given has shape \(1, 1, 4\)"),
         ([0, 1, 2, 4], r"given row 0, position 3: token 4 is not in 0\.\.3; 3 is what is hidden"),
         ([[3, 3, 3, 3], [3, -1, 3, 3]], r"given row 1, position 1: token -1"),
         ([0.5, 1, 2, 3], "given is float32; expected integers"),
         ([True, False, True, True], "given is bool; expected integers"),
-        ([[0], [1, 2]], "given is no table of tokens"),
+        ([[0], [1, 2], 3], "given is no table of tokens"),
+        ([[0, 3, 3], [1, 2], [3]], "given has 3 rows of lengths of their own; leave rows and length out"),
         ([0, None, 1, 2], "given is no table of tokens"),
         ("abc", "given is no table of tokens"),
     ],
 )
 @pytest.mark.parametrize("kind", ["a denoiser", "its language"])
 def test_what_cannot_be_given(given, message, kind):
-    """A denoiser that is no language of ours says the same; a language adds what is impossible."""
-    source = Perturbed(LANGUAGE, "tilt", 0.1) if kind == "a denoiser" else LANGUAGE
-    if kind == "its language" and "no table" not in message:
-        message = "given has shape|tokens have shape|token 4|token -1|tokens are"
+    """A denoiser that knows no language says the same; a language adds what is impossible."""
+    source = Perturbed(LANGUAGE, "tilt", 0.1)
+    if kind == "a denoiser":
+        source.language = None
+    else:
+        message = f"{message}|given has shape|tokens have shape|token 4|token -1"
     with pytest.raises(UnmaskError, match=message):
         generate(source, length=LENGTH, rows=2, given=given)
 
@@ -396,10 +399,7 @@ def test_an_exact_denoiser_refuses_what_its_language_does():
 @pytest.mark.parametrize("sampler", ["ancestral", "speculative", "low-confidence"])
 def test_a_generation_knows_what_it_was_given(sampler, tmp_path, monkeypatch):
     """Also where a whole block of rows was given everything, and asked for nothing."""
-    from unmask import generation
-
-    monkeypatch.setattr(generation, "ROWS_A_BLOCK", (1, 2))
-    monkeypatch.setattr(generation, "MESSAGE_BYTES", 1)
+    monkeypatch.setattr(Ideal, "rows_at_once", lambda *_: 2)
     given = LANGUAGE.sample(6, LENGTH)
     given[2:, 1:] = V
     made = generate(LANGUAGE, sampler=sampler, steps=2, length=LENGTH, rows=6, given=given)

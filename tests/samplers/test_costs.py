@@ -199,7 +199,7 @@ def test_sharpened_marginals(temperature, top_p, top_k):
     p[:20] = torch.round(3 * p[:20])  # equal ones, and zeros
     p[:, 0] += 0.1
     p /= p.sum(1, keepdim=True)
-    ours = Sharpened(preset("paper-2gram"), temperature, top_p, top_k)
+    ours = Sharpened(Ideal(preset("paper-2gram")), temperature, top_p, top_k)
     ours.vocabulary = 5
     expected = torch.tensor([sharp(row, temperature, top_p, top_k) for row in p.tolist()], dtype=torch.float64)
     torch.testing.assert_close(ours.reshape(Table(p), torch.zeros(40)).dense(), expected, atol=1e-9, rtol=0)
@@ -209,7 +209,7 @@ def test_sharpened_marginals(temperature, top_p, top_k):
 def test_every_sampler_sees_the_same_temperature(sampler):
     """One law for the canvas, the causal reader and what is drawn; not that of the language."""
     language, length = CASES["2-gram"]
-    shaped = Sharpened(language, 0.6, 0.9, 2)
+    shaped = Sharpened(Ideal(language), 0.6, 0.9, 2)
     CASES["sharp"] = (shaped, length)
     try:
         orders = [(1.0, tuple(range(length)))] if sampler != "first-hitting" else []
@@ -237,7 +237,7 @@ def test_sharpening_adds_nothing_where_nothing_is_asked():
     tokens = torch.full((2, 6), 8)
     tokens[:, 2] = 3
     plain = Ideal(language).posterior(tokens)
-    torch.testing.assert_close(Sharpened(language).posterior(tokens), plain)
+    torch.testing.assert_close(Sharpened(Ideal(language)).posterior(tokens), plain)
     nested = Sharpened(Perturbed(language, "leak", 0.1), top_k=1).posterior(tokens, torch.tensor([0, 2]))
     assert nested.sum(-1).tolist() == [[1, 1], [1, 1]]
     assert nested[:, 1, 3].tolist() == [1, 1]

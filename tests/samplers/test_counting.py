@@ -134,7 +134,7 @@ def test_guidance_is_by_what_was_given(scale):
     given = torch.full((6, 6), language.vocabulary)
     given[:, :2] = language.sample(6, 6, seed=1)[:, :2]
     tokens = given.clone()
-    canvas = Canvas(Guided(language, scale), tokens, None)
+    canvas = Canvas(Guided(Ideal(language), scale), tokens, None)
     drawn = language.sample(6, 6, seed=2)
     for place in (4, 3, 5):
         rows, positions = canvas.hidden.nonzero(as_tuple=True)

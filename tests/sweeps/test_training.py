@@ -84,7 +84,7 @@ def test_blocks_add_up(made):
         parts = [whole | {"first_row": first, "rows": rows} for first, rows in ((0, 7), (7, 40), (47, 13))]
         found = [measure(spec, whole=False, needed=needed)[1] for spec in (*parts, whole)]
         assert merge(found[:-1]) == found[-1]
-        assert found[-1]["rows"] == 60
+        assert found[-1]["ser_count"] == 60
 
 
 def test_rows_are_cut_by_the_length():

@@ -13,7 +13,7 @@ import torch
 from tests.brute import sequences
 from tests.metrics.small import SMALL, by_rank, cross_entropies
 from unmask.core.errors import UnmaskError
-from unmask.denoisers import PrefixCausal, StatelessEngine
+from unmask.denoisers import Denoiser
 from unmask.diagnosis.loss_curve import LossCurve, loss_curve
 from unmask.ideal import Ideal, Perturbed
 from unmask.languages import Interval, NGram, random_ngram
@@ -23,7 +23,7 @@ from unmask.theory import known
 ROWS = 600
 
 
-class Network:
+class Network(Denoiser):
     """A tiny stateless network: softmax of what the nearest revealed neighbours say, with weights of its own."""
 
     def __init__(self, vocabulary, seed, time_free=True):
@@ -39,16 +39,9 @@ class Network:
         ends = torch.full((len(tokens), 1), self.vocabulary)
         before, after = torch.cat([ends, tokens[:, :-1]], 1), torch.cat([tokens[:, 1:], ends], 1)
         marginals = torch.softmax(self.left[before] + self.right[after], -1)
-        return marginals if positions is None else marginals[:, positions]
-
-    def engine(self, tokens):
-        return StatelessEngine(self, tokens)
-
-    def causal(self, rows, length):
-        return PrefixCausal(self, rows, length)
-
-    def row_bytes(self, length):
-        return 8 * length * self.vocabulary
+        if positions is None:
+            return marginals
+        return marginals[torch.arange(len(tokens)).unsqueeze(1), positions.expand(len(tokens), -1)]
 
 
 DENOISERS = {

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.theory.cases import cases
 from unmask import generate, metrics
 from unmask.core.errors import UnmaskError
+from unmask.denoisers import Denoiser
 from unmask.ideal import Ideal, Perturbed
 from unmask.languages import Interval, NGram, preset, random_hmm, random_ngram
 from unmask.schedules import Fit, deltas, sizes
@@ -332,8 +333,16 @@ def test_metrics_take_them_too():
     assert curve.ser_upper("optimal", 3, fixed_size=True) == curve.ser_upper(fixed, fixed_size=True)
 
 
+class Stranger(Denoiser):
+    vocabulary = 4
+
+    def posterior(self, tokens, positions=None, time=None):
+        raise AssertionError("nobody should have asked")
+
+
 def test_where_no_language_is_known():
     with pytest.raises(UnmaskError, match="schedule 'optimal' is fitted to a language, and here none is known"):
-        generate(Perturbed(Interval(3), "leak", 0.1), schedule="optimal", steps=4, length=6, rows=2)
-    for source, options in ((Ideal(Interval(3)), {}), (Interval(3), {"temperature": 0.5})):
+        generate(Stranger(), schedule="optimal", steps=4, length=6, rows=2)
+    leaking = Perturbed(Interval(3), "leak", 0.1)  # which knows the language behind it
+    for source, options in ((Ideal(Interval(3)), {}), (Interval(3), {"temperature": 0.5}), (leaking, {})):
         assert generate(source, schedule="optimal", steps=4, length=6, rows=2, **options).tokens.shape == (2, 6)

@@ -125,11 +125,11 @@ class Registry(Generic[Made]):
 
     def find(self, name: str) -> Callable[..., Made]:
         """The maker of a name: one of ours, of an importable module, or of an installed package."""
-        if name in self.makers or name in self.known():
-            return self.makers[name]
         if self.group is not None and ":" in name:
             self.check_import(name)
             return self._open(name, name)
+        if name in self.makers or name in self.known():
+            return self.makers[name]
         offers = self._offers()
         if name not in offers:
             raise unknown(self.noun, name, self.makers.keys() | offers.keys())

@@ -16,6 +16,7 @@ class EndsFirst(Sampler):
     ends: str = "both"
 
     def order(self, delta, hidden, luck):
-        places = torch.arange(hidden.shape[1], dtype=torch.float64)
-        distance = {"left": places, "right": places.flip(0), "both": torch.minimum(places, places.flip(0))}[self.ends]
-        return orders.by_rank(hidden, distance.expand(hidden.shape), lambda count: schedules.sizes(delta, count))
+        left = hidden.double().cumsum(1)  # of its own row: others may be longer
+        right = hidden.sum(1, keepdim=True) - left
+        distance = {"left": left, "right": right, "both": torch.minimum(left, right)}[self.ends]
+        return orders.by_rank(hidden, distance, lambda count: schedules.sizes(delta, count))
