@@ -12,7 +12,7 @@ from torch.nn import functional
 from unmask.core.chance import BLOCK
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Logits, Marginals, Table
-from unmask.denoisers.marginals import FLOAT32
+from unmask.denoisers.scan import FLOAT32
 from unmask.networks.model.trunk import Trunk
 
 FEW = 4 * BLOCK  # symbols up to which probabilities are float64
