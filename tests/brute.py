@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from functools import cache
 from itertools import combinations, pairwise, product
 
@@ -75,8 +74,11 @@ def entropy(q: np.ndarray) -> float:
 
 def p_value(drawn: np.ndarray, strings: np.ndarray, q: np.ndarray) -> float:
     """Two-sided chi-square p-value of rows drawn (N, L); 0 if one has q = 0. Cells are pooled to an expected 5."""
-    counts = Counter(map(tuple, drawn.tolist()))
-    cells = {tuple(x): mass * len(drawn) for x, mass in zip(strings.tolist(), q.tolist(), strict=True) if mass > 0}
+    key = np.random.default_rng(0).integers(2**64, size=drawn.shape[1], dtype=np.uint64)  # two strings in 2^60 share one
+    seen, times = np.unique(drawn.astype(np.uint64) @ key, return_counts=True)
+    counts = dict(zip(seen.tolist(), times.tolist(), strict=True))
+    names = (strings.astype(np.uint64) @ key).tolist()
+    cells = {x: mass * len(drawn) for x, mass in zip(names, q.tolist(), strict=True) if mass > 0}
     if counts.keys() - cells.keys():
         return 0.0
     pools, rest = [[0.0, 0]], float(len(drawn))
@@ -84,11 +86,11 @@ def p_value(drawn: np.ndarray, strings: np.ndarray, q: np.ndarray) -> float:
         if pools[-1][0] >= 5 and rest >= 5:
             pools.append([0.0, 0])
         pools[-1][0] += cells[x]
-        pools[-1][1] += counts[x]
+        pools[-1][1] += counts.get(x, 0)
         rest -= cells[x]
     if len(pools) == 1:
         return 1.0
-    statistic = sum((seen - wanted) ** 2 / wanted for wanted, seen in pools)
+    statistic = sum((found - wanted) ** 2 / wanted for wanted, found in pools)
     return 2 * min(chi2.sf(statistic, len(pools) - 1), chi2.cdf(statistic, len(pools) - 1))
 
 

@@ -17,6 +17,7 @@ from unmask.ideal.denoiser import as_denoiser
 from unmask.languages import Language
 
 KINDS = ("leak", "tilt")
+NEAR = 1e-12  # a step of the iteration, relative, that ends it: the error left is of the order of its square
 
 
 class Perturbed(Reshaped):
@@ -56,17 +57,21 @@ def solve_weight(share: Tensor, epsilon: float) -> Tensor:
     """The w for which mixing w of a token that has probability `share` costs KL = epsilon; 0 where share is 1.
 
     With y = -log(1-w):  KL(y) = (1-share) y - share log(e^-y + (1-e^-y)/share),  convex and increasing from 0, so
-    Newton's iteration falls to the root from the right.
+    Newton's iteration falls to the root from the right; each share goes on until it is there, whatever the others do.
     """
     share = share.double()
     free = share < 1
     s = torch.where(free, share, 0.5)
     entropy = -torch.xlogy(s, s)
     y = (epsilon + entropy) / (1 - s)
+    falls = free
     for _ in range(60):
         kept = torch.exp(-y)
         mixed = s * kept - torch.expm1(-y)  # the new probability of the token
         value = (1 - s) * y - torch.xlogy(s, mixed) - entropy
         slope = (1 - s) - s * kept * (1 - s) / mixed
-        y = torch.where(slope > 0, y - (value - epsilon) / slope.clamp(min=1e-300), y).clamp(min=0.0)
+        below = torch.where(slope > 0, y - (value - epsilon) / slope.clamp(min=1e-300), y).clamp(min=0.0)
+        y, falls = torch.where(falls, below, y), falls & (y - below > NEAR * y)
+        if not bool(falls.any()):
+            break
     return torch.where(free, -torch.expm1(-y), 0.0)

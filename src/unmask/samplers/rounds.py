@@ -29,7 +29,11 @@ class Shares(NamedTuple):
         number = max(int(blocks.max()) + 1, 1)
         counts = torch.zeros((len(blocks), number + 1), dtype=torch.int64)
         counts.scatter_add_(1, blocks + 1, torch.ones_like(blocks))
-        kinds, kind = counts[:, 1:].unique(dim=0, return_inverse=True)
+        counts = counts[:, 1:]
+        if bool((counts == counts[0]).all()):  # as mostly, where nothing is given
+            kinds, kind = counts[:1], torch.zeros(len(counts), dtype=torch.int64)
+        else:
+            kinds, kind = counts.unique(dim=0, return_inverse=True)
         return cls(kind, kinds, [_schedules(delta, int((of > 0).sum()), int(of[0]), pace) for of in kinds])
 
 
