@@ -170,7 +170,8 @@ def fit(
     """
     from unmask import languages
     from unmask.cli.output import show as print_result
-    from unmask.core.files import check_writable, read_text
+    from unmask.core.files import check_writable
+    from unmask.core.reading import read_text
 
     check_writable(out)
     found = languages.NGram.fit(read_text(text), order, tokens, smoothing, max_vocabulary)

@@ -19,17 +19,18 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from unmask.core.errors import UnmaskError, unknown
+from unmask.core.errors import UnmaskError, cut, shown, unknown
+from unmask.core.memory import size
 
 MOST = 2**26  # bytes of a file of which the reader says nothing else
 MOST_YAML = 2**20  # people write these
 DEPTH = 64  # lists and mappings within each other
 NODES = 10**5  # values of a YAML file, where an alias counts as all that it stands for
-SHOWN = 200  # characters of anybody's text in a message
 WORDS = {
     "int": "a whole number",
     "float": "a number",
@@ -45,6 +46,7 @@ KINDS = {
     stat.S_ISSOCK: "a socket",
     stat.S_ISCHR: "a device",
     stat.S_ISBLK: "a device",
+    stat.S_ISLNK: "a link that leads to itself",
 }
 
 
@@ -77,20 +79,27 @@ def read_text(path: str | Path, most: int = MOST) -> str:
     try:
         return read_bytes(path, most).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UnmaskError(f"cannot read {shown(path)}: byte {error.start} is not UTF-8 text") from error
+        raise UnmaskError(f"cannot read {cut(str(path))}: byte {error.start} is not UTF-8 text") from error
 
 
 def read_bytes(path: str | Path, most: int = MOST) -> bytes:
     """The bytes of a regular file that has at most so many."""
+    with opened(path, most) as file:
+        content = file.read(most + 1)
+    if len(content) > most:  # it has grown, or is one whose size nobody knows, as those of /proc
+        raise UnmaskError(_too_large(path, f"over {size(most)}", most))
+    return content
+
+
+@contextmanager
+def opened(path: str | Path, most: int | None = None) -> Iterator[IO[bytes]]:
+    """A regular file of at most so many bytes, to be read; what the system says against it is an UnmaskError."""
     check_file(path, most)
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            content = file.read(most + 1)
+            yield file
     except OSError as error:
-        raise UnmaskError(f"cannot read {shown(path)}: {error.strerror}") from error
-    if len(content) > most:  # it has grown, or is one whose size nobody knows, as those of /proc
-        raise UnmaskError(_too_large(path, f"over {size_of(most)}", most))
-    return content
+        raise UnmaskError(f"cannot read {cut(str(path))}: {error.strerror or error}") from error
 
 
 def check_file(path: str | Path, most: int | None = None) -> int:
@@ -99,15 +108,21 @@ def check_file(path: str | Path, most: int | None = None) -> int:
         found = os.stat(path)
     except OSError as error:
         what = "its name is too long" if error.errno == errno.ENAMETOOLONG else error.strerror
-        raise UnmaskError(f"cannot read {shown(path)}: {what}") from error
+        raise UnmaskError(f"cannot read {cut(str(path))}: {what}") from error
     except ValueError as error:  # a NUL, or half of a pair of surrogates
-        raise UnmaskError(f"cannot read {shown(repr(str(path)))}: no file can have that name") from error
-    for is_one, what in KINDS.items():
-        if is_one(found.st_mode):
-            raise UnmaskError(f"cannot read {shown(path)}: it is {what}; expected a file")
+        raise UnmaskError(f"cannot read {cut(str(path))}: no file can have that name") from error
+    if what := no_file(found.st_mode):
+        raise UnmaskError(f"cannot read {cut(str(path))}: it is {what}; expected a file")
     if most is not None and found.st_size > most:
-        raise UnmaskError(_too_large(path, size_of(found.st_size), most))
+        raise UnmaskError(_too_large(path, size(found.st_size), most))
     return found.st_size
+
+
+def no_file(mode: int) -> str | None:
+    """What this is that is no regular file, of `st_mode`; None where it is one."""
+    if stat.S_ISREG(mode):
+        return None
+    return next((what for is_one, what in KINDS.items() if is_one(mode)), "no regular file")
 
 
 def from_json(text: str | bytes, schema: Any = Any, where: str = "the text") -> Any:
@@ -116,16 +131,17 @@ def from_json(text: str | bytes, schema: Any = Any, where: str = "the text") -> 
         text = text.decode() if isinstance(text, bytes) else text
         value = json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
     except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}" if error.lineno > 1 else f"column {error.colno}"
-        cut = " (the file ends there: is it truncated?)" if error.pos >= len(text.rstrip()) else ""
-        raise UnmaskError(f"{shown(where)} is not JSON: {error.msg} at {place}{cut}") from error
+        column = f"column {error.colno}"
+        place = column if re.search(r", line \d+$", where) else f"line {error.lineno}, {column}"
+        ends = " (the file ends there: is it truncated?)" if error.pos >= len(text.rstrip()) else ""
+        raise UnmaskError(f"{cut(where)} is not JSON: {error.msg} at {place}{ends}") from error
     except UnicodeDecodeError as error:
-        raise UnmaskError(f"cannot read {shown(where)}: byte {error.start} is not UTF-8 text") from error
+        raise UnmaskError(f"cannot read {cut(where)}: byte {error.start} is not UTF-8 text") from error
     except RecursionError as error:
         raise UnmaskError(_too_deep(where)) from error
     except ValueError as error:
         what = "an integer of thousands of digits" if "digits" in str(error) else str(error)
-        raise UnmaskError(f"cannot read {shown(where)}: {what}") from error
+        raise UnmaskError(f"cannot read {cut(where)}: {what}") from error
     _check_plain(value, where)
     return fit(value, schema, where)
 
@@ -140,9 +156,9 @@ def from_yaml(text: str, schema: Any = Any, where: str = "the text") -> Any:
         mark = getattr(error, "problem_mark", None)
         place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         what = getattr(error, "problem", None) or str(error).partition("\n")[0]
-        raise UnmaskError(f"{shown(where)} is not YAML{place}: {shown(what)}") from error
+        raise UnmaskError(f"{cut(where)} is not YAML{place}: {cut(str(what))}") from error
     except (ValueError, RecursionError) as error:  # a code beyond Unicode, or endless brackets
-        raise UnmaskError(f"cannot read {shown(where)}: {shown(error)}") from error
+        raise UnmaskError(f"cannot read {cut(where)}: {cut(str(error))}") from error
     _check_plain(value, where, NODES)
     return fit(value, schema, where)
 
@@ -157,29 +173,15 @@ def fit(value: Any, schema: Any, where: str) -> Any:
         return msgspec.convert(value, schema)
     except msgspec.ValidationError as error:
         what, _, path = str(error).partition(" - at `")
-        raise UnmaskError(f"{shown(where)}: {_misfit(what, path.rstrip('`'), value, schema)}") from error
+        raise UnmaskError(f"{cut(where)}: {_misfit(what, path.rstrip('`'), value, schema)}") from error
 
 
-def shown(text: object) -> str:
-    """Anybody's text as a message shows it: on one line, what cannot be printed escaped, and what is long cut."""
-    text = str(text)
-    cut = text if len(text) <= SHOWN else f"{text[:SHOWN]}.."
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
-
-
-def size_of(count: float) -> str:
-    """Bytes as people say them: "1.5 GB"."""
-    units = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB")
-    step = min(int(math.log(max(count, 1), 1000)), len(units) - 1)
-    return f"{count:.0f} bytes" if not step else f"{count / 1000**step:.3g} {units[step]}"
-
-
-def _too_large(path: str | Path, size: str, most: int) -> str:
-    return f"cannot read {shown(path)}: it has {size}, and a file of this kind at most {size_of(most)}"
+def _too_large(path: str | Path, has: str, most: int) -> str:
+    return f"cannot read {cut(str(path))}: it has {has}, and a file of this kind at most {size(most)}"
 
 
 def _too_deep(where: str) -> str:
-    return f"cannot read {shown(where)}: lists or mappings within each other more than {DEPTH} deep"
+    return f"cannot read {cut(where)}: lists or mappings within each other more than {DEPTH} deep"
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -187,7 +189,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(made) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{shown(repr(twice))} stands twice in one mapping; say it once")
+        raise ValueError(f"{shown(twice)} stands twice in one mapping; say it once")
     return made
 
 
@@ -204,7 +206,7 @@ def _check_plain(value: Any, where: str, most: int | None = None) -> None:
             inner = [*one, *one.values()] if isinstance(one, dict) else one
             count += len(inner)
             if most is not None and count > most:
-                raise UnmaskError(f"cannot read {shown(where)}: it comes to more than {most:,} values")
+                raise UnmaskError(f"cannot read {cut(where)}: it comes to more than {most:,} values")
             _check_flat(inner, where)
             if not FLAT.issuperset(map(type, inner)):
                 below += _inner(inner)
@@ -228,16 +230,16 @@ def _check_flat(values: list[Any], where: str) -> None:
     kinds = set(map(type, values))
     if kinds <= {float}:
         if not math.isfinite(sum(values)) and not all(map(math.isfinite, values)):
-            raise UnmaskError(f"cannot read {shown(where)}: a number is too large")
+            raise UnmaskError(f"cannot read {cut(where)}: a number is too large")
         return
     for value in values if kinds & {int, float, str} else ():
         match value:
             case int() if not -(2**63) <= value < 2**64:
-                raise UnmaskError(f"cannot read {shown(where)}: the integer {shown(value)} has more than 64 bits")
+                raise UnmaskError(f"cannot read {cut(where)}: the integer {shown(value)} has more than 64 bits")
             case float() if not math.isfinite(value):
-                raise UnmaskError(f"cannot read {shown(where)}: a number is too large")
+                raise UnmaskError(f"cannot read {cut(where)}: a number is too large")
             case str() if not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
-                raise UnmaskError(f"cannot read {shown(where)}: {shown(repr(value))} is not Unicode")
+                raise UnmaskError(f"cannot read {cut(where)}: {shown(value)} is not Unicode")
 
 
 PART = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
@@ -274,7 +276,7 @@ def _misfit(what: str, path: str, value: Any, schema: Any) -> str:
         return f"a name in {label} does not do; expected {wanted}"
     if "..." in parts:
         return f"{label} does not do; expected {wanted}"
-    return f"{label} is {shown(repr(found))}; expected {wanted}"
+    return f"{label} is {shown(found)}; expected {wanted}"
 
 
 def _words(types: str) -> str:

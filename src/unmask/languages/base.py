@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from unmask.languages.ngram import NGram
 
 ROWS = 64  # of a block that holds no messages
+LONGEST_NAME = 256  # characters of a token's name
 MESSAGE_BYTES = 2**25  # the messages of one block of rows: large enough to amortise a call, small enough for a cache
 
 
@@ -248,6 +249,10 @@ class Language(ABC):
         if names is not None and len(names) != self.vocabulary:
             raise UnmaskError(f"there are {len(names)} names; expected {self.vocabulary}, one a token")
         self.names = None if names is None else tuple(str(name) for name in names)
+        if (longest := max(map(len, self.names or ()), default=0)) > LONGEST_NAME:
+            raise UnmaskError(
+                f"a name has {longest:,} characters; expected at most {LONGEST_NAME}: rows are shown in them"
+            )
 
     def blank(self, rows: int, length: int) -> Tensor:
         return torch.full((rows, length), self.vocabulary)

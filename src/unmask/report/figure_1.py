@@ -14,7 +14,7 @@ from typing import Any
 
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate
-from unmask.core.files import read_json
+from unmask.core.reading import read_json
 from unmask.experiments.jobs.recipe import Recipe, from_dict
 from unmask.experiments.jobs.run import Sweep
 from unmask.experiments.jobs.store import FILES

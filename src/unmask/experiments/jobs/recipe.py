@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from unmask.core.errors import UnmaskError, unknown
-from unmask.core.files import read_text
+from unmask.core.reading import read_text
 
 Point = dict[str, Any]  # one combination: plain values by name
 PLAIN = (str, int, float, bool)

@@ -24,7 +24,8 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor
 
 from unmask.core.errors import UnmaskError, unknown
-from unmask.core.files import atomic, read_json, write_json
+from unmask.core.files import atomic, write_json
+from unmask.core.reading import read_json
 from unmask.languages import Language, from_dict
 from unmask.networks.model.shape import Shape
 from unmask.networks.model.trunk import Trunk
