@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar, NamedTuple
 
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import UnmaskError, shown
+from unmask.core.memory import counted
 from unmask.languages.grammar import Grammar, Moves
 from unmask.languages.registry import LANGUAGES
+
+MAX_STATES = 2**17  # about which it takes some seconds to find them
 
 
 class Draft(NamedTuple):
@@ -46,8 +50,11 @@ class ModularSum(Grammar):
             raise UnmaskError(f"modulus is {modulus}; expected at least 2")
         if terms < 2:
             raise UnmaskError(f"terms is {terms}; a sum has at least 2")
-        if modulus**terms > 2**16:
-            raise UnmaskError(f"modulus {modulus} with {terms} terms needs too many states; lower one of them")
+        most = int(math.log2(MAX_STATES))  # of terms, with the least modulus
+        states = 2 * terms * modulus ** (min(terms, most) - 1)
+        if terms > most or states > MAX_STATES:
+            what = f"about {counted(states)} states, more than the {MAX_STATES:,} allowed"
+            raise UnmaskError(f"modulus {shown(modulus)} with {shown(terms)} terms needs {what}; lower one of them")
         self.modulus, self.terms, self.chained = modulus, terms, chained
         self.plus, self.equals, self.separator = modulus, modulus + 1, modulus + 2
         super().__init__((*(str(d) for d in range(modulus)), "+", "=", ";"), stop)

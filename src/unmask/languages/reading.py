@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin
 
 import msgspec
 
@@ -54,13 +54,13 @@ def _schema(cls: Callable[..., Language]) -> type[msgspec.Struct]:
     Where that is no plain type the value is the class's own to check, as tables are.
     """
     try:
-        hints = get_type_hints(cls.__init__ if isinstance(cls, type) else cls)
+        signature = inspect.signature(cls, eval_str=True)
     except Exception:  # whatever somebody's annotations come to, or do not
-        hints = {}
+        signature = inspect.signature(cls)
     fields: list[tuple[str, Any, Any]] = [("names", list[Name] | None, None), ("origin", Any, None)]
-    for name, parameter in inspect.signature(cls).parameters.items():
+    for name, parameter in signature.parameters.items():
         if name not in ("names", "origin", "normalise"):
-            hint = hints.get(name)
+            hint = parameter.annotation
             plain = hint in PLAIN or (get_origin(hint) is UnionType and set(get_args(hint)) <= PLAIN)
             default = ... if parameter.default is inspect.Parameter.empty else msgspec.UNSET
             fields.append((name, hint if plain else Any, default))
