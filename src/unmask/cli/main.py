@@ -84,7 +84,10 @@ def _run(arguments: list[str]) -> int:
     if any(word in HELP for word in rest):
         print(help_of(program, command))
     else:
-        call(program, command, rest)
+        from unmask.core import progress
+
+        with progress.command(program):
+            call(program, command, rest)
     return 0
 
 

@@ -81,10 +81,9 @@ def call(program: str, command: Callable[..., Any], words: Sequence[str]) -> Any
     places: list[Any] = []
     named: dict[str, Any] = {}
     for parameter, kind in _parameters(command):
-        if is_dataclass(kind):
-            make: Callable[..., Any] = kind
+        if _is_group(kind):
             inside = {field.name: given[field.name] for field in fields(kind) if field.name in given}
-            value = make(**inside)
+            value = kind(**inside)
         elif parameter.name in given:
             value = given[parameter.name]
         else:
@@ -144,7 +143,7 @@ def _is_flag(word: str) -> bool:
 def options_of(command: Callable[..., Any]) -> Iterator[Option]:
     about = _arguments(command)
     for parameter, kind in _parameters(command):
-        if is_dataclass(kind):
+        if _is_group(kind):
             inside = about | _arguments(kind)
             hints = get_type_hints(kind, include_extras=True)
             for field in fields(kind):
@@ -174,6 +173,10 @@ def _parameters(command: Callable[..., Any]) -> Iterator[tuple[inspect.Parameter
     hints = get_type_hints(command, include_extras=True)
     for parameter in inspect.signature(command).parameters.values():
         yield parameter, hints[parameter.name]
+
+
+def _is_group(kind: object) -> bool:
+    return is_dataclass(kind)
 
 
 def _arguments(documented: Any) -> dict[str, str]:

@@ -11,11 +11,10 @@ import sys
 from collections.abc import Iterable
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 from unmask.core.errors import UnmaskError, shown, unknown
 
-Kind = TypeVar("Kind")
 INFINITY = float("inf")
 MOST = 2**63 - 1  # what 64 bits with a sign hold
 MOST_LENGTH = 2**24  # positions of a sequence
@@ -40,9 +39,9 @@ def number(
     name: str, value: Any, least: float = 0.0, most: float = INFINITY, *, above: bool = False, what: str = ""
 ) -> float:
     """A finite number from least to most; above: and not least itself."""
-    if _is_real(value) and abs(value) <= sys.float_info.max and least <= value <= most:
-        if not (above and value == least):
-            return value if type(value) is int else float(value)
+    good = _is_real(value) and abs(value) <= sys.float_info.max
+    if good and (least < value if above else least <= value) and value <= most:
+        return value if type(value) is int else float(value)
     if most < INFINITY:
         span = f"a number above {least:g}, at most {most:g}" if above else f"a number from {least:g} to {most:g}"
     elif least == -INFINITY:
@@ -91,7 +90,7 @@ def path(name: str, value: Any) -> Path:
     return Path(text)
 
 
-def of_kind(name: str, value: Any, kind: type[Kind], expected: str) -> Kind:
+def of_kind(name: str, value: Any, kind: type, expected: str) -> Any:
     """Something of a class."""
     if isinstance(value, kind):
         return value

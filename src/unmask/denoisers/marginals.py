@@ -529,7 +529,9 @@ def as_marginals(said: Tensor | Marginals) -> Marginals:
     """Probabilities (.., V) as a table of their places, row by row; marginals as they are."""
     if isinstance(said, Tensor):
         return Table(said.reshape(-1, said.shape[-1]))
-    return arguments.of_kind("what a denoiser says", said, Marginals, "probabilities (.., V), a tensor, or Marginals")
+    wanted = "probabilities (.., V), a tensor, or Marginals"
+    found: Marginals = arguments.of_kind("what a denoiser says", said, Marginals, wanted)
+    return found
 
 
 def joined(parts: Sequence[Marginals]) -> Marginals:

@@ -34,6 +34,7 @@ from unmask.languages.closed_form import ClosedForm
 if TYPE_CHECKING:
     from unmask.languages.ngram import NGram
 
+LANGUAGE = "a language: unmask.load('paper-2gram') makes one"
 UNKNOWN = "<unk>"  # the name of what stands for all tokens that have none of their own
 ROWS = 64  # of a block that holds no messages
 MOST_REACH = 64  # times a length: how far a possible one is looked for
@@ -45,7 +46,8 @@ Tokens = Tensor | ArrayLike | Sequence[Sequence[int]]  # or texts, where tokens 
 
 def as_language(language: object) -> Language:
     """The language; an error where it is none."""
-    return arguments.of_kind("language", language, Language, "a language: unmask.load('paper-2gram') makes one")
+    found: Language = arguments.of_kind("language", language, Language, LANGUAGE)
+    return found
 
 
 def as_tokens(tokens: Tokens, what: str = "tokens") -> Tensor:
