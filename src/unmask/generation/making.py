@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from unmask.core import progress
+from unmask.core import arguments, progress
 from unmask.core.chance import Luck, check_seed
 from unmask.core.errors import UnmaskError
 from unmask.core.threads import over_blocks
@@ -57,7 +57,7 @@ def generate(
     guidance: classifier-free guidance by what was given, before that (Guided); twice the evaluations.
     """
     denoiser = as_denoiser(source)
-    if guidance:
+    if arguments.number("guidance", guidance):
         denoiser = Guided(denoiser, guidance)
     if (temperature, top_p, top_k) != (1, 1, None):
         denoiser = Sharpened(denoiser, temperature, top_p, top_k)
@@ -67,8 +67,8 @@ def generate(
     if steps is None and isinstance(schedule, str):
         steps = STEPS
     delta = deltas(schedule, steps, None if denoiser.language is None else fit_of(used, denoiser.language, length))
-    if not 0 <= first_row <= 2**63 - rows:
-        raise UnmaskError(f"first_row is {first_row}; rows are numbered from 0 to 2^63 - 1")
+    rows, length = int(rows), int(length)
+    seed, first_row = check_seed(seed), arguments.whole("first_row", first_row, 0, arguments.MOST - rows)
     name = f"sampler {sampler if isinstance(sampler, str) else type(sampler).__name__}"
     configuration = {
         "sampler": sampler if isinstance(sampler, str) else used.spec,
@@ -88,13 +88,15 @@ def generate(
 
     def make(part: slice) -> Generation:
         began = time.perf_counter()
-        luck = Luck(check_seed(seed), torch.arange(first_row + part.start, first_row + part.stop))
+        luck = Luck(seed, torch.arange(first_row + part.start, first_row + part.stop))
         session = Session(denoiser, tokens[part], luck, delta, name, valid=valid[part], stop=rule)
         fill(used, session)
         return finished(session, time.perf_counter() - began, about)
 
     began = time.perf_counter()
-    block = min(denoiser.rows_at_once(length) or MOST_ROWS, rows)
+    block = denoiser.rows_at_once(length)
+    block = MOST_ROWS if block is None else arguments.whole(f"rows_at_once of {denoiser.name}", block)
+    block = min(block, rows)
     made = over_blocks(make, rows, block) if denoiser.concurrent else map(make, _blocks(rows, block))
     parts = []
     with progress.track("generating", rows) as advance:
