@@ -6,6 +6,7 @@ import inspect
 from pathlib import Path
 from typing import Any
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError, unknown
 from unmask.core.files import read_json
 from unmask.languages.base import Language
@@ -61,11 +62,11 @@ def load(source: str | Path, *, seed: int = 0, pruned: bool = True, normalise: b
 
     A kind may be one that an installed package offers, or "package.module:Name".
     """
+    path = arguments.path("language", source)
     if str(source) in PRESETS:
         if normalise:
             raise UnmaskError(f"{source} is a preset, whose rows sum to 1 already; normalise is for files")
         return preset(str(source), seed, pruned)
-    path = Path(source)
     if not path.exists():
         if "(" in str(source) or ":" in str(source) or str(source) in LANGUAGES.names():
             if normalise or not pruned:
