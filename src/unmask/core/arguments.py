@@ -19,6 +19,7 @@ INFINITY = float("inf")
 MOST = 2**63 - 1  # what 64 bits with a sign hold
 MOST_LENGTH = 2**24  # positions of a sequence
 MOST_STEPS = 2**24  # rounds: the luck of a place has as many numbers
+MOST_ROWS = 10**9  # of what is measured block by block, and never held at once
 MOST_THREADS = 2**12
 
 

@@ -12,15 +12,14 @@ from torch import Tensor
 
 from unmask.core import arguments, progress
 from unmask.core.chance import Luck, check_seed
-from unmask.core.errors import UnmaskError
 from unmask.core.threads import over_blocks
 from unmask.denoisers import Denoiser, Guided, Sharpened
 from unmask.generation.result import Generation, finished, join
 from unmask.generation.start import start
 from unmask.ideal import as_denoiser
 from unmask.languages import Language
-from unmask.samplers import SAMPLERS, Sampler, Session, StopRule, fill
-from unmask.samplers.contract import check_kind
+from unmask.samplers import Sampler, Session, StopRule, fill
+from unmask.samplers.contract import as_sampler
 from unmask.samplers.stopping import stop_rule
 from unmask.schedules import Fit, ScheduleLike, deltas
 
@@ -61,7 +60,7 @@ def generate(
         denoiser = Guided(denoiser, guidance)
     if (temperature, top_p, top_k) != (1, 1, None):
         denoiser = Sharpened(denoiser, temperature, top_p, top_k)
-    used = SAMPLERS.make(sampler) if isinstance(sampler, str) else _checked(sampler)
+    used = as_sampler(sampler)
     rule = stop_rule(stop, denoiser.vocabulary)
     rows, length, tokens, valid = start(denoiser, given, rows, length)
     if steps is None and isinstance(schedule, str):
@@ -113,11 +112,3 @@ def _blocks(rows: int, block: int) -> Iterator[slice]:
 def fit_of(sampler: Sampler, language: Language, length: int) -> Fit:
     """What a fitted schedule is fitted to: of what draws rounds from it their law, of what counts the sizes."""
     return Fit(language, length, fixed_size=sampler.pace == "counts" and not sampler.draws_rounds)
-
-
-def _checked(sampler: object) -> Sampler:
-    if isinstance(sampler, type) and issubclass(sampler, Sampler):
-        raise UnmaskError(f"the sampler is the class {sampler.__name__}; give one of it, {sampler.__name__}()")
-    check_kind(type(sampler), f"sampler {type(sampler).__name__}")
-    assert isinstance(sampler, Sampler)
-    return sampler

@@ -11,6 +11,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 import msgspec
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError, unknown
 from unmask.core.reading import fit, read_json
 from unmask.languages.base import LONGEST_NAME, Language
@@ -78,11 +79,11 @@ def load(source: str | Path, *, seed: int = 0, pruned: bool = True, normalise: b
 
     A kind may be one that an installed package offers, or "package.module:Name".
     """
+    path = arguments.path("language", source)
     if str(source) in PRESETS:
         if normalise:
             raise UnmaskError(f"{source} is a preset, whose rows sum to 1 already; normalise is for files")
         return preset(str(source), seed, pruned)
-    path = Path(source)
     if not path.exists():
         if "(" in str(source) or ":" in str(source) or str(source) in LANGUAGES.names():
             if normalise or not pruned:

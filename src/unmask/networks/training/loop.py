@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from unmask.core import progress
+from unmask.core import arguments, progress
 from unmask.core.chance import Luck
-from unmask.core.errors import UnmaskError, unknown
+from unmask.core.errors import UnmaskError
 from unmask.core.files import origin
 from unmask.languages import Language, from_dict
 from unmask.networks.model import checkpoints
@@ -313,22 +313,17 @@ def _parts(asked: int | None, rows: int, length: int, device: torch.device) -> i
     """How many parts a process's rows are computed in."""
     if asked is None:
         return min(rows, math.ceil(rows * length / PART_TOKENS[device.type]))
-    if not 1 <= asked <= rows:
-        raise UnmaskError(f"accumulate is {asked}; expected 1 to {rows}, the sequences that a process has of a batch")
-    return asked
+    return arguments.whole("accumulate", asked, 1, rows, ", the sequences that a process has of a batch")
 
 
 def _threads(asked: int | None, shape: Shape, device: torch.device) -> int:
     if asked is None:
         return 1 if device.type == "cpu" and shape.hidden < NARROW else torch.get_num_threads()
-    if asked < 1:
-        raise UnmaskError(f"threads is {asked}; expected at least 1")
-    return asked
+    return arguments.whole("threads", asked, 1, arguments.MOST_THREADS)
 
 
 def _half(precision: str, device: torch.device) -> bool:
-    if precision not in PRECISIONS:
-        raise unknown("precision", precision, PRECISIONS)
+    arguments.word("precision", precision, PRECISIONS)
     return precision == "bfloat16" or (precision == "auto" and device.type == "cuda")
 
 
