@@ -8,6 +8,7 @@ from typing import Any
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError, unknown
 from unmask.core.memory import fits
+from unmask.core.reading import fit
 
 KINDS = ("mdm", "ar")
 MOST = {"vocabulary": 2**24, "length": arguments.MOST_LENGTH, "hidden": 2**17, "layers": 2**12, "heads": 2**12}
@@ -57,10 +58,8 @@ class Shape:
         for name in given:
             if name not in known:
                 raise unknown("field of a network's shape", name, known)
-        missing = [name for name in ("kind", "vocabulary", "length") if name not in given]
-        if missing:
-            raise UnmaskError(f"the shape of the network has no {missing[0]!r}")
-        return cls(**given)
+        made: Shape = fit(given, cls, "the shape of a network")
+        return made
 
 
 PRESETS: dict[str, dict[str, int]] = {

@@ -9,6 +9,7 @@ from typing import Any
 from unmask.core import arguments
 from unmask.core.chance import check_seed
 from unmask.core.errors import unknown
+from unmask.core.reading import fit
 from unmask.networks.training.data import training_size
 
 BETAS = (0.9, 0.999)
@@ -66,7 +67,8 @@ class Recipe:
         for name in given:
             if name not in known:
                 raise unknown("entry of a recipe", name, known)
-        return cls(**given)
+        made: Recipe = fit(given, cls, "the recipe of a training")
+        return made
 
 
 RECIPES: dict[str, dict[str, Any]] = {
