@@ -29,7 +29,7 @@ class Measuring:
         address: A Ray cluster that runs already; "auto" finds it.
         limit: Seconds after which a block of rows is stopped, and its cell has failed.
         attempts: How often a cell may lose its process before it has failed.
-        allow_imports: Import what a recipe or a store names as package.module:Name; for files that you trust.
+        allow_imports: Import what a recipe or a store names of this module, as MODULE:Name; for files that you trust.
     """
 
     engine: Literal["local", "ray"] = "local"
@@ -38,7 +38,7 @@ class Measuring:
     address: Annotated[str, "HOST:PORT"] = ""
     limit: Number = None
     attempts: int = 3
-    allow_imports: Switch = False
+    allow_imports: Annotated[tuple[str, ...], "MODULE"] = ()
 
     @property
     def options(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import math
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -248,19 +248,16 @@ PART = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 
 def _misfit(what: str, path: str, value: Any, schema: Any) -> str:
     """In our words what msgspec says: "steps is 'x'; expected a whole number"."""
-    in_key = path.startswith("key")
-    parts = [name or index for name, index in PART.findall(path)]
+    keys: list[str | int] = []
     found, kind, label = value, _described(schema), ""
-    for part in parts:
+    for part in (name or index for name, index in PART.findall(path)):
         kind = _part_of(kind, part)
-        if part == "..." or label.startswith("an entry of"):  # by a name, which is not said
-            label = label if label.startswith("an entry of") else f"an entry of {label or 'it'}"
-        elif part.isdecimal() and not isinstance(found, dict):
-            label = f"{label or 'it'}[{part}]"
-            found = found[int(part)] if isinstance(found, list | tuple) else None
-        else:
-            label += f".{part}" if label else part
-            found = found.get(part) if isinstance(found, dict) else None
+        if part == "..." and isinstance(found, dict):  # by a name, which is not said
+            part = next((key for key in found if _fails(_with(value, keys, {key: found[key]}), schema, what)), part)
+        key = int(part) if isinstance(found, list) and part.isdecimal() else part
+        label = f"{label or 'it'}[{key}]" if isinstance(key, int) else f"{label}.{cut(key)}" if label else cut(key)
+        keys.append(key)
+        found = found[key] if isinstance(key, int) or (isinstance(found, dict) and key in found) else None
     label = label or "it"
     names = _fields(kind)
     if field := re.fullmatch(r"Object contains unknown field `(.*)`", what, re.DOTALL):
@@ -274,15 +271,34 @@ def _misfit(what: str, path: str, value: Any, schema: Any) -> str:
         return str(unknown(f"value of {label}:", str(found), names))
     wanted = re.sub(r"`([^`]*)`", lambda m: _words(m[1]), what.partition(", got ")[0])
     wanted = wanted.replace("of length", "with a length").replace("Expected ", "")
-    if in_key:
+    if path.startswith("key"):
         return f"a name in {label} does not do; expected {wanted}"
-    if "..." in parts:
-        return f"{label} does not do; expected {wanted}"
     return f"{label} is {shown(found)}; expected {wanted}"
 
 
+def _fails(value: Any, schema: Any, what: str) -> bool:
+    """Whether this does not fit, for the same reason."""
+    import msgspec
+
+    try:
+        msgspec.convert(value, schema)
+    except msgspec.ValidationError as error:
+        return str(error).partition(" - at `")[0] == what
+    return False
+
+
+def _with(value: Any, keys: Sequence[str | int], part: Any) -> Any:
+    """The value with another part at a place."""
+    if not keys:
+        return part
+    copy = value.copy()
+    copy[keys[0]] = _with(value[keys[0]], keys[1:], part)
+    return copy
+
+
 def _words(types: str) -> str:
-    return " or ".join(WORDS.get(one, one) for one in types.split(" | "))
+    *most, last = (WORDS.get(one, one) for one in types.split(" | "))
+    return f"{', '.join(most)} or {last}" if most else last
 
 
 def _described(schema: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -15,17 +15,19 @@ from types import UnionType
 from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from unmask.core.adding import ADDING
-from unmask.core.errors import UnmaskError, shown, unknown
+from unmask.core.errors import UnmaskError, cut, shown, unknown
 
 Made = TypeVar("Made")
 LONGEST, DEEPEST = 2**14, 8  # a specification: in characters, and in names that stand within names
-_imports: ContextVar[bool] = ContextVar("imports", default=True)
+Allowed = bool | Sequence[str]  # whether names may import: any module, none, or these
+_imports: ContextVar[Allowed] = ContextVar("imports", default=True)
 
 
 @contextmanager
-def imports(allowed: bool) -> Iterator[None]:
-    """Whether "package.module:Name" may be imported meanwhile: not where names come from a file, unless its reader
-    says so. Names of installed packages are no matter of this: somebody has installed them."""
+def imports(allowed: Allowed) -> Iterator[None]:
+    """Whether "package.module:Name" may be imported meanwhile, or of which modules: of none where names come from a
+    file, unless its reader names them. Names of installed packages are no matter of this: somebody has installed them.
+    """
     before = _imports.set(allowed)
     try:
         yield
@@ -33,7 +35,7 @@ def imports(allowed: bool) -> Iterator[None]:
         _imports.reset(before)
 
 
-def imports_allowed() -> bool:
+def imports_allowed() -> Allowed:
     return _imports.get()
 
 
@@ -141,9 +143,11 @@ class Registry(Generic[Made]):
 
     def check_import(self, name: str) -> None:
         """An error where a name asks for an import, and stands where it must not."""
-        if ":" in name and not _imports.get():
-            what = f"{self.noun} {name!r} is code to be imported, and stands in a file, which may be anybody's"
-            raise UnmaskError(f"{what}; where you trust it, say --allow-imports (allow_imports=True)")
+        module, colon, _ = name.partition(":")
+        allowed = _imports.get()
+        if colon and not (allowed if isinstance(allowed, bool) else module.strip() in allowed):
+            what = f"{self.noun} {shown(name)} is code to be imported, and stands in a file, which may be anybody's"
+            raise UnmaskError(f"{what}; where you trust it, say --allow-imports {cut(module)}")
 
     def names(self) -> list[str]:
         """All names: ours in their order, then those that installed packages offer; none of theirs is imported."""

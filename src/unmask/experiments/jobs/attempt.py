@@ -13,13 +13,13 @@ from typing import Any
 
 from unmask.core import progress
 from unmask.core.errors import UnmaskError
-from unmask.core.registry import imports, imports_allowed
+from unmask.core.registry import Allowed, imports, imports_allowed
 from unmask.experiments.jobs.cells import Block
 from unmask.experiments.measures.catalogue import Output, find
 
 TELL_SECONDS = 0.2  # between two words of how far a block is
-Task = tuple[str, dict[str, Any], bool, Sequence[str], bool]
-"""Key, spec, whether it is a whole cell, keys of what it needs, whether names in it may import code."""
+Task = tuple[str, dict[str, Any], bool, Sequence[str], Allowed]
+"""Key, spec, whether it is a whole cell, keys of what it needs, whether names in it may import code, or of what."""
 
 
 def ordered(block: Block) -> Task:

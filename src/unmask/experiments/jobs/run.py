@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,7 +151,7 @@ def sweep(
     limit: float | None = None,
     attempts: int = 3,
     fresh: bool = False,
-    allow_imports: bool = False,
+    allow_imports: Sequence[str] = (),
     **changes: Any,
 ) -> Sweep:
     """Measure the cells of a recipe that its store does not have yet.
@@ -162,7 +162,7 @@ def sweep(
     address: of a Ray cluster; one is started where there is none.
     engine: "here" is this process alone, for what only it knows, such as a sampler that a notebook has registered.
     fresh: measure again what another version of the code has measured, but for networks that it has trained.
-    allow_imports: import what a recipe's file names as "package.module:Name"; what the program itself names is.
+    allow_imports: modules of which a recipe's file may name things, as "module:Name"; a program may of all.
     changes: other values for the recipe: rows=200, steps=[8, 16].
     """
     how = How(engine, workers, threads, address, limit, attempts)
@@ -193,11 +193,11 @@ def resume(
     address: str | None = None,
     limit: float | None = None,
     attempts: int = 3,
-    allow_imports: bool = False,
+    allow_imports: Sequence[str] = (),
 ) -> Sweep:
     """All that a store still has to do, whatever recipes it comes from; again: with what has failed.
 
-    allow_imports: import what its cells name as "package.module:Name": a store may be anybody's.
+    allow_imports: modules of which its cells may name things, as "module:Name": a store may be anybody's.
     """
     how = How(engine, workers, threads, address, limit, attempts)
     directory = Path(directory)
