@@ -183,11 +183,8 @@ def export(store: Store, /, *, out: File = None, json: Switch = False) -> None:
     path = out if out is not None else None if json else store / "table.csv"
     if path is not None:
         tables.check_out(path)
-    opened = Opened.open(store)
-    try:
+    with Opened.open(store) as opened:
         rows = tables.rows(opened)
-    finally:
-        opened.close()
     if path is not None:
         tables.write(path, rows)
     found: dict[str, Any] = {"file": None if path is None else str(path), "rows": len(rows)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,12 @@ from typing import Any
 from unmask.core.errors import UnmaskError, unknown
 from unmask.core.registry import parse
 from unmask.experiments.jobs.recipe import RESERVED, Point, Recipe
-from unmask.experiments.measures.catalogue import TRIVIAL_COST, Measure, find
+from unmask.experiments.measures.catalogue import TRIVIAL_COST, Measure, Tally, find, merge
 
 SCHEMA = 2  # of cells and of the store: a change of either makes it another
 TOKENS_A_BLOCK = 2**18  # rows of a block x length: half a second to some seconds of work that a kill can lose
 EMPTY = inspect.Parameter.empty
+NOTHING: Mapping[Any, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,7 @@ class Block:
     whole: bool  # whether it is all of its cell
     cost: float  # in seconds of one core, about
     needed: tuple[str, ...] = ()  # keys
+    tally: Tally | None = None  # the sums of all blocks of a cell, of which its records are still to be made
 
     @property
     def rows(self) -> tuple[int, int]:
@@ -84,8 +86,8 @@ def canonical(content: Any) -> str:
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
-def blocks(cell: Cell, key: str, done: Iterable[tuple[int, int]] = ()) -> list[Block]:
-    """What is left of a cell, in pieces of limited size; done: the (first_row, rows) that are known already."""
+def blocks(cell: Cell, key: str, done: Mapping[tuple[int, int], Tally] = NOTHING) -> list[Block]:
+    """What is left of a cell, in pieces of limited size; done: what is known of (first_row, rows) already."""
     spec, cost = cell.spec, max(cell.cost, TRIVIAL_COST)
     needed = tuple(other.key for other in cell.needs)
     if not cell.measure.merges:
@@ -101,8 +103,10 @@ def blocks(cell: Cell, key: str, done: Iterable[tuple[int, int]] = ()) -> list[B
             block = spec | {"first_row": begin, "rows": last - begin}
             found.append(Block(key, block, share == 1, cost * share, needed))
             begin = last
+        if not begin == first <= first + rows <= end:
+            raise UnmaskError(f"blocks of cell {key} overlap, or are of rows that it does not have: {first}, {rows}")
         begin = first + rows
-    return found
+    return found or [Block(key, spec, True, 0.0, needed, merge(list(done.values())))]
 
 
 def cells_of(recipe: Recipe) -> list[Cell]:
@@ -138,6 +142,20 @@ def cell_of(point: Point) -> Cell:
     return Cell(_complete(find(metric), metric, {k: v for k, v in point.items() if k != "metric"}, {}))
 
 
+def cell_in(spec: Point, key: str) -> Cell:
+    """The cell that a store has under a key; an error where its metric takes no such values."""
+    measure, metric = find(str(spec["metric"])), str(spec["metric"])
+    given = {name: value for name, value in spec.items() if name != "metric"}
+    try:
+        if not measure.open:
+            for name in given.keys() - measure.parameters.keys():
+                raise unknown(f"parameter of metric {metric!r}:", name, measure.parameters)
+        made = _complete(measure, metric, given, None)
+    except UnmaskError as error:
+        raise UnmaskError(f"cell {key} of the store: {error}") from error
+    return Cell({name: made[name] for name in spec})
+
+
 def check(cells: Sequence[Cell]) -> None:
     """Fail before anything is measured, not in the middle."""
     by_metric: dict[str, list[dict[str, Any]]] = {}
@@ -156,8 +174,8 @@ def _chosen(specification: str) -> tuple[Measure, str, dict[str, Any]]:
     return measure, metric, own
 
 
-def _complete(measure: Measure, metric: str, point: Point, digests: dict[str, str]) -> dict[str, Any]:
-    """All parameters of a metric at one point, each of its type."""
+def _complete(measure: Measure, metric: str, point: Point, digests: dict[str, str] | None) -> dict[str, Any]:
+    """All parameters of a metric at one point, each of its type; digests: of files that are known, None to ask none."""
     spec: dict[str, Any] = {"metric": metric}
     for name, default in measure.parameters.items():
         if name not in point and default is EMPTY:
@@ -165,7 +183,7 @@ def _complete(measure: Measure, metric: str, point: Point, digests: dict[str, st
         spec[name] = _typed(metric, name, point.get(name, default), default)
     if measure.open:
         spec |= {name: value for name, value in point.items() if name not in spec}
-    if "digest" in measure.parameters:
+    if "digest" in measure.parameters and digests is not None:
         files = [str(spec[name]) for name in ("language", "model", "causal_model") if spec.get(name)]
         spec["digest"] = "".join(digests.setdefault(file, digest(file)) for file in files)
     return spec
