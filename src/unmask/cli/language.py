@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-import tyro
-
 from unmask.cli.options import Count, Counts, Name, Switch
 
 SHOWN = 60  # tokens of an example
@@ -144,7 +142,7 @@ def show(
 
 
 def fit(
-    text: Annotated[Path, tyro.conf.arg(metavar="TEXT")],
+    text: Annotated[Path, "TEXT"],
     /,
     *,
     out: Path,

@@ -6,17 +6,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import tyro
-
 from unmask.cli.options import Count, Directory, File, Number, Switch
 
 if TYPE_CHECKING:
     from unmask.experiments.jobs import Sweep
 
-Recipe = Annotated[Path, tyro.conf.arg(metavar="RECIPE")]
-Store = Annotated[Path, tyro.conf.arg(metavar="STORE")]
-Settings = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE ...", help_behavior_hint="")]
-Fields = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...", help_behavior_hint="")]
+Recipe = Annotated[Path, "RECIPE"]
+Store = Annotated[Path, "STORE"]
+Settings = Annotated[tuple[str, ...], "NAME=VALUE"]
+Fields = Annotated[tuple[str, ...], "NAME"]
 SHOWN = 20  # failures, or differences, in a table
 
 
@@ -37,7 +35,7 @@ class Measuring:
     engine: Literal["local", "ray"] = "local"
     workers: Count = None
     threads: Count = None
-    address: Annotated[str, tyro.conf.arg(metavar="HOST:PORT", help_behavior_hint="")] = ""
+    address: Annotated[str, "HOST:PORT"] = ""
     limit: Number = None
     attempts: int = 3
     allow_imports: Switch = False
@@ -45,9 +43,6 @@ class Measuring:
     @property
     def options(self) -> dict[str, Any]:
         return asdict(self) | {"address": self.address or None}
-
-
-By = Annotated[Measuring, tyro.conf.arg(name="")]
 
 
 def run(
@@ -58,7 +53,7 @@ def run(
     store: Directory = None,
     dry_run: Switch = False,
     fresh: Switch = False,
-    by: By = Measuring(),
+    by: Measuring = Measuring(),
     json: Switch = False,
 ) -> None:
     """Measure the cells of a recipe that its store does not have yet.
@@ -119,7 +114,7 @@ def resume(
     store: Store,
     /,
     *,
-    by: By = Measuring(),
+    by: Measuring = Measuring(),
     json: Switch = False,
 ) -> None:
     """Measure what a store still has to do; no recipe is needed.
@@ -141,7 +136,7 @@ def retry(
     store: Store,
     /,
     *,
-    by: By = Measuring(),
+    by: Measuring = Measuring(),
     json: Switch = False,
 ) -> None:
     """Measure what has failed once more, and what is still to do.

@@ -21,6 +21,9 @@ from typing import Any
 from numba import config, njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.event import Listener, register
+
+from unmask.core import progress
 
 PACKAGE = Path(__file__).parents[1]
 CALLED = ("core/compiled.py", "core/chance.py", "kernels/*.py")  # with the kernels that those of other files may call
@@ -90,6 +93,30 @@ def digest(source: str) -> str:
     """Of a file and of all whose kernels it may call."""
     files = {Path(source), *(path for pattern in CALLED for path in PACKAGE.glob(pattern))}
     return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(files))).hexdigest()[:16]
+
+
+class _Clock(Listener):  # type: ignore[misc]
+    """Tells how long kernels are compiled, when the next is: those that are found on disk are not."""
+
+    began = 0.0
+    depth = 0
+
+    def on_start(self, event: Any) -> None:
+        if self.depth == 0:
+            self.began = time.monotonic()
+        progress.compiling(self._passed())
+        self.depth += 1
+
+    def on_end(self, event: Any) -> None:
+        self.depth -= 1
+        progress.compiling(self._passed())
+
+    def _passed(self) -> float:
+        before, self.began = self.began, time.monotonic()
+        return self.began - before
+
+
+register("numba:compile", _Clock())
 
 
 class _Locator:

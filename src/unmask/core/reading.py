@@ -173,7 +173,8 @@ def fit(value: Any, schema: Any, where: str) -> Any:
         return msgspec.convert(value, schema)
     except msgspec.ValidationError as error:
         what, _, path = str(error).partition(" - at `")
-        raise UnmaskError(f"{cut(where)}: {_misfit(what, path.rstrip('`'), value, schema)}") from error
+        reason = _misfit(what, path.rstrip("`"), value, schema)
+        raise UnmaskError(f"{cut(where)}{' ' if reason.startswith('has no') else ': '}{reason}") from error
 
 
 def _too_large(path: str | Path, has: str, most: int) -> str:
@@ -265,7 +266,8 @@ def _misfit(what: str, path: str, value: Any, schema: Any) -> str:
     if field := re.fullmatch(r"Object contains unknown field `(.*)`", what, re.DOTALL):
         return str(unknown("key" if label == "it" else f"key of {label}:", field[1], names))
     if field := re.fullmatch(r"Object missing required field `(.*)`", what, re.DOTALL):
-        return f"{label} has no {field[1]!r}; expected {', '.join(names)}"
+        what = f"has no {field[1]!r}; expected {', '.join(names)}"
+        return what if label == "it" else f"{label} {what}"
     if what.startswith("Invalid enum value"):
         return str(unknown(f"value of {label}:", str(found), [str(one) for one in getattr(kind, "values", ())]))
     if what.startswith("Invalid value"):

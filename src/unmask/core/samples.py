@@ -10,6 +10,7 @@ import tokenize
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 import torch
 from numpy.lib import format as npy
@@ -18,7 +19,7 @@ from torch import Tensor
 
 from unmask.core.errors import UnmaskError, cut
 from unmask.core.files import atomic
-from unmask.core.memory import available, size
+from unmask.core.memory import available, counted, size
 from unmask.core.reading import fit, opened, read_json, read_lines
 
 Ints = NDArray[np.int64]
@@ -27,6 +28,33 @@ ARCHIVE = b"PK\x03\x04"  # what an .npz begins with
 HEADER = (ValueError, EOFError, SyntaxError, TypeError, OverflowError, RecursionError, MemoryError, tokenize.TokenError)
 TOKEN = 8  # bytes, once it is read
 TEXT = 12  # times a text is held at most while its tokens are read
+Token = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+class Row(msgspec.Struct):
+    """A line of .jsonl that says more than its tokens."""
+
+    tokens: list[Token]
+
+
+class HiddenRow(msgspec.Struct):
+    tokens: list[Token | None]
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """What is read of what a file says of where it came from; it says more."""
+
+    code: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{1,64}$")] | None = None
+
+
+class Account(msgspec.Struct):
+    """What is read of the account of a generation; it says more."""
+
+    tokens_sha256: str
+    given_sha256: str | None = None
+    impossible_rows: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    source: dict[str, Any] | None = None
+    origin: Origin = Origin()
 
 
 def check_suffix(path: str | Path) -> None:
@@ -57,27 +85,27 @@ def _read_npy(path: Path) -> Ints:
     """The array behind a header that is of integers, and whose shape is what the file has bytes for."""
     with opened(path) as file:
         found = os.fstat(file.fileno()).st_size
-        start = file.read(len(ARCHIVE))
-        if start == ARCHIVE:
+        start = file.read(len(npy.MAGIC_PREFIX))
+        if start.startswith(ARCHIVE):
             raise UnmaskError(f"{path} is an archive; expected one array of integers (rows, length)")
         file.seek(0)
         try:
             version = npy.read_magic(file)
             header = npy.read_array_header_1_0(file) if version == (1, 0) else npy.read_array_header_2_0(file)
         except HEADER as error:
-            reason = "it does not begin like one" if start[:6] != npy.MAGIC_PREFIX else cut(str(error))
+            reason = "it does not begin like one" if start != npy.MAGIC_PREFIX else cut(str(error))
             raise UnmaskError(f"{path} is not a complete .npy file: {reason}") from error
         shape, columns_first, dtype = header
         if dtype.hasobject:
             raise UnmaskError(f"{path} holds Python objects; expected integers (rows, length)")
         if dtype.kind not in "iu":
             raise UnmaskError(f"{path} holds {cut(str(dtype))}; expected integers (rows, length)")
-        count = math.prod(shape)
+        count = math.prod(shape) if min(shape, default=0) >= 0 else -1
         if (expected := count * dtype.itemsize) != found - file.tell():
-            what = f"the array of its header has {expected:,} bytes, and {found - file.tell():,} follow"
+            what = f"the array of its header has {counted(expected)} bytes, and {found - file.tell()} follow"
             raise UnmaskError(f"{path} is not a complete .npy file: {what}")
         if expected > available() / (1 + TOKEN / dtype.itemsize):
-            what = f"{count:,} tokens need {size(expected + TOKEN * count)}, and there are {size(available())}"
+            what = f"{counted(count)} tokens need {size(expected + TOKEN * count)}, and there are {size(available())}"
             raise UnmaskError(f"{path} does not fit into memory: {what}; score it in parts")
         tokens = np.fromfile(file, dtype, count).reshape(shape, order="F" if columns_first else "C")
     if tokens.size and int(tokens.max()) > np.iinfo(np.int64).max:
@@ -86,21 +114,19 @@ def _read_npy(path: Path) -> Ints:
 
 
 def _read_jsonl(path: Path, hidden: int | None) -> Ints:
-    import msgspec
-
-    token = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-    row = Annotated[list[token if hidden is None else token | None], msgspec.Meta(min_length=1)]  # type: ignore[misc]
-    entry = msgspec.defstruct("Entry", [("tokens", row)])
-    rows: list[list[int]] = []
-    for number, line in read_lines(path, row | entry, most=available() // TEXT):  # type: ignore[operator]
+    schema = Row | list[Token] if hidden is None else HiddenRow | list[Token | None]
+    rows: list[Ints] = []
+    for number, line in read_lines(path, schema, most=available() // TEXT):
         tokens = line if isinstance(line, list) else line.tokens
+        if not tokens:
+            raise UnmaskError(f'{path}, line {number}: expected a list of tokens, or an object with "tokens"')
         if hidden is not None and None in tokens:
             tokens = [hidden if token is None else token for token in tokens]
         if rows and len(tokens) != len(rows[0]):
             expected = f"{len(tokens)} tokens, but the first row has {len(rows[0])}"
             raise UnmaskError(f"{path}, line {number} has {expected}; pad shorter sequences after their end")
-        rows.append(tokens)
-    return np.array(rows, dtype=np.int64)
+        rows.append(np.fromiter(tokens, np.int64, len(tokens)))
+    return np.stack(rows) if rows else np.empty((0, 0), np.int64)
 
 
 def account_path(path: str | Path) -> Path:
@@ -132,27 +158,8 @@ def read_account(path: str | Path, tokens: Tensor) -> dict[str, Any]:
     account = read_json(place)
     if not isinstance(account, dict) or account.get("tokens_sha256") != digest(tokens):
         return {}
-    fit(account, _account(), str(place))
+    fit(account, Account, str(place))
     return account
-
-
-def _account() -> Any:
-    """What is read of an account; it may say more."""
-    import msgspec
-
-    made = msgspec.defstruct(
-        "Origin", [("code", Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{1,64}$")] | None, None)]
-    )
-    return msgspec.defstruct(
-        "Account",
-        [
-            ("tokens_sha256", str),
-            ("given_sha256", str | None, None),
-            ("impossible_rows", Annotated[int, msgspec.Meta(ge=0)] | None, None),
-            ("source", dict[str, Any], {}),
-            ("origin", made, made()),
-        ],
-    )
 
 
 def digest(tokens: Tensor) -> str:

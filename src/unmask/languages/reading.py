@@ -7,10 +7,11 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin
 
 import msgspec
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError, unknown
 from unmask.core.reading import fit, read_json
 from unmask.languages.base import LONGEST_NAME, Language
@@ -54,13 +55,13 @@ def _schema(cls: Callable[..., Language]) -> type[msgspec.Struct]:
     Where that is no plain type the value is the class's own to check, as tables are.
     """
     try:
-        hints = get_type_hints(cls.__init__ if isinstance(cls, type) else cls)
+        signature = inspect.signature(cls, eval_str=True)
     except Exception:  # whatever somebody's annotations come to, or do not
-        hints = {}
+        signature = inspect.signature(cls)
     fields: list[tuple[str, Any, Any]] = [("names", list[Name] | None, None), ("origin", Any, None)]
-    for name, parameter in inspect.signature(cls).parameters.items():
+    for name, parameter in signature.parameters.items():
         if name not in ("names", "origin", "normalise"):
-            hint = hints.get(name)
+            hint = parameter.annotation
             plain = hint in PLAIN or (get_origin(hint) is UnionType and set(get_args(hint)) <= PLAIN)
             default = ... if parameter.default is inspect.Parameter.empty else msgspec.UNSET
             fields.append((name, hint if plain else Any, default))
@@ -78,11 +79,11 @@ def load(source: str | Path, *, seed: int = 0, pruned: bool = True, normalise: b
 
     A kind may be one that an installed package offers, or "package.module:Name".
     """
+    path = arguments.path("language", source)
     if str(source) in PRESETS:
         if normalise:
             raise UnmaskError(f"{source} is a preset, whose rows sum to 1 already; normalise is for files")
         return preset(str(source), seed, pruned)
-    path = Path(source)
     if not path.exists():
         if "(" in str(source) or ":" in str(source) or str(source) in LANGUAGES.names():
             if normalise or not pruned:

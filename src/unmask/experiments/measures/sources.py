@@ -11,6 +11,7 @@ from dataclasses import asdict
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.experiments.jobs.cells import digest as of_contents
 from unmask.experiments.measures.catalogue import Arguments, Record
@@ -105,6 +106,7 @@ def unchanged(digest: str, *names: str) -> None:
 
 def check(cells: Sequence[Arguments]) -> None:
     """Names, lengths and options of all cells, each combination once."""
+    from unmask.core.chance import check_seed
     from unmask.generation import fit_of
     from unmask.samplers import SAMPLERS
     from unmask.schedules import check as check_schedule
@@ -112,7 +114,9 @@ def check(cells: Sequence[Arguments]) -> None:
     for cell in cells:
         if not cell.get("language") and not cell.get("model"):
             raise UnmaskError("there is neither a language nor a model; put one under grid, zip or fixed")
-        check_prompts(cell, cell["length"])
+        check_prompts(cell, arguments.length(cell["length"]))
+        for name in ("seed", "language_seed"):
+            check_seed(cell.get(name, 0))
         sampler, fit = SAMPLERS.make(cell.get("sampler", "ancestral")), None
         if not cell.get("model"):  # whose directory is read by whoever measures it
             q = ground_truth(cell["language"], cell["language_seed"], cell["pruned"], cell["digest"])
@@ -135,12 +139,10 @@ def about(cell: Arguments) -> Record:
 
 def check_prompts(cell: Arguments, length: int) -> None:
     """Something must be left to write."""
-    if not 0 <= cell.get("prompt_length", 0) < length:
-        what = f"prompt_length is {cell['prompt_length']}, and a sequence has {length} tokens"
-        raise UnmaskError(f"{what}; expected 0, or fewer than those, so that something is left to write")
+    left = ", so that something is left to write"
+    arguments.whole("prompt_length", cell.get("prompt_length", 0), 0, length - 1, left)
     for name in ("rows_per_prompt", "prompts"):
-        if cell.get(name, 1) < 1:
-            raise UnmaskError(f"{name} is {cell[name]}; expected at least 1")
+        arguments.whole(name, cell.get(name, 1))
 
 
 def row_seconds(cell: Arguments) -> float:
