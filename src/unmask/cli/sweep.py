@@ -186,7 +186,7 @@ def export(store: Store, /, *, out: File = None, json: Switch = False) -> None:
     show(found | ({"table": rows} if json else {}), json)
 
 
-def rescue(store: Store, /, *, out: Annotated[Path, tyro.conf.arg(metavar="FILE")], json: Switch = False) -> None:
+def rescue(store: Store, /, *, out: Annotated[Path, "FILE"], json: Switch = False) -> None:
     """Write what can still be read of a damaged store, as `export` would.
 
     Example:

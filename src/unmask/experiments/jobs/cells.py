@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError, unknown
 from unmask.core.registry import parse
 from unmask.experiments.jobs.recipe import RESERVED, Point, Recipe
@@ -22,6 +23,7 @@ from unmask.experiments.measures.catalogue import TRIVIAL_COST, Measure, Tally, 
 
 SCHEMA = 2  # of cells and of the store: a change of either makes it another
 TOKENS_A_BLOCK = 2**18  # rows of a block x length: half a second to some seconds of work that a kill can lose
+MOST_BLOCKS = 10**5
 EMPTY = inspect.Parameter.empty
 NOTHING: Mapping[Any, Any] = {}
 
@@ -51,7 +53,7 @@ class Cell:
     @property
     def cost(self) -> float:
         """About how long it takes, in seconds of one core where nothing better is known."""
-        return self.measure.cost(self.arguments)
+        return arguments.number(f"the cost of metric {self.metric!r}", self.measure.cost(self.arguments), 0.0, 1e12)
 
     @property
     def needs(self) -> list[Cell]:
@@ -93,8 +95,7 @@ def blocks(cell: Cell, key: str, done: Mapping[tuple[int, int], Tally] = NOTHING
     if not cell.measure.merges:
         return [Block(key, spec, True, cost, needed)]
     begin, end = spec["first_row"], spec["first_row"] + spec["rows"]
-    size = max(TOKENS_A_BLOCK // max(int(spec.get("length") or 1), 1), 1)
-    together = cell.measure.together(cell.arguments)
+    size, together = _size(cell)
     found = []
     for first, rows in [*sorted(done), (end, 0)]:
         while begin < first:
@@ -107,6 +108,18 @@ def blocks(cell: Cell, key: str, done: Mapping[tuple[int, int], Tally] = NOTHING
             raise UnmaskError(f"blocks of cell {key} overlap, or are of rows that it does not have: {first}, {rows}")
         begin = first + rows
     return found or [Block(key, spec, True, 0.0, needed, merge(list(done.values())))]
+
+
+def _size(cell: Cell) -> tuple[int, int]:
+    """Rows of a block of a cell that merges, and of those that stay together."""
+    rows = arguments.whole("rows", cell.spec.get("rows"), 1, arguments.MOST_ROWS)
+    arguments.whole("first_row", cell.spec.get("first_row"), 0, arguments.MOST - rows)
+    size = max(TOKENS_A_BLOCK // arguments.length(cell.spec.get("length") or 1), 1)
+    together = arguments.whole("rows that stay together", cell.measure.together(cell.arguments))
+    if rows > MOST_BLOCKS * max(size, together):
+        what = f"{rows} rows are more than {MOST_BLOCKS} blocks of {max(size, together)}"
+        raise UnmaskError(f"{what}; ask for fewer, or put them into several cells by their first_row")
+    return size, together
 
 
 def cells_of(recipe: Recipe) -> list[Cell]:
@@ -150,10 +163,9 @@ def cell_in(spec: Point, key: str) -> Cell:
         if not measure.open:
             for name in given.keys() - measure.parameters.keys():
                 raise unknown(f"parameter of metric {metric!r}:", name, measure.parameters)
-        made = _complete(measure, metric, given, None)
+        return Cell(_complete(measure, metric, given, None))
     except UnmaskError as error:
         raise UnmaskError(f"cell {key} of the store: {error}") from error
-    return Cell({name: made[name] for name in spec})
 
 
 def check(cells: Sequence[Cell]) -> None:
@@ -161,8 +173,10 @@ def check(cells: Sequence[Cell]) -> None:
     by_metric: dict[str, list[dict[str, Any]]] = {}
     for cell in cells:
         by_metric.setdefault(cell.metric, []).append(cell.arguments)
-    for metric, arguments in by_metric.items():
-        find(metric).check(arguments)
+        if cell.measure.merges:
+            _size(cell)
+    for metric, asked in by_metric.items():
+        find(metric).check(asked)
 
 
 def _chosen(specification: str) -> tuple[Measure, str, dict[str, Any]]:

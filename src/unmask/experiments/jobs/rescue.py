@@ -108,9 +108,10 @@ class _Pages:
         """(number, values) of all rows that can be read."""
         for number, page in self.of.items():
             head = 100 if number == 1 else 0
-            if page[head : head + 1] != bytes([LEAF]):
+            count = int.from_bytes(page[head + 3 : head + 5])
+            if page[head : head + 1] != bytes([LEAF]) or count > self.size // 6:  # a row has four bytes, and a place two
                 continue
-            for i in range(int.from_bytes(page[head + 3 : head + 5])):
+            for i in range(count):
                 with suppress(*UNREADABLE):
                     yield self._row(page, *struct.unpack_from(">H", page, head + 8 + 2 * i))
 

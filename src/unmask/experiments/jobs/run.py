@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from unmask.core import progress
-from unmask.core.errors import UnmaskError, shown
+from unmask.core import arguments, progress
+from unmask.core.errors import UnmaskError
 from unmask.core.files import code, origin
 from unmask.core.registry import imports, imports_allowed
 from unmask.experiments.jobs import status as standing
@@ -44,11 +44,10 @@ class How:
 
     def __post_init__(self) -> None:
         for name in ("workers", "threads", "attempts"):
-            value = getattr(self, name)
-            if value is not None and not 1 <= value <= MOST:
-                raise UnmaskError(f"{name} is {shown(value)}; expected at least 1, and at most {MOST}")
-        if self.limit is not None and not self.limit > 0:
-            raise UnmaskError(f"limit is {self.limit}; expected a positive number of seconds")
+            if (value := getattr(self, name)) is not None:
+                arguments.whole(name, value, 1, MOST)
+        if self.limit is not None:
+            arguments.number("limit", self.limit, above=True, what=" of seconds")
         if self.engine != "ray" and self.address is not None:
             raise UnmaskError("an address is that of a Ray cluster; say engine ray, too")
         if self.engine == "here" and (self.limit is not None or (self.workers or 1) > 1):
@@ -216,7 +215,7 @@ def _driven(
         if again:
             store.retry()
         known = {} if cells is None else dict(zip(keys, cells, strict=True))
-        todo = [(key, known.get(key) or cell_in(spec, key)) for key, spec in store.todo(keys)]
+        todo = [(key, known.get(key) or cell_in(store.spec(key), key)) for key in store.todo(keys)]
         if todo:
             check([cell for _, cell in todo])
             _drive(store, how, recipe, todo)

@@ -135,11 +135,10 @@ class Store:
     def count(self, state: str) -> int:
         return int(self.connection.execute("select count(*) from cell where state = ?", (state,)).fetchone()[0])
 
-    def todo(self, keys: Iterable[str]) -> list[tuple[str, dict[str, Any]]]:
-        """(key, spec) of what is to do of these cells, in the order in which they were added."""
-        found = self.connection.execute("select key, spec from cell where state = 'todo' order by number")
-        wanted = set(keys)
-        return [(key, self._spec(key, spec)) for key, spec in found if key in wanted]
+    def todo(self, keys: Iterable[str]) -> list[str]:
+        """What is to do of these cells, in the order in which they were added."""
+        found, wanted = self.connection.execute("select key from cell where state = 'todo' order by number"), set(keys)
+        return [key for (key,) in found if key in wanted]
 
     def parts(self, key: str) -> dict[tuple[int, int], Tally]:
         """(first_row, rows) to tallies of the blocks of a cell that is not done."""

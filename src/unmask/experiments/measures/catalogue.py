@@ -123,8 +123,29 @@ def _found(name: str) -> Measure:
     found = METRICS.find(name)
     if isinstance(found, type):
         raise UnmaskError(f"metric {name!r} is a class; expected a function of a cell's fields")
-    options = [option.name for option in fields(Measure) if option.name not in ("name", "run")]
-    return Measure(name, found, **{option: getattr(found, option) for option in options if hasattr(found, option)})
+    names = [option.name for option in fields(Measure) if option.name not in ("name", "run")]
+    options = {option: getattr(found, option) for option in names if hasattr(found, option)}
+    if name not in METRICS.makers:
+        options |= {option: _answered(name, option, options[option]) for option in ASKED & options.keys()}
+    return Measure(name, found, **options)
+
+
+ASKED = {"cost", "check", "together", "needs"}  # while a sweep is planned, by the driver
+
+
+def _answered(name: str, option: str, function: Function) -> Function:
+    """Somebody else's, whose mistakes are no defect of ours."""
+
+    def answer(given: Any) -> Any:
+        try:
+            return function(given)
+        except (UnmaskError, MemoryError):
+            raise
+        except (Exception, SystemExit) as error:
+            what = f"cannot be asked for its {option}: {type(error).__name__}: {error}"
+            raise UnmaskError(f"metric {name!r} {what}") from error
+
+    return answer
 
 
 def read_records(text: str | bytes, where: str) -> list[Record]:
