@@ -24,9 +24,9 @@ from unmask.core.errors import UnmaskError
 from unmask.experiments.jobs import sweep
 from unmask.experiments.jobs.lock import FILE as LOCK
 from unmask.experiments.jobs.lock import holder
+from unmask.experiments.jobs.opening import FILE, USER_VERSION_AT
 from unmask.experiments.jobs.run import resume
 from unmask.experiments.jobs.status import status
-from unmask.experiments.jobs.store import FILE, USER_VERSION_AT
 
 SPOILED = "tests.sweeps.trivial:spoiled"
 TOTAL = "tests.sweeps.trivial:total"

@@ -1,4 +1,4 @@
-"""unmask sweep run|status|resume|retry|export|compare."""
+"""unmask sweep run|status|resume|retry|export|compare|rescue."""
 
 from __future__ import annotations
 
@@ -178,15 +178,36 @@ def export(store: Store, /, *, out: File = None, json: Switch = False) -> None:
     path = out if out is not None else None if json else store / "table.csv"
     if path is not None:
         tables.check_out(path)
-    opened = Opened.open(store)
-    try:
+    with Opened.open(store) as opened:
         rows = tables.rows(opened)
-    finally:
-        opened.close()
     if path is not None:
         tables.write(path, rows)
     found: dict[str, Any] = {"file": None if path is None else str(path), "rows": len(rows)}
     show(found | ({"table": rows} if json else {}), json)
+
+
+def rescue(store: Store, /, *, out: Annotated[Path, "FILE"], json: Switch = False) -> None:
+    """Write what can still be read of a damaged store, as `export` would.
+
+    Example:
+        unmask sweep rescue sweeps/smoke --out smoke.csv
+
+    Each page of its file is read by itself, and nothing is written to the store.
+
+    Args:
+        store: The directory of a sweep.
+        out: A .csv file, or .parquet, which needs pyarrow.
+        json: Print one JSON object instead of a table.
+    """
+    from unmask.cli.output import show
+    from unmask.experiments.jobs import tables
+    from unmask.experiments.jobs.rescue import rescue as rescued
+
+    tables.check_out(out)
+    found = rescued(store)
+    tables.write(out, found.rows)
+    counts = {name: value for name, value in asdict(found).items() if name != "rows"}
+    show({"file": str(out)} | counts | {"rows": len(found.rows)}, json)
 
 
 def compare(first: Store, second: Store, /, *, ignore: Fields = (), json: Switch = False) -> None:
@@ -269,4 +290,12 @@ def show_status(found: dict[str, Any], json: bool, show: Any) -> None:
         print(f"  failed: {said(failure['cell'])}: {failure['error']}")
 
 
-command = {"run": run, "status": status, "resume": resume, "retry": retry, "export": export, "compare": compare}
+command = {
+    "run": run,
+    "status": status,
+    "resume": resume,
+    "retry": retry,
+    "export": export,
+    "compare": compare,
+    "rescue": rescue,
+}

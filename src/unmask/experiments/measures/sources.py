@@ -9,10 +9,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
+from unmask.core.reading import check_file
 from unmask.experiments.jobs.cells import digest as of_contents
 from unmask.experiments.measures.catalogue import Arguments, Record
 
@@ -117,13 +119,26 @@ def check(cells: Sequence[Arguments]) -> None:
         check_prompts(cell, arguments.length(cell["length"]))
         for name in ("seed", "language_seed"):
             check_seed(cell.get(name, 0))
+        rows = arguments.whole("rows", cell.get("rows", 1), 1, arguments.MOST_ROWS)
+        arguments.whole("first_row", cell.get("first_row", 0), 0, arguments.MOST - rows)
         sampler, fit = SAMPLERS.make(cell.get("sampler", "ancestral")), None
-        if not cell.get("model"):  # whose directory is read by whoever measures it
+        if cell.get("model"):
+            _check_network(cell["model"], cell["length"])
+        else:
             q = ground_truth(cell["language"], cell["language_seed"], cell["pruned"], cell["digest"])
             q.check_length(cell["length"])
             fit = fit_of(sampler, q, cell["length"])
         if "schedule" in cell:
             check_schedule(cell["schedule"], cell.get("steps", USUAL_STEPS), fit)
+
+
+def _check_network(model: str, length: int) -> None:
+    """By what stands beside its weights, which are read by whoever measures it."""
+    from unmask.networks.model import checkpoints
+
+    language, _ = checkpoints.read_language(model)
+    checkpoints.check_fits(checkpoints.read_shape(model), model, language.vocabulary, length)
+    check_file(Path(model) / checkpoints.WEIGHTS)
 
 
 def about(cell: Arguments) -> Record:
