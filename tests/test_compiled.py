@@ -70,3 +70,37 @@ def test_processes_that_start_together_agree(sources):
 def test_all_sources_that_may_be_called_are_there():
     for pattern in compiled.CALLED:
         assert list(compiled.PACKAGE.glob(pattern))
+
+
+ENVIRONMENTS = [
+    ({"NUMBA_CACHE_DIR": "/proc/nowhere"}, 0, 1, "no place to keep them"),
+    ({"NUMBA_DISABLE_JIT": "1"}, 2, 1, "NUMBA_DISABLE_JIT is set"),
+]
+
+
+@pytest.mark.parametrize(("environment", "code", "lines", "words"), ENVIRONMENTS)
+def test_without_a_place_to_keep_kernels_and_without_a_compiler(tmp_path, environment, code, lines, words):
+    """It works and says so once, or says what it needs, in one line."""
+    program = "import sys; from unmask.cli.main import main; sys.exit(main(['language', 'show', 'interval-5']))"
+    said = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(compiled.PACKAGE.parent)} | environment,
+        capture_output=True,
+        text=True,
+    )
+    told = [line for line in said.stderr.splitlines() if words in line]
+    assert (said.returncode, len(told)) == (code, lines)
+    assert "Traceback" not in said.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_user_without_a_home_has_the_place_beside_the_source(monkeypatch):
+    monkeypatch.setattr(compiled.config, "CACHE_DIR", "")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+
+    def homeless():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", homeless)
+    assert compiled._places(Path("/there/file.py")) == [Path("/there/__pycache__")]

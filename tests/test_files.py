@@ -9,7 +9,8 @@ import stat
 import pytest
 
 from unmask.core.errors import UnmaskError, unknown
-from unmask.core.files import atomic, check_writable, origin, read_json, read_text, write_json
+from unmask.core.files import atomic, check_writable, origin, write_json
+from unmask.core.reading import read_json, read_text
 
 ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
 

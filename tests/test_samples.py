@@ -184,15 +184,15 @@ def test_jsonl_as_others_write_it(tmp_path, text):
         ("\n \n", "expected (rows, length)"),
         ("[]\n", "line 1: expected a list of tokens"),
         ("[1]\n\n[1, 2]\n", "line 3 has 2 tokens, but the first row has 1; pad shorter sequences"),
-        ("[1]\n7\n", "line 2: expected a list of tokens"),
-        ('{"token": [1]}', 'line 1: expected a list of tokens, or an object with "tokens"'),
-        ("[1, 2.0]", "line 1, position 1: 2.0 is not an integer token"),
-        ("[1, true]", "line 1, position 1: True is not an integer token"),
-        ("[1, null]", "line 1, position 1: None is not an integer token"),
-        ("[[1], [2]]", "line 1, position 0: [1] is not an integer token"),
-        ("[NaN]", "line 1, position 0: nan is not an integer token"),
-        (f"[{2**63}]", "line 1, position 0: "),
-        (f"[{-(2**63) - 1}]", "line 1, position 0: "),
+        ("[1]\n7\n", "line 2: it is 7; expected a mapping of names to values or a list"),
+        ('{"token": [1]}', "line 1 has no 'tokens'"),
+        ("[1, 2.0]", "line 1: it[1] is 2.0; expected a whole number"),
+        ("[1, true]", "line 1: it[1] is True; expected a whole number"),
+        ("[1, null]", "line 1: it[1] is None; expected a whole number"),
+        ("[[1], [2]]", "line 1: it[0] is [1]; expected a whole number"),
+        ("[NaN]", "line 1: NaN is not a finite number"),
+        (f"[{2**63}]", "line 1: it[0] is 9223372036854775808; expected a whole number <= 9223372036854775807"),
+        (f"[{-(2**63) - 1}]", "line 1: the integer -9223372036854775809 has more than 64 bits"),
         ("[" + "9" * 5000 + "]", "line 1"),
         ("[" * 100_000, "line 1"),
         ("[1]\n[1,\n", "line 2 is not JSON"),
@@ -241,7 +241,7 @@ def test_the_account_is_json_of_a_program_without_nan(path):
 def test_null_is_what_is_hidden_where_that_is_asked_for(tmp_path):
     (tmp_path / "s.jsonl").write_text('[null, 1]\n{"tokens": [2, null]}\n')
     assert read_tokens(tmp_path / "s.jsonl", hidden=9).tolist() == [[9, 1], [2, 9]]
-    with pytest.raises(UnmaskError, match="line 1, position 0: None is not an integer token"):
+    with pytest.raises(UnmaskError, match=r"line 1: it\[0\] is None; expected a whole number"):
         read_tokens(tmp_path / "s.jsonl")
 
 

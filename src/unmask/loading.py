@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ def load(source: str | Path, **options: Any) -> Language | Network:
     """A language, of a preset, a file or a kind with options (languages.load); or the network of a directory that
     `unmask train` has made (networks.read_network), which can be given an AR model beside it: causal_model=DIR.
     """
-    path = Path(source)
+    path = arguments.path("source", source)
     if not path.is_dir():
         from unmask import languages
 

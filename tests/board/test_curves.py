@@ -134,7 +134,11 @@ def test_what_a_curve_keeps_is_read_again(tmp_path, seed):
     about = Bigrams(1.25, 1.5, Estimate(0.1, 0.0, float("inf"), 3), 0.07)
     sample = Sample(
         digest="0123",
-        values={"ser": torch.arange(5).double() % 2, "generative_perplexity": torch.rand(5, generator=luck).double()},
+        values={
+            "ser": torch.arange(5).double() % 2,
+            "evaluations": torch.ones(5),
+            "generative_perplexity": torch.rand(5, generator=luck).double(),
+        },
         evaluations_of={"denoiser": 1 / 3, "causal": 0.1},
         forwards=7,
         own_bits=1 / 3 if seed else None,

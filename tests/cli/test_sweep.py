@@ -13,7 +13,7 @@ from unmask.core.files import code
 
 SQUARE = "tests.sweeps.trivial:square"
 SPOILED = "tests.sweeps.trivial:spoiled"
-TRUSTED = "--allow-imports"
+TRUSTED = ("--allow-imports", "tests.sweeps.trivial")
 
 
 @pytest.fixture
@@ -24,11 +24,11 @@ def recipe(run):
 
 
 def test_run_status_and_export(run, recipe):
-    ran = run("sweep", "run", recipe, TRUSTED, "--set", "x=[2,3]", "seeds=1", "--workers", 1, "--json")
+    ran = run("sweep", "run", recipe, *TRUSTED, "--set", "x=[2,3]", "seeds=1", "--workers", 1, "--json")
     assert (ran.code, ran.err) == (0, "")
     assert (ran.result["cells"], ran.result["done"], ran.result["failed"]) == (2, 2, 0)
     assert ran.result["store"] == "sweeps/squares"
-    more = run("sweep", "run", recipe, TRUSTED)
+    more = run("sweep", "run", recipe, *TRUSTED)
     assert more.code == 0
     assert "done            6" in more.out
     shown = run("sweep", "status", "sweeps/squares", "--json").result
@@ -47,38 +47,38 @@ def test_run_status_and_export(run, recipe):
 
 
 def test_dry_run_measures_nothing(run, recipe):
-    ran = run("sweep", "run", recipe, TRUSTED, "--dry-run")
+    ran = run("sweep", "run", recipe, *TRUSTED, "--dry-run")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.splitlines()[0] == f"{SQUARE}(x=1, seconds=0.0, seed=0)"
     assert "to do         6" in ran.out
     assert not Path("sweeps").exists()
-    run("sweep", "run", recipe, TRUSTED, "--set", "x=[1]")
-    result = run("sweep", "run", recipe, TRUSTED, "--dry-run", "--json").result
+    run("sweep", "run", recipe, *TRUSTED, "--set", "x=[1]")
+    result = run("sweep", "run", recipe, *TRUSTED, "--dry-run", "--json").result
     assert (result["cells"], result["to_do"], len(result["grid"])) == (6, 4, 6)
     assert result["core_seconds"] >= 0
 
 
 def test_failures_are_said_and_tried_again(run):
     Path("bad.yaml").write_text(f"metrics: [{SPOILED}]\ngrid: {{x: [2, 3]}}\n")
-    ran = run("sweep", "run", "bad.yaml", TRUSTED, "--store", "s")
+    ran = run("sweep", "run", "bad.yaml", *TRUSTED, "--store", "s")
     assert ran.code == 2
     assert "1 cell failed; `unmask sweep retry s` tries again" in ran.err
     assert f"failed: {SPOILED}(x=3, bad=3, how=raise, seed=0): ValueError: three is not a number" in ran.out
     ran = run("sweep", "resume", "s", "--json")  # which does not try it again
     assert (ran.result["failed"], ran.result["failures"][0]["attempts"]) == (1, 1)
-    assert run("sweep", "retry", "s", TRUSTED).code == 2
+    assert run("sweep", "retry", "s", *TRUSTED).code == 2
     assert run("sweep", "status", "s", "--json").result["failures"][0]["attempts"] == 1
 
 
 def test_compare(run, recipe):
-    run("sweep", "run", recipe, TRUSTED, "--store", "a")
-    run("sweep", "run", recipe, TRUSTED, "--store", "b", "--workers", 1)
+    run("sweep", "run", recipe, *TRUSTED, "--store", "a")
+    run("sweep", "run", recipe, *TRUSTED, "--store", "b", "--workers", 1)
     ran = run("sweep", "compare", "a", "b", "--json")
     assert (ran.result["equal"], ran.result["both"], ran.result["identical"]) == (True, 6, 6)
-    run("sweep", "run", recipe, TRUSTED, "--store", "b", "--set", "x=[4]")
+    run("sweep", "run", recipe, *TRUSTED, "--store", "b", "--set", "x=[4]")
     ran = run("sweep", "compare", "a", "b", "--json")
     assert (ran.result["equal"], ran.result["only_second"]) == (False, 2)
-    run("sweep", "run", recipe, TRUSTED, "--store", "c", "--set", "seeds=[5]")
+    run("sweep", "run", recipe, *TRUSTED, "--store", "c", "--set", "seeds=[5]")
     ran = run("sweep", "compare", "a", "c", "--ignore", "seed", "--json")
     assert (ran.result["both"], ran.result["identical"]) == (3, 0)
     assert {(e["cell"]["x"], e["measure"]) for e in ran.result["beyond"]} == {(x, "square") for x in (1, 2, 3)}
@@ -91,7 +91,7 @@ def test_compare(run, recipe):
     ("arguments", "expected"),
     [
         (("run", "none.yaml"), "cannot read none.yaml"),
-        (("run", "squares.yaml", "--set", "y=3", TRUSTED), "unknown parameter: 'y'"),
+        (("run", "squares.yaml", "--set", "y=3", *TRUSTED), "unknown parameter: 'y'"),
         (("run", "squares.yaml", "--address", "auto"), "say engine ray, too"),
         (("status", "nowhere"), "there is no sweep in nowhere"),
         (("resume", "nowhere"), "there is no sweep in nowhere"),
@@ -108,7 +108,7 @@ def test_mistakes(run, recipe, arguments, expected):
 
 @pytest.mark.skipif(find_spec("pyarrow") is not None, reason="pyarrow is there")
 def test_parquet_needs_pyarrow(run, recipe):
-    run("sweep", "run", recipe, TRUSTED)
+    run("sweep", "run", recipe, *TRUSTED)
     assert "Parquet needs pyarrow" in run("sweep", "export", "sweeps/squares", "--out", "t.parquet").err
     assert not Path("t.parquet").exists()
 
@@ -117,18 +117,18 @@ def test_parquet(run, recipe):
     pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
     import pandas
 
-    run("sweep", "run", recipe, TRUSTED)
+    run("sweep", "run", recipe, *TRUSTED)
     assert run("sweep", "export", "sweeps/squares", "--out", "t.parquet").code == 0
     read = pandas.read_parquet("t.parquet")
     assert len(read) == 12
     run("sweep", "export", "sweeps/squares", "--out", "t.csv")
     assert read.to_csv(index=False) == pandas.read_csv("t.csv").to_csv(index=False)
-    run("sweep", "run", recipe, TRUSTED, "--set", "seconds=[0,0.5]", "x=[1,two]")  # values of two types in one column
+    run("sweep", "run", recipe, *TRUSTED, "--set", "seconds=[0,0.5]", "x=[1,two]")  # values of two types in one column
     assert run("sweep", "export", "sweeps/squares", "--out", "t.parquet").code == 0
 
 
 def test_what_runs_knows_where_it_came_from(run, recipe):
-    run("sweep", "run", recipe, TRUSTED, "--store", "s")
+    run("sweep", "run", recipe, *TRUSTED, "--store", "s")
     import sqlite3
 
     connection = sqlite3.connect("s/sweep.sqlite")

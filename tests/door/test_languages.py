@@ -76,7 +76,7 @@ def test_a_kind_of_an_installed_package_is_read_from_a_file(installed, tmp_path)
     assert language.kind == "palindromes"
     assert from_dict(language.to_dict()).to_dict() == {"kind": "palindromes", "skew": 0.25}
     assert load("palindromes(skew=0.25)").source() == language.source() != load("palindromes").source()
-    with pytest.raises(UnmaskError, match="unknown key in a language of kind 'palindromes': 'skw'; did you mean skew"):
+    with pytest.raises(UnmaskError, match="a language of kind 'palindromes': unknown key 'skw'; did you mean skew"):
         from_dict({"kind": "palindromes", "skw": 1})
     with pytest.raises(UnmaskError, match="unknown kind of language 'palindrome'; did you mean palindromes"):
         from_dict({"kind": "palindrome"})

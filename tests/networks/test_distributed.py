@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from unmask import UnmaskError
-from unmask.networks.model import checkpoints
+from unmask.networks.training import standing
 from unmask.networks.training.distributed import World, is_first, world
 
 OPTIONS = ("--length", "10", "--hidden", "16", "--layers", "1", "--heads", "2")
@@ -50,10 +50,11 @@ def test_two_processes_train_what_one_trains(tmp_path):
     first, second = trained(tmp_path / "two", 2)
     assert alone[0].count("\n") == first[0].count("\n") == 1
     assert second == ("", "")  # the first process speaks
-    (one, facts), (two, others) = (checkpoints.load_state(tmp_path / name) for name in ("one", "two"))
+    left, right = (standing.read(tmp_path / name) for name in ("one", "two"))
+    one, two = left.tensors, right.tensors
     for name, tensor in one.items():
         torch.testing.assert_close(two[name], tensor, atol=1e-5, rtol=1e-3)
-    for ours, theirs in zip(facts["journal"], others["journal"], strict=True):
+    for ours, theirs in zip(left.journal, right.journal, strict=True):
         assert theirs["loss"] == pytest.approx(ours["loss"], rel=1e-5)
         assert theirs["validation"] == pytest.approx(ours["validation"], rel=1e-4)
     whole = load_file(tmp_path / "two" / "model.safetensors")

@@ -11,6 +11,7 @@ import sys
 import time
 from dataclasses import replace
 
+import msgspec
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -22,7 +23,7 @@ from unmask.core.errors import UnmaskError as Error
 from unmask.languages import random_ngram
 from unmask.networks import Shape
 from unmask.networks.model import checkpoints
-from unmask.networks.training import loop
+from unmask.networks.training import loop, standing
 from unmask.networks.training.learner import Learner
 from unmask.networks.training.loop import Conditions, resume, train
 from unmask.networks.training.recipe import Recipe, recipe
@@ -48,11 +49,10 @@ def shape(kind="mdm", length=8, **changes):
 
 def everything(directory):
     """All that training has made, but for the clock."""
-    tensors, facts = checkpoints.load_state(directory)
+    found, facts = standing.read(directory), msgspec.structs.asdict(standing.facts(directory))
     facts.pop("seconds")
-    for entry in facts["journal"]:
-        entry.pop("seconds")
-    return tensors | {
+    facts["journal"] = [{**entry, "seconds": 0.0} for entry in found.journal]
+    return found.tensors | {
         f"used/{name}": tensor for name, tensor in load_file(directory / "model.safetensors").items()
     }, facts
 
@@ -129,13 +129,13 @@ train(random_ngram(2, 4, temperature=2.0, seed=1), {shape()!r}, {made!r}, {str(t
 """
     process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.DEVNULL)
     state, until = tmp_path / "out" / checkpoints.STATE, time.monotonic() + 60
-    while not (state.exists() and checkpoints.load_state(state.parent)[1]["step"] >= 5):
+    while not (state.exists() and standing.facts(state.parent).step >= 5):
         assert process.poll() is None
         assert time.monotonic() < until
         time.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
-    assert 5 <= checkpoints.load_state(state.parent)[1]["step"] < 300
+    assert 5 <= standing.facts(state.parent).step < 300
     resume(tmp_path / "out")
     assert_same(tmp_path / "undisturbed", tmp_path / "out")
 

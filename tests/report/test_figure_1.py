@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 from unmask import UnmaskError, generate, languages, metrics, score
 from unmask.cli.main import main
-from unmask.core.files import read_json
+from unmask.core.reading import read_json
 from unmask.experiments.jobs import read_recipe, run
 from unmask.experiments.jobs.cells import cells_of
 from unmask.experiments.jobs.status import status

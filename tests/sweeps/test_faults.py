@@ -24,9 +24,9 @@ from unmask.core.errors import UnmaskError
 from unmask.experiments.jobs import sweep
 from unmask.experiments.jobs.lock import FILE as LOCK
 from unmask.experiments.jobs.lock import holder
+from unmask.experiments.jobs.opening import FILE, USER_VERSION_AT
 from unmask.experiments.jobs.run import resume
 from unmask.experiments.jobs.status import status
-from unmask.experiments.jobs.store import FILE, USER_VERSION_AT
 
 SPOILED = "tests.sweeps.trivial:spoiled"
 TOTAL = "tests.sweeps.trivial:total"
@@ -143,7 +143,7 @@ def test_a_bad_cell_stops_no_other(bench: Bench, how, said, attempts):
     assert bench.whole()
     bench.sweep(recipe, limit=1.0, attempts=2)
     assert bench.measured()["3 0"] == attempts  # what has failed is tried again only where it is asked for
-    resume(bench.store, again=True, limit=1.0, attempts=2, allow_imports=True)
+    resume(bench.store, again=True, limit=1.0, attempts=2, allow_imports=["tests.sweeps.trivial"])
     assert bench.measured()["3 0"] == 2 * attempts
     assert all(times == 1 for line, times in bench.measured().items() if line != "3 0")
 

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from tests.sweeps.conftest import Bench
 from tests.sweeps.test_faults import until, workers_of
 from unmask import UnmaskError, generate, languages, score
-from unmask.core.files import read_json
+from unmask.core.reading import read_json
 from unmask.experiments.jobs import sweep
 from unmask.experiments.jobs.attempt import measure
 from unmask.experiments.jobs.cells import blocks, cell_of, cells_of, check

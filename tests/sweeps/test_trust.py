@@ -77,13 +77,13 @@ def test_a_language_that_a_recipe_names(place):
 
 
 def test_who_allows_it_gets_it_and_nothing_else(place):
-    made = sweep(recipe(place, sampler="'stranger:Mine'"), engine="here", allow_imports=True)
+    made = sweep(recipe(place, sampler="'stranger:Mine'"), engine="here", allow_imports=["stranger"])
     assert {row["measure"] for row in made.rows()} >= {"ser"}
     assert (place / "was-imported").exists()
     with pytest.raises(UnmaskError, match="sampler 'os:system' is a function that is not declared to make a sampler"):
-        sweep(recipe(place, sampler=SAMPLERS[1]), engine="here", allow_imports=True)
+        sweep(recipe(place, sampler=SAMPLERS[1]), engine="here", allow_imports=["os"])
     with pytest.raises(UnmaskError, match="'stranger:undeclared' is a function that is not declared to make a metric"):
-        sweep(recipe(place, metric="'stranger:undeclared'"), engine="here", allow_imports=True)
+        sweep(recipe(place, metric="'stranger:undeclared'"), engine="here", allow_imports=["stranger"])
     assert not (place / "was-called").exists()
 
 
@@ -112,7 +112,7 @@ def test_a_store_that_somebody_else_has_filled(place, engine):
     with pytest.raises(UnmaskError, match="sampler 'stranger:Mine' is code to be imported, and stands in a file"):
         resume(place / "s", engine=engine)
     assert not (place / "was-imported").exists()
-    resume(place / "s", engine=engine, allow_imports=True)
+    resume(place / "s", engine=engine, allow_imports=["stranger"])
     assert (place / "was-imported").exists()
 
 

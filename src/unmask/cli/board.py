@@ -5,16 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
-
-from unmask.cli.options import Count, Counts, Directory, Switch
+from unmask.cli.options import Count, Counts, Directory, Languages, Switch
 
 if TYPE_CHECKING:
     from unmask.experiments.board import Board
 
-Languages = Annotated[tuple[str, ...], tyro.conf.arg(metavar="LANGUAGE ...", help_behavior_hint="")]
-Sampler = Annotated[str, tyro.conf.arg(metavar="SAMPLER")]
-Samplers = Annotated[tuple[str, ...], tyro.conf.arg(metavar="SAMPLER ...", help_behavior_hint="")]
+Sampler = Annotated[str, "SAMPLER"]
+Samplers = Annotated[tuple[str, ...], "SAMPLER"]
 
 
 def command(

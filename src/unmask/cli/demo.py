@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import tyro
-
-from unmask.cli.options import Switch
+from unmask.cli.options import Languages, Switch
 
 if TYPE_CHECKING:
     from unmask.report.demo import Story
     from unmask.report.publishing import Published
-
-Names = Annotated[tuple[str, ...], tyro.conf.arg(metavar="LANGUAGE ...", help_behavior_hint="")]
 
 
 def command(
@@ -24,7 +20,7 @@ def command(
     seed: int = 0,
     language_seed: int = 0,
     generative_perplexity: Switch = False,
-    lengths: Names = (),
+    lengths: Languages = (),
     json: Switch = False,
 ) -> None:
     """Show the paper's central result, exactly, as a page.

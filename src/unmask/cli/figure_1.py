@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import tyro
-
-from unmask.cli.options import Count, Counts, Switch
-
-Names = Annotated[tuple[str, ...], tyro.conf.arg(metavar="LANGUAGE ...", help_behavior_hint="")]
+from unmask.cli.options import Count, Counts, Languages, Switch
 
 
 def command(
     *,
     out: Path = Path("figure-1"),
     quick: Switch = False,
-    languages: Names = (),
+    languages: Languages = (),
     steps: Counts = (),
     rows: Count = None,
     training_steps: Count = None,

@@ -145,13 +145,13 @@ class Prompts(NamedTuple):
     ) -> tuple[Tensor | None, int, int]:
         """(what the rows are given, rows, length)."""
         from unmask import prompts
+        from unmask.core.arguments import whole
         from unmask.core.errors import UnmaskError
         from unmask.core.samples import read_tokens
         from unmask.languages import Language
 
         each = self.rows_per_prompt
-        if each < 1:
-            raise UnmaskError(f"--rows-per-prompt is {each}; expected at least 1")
+        whole("--rows-per-prompt", each)
         if self.given is not None and self.prompt_length is not None:
             raise UnmaskError("--given and --prompt-length both say what to start from; leave one of them out")
         if self.given is not None:
@@ -180,9 +180,9 @@ def _numbers(text: str) -> list[float]:
     """A schedule given as a list."""
     import ast
 
-    from unmask.core.errors import UnmaskError
+    from unmask.core.errors import UnmaskError, shown
 
     try:
         return [float(number) for number in ast.literal_eval(text)]
-    except (ValueError, TypeError, SyntaxError) as error:
-        raise UnmaskError(f"cannot read the schedule {text!r}; write numbers, as in '[0.2, 0.8]'") from error
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
+        raise UnmaskError(f"cannot read the schedule {shown(text)}; write numbers, as in '[0.2, 0.8]'") from error

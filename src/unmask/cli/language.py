@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-import tyro
-
 from unmask.cli.options import Count, Counts, Name, Switch
 
 SHOWN = 60  # tokens of an example
@@ -144,7 +142,7 @@ def show(
 
 
 def fit(
-    text: Annotated[Path, tyro.conf.arg(metavar="TEXT")],
+    text: Annotated[Path, "TEXT"],
     /,
     *,
     out: Path,
@@ -170,7 +168,8 @@ def fit(
     """
     from unmask import languages
     from unmask.cli.output import show as print_result
-    from unmask.core.files import check_writable, read_text
+    from unmask.core.files import check_writable
+    from unmask.core.reading import read_text
 
     check_writable(out)
     found = languages.NGram.fit(read_text(text), order, tokens, smoothing, max_vocabulary)

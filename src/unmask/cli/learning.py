@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
-
 from unmask.cli.options import Count, Counts, Named, Switch
 
 if TYPE_CHECKING:
@@ -19,7 +17,7 @@ WIDTH = 120  # of a table that is not read on a terminal
 
 
 def command(
-    model: Annotated[Path, tyro.conf.arg(metavar="MODEL")],
+    model: Annotated[Path, "MODEL"],
     /,
     *,
     language: Named = None,

@@ -8,14 +8,14 @@ imported even for `--help`, so that whatever is slow to import is imported insid
 
 from __future__ import annotations
 
-import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
+from io import TextIOWrapper
+from typing import TextIO
 
-from unmask.core.errors import UnmaskError, unknown
+from unmask.core.errors import UnmaskError, plain, unknown
 
 COMMANDS = {
     "demo": ("unmask.cli.demo", "show the central result, exactly: fluency saturates, correctness does not"),
@@ -45,6 +45,7 @@ OPTIONS = {
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command. Exit codes: 0 done, 1 a defect of ours, 2 a mistake in what was asked, 130 interrupted."""
+    _open_streams()
     arguments = sys.argv[1:] if argv is None else argv
     debug = "--debug" in arguments
     try:
@@ -53,7 +54,7 @@ def main(argv: list[str] | None = None) -> int:
         finally:
             sys.stdout.flush()
     except BrokenPipeError:  # the reader, say `head`, has seen enough
-        _forsake_stdout()
+        _forsake(sys.stdout)
         return 141
     except (Exception, KeyboardInterrupt) as error:
         return _explain(error, debug)
@@ -68,25 +69,25 @@ def _run(arguments: list[str]) -> int:
     code = _guide("unmask", ABOUT, {name: summary for name, (_, summary) in COMMANDS.items()}, OPTIONS, arguments)
     if code is not None:
         return code
+    from unmask.cli.parser import HELP, about_of, call, help_of
+
     name, *rest = arguments
     program, command = f"unmask {name}", import_module(COMMANDS[name][0]).command
     if isinstance(command, dict):
-        summaries = {subname: _about(function).partition("\n")[0] for subname, function in command.items()}
+        summaries = {subname: about_of(function).partition("\n")[0] for subname, function in command.items()}
         about = COMMANDS[name][1].capitalize() + "."
         options = {"--help": f"show this help; `{program} COMMAND --help` shows that of a command"}
         code = _guide(program, about, summaries, options, rest)
         if code is not None:
             return code
         program, command, rest = f"{program} {rest[0]}", command[rest[0]], rest[1:]
-    import tyro
+    if any(word in HELP for word in rest):
+        print(help_of(program, command))
+    else:
+        from unmask.core import progress
 
-    summary, _, details = _about(command).partition("\n\n")
-    try:
-        tyro.cli(command, prog=program, description=summary, args=rest, config=(tyro.conf.FlagCreatePairsOff,))
-    except SystemExit:
-        if details and not {"--help", "-h"}.isdisjoint(rest):
-            print(f"\n{details}")
-        raise
+        with progress.command(program):
+            call(program, command, rest)
     return 0
 
 
@@ -107,11 +108,6 @@ def _guide(
     return 0 if arguments else 2
 
 
-def _about(command: Callable[..., Any]) -> str:
-    """The docstring without its Args, which tyro puts beside the flags; it would lose the examples and join lines."""
-    return (inspect.getdoc(command) or "").partition("\nArgs:\n")[0].rstrip()
-
-
 def _explain(error: BaseException, debug: bool) -> int:
     """Print what went wrong and return the exit code."""
     match error:
@@ -120,18 +116,21 @@ def _explain(error: BaseException, debug: bool) -> int:
         case UnmaskError():
             message, code = f"unmask: error: {error}", 2
         case OSError():
-            _forsake_stdout()
+            _forsake(sys.stdout)
             reason = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
-            message, code = f"unmask: error: {reason}", 2
+            message, code = f"unmask: error: {plain(reason)}", 2
         case _ if _out_of_memory(error):
             message, code = "unmask: error: out of memory; ask for fewer rows, a shorter length or fewer steps", 2
         case _:
             message, code = "unmask: this is a defect of unmask; please report it with the lines above", 1
-    if debug or code == 1:
-        import traceback
+    try:
+        if debug or code == 1:
+            import traceback
 
-        traceback.print_exception(error)
-    print(message, file=sys.stderr)
+            traceback.print_exception(error)
+        print(message, file=sys.stderr)
+    except OSError:  # the code says it, where nothing else can
+        _forsake(sys.stderr)
     return code
 
 
@@ -143,9 +142,21 @@ def _out_of_memory(error: BaseException) -> bool:
     )
 
 
-def _forsake_stdout() -> None:
-    """Where stdout no longer takes what it still holds, send that nowhere, or the interpreter complains at its exit."""
+def _open_streams() -> None:
+    """Where stdin, stdout or stderr is closed, nothing takes its place but what swallows all: no file of ours gets its
+    number. What stdout cannot encode is escaped, as stderr does by itself."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)  # which gets the lowest free number
+            setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", closefd=False))
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _forsake(stream: TextIO) -> None:
+    """Where a stream no longer takes what it still holds, send that nowhere, or the interpreter complains at its
+    exit."""
     try:
-        sys.stdout.flush()
+        stream.flush()
     except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

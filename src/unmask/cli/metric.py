@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import tyro
-
 from unmask.cli.options import Switch
 
-Name = Annotated[str, tyro.conf.arg(metavar="METRIC")]
+Name = Annotated[str, "METRIC"]
 
 
 def list_(*, json: Switch = False) -> None:

@@ -22,13 +22,16 @@ class Model(NamedTuple):
 def read(model: Path, device: str, language: str | None, length: int | None, language_seed: int, pruned: bool) -> Model:
     """The language, unless it is named, is the one that the network was trained on; the length what it was made for."""
     from unmask import languages
+    from unmask.core import arguments
     from unmask.networks import load
     from unmask.networks.model.checkpoints import check_fits, read_language
 
+    if length is not None:
+        arguments.length(length, "--length")
     trunk = load(model, device)
     if language is None:
         found, label = read_language(model)
     else:
         found, label = languages.load(language, seed=language_seed, pruned=pruned), language
     check_fits(trunk.shape, model, found.vocabulary, length)
-    return Model(trunk, found, label, length or trunk.shape.length)
+    return Model(trunk, found, label, trunk.shape.length if length is None else length)

@@ -75,7 +75,7 @@ def command(
         if language is None:
             raise UnmaskError("give --language, or --model, a network's directory")
         found = languages.load(language, seed=language_seed, pruned=pruned)
-        verdict = plan(found, length or 512, metric, target, schedule, batch, times)
+        verdict = plan(found, 512 if length is None else length, metric, target, schedule, batch, times)
     else:
         read = models.read(model, "auto", language, length, language_seed, pruned)
         if read.trunk.shape.causal:

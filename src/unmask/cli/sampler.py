@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
-
 from unmask.cli.options import Switch
 
 if TYPE_CHECKING:
     from unmask.samplers import Sampler
 
-Name = Annotated[str, tyro.conf.arg(metavar="SAMPLER")]
+Name = Annotated[str, "SAMPLER"]
 PACES = {
     "counts": "reveals what the schedule says in each round",
     "rounds": "reveals as much as it likes, and all within the rounds",

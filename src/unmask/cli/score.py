@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import tyro
-
-from unmask.cli.options import File, Name, Switch
+from unmask.cli.options import File, Name, Samples, Switch
 
 
 def command(
-    samples: Annotated[Path, tyro.conf.arg(metavar="SAMPLES")],
+    samples: Samples,
     /,
     *,
     language: Name,

@@ -1,4 +1,4 @@
-"""unmask sweep run|status|resume|retry|export|compare."""
+"""unmask sweep run|status|resume|retry|export|compare|rescue."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import tyro
-
 from unmask.cli.options import Count, Directory, File, Number, Switch
 
 if TYPE_CHECKING:
     from unmask.experiments.jobs import Sweep
 
-Recipe = Annotated[Path, tyro.conf.arg(metavar="RECIPE")]
-Store = Annotated[Path, tyro.conf.arg(metavar="STORE")]
-Settings = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE ...", help_behavior_hint="")]
-Fields = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...", help_behavior_hint="")]
+Recipe = Annotated[Path, "RECIPE"]
+Store = Annotated[Path, "STORE"]
+Settings = Annotated[tuple[str, ...], "NAME=VALUE"]
+Fields = Annotated[tuple[str, ...], "NAME"]
 SHOWN = 20  # failures, or differences, in a table
 
 
@@ -31,23 +29,20 @@ class Measuring:
         address: A Ray cluster that runs already; "auto" finds it.
         limit: Seconds after which a block of rows is stopped, and its cell has failed.
         attempts: How often a cell may lose its process before it has failed.
-        allow_imports: Import what a recipe or a store names as package.module:Name; for files that you trust.
+        allow_imports: Import what a recipe or a store names of this module, as MODULE:Name; for files that you trust.
     """
 
     engine: Literal["local", "ray"] = "local"
     workers: Count = None
     threads: Count = None
-    address: Annotated[str, tyro.conf.arg(metavar="HOST:PORT", help_behavior_hint="")] = ""
+    address: Annotated[str, "HOST:PORT"] = ""
     limit: Number = None
     attempts: int = 3
-    allow_imports: Switch = False
+    allow_imports: Annotated[tuple[str, ...], "MODULE"] = ()
 
     @property
     def options(self) -> dict[str, Any]:
         return asdict(self) | {"address": self.address or None}
-
-
-By = Annotated[Measuring, tyro.conf.arg(name="")]
 
 
 def run(
@@ -58,7 +53,7 @@ def run(
     store: Directory = None,
     dry_run: Switch = False,
     fresh: Switch = False,
-    by: By = Measuring(),
+    by: Measuring = Measuring(),
     json: Switch = False,
 ) -> None:
     """Measure the cells of a recipe that its store does not have yet.
@@ -119,7 +114,7 @@ def resume(
     store: Store,
     /,
     *,
-    by: By = Measuring(),
+    by: Measuring = Measuring(),
     json: Switch = False,
 ) -> None:
     """Measure what a store still has to do; no recipe is needed.
@@ -141,7 +136,7 @@ def retry(
     store: Store,
     /,
     *,
-    by: By = Measuring(),
+    by: Measuring = Measuring(),
     json: Switch = False,
 ) -> None:
     """Measure what has failed once more, and what is still to do.
@@ -183,15 +178,36 @@ def export(store: Store, /, *, out: File = None, json: Switch = False) -> None:
     path = out if out is not None else None if json else store / "table.csv"
     if path is not None:
         tables.check_out(path)
-    opened = Opened.open(store)
-    try:
+    with Opened.open(store) as opened:
         rows = tables.rows(opened)
-    finally:
-        opened.close()
     if path is not None:
         tables.write(path, rows)
     found: dict[str, Any] = {"file": None if path is None else str(path), "rows": len(rows)}
     show(found | ({"table": rows} if json else {}), json)
+
+
+def rescue(store: Store, /, *, out: Annotated[Path, "FILE"], json: Switch = False) -> None:
+    """Write what can still be read of a damaged store, as `export` would.
+
+    Example:
+        unmask sweep rescue sweeps/smoke --out smoke.csv
+
+    Each page of its file is read by itself, and nothing is written to the store.
+
+    Args:
+        store: The directory of a sweep.
+        out: A .csv file, or .parquet, which needs pyarrow.
+        json: Print one JSON object instead of a table.
+    """
+    from unmask.cli.output import show
+    from unmask.experiments.jobs import tables
+    from unmask.experiments.jobs.rescue import rescue as rescued
+
+    tables.check_out(out)
+    found = rescued(store)
+    tables.write(out, found.rows)
+    counts = {name: value for name, value in asdict(found).items() if name != "rows"}
+    show({"file": str(out)} | counts | {"rows": len(found.rows)}, json)
 
 
 def compare(first: Store, second: Store, /, *, ignore: Fields = (), json: Switch = False) -> None:
@@ -274,4 +290,12 @@ def show_status(found: dict[str, Any], json: bool, show: Any) -> None:
         print(f"  failed: {said(failure['cell'])}: {failure['error']}")
 
 
-command = {"run": run, "status": status, "resume": resume, "retry": retry, "export": export, "compare": compare}
+command = {
+    "run": run,
+    "status": status,
+    "resume": resume,
+    "retry": retry,
+    "export": export,
+    "compare": compare,
+    "rescue": rescue,
+}

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
-
 from unmask.cli.options import Counts, Name, Switch
 
 if TYPE_CHECKING:
@@ -99,10 +97,7 @@ class Question:
         return {name: getattr(self, name) for name in ("language", "length", "schedule", "rows", "seed")}
 
 
-Asked = Annotated[Question, tyro.conf.arg(name="")]
-
-
-def table(*, asked: Asked, json: Switch = False, csv: Switch = False) -> None:
+def table(*, asked: Question, json: Switch = False, csv: Switch = False) -> None:
     """Bounds, exact values and measurements of SER and TER, side by side.
 
     Examples:
@@ -131,7 +126,7 @@ def table(*, asked: Asked, json: Switch = False, csv: Switch = False) -> None:
         _print(records)
 
 
-def figure(*, asked: Asked, out: Path = Path("theory"), json: Switch = False) -> None:
+def figure(*, asked: Question, out: Path = Path("theory"), json: Switch = False) -> None:
     """Draw the table, SER and TER against N, and the curve behind it: SVG and PNG.
 
     Example:
@@ -170,7 +165,7 @@ def listed(*, json: Switch = False) -> None:
 
 
 def show(
-    names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="NAME ...")] = (),
+    names: Annotated[tuple[str, ...], "NAME"] = (),
     *,
     language: Name = "interval-5",
     length: int = 512,

@@ -70,6 +70,7 @@ def command(
     import torch
 
     from unmask.cli.output import show
+    from unmask.core.arguments import MOST_THREADS, whole
     from unmask.core.errors import UnmaskError
     from unmask.cost.clock import Timing, clock
     from unmask.networks import PRESETS
@@ -78,8 +79,7 @@ def command(
     shape = shaped(preset, "mdm", vocabulary, layers=layers, hidden=hidden)
     ours = torch.get_num_threads()
     if threads is not None:
-        if threads < 1:
-            raise UnmaskError(f"--threads is {threads}; expected at least 1")
+        whole("--threads", threads, 1, MOST_THREADS)
         torch.set_num_threads(threads)
     try:
         asked = lengths or (PRESETS[preset]["length"],)

@@ -3,33 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import tyro
-from tyro.constructors import PrimitiveConstructorSpec
-
-from unmask.cli.options import Count, Number, Switch
-
-
-def _word(metavar: str) -> Any:
-    """A word that need not be given."""
-    return PrimitiveConstructorSpec(
-        nargs=1,
-        metavar=metavar,
-        instance_from_str=lambda words: words[0],
-        is_instance=lambda value: value is None or isinstance(value, str),
-        str_from_instance=lambda value: [str(value)],
-    )
-
-
-Language = Annotated[str | None, _word("LANGUAGE"), tyro.conf.arg(help_behavior_hint="")]
-Word = Annotated[str | None, _word("NAME"), tyro.conf.arg(help_behavior_hint="")]
+from unmask.cli.options import Count, Named, Number, Switch, Word
 
 
 def command(
     *,
     out: Path,
-    language: Language = None,
+    language: Named = None,
     model: Word = None,
     preset: Word = None,
     length: Count = None,

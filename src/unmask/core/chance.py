@@ -20,6 +20,7 @@ import torch
 from numba import uint64
 from torch import Tensor
 
+from unmask.core import arguments
 from unmask.core.compiled import kernel
 from unmask.core.errors import UnmaskError
 
@@ -45,9 +46,9 @@ class Stream(IntEnum):
 
 
 def check_seed(seed: int) -> int:
-    if not 0 <= seed < MAX_SEED:
-        raise UnmaskError(f"the seed is {seed}, but a seed is an integer from 0 to 2^63 - 1")
-    return seed
+    if type(seed) is int and 0 <= seed < MAX_SEED:  # asked at every draw
+        return seed
+    return arguments.whole("the seed", seed, 0, MAX_SEED - 1)
 
 
 @kernel

@@ -1,13 +1,16 @@
-"""Files: written whole or not at all, read with errors that say where. No pickle."""
+"""Files are written whole or not at all, and say where they came from. How they are read: core/reading.py."""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import platform
+import stat
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -15,73 +18,97 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any
 
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import UnmaskError, cut
+from unmask.core.reading import no_file
+
+TEMPORARY = (".unmask-", ".tmp")  # how the names of unfinished files begin and end
+OLD = 3600.0  # seconds, after which one that nobody has locked is nobody's
+LONGEST = 239  # bytes of a file's name: file systems take 255, and files beside it have names that are longer by 16
 
 
 @contextmanager
 def atomic(path: str | Path) -> Iterator[IO[bytes]]:
-    """A binary file that takes its name only when it is complete; after any error nothing is left."""
-    path = Path(path)
+    """A binary file that takes its name only when it is complete; after any error nothing is left.
+
+    Where the name is a link, what it leads to is written. While it grows it is a locked file beside its place, so that
+    one that a kill has left is known by its lock being free; the next write there clears it away.
+    """
+    target = destination(path)
+    _clear(target.parent)
+    name = None
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    except OSError as error:
-        what = f"{error.strerror}; choose a directory that exists and is writable"
-        raise UnmaskError(f"cannot write {path}: {what}") from error
-    try:
+        handle, name = tempfile.mkstemp(TEMPORARY[1], TEMPORARY[0], target.parent)
         with os.fdopen(handle, "wb") as file:
+            with suppress(OSError):  # a file system without locks: then nobody clears it away
+                fcntl.flock(handle, fcntl.LOCK_EX)
             yield file
             file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
+            os.fsync(handle)
+            os.chmod(name, 0o666 & ~_umask())
+            os.replace(name, target)
     except BaseException as error:
-        with suppress(FileNotFoundError):
-            os.unlink(name)
+        if name is not None:
+            with suppress(FileNotFoundError):
+                os.unlink(name)
         if isinstance(error, OSError):
-            raise UnmaskError(f"cannot write {path}: {error.strerror or error}") from error
+            what = error.strerror or str(error)
+            what += "" if name is not None else "; choose a directory that exists and is writable"
+            raise UnmaskError(f"cannot write {cut(str(path))}: {what}") from error
         raise
 
 
 def check_writable(path: str | Path) -> None:
     """Fail before the work is done, not after it."""
-    path = Path(path)
-    if path.is_dir():
-        raise UnmaskError(f"cannot write {path}: it is a directory; name a file in it")
-    if not path.parent.is_dir():
-        raise UnmaskError(f"cannot write {path}: there is no directory {path.parent}; create it first")
+    parent = destination(path).parent
+    if not parent.is_dir():
+        raise UnmaskError(f"cannot write {cut(str(path))}: there is no directory {cut(str(parent))}; create it first")
     try:
-        with tempfile.TemporaryFile(dir=path.parent):
+        with tempfile.TemporaryFile(dir=parent):
             pass
     except OSError as error:
-        what = f"{error.strerror} in {path.parent}; choose another directory"
-        raise UnmaskError(f"cannot write {path}: {what}") from error
+        what = f"{error.strerror} in {cut(str(parent))}; choose another directory"
+        raise UnmaskError(f"cannot write {cut(str(path))}: {what}") from error
+
+
+def destination(path: str | Path) -> Path:
+    """The file that a name leads to, which need not be there: behind all links, and a regular one, or an error.
+
+    A pipe, a device or a directory is never replaced, and names keep room for those of the files beside them.
+    """
+    try:
+        target = Path(os.path.realpath(path))
+        mode = os.lstat(target).st_mode
+    except FileNotFoundError:
+        mode = None
+    except OSError as error:
+        raise UnmaskError(f"cannot write {cut(str(path))}: {error.strerror}; choose another name") from error
+    except ValueError as error:  # a NUL, or half of a pair of surrogates
+        raise UnmaskError(f"cannot write {cut(str(path))}: no file can have that name") from error
+    if mode is not None and (what := no_file(mode)):
+        raise UnmaskError(f"cannot write {cut(str(path))}: it is {what}; name a file")
+    size = len(os.fsencode(target.name))
+    if size > LONGEST:
+        what = f"its name has {size} bytes; take at most {LONGEST}, or there is no room for those of files beside it"
+        raise UnmaskError(f"cannot write {cut(str(path))}: {what}")
+    return target
+
+
+@cache
+def _clear(directory: Path) -> None:
+    """Take away, once a process, what writes that were killed have left: old temporary files that nobody has locked."""
+    with suppress(OSError), os.scandir(directory) as entries:
+        left = [e.path for e in entries if e.name.startswith(TEMPORARY[0]) and e.name.endswith(TEMPORARY[1])]
+        for name in left:
+            with suppress(OSError), open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+                found = os.fstat(file.fileno())
+                if stat.S_ISREG(found.st_mode) and time.time() - found.st_mtime > OLD:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.unlink(name)
 
 
 def write_json(path: str | Path, content: Any) -> None:
     with atomic(path) as file:
         file.write(json.dumps(content, indent=1, allow_nan=False).encode() + b"\n")
-
-
-def read_text(path: str | Path) -> str:
-    path = Path(path)
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise UnmaskError(f"cannot read {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UnmaskError(f"cannot read {path}: byte {error.start} is not UTF-8 text") from error
-
-
-def read_json(path: str | Path) -> Any:
-    text = read_text(path)
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        cut = " (the file ends there: is it truncated?)" if error.pos >= len(text.rstrip()) else ""
-        raise UnmaskError(f"{path} is not JSON: {error.msg} at {where}{cut}") from error
-    except (ValueError, RecursionError) as error:  # endless digits, or brackets
-        raise UnmaskError(f"cannot read {path}: {error}") from error
 
 
 def origin(**configuration: Any) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""A progress bar for what takes long, on stderr, and only where somebody can see it.
+"""What takes long says so, on stderr: a bar where somebody watches, and in a command elsewhere a line now and then.
 
-The bar appears after two seconds, so that quick work stays silent, and leaves no trace when the work is done. rich is
-imported when a bar is drawn: a library call inside somebody's program pays nothing for it.
+The bar appears after two seconds, so that quick work stays silent, and leaves no trace when the work is done; lines
+come after five seconds, and then every thirty. A thread of its own sees to both, whatever the work is busy with. rich
+is imported when a bar is drawn: a library call inside somebody's program pays nothing for it, and writes no lines.
 """
 
 from __future__ import annotations
@@ -9,32 +10,53 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
+from threading import Event, RLock, Thread
 from typing import TYPE_CHECKING
+
+from unmask.core.errors import plain
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-DELAY = 2.0  # seconds of silence
+DELAY = 2.0  # seconds of silence before a bar
+FIRST, LATER = 5.0, 30.0  # before a line, and between lines
+COMPILING = "compiling the exact kernels (first start, or a new version); they are kept for the next time"
+PATIENT = 1.0  # seconds of compilation that nobody needs to hear of
 
 
 class _Bar:
-    """One piece of work; its drawing exists once it has lasted longer than the delay."""
+    """One piece of work; its drawing exists once it has lasted longer than the delay, where somebody watches."""
 
     def __init__(self, label: str, total: int) -> None:
         self.label = label
         self.total = total
         self.done = 0
         self.began = time.monotonic()
+        self.watched = _watched()
         self.drawing: Progress | None = None
+        self.lock = RLock()
 
     def advance(self, steps: int) -> None:
         self.done += steps
         if self.drawing is not None:
             self.drawing.update(self.drawing.task_ids[0], completed=self.done)
-        elif self.done < self.total and time.monotonic() - self.began >= DELAY:
-            self._draw()
+        elif self.watched:
+            self.appear()
+
+    def appear(self) -> None:
+        """Draw the bar, if it is time."""
+        with self.lock:
+            late = time.monotonic() - self.began >= DELAY
+            if self.drawing is None and late and (self.done < self.total or not self.done):
+                self._draw()
+
+    def tell(self) -> None:
+        """Say in a line how far it is."""
+        passed = time.monotonic() - self.began
+        left = f", about {_duration(passed * (self.total / self.done - 1))} left" if 0 < self.done < self.total else ""
+        note(f"{self.label}: {self.done / max(self.total, 1):.0%} after {_duration(passed)}{left}")
 
     def _draw(self) -> None:
         from rich.console import Console
@@ -65,10 +87,13 @@ class _Bar:
         self.drawing.start()
 
     def close(self) -> None:
-        if self.drawing is not None:
-            self.drawing.stop()
+        with self.lock:
+            if self.drawing is not None:
+                self.drawing.stop()
 
 
+_lines = False  # whether a command runs, which says in lines what it does
+_compiled = 0.0  # seconds; negative once it has been said
 _outermost: _Bar | None = None
 _listener: Callable[[float], None] | None = None
 
@@ -81,15 +106,73 @@ def track(label: str, total: int) -> Iterator[Callable[[int], None]]:
         with _heard(_listener, total) as advance:
             yield advance
         return
-    if _outermost is not None or not _watched():
+    if _outermost is not None or not (_watched() or _lines):
         yield _advance_inner
         return
     bar = _outermost = _Bar(label, total)
+    ticking = _ticking(bar.appear, DELAY, LATER) if bar.watched else _ticking(bar.tell, FIRST, LATER)
     try:
-        yield bar.advance
+        with ticking:
+            yield bar.advance
     finally:
         _outermost = None
         bar.close()
+
+
+@contextmanager
+def command(label: str) -> Iterator[None]:
+    """While a command runs: what takes long says so in lines too, and so does the command where nothing in it does."""
+    global _lines
+    began = time.monotonic()
+
+    def tell() -> None:
+        if _outermost is None:
+            note(f"{label}: at work for {_duration(time.monotonic() - began)}")
+
+    before, _lines = _lines, True
+    try:
+        with _ticking(tell, FIRST, LATER):
+            yield
+    finally:
+        _lines = before
+
+
+def compiling(seconds: float) -> None:
+    """So many seconds more have gone into compiling kernels, and there is more to compile: said once, if it is long."""
+    global _compiled
+    if _compiled < 0 or _listener is not None or not (_lines or _watched()):
+        return
+    _compiled += seconds
+    if _compiled >= PATIENT:
+        _compiled = -1.0
+        note(COMPILING)
+
+
+@contextmanager
+def _ticking(tick: Callable[[], None], first: float, later: float) -> Iterator[None]:
+    """Call tick after so many seconds, and then again and again."""
+    ended = Event()
+
+    def run() -> None:
+        pause = first
+        while not ended.wait(pause):
+            tick()
+            pause = later
+
+    thread = Thread(target=run, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _duration(seconds: float) -> str:
+    whole = round(seconds)
+    if whole < 120:
+        return f"{whole} s"
+    return f"{whole // 60} min" if whole < 7200 else f"{whole / 3600:.1f} h"
 
 
 @contextmanager
@@ -135,11 +218,12 @@ def rename(label: str) -> None:
 
 
 def note(text: str) -> None:
-    """Print a line to stderr, above the bar where there is one."""
-    if _outermost is not None and _outermost.drawing is not None:
-        _outermost.drawing.console.print(text, markup=False, highlight=False, soft_wrap=True)
-    else:
-        print(text, file=sys.stderr, flush=True)
+    """Print a line to stderr, above the bar where there is one, and nowhere where stderr takes nothing."""
+    with suppress(OSError):
+        if _outermost is not None and _outermost.drawing is not None:
+            _outermost.drawing.console.print(plain(text), markup=False, highlight=False, soft_wrap=True)
+        else:
+            print(plain(text), file=sys.stderr, flush=True)
 
 
 def _advance_inner(steps: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -15,16 +15,19 @@ from types import UnionType
 from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from unmask.core.adding import ADDING
-from unmask.core.errors import UnmaskError, unknown
+from unmask.core.errors import UnmaskError, cut, shown, unknown
 
 Made = TypeVar("Made")
-_imports: ContextVar[bool] = ContextVar("imports", default=True)
+LONGEST, DEEPEST = 2**14, 8  # a specification: in characters, and in names that stand within names
+Allowed = bool | Sequence[str]  # whether names may import: any module, none, or these
+_imports: ContextVar[Allowed] = ContextVar("imports", default=True)
 
 
 @contextmanager
-def imports(allowed: bool) -> Iterator[None]:
-    """Whether "package.module:Name" may be imported meanwhile: not where names come from a file, unless its reader
-    says so. Names of installed packages are no matter of this: somebody has installed them."""
+def imports(allowed: Allowed) -> Iterator[None]:
+    """Whether "package.module:Name" may be imported meanwhile, or of which modules: of none where names come from a
+    file, unless its reader names them. Names of installed packages are no matter of this: somebody has installed them.
+    """
     before = _imports.set(allowed)
     try:
         yield
@@ -32,7 +35,7 @@ def imports(allowed: bool) -> Iterator[None]:
         _imports.reset(before)
 
 
-def imports_allowed() -> bool:
+def imports_allowed() -> Allowed:
     return _imports.get()
 
 
@@ -109,7 +112,7 @@ class Registry(Generic[Made]):
                     raise UnmaskError(f"{self.noun} {name!r} has no options, but {option!r} was given")
                 raise unknown(f"option of {self.noun} {name!r}:", option, known)
             if wanted := _unlike(value, known[option].default):
-                raise UnmaskError(f"{option} of {self.noun} {name!r} is {value!r}; expected {wanted}")
+                raise UnmaskError(f"{option} of {self.noun} {name!r} is {shown(value)}; expected {wanted}")
         for option, parameter in known.items():
             if option not in options and parameter.default is parameter.empty and parameter.kind in NEEDED:
                 raise UnmaskError(f"{self.noun} {name!r} needs its option {option}; write {name}({option}=...)")
@@ -140,9 +143,11 @@ class Registry(Generic[Made]):
 
     def check_import(self, name: str) -> None:
         """An error where a name asks for an import, and stands where it must not."""
-        if ":" in name and not _imports.get():
-            what = f"{self.noun} {name!r} is code to be imported, and stands in a file, which may be anybody's"
-            raise UnmaskError(f"{what}; where you trust it, say --allow-imports (allow_imports=True)")
+        module, colon, _ = name.partition(":")
+        allowed = _imports.get()
+        if colon and not (allowed if isinstance(allowed, bool) else module.strip() in allowed):
+            what = f"{self.noun} {shown(name)} is code to be imported, and stands in a file, which may be anybody's"
+            raise UnmaskError(f"{what}; where you trust it, say --allow-imports {cut(module)}")
 
     def names(self) -> list[str]:
         """All names: ours in their order, then those that installed packages offer; none of theirs is imported."""
@@ -240,9 +245,14 @@ def _returns(function: Callable[..., Any], wanted: tuple[type, ...]) -> bool:
 
 def parse(noun: str, specification: str) -> tuple[str, dict[str, Any]]:
     """("name", {option: value}); values are Python literals, bare words, or names with options of their own."""
+    if not isinstance(specification, str):
+        raise UnmaskError(f"{noun} is {shown(specification)}; expected its name, with options in brackets")
     name, bracket, rest = specification.strip().partition("(")
     if not bracket:
         return name, {}
+    if len(specification) > LONGEST or _depth(rest) > DEEPEST:
+        what = f"expected at most {LONGEST} characters and names within names {DEEPEST} deep"
+        raise UnmaskError(f"{noun} {shown(specification)} is too long or too deep; {what}")
     try:
         call = ast.parse(f"_({rest}", mode="eval").body
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
@@ -251,14 +261,24 @@ def parse(noun: str, specification: str) -> tuple[str, dict[str, Any]]:
         if len(options) < len(call.keywords):  # an option twice, or **options
             raise SyntaxError
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
-        raise UnmaskError(f"cannot read {noun} {specification!r}; write name or name(option=value, ...)") from error
+        what = f"cannot read {noun} {shown(specification)}"
+        raise UnmaskError(f"{what}; write name or name(option=value, ...)") from error
     return name.strip(), options
+
+
+def _depth(text: str) -> int:
+    """How many brackets are open at most."""
+    depth = deepest = 0
+    for sign in text:
+        depth += (sign in "([{") - (sign in ")]}")
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _unlike(value: Any, default: Any) -> str:
     """What should stand where a default of this type does, or nothing where the value will do."""
     if type(default) is float:
-        return "" if type(value) in (int, float) and abs(value) <= sys.float_info.max else "a number"
+        return "" if type(value) in (int, float) and abs(value) <= sys.float_info.max else "a finite number"
     if type(value) is type(default) or default is None or default is inspect.Parameter.empty:
         return ""
     return {int: "a whole number", str: "a word", bool: "True or False"}.get(type(default), repr(default))

@@ -4,17 +4,57 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import os
+import tokenize
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 import torch
+from numpy.lib import format as npy
+from numpy.typing import NDArray
 from torch import Tensor
 
-from unmask.core.errors import UnmaskError
-from unmask.core.files import atomic, read_json, read_text
+from unmask.core.errors import UnmaskError, cut
+from unmask.core.files import atomic
+from unmask.core.memory import available, counted, size
+from unmask.core.reading import fit, opened, read_json, read_lines
 
+Ints = NDArray[np.int64]
 SUFFIXES = (".npy", ".jsonl")
+ARCHIVE = b"PK\x03\x04"  # what an .npz begins with
+HEADER = (ValueError, EOFError, SyntaxError, TypeError, OverflowError, RecursionError, MemoryError, tokenize.TokenError)
+TOKEN = 8  # bytes, once it is read
+TEXT = 12  # times a text is held at most while its tokens are read
+Token = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+class Row(msgspec.Struct):
+    """A line of .jsonl that says more than its tokens."""
+
+    tokens: list[Token]
+
+
+class HiddenRow(msgspec.Struct):
+    tokens: list[Token | None]
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """What is read of what a file says of where it came from; it says more."""
+
+    code: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{1,64}$")] | None = None
+
+
+class Account(msgspec.Struct):
+    """What is read of the account of a generation; it says more."""
+
+    tokens_sha256: str
+    given_sha256: str | None = None
+    impossible_rows: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    source: dict[str, Any] | None = None
+    origin: Origin = Origin()
 
 
 def check_suffix(path: str | Path) -> None:
@@ -41,51 +81,52 @@ def read_tokens(path: str | Path, hidden: int | None = None) -> Tensor:
     return torch.from_numpy(tokens.astype(np.int64))
 
 
-def _read_npy(path: Path) -> np.ndarray:
-    try:
-        with path.open("rb") as file:
-            tokens = np.load(file, allow_pickle=False)
-    except OSError as error:
-        raise UnmaskError(f"cannot read {path}: {error.strerror or error}") from error
-    except (ValueError, EOFError) as error:
-        if "Object arrays" in str(error):
-            raise UnmaskError(f"{path} holds Python objects; expected integers (rows, length)") from error
-        reason = "it does not begin like one" if "pickle" in str(error) else str(error)
-        raise UnmaskError(f"{path} is not a complete .npy file: {reason}") from error
-    if not isinstance(tokens, np.ndarray):
-        raise UnmaskError(f"{path} is an archive; expected one array of integers (rows, length)")
-    if tokens.dtype.kind not in "iu":
-        raise UnmaskError(f"{path} holds {tokens.dtype}; expected integers (rows, length)")
+def _read_npy(path: Path) -> Ints:
+    """The array behind a header that is of integers, and whose shape is what the file has bytes for."""
+    with opened(path) as file:
+        found = os.fstat(file.fileno()).st_size
+        start = file.read(len(npy.MAGIC_PREFIX))
+        if start.startswith(ARCHIVE):
+            raise UnmaskError(f"{path} is an archive; expected one array of integers (rows, length)")
+        file.seek(0)
+        try:
+            version = npy.read_magic(file)
+            header = npy.read_array_header_1_0(file) if version == (1, 0) else npy.read_array_header_2_0(file)
+        except HEADER as error:
+            reason = "it does not begin like one" if start != npy.MAGIC_PREFIX else cut(str(error))
+            raise UnmaskError(f"{path} is not a complete .npy file: {reason}") from error
+        shape, columns_first, dtype = header
+        if dtype.hasobject:
+            raise UnmaskError(f"{path} holds Python objects; expected integers (rows, length)")
+        if dtype.kind not in "iu":
+            raise UnmaskError(f"{path} holds {cut(str(dtype))}; expected integers (rows, length)")
+        count = math.prod(shape) if min(shape, default=0) >= 0 else -1
+        if (expected := count * dtype.itemsize) != found - file.tell():
+            what = f"the array of its header has {counted(expected)} bytes, and {found - file.tell()} follow"
+            raise UnmaskError(f"{path} is not a complete .npy file: {what}")
+        if expected > available() / (1 + TOKEN / dtype.itemsize):
+            what = f"{counted(count)} tokens need {size(expected + TOKEN * count)}, and there are {size(available())}"
+            raise UnmaskError(f"{path} does not fit into memory: {what}; score it in parts")
+        tokens = np.fromfile(file, dtype, count).reshape(shape, order="F" if columns_first else "C")
     if tokens.size and int(tokens.max()) > np.iinfo(np.int64).max:
         raise UnmaskError(f"{path} holds the number {int(tokens.max())}; no token is that large")
     return tokens
 
 
-def _read_jsonl(path: Path, hidden: int | None) -> np.ndarray:
-    rows: list[list[int]] = []
-    for number, line in enumerate(read_text(path).split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise UnmaskError(f"{path}, line {number} is not JSON: {error.msg}") from error
-        except (ValueError, RecursionError) as error:  # endless digits, or brackets
-            raise UnmaskError(f"{path}, line {number} cannot be read: {error}") from error
-        if isinstance(row, dict):
-            row = row.get("tokens")
-        if not isinstance(row, list) or not row:
+def _read_jsonl(path: Path, hidden: int | None) -> Ints:
+    schema = Row | list[Token] if hidden is None else HiddenRow | list[Token | None]
+    rows: list[Ints] = []
+    for number, line in read_lines(path, schema, most=available() // TEXT):
+        tokens = line if isinstance(line, list) else line.tokens
+        if not tokens:
             raise UnmaskError(f'{path}, line {number}: expected a list of tokens, or an object with "tokens"')
-        if hidden is not None:
-            row = [hidden if token is None else token for token in row]
-        for position, token in enumerate(row):
-            if type(token) is not int or not -(2**63) <= token < 2**63:
-                raise UnmaskError(f"{path}, line {number}, position {position}: {token!r} is not an integer token")
-        if rows and len(row) != len(rows[0]):
-            expected = f"{len(row)} tokens, but the first row has {len(rows[0])}; pad shorter sequences after their end"
-            raise UnmaskError(f"{path}, line {number} has {expected}")
-        rows.append(row)
-    return np.array(rows, dtype=np.int64)
+        if hidden is not None and None in tokens:
+            tokens = [hidden if token is None else token for token in tokens]
+        if rows and len(tokens) != len(rows[0]):
+            expected = f"{len(tokens)} tokens, but the first row has {len(rows[0])}"
+            raise UnmaskError(f"{path}, line {number} has {expected}; pad shorter sequences after their end")
+        rows.append(np.fromiter(tokens, np.int64, len(tokens)))
+    return np.stack(rows) if rows else np.empty((0, 0), np.int64)
 
 
 def account_path(path: str | Path) -> Path:
@@ -111,11 +152,14 @@ def read_given(path: str | Path, account: dict[str, Any]) -> Tensor | None:
 
 def read_account(path: str | Path, tokens: Tensor) -> dict[str, Any]:
     """What a generation of ours wrote beside its samples; empty where there is none, or where it is about others."""
-    if not account_path(path).exists():
+    place = account_path(path)
+    if not place.exists():
         return {}
-    account = read_json(account_path(path))
-    fits = isinstance(account, dict) and account.get("tokens_sha256") == digest(tokens)
-    return account if fits else {}
+    account = read_json(place)
+    if not isinstance(account, dict) or account.get("tokens_sha256") != digest(tokens):
+        return {}
+    fit(account, Account, str(place))
+    return account
 
 
 def digest(tokens: Tensor) -> str:

@@ -14,9 +14,10 @@ from typing import TypeVar
 
 import torch
 
-from unmask.core.errors import UnmaskError
+from unmask.core.arguments import MOST_THREADS, whole
 
 Result = TypeVar("Result")
+DIGITS = 20  # of a number that one needs not read
 _inside = threading.local()
 
 
@@ -25,9 +26,8 @@ def count() -> int:
     wanted = os.environ.get("UNMASK_THREADS")
     if wanted is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not wanted.isdecimal() or int(wanted) < 1:
-        raise UnmaskError(f"UNMASK_THREADS is {wanted!r}; expected a positive number of threads")
-    return int(wanted)
+    number = int(wanted) if wanted.isdecimal() and len(wanted) < DIGITS else wanted
+    return whole("UNMASK_THREADS", number, 1, MOST_THREADS)
 
 
 def over_blocks(work: Callable[[slice], Result], rows: int, block: int, multiple: int = 8) -> Iterator[Result]:

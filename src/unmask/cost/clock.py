@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unmask.core import progress
+from unmask.core import arguments, progress
 from unmask.core.chance import Luck
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate
@@ -105,8 +105,10 @@ def clock(
 ) -> list[Timing | UnmaskError]:
     """A Timing of each length and batch, in order; in place of those that do not fit, the error that says why."""
     for name, given in (("lengths", lengths), ("batches", batches), ("steps", [steps]), ("repeats", [repeats])):
-        if not given or min(given) < 1:
-            raise UnmaskError(f"{name}: expected at least one number, each at least 1; there is {list(given)}")
+        if not given:
+            raise UnmaskError(f"{name}: expected at least one number")
+        for number in given:
+            arguments.whole(name, number, 1, arguments.MOST_LENGTH)
     network = untrained(shape, max(lengths), device, dtype, compiled)
     found: list[Timing | UnmaskError] = []
     with progress.track("timing", len(lengths) * len(batches) * (1 + PLACES) * (1 + repeats)) as advance:

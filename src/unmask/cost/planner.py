@@ -27,13 +27,14 @@ from typing import Any, Literal
 import numpy as np
 from torch import Tensor
 
-from unmask.core import progress
+from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, exactly
 from unmask.core.search import Floor, least
 from unmask.cost.flops import break_even, evaluations
 from unmask.diagnosis.learning import Learning
 from unmask.languages import Language
+from unmask.languages.base import as_language
 from unmask.networks.model.shape import Shape, preset
 from unmask.schedules import Fit, deltas
 from unmask.theory import optimal
@@ -46,6 +47,7 @@ Metric = Literal["ser", "ter", "kl"]
 OPTIMAL = {"ser": "optimal-ser", "ter": "optimal", "kl": "optimal"}
 MEANS = {"ser": "SER", "ter": "TER / TER of the language - 1", "kl": "KL(q || p) in nats"}
 MOST = 2**20  # rounds
+SHORTEST_MS, LONGEST_MS = 1e-9, 1e12  # of a token, or of a step
 SLACK = 0.01  # of N, where the curve is measured and no better known than that
 FLAT = 0.99  # of what there was, after twice as many rounds: it falls no further
 LOOKS = 4  # at the exact value
@@ -195,19 +197,18 @@ def plan(
     shape: of the network, for its arithmetic; the paper's unless told otherwise. learning: `learning.of_language` of a
     trained one, at this length; without it the denoiser is ideal.
     """
-    language.check_length(length)
-    if not 0 <= target < (1 if metric == "ser" else math.inf):
-        expected = "a share from 0 to below 1" if metric == "ser" else "0 or a positive number"
-        raise UnmaskError(f"the target is {target}; expected {expected}")
+    as_language(language).check_length(length)
+    arguments.word("metric", metric, OPTIMAL)
+    arguments.share("target", target) if metric == "ser" else arguments.number("target", target)
     if metric == "ter" and language.end is not None:
         raise UnmaskError(f"{language.kind} varies in length, so that KL says nothing of TER; ask for ser or kl")
     if metric == "ser" and learning is not None:
         what = "no SER of a trained network is known beforehand"
         raise UnmaskError(f"{what}; `unmask learning` measures it, and ter and kl are predicted")
-    if batch < 1:
-        raise UnmaskError(f"batch is {batch}; expected at least 1 row")
-    if times is not None and not min(times) > 0:
-        raise UnmaskError(f"an AR token of {times[0]:g} ms and a step of {times[1]:g} ms; expected positive numbers")
+    arguments.whole("batch", batch)
+    if times is not None:
+        for name, milliseconds in zip(("ar_token_ms", "step_ms"), times, strict=True):
+            arguments.number(name, milliseconds, SHORTEST_MS, LONGEST_MS)
     goal = Goal(metric, language, length, learning)
     goal.start(1.0, best=False)  # the curves have bars of their own
     with progress.track("steps", 2) as advance:

@@ -10,10 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unmask.core.arguments import whole
 from unmask.core.errors import UnmaskError
 from unmask.denoisers.contracts import Causal, Engine
 from unmask.denoisers.marginals import Marginals, as_marginals
-from unmask.denoisers.stateless import ByLength, PrefixCausal, StatelessEngine
+from unmask.denoisers.stateless import ByLength, PrefixCausal, StatelessEngine, table_of
 from unmask.languages import Language
 
 
@@ -22,6 +23,7 @@ def checked(denoiser: object) -> Denoiser:
     if not isinstance(denoiser, Denoiser):
         what = "expected one derived from unmask.denoisers.Denoiser; of a language take ideal.Ideal(language)"
         raise UnmaskError(f"{type(denoiser).__name__} is no denoiser; {what}")
+    whole(f"vocabulary of {denoiser.name}", getattr(denoiser, "vocabulary", None))
     return denoiser
 
 
@@ -85,8 +87,9 @@ class Denoiser:
     def probabilities(self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None) -> Tensor:
         """`posterior` (B, K, V) as a tensor: for few symbols."""
         said = self.posterior(tokens, positions, time)
-        if isinstance(said, Tensor):
-            return said.double()
+        if not isinstance(said, Marginals):
+            count = tokens.shape[1] if positions is None else positions.shape[-1]
+            return table_of(said, (len(tokens), count, self.vocabulary), self.name).double()
         return said.dense().double().view(len(tokens), -1, self.vocabulary)
 
     def rows_at_once(self, length: int) -> int | None:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.denoisers.contracts import Causal, Cost, Engine
 from unmask.denoisers.denoiser import Denoiser, checked
@@ -21,8 +22,7 @@ class Guided(Denoiser):
     """
 
     def __init__(self, inner: Denoiser, scale: float) -> None:
-        if not 0 <= scale < float("inf"):
-            raise UnmaskError(f"scale is {scale}; expected 0, which is no guidance, or a positive number")
+        arguments.number("scale", scale, what=", of which 0 is no guidance")
         self.inner = checked(inner)
         self.scale = scale
         self.vocabulary, self.language = self.inner.vocabulary, self.inner.language

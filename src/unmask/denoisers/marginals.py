@@ -15,6 +15,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from unmask.core import arguments
 from unmask.core.chance import BLOCK, categorical, search
 from unmask.core.errors import UnmaskError
 from unmask.denoisers.scan import FLOAT32, IMPOSSIBLE, Combined, Scaled, Scan, Stored, lowest_first
@@ -86,12 +87,10 @@ class Marginals(ABC):
 
 def check_sharpening(temperature: float, top_p: float, top_k: int | None) -> None:
     """An error unless these are a temperature, a share of the mass and a number of symbols."""
-    if not 0 <= temperature < float("inf"):
-        raise UnmaskError(f"temperature is {temperature}; expected 0 or a positive number")
-    if not 0 < top_p <= 1:
-        raise UnmaskError(f"top_p is {top_p}; expected a share of the mass, above 0 and up to 1")
-    if top_k is not None and top_k < 1:
-        raise UnmaskError(f"top_k is {top_k}; expected at least 1")
+    arguments.number("temperature", temperature)
+    arguments.number("top_p", top_p, 0, 1, above=True, what=": a share of the mass")
+    if top_k is not None:
+        arguments.whole("top_k", top_k)
 
 
 class Table(Marginals):
@@ -362,7 +361,11 @@ class Few(Marginals):
 
 def as_marginals(said: Tensor | Marginals) -> Marginals:
     """Probabilities (.., V) as a table of their places, row by row; marginals as they are."""
-    return Table(said.reshape(-1, said.shape[-1])) if isinstance(said, Tensor) else said
+    if isinstance(said, Tensor):
+        return Table(said.reshape(-1, said.shape[-1]))
+    wanted = "probabilities (.., V), a tensor, or Marginals"
+    found: Marginals = arguments.of_kind("what a denoiser says", said, Marginals, wanted)
+    return found
 
 
 def joined(parts: Sequence[Marginals]) -> Marginals:

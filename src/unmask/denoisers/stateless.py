@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from unmask.core.errors import UnmaskError, shown
 from unmask.denoisers.contracts import Causal, Cost, Engine
 from unmask.denoisers.marginals import Marginals, Table, as_marginals, joined
 
 if TYPE_CHECKING:
     from unmask.denoisers.denoiser import Denoiser
+
+
+SUMS, ROUGH_SUMS = 1e-3, 0.05  # how far from 1 probabilities may sum, in 32 bits and more, and in fewer
 
 
 class StatelessEngine(Engine):
@@ -54,7 +58,39 @@ class StatelessEngine(Engine):
         asked, valid = layout(index, positions)
         self.spend_on(which)
         said = self.denoiser.posterior(self.tokens[which], asked, None if time is None else time[which])
-        return as_marginals(said)[valid]
+        shape = (*asked.shape, self.denoiser.vocabulary)
+        if isinstance(said, Marginals) and len(said) == asked.numel():
+            return said[valid]
+        probabilities = table_of(said, shape, self.denoiser.name).view(-1, shape[2])[valid]
+        check_sums(probabilities, rows, positions, self.denoiser.name)
+        return Table(probabilities)
+
+
+def table_of(said: object, shape: tuple[int, int, int], name: str) -> Tensor:
+    """Probabilities (B, K, V) as somebody's denoiser has returned them, or an error that says what they are instead."""
+    expected = f"expected probabilities {shape}, a tensor of floating point, or Marginals of these places"
+    if not isinstance(said, Tensor):
+        raise UnmaskError(f"the posterior of {name} is {shown(said)}; {expected}")
+    if said.shape != shape or not said.is_floating_point() or said.layout != torch.strided:
+        kind = f"{str(said.dtype).removeprefix('torch.')} {tuple(said.shape)}"
+        raise UnmaskError(
+            f"the posterior of {name} is {'' if said.layout == torch.strided else 'sparse '}{kind}; {expected}"
+        )
+    return said.contiguous()
+
+
+def check_sums(probabilities: Tensor, rows: Tensor, positions: Tensor, name: str) -> None:
+    """An error where what is said of a place (K), probabilities (K, V), is no distribution."""
+    if not len(probabilities):
+        return
+    sums, exact = probabilities.sum(-1), probabilities.dtype in (torch.float64, torch.float32)
+    good = (sums - 1).abs() <= (SUMS if exact else ROUGH_SUMS)  # false for not-a-number too
+    if not (bool(good.all()) and float(probabilities.min()) >= 0):
+        good &= (probabilities >= 0).all(-1)
+        at = int((~good).int().argmax())
+        where = f"position {int(positions[at])} of row {int(rows[at])}"
+        what = f"there they sum to {float(sums[at]):.6g}, the least is {float(probabilities[at].min()):.6g}"
+        raise UnmaskError(f"{name} gives no usable probabilities at {where}: {what}; expected a sum of 1, none below 0")
 
 
 def layout(rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:

@@ -9,15 +9,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from unmask.core import arguments
 from unmask.core.chance import Luck, Stream, check_seed
-from unmask.core.errors import UnmaskError
+from unmask.core.memory import fits
 
 
 def revealed_counts(rows: int, length: int, looks: int, seed: int) -> Tensor:
     """(rows, looks), or fewer looks where there are not so many k: how many positions each look has revealed."""
-    if looks < 1:
-        raise UnmaskError(f"looks is {looks}; expected at least 1")
-    looks = min(looks, length)
+    arguments.whole("rows", rows)
+    looks = min(arguments.whole("looks", looks), length)
+    fits(rows, f"rows of {length} tokens", 16 * length)
     luck = Luck(check_seed(seed), torch.arange(rows))
     shift = (torch.arange(rows) + luck.uniform(Stream.ORDER, torch.arange(rows), torch.tensor(0), 1)) / rows
     counts = (torch.arange(looks) + shift.unsqueeze(1)) * (length / looks)

@@ -26,9 +26,10 @@ from unmask.core.errors import UnmaskError
 from unmask.core.estimates import LEVEL, Estimate
 from unmask.core.threads import over_blocks
 from unmask.denoisers import Denoiser, as_marginals
+from unmask.denoisers.denoiser import checked
 from unmask.diagnosis.contexts import hidden_places, revealed_counts
 from unmask.kernels.machine import Floats
-from unmask.languages.base import MESSAGE_BYTES
+from unmask.languages.base import MESSAGE_BYTES, as_tokens
 from unmask.theory import optimal
 from unmask.theory.curves import InformationCurve
 
@@ -90,9 +91,11 @@ class LossCurve:
 
 def loss_curve(denoiser: Denoiser, samples: Tensor, looks: int = 16, seed: int = 0) -> LossCurve:
     """Evaluate a denoiser on each of samples (rows, L) with `looks` different numbers of positions revealed."""
+    checked(denoiser)
+    samples = as_tokens(samples, "samples")
+    if samples.dim() != 2 or len(samples) < 2 or not samples.numel():
+        raise UnmaskError(f"samples have shape {tuple(samples.shape)}; expected (rows, length), at least 2 rows")
     rows, length = samples.shape
-    if rows < 2:
-        raise UnmaskError(f"there are {rows} samples; a curve with an interval needs at least 2")
     revealed = revealed_counts(rows, length, looks, seed)
     looks = revealed.shape[1]
     fits = MESSAGE_BYTES // (8 * length * denoiser.vocabulary)  # contexts whose probabilities are not much memory

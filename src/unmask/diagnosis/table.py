@@ -8,11 +8,12 @@ from dataclasses import asdict
 from typing import Any
 
 from unmask import metrics
-from unmask.core import progress
+from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, exactly
 from unmask.generation import generate
 from unmask.languages import Language
+from unmask.languages.base import as_language
 from unmask.schedules import Fit, deltas
 from unmask.theory import correctness, fluency, optimal, separators, statements
 from unmask.theory.curves import InformationCurve
@@ -40,11 +41,14 @@ def table(
     SER is counted in generated rows. TER is 2^E_q[-log2 p(x)/L], and p(x) unknown: what is measured of it is its upper
     bound over orders, from x ~ q.
     """
-    language.check_length(length)
+    as_language(language).check_length(length)
     if language.end is not None:
         raise UnmaskError(f"{language.kind} varies in length, and the bounds speak of one; take another language")
-    if not steps or min(steps) < 1:
-        raise UnmaskError("expected numbers of rounds, each at least 1")
+    if not steps:
+        raise UnmaskError("expected numbers of rounds")
+    for count in steps:
+        arguments.steps(count)
+    arguments.whole("rows", rows, 0)
     between = fluency.interaction(language, length).value
     own = information_curve(language, length, rows=rows, seed=seed) if rows else None
     records: list[Record] = []

@@ -10,17 +10,16 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from unmask.core import progress
+from unmask.core import arguments, progress
 from unmask.core.chance import Luck, check_seed
-from unmask.core.errors import UnmaskError
 from unmask.core.threads import over_blocks
 from unmask.denoisers import Denoiser, Guided, Sharpened
 from unmask.generation.result import Generation, finished, join
 from unmask.generation.start import start
 from unmask.ideal import as_denoiser
 from unmask.languages import Language
-from unmask.samplers import SAMPLERS, Sampler, Session, StopRule, fill
-from unmask.samplers.contract import check_kind
+from unmask.samplers import Sampler, Session, StopRule, fill
+from unmask.samplers.contract import as_sampler
 from unmask.samplers.stopping import stop_rule
 from unmask.schedules import Fit, ScheduleLike, deltas
 
@@ -57,18 +56,18 @@ def generate(
     guidance: classifier-free guidance by what was given, before that (Guided); twice the evaluations.
     """
     denoiser = as_denoiser(source)
-    if guidance:
+    if arguments.number("guidance", guidance):
         denoiser = Guided(denoiser, guidance)
     if (temperature, top_p, top_k) != (1, 1, None):
         denoiser = Sharpened(denoiser, temperature, top_p, top_k)
-    used = SAMPLERS.make(sampler) if isinstance(sampler, str) else _checked(sampler)
+    used = as_sampler(sampler)
     rule = stop_rule(stop, denoiser.vocabulary)
     rows, length, tokens, valid = start(denoiser, given, rows, length)
     if steps is None and isinstance(schedule, str):
         steps = STEPS
     delta = deltas(schedule, steps, None if denoiser.language is None else fit_of(used, denoiser.language, length))
-    if not 0 <= first_row <= 2**63 - rows:
-        raise UnmaskError(f"first_row is {first_row}; rows are numbered from 0 to 2^63 - 1")
+    rows, length = int(rows), int(length)
+    seed, first_row = check_seed(seed), arguments.whole("first_row", first_row, 0, arguments.MOST - rows)
     name = f"sampler {sampler if isinstance(sampler, str) else type(sampler).__name__}"
     configuration = {
         "sampler": sampler if isinstance(sampler, str) else used.spec,
@@ -88,13 +87,15 @@ def generate(
 
     def make(part: slice) -> Generation:
         began = time.perf_counter()
-        luck = Luck(check_seed(seed), torch.arange(first_row + part.start, first_row + part.stop))
+        luck = Luck(seed, torch.arange(first_row + part.start, first_row + part.stop))
         session = Session(denoiser, tokens[part], luck, delta, name, valid=valid[part], stop=rule)
         fill(used, session)
         return finished(session, time.perf_counter() - began, about)
 
     began = time.perf_counter()
-    block = min(denoiser.rows_at_once(length) or MOST_ROWS, rows)
+    block = denoiser.rows_at_once(length)
+    block = MOST_ROWS if block is None else arguments.whole(f"rows_at_once of {denoiser.name}", block)
+    block = min(block, rows)
     made = over_blocks(make, rows, block) if denoiser.concurrent else map(make, _blocks(rows, block))
     parts = []
     with progress.track("generating", rows) as advance:
@@ -111,11 +112,3 @@ def _blocks(rows: int, block: int) -> Iterator[slice]:
 def fit_of(sampler: Sampler, language: Language, length: int) -> Fit:
     """What a fitted schedule is fitted to: of what draws rounds from it their law, of what counts the sizes."""
     return Fit(language, length, fixed_size=sampler.pace == "counts" and not sampler.draws_rounds)
-
-
-def _checked(sampler: object) -> Sampler:
-    if isinstance(sampler, type) and issubclass(sampler, Sampler):
-        raise UnmaskError(f"the sampler is the class {sampler.__name__}; give one of it, {sampler.__name__}()")
-    check_kind(type(sampler), f"sampler {type(sampler).__name__}")
-    assert isinstance(sampler, Sampler)
-    return sampler

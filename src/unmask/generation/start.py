@@ -8,10 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError
+from unmask.core.memory import fits
 from unmask.denoisers import Denoiser
 from unmask.languages import Language
+from unmask.languages.base import as_language
 
+PLACE_BYTES = 32  # of a place in what comes out: token, round and probability, and what is joined
 ROWS, LENGTH = 2000, 512  # unless told otherwise
 PADDING = 0  # what stands behind a row that is shorter than others; nobody reads it
 
@@ -25,9 +29,7 @@ def start(denoiser: Denoiser, given: Any, rows: int | None, length: int | None) 
             length = pattern.shape[1] if length is None else length
             rows = len(pattern) if rows is None and pattern.shape[0] > 1 else rows
         rows, length = ROWS if rows is None else rows, LENGTH if length is None else length
-        _check_size(rows, length)
-        if denoiser.language is not None:
-            denoiser.language.check_length(length)
+        _check_size(denoiser, rows, length)
         if pattern is None:
             start = torch.tensor(denoiser.vocabulary).expand(rows, length)
         else:
@@ -38,9 +40,7 @@ def start(denoiser: Denoiser, given: Any, rows: int | None, length: int | None) 
     rows, length = len(lines), max(map(len, lines))
     start, valid = torch.full((rows, length), PADDING), torch.zeros((rows, length), dtype=torch.bool)
     for row, line in enumerate(lines):
-        _check_size(rows, len(line))
-        if denoiser.language is not None:
-            denoiser.language.check_length(len(line))
+        _check_size(denoiser, rows, len(line))
         try:
             start[row, : len(line)] = _checked_given(denoiser, _pattern(line), 1, len(line))[0]
         except UnmaskError as error:
@@ -56,11 +56,12 @@ def _lines(given: Any) -> list[Any] | None:
     return None
 
 
-def _check_size(rows: int, length: int) -> None:
-    if rows < 1:
-        raise UnmaskError(f"rows is {rows}, but at least 1 row is needed")
-    if length < 1:
-        raise UnmaskError(f"length is {length}, but a sequence has at least 1 token")
+def _check_size(denoiser: Denoiser, rows: int, length: int) -> None:
+    arguments.length(length)
+    arguments.whole("rows", rows)
+    fits(rows, f"rows of {length} tokens", PLACE_BYTES * length)
+    if denoiser.language is not None:
+        denoiser.language.check_length(length)
 
 
 def _pattern(given: Any) -> Tensor:
@@ -102,10 +103,12 @@ def prompts(
     first_row: int = 0,
 ) -> Tensor:
     """(rows, length) for `given`: the beginnings of x ~ q, then V. Row r continues draw number r // rows_per_prompt."""
-    if not 0 <= prompt_length <= length:
-        raise UnmaskError(f"prompt_length is {prompt_length}; expected 0 to {length}, the length of a sequence")
-    if rows_per_prompt < 1:
-        raise UnmaskError(f"rows_per_prompt is {rows_per_prompt}; expected at least 1")
+    as_language(language).check_length(length)
+    arguments.whole("prompt_length", prompt_length, 0, length)
+    arguments.whole("rows_per_prompt", rows_per_prompt)
+    arguments.whole("rows", rows)
+    arguments.whole("first_row", first_row, 0, arguments.MOST - rows)
+    fits(rows, f"rows of {length} tokens", PLACE_BYTES * length)
     which = torch.arange(first_row, first_row + rows) // rows_per_prompt
     first = int(which[0])
     drawn = language.sample(int(which[-1]) - first + 1, length, seed=seed, first_row=first)[which - first]

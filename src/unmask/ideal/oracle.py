@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.denoisers.marginals import as_marginals
 from unmask.ideal.denoiser import Ideal
@@ -25,6 +26,7 @@ from unmask.languages import Language, load
 
 FLOOR = -1e4  # fits into float16, whose largest number is 65504
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+MAX_ID = 2**24  # the vocabulary is as wide
 
 
 class Output(NamedTuple):
@@ -43,7 +45,9 @@ class Oracle(nn.Module):
     def __init__(self, language: Language, mask_id: int | None, vocab_size: int, dtype: torch.dtype) -> None:
         super().__init__()
         if dtype not in DTYPES:
-            raise UnmaskError(f"dtype is {dtype}; expected one of {', '.join(map(str, DTYPES))}")
+            arguments.refuse("dtype", dtype, f"one of {', '.join(map(str, DTYPES))}")
+        if mask_id is not None:
+            arguments.whole("mask_id", mask_id, 0, MAX_ID)
         self.language = language
         self.anchor = nn.Parameter(torch.zeros((), dtype=dtype), requires_grad=False)  # moved by .to(), asked by loops
         self.config = SimpleNamespace(
@@ -109,6 +113,7 @@ class Oracle(nn.Module):
 
     def _read(self, input_ids: Tensor, attention_mask: Tensor | str | None) -> Tensor:
         """Ids (B, L) as int64 on the CPU, -1 where padded, or an error that names the first bad place."""
+        arguments.of_kind("input_ids", input_ids, Tensor, "a tensor of integers (rows, length)")
         if input_ids.dim() != 2 or input_ids.numel() == 0:
             raise UnmaskError(f"input_ids have shape {tuple(input_ids.shape)}; expected (rows, length)")
         if input_ids.is_floating_point() or input_ids.dtype == torch.bool:

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unmask.core.chance import Stream, uniform
-from unmask.core.errors import UnmaskError, unknown
+from unmask.core import arguments
+from unmask.core.chance import Stream, check_seed, uniform
 from unmask.denoisers.denoiser import Denoiser
 from unmask.denoisers.marginals import Marginals
 from unmask.denoisers.reshaped import Reshaped
@@ -30,10 +30,9 @@ class Perturbed(Reshaped):
     """
 
     def __init__(self, source: Language | Denoiser, kind: str, epsilon: float, seed: int = 0) -> None:
-        if kind not in KINDS:
-            raise unknown("kind of perturbation", kind, KINDS)
-        if not 0 <= epsilon < float("inf"):
-            raise UnmaskError(f"epsilon is {epsilon}; expected 0 or a positive number of nats")
+        arguments.word("kind of perturbation", kind, KINDS)
+        arguments.number("epsilon", epsilon, what=" of nats")
+        check_seed(seed)
         super().__init__(as_denoiser(source))
         self.kind, self.epsilon, self.seed = kind, epsilon, seed
 

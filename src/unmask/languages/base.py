@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
@@ -15,10 +16,13 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from unmask.core import arguments
+from unmask.core.arguments import MOST, whole
 from unmask.core.chance import Stream, categorical, check_seed, uniform
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import UnmaskError, shown
 from unmask.core.estimates import Estimate, exactly, mean
 from unmask.core.files import origin, write_json
+from unmask.core.memory import fits
 from unmask.core.threads import over_blocks
 from unmask.kernels import pairs, paths
 from unmask.kernels.chain import Chain
@@ -30,25 +34,39 @@ from unmask.languages.closed_form import ClosedForm
 if TYPE_CHECKING:
     from unmask.languages.ngram import NGram
 
+LANGUAGE = "a language: unmask.load('paper-2gram') makes one"
+UNKNOWN = "<unk>"  # the name of what stands for all tokens that have none of their own
 ROWS = 64  # of a block that holds no messages
+LONGEST_NAME = 256  # characters of a token's name
+MOST_REACH = 64  # times a length: how far a possible one is looked for
 MESSAGE_BYTES = 2**25  # the messages of one block of rows: large enough to amortise a call, small enough for a cache
 
 
-Tokens = Tensor | ArrayLike | Sequence[Sequence[int]]
+Tokens = Tensor | ArrayLike | Sequence[Sequence[int]]  # or texts, where tokens have names
+
+
+def as_language(language: object) -> Language:
+    """The language; an error where it is none."""
+    found: Language = arguments.of_kind("language", language, Language, LANGUAGE)
+    return found
 
 
 def as_tokens(tokens: Tokens, what: str = "tokens") -> Tensor:
     """Whole numbers of any shape as int64 on the host, whatever they come in: a tensor, an array, lists."""
+    if isinstance(tokens, np.ma.MaskedArray):
+        raise UnmaskError(f"{what} are a masked array; fill what is masked, or leave it out")
     if not isinstance(tokens, Tensor):
         try:
             array = np.asarray(tokens)
-        except ValueError as error:  # rows of several lengths
+        except (ValueError, TypeError, RuntimeError) as error:  # rows of several lengths
             raise UnmaskError(f"{what} are no table of tokens: {error}") from error
         if array.dtype.kind not in "iu" or (array.size and int(array.max()) > np.iinfo(np.int64).max):
             raise UnmaskError(f"{what} are {array.dtype}; expected integers of at most 64 bits with a sign")
         return torch.from_numpy(array.astype(np.int64))
     if tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:
         raise UnmaskError(f"{what} are {str(tokens.dtype).removeprefix('torch.')}; expected integers")
+    if tokens.layout != torch.strided or tokens.is_quantized or tokens.is_meta:
+        raise UnmaskError(f"{what} are a tensor that is sparse, quantized or without data; expected a dense one")
     return tokens.long().cpu().contiguous()
 
 
@@ -142,8 +160,8 @@ class Language(ABC):
     def window_law(self, size: int, length: int) -> Tensor:
         """(V^size) law of `size` consecutive tokens at a uniformly chosen place of a sequence, oldest digit first."""
         self.check_length(length)
-        if not 1 <= size <= length:
-            raise UnmaskError(f"a window of {size} tokens does not fit into {length}")
+        whole("size", size, 1, length)
+        fits(self.vocabulary**size, f"windows of {size} tokens", 8)
         return self._window_law(size, length)
 
     def _window_law(self, size: int, length: int) -> Tensor:
@@ -178,8 +196,9 @@ class Language(ABC):
     ) -> Tensor:
         """x ~ q(. | given), (rows, length) int64; row r depends on the seed and first_row + r alone."""
         self.check_length(length)
-        if rows < 1:
-            raise UnmaskError(f"rows is {rows}, but at least 1 row is needed")
+        rows = whole("rows", rows)
+        first_row = whole("first_row", first_row, 0, MOST - rows)
+        fits(rows, f"rows of {length} tokens", 16 * length)
         pattern = self.blank(1, length) if given is None else self.check_given(given, rows, length)
         return self._sample(torch.arange(first_row, first_row + rows), pattern, check_seed(seed))
 
@@ -209,6 +228,8 @@ class Language(ABC):
     def entropy(self, length: int, *, given: Tokens | None = None, rows: int = 2000, seed: int = 0) -> Estimate:
         """H(X | given) in nats: exact where a sequence determines its path, else the mean of -log q over x ~ q."""
         self.check_length(length)
+        whole("rows", rows)
+        check_seed(seed)
         pattern = self.blank(1, length) if given is None else self.check_given(given, 1, length)
         value = self._entropy(pattern[0])
         if value is not None:
@@ -227,9 +248,38 @@ class Language(ABC):
         """Its JSON form and where it came from; `languages.load` reads it."""
         write_json(path, self.to_dict() | {"origin": origin()})
 
+    def encode(self, texts: Sequence[str]) -> Tensor:
+        """(B, L) tokens of texts of one length, by the names that the tokens have; `render` is the way back."""
+        if self.names is None:
+            raise UnmaskError(f"{self.kind} has no names of tokens, and no text can be read; give numbers (B, L)")
+        if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+            arguments.refuse("texts", texts, "a list of strings, one a row")
+        rows = [self._read(text, f"text {row}") for row, text in enumerate(texts)]
+        for row, tokens in enumerate(rows):
+            if len(tokens) != len(rows[0]):
+                what = f"text {row} has {len(tokens)} tokens, and text 0 has {len(rows[0])}"
+                raise UnmaskError(f"{what}; rows are of one length: cut or pad them")
+        return torch.tensor(rows, dtype=torch.int64).view(len(rows), -1)
+
+    def _read(self, text: str, what: str) -> list[int]:
+        """The tokens of a text: words where names are words with a space behind each, else the longest names first."""
+        assert self.names is not None
+        known = {name: token for token, name in reversed(list(enumerate(self.names)))}
+        if all(name.endswith(" ") for name in self.names):
+            pieces = [f"{word} " for word in text.split()]
+        else:
+            longest = sorted(filter(None, known), key=len, reverse=True)
+            pieces = re.findall("|".join([*map(re.escape, longest), "."]), text, flags=re.DOTALL)
+        rest = known.get(UNKNOWN, known.get(f"{UNKNOWN} "))
+        if rest is None and (strange := next((piece for piece in pieces if piece not in known), None)) is not None:
+            raise UnmaskError(f"{what} holds {shown(strange)}, which is no token of {self.kind}")
+        return [known[piece] if piece in known else int(rest or 0) for piece in pieces]
+
     def render(self, tokens: Tokens) -> str:
         """One sequence (L) as text; what lies behind the end is left out."""
         tokens = as_tokens(tokens)
+        if tokens.dim() != 1:
+            raise UnmaskError(f"tokens have shape {tuple(tokens.shape)}; expected one sequence, (length)")
         values = tokens[: int(self.sizes(tokens.unsqueeze(0))[0])].tolist()
         if self.names is None:
             return " ".join("_" if v == self.vocabulary else str(v) for v in values)
@@ -248,27 +298,32 @@ class Language(ABC):
         if names is not None and len(names) != self.vocabulary:
             raise UnmaskError(f"there are {len(names)} names; expected {self.vocabulary}, one a token")
         self.names = None if names is None else tuple(str(name) for name in names)
+        if (longest := max(map(len, self.names or ()), default=0)) > LONGEST_NAME:
+            raise UnmaskError(
+                f"a name has {longest:,} characters; expected at most {LONGEST_NAME}: rows are shown in them"
+            )
 
     def blank(self, rows: int, length: int) -> Tensor:
         return torch.full((rows, length), self.vocabulary)
 
     def nearest_lengths(self, length: int) -> list[int]:
         """The nearest possible length from below, if any, and the nearest from above, if any; once where they agree."""
-        reach = max(length, 1)
-        while not (possible := self.possible_lengths(reach))[length:].any() and reach < 64 * length + 4096:
+        reach = arguments.length(length)
+        while not (possible := self.possible_lengths(reach))[length:].any() and reach < MOST_REACH * length + 4096:
             reach *= 2
         lengths = np.flatnonzero(possible)
         return sorted({int(n) for n in (*lengths[lengths <= length][-1:], *lengths[lengths >= length][:1])})
 
     def check_length(self, length: int) -> None:
-        if length < 1:
-            raise UnmaskError(f"length is {length}, but a sequence has at least 1 token")
+        arguments.length(length)
         if not self.possible_lengths(length)[length]:
             near = " and ".join(str(n) for n in self.nearest_lengths(length)) or "none"
             raise UnmaskError(f"{self.kind} has no sequence of length {length}; the nearest it has: {near}")
 
     def check_tokens(self, tokens: Tokens, hidden: bool = False) -> Tensor:
-        """tokens as int64 (B, L), or an error that names the first bad place."""
+        """tokens, or texts, as int64 (B, L), or an error that names the first bad place."""
+        if isinstance(tokens, list | tuple) and tokens and isinstance(tokens[0], str):
+            tokens = self.encode(tokens)
         tokens = as_tokens(tokens)
         if tokens.dim() != 2 or tokens.numel() == 0:
             raise UnmaskError(f"tokens have shape {tuple(tokens.shape)}; expected (rows, length)")
@@ -303,6 +358,10 @@ class MachineLanguage(Language):
 
     @abstractmethod
     def build(self) -> Machine: ...
+
+    def check_length(self, length: int) -> None:
+        super().check_length(length)
+        fits(length, f"positions of {self.machine.states} states", 16 * self.machine.states)
 
     @cached_property
     def passes(self) -> Passes:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.languages.grammar import Grammar, Moves
 from unmask.languages.registry import LANGUAGES
 
 SHAPES = "()[]{}<>"
-MAX_STACKS = 2**14
+MAX_STACKS, MAX_DEPTH = 2**14, 2**9  # a state knows all that is open
 
 
 @LANGUAGES.register("brackets")
@@ -26,10 +27,8 @@ class Brackets(Grammar):
     kind: ClassVar[str] = "brackets"
 
     def __init__(self, kinds: int = 2, depth: int = 4, stop: float | None = None) -> None:
-        if not 1 <= kinds <= len(SHAPES) // 2:
-            raise UnmaskError(f"kinds is {kinds}; expected 1 to {len(SHAPES) // 2}")
-        if depth < 1:
-            raise UnmaskError(f"depth is {depth}; expected at least 1")
+        kinds = arguments.whole("kinds", kinds, 1, len(SHAPES) // 2)
+        depth = arguments.whole("depth", depth, 1, MAX_DEPTH)
         if sum(kinds**d for d in range(depth + 1)) > MAX_STACKS:
             raise UnmaskError(f"{kinds} kinds to depth {depth} have over {MAX_STACKS} stacks; lower one of them")
         self.kinds, self.depth = kinds, depth

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Hashable, Iterable
 from typing import Any
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.kernels.machine import Machine, explore
 from unmask.languages.base import MachineLanguage
@@ -23,7 +24,7 @@ class Grammar(MachineLanguage):
     """
 
     def __init__(self, symbols: tuple[str, ...], stop: float | None) -> None:
-        if stop is not None and not SMALLEST <= stop < 1:
+        if stop is not None and arguments.share("stop", stop) < SMALLEST:
             raise UnmaskError(f"stop is {stop}; expected a probability from {SMALLEST:g} to below 1, or none")
         self.stop = stop
         self.names = symbols if stop is None else (*symbols, END, PAD)

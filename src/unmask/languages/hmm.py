@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.kernels.machine import Floats, Machine, from_dense
 from unmask.languages.base import MachineLanguage
@@ -47,9 +48,7 @@ class HMM(MachineLanguage):
             if not self.final[_reachable(self.initial, self.transition)].any():
                 raise UnmaskError("no path leads from initial to a state where final is positive: no sequence ends")
         self.vocabulary = self.emission.shape[1]
-        if end is not None and not 0 <= end < self.vocabulary:
-            raise UnmaskError(f"end is {end}; expected a token in 0..{self.vocabulary - 1}")
-        self.end = end
+        self.end = None if end is None else arguments.whole("end", end, 0, self.vocabulary - 1)
         self.name_tokens(names)
 
     def build(self) -> Machine:

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unmask.core import arguments
 from unmask.core.chance import Stream
-from unmask.core.errors import UnmaskError
 from unmask.kernels import interval as kernels
 from unmask.kernels import neighbours
 from unmask.kernels.machine import Machine, explore
@@ -40,10 +40,8 @@ class Interval(Language):
     width: int
 
     def __init__(self, width: int) -> None:
-        if not 2 <= width <= MAX_WIDTH:
-            raise UnmaskError(f"width is {width}; an interval has 2 to {MAX_WIDTH} positions")
-        self.width = width
-        self.vocabulary = 2 ** (width - 1)
+        self.width = arguments.whole("width", width, 2, MAX_WIDTH, " positions of an interval")
+        self.vocabulary = 2 ** (self.width - 1)
 
     def parameters(self) -> dict[str, Any]:
         return {"width": self.width}

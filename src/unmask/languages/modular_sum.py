@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, NamedTuple
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError
+from unmask.core.memory import counted
 from unmask.languages.grammar import Grammar, Moves
 from unmask.languages.registry import LANGUAGES
+
+MAX_STATES = 2**17  # about which it takes some seconds to find them
 
 
 class Draft(NamedTuple):
@@ -42,12 +46,13 @@ class ModularSum(Grammar):
     kind: ClassVar[str] = "modular-sum"
 
     def __init__(self, modulus: int = 10, terms: int = 2, chained: bool = True, stop: float | None = None) -> None:
-        if modulus < 2:
-            raise UnmaskError(f"modulus is {modulus}; expected at least 2")
-        if terms < 2:
-            raise UnmaskError(f"terms is {terms}; a sum has at least 2")
-        if modulus**terms > 2**16:
-            raise UnmaskError(f"modulus {modulus} with {terms} terms needs too many states; lower one of them")
+        modulus = arguments.whole("modulus", modulus, 2, MAX_STATES)
+        terms = arguments.whole("terms", terms, 2, 16)
+        arguments.flag("chained", chained)
+        states = 2 * terms * modulus ** (terms - 1)
+        if states > MAX_STATES:
+            what = f"about {counted(states)} states, more than the {MAX_STATES:,} allowed"
+            raise UnmaskError(f"modulus {modulus} with {terms} terms needs {what}; lower one of them")
         self.modulus, self.terms, self.chained = modulus, terms, chained
         self.plus, self.equals, self.separator = modulus, modulus + 1, modulus + 2
         super().__init__((*(str(d) for d in range(modulus)), "+", "=", ";"), stop)

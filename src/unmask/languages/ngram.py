@@ -9,16 +9,17 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.kernels import chain
 from unmask.kernels.chain import Chain
 from unmask.kernels.machine import Ints, Machine, from_edges
-from unmask.languages.base import MachineLanguage
+from unmask.languages.base import UNKNOWN, MachineLanguage
 from unmask.languages.registry import LANGUAGES
 from unmask.languages.tables import table
 
 MAX_TRANSITIONS = 2**24
-UNKNOWN = "<unk>"
+MAX_SMOOTHING = 1e12  # beside it no count of a text can be seen
 
 
 @LANGUAGES.register("ngram")
@@ -127,12 +128,11 @@ class NGram(MachineLanguage):
         not show can follow from none that it does; they are given the frequencies of single tokens. With
         `max_vocabulary` the rarest tokens become one unknown.
         """
-        if tokens not in ("characters", "whitespace"):
-            raise UnmaskError(f"tokens is {tokens!r}; expected 'characters' or 'whitespace'")
-        if not (np.isfinite(smoothing) and smoothing >= 0):
-            raise UnmaskError(f"smoothing is {smoothing}; expected 0 or a positive number")
-        if max_vocabulary is not None and max_vocabulary < 2:
-            raise UnmaskError(f"max_vocabulary is {max_vocabulary}; expected at least 2")
+        arguments.of_kind("text", text, str, "a string; open a file and read it")
+        arguments.word("tokens", tokens, ("characters", "whitespace"))
+        arguments.number("smoothing", smoothing, 0, MAX_SMOOTHING)
+        if max_vocabulary is not None:
+            arguments.whole("max_vocabulary", max_vocabulary, 2)
         pieces = list(text) if tokens == "characters" else text.split()
         check_size(order, min(len(set(pieces)), max_vocabulary or len(pieces)))
         if len(pieces) < order:
@@ -156,8 +156,7 @@ class NGram(MachineLanguage):
 
 
 def check_size(order: int, vocabulary: int) -> None:
-    if order < 2:
-        raise UnmaskError(f"order is {order}, but an n-gram has at least order 2 (each token depends on the last)")
+    arguments.whole("order", order, 2, what=": each token depends on the last")
     size = vocabulary ** min(order, 64)
     if size > MAX_TRANSITIONS:
         count = f"{size:,}" if order <= 64 else "over 2^64"

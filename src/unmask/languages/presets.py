@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from unmask.core.errors import UnmaskError, unknown
+from unmask.core import arguments
+from unmask.core.chance import check_seed
+from unmask.core.errors import UnmaskError
 from unmask.languages.base import Language
 from unmask.languages.brackets import Brackets
 from unmask.languages.interval import Interval
@@ -48,9 +50,9 @@ PRESETS: dict[str, Preset] = {
 
 def preset(name: str, seed: int = 0, pruned: bool = True) -> Language:
     """A standard language. pruned=True has impossible strings (for SER), pruned=False has none (as the paper's TER)."""
-    if name not in PRESETS:
-        raise unknown("preset", name, PRESETS)
-    entry = PRESETS[name]
+    entry = PRESETS[arguments.word("preset", name, PRESETS)]
+    check_seed(seed)
+    arguments.flag("pruned", pruned)
     if not entry.random and not pruned:
         raise UnmaskError(f"{name} is its support: there is nothing to prune; drop pruned=False (--no-pruned)")
     return entry.make(seed, pruned)

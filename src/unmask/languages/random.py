@@ -8,13 +8,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unmask.core import arguments
 from unmask.core.chance import Stream, check_seed, uniform
-from unmask.core.errors import UnmaskError, unknown
+from unmask.core.errors import UnmaskError
 from unmask.kernels.machine import Floats
 from unmask.languages.facts import primitive
 from unmask.languages.hmm import HMM
 from unmask.languages.ngram import NGram, check_size
 
+FAMILIES = ("softmax_normal", "power_uniform", "dirichlet")
+MAX_SIZE = 2**12  # states, or symbols
 Family = Literal["softmax_normal", "power_uniform", "dirichlet"]
 
 
@@ -26,15 +29,14 @@ def random_rows(
     The printed thresholds only prune under this reading of the algorithms' illegible bodies; a higher temperature
     makes the rows peakier. The largest entry of a row always stays. `table` separates the tables of one seed.
     """
+    arguments.word("family", family, FAMILIES)
     u = uniform(check_seed(seed), Stream.PARAMETER, torch.arange(rows).unsqueeze(1), torch.arange(columns), table)
     if family == "softmax_normal":
         drawn = torch.softmax(temperature * torch.special.ndtri(u), -1)
     elif family == "power_uniform":
         drawn = u**temperature
-    elif family == "dirichlet":
-        drawn = _gamma_quantile(1 / temperature, u)
     else:
-        raise unknown("family", family, ["softmax_normal", "power_uniform", "dirichlet"])
+        drawn = _gamma_quantile(1 / temperature, u)
     drawn = drawn / drawn.sum(-1, keepdim=True)
     keep = (drawn >= threshold) & (drawn > 1e-20)
     keep.scatter_(-1, drawn.argmax(-1, keepdim=True), True)
@@ -79,8 +81,8 @@ def sparse_hmm(states: int = 32, vocabulary: int = 8, successors: int | None = 4
     `successors=None` keeps every entry, and with it every string.
     """
     _check(1.0, 0.0, states=states, vocabulary=vocabulary)
-    if successors is not None and not 1 <= successors <= states:
-        raise UnmaskError(f"successors is {successors}; expected 1 to {states}, or none for all")
+    if successors is not None:
+        arguments.whole("successors", successors, 1, states, ", or none for all")
     emission = np.eye(vocabulary)[np.arange(states) % vocabulary]
     for attempt in range(1000):
         drawn = torch.from_numpy(random_rows(states, states, 1.0, 0.0, "softmax_normal", seed, 3 + attempt))
@@ -105,9 +107,6 @@ def _gamma_quantile(shape: float, u: Tensor) -> Tensor:
 
 def _check(temperature: float, threshold: float, **sizes: int) -> None:
     for name, size in sizes.items():
-        if size < 1:
-            raise UnmaskError(f"{name} is {size}; expected at least 1")
-    if not temperature > 0:
-        raise UnmaskError(f"temperature is {temperature}; expected a positive number")
-    if not 0 <= threshold < 1:
-        raise UnmaskError(f"threshold is {threshold}; expected a number from 0 to below 1")
+        arguments.whole(name, size, 1, MAX_SIZE)
+    arguments.number("temperature", temperature, above=True)
+    arguments.share("threshold", threshold)

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Annotated, Any, get_args, get_origin
 
+import msgspec
+
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError, unknown
-from unmask.core.files import read_json
-from unmask.languages.base import Language
+from unmask.core.reading import fit, read_json
+from unmask.languages.base import LONGEST_NAME, Language
 from unmask.languages.presets import PRESETS, preset
 from unmask.languages.registry import LANGUAGES
+
+MOST = 2**29  # bytes: the largest table that an n-gram may have, with all of its digits
+PLAIN = {int, float, str, bool, NoneType}
+Name = Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)]
 
 
 def from_dict(content: Any, normalise: bool = False) -> Language:
@@ -18,23 +28,15 @@ def from_dict(content: Any, normalise: bool = False) -> Language:
     if not isinstance(content, dict) or "kind" not in content:
         known = ", ".join(LANGUAGES.names())
         raise UnmaskError(f"a language is a JSON object with a key 'kind': one of {known}")
-    values = dict(content)
-    kind = values.pop("kind")
-    values.pop("origin", None)
+    kind = content["kind"]
     if not isinstance(kind, str) or ":" in kind:  # a file holds numbers, and never says what to import
         raise unknown("kind of language", str(kind), LANGUAGES.names())
     cls = LANGUAGES.find(kind)
+    given = {name: value for name, value in content.items() if name != "kind"}
+    values = msgspec.structs.asdict(fit(given, _schema(cls), f"a language of kind {kind!r}"))
+    values = {name: value for name, value in values.items() if value is not msgspec.UNSET}
+    values.pop("origin", None)
     names = values.pop("names", None)
-    expected = {name: p for name, p in inspect.signature(cls).parameters.items() if name not in ("names", "normalise")}
-    for name in values:
-        if name not in expected:
-            raise unknown(f"key in a language of kind {kind!r}:", name, expected)
-    for name, parameter in expected.items():
-        if name not in values and parameter.default is inspect.Parameter.empty:
-            raise UnmaskError(f"a language of kind {kind!r} needs the key {name!r}; expected {', '.join(expected)}")
-        wanted = str(parameter.annotation)
-        if name in values and wanted.startswith(("int", "float", "bool")) and not _fits(values[name], wanted):
-            raise UnmaskError(f"{name} is {values[name]!r} in a language of kind {kind!r}; expected {wanted}")
     if "normalise" in inspect.signature(cls).parameters:
         values["normalise"] = normalise
     language = cls(**values)
@@ -42,18 +44,34 @@ def from_dict(content: Any, normalise: bool = False) -> Language:
     if language.kind != kind:  # or what it writes would be read as another
         raise UnmaskError(f"the kind of language {kind!r} calls itself {language.kind!r}; give it one name")
     if names is not None:
-        if not isinstance(names, list):
-            raise UnmaskError(f"names is {type(names).__name__}; expected a list of strings, one a token")
         language.name_tokens(names)
     return language
 
 
-def _fits(value: Any, wanted: str) -> bool:
-    if value is None:
-        return "None" in wanted
-    if isinstance(value, bool) or wanted.startswith("bool"):
-        return isinstance(value, bool) and wanted.startswith("bool")
-    return isinstance(value, int) or (isinstance(value, float) and wanted.startswith("float"))
+@cache
+def _schema(cls: Callable[..., Language]) -> type[msgspec.Struct]:
+    """What may stand in a file of this kind beside its name: what its class takes, held against what it declares.
+
+    Where that is no plain type the value is the class's own to check, as tables are.
+    """
+    try:
+        signature = inspect.signature(cls, eval_str=True)
+    except Exception:  # whatever somebody's annotations come to, or do not
+        signature = inspect.signature(cls)
+    fields: list[tuple[str, Any, Any]] = [("names", list[Name] | None, None), ("origin", Any, None)]
+    for name, parameter in signature.parameters.items():
+        if name not in ("names", "origin", "normalise"):
+            hint = parameter.annotation
+            plain = hint in PLAIN or (get_origin(hint) is UnionType and set(get_args(hint)) <= PLAIN)
+            default = ... if parameter.default is inspect.Parameter.empty else msgspec.UNSET
+            fields.append((name, hint if plain else Any, default))
+    needed = [field[:2] for field in fields if field[2] is ...]
+    return msgspec.defstruct(
+        cls.__name__,
+        [*needed, *(field for field in fields if field[2] is not ...)],
+        forbid_unknown_fields=True,
+        kw_only=True,
+    )
 
 
 def load(source: str | Path, *, seed: int = 0, pruned: bool = True, normalise: bool = False) -> Language:
@@ -61,11 +79,11 @@ def load(source: str | Path, *, seed: int = 0, pruned: bool = True, normalise: b
 
     A kind may be one that an installed package offers, or "package.module:Name".
     """
+    path = arguments.path("language", source)
     if str(source) in PRESETS:
         if normalise:
             raise UnmaskError(f"{source} is a preset, whose rows sum to 1 already; normalise is for files")
         return preset(str(source), seed, pruned)
-    path = Path(source)
     if not path.exists():
         if "(" in str(source) or ":" in str(source) or str(source) in LANGUAGES.names():
             if normalise or not pruned:
@@ -78,6 +96,6 @@ def load(source: str | Path, *, seed: int = 0, pruned: bool = True, normalise: b
             f"{path} is a file and has the support it has; pruned=False (--no-pruned) is for random presets"
         )
     try:
-        return from_dict(read_json(path), normalise)
+        return from_dict(read_json(path, most=MOST), normalise)
     except UnmaskError as error:
         raise error if str(path) in str(error) else UnmaskError(f"{path}: {error}") from error

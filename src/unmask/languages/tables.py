@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import UnmaskError, cut
 from unmask.kernels.machine import Floats
 
 ROW_TOLERANCE = 1e-9
@@ -35,9 +35,12 @@ def table(name: str, values: ArrayLike | Any, shape: tuple[int | None, ...], nor
 def weights(name: str, values: ArrayLike | Any, shape: tuple[int | None, ...]) -> Floats:
     """A finite, nonnegative float64 array of this shape."""
     try:
-        array = np.array(values, dtype=np.float64)
+        found = np.asarray(values)
+        if found.dtype.kind not in "iuf":
+            raise TypeError("it holds what is no number")
+        array = found.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise UnmaskError(f"{name} is not a rectangular table of numbers: {error}") from error
+        raise UnmaskError(f"{name} is not a rectangular table of numbers: {cut(str(error))}") from error
     expected = "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"
     fits = array.ndim == len(shape) and all(e in (None, a) for e, a in zip(shape, array.shape, strict=True))
     if not fits or array.size == 0:

@@ -16,6 +16,7 @@ from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, exactly, mean
 from unmask.ideal import Ideal
 from unmask.languages import Language
+from unmask.languages.base import as_language
 from unmask.metrics.enumeration import MAX_LENGTH, MAX_SEQUENCES, output_law, sequences
 from unmask.metrics.given import hidden_counts, patterns
 from unmask.schedules import Fit, ScheduleLike, deltas
@@ -50,7 +51,7 @@ def ter(
     given: tokens (L) with V where hidden, or prompts (K, L), whose mean it is: where sequences can be listed.
     """
     _fixed(language)
-    language.check_length(length)
+    as_language(language).check_length(length)
     delta = deltas(schedule, steps, Fit(language, length))
     if (form := language.closed_form) is not None and given is None:
         missing = form.divergence(length, delta) / math.log(2)
@@ -78,7 +79,7 @@ def ser(
 
     given: tokens (L) with V where hidden, or prompts (K, L), whose mean it is: where sequences can be listed.
     """
-    language.check_length(length)
+    as_language(language).check_length(length)
     delta = deltas(schedule, steps, Fit(language, length))
     if (form := language.closed_form) is not None and given is None:
         return exactly(form.ser(length, delta))

@@ -22,6 +22,7 @@ from torch import Tensor
 from unmask.core.estimates import Estimate, mean, share
 from unmask.generation import Generation
 from unmask.languages import Language
+from unmask.languages.base import as_language
 from unmask.metrics.given import own_sizes, patterns, prompt_numbers
 
 
@@ -99,7 +100,7 @@ def rows(
     prompt each row continues; different rows of given are different prompts, unless told otherwise.
     """
     made = samples if isinstance(samples, Generation) else None
-    tokens = language.check_tokens(samples.tokens if isinstance(samples, Generation) else samples)
+    tokens = as_language(language).check_tokens(samples.tokens if isinstance(samples, Generation) else samples)
     language.check_length(tokens.shape[1])
     if given is None and made is not None and bool((made.order == 0).any()):
         given = made.given

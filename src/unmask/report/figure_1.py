@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate
-from unmask.core.files import read_json
+from unmask.core.reading import read_json
 from unmask.experiments.jobs.recipe import Recipe, from_dict
 from unmask.experiments.jobs.run import Sweep
 from unmask.experiments.jobs.store import FILES
@@ -43,14 +44,15 @@ class Settings:
     def __post_init__(self) -> None:
         if not self.languages:
             raise UnmaskError("expected at least one language")
-        if not self.steps or min(self.steps) < 1:
-            raise UnmaskError("expected numbers of sampling steps, each at least 1")
-        if self.rows < 1:
-            raise UnmaskError(f"rows is {self.rows}, but at least 1 row is needed")
+        if not self.steps:
+            raise UnmaskError("expected numbers of sampling steps")
+        for count in self.steps:
+            arguments.steps(count)
+        arguments.whole("rows", self.rows, 1, arguments.MOST_ROWS)
 
     @property
     def size(self) -> int:
-        return self.length or PRESETS[self.preset]["length"]
+        return PRESETS[self.preset]["length"] if self.length is None else self.length
 
 
 def quick(**changes: Any) -> Settings:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
+from unmask.core import arguments
 from unmask.samplers import checks
 from unmask.samplers.contract import SAMPLERS, Law, Reads, Sampler
 from unmask.samplers.loops import fill_blocks
@@ -23,7 +24,7 @@ class Blocks(Sampler):
     inner: str | Sampler = "fixed-size"
 
     def __post_init__(self) -> None:
-        checks.at_least("block_length", self.block_length, 1)
+        arguments.whole("block_length", self.block_length, 1, arguments.MOST_LENGTH)
         checks.inner(self)
 
     @property

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import torch
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.denoisers.canvas import by_length
-from unmask.samplers import checks
 from unmask.samplers.contract import SAMPLERS, Choice, Sampler
 from unmask.samplers.view import View
 
@@ -34,7 +34,7 @@ class Clairvoyant(Sampler):
     gamma: float = 0.01
 
     def __post_init__(self) -> None:
-        checks.number("gamma", self.gamma, unit=" of nats")
+        arguments.number("gamma", self.gamma, what=" of nats")
 
     def choose(self, view: View) -> Choice:
         denoiser = view.canvas.denoiser

@@ -112,6 +112,17 @@ def check_kind(kind: type, label: str) -> None:
 SAMPLERS: Registry[Sampler] = Registry("sampler", "unmask.samplers", check_kind, (Sampler,))
 
 
+def as_sampler(sampler: object) -> Sampler:
+    """A sampler as it is, of a name the one that it stands for; an error where it is neither."""
+    if isinstance(sampler, str):
+        return SAMPLERS.make(sampler)
+    if isinstance(sampler, type) and issubclass(sampler, Sampler):
+        raise UnmaskError(f"the sampler is the class {sampler.__name__}; give one of it, {sampler.__name__}()")
+    check_kind(type(sampler), f"sampler {type(sampler).__name__}")
+    assert isinstance(sampler, Sampler)
+    return sampler
+
+
 def specification(sampler: Sampler) -> str:
     """The registered name of a sampler, or where its class is, with the options that are not as they are by default."""
     kind = type(sampler)

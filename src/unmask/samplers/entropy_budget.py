@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unmask.samplers import checks
+from unmask.core import arguments
 from unmask.samplers.contract import SAMPLERS, Choice, Law, Sampler
 from unmask.samplers.ranking import SCORES, arranged, check_ranking, chosen, in_order
 from unmask.samplers.view import View
@@ -53,8 +53,8 @@ class EntropyBounded(Sampler):
     ties: str = "chance"
 
     def __post_init__(self) -> None:
-        checks.number("gamma", self.gamma, unit=" of nats")
-        checks.one_of("proxy", self.proxy, SCORES)
+        arguments.number("gamma", self.gamma, what=" of nats")
+        arguments.word("proxy", self.proxy, SCORES)
         check_ranking(self.temperature, self.ties)
 
     @property
@@ -77,8 +77,8 @@ class EntropySum(Sampler):
     ties: str = "chance"
 
     def __post_init__(self) -> None:
-        checks.number("threshold", self.threshold, unit=" of nats")
-        checks.one_of("proxy", self.proxy, SCORES)
+        arguments.number("threshold", self.threshold, what=" of nats")
+        arguments.word("proxy", self.proxy, SCORES)
         check_ranking(self.temperature, self.ties)
 
     @property

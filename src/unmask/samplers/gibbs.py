@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import torch
 
+from unmask.core import arguments
+from unmask.core.chance import MAX_VISIT
 from unmask.samplers import checks
 from unmask.samplers.contract import CANVAS, SAMPLERS, Reads, Sampler
 from unmask.samplers.loops import fill
@@ -27,8 +29,8 @@ class Gibbs(Sampler):
     stride: int = 0
 
     def __post_init__(self) -> None:
-        checks.at_least("sweeps", self.sweeps, 0)
-        checks.at_least("stride", self.stride, 0)
+        arguments.whole("sweeps", self.sweeps, 0, MAX_VISIT // 2)
+        arguments.whole("stride", self.stride, 0, arguments.MOST_LENGTH)
         checks.inner(self)
 
     @property
@@ -42,7 +44,8 @@ class Gibbs(Sampler):
         last = session.order.amax(1)
         size = made.shape[1]
         time = None if canvas.time_free else torch.full((len(made),), 1 / size, dtype=torch.float64)
-        groups = [torch.arange(k, size, self.stride or size) for k in range(self.stride or size)]
+        stride = min(self.stride or size, size)
+        groups = [torch.arange(k, size, stride) for k in range(stride)]
         for _ in range(self.sweeps):
             for group in groups:
                 rows, columns = made[:, group].nonzero(as_tuple=True)

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import UnmaskError, shown
 from unmask.denoisers import Canvas, Marginals
-from unmask.samplers.contract import Breach, Sampler
+from unmask.samplers.contract import Breach, Choice, Sampler
 from unmask.samplers.rounds import Shares, turns
 from unmask.samplers.session import Session
 from unmask.samplers.view import View
@@ -135,6 +135,9 @@ def _ordered(sampler: Sampler, session: Session, blocks: Tensor, shares: Shares)
 
 def _check_order(session: Session, order: Tensor, asked: Tensor, rounds: Tensor) -> None:
     """Every position asked for, Bool (B, L), has one of its row's rounds (B), and no other has any."""
+    if not isinstance(order, Tensor) or order.shape != asked.shape or order.dtype != torch.int64 or order.is_sparse:
+        found = f"{order.dtype} {tuple(order.shape)}" if isinstance(order, Tensor) else shown(order)
+        raise Breach(f"{session.name} orders by {found}; expected rounds, int64 {tuple(asked.shape)}")
     wrong = torch.where(asked, (order < 1) | (order > rounds.unsqueeze(1)), order != 0)
     if bool(wrong.any()):
         row, position = (int(i) for i in wrong.nonzero()[0])
@@ -161,7 +164,7 @@ def _adapt(sampler: Sampler, session: Session, blocks: Tensor, shares: Shares) -
             canvas=canvas,
             marginals=canvas.at(rows, positions, time),
             places=(rows, positions),
-            hidden=hidden,
+            hidden=hidden.clone(),  # whatever a sampler does to it
             revealed=here & ~canvas.hidden,
             certainty=session.probability,
             count=turn.share,
@@ -172,28 +175,26 @@ def _adapt(sampler: Sampler, session: Session, blocks: Tensor, shares: Shares) -
             alpha_next=turn.alpha_next,
             memory=memory,
         )
-        _carry_out(sampler, session, view, turn.going)
+        _carry_out(sampler, session, view, hidden, turn.going)
 
 
-def _carry_out(sampler: Sampler, session: Session, view: View, going: Tensor) -> None:
-    """One round of the rows that are going, Bool (B): check the choice, write what it reveals, hide what it hides."""
+def _carry_out(sampler: Sampler, session: Session, view: View, hidden: Tensor, going: Tensor) -> None:
+    """One round of the rows that are going, Bool (B), of which this is hidden, Bool (B, L): check the choice, write
+    what it reveals, hide what it hides."""
     choice = sampler.choose(view)
+    _check_choice(session, view, choice, hidden.shape)
     reveal, tokens, hide, done = choice
-    for part in (reveal, tokens, hide):
-        if part is not None and part.shape != view.hidden.shape:
-            shapes = f"{tuple(part.shape)} in round {int(view.turn.max())}; it was shown {tuple(view.hidden.shape)}"
-            raise Breach(f"{session.name} answers with a tensor of shape {shapes}")
-    _check_row_wise(session, view, done)
+    _check_memory(session, view)
     if done is not None:
         done = done & going
     rows, positions = reveal.nonzero(as_tuple=True)
     if sampler.pace != "rounds":
-        _keep_pace(sampler, session, view, reveal, done)
+        _keep_pace(sampler, session, view, hidden, reveal, done)
     if hide is not None and bool((wrong := hide & ~view.revealed).any()):
         row, position = (int(i) for i in wrong.nonzero()[0])
         where = f"position {position} of row {int(session.luck.row_ids[row])}"
         raise Breach(f"{session.name} hides {where} in round {int(view.turn[row])}, which it has not revealed")
-    if bool((wrong := reveal & ~view.hidden).any()):
+    if bool((wrong := reveal & ~hidden).any()):
         row, position = (int(i) for i in wrong.nonzero()[0])
         where = f"position {position} of row {int(session.luck.row_ids[row])} in round {int(view.turn[row])}"
         raise Breach(f"{session.name} reveals what it is not shown as hidden, at {where}")
@@ -209,21 +210,36 @@ def _carry_out(sampler: Sampler, session: Session, view: View, going: Tensor) ->
     session.check_stop()
 
 
-def _check_row_wise(session: Session, view: View, done: Tensor | None) -> None:
-    """What is said and remembered of rows has a part for each row."""
+def _check_choice(session: Session, view: View, choice: object, shape: torch.Size) -> None:
+    """What a sampler answers: a Choice of tensors of the right kinds, as large as what it was shown."""
+    if not isinstance(choice, Choice):
+        raise Breach(f"{session.name} chooses {shown(choice)}; expected samplers.contract.Choice(reveal, tokens, ..)")
+    kinds = {"reveal": torch.bool, "tokens": torch.int64, "hide": torch.bool, "done": torch.bool}
+    for (name, kind), part in zip(kinds.items(), choice, strict=True):
+        wanted = shape[:1] if name == "done" else shape
+        if part is None and name != "reveal":
+            continue
+        if not isinstance(part, Tensor) or part.shape != wanted or part.dtype != kind or part.is_sparse:
+            found = f"{part.dtype} {tuple(part.shape)}" if isinstance(part, Tensor) else shown(part)
+            where = f"in round {int(view.turn.max())}"
+            raise Breach(f"{session.name} answers {name} = {found} {where}; expected {kind} {tuple(wanted)}")
+
+
+def _check_memory(session: Session, view: View) -> None:
+    """What is remembered of rows has a part for each row."""
     rows = len(view.hidden)
-    if done is not None and done.shape != (rows,):
-        raise Breach(f"{session.name} says of {tuple(done.shape)} rows whether they are done; it was shown {rows}")
     for name, kept in view.memory.items():
         if not isinstance(kept, Tensor) or kept.dim() == 0 or len(kept) != rows:
             what = f"tensors (B, ..), a part for each of {rows} rows"
             raise Breach(f"{session.name} keeps {name!r} in its memory as {type(kept).__name__}; expected {what}")
 
 
-def _keep_pace(sampler: Sampler, session: Session, view: View, reveal: Tensor, done: Tensor | None) -> None:
+def _keep_pace(
+    sampler: Sampler, session: Session, view: View, hidden: Tensor, reveal: Tensor, done: Tensor | None
+) -> None:
     revealed = reveal.sum(1)
     if sampler.pace == "free":
-        wrong, expected = (revealed == 0) & view.hidden.any(1), "at least 1"
+        wrong, expected = (revealed == 0) & hidden.any(1), "at least 1"
     else:
         wrong, expected = revealed != view.count, "the schedule's"
     if done is not None:

@@ -12,9 +12,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from unmask.core import arguments
 from unmask.core.chance import Stream
 from unmask.denoisers.marginals import EXACT
-from unmask.samplers import checks
 from unmask.samplers.contract import Choice
 from unmask.samplers.view import View
 
@@ -30,9 +30,9 @@ SCORES: dict[str, Callable[[View], Tensor]] = {
 
 
 def check_ranking(temperature: float, ties: str, noise: float = 0.0) -> None:
-    checks.number("temperature", temperature)
-    checks.number("noise", noise)
-    checks.one_of("way to break ties", ties, TIES)
+    arguments.number("temperature", temperature)
+    arguments.number("noise", noise)
+    arguments.word("way to break ties", ties, TIES)
 
 
 def chosen(view: View, reveal: Tensor, temperature: float) -> Choice:

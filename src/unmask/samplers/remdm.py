@@ -24,8 +24,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from unmask.core import arguments
 from unmask.core.chance import Stream
-from unmask.samplers import checks
 from unmask.samplers.contract import SAMPLERS, Choice, Sampler
 from unmask.samplers.view import View
 
@@ -47,10 +47,10 @@ class ReMDM(Sampler):
     alpha_on: float = 0.9
 
     def __post_init__(self) -> None:
-        checks.one_of("strategy", self.strategy, STRATEGIES)
+        arguments.word("strategy", self.strategy, STRATEGIES)
         for name in ("eta", "t_switch", "alpha_on", "t_on"):
-            checks.number(name, getattr(self, name), high=1.0)
-        checks.number("t_off", self.t_off, low=1e-9, high=self.t_on)
+            arguments.number(name, getattr(self, name), most=1.0)
+        arguments.number("t_off", self.t_off, least=1e-9, most=self.t_on)
 
     def choose(self, view: View) -> Choice:
         t, s = (1 - k.unsqueeze(1).double() / view.rounds.unsqueeze(1) for k in (view.round - 1, view.round))  # (B, 1)

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from unmask.core import arguments
 from unmask.core.chance import Stream
 from unmask.denoisers import Marginals, Table
-from unmask.samplers import checks
 from unmask.samplers.contract import SAMPLERS, Sampler
 from unmask.samplers.session import Session
 from unmask.samplers.speculation import Drafts, verify
@@ -32,7 +32,7 @@ class SelfSpeculative(Sampler):
     draft_length: int = 4
 
     def __post_init__(self) -> None:
-        checks.at_least("draft_length", self.draft_length, 1)
+        arguments.whole("draft_length", self.draft_length, 1, arguments.MOST_LENGTH)
 
     def run(self, session: Session) -> None:
         hidden, vocabulary = session.hidden, session.denoiser.vocabulary

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from unmask.core.chance import Luck
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import UnmaskError, shown
 from unmask.denoisers import Canvas, Causal, Cost, Denoiser
 from unmask.samplers.contract import Breach
 from unmask.samplers.stopping import Progress, StopRule
@@ -160,6 +160,7 @@ class Session:
 
     def write(self, rows: Tensor, positions: Tensor, tokens: Tensor, probability: Tensor, rounds: Tensor | int) -> None:
         """Reveal tokens (K) at places (K), which had this probability (K), in this round."""
+        self._check_places("writes", rows, positions, tokens)
         unknown = (tokens < 0) | (tokens >= self.denoiser.vocabulary)
         if bool(unknown.any()):
             what = f"writes token {int(tokens[unknown][0])}"
@@ -188,6 +189,7 @@ class Session:
 
     def hide(self, rows: Tensor, positions: Tensor, rounds: Tensor | int) -> None:
         """Take back what stands at places (K), in this round; what was given stays."""
+        self._check_places("hides", rows, positions)
         shown = ~self.hidden[rows, positions]
         if bool(shown.any()):
             self._refuse("hides a given token", shown, rows, positions, rounds)
@@ -198,6 +200,15 @@ class Session:
         self.order[rows, positions] = 0
         self.probability[rows, positions] = 1.0
         self.canvas.hide((rows, positions))
+
+    def _check_places(self, verb: str, *parts: object) -> None:
+        """An error unless these are as many whole numbers each, the rows and the positions within what there is."""
+        sizes = {part.shape if isinstance(part, Tensor) and part.dtype == torch.int64 else None for part in parts}
+        if len(sizes) > 1 or any(size is None or len(size) != 1 for size in sizes):
+            raise Breach(f"{self.name} {verb} at {' and '.join(map(shown, parts))}; expected int64 (K) each")
+        for part, size in zip(parts, self.tokens.shape, strict=False):
+            if isinstance(part, Tensor) and len(part) and not 0 <= int(part.min()) <= int(part.max()) < size:
+                raise Breach(f"{self.name} {verb} at {int(part.min())} to {int(part.max())} of {size} there are")
 
     def _refuse(self, what: str, wrong: Tensor, rows: Tensor, positions: Tensor, rounds: Tensor | int) -> None:
         at = int(wrong.int().argmax())

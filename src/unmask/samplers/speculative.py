@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import torch
 
+from unmask.core import arguments
 from unmask.core.chance import Stream
 from unmask.denoisers import as_marginals
-from unmask.samplers import checks
 from unmask.samplers.contract import CANVAS, CAUSAL, SAMPLERS, Sampler
 from unmask.samplers.prompts import read_prompt
 from unmask.samplers.session import Session
@@ -30,7 +30,7 @@ class Speculative(Sampler):
     draft_length: int = 8
 
     def __post_init__(self) -> None:
-        checks.at_least("draft_length", self.draft_length, 1)
+        arguments.whole("draft_length", self.draft_length, 1, arguments.MOST_LENGTH)
 
     def run(self, session: Session) -> None:
         vocabulary, ends = session.denoiser.vocabulary, session.valid.sum(1)

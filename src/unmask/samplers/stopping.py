@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from unmask.core.errors import UnmaskError
+from unmask.core.arguments import refuse, whole
 
 
 class Progress(NamedTuple):
@@ -95,7 +96,12 @@ class Budget:
 
 def stop_rule(stop: int | StopRule | None, vocabulary: int) -> StopRule | None:
     """A token as a rule; an error where what it fills with is no token."""
-    rule = AtToken(stop) if isinstance(stop, int) else stop
-    if rule is not None and not 0 <= rule.fill < vocabulary:
-        raise UnmaskError(f"stop fills rows with token {rule.fill}; expected one of 0..{vocabulary - 1}")
+    if stop is None:
+        return None
+    if isinstance(stop, Integral) and not isinstance(stop, bool):
+        return AtToken(whole("stop", stop, 0, vocabulary - 1, ", a token"))
+    if isinstance(stop, int) or not (hasattr(stop, "fill") and callable(getattr(stop, "ended", None))):
+        refuse("stop", stop, "a token, or a rule with `fill` and `ended`: samplers.AtToken, Until or Budget")
+    rule: StopRule = stop
+    whole("fill of the stop rule", rule.fill, 0, vocabulary - 1, ", a token")
     return rule

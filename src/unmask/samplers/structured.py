@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from unmask.core import arguments
 from unmask.core.chance import Luck
-from unmask.samplers import checks
 from unmask.samplers.contract import SAMPLERS, Sampler
 from unmask.schedules import orders
 
@@ -44,7 +44,7 @@ class BlockStrided(Sampler):
     block_length: int = 2
 
     def __post_init__(self) -> None:
-        checks.at_least("block_length", self.block_length, 1)
+        arguments.whole("block_length", self.block_length, 1, arguments.MOST_LENGTH)
 
     def order(self, delta: Tensor, hidden: Tensor, luck: Luck) -> Tensor:
         return orders.block_strided(len(delta), self.block_length, hidden)
@@ -59,7 +59,7 @@ class Dilated(Sampler):
     base: int = 2
 
     def __post_init__(self) -> None:
-        checks.at_least("base", self.base, 2)
+        arguments.whole("base", self.base, 2, arguments.MOST_LENGTH)
 
     def order(self, delta: Tensor, hidden: Tensor, luck: Luck) -> Tensor:
         return orders.dilated(self.base, hidden)

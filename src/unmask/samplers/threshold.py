@@ -10,7 +10,7 @@ schedule are not used. The paper uses both inside blocks: blocks(block_length=32
 
 from dataclasses import dataclass
 
-from unmask.samplers import checks
+from unmask.core import arguments
 from unmask.samplers.contract import SAMPLERS, Choice, Law, Sampler
 from unmask.samplers.ranking import check_ranking, chosen, in_order
 from unmask.samplers.view import View
@@ -27,7 +27,7 @@ class Threshold(Sampler):
     ties: str = "chance"
 
     def __post_init__(self) -> None:
-        checks.number("threshold", self.threshold, high=1.0)
+        arguments.number("threshold", self.threshold, most=1.0)
         check_ranking(self.temperature, self.ties)
 
     @property
@@ -50,7 +50,7 @@ class Factor(Sampler):
     ties: str = "chance"
 
     def __post_init__(self) -> None:
-        checks.number("factor", self.factor)
+        arguments.number("factor", self.factor)
         check_ranking(self.temperature, self.ties)
 
     @property

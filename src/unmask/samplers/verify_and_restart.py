@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unmask.core.chance import MAX_SEED
+from unmask.core import arguments
+from unmask.core.chance import MAX_SEED, MAX_VISIT
 from unmask.core.errors import UnmaskError
 from unmask.denoisers.canvas import by_length
 from unmask.samplers import checks
@@ -34,9 +35,9 @@ class VerifyAndRestart(Sampler):
     verifier: Callable[[Tensor], Tensor] | None = None
 
     def __post_init__(self) -> None:
-        checks.at_least("most", self.most, 0)
+        arguments.whole("most", self.most, 0, MAX_VISIT)
         if self.verifier is not None and not callable(self.verifier):
-            raise UnmaskError(f"verifier is {self.verifier!r}; expected a function of tokens (B, L), or None")
+            arguments.refuse("verifier", self.verifier, "a function of tokens (B, L), or None")
         checks.inner(self)
 
     @property

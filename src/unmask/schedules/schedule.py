@@ -19,7 +19,8 @@ import torch
 from numba import njit
 from torch import Tensor
 
-from unmask.core.errors import UnmaskError
+from unmask.core import arguments
+from unmask.core.errors import UnmaskError, shown
 from unmask.core.registry import Registry, parse
 from unmask.core.search import first
 from unmask.kernels.machine import Floats
@@ -59,8 +60,8 @@ def check(schedule: str, steps: int, fit: Fit | None = None) -> None:
 
 def deltas(schedule: ScheduleLike, steps: int | None = None, fit: Fit | None = None) -> Tensor:
     """(N) float64 of a named schedule at `steps` rounds, or of an explicit list, whose length is N."""
-    if steps is not None and steps < 1:
-        raise UnmaskError(f"steps is {steps}, but at least 1 round is needed")
+    if steps is not None:
+        steps = arguments.steps(steps)
     if isinstance(schedule, str):
         if steps is None:
             raise UnmaskError(f"schedule {schedule!r} needs a number of steps")
@@ -71,7 +72,11 @@ def deltas(schedule: ScheduleLike, steps: int | None = None, fit: Fit | None = N
             instead = "of a network give diagnosis.loss_curve.loss_curve(network, samples).schedule(steps)"
             raise UnmaskError(f"schedule {name!r} is fitted to a language, and here none is known; {instead}")
         return _normalised(SCHEDULES.make(schedule, steps, fit))
-    delta = torch.as_tensor(schedule, dtype=torch.float64)
+    try:
+        delta = torch.as_tensor(schedule, dtype=torch.float64)
+    except (TypeError, ValueError, RuntimeError) as error:
+        what = f"schedule is {shown(schedule)}; expected a name of `unmask schedule list`, or the shares of the rounds"
+        raise UnmaskError(what) from error
     if delta.dim() != 1 or len(delta) == 0:
         raise UnmaskError(f"an explicit schedule is a list of numbers; this one has shape {tuple(delta.shape)}")
     if steps is not None and steps != len(delta):
@@ -156,16 +161,14 @@ def cosine_squared(steps: int) -> Tensor:
 @SCHEDULES.register("polynomial")
 def polynomial(steps: int, power: float = 2.0) -> Tensor:
     """alpha = 1 - t^power: above 1 most in the first rounds, below 1 most in the last."""
-    if not power > 0:
-        raise UnmaskError(f"power is {power}; expected a positive number")
+    arguments.number("power", power, above=True)
     return _from_alpha(lambda t: 1 - t**power, steps)
 
 
 @SCHEDULES.register("geometric")
 def geometric(steps: int, ratio: float = 1.05) -> Tensor:
     """delta_(k+1) = ratio delta_k."""
-    if not ratio > 0:
-        raise UnmaskError(f"ratio is {ratio}; expected a positive number")
+    arguments.number("ratio", ratio, above=True)
     return torch.softmax(torch.arange(steps, dtype=torch.float64) * math.log(ratio), 0)
 
 
@@ -216,5 +219,4 @@ def _least_share(holds: Callable[[float], bool]) -> float:
 
 
 def _check_order(order: int) -> None:
-    if not 2 <= order <= 64:
-        raise UnmaskError(f"order is {order}; an n-gram has order 2 or more, and here at most 64")
+    arguments.whole("order", order, 2, 64, ", that of an n-gram")

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from unmask.core.errors import UnmaskError
 from unmask.languages import ClosedForm, Language
+from unmask.languages.base import as_language
 from unmask.theory import chains, exponential, sampled
 from unmask.theory.chains import FirstOrder, first_order
 from unmask.theory.curves import ErrorCurve, InformationCurve
@@ -61,7 +62,7 @@ class Values:
 
 def exact(language: Language, length: int, delta: Tensor) -> Values:
     """What is known exactly of ancestral sampling from `length` hidden positions by the schedule delta (N)."""
-    language.check_length(length)
+    as_language(language).check_length(length)
     values = Values()
     if (form := language.closed_form) is not None:
         _closed(values, form, length, delta)
@@ -84,7 +85,7 @@ def curve(language: Language, length: int, *, rows: int = 200, seed: int = 0) ->
 
 def exact_curve(language: Language, length: int) -> InformationCurve | None:
     """The information curve of closed forms, first-order chains and tiny languages; None of others."""
-    language.check_length(length)
+    as_language(language).check_length(length)
     if (form := language.closed_form) is not None:
         return InformationCurve(form.information(length), form.method, language=language)
     if (chain := first_order(language)) is not None:
@@ -96,7 +97,7 @@ def exact_curve(language: Language, length: int) -> InformationCurve | None:
 
 def error_curve(language: Language, length: int, *, rows: int = 100, seed: int = 0) -> ErrorCurve:
     """The error curve: exact for closed forms, first-order chains and tiny languages, else from `rows` of x ~ q."""
-    language.check_length(length)
+    as_language(language).check_length(length)
     if (form := language.closed_form) is not None:
         return ErrorCurve(form.errors(length), form.method)
     if (chain := first_order(language)) is not None and exponential.feasible(chain, length):

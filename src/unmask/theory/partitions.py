@@ -18,6 +18,7 @@ from torch import Tensor
 from unmask.core.errors import UnmaskError
 from unmask.kernels.machine import Floats, Ints
 from unmask.languages import Language
+from unmask.languages.base import as_language
 from unmask.metrics.enumeration import MAX_LENGTH, MAX_SEQUENCES, sequences
 from unmask.theory.curves import ErrorCurve, InformationCurve
 
@@ -94,7 +95,7 @@ def tiny(language: Language, length: int) -> bool:
 
 def partitions(language: Language, length: int) -> Partitions:
     """Everything about a tiny language: some seconds at most, and then every schedule at once."""
-    language.check_length(length)
+    as_language(language).check_length(length)
     if not tiny(language, length):
         nearest = "theory.known.exact says what is known at this length, ter_upper bounds TER, score measures SER"
         raise UnmaskError(f"{language.vocabulary} symbols at length {length} are too many to enumerate; {nearest}")

@@ -10,14 +10,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unmask.core import progress
+from unmask.core import arguments, progress
 from unmask.core.chance import Luck, Stream, categorical, check_seed
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, mean
+from unmask.core.memory import fits
 from unmask.core.threads import over_blocks
 from unmask.denoisers import Denoiser
 from unmask.ideal import Ideal
 from unmask.languages import Language
+from unmask.languages.base import as_language
 from unmask.metrics.given import hidden_counts, own_sizes, patterns, prompt_numbers
 from unmask.metrics.teaching import teach
 from unmask.schedules import deltas, orders
@@ -49,9 +51,9 @@ def information_curve(
     The ideal denoiser pays the entropy of the next token, which varies less than its surprisal -log p(x_j | x_R); other
     denoisers, and languages whose sequences vary in length, pay the surprisal.
     """
-    language.check_length(length)
-    if rows < 2:
-        raise UnmaskError(f"rows is {rows}; a curve with an interval needs at least 2")
+    as_language(language).check_length(length)
+    arguments.whole("rows", rows, 2, what=": a curve has an interval")
+    fits(rows, f"rows of {length} tokens", 16 * length)
     shown = None if given is None else patterns(language, given, rows, length)
     hidden = None if shown is None else hidden_counts(language, shown)
     drawn = language.sample(rows, length, seed=seed, given=shown)
@@ -104,9 +106,9 @@ def error_curve(language: Language, length: int, *, rows: int = 100, seed: int =
     Each row looks once into each of 64 equal parts of 0..L-2, at a k drawn from the part: int e is unbiased, and so is
     e(u) but for the shape of g inside a part, which is narrower than the binomial law that smooths it.
     """
-    language.check_length(length)
-    if rows < 2:
-        raise UnmaskError(f"rows is {rows}; a curve with an interval needs at least 2")
+    as_language(language).check_length(length)
+    arguments.whole("rows", rows, 2, what=": a curve has an interval")
+    fits(rows, f"rows of {length} tokens", 16 * length)
     if length == 1:
         return ErrorCurve(np.zeros(0), "there are no pairs")
     drawn = language.sample(rows, length, seed=seed)
@@ -163,7 +165,7 @@ def order_divergence(language: Language, order: Tensor, seed: int = 0) -> Estima
     KL(q || p_order) = sum_j E H(X_j | what earlier rounds revealed) - H(q); H is -log q(x) where it is not known.
     """
     rows, length = order.shape
-    language.check_length(length)
+    as_language(language).check_length(length)
     if rows < 2 or int(order.min()) < 1:
         raise UnmaskError("expected at least 2 orders (B, L) on a blank canvas, with rounds that count from 1")
     drawn = language.sample(rows, length, seed=seed)

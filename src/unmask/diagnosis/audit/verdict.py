@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unmask.core import progress
+from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, mean, proportion
 from unmask.core.threads import over_blocks
@@ -25,7 +25,9 @@ from unmask.diagnosis.audit.statistics import Rows
 from unmask.diagnosis.audit.suspects import Directions, Suspect, first_look, needed, suspect, visible
 from unmask.generation import fit_of
 from unmask.languages import Language
-from unmask.samplers import SAMPLERS, Sampler
+from unmask.languages.base import as_language
+from unmask.samplers import Sampler
+from unmask.samplers.contract import as_sampler
 from unmask.schedules import ScheduleLike, deltas
 
 ALARM = 1e-4
@@ -117,17 +119,17 @@ def audit(
 
     calls: how often the model was called for a row, model.rows / B, to be held against the evaluations needed.
     """
-    tokens = language.check_tokens(samples)
+    tokens = as_language(language).check_tokens(samples)
     rows, length = tokens.shape
     language.check_length(length)
     if rows < MIN_ROWS:
         raise UnmaskError(f"{rows} rows are too few to say anything; make at least {MIN_ROWS}, better 2000")
-    used = SAMPLERS.make(sampler) if isinstance(sampler, str) else sampler
+    used = as_sampler(sampler)
     if steps is None and isinstance(schedule, str) and not keeps_schedule(used):
         steps = 1  # not used
     delta = deltas(schedule, steps, fit_of(used, language, length))
-    if calls is not None and not (0 < calls < math.inf):
-        raise UnmaskError(f"calls is {calls}; expected a positive number, the calls that each row went through")
+    if calls is not None:
+        arguments.number("calls", calls, above=True, what=", the calls that each row went through")
     planned = first_look(used, len(delta), isinstance(schedule, str))
     later = [specimen for grade in planned.grades for specimen in map(grade.make, grade.far)]
     total = 1 + len(planned.specimens) + len(later) + len(planned.grades)

@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from unmask.core import arguments
+from unmask.core.chance import MAX_SEED
 from unmask.core.errors import UnmaskError
 from unmask.experiments.board.families import OTHER_NAMES, USUAL, code_of, family, with_steps
 from unmask.experiments.jobs.cells import cells_of, check
@@ -39,9 +41,13 @@ class Settings:
     device: str = "auto"  # where they run
 
     def __post_init__(self) -> None:
-        for name in ("rows", "seeds"):
-            if getattr(self, name) < 1:
-                raise UnmaskError(f"{name} is {getattr(self, name)}, but at least 1 is needed")
+        arguments.whole("rows", self.rows, 1, arguments.MOST_ROWS)
+        arguments.whole("seeds", self.seeds, 1, arguments.MOST_ROWS)
+        for name, first in (("seed", self.seed), ("language_seed", self.language_seed)):
+            arguments.whole(name, first, 0, MAX_SEED - self.seeds)
+        for steps in self.steps:
+            arguments.steps(steps)
+        SAMPLERS.make(self.against)
         for name in ("languages", "lengths"):
             if not getattr(self, name):
                 raise UnmaskError(f"there are no {name}; give at least one")
@@ -97,6 +103,8 @@ def _samplers(settings: Settings) -> dict[str, list[Any]]:
     """Lists of samplers and of what their code is. Each stands on the board under its name without N, and once."""
     names = [with_steps(name, settings.steps) for name in settings.every_sampler]
     labels = Counter(family(name, 2).specification for name in names)
+    if family(settings.against, 2).specification not in labels and settings.against != Settings.against:
+        raise UnmaskError(f"against is {settings.against!r}, which is not on the board; add it to the samplers")
     label, count = labels.most_common(1)[0]
     if count > 1:
         raise UnmaskError(f"{count} samplers are {label!r} on the board; give all of their budgets in one list")

@@ -9,21 +9,29 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
-from unmask.core.errors import UnmaskError
-from unmask.core.estimates import Estimate
+from unmask.core.errors import UnmaskError, cut
+from unmask.core.memory import size
+from unmask.core.reading import fit, read_bytes
+from unmask.core.samples import HEADER
 from unmask.experiments.board.cells import Sample
 from unmask.metrics import Bigrams
 
 FILE = "curve.npz"
 PRICE = "divergence"  # the one tensor that is no yardstick's
+MOST = 2**30  # bytes, once it is unpacked
+BROKEN = (*HEADER, KeyError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error)
 AGAIN = "take another store, and it is measured again"
 
 
@@ -41,24 +49,44 @@ def to_bytes(samples: Mapping[int, Sample]) -> bytes:
     return file.getvalue()
 
 
+class About(msgspec.Struct, forbid_unknown_fields=True):
+    """What a file says of a sample beside its tensors."""
+
+    digest: str
+    evaluations_of: dict[str, float]
+    forwards: int
+    own_bits: float | None
+    bigrams: Bigrams | None
+    lawful: bool
+    unbounded: str
+
+
 def read(path: Path) -> dict[int, Sample]:
     """What `to_bytes` was given."""
+    content = read_bytes(path, MOST)
     try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
-            about = json.loads(str(arrays["about"]))
-            for index, fields in about.items():
-                fields["bigrams"] = _bigrams(fields["bigrams"])
-                names = [name.partition(".")[2] for name in arrays.files if name.startswith(f"{index}.")]
-                fields["values"] = {name: torch.from_numpy(arrays[f"{index}.{name}"]) for name in names}
-                fields[PRICE] = fields["values"].pop(PRICE)
-            return {int(index): Sample(**fields) for index, fields in about.items()}
-    except OSError as error:
-        raise UnmaskError(f"cannot read {path}: {error.strerror or error}; {AGAIN}") from error
-    except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        raise UnmaskError(f"{path} is not what a curve leaves: {error}; {AGAIN}") from error
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            whole = sum(member.file_size for member in archive.infolist())
+        if whole > MOST:
+            raise UnmaskError(f"it unpacks to {size(whole)}, and has at most {size(MOST)}")
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+            tensors = {name: _tensor(name, arrays[name]) for name in arrays.files if name != "about"}
+            about = fit(json.loads(str(arrays["about"])), dict[str, About], "about")  # an end may be infinite
+        return {int(index): _sample(index, entry, tensors) for index, entry in about.items()}
+    except (UnmaskError, *BROKEN) as error:
+        raise UnmaskError(f"{path} is not what a curve leaves: {cut(str(error))}; {AGAIN}") from error
 
 
-def _bigrams(fields: dict[str, Any] | None) -> Bigrams | None:
-    if fields is None:
-        return None
-    return Bigrams(**(fields | {"total_variation": Estimate(**fields["total_variation"])}))
+def _sample(index: str, about: About, tensors: Mapping[str, Tensor]) -> Sample:
+    """What is kept of one budget."""
+    values = {name.removeprefix(f"{index}."): t for name, t in tensors.items() if name.startswith(f"{index}.")}
+    rows = {name: len(tensor) for name, tensor in values.items() if name != PRICE}
+    if len({*rows.values()}) != 1 or not {"ser", "evaluations"} <= rows.keys() or PRICE not in values:
+        raise ValueError(f"budget {index} has the rows {rows}")
+    return Sample(values=values, divergence=values.pop(PRICE), **msgspec.structs.asdict(about))
+
+
+def _tensor(name: str, array: NDArray[Any]) -> Tensor:
+    if array.ndim != 1 or array.dtype.kind not in "fiu":
+        raise ValueError(f"{name} is {array.dtype} of shape {array.shape}")
+    return torch.from_numpy(array)

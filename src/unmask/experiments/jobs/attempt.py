@@ -7,60 +7,109 @@ import json
 import os
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
 from unmask.core import progress
-from unmask.core.errors import UnmaskError
-from unmask.core.registry import imports, imports_allowed
+from unmask.core.errors import MESSAGE, UnmaskError, plain, shown
+from unmask.core.memory import size
+from unmask.core.registry import Allowed, imports, imports_allowed
 from unmask.experiments.jobs.cells import Block
-from unmask.experiments.measures.catalogue import Output, find
+from unmask.experiments.measures.catalogue import (
+    Measure,
+    Output,
+    Record,
+    Tally,
+    decoded,
+    find,
+    read_records,
+)
 
 TELL_SECONDS = 0.2  # between two words of how far a block is
-Task = tuple[str, dict[str, Any], bool, Sequence[str], bool]
-"""Key, spec, whether it is a whole cell, keys of what it needs, whether names in it may import code."""
+LARGEST = 2**24  # bytes of the numbers of one block, as text
+LARGEST_FILES = 2**28  # bytes of the files of one block
+Task = tuple[str, dict[str, Any], bool, Sequence[str], Tally | None, Allowed]
+"""Key, spec, whether it is a whole cell, keys of what it needs, the sums of its blocks where all are known, whether
+names in it may import code."""
 
 
 def ordered(block: Block) -> Task:
     """What a process must know of a block."""
-    return block.key, block.spec, block.whole, block.needed, imports_allowed()
+    return block.key, block.spec, block.whole, block.needed, block.tally, imports_allowed()
 
 
 def measure(
-    spec: dict[str, Any], whole: bool, place: Path = Path(), needed: Sequence[Path] = ()
+    spec: dict[str, Any], whole: bool, place: Path = Path(), needed: Sequence[Path] = (), tally: Tally | None = None
 ) -> tuple[str, Any, dict[str, bytes]]:
     """("records", ...) of a whole cell, or ("tally", ...) of a block of one; and files by name."""
     measured = find(spec["metric"])
     arguments = {name: value for name, value in spec.items() if name != "metric"}
-    directories = {"place": place, "needed": tuple(needed)}
-    made = measured.run(**arguments, **{name: directories[name] for name in measured.given})
-    found, files = (made.found, dict(made.files)) if isinstance(made, Output) else (made, {})
-    if measured.records is None:
-        return "records", plain(found), files
-    if whole:
-        return "records", plain(measured.records(found, **arguments)), files
-    return "tally", plain(found), files
+    files: dict[str, bytes] = {}
+    if tally is None:
+        directories = {"place": place, "needed": tuple(needed)}
+        made = measured.run(**arguments, **{name: directories[name] for name in measured.given})
+        found, files = (made.found, _checked(made.files)) if isinstance(made, Output) else (made, {})
+        if measured.records is None:
+            return "records", _about(measured, arguments, found), files
+        tally = decoded(_text(found), Tally, f"what metric {measured.name!r} has answered")
+    if not whole or measured.records is None:
+        return "tally", tally, files
+    return "records", _about(measured, arguments, measured.records(tally, **arguments)), files
+
+
+def _about(measured: Measure, arguments: dict[str, Any], found: Any) -> list[Record]:
+    """Records with which truth they are of, as they will be read again."""
+    where = f"what metric {measured.name!r} has answered"
+    about = measured.about(arguments)
+    return read_records(_text([record | about for record in read_records(_text(found), where)]), where)
 
 
 def attempt(given: Task, files: Path, tell: Callable[[float], None] = lambda share: None) -> dict[str, Any]:
     """What came of it, as the driver is told: a mistake of one cell is no end of the others."""
-    key, spec, whole, needed, trusted = given
+    key, spec, whole, needed, tally, trusted = given
     began = time.perf_counter()
     try:
-        with progress.told_to(_seldom(tell)), imports(trusted):
-            kind, found, made = measure(spec, whole, files / key, [files / other for other in needed])
+        with chdir("."), progress.told_to(_seldom(tell)), imports(trusted):  # wherever it goes, the next is here
+            kind, found, made = measure(spec, whole, files / key, [files / other for other in needed], tally)
         seconds = time.perf_counter() - began
         encoded = {name: base64.b64encode(content).decode() for name, content in made.items()}
         return {"kind": kind, "found": found, "files": encoded, "seconds": seconds}
     except MemoryError as error:
-        said = f"out of memory: {str(error) or 'ask for fewer rows, or a shorter length'}"
+        said = f"out of memory: {_words(error) or 'ask for fewer rows, or a shorter length'}"
     except UnmaskError as error:
         said = str(error)
+    except SystemExit as error:
+        said = f"it has called sys.exit({shown(error.code)}), which ends no sweep"
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
-        said = f"{type(error).__name__}: {error} ({os.path.basename(place.filename)}, line {place.lineno})"
-    return {"kind": "raised", "error": said, "seconds": time.perf_counter() - began}
+        said = f"{type(error).__name__}: {_words(error)} ({os.path.basename(place.filename)}, line {place.lineno})"
+    return {"kind": "raised", "error": plain(said[:MESSAGE]), "seconds": time.perf_counter() - began}
+
+
+def _words(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception:  # whatever somebody's message comes to
+        return "its message cannot be had"
+
+
+def _text(found: Any) -> bytes:
+    """As it will be read again: what JSON cannot hold is the mistake of the metric, and said where it is made."""
+    text = json.dumps(found, allow_nan=False).encode()
+    if len(text) > LARGEST:
+        raise UnmaskError(f"its numbers take {size(len(text))}; at most {size(LARGEST)} do: large outputs are files")
+    return text
+
+
+def _checked(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    for name, content in files.items():
+        if not isinstance(name, str) or Path(name).name != name or not isinstance(content, bytes):
+            raise UnmaskError(f"it has made a file {shown(name)}; expected bytes, by a name without a directory")
+    if (total := sum(map(len, files.values()))) > LARGEST_FILES:
+        raise UnmaskError(f"its files take {size(total)}; expected at most {size(LARGEST_FILES)}")
+    return dict(files)
 
 
 def _seldom(tell: Callable[[float], None]) -> Callable[[float], None]:
@@ -73,8 +122,3 @@ def _seldom(tell: Callable[[float], None]) -> Callable[[float], None]:
             tell(share)
 
     return listen
-
-
-def plain(found: Any) -> Any:
-    """As it will be read again: what JSON cannot hold is the mistake of the metric, and said where it is made."""
-    return json.loads(json.dumps(found, allow_nan=False))

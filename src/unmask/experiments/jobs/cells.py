@@ -10,19 +10,22 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError, unknown
 from unmask.core.registry import parse
 from unmask.experiments.jobs.recipe import RESERVED, Point, Recipe
-from unmask.experiments.measures.catalogue import TRIVIAL_COST, Measure, find
+from unmask.experiments.measures.catalogue import TRIVIAL_COST, Measure, Tally, find, merge
 
 SCHEMA = 2  # of cells and of the store: a change of either makes it another
 TOKENS_A_BLOCK = 2**18  # rows of a block x length: half a second to some seconds of work that a kill can lose
+MOST_BLOCKS = 10**5
 EMPTY = inspect.Parameter.empty
+NOTHING: Mapping[Any, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class Cell:
     @property
     def cost(self) -> float:
         """About how long it takes, in seconds of one core where nothing better is known."""
-        return self.measure.cost(self.arguments)
+        return arguments.number(f"the cost of metric {self.metric!r}", self.measure.cost(self.arguments), 0.0, 1e12)
 
     @property
     def needs(self) -> list[Cell]:
@@ -72,6 +75,7 @@ class Block:
     whole: bool  # whether it is all of its cell
     cost: float  # in seconds of one core, about
     needed: tuple[str, ...] = ()  # keys
+    tally: Tally | None = None  # the sums of all blocks of a cell, of which its records are still to be made
 
     @property
     def rows(self) -> tuple[int, int]:
@@ -84,15 +88,14 @@ def canonical(content: Any) -> str:
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
-def blocks(cell: Cell, key: str, done: Iterable[tuple[int, int]] = ()) -> list[Block]:
-    """What is left of a cell, in pieces of limited size; done: the (first_row, rows) that are known already."""
+def blocks(cell: Cell, key: str, done: Mapping[tuple[int, int], Tally] = NOTHING) -> list[Block]:
+    """What is left of a cell, in pieces of limited size; done: what is known of (first_row, rows) already."""
     spec, cost = cell.spec, max(cell.cost, TRIVIAL_COST)
     needed = tuple(other.key for other in cell.needs)
     if not cell.measure.merges:
         return [Block(key, spec, True, cost, needed)]
     begin, end = spec["first_row"], spec["first_row"] + spec["rows"]
-    size = max(TOKENS_A_BLOCK // max(int(spec.get("length") or 1), 1), 1)
-    together = cell.measure.together(cell.arguments)
+    size, together = _size(cell)
     found = []
     for first, rows in [*sorted(done), (end, 0)]:
         while begin < first:
@@ -101,8 +104,22 @@ def blocks(cell: Cell, key: str, done: Iterable[tuple[int, int]] = ()) -> list[B
             block = spec | {"first_row": begin, "rows": last - begin}
             found.append(Block(key, block, share == 1, cost * share, needed))
             begin = last
+        if not begin == first <= first + rows <= end:
+            raise UnmaskError(f"blocks of cell {key} overlap, or are of rows that it does not have: {first}, {rows}")
         begin = first + rows
-    return found
+    return found or [Block(key, spec, True, 0.0, needed, merge(list(done.values())))]
+
+
+def _size(cell: Cell) -> tuple[int, int]:
+    """Rows of a block of a cell that merges, and of those that stay together."""
+    rows = arguments.whole("rows", cell.spec.get("rows"), 1, arguments.MOST_ROWS)
+    arguments.whole("first_row", cell.spec.get("first_row"), 0, arguments.MOST - rows)
+    size = max(TOKENS_A_BLOCK // arguments.length(cell.spec.get("length") or 1), 1)
+    together = arguments.whole("rows that stay together", cell.measure.together(cell.arguments))
+    if rows > MOST_BLOCKS * max(size, together):
+        what = f"{rows} rows are more than {MOST_BLOCKS} blocks of {max(size, together)}"
+        raise UnmaskError(f"{what}; ask for fewer, or put them into several cells by their first_row")
+    return size, together
 
 
 def cells_of(recipe: Recipe) -> list[Cell]:
@@ -138,13 +155,28 @@ def cell_of(point: Point) -> Cell:
     return Cell(_complete(find(metric), metric, {k: v for k, v in point.items() if k != "metric"}, {}))
 
 
+def cell_in(spec: Point, key: str) -> Cell:
+    """The cell that a store has under a key; an error where its metric takes no such values."""
+    measure, metric = find(str(spec["metric"])), str(spec["metric"])
+    given = {name: value for name, value in spec.items() if name != "metric"}
+    try:
+        if not measure.open:
+            for name in given.keys() - measure.parameters.keys():
+                raise unknown(f"parameter of metric {metric!r}:", name, measure.parameters)
+        return Cell(_complete(measure, metric, given, None))
+    except UnmaskError as error:
+        raise UnmaskError(f"cell {key} of the store: {error}") from error
+
+
 def check(cells: Sequence[Cell]) -> None:
     """Fail before anything is measured, not in the middle."""
     by_metric: dict[str, list[dict[str, Any]]] = {}
     for cell in cells:
         by_metric.setdefault(cell.metric, []).append(cell.arguments)
-    for metric, arguments in by_metric.items():
-        find(metric).check(arguments)
+        if cell.measure.merges:
+            _size(cell)
+    for metric, asked in by_metric.items():
+        find(metric).check(asked)
 
 
 def _chosen(specification: str) -> tuple[Measure, str, dict[str, Any]]:
@@ -156,8 +188,8 @@ def _chosen(specification: str) -> tuple[Measure, str, dict[str, Any]]:
     return measure, metric, own
 
 
-def _complete(measure: Measure, metric: str, point: Point, digests: dict[str, str]) -> dict[str, Any]:
-    """All parameters of a metric at one point, each of its type."""
+def _complete(measure: Measure, metric: str, point: Point, digests: dict[str, str] | None) -> dict[str, Any]:
+    """All parameters of a metric at one point, each of its type; digests: of files that are known, None to ask none."""
     spec: dict[str, Any] = {"metric": metric}
     for name, default in measure.parameters.items():
         if name not in point and default is EMPTY:
@@ -165,7 +197,7 @@ def _complete(measure: Measure, metric: str, point: Point, digests: dict[str, st
         spec[name] = _typed(metric, name, point.get(name, default), default)
     if measure.open:
         spec |= {name: value for name, value in point.items() if name not in spec}
-    if "digest" in measure.parameters:
+    if "digest" in measure.parameters and digests is not None:
         files = [str(spec[name]) for name in ("language", "model", "causal_model") if spec.get(name)]
         spec["digest"] = "".join(digests.setdefault(file, digest(file)) for file in files)
     return spec

@@ -16,11 +16,10 @@ from types import FrameType
 
 from unmask.core import progress
 from unmask.experiments.jobs import store as stores
-from unmask.experiments.jobs.cells import Block, Cell
+from unmask.experiments.jobs.cells import Block, Cell, blocks
 from unmask.experiments.jobs.engines import Engine, Outcome
 from unmask.experiments.jobs.queue import Line
 from unmask.experiments.jobs.store import Store
-from unmask.experiments.measures.catalogue import Record, find, merge
 
 BEAT = 10.0  # seconds between heartbeats
 BAR = 1000  # steps of the progress bar
@@ -35,6 +34,7 @@ class Driver:
     run: int
     attempts: int = 3
     line: Line = field(default_factory=Line)
+    cells: dict[str, Cell] = field(default_factory=dict)
     open_blocks: dict[str, int] = field(default_factory=dict)  # of cells that are neither done nor failed
     flying: int = 0
     losses: dict[str, int] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Driver:
 
     def drive(self, todo: Sequence[tuple[str, Cell]], label: str) -> None:
         """Measure cells; after a KeyboardInterrupt, what was running is to do again."""
-        self.open_blocks = self.line.join(todo, self.store)
+        self.cells, self.open_blocks = dict(todo), self.line.join(todo, self.store)
         self._give_up_in_vain()
         scale = BAR / max(self.line.cost, 1e-9)
         passed, shown = 0.0, 0
@@ -90,6 +90,7 @@ class Driver:
 
     def _turn(self, came: Sequence[Outcome]) -> list[tuple[str, list[Block]]]:
         """Write down what has come and who gets what next."""
+        self.store.check_there()
         due = time.monotonic() - self.beaten > BEAT
         idle = not self.interrupts and bool(self.line.jobs) and self.engine.seat() is not None
         if not (came or due or idle):
@@ -126,13 +127,15 @@ class Driver:
         self.store.write_files(key, outcome.files)  # before the cell is done: what is done has its files
         match outcome.kind:
             case "records":
-                self._finish(connection, key, outcome.found, outcome.seconds)
+                stores.finish(connection, key, outcome.found, outcome.seconds, self.run)
+                del self.open_blocks[key]
+                self.line.free(key)
                 self.line.learn(outcome)
             case "tally":
                 stores.keep(connection, key, outcome.block.rows, outcome.found, outcome.seconds)
                 self.open_blocks[key] -= 1
-                if self.open_blocks[key] == 0:
-                    self._merge(connection, key)
+                if self.open_blocks[key] == 0:  # what they come to is somebody's code, and a worker's work
+                    self.open_blocks[key] = self.line.add(blocks(self.cells[key], key, self.store.parts(key)))
             case "raised" | "hung":
                 self._fail(connection, key, outcome.error)
             case "killed":
@@ -145,23 +148,6 @@ class Driver:
             case "unbegun":
                 stores.release(connection, key)
                 self.line.jobs.appendleft([outcome.block])
-
-    def _merge(self, connection: sqlite3.Connection, key: str) -> None:
-        spec = self.store.spec(key)
-        parts = self.store.parts(key)
-        records = find(spec["metric"]).records
-        assert records is not None
-        found = records(
-            merge([tally for tally, _ in parts.values()]), **{k: v for k, v in spec.items() if k != "metric"}
-        )
-        self._finish(connection, key, found, sum(seconds for _, seconds in parts.values()))
-
-    def _finish(self, connection: sqlite3.Connection, key: str, found: list[Record], seconds: float) -> None:
-        cell = Cell(self.store.spec(key))
-        about = cell.measure.about(cell.arguments)
-        stores.finish(connection, key, [record | about for record in found], seconds, self.run)
-        del self.open_blocks[key]
-        self.line.free(key)
 
     def _fail(self, connection: sqlite3.Connection, key: str, error: str) -> None:
         made = self.losses.get(key, self.store.attempts(key) + 1)
@@ -182,18 +168,21 @@ class Driver:
 
     @contextmanager
     def _interruptible(self) -> Iterator[None]:
-        """The first Ctrl-C lets what is running end, the second does not; SIGTERM is the second at once."""
+        """The first Ctrl-C lets what is running end, the second does not; SIGTERM and SIGHUP are the second at once."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
 
         def interrupt(number: int, frame: FrameType | None) -> None:
             self.interrupts += 1
-            if number == signal.SIGTERM or self.interrupts > 1:
+            if number != signal.SIGINT or self.interrupts > 1:
                 raise self._stopped
             progress.note("ending after the cells that are running; Ctrl-C again stops at once")
 
-        before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+        ends = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup has it
+            ends.append(signal.SIGHUP)
+        before = {number: signal.signal(number, interrupt) for number in ends}
         try:
             yield
         finally:

@@ -5,7 +5,9 @@ They are programs of their own and not forks, which would inherit the locks of t
 
 from __future__ import annotations
 
+import base64
 import json
+import math
 import os
 import selectors
 import signal
@@ -16,42 +18,60 @@ import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Literal
+
+import msgspec
 
 from unmask.core.errors import UnmaskError
-from unmask.experiments.jobs.attempt import ordered
+from unmask.core.reading import check_file
+from unmask.experiments.jobs.attempt import LARGEST, LARGEST_FILES, ordered
 from unmask.experiments.jobs.cells import Block
-from unmask.experiments.jobs.engines import Outcome, Tell, cores, environment, nobody
+from unmask.experiments.jobs.engines import Kind, Outcome, Tell, cores, environment, nobody
 from unmask.experiments.jobs.store import FILES
+from unmask.experiments.jobs.worker import CUT_OFF
+from unmask.experiments.measures.catalogue import Plain, Tally
 
 START_ATTEMPTS = 3  # workers in a row that end before they can be told anything
 LOG = "workers.log"
 TAIL = 400  # characters of the log that an error shows
+PIECE, PIECES = 2**20, 64  # bytes that are read at once, and how often before somebody else is heard
+LONGEST = 2 * (LARGEST + LARGEST_FILES)  # bytes of an answer
+DYING = 1.0  # seconds from the end of what a process says to its own
+
+
+class Message(msgspec.Struct, forbid_unknown_fields=True):
+    """What a worker says (worker.py)."""
+
+    ready: int | None = None
+    begin: int | None = None
+    share: float | None = None
+    done: int | None = None
+    kind: Literal["records", "tally", "raised"] = "raised"
+    found: list[dict[str, Plain]] | Tally | None = None
+    files: dict[str, str] = {}
+    error: str = ""
+    seconds: float = 0.0
 
 
 class Worker:
-    """A process and what it is doing."""
+    """A process, in a session of its own with all that it starts, and what it is doing."""
 
     def __init__(self, log: Path, files: Path, threads: int, tell: Tell) -> None:
         self.files, self.tell = files, tell
-        self.answers, theirs = os.pipe()
-        os.set_blocking(self.answers, False)
-        try:
-            with log.open("ab") as out:
-                self.process = subprocess.Popen(
-                    [sys.executable, "-m", "unmask.experiments.jobs.worker", str(theirs)],
-                    stdin=subprocess.PIPE,
-                    stdout=out,
-                    stderr=out,
-                    pass_fds=(theirs,),
-                    env=os.environ | environment(threads),
-                    start_new_session=True,  # a Ctrl-C is for the driver alone
-                )
-        finally:
-            os.close(theirs)
+        self.line, theirs = socket.socketpair()
+        with log.open("ab") as out, theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "unmask.experiments.jobs.worker", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                pass_fds=(theirs.fileno(),),
+                env=os.environ | environment(threads),
+                start_new_session=True,  # a Ctrl-C is for the driver alone
+            )
         self.name = f"{socket.gethostname()}/{self.process.pid}"
         self.ready = False
-        self.rest = b""
+        self.rest = bytearray()
         self.job: list[Block] = []
         self.reported = 0  # blocks of the job that are answered
         self.began: float | None = None  # when the next one was begun, if it has been
@@ -59,56 +79,75 @@ class Worker:
     def give(self, job: Sequence[Block]) -> None:
         self.job, self.reported, self.began = list(job), 0, None
         line = json.dumps({"files": str(self.files), "blocks": [ordered(block) for block in job]}).encode() + b"\n"
-        assert self.process.stdin is not None
-        with suppress(BrokenPipeError):  # it has died: its other pipe will say so
-            self.process.stdin.write(line)
-            self.process.stdin.flush()
+        with suppress(OSError):  # it has died: the other direction will say so
+            self.line.sendall(line)
+
+    def died(self) -> bool:
+        """Whether its process has, which what it has forked may hide: that holds its socket open. It is not yet reaped,
+        so that nobody else has its number before what is left of its session is ended."""
+        return os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    @property
+    def seconds(self) -> float:
+        """Since it has begun the block that it is at."""
+        return 0.0 if self.began is None else time.monotonic() - self.began
 
     def read(self) -> tuple[list[Outcome], bool]:
-        """(what it has answered, whether it is still there)."""
-        alive = True
-        while True:
+        """(what it has answered, whether more can come). ValueError: what has come is no answer."""
+        found: list[Outcome] = []
+        for _ in range(PIECES):
             try:
-                piece = os.read(self.answers, 1 << 16)
+                piece = self.line.recv(PIECE, socket.MSG_DONTWAIT)
             except BlockingIOError:
                 break
+            except OSError:
+                piece = b""
             if not piece:
-                alive = False
-                break
+                return found, False
             self.rest += piece
-        *lines, self.rest = self.rest.split(b"\n")
-        return [outcome for line in lines if (outcome := self._take(json.loads(line)))], alive
+            if b"\n" in piece:
+                *lines, self.rest = self.rest.split(b"\n")
+                found += [outcome for line in lines if (outcome := self._take(bytes(line)))]
+            elif len(self.rest) > LONGEST:
+                raise ValueError
+        return found, True
 
-    def _take(self, message: dict[str, Any]) -> Outcome | None:
-        if "ready" in message:
+    def _take(self, line: bytes) -> Outcome | None:
+        message = msgspec.json.decode(line, type=Message)
+        if message.ready is not None:
             self.ready = True
-        elif "begin" in message:
+        elif self.reported == len(self.job):
+            raise ValueError  # it was not asked
+        elif message.begin is not None:
             self.began = time.monotonic()
-        elif "share" in message:
-            self.tell(self.job[self.reported], message["share"])
-        else:
-            block = self.job[message["done"]]
-            self.reported, self.began = message["done"] + 1, None
+        elif message.share is not None:
+            self.tell(self.job[self.reported], min(max(message.share, 0.0), 1.0))
+        elif message.done == self.reported:
+            block = self.job[self.reported]
+            self.reported, self.began = self.reported + 1, None
             if self.reported == len(self.job):
                 self.job, self.reported = [], 0
-            return Outcome.of(block, message)
+            files = {name: base64.b64decode(content) for name, content in message.files.items()}
+            return Outcome(block, message.kind, message.found, message.error, message.seconds, files)
+        else:
+            raise ValueError
         return None
 
-    def end(self, kind: str | None = None, error: str = "") -> list[Outcome]:
-        """Kill what is left of it; the outcomes of what it had not answered, the one it was at being `kind`."""
-        with suppress(ProcessLookupError):
-            self.process.kill()
+    def end(self, kind: Kind = "killed", error: str = "") -> list[Outcome]:
+        """End what is left of it; the outcomes of what it had not answered, the one it was at being `kind`. Without an
+        error it is ending by itself, and says why."""
+        end = time.monotonic() + (0.0 if error else DYING)
+        while not self.died() and time.monotonic() < end:
+            time.sleep(0.01)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         code = self.process.wait()
-        os.close(self.answers)
-        assert self.process.stdin is not None
-        with suppress(BrokenPipeError):
-            self.process.stdin.close()
+        self.line.close()
         left = self.job[self.reported :]
-        seconds = 0.0 if self.began is None else time.monotonic() - self.began
+        seconds = self.seconds
         found = [Outcome(block, "unbegun") for block in left]
         if left and self.began is not None:
-            said = error or _death(code)
-            found[0] = Outcome(left[0], "hung" if kind == "hung" else "killed", error=said, seconds=seconds)
+            found[0] = Outcome(left[0], kind, error=error or _death(code), seconds=seconds)
         return found
 
 
@@ -125,6 +164,8 @@ class Local:
         self.threads = threads or max(cores() // self.seats, 1)
         self.limit = limit
         self.log = directory / LOG
+        if os.path.lexists(self.log):
+            check_file(self.log)  # a pipe would wait for a reader
         self.files = directory.resolve() / FILES
         self.tell: Tell = nobody
         self.workers: dict[str, Worker] = {}
@@ -145,35 +186,43 @@ class Local:
         if self.limit is not None:
             ends = [worker.began + self.limit for worker in self.workers.values() if worker.began is not None]
             timeout = max(min([timeout, *(end - time.monotonic() for end in ends)]), 0.0)
-        for key, _ in self.selector.select(timeout):
-            worker: Worker = key.data
-            answered, alive = worker.read()
-            found += answered
-            if not alive:
+        said = {key.data for key, _ in self.selector.select(timeout)}
+        for worker in list(self.workers.values()):
+            died = worker.died()
+            if worker in said or died:
+                found += self._heard(worker, died)
+            if worker.name in self.workers and worker.seconds > (self.limit or math.inf):
                 self._forget(worker)
-                found += worker.end()
-                self._count(worker)
-        if self.limit is not None:
-            for worker in list(self.workers.values()):
-                if worker.began is not None and time.monotonic() - worker.began >= self.limit:
-                    self._forget(worker)
-                    found += worker.end("hung", f"it took more than the limit of {self.limit:g} s and was stopped")
+                found += worker.end("hung", f"it took more than the limit of {self.limit:g} s and was stopped")
+        return found
+
+    def _heard(self, worker: Worker, died: bool) -> list[Outcome]:
+        """What has come of a worker that has said something, or has died."""
+        try:
+            found, more = worker.read()
+        except (ValueError, msgspec.DecodeError):  # binascii.Error is a ValueError, too
+            self._forget(worker)
+            return worker.end("raised", f"something else than its answer has come from its process; see {LOG}")
+        if died or not more:
+            self._forget(worker)
+            found += worker.end()
+            self._count(worker)
         return found
 
     def stop(self) -> None:
         for worker in list(self.workers.values()):
             self._forget(worker)
-            worker.end()
+            worker.end(error="the driver has ended")
         self.selector.close()
 
     def _start(self) -> str:
         worker = Worker(self.log, self.files, self.threads, self.tell)
         self.workers[worker.name] = worker
-        self.selector.register(worker.answers, selectors.EVENT_READ, worker)
+        self.selector.register(worker.line, selectors.EVENT_READ, worker)
         return worker.name
 
     def _forget(self, worker: Worker) -> None:
-        self.selector.unregister(worker.answers)
+        self.selector.unregister(worker.line)
         del self.workers[worker.name]
 
     def _count(self, worker: Worker) -> None:
@@ -189,4 +238,6 @@ def _death(code: int) -> str:
         return "its process was killed (SIGKILL): most often because memory had run out"
     if code < 0:
         return f"its process was ended by {signal.Signals(-code).name}; see {LOG}"
+    if code == CUT_OFF:
+        return "it has closed the socket of its process, and cannot answer"
     return f"its process ended with exit code {code}; see {LOG}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import socket
 import time
@@ -11,11 +10,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from unmask.core.errors import UnmaskError
+import msgspec
+
+from unmask.core.errors import UnmaskError, cut
+from unmask.core.reading import check_file
 
 FILE = "driver.lock"
+
+
+class Holder(msgspec.Struct):
+    """What the file says of who holds it."""
+
+    pid: Annotated[int, msgspec.Meta(gt=0)]
+    host: Annotated[str, msgspec.Meta(max_length=255)]
+    since: Annotated[float, msgspec.Meta(ge=0, le=1e11)]
 
 
 @contextmanager
@@ -24,7 +34,7 @@ def hold(directory: Path) -> Iterator[str | None]:
 
     The file stays, empty after an orderly end: were it removed, two could lock two files of one name.
     """
-    handle = os.open(directory / FILE, os.O_RDWR | os.O_CREAT, 0o666)
+    handle = _opened(directory, os.O_RDWR | os.O_CREAT)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -33,10 +43,10 @@ def hold(directory: Path) -> Iterator[str | None]:
                 f"{directory} is being driven by {_said(_read(handle))}; wait for it, or stop it with Ctrl-C there"
             ) from None
         before = _read(handle)
-        me = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}
+        me = Holder(os.getpid(), socket.gethostname(), time.time())
         os.ftruncate(handle, 0)
         with suppress(OSError):  # a disk that is full: the lock holds without its words
-            os.pwrite(handle, json.dumps(me).encode(), 0)
+            os.pwrite(handle, msgspec.json.encode(me), 0)
         try:
             yield f"the driver before, {_said(before)}, was killed" if before else None
         finally:
@@ -47,29 +57,38 @@ def hold(directory: Path) -> Iterator[str | None]:
 
 def holder(directory: Path) -> dict[str, Any] | None:
     """Who drives a store now, if anybody does; asks without disturbing."""
-    try:
-        handle = os.open(directory / FILE, os.O_RDONLY)
-    except OSError:
+    if not os.path.lexists(directory / FILE):
         return None
+    handle = _opened(directory, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return _read(handle) or {"pid": None, "host": None, "since": None}
+        found = _read(handle)
+        return {"pid": None, "host": None, "since": None} if found is None else msgspec.structs.asdict(found)
     finally:
         os.close(handle)
     return None
 
 
-def _read(handle: int) -> dict[str, Any]:
+def _opened(directory: Path, how: int) -> int:
+    """A regular file, and no link that leads elsewhere."""
+    path = directory / FILE
+    if os.path.lexists(path):
+        check_file(path)
     try:
-        content = json.loads(os.pread(handle, 4096, 0))
-    except ValueError:
-        return {}
-    return content if isinstance(content, dict) else {}
+        return os.open(path, how | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise UnmaskError(f"cannot lock the store {cut(str(directory))}: {error.strerror}") from error
 
 
-def _said(who: dict[str, Any]) -> str:
-    if not who.get("pid"):
+def _read(handle: int) -> Holder | None:
+    with suppress(msgspec.DecodeError, UnicodeError):
+        return msgspec.json.decode(os.pread(handle, 4096, 0), type=Holder)
+    return None
+
+
+def _said(who: Holder | None) -> str:
+    if who is None:
         return "another process"
-    since = datetime.fromtimestamp(who["since"]).isoformat(" ", "seconds")
-    return f"process {who['pid']} on {who['host']} since {since}"
+    since = datetime.fromtimestamp(who.since).isoformat(" ", "seconds")
+    return f"process {who.pid} on {who.host} since {since}"

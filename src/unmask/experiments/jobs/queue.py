@@ -31,7 +31,7 @@ class Line:
         open_blocks: dict[str, int] = {}
         shared: dict[str, list[Block]] = {}
         for key, cell in cells:
-            parts = blocks(cell, key, store.parts(key) if key in begun else ())
+            parts = blocks(cell, key, store.parts(key) if key in begun else {})
             open_blocks[key] = len(parts)
             if missing := set(parts[0].needed) - done:
                 self.waiting[key] = missing, [[part] for part in parts]
@@ -47,6 +47,11 @@ class Line:
             else:
                 self.jobs += [[part] for part in parts]
         return open_blocks
+
+    def add(self, more: list[Block]) -> int:
+        """What has come to be known of a cell makes more to do, and at once; how many blocks."""
+        self.jobs.extendleft([block] for block in more)
+        return len(more)
 
     def free(self, done: str) -> None:
         """A cell is done: what has waited for nothing else is next."""
@@ -86,6 +91,8 @@ class Line:
         return job
 
     def learn(self, outcome: Outcome) -> None:
+        if outcome.block.tally is not None:
+            return  # whose rows others have measured
         metric = outcome.block.spec["metric"]
         before = self.seconds.get(metric, outcome.seconds)
         self.seconds[metric] = 0.8 * before + 0.2 * outcome.seconds

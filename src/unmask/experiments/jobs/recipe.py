@@ -20,18 +20,22 @@ refused unless whoever runs it allows them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from unmask.core.errors import UnmaskError, unknown
-from unmask.core.files import read_text
+import msgspec
+
+from unmask.core.errors import UnmaskError, shown
+from unmask.core.memory import counted
+from unmask.core.reading import fit, from_yaml, read_yaml
 
 Point = dict[str, Any]  # one combination: plain values by name
-PLAIN = (str, int, float, bool)
 RESERVED = ("rows", "seed")  # which have keys of their own
+MOST_CELLS = 10**6  # of a recipe: each is a row of its store, and is named in what is told of it
 
 
 @dataclass(frozen=True)
@@ -63,11 +67,21 @@ class Part:
             raise UnmaskError("seeds stand beside grid, fixed and zip, and seed in one of them; say it once")
         if "rows" in names and self.rows is not None:
             raise UnmaskError("rows stands beside grid, fixed and zip and in one of them; say it once")
+        if self.size > MOST_CELLS:
+            what = f"{counted(self.size)} combinations for each metric, and a sweep has at most {MOST_CELLS:,} cells"
+            raise UnmaskError(f"grid, zip and seeds make {what}; shorten their lists")
 
     @property
     def axes(self) -> set[str]:
         """What the part says of a cell."""
         return {*self.grid, *self.fixed, *(name for tied in self.zip for name in tied)}
+
+    @property
+    def size(self) -> int:
+        """How many combinations there are, which are not made for that."""
+        seeds = 1 if "seed" in self.axes else len(self.seeds or (0,))
+        tied = [len(next(iter(lists.values()), ())) for lists in self.zip]
+        return math.prod([seeds, *map(len, self.grid.values()), *tied])
 
     def points(self) -> Iterator[Point]:
         """Every combination, the last key of the grid fastest but for the seeds."""
@@ -143,6 +157,29 @@ class Recipe:
         return asdict(self)
 
 
+Plain = str | int | float | bool | None
+Values = Annotated[list[Plain], msgspec.Meta(min_length=1)]
+Seeds = Annotated[int, msgspec.Meta(ge=1, le=MOST_CELLS)] | Annotated[list[int], msgspec.Meta(min_length=1)] | None
+
+
+class Grid(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """What a file may say of a part."""
+
+    metrics: list[str] | str | None = None
+    grid: dict[str, Values] = {}
+    fixed: dict[str, Plain] = {}
+    zip: list[dict[str, Values]] | dict[str, Values] = []
+    rows: int | None = None
+    seeds: Seeds = None
+
+
+class Whole(Grid, kw_only=True):
+    """What a file may say: of all parts, and of each."""
+
+    name: str | None = None
+    parts: Annotated[list[Grid], msgspec.Meta(min_length=1)] = msgspec.field(default_factory=lambda: [Grid()])
+
+
 NAME = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
 OWN = ("metrics", "rows", "seeds")
 KEYS = ("name", *(entry.name for entry in fields(Part)), "parts")
@@ -150,7 +187,7 @@ KEYS = ("name", *(entry.name for entry in fields(Part)), "parts")
 
 def read_recipe(path: str | Path, changes: Mapping[str, Any] | Sequence[str] = ()) -> Recipe:
     """The recipe of a YAML file; changes: {"steps": [8, 16]}, or ["steps=[8,16]"] as `--set` has them."""
-    content = _parsed(str(path), read_text(path))
+    content = read_yaml(path)
     try:
         recipe = from_dict(content, Path(path).stem)
         return recipe.with_changes(changes if isinstance(changes, Mapping) else settings(changes))
@@ -164,8 +201,8 @@ def settings(assignments: Sequence[str]) -> dict[str, Any]:
     for text in assignments:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise UnmaskError(f"cannot read the setting {text!r}; write name=value, or name=[value,value]")
-        found[name.strip()] = _parsed(f"the setting {text!r}", value)
+            raise UnmaskError(f"cannot read the setting {shown(text)}; write name=value, or name=[value,value]")
+        found[name.strip()] = from_yaml(value, Any, f"the setting {text!r}")
     return found
 
 
@@ -173,98 +210,51 @@ def from_dict(content: Any, name: str = "") -> Recipe:
     """The recipe of its plain form; a file without a name has that of the file."""
     if not isinstance(content, Mapping):
         raise UnmaskError("a recipe is a mapping with the keys " + ", ".join(KEYS))
-    for key in content:
-        if key not in KEYS:
-            raise unknown("key of a recipe:", str(key), KEYS)
-    name = _own("name", content.get("name", name))
-    common = {key: value for key, value in content.items() if key not in ("name", "parts")}
-    parts = content.get("parts", [{}])
-    if not isinstance(parts, list | tuple) or not all(isinstance(part, Mapping) for part in parts):
-        raise UnmaskError(f"parts is {parts!r}; expected a list of mappings, each with a grid of its own")
-    return Recipe(name, tuple(_part(common, part) for part in parts))
+    whole: Whole = fit(content, Whole, "a recipe")
+    return Recipe(whole.name or name, tuple(_part(whole, part) for part in whole.parts))
 
 
-def _part(common: Mapping[str, Any], own: Mapping[str, Any]) -> Part:
+def _part(common: Grid, own: Grid) -> Part:
     """What stands above the parts with what stands in one: its metrics, rows and seeds win, the rest is joined."""
-    known = [entry.name for entry in fields(Part)]
-    for key in own:
-        if key not in known:
-            raise unknown("key of a part:", str(key), known)
-    above, made = _read(common), _read(own)
-    joined: dict[str, Any] = {key: {**above.get(key, {}), **made.get(key, {})} for key in ("grid", "fixed")}
-    for key in joined:
-        if twice := above.get(key, {}).keys() & made.get(key, {}).keys():
+    for above, within in ((common.grid, own.grid), (common.fixed, own.fixed)):
+        if twice := above.keys() & within.keys():
             raise UnmaskError(f"{sorted(twice)[0]} stands above the parts and in one of them; say it once")
-    joined["zip"] = above.get("zip", ()) + made.get("zip", ())
-    return Part(**({"metrics": ()} | above | made | joined))
-
-
-def _read(content: Mapping[str, Any]) -> dict[str, Any]:
-    made: dict[str, Any] = {}
-    for key, value in content.items():
-        if key in OWN:
-            made[key] = _own(key, value)
-        elif key == "fixed":
-            made[key] = {str(entry): _plain(str(entry), one) for entry, one in _mapping(key, value).items()}
-        elif key == "grid":
-            made[key] = _lists(key, value)
-        else:
-            made[key] = tuple(_lists(key, tied) for tied in (value if isinstance(value, list | tuple) else [value]))
-    return made
+    return Part(
+        metrics=_metrics(common.metrics if own.metrics is None else own.metrics),
+        grid=_lists(common.grid | own.grid),
+        fixed=common.fixed | own.fixed,
+        zip=tuple(
+            _lists(tied) for each in (common.zip, own.zip) for tied in ([each] if isinstance(each, dict) else each)
+        ),
+        rows=common.rows if own.rows is None else own.rows,
+        seeds=_seeds(common.seeds if own.seeds is None else own.seeds),
+    )
 
 
 def _own(name: str, value: Any) -> Any:
-    match name:
-        case "seeds" if type(value) is int:
-            if value < 1:
-                raise UnmaskError(f"seeds is {value}; expected how many there are, or a list")
-            return tuple(range(value))
-        case "seeds" if isinstance(value, list | tuple) and all(type(seed) is int for seed in value):
-            return tuple(dict.fromkeys(value))
-        case "metrics" if isinstance(value, list | tuple) and all(isinstance(metric, str) for metric in value):
-            return tuple(dict.fromkeys(value))
-        case "metrics" if isinstance(value, str):
-            return (value,)
-        case "rows" if value is None or type(value) is int:
-            return value
-        case "seeds" if value is None:
-            return value
-        case "name" if isinstance(value, str):
-            return value
-    wanted = {"seeds": "a number of seeds, or a list of them", "metrics": "a list of names", "rows": "a whole number"}
-    raise UnmaskError(f"{name} is {value!r}; expected {wanted.get(name, 'a word')}")
+    """What a change says of metrics, rows, seeds or the name, checked as what a file says is."""
+    said = getattr(fit({name: value}, Whole, "a recipe"), name)
+    return _metrics(said) if name == "metrics" else _seeds(said) if name == "seeds" else said
 
 
-def _mapping(name: str, value: Any) -> Mapping[Any, Any]:
-    if not isinstance(value, Mapping):
-        raise UnmaskError(f"{name} is {value!r}; expected a mapping of names to values")
-    return value
+def _metrics(said: Sequence[str] | str | None) -> tuple[str, ...]:
+    return (said,) if isinstance(said, str) else tuple(dict.fromkeys(said or ()))
 
 
-def _lists(name: str, value: Any) -> dict[str, tuple[Any, ...]]:
-    return {str(key): _values(str(key), entry) for key, entry in _mapping(name, value).items()}
+def _seeds(said: Sequence[int] | int | None) -> tuple[int, ...] | None:
+    if isinstance(said, int):
+        return tuple(range(said))
+    return None if said is None else tuple(dict.fromkeys(said))
 
 
-def _values(name: str, value: Any) -> tuple[Any, ...]:
-    if not isinstance(value, list | tuple):
-        raise UnmaskError(f"{name} is {value!r}; expected a list, or put it under fixed")
-    if not value:
-        raise UnmaskError(f"{name} is an empty list; give at least one value")
-    return tuple(_plain(name, entry) for entry in value)
+def _lists(said: Mapping[str, Sequence[Plain]]) -> dict[str, tuple[Plain, ...]]:
+    return {name: tuple(values) for name, values in said.items()}
 
 
-def _plain(name: str, value: Any) -> Any:
-    if value is not None and not isinstance(value, PLAIN):
-        raise UnmaskError(f"{name} has the value {value!r}; expected a number, a word, true or false")
-    return value
+def _values(name: str, value: Any) -> tuple[Plain, ...]:
+    return _lists(fit({"grid": {name: value}}, Whole, "a recipe").grid)[name]
 
 
-def _parsed(what: str, text: str) -> Any:
-    import yaml  # here, since `unmask --help` must not wait for it
-
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise UnmaskError(f"{what} is not YAML{where}: {getattr(error, 'problem', None) or error}") from error
+def _plain(name: str, value: Any) -> Plain:
+    said: Plain = fit({"fixed": {name: value}}, Whole, "a recipe").fixed[name]
+    return said

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from unmask.core import progress
+from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError
 from unmask.core.files import code, origin
 from unmask.core.registry import imports, imports_allowed
 from unmask.experiments.jobs import status as standing
 from unmask.experiments.jobs import tables
-from unmask.experiments.jobs.cells import Cell, cells_of, check
+from unmask.experiments.jobs.cells import Cell, cell_in, cells_of, check
 from unmask.experiments.jobs.driver import Driver
 from unmask.experiments.jobs.engines import Engine
 from unmask.experiments.jobs.local import Local
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pandas
 
 HOME = Path("sweeps")  # where stores are made unless told otherwise, one directory a name
+MOST = 1000  # workers, threads of each, attempts
 EngineName = Literal["local", "ray", "here"]
 
 
@@ -43,11 +44,10 @@ class How:
 
     def __post_init__(self) -> None:
         for name in ("workers", "threads", "attempts"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UnmaskError(f"{name} is {value}; expected at least 1")
-        if self.limit is not None and not self.limit > 0:
-            raise UnmaskError(f"limit is {self.limit}; expected a positive number of seconds")
+            if (value := getattr(self, name)) is not None:
+                arguments.whole(name, value, 1, MOST)
+        if self.limit is not None:
+            arguments.number("limit", self.limit, above=True, what=" of seconds")
         if self.engine != "ray" and self.address is not None:
             raise UnmaskError("an address is that of a Ray cluster; say engine ray, too")
         if self.engine == "here" and (self.limit is not None or (self.workers or 1) > 1):
@@ -79,11 +79,8 @@ class Sweep:
 
     def rows(self) -> list[dict[str, Any]]:
         """One dict a cell and measure; what has failed is missing, and `status` says why."""
-        store = Store.open(self.directory)
-        try:
+        with Store.open(self.directory) as store:
             return tables.rows(store, self.keys)
-        finally:
-            store.close()
 
     @property
     def languages(self) -> dict[str, list[str]]:
@@ -97,20 +94,14 @@ class Sweep:
     @property
     def work(self) -> float:
         """Seconds of all of its cells, whoever has measured them and when."""
-        store = Store.open(self.directory)
-        try:
+        with Store.open(self.directory) as store:
             return sum(seconds for _, _, _, seconds, _ in store.records(self.keys))
-        finally:
-            store.close()
 
     def failures(self) -> list[tuple[dict[str, Any], str]]:
         """(spec, error) of each of its cells that has failed."""
-        store = Store.open(self.directory)
-        try:
+        with Store.open(self.directory) as store:
             errors = store.failures()
             return [(store.spec(key), errors[key]) for key in self.keys if key in errors]
-        finally:
-            store.close()
 
     def whole(self) -> Sweep:
         """Itself, where nothing has failed: what is drawn from all cells cannot do without some."""
@@ -151,7 +142,7 @@ def sweep(
     limit: float | None = None,
     attempts: int = 3,
     fresh: bool = False,
-    allow_imports: bool = False,
+    allow_imports: Sequence[str] = (),
     **changes: Any,
 ) -> Sweep:
     """Measure the cells of a recipe that its store does not have yet.
@@ -162,7 +153,7 @@ def sweep(
     address: of a Ray cluster; one is started where there is none.
     engine: "here" is this process alone, for what only it knows, such as a sampler that a notebook has registered.
     fresh: measure again what another version of the code has measured, but for networks that it has trained.
-    allow_imports: import what a recipe's file names as "package.module:Name"; what the program itself names is.
+    allow_imports: modules of which a recipe's file may name things, as "module:Name"; a program may of all.
     changes: other values for the recipe: rows=200, steps=[8, 16].
     """
     how = How(engine, workers, threads, address, limit, attempts)
@@ -170,17 +161,8 @@ def sweep(
     directory = HOME / plan.name if store is None else Path(store)
     with imports(allow_imports or (imports_allowed() and not isinstance(recipe, str | Path))):
         cells = cells_of(plan)
-        made = Store.create(directory)
-        try:
-            began = time.perf_counter()
-            with hold(directory) as dead:
-                keys = made.add(cells)
-                if fresh:
-                    made.renew(code(), keys, {cell.metric for cell in cells if cell.measure.lasts})
-                _drive(made, plan.to_dict(), dict(zip(keys, cells, strict=True)), how, dead)
-            return Sweep(directory, tuple(keys), time.perf_counter() - began)
-        finally:
-            made.close()
+        with Store.create(directory) as made:
+            return _driven(made, how, plan.to_dict(), cells, fresh=fresh)
 
 
 def resume(
@@ -193,25 +175,15 @@ def resume(
     address: str | None = None,
     limit: float | None = None,
     attempts: int = 3,
-    allow_imports: bool = False,
+    allow_imports: Sequence[str] = (),
 ) -> Sweep:
     """All that a store still has to do, whatever recipes it comes from; again: with what has failed.
 
-    allow_imports: import what its cells name as "package.module:Name": a store may be anybody's.
+    allow_imports: modules of which its cells may name things, as "module:Name": a store may be anybody's.
     """
     how = How(engine, workers, threads, address, limit, attempts)
-    directory = Path(directory)
-    made = Store.open(directory)
-    try:
-        began = time.perf_counter()
-        with hold(directory) as dead, imports(allow_imports):
-            if again:
-                made.retry()
-            _drive(made, made.last_recipe() or {}, None, how, dead)
-        keys = tuple(key for (key,) in made.connection.execute("select key from cell order by number"))
-        return Sweep(directory, keys, time.perf_counter() - began)
-    finally:
-        made.close()
+    with Store.open(directory) as made, imports(allow_imports):
+        return _driven(made, how, made.last_recipe() or {}, again=again)
 
 
 def planned(recipe: str | Path | Mapping[str, Any] | Recipe, changes: Mapping[str, Any]) -> Recipe:
@@ -222,18 +194,35 @@ def planned(recipe: str | Path | Mapping[str, Any] | Recipe, changes: Mapping[st
     return read_recipe(recipe, changes)
 
 
-def _drive(
-    store: Store, recipe: Mapping[str, Any], cells: Mapping[str, Cell] | None, how: How, dead: str | None
-) -> None:
-    """Measure what is to do of these cells, or of all; dead: what is said of a driver that was killed."""
-    if dead is not None:
-        left = store.connection.execute("select count(*) from cell where state = 'running'").fetchone()[0]
-        progress.note(f"{dead}; cells that it had given out, and that are to do again: {left}")
-    store.begin_again()
-    todo = [(key, Cell(spec) if cells is None else cells[key]) for key, spec, _ in store.todo(cells)]
-    if not todo:
-        return
-    check([cell for _, cell in todo])
+def _driven(
+    store: Store,
+    how: How,
+    recipe: Mapping[str, Any],
+    cells: Sequence[Cell] | None = None,
+    *,
+    fresh: bool = False,
+    again: bool = False,
+) -> Sweep:
+    """Measure what is to do of these cells, or of all that the store has."""
+    began = time.perf_counter()
+    with hold(store.directory) as dead:
+        if dead is not None:
+            progress.note(f"{dead}; cells that it had given out, and that are to do again: {store.count('running')}")
+        store.begin_again()
+        keys = store.keys() if cells is None else store.add(cells)
+        if fresh and cells is not None:
+            store.renew(code(), keys, {cell.metric for cell in cells if cell.measure.lasts})
+        if again:
+            store.retry()
+        known = {} if cells is None else dict(zip(keys, cells, strict=True))
+        todo = [(key, known.get(key) or cell_in(store.spec(key), key)) for key in store.todo(keys)]
+        if todo:
+            check([cell for _, cell in todo])
+            _drive(store, how, recipe, todo)
+    return Sweep(store.directory, tuple(keys), time.perf_counter() - began)
+
+
+def _drive(store: Store, how: How, recipe: Mapping[str, Any], todo: Sequence[tuple[str, Cell]]) -> None:
     engine = how.make(store.directory)
     store.drop_blocks_of_others(code())
     run = store.begin(recipe, origin(), how.engine)

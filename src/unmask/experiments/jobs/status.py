@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 from unmask.core.files import code
 from unmask.experiments.jobs.cells import Cell
 from unmask.experiments.jobs.lock import holder
+from unmask.experiments.jobs.opening import FILE
 from unmask.experiments.jobs.store import Store
 
 FAILURES_SHOWN = 20
@@ -19,21 +20,17 @@ FAILURES_SHOWN = 20
 def status(directory: str | Path) -> dict[str, Any]:
     """Counts by state; pace and seconds left, by the last run; versions of the code, what is old, failures."""
     directory = Path(directory)
-    store = Store.open(directory)
-    try:
-        connection = store.connection
-        found = connection.execute(
-            "select state, count(*), coalesce(sum(cost), 0.0) from cell group by state"
-        ).fetchall()
+    with Store.open(directory) as store:
+        query = "select state, count(*), coalesce(sum(cost), 0.0) from cell group by state"
+        found = store.connection.execute(query).fetchall()
         counts = {state: count for state, count, _ in found}
         costs = {state: cost for state, _, cost in found}
         driver = holder(directory)
         if driver is None:  # whoever had begun them is gone
             counts["interrupted"] = counts.pop("running", 0)
-        query = "select key, spec, error, attempts from cell where state = 'failed' order by number limit ?"
         failures = [
-            {"key": key, "cell": json.loads(spec), "error": error, "attempts": attempts}
-            for key, spec, error, attempts in connection.execute(query, (FAILURES_SHOWN,))
+            {"key": key, "cell": spec, "error": error, "attempts": attempts}
+            for key, spec, error, attempts in store.failed(FAILURES_SHOWN)
         ]
         left = costs.get("todo", 0.0) + costs.get("running", 0.0)
         rate, seconds_left = _pace(store, left, driver is not None)
@@ -48,8 +45,6 @@ def status(directory: str | Path) -> dict[str, Any]:
             "driver": driver,
             "failures": failures,
         }
-    finally:
-        store.close()
 
 
 def _code_versions(store: Store) -> int:
@@ -88,14 +83,11 @@ def estimate(cells: Sequence[Cell], directory: str | Path | None = None) -> tupl
     """(cells to do, seconds of one core), by what cells of these metrics have taken in the store, if there is one."""
     pace: dict[str, float] = {}
     done: set[str] = set()
-    if directory is not None and (Path(directory) / "sweep.sqlite").exists():
-        store = Store.open(directory)
-        try:
-            done = {key for (key,) in store.connection.execute("select key from cell where state = 'done'")}
+    if directory is not None and os.path.lexists(Path(directory) / FILE):
+        with Store.open(directory) as store:
+            done = store.done()
             query = "select metric, sum(seconds), sum(cost) from cell where state = 'done' group by metric"
             pace = {metric: seconds / cost for metric, seconds, cost in store.connection.execute(query) if cost > 0}
-        finally:
-            store.close()
     count, total, passes = 0, 0.0, set()
     for cell in cells:
         if cell.key in done:

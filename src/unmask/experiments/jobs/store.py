@@ -11,6 +11,7 @@ transaction as its records, so that whatever is killed, at most the running cell
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import time
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -18,27 +19,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import UnmaskError, cut
 from unmask.core.files import atomic
-from unmask.experiments.jobs.cells import SCHEMA, Cell, canonical
-from unmask.experiments.measures.catalogue import Record, Tally
+from unmask.experiments.jobs.cells import Cell, canonical
+from unmask.experiments.jobs.opening import FILE, connect, explained
+from unmask.experiments.measures.catalogue import Plain, Record, Tally, decoded, read_records
 
-FILE = "sweep.sqlite"
 FILES = "files"  # a directory, with one for each cell that has any
-USER_VERSION_AT = 60  # bytes into an SQLite file
-TABLES = """
-create table cell (
-  number integer primary key, key text not null unique, metric text not null, spec text not null, cost real not null,
-  state text not null default 'todo', owner text, lease real, heartbeat real, attempts integer not null default 0,
-  error text, records text, seconds real, ended real, run integer);
-create index cell_state on cell (state, run, metric, cost, seconds);
-create table block (
-  key text not null, first_row integer not null, rows integer not null, tally text not null, seconds real not null,
-  primary key (key, first_row)) without rowid;
-create table run (
-  number integer primary key, recipe text not null, origin text not null, engine text not null,
-  began real not null, heartbeat real not null, ended real);
-"""
 LEASE = 60.0  # seconds without a heartbeat after which others need not believe that a cell is being measured
 
 
@@ -48,35 +35,50 @@ class Store:
     def __init__(self, directory: Path, connection: sqlite3.Connection) -> None:
         self.directory = directory
         self.connection = connection
+        found = os.stat(directory / FILE)
+        self.file = found.st_dev, found.st_ino
 
     @classmethod
     def create(cls, directory: str | Path) -> Store:
         """The store of a directory, which is made where there is none."""
         directory = Path(directory)
-        if (directory / FILE).exists():
-            return cls.open(directory)
         try:
             directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UnmaskError(f"cannot make the store {directory}: {error.strerror}") from error
-        return cls(directory, _connected(directory, made=True))
+        except (OSError, ValueError) as error:
+            what = getattr(error, "strerror", None) or "no directory can have that name"
+            raise UnmaskError(f"cannot make the store {cut(str(directory))}: {what}") from error
+        return cls(directory, connect(directory, make=True))
 
     @classmethod
     def open(cls, directory: str | Path) -> Store:
         directory = Path(directory)
-        if not (directory / FILE).exists():
-            raise UnmaskError(
-                f"there is no sweep in {directory}; `unmask sweep run RECIPE --store {directory}` makes one"
-            )
-        _check_version(directory)
-        return cls(directory, _connected(directory, made=False))
+        return cls(directory, connect(directory, make=False))
 
     def close(self) -> None:
         self.connection.close()
 
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: object) -> None:
+        self.close()
+        if isinstance(error, sqlite3.Error):
+            raise explained(self.directory, error) from error
+
+    def check_there(self) -> None:
+        """An error where somebody has taken the store away: SQLite would go on writing into nowhere."""
+        try:
+            found = os.stat(self.directory / FILE)
+        except OSError:
+            found = None
+        if found is None or (found.st_dev, found.st_ino) != self.file:
+            what = "it was deleted, or moved, while it was in use; what was measured since is lost"
+            raise UnmaskError(f"the store {cut(str(self.directory))} is gone: {what}")
+
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """One transaction, whole or not at all."""
+        self.check_there()
         try:
             self.connection.execute("begin immediate")
             yield self.connection
@@ -85,7 +87,7 @@ class Store:
             if self.connection.in_transaction:
                 self.connection.execute("rollback")
             if isinstance(error, sqlite3.Error):
-                raise _explained(self.directory, error) from error
+                raise explained(self.directory, error) from error
             raise
 
     def add(self, cells: Sequence[Cell]) -> list[str]:
@@ -126,19 +128,25 @@ class Store:
         with self.writing() as connection:
             connection.execute("update run set ended = ? where number = ?", (time.time(), run))
 
-    def todo(self, keys: Iterable[str] | None = None) -> list[tuple[str, dict[str, Any], float]]:
-        """(key, spec, cost) of what is to do, of these cells or of all, in the order in which they were added."""
-        found = self.connection.execute("select key, spec, cost from cell where state = 'todo' order by number")
-        wanted = None if keys is None else set(keys)
-        return [(key, json.loads(spec), cost) for key, spec, cost in found if wanted is None or key in wanted]
+    def keys(self) -> list[str]:
+        """Of all cells, in the order in which they were added."""
+        return [key for (key,) in self.connection.execute("select key from cell order by number")]
 
-    def parts(self, key: str) -> dict[tuple[int, int], tuple[Tally, float]]:
-        """(first_row, rows) to (tally, seconds) of the blocks of a cell that is not done."""
-        found = self.connection.execute("select first_row, rows, tally, seconds from block where key = ?", (key,))
-        return {(first, rows): (json.loads(tally), seconds) for first, rows, tally, seconds in found}
+    def count(self, state: str) -> int:
+        return int(self.connection.execute("select count(*) from cell where state = ?", (state,)).fetchone()[0])
+
+    def todo(self, keys: Iterable[str]) -> list[str]:
+        """What is to do of these cells, in the order in which they were added."""
+        found, wanted = self.connection.execute("select key from cell where state = 'todo' order by number"), set(keys)
+        return [key for (key,) in found if key in wanted]
+
+    def parts(self, key: str) -> dict[tuple[int, int], Tally]:
+        """(first_row, rows) to tallies of the blocks of a cell that is not done."""
+        found = self.connection.execute("select first_row, rows, tally from block where key = ?", (key,))
+        return {(first, rows): self._read(tally, Tally, f"block {first} of cell", key) for first, rows, tally in found}
 
     def spec(self, key: str) -> dict[str, Any]:
-        return dict(json.loads(self.connection.execute("select spec from cell where key = ?", (key,)).fetchone()[0]))
+        return self._spec(key, self.connection.execute("select spec from cell where key = ?", (key,)).fetchone()[0])
 
     def attempts(self, key: str) -> int:
         return int(self.connection.execute("select attempts from cell where key = ?", (key,)).fetchone()[0])
@@ -195,15 +203,28 @@ class Store:
         query = "select key, spec, records, seconds, run from cell where state = 'done' order by number"
         for key, spec, records, seconds, run in self.connection.execute(query):
             if wanted is None or key in wanted:
-                yield key, json.loads(spec), json.loads(records), seconds, run
+                found = read_records(records, self._where("records of cell", key))
+                yield key, self._spec(key, spec), found, seconds, run
+
+    def failed(self, most: int) -> Iterator[tuple[str, dict[str, Any], str, int]]:
+        """(key, spec, error, attempts) of the first that have failed."""
+        query = "select key, spec, error, attempts from cell where state = 'failed' order by number limit ?"
+        for key, spec, error, attempts in self.connection.execute(query, (most,)):
+            yield key, self._spec(key, spec), error, attempts
 
     def write_files(self, key: str, files: Mapping[str, bytes]) -> None:
         """Each whole or not at all; a block that is measured again writes the same again."""
         for name, content in files.items():
             if Path(name).name != name:
                 raise UnmaskError(f"a metric has made a file {name!r}; expected a name without a directory")
-            (self.directory / FILES / key).mkdir(parents=True, exist_ok=True)
-            with atomic(self.directory / FILES / key / name) as file:
+            place = self.directory / FILES / key
+            try:
+                place.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise UnmaskError(f"cannot make the directory {cut(str(place))}: {error.strerror}") from error
+            if place.is_symlink() or place.parent.is_symlink():
+                raise UnmaskError(f"{cut(str(place))} is a link to elsewhere, where a store does not write")
+            with atomic(place / name) as file:
                 file.write(content)
 
     def codes(self) -> dict[int, str | None]:
@@ -211,11 +232,20 @@ class Store:
         return dict(self.connection.execute("select number, json_extract(origin, '$.code') from run"))
 
     def last_recipe(self) -> dict[str, Any] | None:
-        found = self.connection.execute("select recipe from run order by number desc limit 1").fetchone()
-        return None if found is None else json.loads(found[0])
+        found = self.connection.execute("select number, recipe from run order by number desc limit 1").fetchone()
+        return None if found is None else self._read(found[1], dict[str, Any], "recipe of run", found[0])
 
     def integrity(self) -> str:
         return str(self.connection.execute("pragma integrity_check").fetchone()[0])
+
+    def _spec(self, key: str, text: str) -> dict[str, Any]:
+        return dict(self._read(text, dict[str, Plain], "cell", key))
+
+    def _read(self, text: str, schema: Any, what: str, name: object) -> Any:
+        return decoded(text, schema, self._where(what, name))
+
+    def _where(self, what: str, name: object) -> str:
+        return f"{self.directory / FILE}, {what} {name}"
 
 
 def claim(connection: sqlite3.Connection, keys: Iterable[str], owner: str) -> None:
@@ -232,10 +262,12 @@ def beat(connection: sqlite3.Connection, run: int) -> None:
 
 
 def finish(connection: sqlite3.Connection, key: str, records: list[Record], seconds: float, run: int) -> None:
+    """seconds: besides those of its blocks."""
     connection.execute(
-        "update cell set state = 'done', lease = null, error = null, records = ?, seconds = ?, ended = ?, run = ?"
+        "update cell set state = 'done', lease = null, error = null, records = ?, ended = ?, run = ?,"
+        " seconds = ? + (select coalesce(sum(block.seconds), 0.0) from block where block.key = cell.key)"
         " where key = ? and state = 'running'",
-        (canonical(records), seconds, time.time(), run, key),
+        (canonical(records), time.time(), run, seconds, key),
     )
     connection.execute("delete from block where key = ?", (key,))
 
@@ -263,43 +295,3 @@ def release(connection: sqlite3.Connection, key: str, error: str | None = None, 
 def release_all(connection: sqlite3.Connection) -> None:
     """The driver ends, and nobody is at anything."""
     connection.execute("update cell set state = 'todo', owner = null, lease = null where state = 'running'")
-
-
-def _connected(directory: Path, made: bool) -> sqlite3.Connection:
-    try:
-        connection = sqlite3.connect(directory / FILE, timeout=30.0, isolation_level=None)
-        connection.execute("pragma journal_mode = wal")
-        connection.execute("pragma synchronous = full")
-        if connection.execute("pragma user_version").fetchone()[0] == 0:  # made now, or killed while it was
-            connection.execute("begin immediate")
-            if connection.execute("pragma user_version").fetchone()[0] == 0:
-                for statement in TABLES.split(";\n"):
-                    connection.execute(statement)
-                connection.execute(f"pragma user_version = {SCHEMA}")
-            connection.execute("commit")
-            connection.execute("pragma wal_checkpoint(truncate)")  # so that the file itself tells its version
-    except sqlite3.Error as error:
-        raise _explained(directory, error) from error
-    return connection
-
-
-def _check_version(directory: Path) -> None:
-    """From the bytes of the file: opening it would already touch it."""
-    try:
-        with (directory / FILE).open("rb") as file:
-            head = file.read(USER_VERSION_AT + 4)
-    except OSError as error:
-        raise UnmaskError(f"cannot read {directory / FILE}: {error.strerror}") from error
-    version = int.from_bytes(head[USER_VERSION_AT:], "big")
-    if version not in (0, SCHEMA):  # 0: killed while it was made
-        age, what = ("newer", "update unmask, or name") if version > SCHEMA else ("older", "its cells are others; name")
-        made = f"{directory} was made by a {age} unmask: its schema is {version}, and this one knows {SCHEMA}"
-        raise UnmaskError(f"{made}; {what} another store. Nothing was touched")
-
-
-def _explained(directory: Path, error: sqlite3.Error) -> UnmaskError:
-    text = str(error)
-    if "full" in text or "disk I/O" in text:
-        what = "is there space left? What was finished before is kept"
-        return UnmaskError(f"cannot write the store {directory}: {text}; {what}: `unmask sweep resume {directory}`")
-    return UnmaskError(f"the store {directory} cannot be used: {text}")

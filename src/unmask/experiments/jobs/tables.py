@@ -101,15 +101,12 @@ def compare(first: str | Path, second: str | Path, ignore: Sequence[str] = ()) -
 
 
 def _cells(directory: str | Path, ignore: Sequence[str]) -> dict[str, list[tuple[dict[str, Any], list[Record]]]]:
-    store = Store.open(directory)
-    try:
-        found: dict[str, list[tuple[dict[str, Any], list[Record]]]] = {}
+    found: dict[str, list[tuple[dict[str, Any], list[Record]]]] = {}
+    with Store.open(directory) as store:
         for _, spec, records, _, _ in store.records():
             about = {name: value for name, value in spec.items() if name not in ignore}
             found.setdefault(canonical(about), []).append((spec, records))
-        return found
-    finally:
-        store.close()
+    return found
 
 
 def _beyond(spec: dict[str, Any], ours: list[Record], theirs: list[Record]) -> list[dict[str, Any]]:

@@ -2,7 +2,8 @@
 
 The parameters of a metric are what a cell of it consists of, so that a recipe can be checked, and its cells hashed,
 without running anything. A record is the name of a measure, the fields of an Estimate, and the evaluations that a row
-needed on average. "package.module:function" is a metric of somebody else; with **fields it takes all that there is.
+needed on average; further fields are plain values. "package.module:function" is a metric of somebody else; with
+**fields it takes all that there is.
 
 A metric that merges measures rows first_row .. first_row + rows - 1 and answers with a tally of whole numbers: counts,
 and sums in fixed point. Sums of tallies are exact, hence the records are the same however the rows were cut, on however
@@ -20,17 +21,34 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from unmask.core.errors import UnmaskError
+from unmask.core.reading import fit, from_json
 from unmask.core.registry import Registry
 
+Plain = str | int | float | bool | None
 Record = dict[str, Any]
 Tally = dict[str, int]
 Function = Callable[..., Any]
 Arguments = Mapping[str, Any]
 TRIVIAL_COST = 1e-3  # seconds, of what we know nothing about
 GIVEN = ("place", "needed")  # parameters that are no part of a cell: a directory, and those of the cells that it needs
+
+
+class Told(msgspec.Struct):
+    """What of a record all have; `value` is None where it is no finite number, an open end of its interval, too."""
+
+    measure: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
+    level: float | None = None
+    method: str | None = None
+    evaluations: float | None = None
 
 
 @dataclass(frozen=True)
@@ -105,8 +123,45 @@ def _found(name: str) -> Measure:
     found = METRICS.find(name)
     if isinstance(found, type):
         raise UnmaskError(f"metric {name!r} is a class; expected a function of a cell's fields")
-    options = [option.name for option in fields(Measure) if option.name not in ("name", "run")]
-    return Measure(name, found, **{option: getattr(found, option) for option in options if hasattr(found, option)})
+    names = [option.name for option in fields(Measure) if option.name not in ("name", "run")]
+    options = {option: getattr(found, option) for option in names if hasattr(found, option)}
+    if name not in METRICS.makers:
+        options |= {option: _answered(name, option, options[option]) for option in ASKED & options.keys()}
+    return Measure(name, found, **options)
+
+
+ASKED = {"cost", "check", "together", "needs"}  # while a sweep is planned, by the driver
+
+
+def _answered(name: str, option: str, function: Function) -> Function:
+    """Somebody else's, whose mistakes are no defect of ours."""
+
+    def answer(given: Any) -> Any:
+        try:
+            return function(given)
+        except (UnmaskError, MemoryError):
+            raise
+        except (Exception, SystemExit) as error:
+            what = f"cannot be asked for its {option}: {type(error).__name__}: {error}"
+            raise UnmaskError(f"metric {name!r} {what}") from error
+
+    return answer
+
+
+def read_records(text: str | bytes, where: str) -> list[Record]:
+    """The records that a JSON text holds."""
+    found: list[Record] = decoded(text, list[dict[str, Plain]], where)
+    fit(found, list[Told], where)
+    return found
+
+
+def decoded(text: str | bytes, schema: Any, where: str) -> Any:
+    """A JSON text by its schema. Tallies have integers of more bits than 64, which `from_json` takes nowhere else: it
+    is asked for its words where the text will not do."""
+    try:
+        return msgspec.json.decode(text, type=schema)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return from_json(text, schema, where)
 
 
 def merge(tallies: Sequence[Tally]) -> Tally:

@@ -9,9 +9,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError
+from unmask.core.reading import check_file
 from unmask.experiments.jobs.cells import digest as of_contents
 from unmask.experiments.measures.catalogue import Arguments, Record
 
@@ -105,6 +108,7 @@ def unchanged(digest: str, *names: str) -> None:
 
 def check(cells: Sequence[Arguments]) -> None:
     """Names, lengths and options of all cells, each combination once."""
+    from unmask.core.chance import check_seed
     from unmask.generation import fit_of
     from unmask.samplers import SAMPLERS
     from unmask.schedules import check as check_schedule
@@ -112,14 +116,29 @@ def check(cells: Sequence[Arguments]) -> None:
     for cell in cells:
         if not cell.get("language") and not cell.get("model"):
             raise UnmaskError("there is neither a language nor a model; put one under grid, zip or fixed")
-        check_prompts(cell, cell["length"])
+        check_prompts(cell, arguments.length(cell["length"]))
+        for name in ("seed", "language_seed"):
+            check_seed(cell.get(name, 0))
+        rows = arguments.whole("rows", cell.get("rows", 1), 1, arguments.MOST_ROWS)
+        arguments.whole("first_row", cell.get("first_row", 0), 0, arguments.MOST - rows)
         sampler, fit = SAMPLERS.make(cell.get("sampler", "ancestral")), None
-        if not cell.get("model"):  # whose directory is read by whoever measures it
+        if cell.get("model"):
+            _check_network(cell["model"], cell["length"])
+        else:
             q = ground_truth(cell["language"], cell["language_seed"], cell["pruned"], cell["digest"])
             q.check_length(cell["length"])
             fit = fit_of(sampler, q, cell["length"])
         if "schedule" in cell:
             check_schedule(cell["schedule"], cell.get("steps", USUAL_STEPS), fit)
+
+
+def _check_network(model: str, length: int) -> None:
+    """By what stands beside its weights, which are read by whoever measures it."""
+    from unmask.networks.model import checkpoints
+
+    language, _ = checkpoints.read_language(model)
+    checkpoints.check_fits(checkpoints.read_shape(model), model, language.vocabulary, length)
+    check_file(Path(model) / checkpoints.WEIGHTS)
 
 
 def about(cell: Arguments) -> Record:
@@ -135,12 +154,10 @@ def about(cell: Arguments) -> Record:
 
 def check_prompts(cell: Arguments, length: int) -> None:
     """Something must be left to write."""
-    if not 0 <= cell.get("prompt_length", 0) < length:
-        what = f"prompt_length is {cell['prompt_length']}, and a sequence has {length} tokens"
-        raise UnmaskError(f"{what}; expected 0, or fewer than those, so that something is left to write")
+    left = ", so that something is left to write"
+    arguments.whole("prompt_length", cell.get("prompt_length", 0), 0, length - 1, left)
     for name in ("rows_per_prompt", "prompts"):
-        if cell.get(name, 1) < 1:
-            raise UnmaskError(f"{name} is {cell[name]}; expected at least 1")
+        arguments.whole(name, cell.get(name, 1))
 
 
 def row_seconds(cell: Arguments) -> float:

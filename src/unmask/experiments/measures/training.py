@@ -138,12 +138,12 @@ def training(
 
 def _check_same(place: Path, shape: Shape, wanted: Recipe) -> None:
     """A cell names a preset, which another version of the code may have given other values."""
-    from unmask.networks.model import checkpoints
+    from unmask.networks.training import standing
 
-    _, facts = checkpoints.load_state(place)
-    if (facts["shape"], facts["recipe"]) != (shape.to_dict(), wanted.to_dict()):
+    said = standing.facts(place)
+    if (said.shape, said.recipe) != (shape.to_dict(), wanted.to_dict()):
         what = "which was begun when its preset had other values; remove that directory, and try again"
-        raise UnmaskError(f"{place} holds a training of {facts['step']} steps, {what}")
+        raise UnmaskError(f"{place} holds a training of {said.step} steps, {what}")
 
 
 @lru_cache(maxsize=32)

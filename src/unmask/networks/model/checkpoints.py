@@ -14,17 +14,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
-from unmask.core.errors import UnmaskError, unknown
-from unmask.core.files import atomic, read_json, write_json
+from unmask.core.errors import UnmaskError, cut, shown, unknown
+from unmask.core.files import atomic, write_json
+from unmask.core.reading import MOST, check_file, read_json
 from unmask.languages import Language, from_dict
 from unmask.networks.model.shape import Shape
 from unmask.networks.model.trunk import Trunk
@@ -34,7 +37,27 @@ ACCOUNT, STATE = "training.json", "state.safetensors"
 MODEL_TYPE = "unmask"
 ARCHITECTURES = {"mdm": "UnmaskForMaskedLM", "ar": "UnmaskForCausalLM"}
 OTHERS = ("model_type", "architectures", "transformers_version", "dtype", "torch_dtype", "auto_map")  # not of the shape
+SMALL = 2**20  # bytes of a configuration
+Label = Annotated[str, msgspec.Meta(max_length=1000)]  # what the card calls a language
+FLOATS = ("F64", "F32", "F16", "BF16")  # as safetensors calls them
 GENERATING = ("bos_token_id", "use_cache")  # for the `generate` of transformers
+
+
+class Trained(msgspec.Struct):
+    """What `read_language` needs to know of how a network was trained."""
+
+    language: dict[str, Any]
+    label: Label
+
+
+class Origin(msgspec.Struct):
+    configuration: Trained
+
+
+class Account(msgspec.Struct):
+    """What is read of training.json; it says more."""
+
+    origin: Origin
 
 
 def save(
@@ -72,12 +95,11 @@ def load(
     check_fits(shape, directory, vocabulary, length)
     with torch.device("meta"):
         expected = {name: tensor.shape for name, tensor in Trunk(shape).state_dict().items()}
-    weights, _ = _read(directory / WEIGHTS)
-    weights = {name.removeprefix("trunk."): tensor for name, tensor in weights.items()}
-    _check_weights(directory, weights, expected)
+    weights = read_tensors(directory / WEIGHTS, expected, f"the network of {CONFIG}")
     trunk = Trunk(shape)
     trunk.load_state_dict(weights)
-    return trunk.to(place).eval()
+    _check_answer(trunk.eval(), directory / WEIGHTS)
+    return trunk.to(place)
 
 
 def configuration(shape: Shape) -> dict[str, Any]:
@@ -93,10 +115,10 @@ def read_shape(directory: str | Path) -> Shape:
     if not path.exists():
         what = "name a directory that `unmask train --out` has written" if path.parent.is_dir() else "it does not exist"
         raise UnmaskError(f"{directory} holds no network ({CONFIG} is not there); {what}")
-    content = read_json(path)
-    if not isinstance(content, dict) or content.get("model_type") != MODEL_TYPE:
-        kind = content.get("model_type") if isinstance(content, dict) else type(content).__name__
-        raise UnmaskError(f"{path} describes a model of type {kind!r}; expected {MODEL_TYPE!r}, a network of unmask")
+    content = read_json(path, dict[str, Any], SMALL)
+    if content.get("model_type") != MODEL_TYPE:
+        what = f"a model of type {shown(content.get('model_type'))}"
+        raise UnmaskError(f"{path} describes {what}; expected {MODEL_TYPE!r}, a network of unmask")
     try:
         return Shape.from_dict({name: value for name, value in content.items() if name not in OTHERS + GENERATING})
     except UnmaskError as error:
@@ -110,12 +132,11 @@ def read_language(directory: str | Path) -> tuple[Language, str]:
         raise UnmaskError(
             f"{directory} does not say what it was trained on ({ACCOUNT} is not there); name the language"
         )
-    content = read_json(path)
+    about = read_json(path, Account, MOST).origin.configuration
     try:
-        about = content["origin"]["configuration"]
-        return from_dict(about["language"]), about["label"]
-    except (KeyError, TypeError) as error:
-        raise UnmaskError(f"{path} does not say what the network was trained on; name the language") from error
+        return from_dict(about.language), about.label
+    except UnmaskError as error:
+        raise UnmaskError(f"{path}: {error}") from error
 
 
 def check_fits(shape: Shape, where: str | Path, vocabulary: int | None = None, length: int | None = None) -> None:
@@ -150,19 +171,8 @@ def prepare(directory: str | Path) -> Path:
 
 
 def save_state(directory: str | Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-    """Where training stands; the facts are plain values."""
+    """Where training stands; the facts are plain values, which training/standing.py reads."""
     _write(Path(directory) / STATE, tensors, {MODEL_TYPE: json.dumps(facts, allow_nan=False)})
-
-
-def load_state(directory: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What `save_state` has written."""
-    path = Path(directory) / STATE
-    if not path.exists():
-        raise UnmaskError(f"there is nothing to resume in {directory} ({STATE} is not there); leave --resume out")
-    tensors, metadata = _read(path)
-    if MODEL_TYPE not in metadata:
-        raise UnmaskError(f"{path} does not say where training stood; it is not a state of ours")
-    return tensors, json.loads(metadata[MODEL_TYPE])
 
 
 def _write(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
@@ -170,27 +180,57 @@ def _write(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) 
         file.write(to_bytes(dict(tensors), metadata))
 
 
-def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+def read_metadata(path: Path) -> dict[str, str]:
+    """What a file of tensors says beside them; nothing else of it is read."""
+    with _opened(path) as file:
+        return file.metadata() or {}
+
+
+def read_tensors(path: Path, expected: Mapping[str, torch.Size], whose: str) -> dict[str, Tensor]:
+    """Exactly these tensors of a file, as one that transformers writes may prefix them, all of finite floats.
+
+    Names, shapes and types are compared in its header, before there is room made for anything.
+    """
+    with _opened(path) as file:
+        names = {name.removeprefix("trunk."): name for name in file.keys()}  # noqa: SIM118 -- it is no mapping
+        for name in expected:
+            if name not in names:
+                raise UnmaskError(f"{path} has no {name!r}, which {whose} needs; they are of two networks")
+        for name in names:
+            if name not in expected:
+                raise UnmaskError(f"{path} has {shown(name)}, which {whose} does not have")
+        for name, wanted in expected.items():
+            header = file.get_slice(names[name])
+            found = tuple(header.get_shape())
+            if found != tuple(wanted):
+                raise UnmaskError(f"{name!r} in {path} is {found}, but by {whose} it should be {tuple(wanted)}")
+            if header.get_dtype() not in FLOATS:
+                raise UnmaskError(f"{name!r} in {path} is of type {header.get_dtype()}; expected {', '.join(FLOATS)}")
+        tensors = {name: file.get_tensor(names[name]) for name in expected}
+    for name, tensor in tensors.items():
+        if not bool(tensor.isfinite().all()):
+            raise UnmaskError(f"{name!r} in {path} holds what is no finite number; the training that wrote it diverged")
+    return tensors
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
     if not path.exists():
         raise UnmaskError(f"{path.parent} holds no {path.name}; copy it there, or train the network again")
+    size = check_file(path)
     try:
         with safe_open(path, "pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+            yield file
     except SafetensorError as error:
-        size = f"{path.stat().st_size} bytes"
-        raise UnmaskError(f"{path} ({size}) is not a complete safetensors file: {error}; copy it again") from error
+        what = f"is not a complete safetensors file: {cut(str(error))}; copy it again"
+        raise UnmaskError(f"{path} ({size} bytes) {what}") from error
     except OSError as error:
         raise UnmaskError(f"cannot read {path}: {error.strerror or error}") from error
 
 
-def _check_weights(directory: Path, weights: dict[str, Tensor], expected: dict[str, torch.Size]) -> None:
-    path = directory / WEIGHTS
-    for name in expected:
-        if name not in weights:
-            raise UnmaskError(f"{path} has no {name!r}, which the network of {CONFIG} needs; they are of two networks")
-        if weights[name].shape != expected[name]:
-            found, wanted = tuple(weights[name].shape), tuple(expected[name])
-            raise UnmaskError(f"{name!r} in {path} is {found}, but by {CONFIG} it should be {wanted}")
-    for name in weights:
-        if name not in expected:
-            raise UnmaskError(f"{path} has {name!r}, which the network of {CONFIG} does not have")
+@torch.no_grad()
+def _check_answer(trunk: Trunk, path: Path) -> None:
+    """An error where weights are finite, and so large that what is computed of them is not."""
+    time = None if trunk.shape.time_free else torch.ones(1, dtype=trunk.dtype)
+    if not bool(trunk(torch.full((1, 1), trunk.shape.vocabulary), time=time).isfinite().all()):
+        raise UnmaskError(f"{path} holds weights that are too large: the network says what is no number")

@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError, unknown
+from unmask.core.memory import fits
+from unmask.core.reading import fit
 
 KINDS = ("mdm", "ar")
+MOST = {"vocabulary": 2**24, "length": arguments.MOST_LENGTH, "hidden": 2**17, "layers": 2**12, "heads": 2**12}
+PARAMETER_BYTES = 8  # of the weights and of one copy of them
 
 
 @dataclass(frozen=True)
@@ -24,21 +29,25 @@ class Shape:
     time_free: bool = True  # False: an MDM that is told the time, whose evaluations cannot be kept
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise unknown("kind of network", self.kind, KINDS)
-        for name in ("vocabulary", "length", "hidden", "layers", "heads"):
-            size = getattr(self, name)
-            if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-                raise UnmaskError(f"{name} is {size!r}; expected a positive whole number")
+        arguments.word("kind of network", self.kind, KINDS)
+        arguments.flag("time_free", self.time_free)
+        for name, most in MOST.items():
+            arguments.whole(name, getattr(self, name), 1, most)
         if self.hidden % (2 * self.heads):
             what = f"hidden is {self.hidden} and heads {self.heads}"
             raise UnmaskError(f"{what}; each head needs an even width, so hidden must be a multiple of 2 heads")
+        fits(self.parameters, "parameters, with what is computed from them,", PARAMETER_BYTES)
         if self.kind == "ar" and not self.time_free:
             raise UnmaskError("an AR model has no time; leave time_free as it is")
 
     @property
     def causal(self) -> bool:
         return self.kind == "ar"
+
+    @property
+    def parameters(self) -> int:
+        """About how many weights there are."""
+        return self.layers * 12 * self.hidden**2 + (2 * self.vocabulary + self.length) * self.hidden
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -49,10 +58,8 @@ class Shape:
         for name in given:
             if name not in known:
                 raise unknown("field of a network's shape", name, known)
-        missing = [name for name in ("kind", "vocabulary", "length") if name not in given]
-        if missing:
-            raise UnmaskError(f"the shape of the network has no {missing[0]!r}")
-        return cls(**given)
+        made: Shape = fit(given, cls, "the shape of a network")
+        return made
 
 
 PRESETS: dict[str, dict[str, int]] = {
@@ -64,7 +71,6 @@ PRESETS: dict[str, dict[str, int]] = {
 
 def preset(name: str, kind: str, vocabulary: int, **changes: Any) -> Shape:
     """A shape by name; changes that are None keep the preset's value."""
-    if name not in PRESETS:
-        raise unknown("preset of a network", name, PRESETS)
+    arguments.word("preset of a network", name, PRESETS)
     given = {field: value for field, value in changes.items() if value is not None}
     return Shape.from_dict({"kind": kind, "vocabulary": vocabulary, **PRESETS[name], **given})

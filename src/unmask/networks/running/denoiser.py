@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from unmask.core import arguments
 from unmask.core.chance import Luck
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Causal, Denoiser, Engine, Marginals
@@ -48,8 +49,8 @@ class Network(Denoiser):
         batch: int | None = None,
         compiled: bool = False,
     ) -> None:
-        if batch is not None and batch < 1:
-            raise UnmaskError(f"batch is {batch}; expected at least 1 row at once")
+        if batch is not None:
+            arguments.whole("batch", batch)
         place = choose_device(device) if isinstance(device, str) else device
         self.mdm, self.ar = (
             None if trunk is None else Evaluator(_placed(_checked(trunk, kind), place, dtype), batch, compiled)

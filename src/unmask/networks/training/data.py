@@ -16,7 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unmask.core.errors import UnmaskError
+from unmask.core import arguments
+from unmask.core.memory import fits
 from unmask.languages import Language
 
 TRAINING = 2**41  # the first row of the language for training, and for validation: far from the rows that anybody
@@ -31,8 +32,9 @@ class Examples:
 
     def __init__(self, language: Language, length: int, seed: int, samples: int | None = None) -> None:
         language.check_length(length)
-        if samples is not None and samples < 2:
-            raise UnmaskError(f"samples is {samples}; a fixed set needs at least 2, one of them for validation")
+        if samples is not None:
+            arguments.whole("samples", samples, 2, what=": one of them is for validation")
+            fits(samples, f"samples of {length} tokens", 2 * length)
         self.language, self.length, self.seed = language, length, seed
         self.fixed = None if samples is None else self._draw_all(samples)  # (S, L)
         self.trained_on = 0 if samples is None else training_size(samples)

@@ -17,6 +17,11 @@ MOMENTS = ("exp_avg", "exp_avg_sq")
 LOOKED_UP = ("embed.weight", "place")  # a row at a time: no matrices, and not decayed
 
 
+def names(recipe: Recipe, step: int) -> tuple[str, ...]:
+    """What there is of each weight after so many steps: the parts that `Learner.tensors` has."""
+    return ("weights", *(("average",) if recipe.average else ()), *(MOMENTS if step else ()))
+
+
 class Learner:
     """A trunk that learns; `average` is what is used afterwards."""
 

@@ -7,10 +7,12 @@ is good.
 
 from __future__ import annotations
 
+import fcntl
 import math
+import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,13 +20,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from unmask.core import progress
+from unmask.core import arguments, progress
 from unmask.core.chance import Luck
-from unmask.core.errors import UnmaskError, unknown
+from unmask.core.errors import UnmaskError
 from unmask.core.files import origin
-from unmask.languages import Language, from_dict
+from unmask.languages import Language
 from unmask.networks.model import checkpoints
 from unmask.networks.model.shape import Shape
+from unmask.networks.training import standing
 from unmask.networks.training.card import card
 from unmask.networks.training.data import Examples, ahead
 from unmask.networks.training.distributed import World, world
@@ -106,9 +109,9 @@ def train(
 ) -> Trained:
     """Train a network, and keep it and its checkpoints in a directory; `label` is what the card calls the language."""
     checkpoints.check_fits(shape, "this shape", language.vocabulary)
-    with world(conditions.device) as here:
+    with world(conditions.device) as here, alone(checkpoints.prepare(directory)) if here.first else nullcontext():
         if here.first:
-            _check_unused(checkpoints.prepare(directory))
+            _check_unused(Path(directory))
         here.wait()
         return Training(language, label or language.kind, shape, recipe, Path(directory), here, conditions).go()
 
@@ -116,12 +119,14 @@ def train(
 def resume(directory: str | Path, *, conditions: Conditions = Conditions()) -> Trained:
     """Go on where the checkpoint of a directory stands, by the recipe that it was begun with."""
     with world(conditions.device) as here:
-        tensors, facts = checkpoints.load_state(directory)
-        shape, recipe = Shape.from_dict(facts["shape"]), Recipe.from_dict(facts["recipe"])
-        language = from_dict(facts["language"])
-        training = Training(language, facts["label"], shape, recipe, Path(directory), here, conditions)
-        training.restore(tensors, facts)
-        return training.go()
+        standing.facts(directory)
+        place = Path(directory)
+        with alone(place) if here.first else nullcontext():
+            here.wait()
+            found = standing.read(place)
+            training = Training(found.language, found.label, found.shape, found.recipe, place, here, conditions)
+            training.restore(found)
+            return training.go()
 
 
 class Training:
@@ -158,11 +163,11 @@ class Training:
         self.began = self.saved_at = time.monotonic()
         self.saving = 0.0  # seconds that the last checkpoint took
 
-    def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
-        self.learner.restore(tensors, facts["step"])
-        self.step = self.saved = facts["step"]
-        self.earlier, self.loss = facts["seconds"], facts["loss"]
-        self.journal.entries = facts["journal"]
+    def restore(self, found: standing.Standing) -> None:
+        self.learner.restore(found.tensors, found.step)
+        self.step = self.saved = found.step
+        self.earlier, self.loss = found.seconds, found.loss
+        self.journal.entries = found.journal
 
     def go(self) -> Trained:
         """Train to the end."""
@@ -290,16 +295,30 @@ class Training:
         began = time.monotonic()
         language = {"label": self.label, "language": self.language.to_dict()}
         plain = {"shape": self.shape.to_dict(), "recipe": self.recipe.to_dict()} | language
-        standing = {"step": self.step, "seconds": self.seconds, "loss": self.loss, "journal": self.journal.entries}
-        checkpoints.save_state(self.directory, self.learner.tensors(), plain | standing)
+        now = {"step": self.step, "seconds": self.seconds, "loss": self.loss, "journal": self.journal.entries}
+        checkpoints.save_state(self.directory, self.learner.tensors(), plain | now)
         entropy, entries = self.judge.entropy, self.journal.entries
         about = card(self.label, self.shape, self.recipe, self.parameters, entropy, entries)
         conditions = {"device": str(self.here.device), "processes": self.here.size, "threads": self.threads}
         conditions |= {"parts": self.parts, "precision": "bfloat16" if self.half else "float32"}
-        account = {"origin": origin(**plain, **conditions), "entropy": entropy} | standing
+        account = {"origin": origin(**plain, **conditions), "entropy": entropy} | now
         checkpoints.save(self.learner.average, self.directory, about, account)
         self.saved, self.saved_at = self.step, time.monotonic()
         self.saving = self.saved_at - began
+
+
+@contextmanager
+def alone(directory: Path) -> Iterator[None]:
+    """Be the one that trains in a directory, or say that another does; the system ends it with the process."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        what = "wait for it, or name another directory"
+        raise UnmaskError(f"another process trains in {directory}; {what}") from error
+    finally:
+        os.close(handle)
 
 
 def _check_unused(directory: Path) -> None:
@@ -313,22 +332,17 @@ def _parts(asked: int | None, rows: int, length: int, device: torch.device) -> i
     """How many parts a process's rows are computed in."""
     if asked is None:
         return min(rows, math.ceil(rows * length / PART_TOKENS[device.type]))
-    if not 1 <= asked <= rows:
-        raise UnmaskError(f"accumulate is {asked}; expected 1 to {rows}, the sequences that a process has of a batch")
-    return asked
+    return arguments.whole("accumulate", asked, 1, rows, ", the sequences that a process has of a batch")
 
 
 def _threads(asked: int | None, shape: Shape, device: torch.device) -> int:
     if asked is None:
         return 1 if device.type == "cpu" and shape.hidden < NARROW else torch.get_num_threads()
-    if asked < 1:
-        raise UnmaskError(f"threads is {asked}; expected at least 1")
-    return asked
+    return arguments.whole("threads", asked, 1, arguments.MOST_THREADS)
 
 
 def _half(precision: str, device: torch.device) -> bool:
-    if precision not in PRECISIONS:
-        raise unknown("precision", precision, PRECISIONS)
+    arguments.word("precision", precision, PRECISIONS)
     return precision == "bfloat16" or (precision == "auto" and device.type == "cuda")
 
 

@@ -6,12 +6,17 @@ import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from unmask.core import arguments
 from unmask.core.chance import check_seed
-from unmask.core.errors import UnmaskError, unknown
+from unmask.core.errors import unknown
+from unmask.core.reading import fit
 from unmask.networks.training.data import training_size
 
 BETAS = (0.9, 0.999)
 WARM_UP_OF_AVERAGE = 10.0  # the average of the first t steps forgets with (1 + t)/(10 + t)
+
+
+MOST = {"steps": 10**9, "batch": 2**24, "samples": 2**40, "rounds": arguments.MOST_STEPS}
 
 
 @dataclass(frozen=True)
@@ -32,19 +37,15 @@ class Recipe:
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
-        for name in ("steps", "batch", "samples", "rounds"):
+        for name, most in MOST.items():
             count = getattr(self, name)
-            optional = name in ("samples", "rounds")
-            if not (count is None and optional) and (not isinstance(count, int) or count < 1):
-                raise UnmaskError(f"{name} is {count!r}; expected a positive whole number")
+            if not (count is None and name in ("samples", "rounds")):
+                arguments.whole(name, count, 1, most)
         for name in ("rate", "clip"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise UnmaskError(f"{name} is {getattr(self, name)}; expected a positive number")
-        if not 0 <= self.weight_decay < math.inf:
-            raise UnmaskError(f"weight_decay is {self.weight_decay}; expected 0 or a positive number")
+            arguments.number(name, getattr(self, name), above=True)
+        arguments.number("weight_decay", self.weight_decay)
         for name in ("warm_up", "average"):
-            if not 0 <= getattr(self, name) < 1:
-                raise UnmaskError(f"{name} is {getattr(self, name)}; expected a number from 0 to below 1")
+            arguments.share(name, getattr(self, name))
 
     def rate_at(self, step: int) -> float:
         """Of the step-th step, from 0: up to `rate` in the warm-up, then down along half a cosine."""
@@ -66,7 +67,8 @@ class Recipe:
         for name in given:
             if name not in known:
                 raise unknown("entry of a recipe", name, known)
-        return cls(**given)
+        made: Recipe = fit(given, cls, "the recipe of a training")
+        return made
 
 
 RECIPES: dict[str, dict[str, Any]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from unmask.core.errors import UnmaskError
+from unmask.core import arguments
 
 LARGE = ("paper-3gram", "paper-4gram")  # where a row is dear
 
@@ -43,8 +43,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name in ("rows", "small_rows"):
-            if getattr(self, name) < 1:
-                raise UnmaskError(f"{name} is {getattr(self, name)}, but at least 1 row is needed")
+            arguments.whole(name, getattr(self, name), 1, arguments.MOST_ROWS)
 
     @property
     def panel(self) -> tuple[str, ...]:

@@ -12,8 +12,8 @@ tokens, scored at T = 1 (with alg=origin it is generate's). Dream rounds the tok
 to the last one; here they follow the schedule. Its eps, 1e-3 of the schedule left for the last round, is not there.
 """
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError
-from unmask.samplers import checks
 from unmask.samplers.ancestral import Ancestral
 from unmask.samplers.confidence import Entropy, Margin
 from unmask.samplers.contract import SAMPLERS, Sampler
@@ -25,7 +25,7 @@ SCORED = {"maskgit_plus": LowConfidence, "topk_margin": Margin, "entropy": Entro
 @SAMPLERS.register("dream")
 def dream(alg: str = "origin", alg_temp: float = 0.0, temperature: float = 1.0) -> Sampler:
     """Dream's diffusion_generate: origin, maskgit_plus, topk_margin or entropy."""
-    checks.one_of("alg", alg, ["origin", *SCORED])
+    arguments.word("alg", alg, ["origin", *SCORED])
     if temperature not in (0, 1):
         raise UnmaskError(f"temperature of dream is {temperature}; expected 0 or 1, any other goes to generate")
     if alg == "origin":

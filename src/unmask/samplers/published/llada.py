@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from unmask.core import arguments
 from unmask.core.chance import Stream
-from unmask.samplers import checks
 from unmask.samplers.blocks import Blocks
 from unmask.samplers.contract import SAMPLERS, Sampler
 from unmask.samplers.low_confidence import LowConfidence
@@ -38,5 +38,5 @@ def llada(
     block_length: int = 32, remasking: str = "low_confidence", temperature: float = 0.0, ties: str = "chance"
 ) -> Sampler:
     """LLaDA's generate: blocks of low-confidence remasking, greedy unless a temperature is given."""
-    checks.one_of("remasking", remasking, REMASKING)
+    arguments.word("remasking", remasking, REMASKING)
     return Blocks(block_length, REMASKING[remasking](temperature, ties=ties))

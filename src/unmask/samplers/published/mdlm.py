@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from unmask.core import arguments
 from unmask.core.chance import Luck, Stream
-from unmask.samplers import checks
 from unmask.samplers.contract import SAMPLERS, Sampler
 from unmask.samplers.session import Session
 
@@ -38,7 +38,7 @@ class AsPublishedMDLM(Sampler):
     batch: int = 16
 
     def __post_init__(self) -> None:
-        checks.at_least("batch", self.batch, 1)
+        arguments.whole("batch", self.batch, 1)
 
     def run(self, session: Session) -> None:
         canvas, vocabulary = session.canvas, session.denoiser.vocabulary

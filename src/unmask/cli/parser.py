@@ -1,0 +1,218 @@
+"""From a function's signature to its flags: words become its arguments, mistakes become one line, and help is text.
+
+A parameter before the bare `*` is positional, one behind it an option: `--name VALUE`, of a tuple `--name VALUE ..`; a
+bool is a plain flag, `--no-name` where it is True by default. A parameter that is a dataclass stands for its fields.
+"""
+
+from __future__ import annotations
+
+import inspect
+import shutil
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from unmask.core.errors import UnmaskError, cut, shown, unknown
+
+EMPTY = inspect.Parameter.empty
+HELP = ("--help", "-h")
+WANTED = {int: "a whole number", float: "a number", Path: "a path"}
+METAVARS = {int: "N", float: "X", Path: "PATH", str: "NAME"}
+
+
+@dataclass(frozen=True)
+class Option:
+    """One parameter as the command line sees it."""
+
+    name: str
+    kind: type  # of one value
+    choices: tuple[str, ...]
+    many: bool
+    metavar: str
+    default: Any  # EMPTY where it must be given
+    about: str
+    positional: bool
+
+    @property
+    def flag(self) -> str:
+        word = self.name.replace("_", "-")
+        return f"--no-{word}" if self.kind is bool and self.default is True else f"--{word}"
+
+    @property
+    def label(self) -> str:
+        """As help writes it."""
+        value = f"{self.metavar} ..." if self.many else self.metavar
+        return value if self.positional else self.flag if self.kind is bool else f"{self.flag} {value}"
+
+    @property
+    def title(self) -> str:
+        """As errors name it."""
+        return self.metavar if self.positional else self.flag
+
+    @property
+    def hint(self) -> str:
+        if self.default is EMPTY:
+            return "" if self.positional else " (required)"
+        return "" if self.default in (None, (), "") or self.kind is bool else f" (default: {self.default})"
+
+    def read(self, word: str) -> Any:
+        if self.choices:
+            if word not in self.choices:
+                raise UnmaskError(f"{self.title} is {shown(word)}; expected {' or '.join(self.choices)}")
+            return word
+        try:
+            if self.kind is Path and (not word or "\0" in word):
+                raise ValueError
+            return self.kind(word)
+        except ValueError as error:
+            raise UnmaskError(f"{self.title} is {shown(word)}; expected {WANTED[self.kind]}") from error
+
+
+def call(program: str, command: Callable[..., Any], words: Sequence[str]) -> Any:
+    """What the command returns, called with what the words say."""
+    options = list(options_of(command))
+    given = _assign(program, options, words)
+    missing = [option.label for option in options if option.default is EMPTY and option.name not in given]
+    if missing:
+        raise UnmaskError(f"{program} needs {' and '.join(missing)}; `{program} --help` says what they are")
+    places: list[Any] = []
+    named: dict[str, Any] = {}
+    for parameter, kind in _parameters(command):
+        if _is_group(kind):
+            inside = {field.name: given[field.name] for field in fields(kind) if field.name in given}
+            value = kind(**inside)
+        elif parameter.name in given:
+            value = given[parameter.name]
+        else:
+            value = parameter.default
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            named[parameter.name] = value
+        else:
+            places.append(value)
+    return command(*places, **named)
+
+
+def _assign(program: str, options: Sequence[Option], words: Sequence[str]) -> dict[str, Any]:
+    """The values that the words give, by the names of their parameters."""
+    flags = {option.flag: option for option in options if not option.positional}
+    places = [option for option in options if option.positional]
+    given: dict[str, Any] = {}
+    at = 0
+
+    def values(option: Option) -> list[str]:
+        nonlocal at
+        first = at
+        while at < len(words) and not _is_flag(words[at]) and (option.many or at == first):
+            at += 1
+        return list(words[first:at])
+
+    while at < len(words):
+        word = words[at]
+        if not _is_flag(word):
+            if not places:
+                raise UnmaskError(f"{program} has no use for {shown(word)}; an option begins with --")
+            option = places.pop(0)
+            said = values(option)
+        else:
+            name, equals, value = word.partition("=")
+            found = flags.get(name.replace("_", "-"))
+            if found is None:
+                raise unknown(f"option of {program}", name, [*flags, HELP[0]])
+            option, at = found, at + 1
+            if option.kind is bool:
+                if equals:
+                    raise UnmaskError(f"{option.flag} takes no value, but {shown(value)} was given")
+                given[option.name] = option.default is not True
+                continue
+            said = [value] if equals else values(option)
+            if not said:
+                raise UnmaskError(f"{option.flag} needs a value; write {option.label}")
+        read = tuple(option.read(value) for value in said)
+        given[option.name] = read if option.many else read[0]
+    return given
+
+
+def _is_flag(word: str) -> bool:
+    """Whether a word begins an option: a negative number does not, and "-" is a file."""
+    return word.startswith("-") and len(word) > 1 and not (word[1].isdigit() or word[1] == "." or word[:4] == "-inf")
+
+
+def options_of(command: Callable[..., Any]) -> Iterator[Option]:
+    about = _arguments(command)
+    for parameter, kind in _parameters(command):
+        if _is_group(kind):
+            inside = about | _arguments(kind)
+            hints = get_type_hints(kind, include_extras=True)
+            for field in fields(kind):
+                default = EMPTY if field.default is MISSING else field.default
+                yield _option(field.name, hints[field.name], default, inside, False)
+        else:
+            positional = parameter.kind is not parameter.KEYWORD_ONLY
+            yield _option(parameter.name, kind, parameter.default, about, positional)
+
+
+def _option(name: str, hint: Any, default: Any, about: dict[str, str], positional: bool) -> Option:
+    metavar = ""
+    if get_origin(hint) is Annotated:
+        hint, metavar = get_args(hint)[:2]
+    if get_origin(hint) in (Union, UnionType):
+        (hint,) = (part for part in get_args(hint) if part is not NoneType)
+    many = get_origin(hint) is tuple
+    if many:
+        hint = get_args(hint)[0]
+    choices = get_args(hint) if get_origin(hint) is Literal else ()
+    kind = str if choices else hint
+    metavar = metavar or ("{" + ",".join(choices) + "}" if choices else METAVARS.get(kind, ""))
+    return Option(name, kind, choices, many, metavar, default, about.get(name, ""), positional)
+
+
+def _parameters(command: Callable[..., Any]) -> Iterator[tuple[inspect.Parameter, Any]]:
+    hints = get_type_hints(command, include_extras=True)
+    for parameter in inspect.signature(command).parameters.values():
+        yield parameter, hints[parameter.name]
+
+
+def _is_group(kind: object) -> bool:
+    return is_dataclass(kind)
+
+
+def _arguments(documented: Any) -> dict[str, str]:
+    """What the docstring says of each argument, in its part "Args:"."""
+    found: dict[str, str] = {}
+    for line in (inspect.getdoc(documented) or "").partition("\nArgs:\n")[2].splitlines():
+        name, colon, text = line.strip().partition(": ")
+        if colon and line.startswith("    ") and not line.startswith("     ") and name.isidentifier():
+            found[name] = text
+        elif found and line.strip():
+            last = next(reversed(found))
+            found[last] = f"{found[last]} {line.strip()}"
+    return found
+
+
+def help_of(program: str, command: Callable[..., Any]) -> str:
+    """The usage, the first line of the docstring, each option with its own line of it, and the rest of it."""
+    options = list(options_of(command))
+    places = [option for option in options if option.positional]
+    usage = " ".join([program, *(option.label for option in places), "[OPTIONS]"])
+    summary, _, details = about_of(command).partition("\n\n")
+    entries = [(option.label, option.about + option.hint) for option in options]
+    entries.append(("-h, --help", "Show this help."))
+    columns = max(shutil.get_terminal_size().columns, 60)
+    width = min(max(len(label) for label, _ in entries) + 2, columns // 3)
+    lines = [f"usage: {usage}", "", summary, "", "options:"]
+    for label, text in entries:
+        wrapped = textwrap.wrap(text, columns - width - 2, break_on_hyphens=False) or [""]
+        if len(label) + 2 > width:
+            lines.append(f"  {cut(label)}")
+        else:
+            lines.append(f"  {label:<{width}}{wrapped.pop(0)}".rstrip())
+        lines += [f"  {'':<{width}}{more}" for more in wrapped]
+    return "\n".join([*lines, *(["", details] if details else [])])
+
+
+def about_of(command: Callable[..., Any]) -> str:
+    """The docstring without what it says of the arguments."""
+    return (inspect.getdoc(command) or "").partition("\nArgs:\n")[0].rstrip()

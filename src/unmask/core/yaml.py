@@ -1,0 +1,92 @@
+"""YAML in the types that JSON has: no dates, no octals, no underscores, no merged mappings, no tags but its own.
+
+What looks like another type is the text that it is. A key stands once in a mapping, and is a text. Imported when a YAML
+file is read: the package takes a while.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+from yaml import YAMLError
+from yaml.composer import ComposerError
+from yaml.constructor import ConstructorError
+
+__all__ = ["YAMLError", "parse"]
+
+TAG = "tag:yaml.org,2002:"
+DIGITS = 400  # of a number, at most
+PLAIN = {  # how they are written, what they begin with, and what an error calls them
+    "null": (r"(?:~|null|Null|NULL|)", ["~", "n", "N", ""], "null"),
+    "bool": (r"(?:true|True|TRUE|false|False|FALSE)", list("tTfF"), "true or false"),
+    "int": (r"[-+]?(?:0|[1-9][0-9]*)", list("-+0123456789"), "a whole number"),
+    "float": (
+        r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?",
+        list("-+.0123456789"),
+        "a number",
+    ),
+}
+
+
+def parse(text: str, depth: int) -> Any:
+    """What a text of one document holds; a YAMLError, or a ValueError of the parser, where it is none."""
+    loader = _Loader(text, depth)
+    try:
+        return loader.get_single_data()
+    finally:
+        loader.dispose()
+
+
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+    """Without anything that its parent would resolve or construct."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 -- as their class declares them
+    yaml_constructors: dict[str, Any] = {}  # noqa: RUF012
+
+    def __init__(self, text: str, depth: int) -> None:
+        super().__init__(text)
+        self.depth, self.deepest = 0, depth
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self.depth += 1
+        if self.depth > self.deepest:
+            raise ComposerError(None, None, f"it is more than {self.deepest} deep", self.peek_event().start_mark)
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+    def scalar(self, node: Any) -> Any:
+        kind, text = node.tag.removeprefix(TAG), self.construct_scalar(node)
+        pattern, _, wanted = PLAIN[kind]
+        if not re.fullmatch(pattern, text) or len(text) > DIGITS:
+            raise ConstructorError(None, None, f"{text!r} is not {wanted}", node.start_mark)
+        if kind == "bool":
+            return text.lower() == "true"
+        return None if kind == "null" else int(text) if kind == "int" else float(text)
+
+    def sequence(self, node: Any) -> list[Any]:
+        return list(self.construct_sequence(node, deep=True))
+
+    def mapping(self, node: Any) -> dict[str, Any]:
+        if not isinstance(node, yaml.MappingNode):
+            raise ConstructorError(None, None, "expected a mapping", node.start_mark)
+        made: dict[str, Any] = {}
+        for name, value in node.value:
+            key = self.construct_object(name, deep=True)
+            if not isinstance(key, str):
+                raise ConstructorError(None, None, f"{key!r} is no name; write it in quotes", name.start_mark)
+            if key in made:
+                raise ConstructorError(None, None, f"{key!r} stands twice in one mapping", name.start_mark)
+            made[key] = self.construct_object(value, deep=True)
+        return made
+
+
+for _kind, (_pattern, _first, _) in PLAIN.items():
+    _Loader.add_implicit_resolver(TAG + _kind, re.compile(f"^{_pattern}$"), _first)
+    _Loader.add_constructor(TAG + _kind, _Loader.scalar)
+_Loader.add_constructor(f"{TAG}str", _Loader.construct_scalar)
+_Loader.add_constructor(f"{TAG}seq", _Loader.sequence)
+_Loader.add_constructor(f"{TAG}map", _Loader.mapping)
+_Loader.add_constructor(None, _Loader.construct_undefined)
