@@ -21,6 +21,7 @@ from torch import Tensor
 from unmask.core.errors import UnmaskError
 from unmask.languages import ClosedForm, Language
 from unmask.languages.base import as_language
+from unmask.schedules.schedule import as_delta
 from unmask.theory import chains, exponential, sampled
 from unmask.theory.chains import FirstOrder, first_order
 from unmask.theory.curves import ErrorCurve, InformationCurve
@@ -63,6 +64,7 @@ class Values:
 def exact(language: Language, length: int, delta: Tensor) -> Values:
     """What is known exactly of ancestral sampling from `length` hidden positions by the schedule delta (N)."""
     as_language(language).check_length(length)
+    as_delta(delta)
     values = Values()
     if (form := language.closed_form) is not None:
         _closed(values, form, length, delta)

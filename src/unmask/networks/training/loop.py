@@ -22,7 +22,9 @@ from unmask.core import arguments, progress
 from unmask.core.chance import Luck
 from unmask.core.errors import UnmaskError
 from unmask.core.files import origin
+from unmask.core.memory import fits
 from unmask.languages import Language, from_dict
+from unmask.languages.base import as_language
 from unmask.networks.model import checkpoints
 from unmask.networks.model.shape import Shape
 from unmask.networks.training.card import card
@@ -105,7 +107,11 @@ def train(
     conditions: Conditions = Conditions(),
 ) -> Trained:
     """Train a network, and keep it and its checkpoints in a directory; `label` is what the card calls the language."""
-    checkpoints.check_fits(shape, "this shape", language.vocabulary)
+    arguments.of_kind("shape", shape, Shape, "a Shape: networks.preset('quick', 'mdm', V) makes one")
+    arguments.of_kind("recipe", recipe, Recipe, "a Recipe: networks.recipe('quick', 'mdm') makes one")
+    directory = arguments.path("directory", directory)
+    fits(recipe.batch, f"sequences of {shape.length} tokens", 16 * shape.length)
+    checkpoints.check_fits(shape, "this shape", as_language(language).vocabulary)
     with world(conditions.device) as here:
         if here.first:
             _check_unused(checkpoints.prepare(directory))
