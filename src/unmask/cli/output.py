@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 import shutil
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from unmask.core.tables import lines, rows_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,38 +23,12 @@ def show(result: Mapping[str, Any], as_json: bool) -> None:
     if as_json:
         print(json.dumps(_finite(result), allow_nan=False))
         return
-    show_lines([(name.replace("_", " "), _text(value)) for name, value in _flat(result)])
+    show_lines(rows_of(result))
 
 
 def show_lines(rows: Sequence[tuple[str, str]]) -> None:
     """Names with a text beside each, as wide as the terminal."""
-    width = max(len(name) for name, _ in rows) + 2
-    columns = max(shutil.get_terminal_size().columns, width + 20)
-    for name, text in rows:
-        lines = textwrap.wrap(text, columns - width, break_on_hyphens=False) or [""]
-        print((f"{name:<{width}}" + f"\n{'':<{width}}".join(lines)).rstrip())
-
-
-def _flat(result: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    rows: list[tuple[str, Any]] = []
-    for name, value in result.items():
-        if isinstance(value, Mapping) and not {"value", "low", "high"} <= value.keys():
-            rows += _flat(value, f"{prefix}{name}: ")
-        else:
-            rows.append((prefix + name, value))
-    return rows
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, Mapping):
-        from unmask.core.estimates import Estimate
-
-        return str(Estimate(**value))
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    print("\n".join(lines(rows)))
 
 
 def _finite(value: Any) -> Any:

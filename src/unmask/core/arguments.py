@@ -17,7 +17,7 @@ from unmask.core.errors import UnmaskError, shown, unknown
 
 INFINITY = float("inf")
 MOST = 2**63 - 1  # what 64 bits with a sign hold
-MOST_LENGTH = 2**24  # positions of a sequence
+MOST_LENGTH = 2**20  # positions of a sequence
 MOST_STEPS = 2**24  # rounds: the luck of a place has as many numbers
 MOST_ROWS = 10**9  # of what is measured block by block, and never held at once
 MOST_THREADS = 2**12
@@ -32,7 +32,11 @@ def whole(name: str, value: Any, least: int = 1, most: int = MOST, what: str = "
     number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
     if number is not None and least <= number <= most:
         return number
-    span = f"at least {least}" if most == MOST and number is not None and number <= most else f"{least} to {most}"
+    span = (
+        f"at least {least}"
+        if most == MOST and number is not None and number <= most
+        else f"{least} to {'2^63 - 1' if most == MOST else most}"
+    )
     refuse(name, value, f"{span}{what}" if number is not None else f"a whole number, {span}{what}")
 
 

@@ -58,6 +58,9 @@ class Learning:
     impossible: float
     contexts: str
 
+    def __repr__(self) -> str:
+        return f"<Learning at {len(self.nats)} places of {self.length} tokens, contexts {self.contexts}>"
+
     def mean(self, low: float = 0.0, high: float = 1.0) -> Estimate | None:
         """Of positions in contexts whose hidden share is above low, up to high; None where there are none."""
         inside = self._between(low, high)

@@ -43,6 +43,9 @@ class Oracle(nn.Module):
 
     start_id: int | None = None  # the id that every row begins with, where one is needed
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.language!r}: {self.calls} calls>"
+
     def __init__(self, language: Language, mask_id: int | None, vocab_size: int, dtype: torch.dtype) -> None:
         super().__init__()
         if dtype not in DTYPES:

@@ -103,6 +103,9 @@ class Schedule:
 
     delta: Tensor
 
+    def __repr__(self) -> str:
+        return f"<Schedule of {len(self.delta)} rounds, {float(self.delta.min()):.4g} to {float(self.delta.max()):.4g} each>"
+
     @cached_property
     def alpha(self) -> Tensor:
         """(N+1) what is revealed before the first round, and after each: alpha_t at t = 1, (N-1)/N, .., 0."""

@@ -36,6 +36,9 @@ class FirstOrder:
     transition: Floats  # (S, S)
     symbols: Ints  # (S): the token of each state
 
+    def __repr__(self) -> str:
+        return f"<FirstOrder of {self.size} states>"
+
     @property
     def size(self) -> int:
         return len(self.initial)

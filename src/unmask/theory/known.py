@@ -19,6 +19,7 @@ import numpy as np
 from torch import Tensor
 
 from unmask.core.errors import UnmaskError
+from unmask.core.tables import as_table
 from unmask.languages import ClosedForm, Language
 from unmask.languages.base import as_language
 from unmask.schedules.schedule import as_delta
@@ -54,6 +55,8 @@ class Values:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+    __repr__ = as_table
 
     def found(self, method: str, **values: float) -> None:
         for name, value in values.items():

@@ -23,6 +23,7 @@ from unmask.core.chance import Luck
 from unmask.core.errors import UnmaskError
 from unmask.core.files import origin
 from unmask.core.memory import fits
+from unmask.core.tables import as_table
 from unmask.languages import Language, from_dict
 from unmask.languages.base import as_language
 from unmask.networks.model import checkpoints
@@ -70,6 +71,8 @@ class Trained:
     parameters: int
     tokens_per_second: float
 
+    __repr__ = as_table
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "directory": str(self.directory),
@@ -108,7 +111,7 @@ def train(
 ) -> Trained:
     """Train a network, and keep it and its checkpoints in a directory; `label` is what the card calls the language."""
     arguments.of_kind("shape", shape, Shape, "a Shape: networks.preset('quick', 'mdm', V) makes one")
-    arguments.of_kind("recipe", recipe, Recipe, "a Recipe: networks.recipe('quick', 'mdm') makes one")
+    arguments.of_kind("recipe", recipe, Recipe, "a Recipe: networks.training.recipe.recipe('quick', 'mdm') makes one")
     directory = arguments.path("directory", directory)
     fits(recipe.batch, f"sequences of {shape.length} tokens", 16 * shape.length)
     checkpoints.check_fits(shape, "this shape", as_language(language).vocabulary)
