@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from unmask.core.tables import lines, rows_of
+from unmask.core.errors import plain
+from unmask.core.tables import grid, lines, rows_of
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from unmask.experiments.board.table import Table
-
-WIDTH = 140  # of a wide table that is not read on a terminal
 
 
 def show(result: Mapping[str, Any], as_json: bool) -> None:
@@ -40,19 +36,16 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def show_tables(tables: Iterable[Table], names: bool = False) -> Console:
-    """Each with its title; names: the first column holds names, and the table is for a wide terminal, or for none."""
-    from rich.console import Console
-    from rich.table import Table as Drawn
-
-    console = Console(highlight=False, width=max(shutil.get_terminal_size().columns, WIDTH) if names else None)
+def show_tables(tables: Iterable[Table]) -> None:
+    """Each with its title, and a line between them."""
     for table in tables:
-        drawn = Drawn(title=table.title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-        for i, name in enumerate(table.head):
-            left = names and i == 0
-            drawn.add_column(name, justify="left" if left else "right", no_wrap=names and i > 0, overflow="fold")
-        for heading, cells in table.rows:
-            drawn.add_row(heading, *(value for value, _ in cells))
-        console.print(drawn)
-        console.print()
-    return console
+        show_grid(table.title, table.head, [[heading, *(value for value, _ in cells)] for heading, cells in table.rows])
+
+
+def show_grid(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    print("\n".join([*grid(title, head, rows), ""]))
+
+
+def say(text: str) -> None:
+    """A line that holds names which somebody has given."""
+    print(plain(text))

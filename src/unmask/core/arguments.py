@@ -32,11 +32,8 @@ def whole(name: str, value: Any, least: int = 1, most: int = MOST, what: str = "
     number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
     if number is not None and least <= number <= most:
         return number
-    span = (
-        f"at least {least}"
-        if most == MOST and number is not None and number <= most
-        else f"{least} to {'2^63 - 1' if most == MOST else most}"
-    )
+    top = "2^63 - 1" if most == MOST else str(most)
+    span = f"at least {least}" if most == MOST and number is not None and number < least else f"{least} to {top}"
     refuse(name, value, f"{span}{what}" if number is not None else f"a whole number, {span}{what}")
 
 

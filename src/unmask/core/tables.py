@@ -11,6 +11,7 @@ from typing import Any
 from unmask.core.errors import plain
 
 Row = tuple[str, str]
+WIDE = 140  # where nobody looks: a file, or another program
 
 
 def as_table(self: Any) -> str:
@@ -37,6 +38,28 @@ def lines(rows: Sequence[Row]) -> list[str]:
     for name, text in rows:
         wrapped = textwrap.wrap(plain(text), columns - width, break_on_hyphens=False) or [""]
         shown += [f"{head:<{width}}{part}".rstrip() for head, part in zip_longest([plain(name)], wrapped, fillvalue="")]
+    return shown
+
+
+def grid(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table with a title, its first column to the left and the others to the right. Columns for which the terminal
+    has no room go on below, beside the first column once more: no heading is broken, and no cell."""
+    columns = shutil.get_terminal_size((WIDE, 24)).columns
+    head, rows = [plain(name) for name in head], [[plain(cell) for cell in row] for row in rows]
+    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+    widths[0] = min(widths[0], max(columns // 2, len(head[0])))
+    parts: list[list[int]] = [[]]
+    for i in range(1, len(head)):
+        if parts[-1] and widths[0] + sum(2 + widths[k] for k in (*parts[-1], i)) > columns:
+            parts.append([])
+        parts[-1].append(i)
+    shown = textwrap.wrap(plain(title), columns)
+    for number, part in enumerate(parts):
+        shown += [""] if number else []
+        for row in (head, *rows):
+            first, *rest = textwrap.wrap(row[0], widths[0], break_on_hyphens=False) or [""]
+            shown.append("  ".join([f"{first:<{widths[0]}}", *(f"{row[i]:>{widths[i]}}" for i in part)]).rstrip())
+            shown += rest
     return shown
 
 

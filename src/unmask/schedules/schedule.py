@@ -104,7 +104,8 @@ class Schedule:
     delta: Tensor
 
     def __repr__(self) -> str:
-        return f"<Schedule of {len(self.delta)} rounds, {float(self.delta.min()):.4g} to {float(self.delta.max()):.4g} each>"
+        least, most = float(self.delta.min()), float(self.delta.max())
+        return f"<Schedule of {len(self.delta)} rounds, {least:.4g} to {most:.4g} each>"
 
     @cached_property
     def alpha(self) -> Tensor:
