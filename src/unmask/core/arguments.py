@@ -41,9 +41,10 @@ def number(
     name: str, value: Any, least: float = 0.0, most: float = INFINITY, *, above: bool = False, what: str = ""
 ) -> float:
     """A finite number from least to most; above: and not least itself."""
-    good = _is_real(value) and abs(value) <= sys.float_info.max
-    if good and (least < value if above else least <= value) and value <= most:
-        return value if type(value) is int else float(value)
+    if _is_real(value):
+        found: float = int(value) if isinstance(value, Integral) else float(value)
+        if abs(found) <= sys.float_info.max and (least < found if above else least <= found) and found <= most:
+            return found
     if most < INFINITY:
         span = f"a number above {least:g}, at most {most:g}" if above else f"a number from {least:g} to {most:g}"
     elif least == -INFINITY:
