@@ -6,6 +6,8 @@ after the published code.
 
 from __future__ import annotations
 
+from itertools import product
+
 import torch
 import torch.nn.functional as F
 
@@ -68,15 +70,16 @@ def get_num_transfer_tokens(mask_index, steps):
 
 
 @torch.no_grad()
-def llada(model, rows, length, steps, *, bug="", temperature=1.0):
+def llada(model, rows, length, steps, *, bug="", temperature=1.0, blocks=1):
     mask_id = model.config.mask_token_id
     dtype = {"float32 noise": torch.float32, "bfloat16 noise": torch.bfloat16}.get(bug, torch.float64)
     rounds = {"one step short": steps - 1, "twice the steps": 2 * steps}.get(bug, steps)
     x = torch.full((rows, length), mask_id)
-    num_transfer_tokens = get_num_transfer_tokens(x == mask_id, rounds)
+    size = length // blocks
+    num_transfer_tokens = get_num_transfer_tokens(x[:, :size] == mask_id, rounds)
     if bug == "noise shared by rounds":
         seed = torch.seed()
-    for i in range(rounds):
+    for block, i in product(range(blocks), range(rounds)):
         mask_index = x == mask_id
         logits = model(x).logits
         if bug == "bfloat16 logits":
@@ -89,6 +92,7 @@ def llada(model, rows, length, steps, *, bug="", temperature=1.0):
         p = F.softmax(logits.to(torch.float64), dim=-1)
         x0_p = torch.squeeze(torch.gather(p, dim=-1, index=torch.unsqueeze(x0, -1)), -1)
         x0 = torch.where(mask_index, x0, x)
+        x0_p[:, (block + 1) * size :] = -torch.inf
         confidence = torch.where(mask_index, x0_p, -torch.inf)
         transfer_index = torch.zeros_like(x0, dtype=torch.bool)
         if bug == "flattened top-k":

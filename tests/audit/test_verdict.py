@@ -158,6 +158,18 @@ def test_scores_that_are_ordered_by_topk_are_no_fault():
     assert (found.verdict, found.fault) == ("follows", "ties"), found.sentence
 
 
+def test_ties_are_a_suspect_inside_blocks_too():
+    """LLaDA's loop over blocks of ten: all that differs from ours is how torch.topk orders equal scores."""
+    torch.manual_seed(5)
+    model, language = oracle("interval-5"), languages.preset("interval-5")
+    made = torch.cat([llada(model, BATCH, 20, 2, blocks=2) for _ in range(20)])
+    in_blocks = "llada(block_length=10, temperature=1)"
+    found = audit(made, language, sampler=in_blocks, steps=4)
+    assert (found.verdict, found.fault) == ("follows", "ties"), found.sentence
+    ours = generate(language, sampler=in_blocks, steps=4, length=20, rows=ROWS, seed=6).tokens
+    assert audit(ours, language, sampler=in_blocks, steps=4).sentence.startswith("follows: the law of llada")
+
+
 @pytest.mark.parametrize(("temperature", "fault"), [(1.0, None), (0.9, "temperature")])
 def test_an_autoregressive_loop(temperature, fault):
     torch.manual_seed(3)

@@ -134,8 +134,8 @@ def test_ter_of_an_ambiguous_language_is_estimated():
     for row in drawn:
         q = language.log_prob(every, row).exp()
         bits.append(float(-torch.xlogy(q, q).sum()) / math.log(2) / 2)
-    ours = metrics.ter_autoregressive(language, length, drawn).map(math.log2)
-    assert abs(ours.value - np.mean(bits)) < 5 * ours.standard_error
+    ours = metrics.ter_autoregressive(language, length, drawn)
+    assert abs(math.log2(ours.value) - np.mean(bits)) < 0.05
 
 
 @pytest.mark.parametrize("pattern", PATTERNS.values(), ids=PATTERNS)
@@ -223,9 +223,9 @@ def test_prompts_are_what_is_independent():
     ours = score(made, language)
     wrong = ~language.supports(made.tokens)
     assert ours.ser.value == float(wrong.double().mean())
-    assert (ours.ser.n, ours.ser.method) == (200, "wilson by prompt")
+    assert (ours.ser.n, ours.ser.method) == (200, "gaffke by prompt")
     between = mean(wrong.double().view(200, 4).mean(1))
-    assert ours.ser.standard_error == pytest.approx(between.standard_error, rel=0.03)
+    assert ours.ser.standard_error == pytest.approx(between.standard_error, rel=0.06)
     assert ours.ser.standard_error > 1.3 * proportion(int(wrong.sum()), 800).standard_error
     bits = -language.log_prob(made.tokens, given) / math.log(2) / (given == 8).sum(1)
     per_token = mean(bits[~wrong], groups=prompt_numbers(given)[~wrong])
@@ -322,8 +322,8 @@ def test_none_and_all_in_groups():
     """A group counts once: the limit is that of so many independent rows, whatever its rows have in common."""
     groups = torch.arange(50).repeat_interleave(4)
     none, every = (share(torch.full((200,), value), groups) for value in (False, True))
-    assert (none.high, none.n) == (proportion(0, 50).high, 50)
-    assert (every.low, every.value) == (proportion(50, 50).low, 1.0)
+    assert (none.high, none.n) == (pytest.approx(proportion(0, 50).high), 50)
+    assert (every.low, every.value) == (pytest.approx(proportion(50, 50).low), 1.0)
     assert str(none) == "< 0.071 (none in 50)"
 
 

@@ -46,7 +46,7 @@ def test_a_mixture_is_scored_by_its_valid_rows(copies):
     ours = score(torch.tensor((list(VALID) + INVALID) * copies), NO_PAIRS)
     valid_alone = score(torch.tensor(list(VALID) * copies), NO_PAIRS)
     assert (ours.rows, ours.invalid_rows, ours.ser.value) == (8 * copies, 3 * copies, 3 / 8)
-    assert ours.ser.method == "wilson"
+    assert ours.ser.method == "clopper-pearson"
     assert ours.generative_perplexity == valid_alone.generative_perplexity
     assert ours.nll_bits_per_token_pooled == pytest.approx(valid_alone.nll_bits_per_token_pooled)
 

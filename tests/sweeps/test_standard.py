@@ -100,12 +100,12 @@ def test_sums_of_groups_are_those_of_the_estimates():
     events = (samples > 1).double()
     cut = int((groups < 17).sum())
     parts = [slice(0, cut), slice(cut, 300)]
-    for reduce, values, expected in (
-        (tallies.mean, samples, usual_mean(samples, groups=groups)),
-        (tallies.share, events, share(events > 0, groups)),
-        (tallies.share, events * 0, share(events < 0, groups)),
+    for add, reduce, values, expected in (
+        (tallies.sums, tallies.mean, samples, usual_mean(samples, groups=groups)),
+        (tallies.counts, tallies.share, events, share(events > 0, groups)),
+        (tallies.counts, tallies.share, events * 0, share(events < 0, groups)),
     ):
-        found = reduce("x", merge([tallies.sums("x", values[part], groups[part]) for part in parts]))
+        found = reduce("x", merge([add("x", values[part], groups[part]) for part in parts]))
         assert (found.n, found.method) == (expected.n, expected.method)
         for name in ("value", "low", "high"):
             assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-12)

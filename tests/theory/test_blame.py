@@ -28,7 +28,8 @@ def test_the_exact_denoiser_learns_nothing_and_the_schedule_has_all_the_blame():
     ):
         assert found.steps == steps
         assert found.ser == found.ser_sampling
-        assert (found.ser_learning.value, found.ser_learning.high) == (0, 0)
+        assert found.ser_learning.value == 0
+        assert found.ser_learning.low < 0 < found.ser_learning.high < 0.02  # no row of 200 has said more
         assert found.ter_learning.value == pytest.approx(1, abs=1e-9)
         nats = curve(LANGUAGE, LENGTH).divergence(deltas("linear", steps)).value
         assert found.ter_sampling.value == pytest.approx(math.exp(nats / LENGTH))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from statistics import NormalDist
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from unmask.core.gaffke import ends as gaffke_ends
+
 LEVEL = 0.95
+LEAST = 20  # independent rows of a law that nothing bounds: fewer have no interval
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,11 @@ class Estimate:
         return self.method.startswith("exact")
 
     @property
+    def none_seen(self) -> bool:
+        """Whether it is an upper limit: what was counted has not happened."""
+        return self.value == self.low == 0.0 < self.high
+
+    @property
     def standard_error(self) -> float:
         """Half the interval in units of the normal quantile: what a normal approximation would have as sigma."""
         return 0.0 if self.exact else (self.high - self.low) / (2 * quantile(self.level))
@@ -41,8 +49,10 @@ class Estimate:
     def __str__(self) -> str:
         if self.exact:
             return f"{self.value:.6g} (exact)"
-        if self.value == 0.0 and self.method.startswith("clopper"):
+        if self.none_seen:
             return f"< {self.high:.2g} (none in {self.n})"
+        if math.isinf(self.high - self.low):
+            return f"{self.value:.4g} (no interval of {self.n}, it needs {LEAST})"
         return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
 
 
@@ -56,61 +66,82 @@ def exactly(value: float, method: str = "exact") -> Estimate:
 
 
 def proportion(successes: int, n: int, level: float = LEVEL) -> Estimate:
-    """Wilson's interval; at 0 and n Clopper and Pearson's, which are closed there (theory.md 2)."""
-    value = successes / n
+    """Clopper and Pearson's interval, which covers at least `level` whatever p and n (theory.md 2)."""
+    from scipy.special import betaincinv
+
     tail = (1 - level) / 2
-    if successes == 0:
-        return Estimate(0.0, 0.0, 1 - tail ** (1 / n), n, level, "clopper-pearson")
-    if successes == n:
-        return Estimate(1.0, tail ** (1 / n), 1.0, n, level, "clopper-pearson")
-    return Estimate(value, *_wilson(value, n, level), n, level, "wilson")
+    low = float(betaincinv(successes, n - successes + 1, tail)) if successes else 0.0
+    high = float(betaincinv(successes + 1, n - successes, 1 - tail)) if successes < n else 1.0
+    return Estimate(successes / n, low, high, n, level, "clopper-pearson")
 
 
 def share(events: Tensor, groups: Tensor | None = None, level: float = LEVEL) -> Estimate:
-    """The probability of an event, from Bool (n), where rows of one group (n numbers) are not independent.
+    """The probability of an event, from Bool (n); rows of one group (n numbers) are not independent."""
+    if groups is None or len(groups.unique()) in (1, len(events)):
+        return proportion(int(events.sum()), len(events), level)
+    return bounded_mean(events.double(), groups=groups, level=level, method="gaffke")
 
-    Wilson's interval at n / deff independent rows, deff >= 1 being how much the groups widen the variance. Where none
-    has happened, or all, each group counts once: P(none of m) <= P(not one), so that this is no less than the level.
+
+def bounded_mean(
+    samples: Tensor,
+    ends: tuple[float, float] = (0.0, 1.0),
+    level: float = LEVEL,
+    method: str = "gaffke",
+    groups: Tensor | None = None,
+) -> Estimate:
+    """The mean of samples (n) that cannot lie outside the ends, with Gaffke's interval (core/gaffke.py).
+
+    Samples of one group (n numbers) are not independent: then it is the interval of the mean of each of K groups.
     """
-    n, successes = len(events), int(events.sum())
-    if groups is None or (count := len(groups.unique())) in (1, n):
-        return proportion(successes, n, level)
-    return share_of_groups(successes, n, count, _variance(events.double(), groups), level)
+    samples = samples.double()
+    value = float(samples.mean())
+    if groups is not None and 1 < len(groups.unique()) < len(samples):
+        totals, sizes = _by_group(samples, groups)
+        samples, method = totals / sizes, f"{method} by prompt"
+    return within(value, *samples.unique(return_counts=True), ends, level, method)
 
 
-def share_of_groups(successes: int, n: int, groups: int, variance: float, level: float = LEVEL) -> Estimate:
-    """As `share`, where the groups are known by the variance that they give the mean."""
-    if successes in (0, n):
-        return replace(proportion(successes and groups, groups, level), method="clopper-pearson by prompt")
-    value = successes / n
-    widened = max(1.0, variance / (value * (1 - value) / n))
-    return Estimate(value, *_wilson(value, n / widened, level), groups, level, "wilson by prompt")
+def within(
+    value: float, atoms: Tensor, counts: Tensor, ends: tuple[float, float], level: float, method: str
+) -> Estimate:
+    """As `bounded_mean`, of the different values and how often each was seen."""
+    bottom, width = ends[0], ends[1] - ends[0]
+    seen, often = ((atoms.double() - bottom) / width).clamp(0, 1).numpy(), counts.double().numpy()
+    low, high = (bottom + width * end for end in gaffke_ends(seen, often, (1 - level) / 2))
+    return Estimate(value, min(low, value), max(high, value), int(often.sum()), level, method)
 
 
-def mean(samples: Tensor, level: float = LEVEL, method: str = "normal", groups: Tensor | None = None) -> Estimate:
-    """The mean of samples (n) with its normal interval; of one sample the interval is the whole line.
+def mean(samples: Tensor, level: float = LEVEL, method: str = "t", groups: Tensor | None = None) -> Estimate:
+    """The mean of samples (n), which nothing bounds, with Student's interval; of fewer than LEAST it is the whole line.
 
     Samples are independent, or those of different groups (n numbers) are, and the interval is that of K groups.
     """
-    n = len(samples)
-    value = float(samples.double().mean())
+    n, samples = len(samples), samples.double()
+    value = float(samples.mean())
     if groups is not None and 1 < (count := len(groups.unique())) < n:
-        half = quantile(level) * math.sqrt(_variance(samples.double(), groups))
-        return Estimate(value, value - half, value + half, count, level, f"{method} by prompt")
-    half = quantile(level) * float(samples.double().std()) / math.sqrt(n) if n > 1 else math.inf
+        return of_variance(value, _variance(samples, groups), count, level, f"{method} by prompt")
+    return of_variance(value, float(samples.var()) / n if n > 1 else 0.0, n, level, method)
+
+
+def of_variance(value: float, variance: float, n: int, level: float, method: str) -> Estimate:
+    """Student's interval from the variance of a mean of n independent numbers.
+
+    Few rows say too little of how skewed a law is: of fewer than LEAST the interval is the whole line.
+    """
+    from scipy.special import stdtrit
+
+    half = float(stdtrit(n - 1, 0.5 + level / 2)) * math.sqrt(variance) if n >= LEAST else math.inf
     return Estimate(value, value - half, value + half, n, level, method)
 
 
-def _wilson(value: float, n: float, level: float) -> tuple[float, float]:
-    z = quantile(level)
-    centre = (value + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * math.sqrt(value * (1 - value) / n + z * z / (4 * n * n))
-    return centre - half, centre + half
+def _by_group(samples: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
+    """(K), (K): the sum over each group, and its size."""
+    which = groups.unique(return_inverse=True)[1]
+    sizes = which.bincount()
+    return torch.zeros(len(sizes), dtype=torch.float64).index_add_(0, which, samples), sizes
 
 
 def _variance(samples: Tensor, groups: Tensor) -> float:
     """Of the mean of samples (n) in K independent groups: K / (K-1) sum_k (sum_{i in k} (x_i - mean))^2 / n^2."""
-    which = groups.unique(return_inverse=True)[1]
-    count = int(which.max()) + 1
-    sums = torch.zeros(count, dtype=torch.float64).index_add_(0, which, samples - samples.mean())
-    return float((sums**2).sum()) * count / (count - 1) / len(samples) ** 2
+    sums, sizes = _by_group(samples - samples.mean(), groups)
+    return float((sums**2).sum()) * len(sizes) / (len(sizes) - 1) / len(samples) ** 2

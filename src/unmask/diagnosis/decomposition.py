@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from unmask import metrics
-from unmask.core.estimates import Estimate, exactly, mean
+from unmask.core.estimates import Estimate, bounded_mean, exactly
 from unmask.core.tables import as_table
 from unmask.denoisers import Denoiser
 from unmask.diagnosis.learning import Learning
@@ -89,7 +89,8 @@ def _one(
     if theirs is not None:
         ideal = metrics.rows(theirs, language)
         exact = ideal.ser
-        rest = mean(ideal.valid.double() - seen.valid.double(), method="normal, paired")
+        difference = ideal.valid.double() - seen.valid.double()
+        rest = bounded_mean(difference, (-1.0, 1.0), method="gaffke, paired")
     return Blame(
         steps=steps,
         evaluations=float(ours.evaluations.double().mean()),

@@ -18,7 +18,7 @@ import torch
 from numba import njit
 from torch import Tensor
 
-from unmask.core.estimates import Estimate, mean
+from unmask.core.estimates import Estimate, bounded_mean
 from unmask.kernels.machine import Floats
 from unmask.languages.closed_form import ClosedForm
 
@@ -77,7 +77,7 @@ class IntervalForm(ClosedForm):
         rounds = torch.nn.functional.pad(order, (0, padding)).view(len(order), -1, self.width)
         same = (rounds.unsqueeze(-1) == rounds.unsqueeze(-2)) & (rounds > 0).unsqueeze(-1)
         pairs = (same.sum((1, 2, 3)) - (order > 0).sum(1)) / 2
-        return mean(1 - 2.0 ** -pairs.double(), method="rao-blackwell", groups=groups)
+        return bounded_mean(1 - 2.0 ** -pairs.double(), method="rao-blackwell", groups=groups)
 
 
 def agreement(places: int, delta: Tensor) -> float:

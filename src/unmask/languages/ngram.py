@@ -14,7 +14,7 @@ from unmask.core.errors import UnmaskError
 from unmask.core.memory import counted
 from unmask.kernels import chain
 from unmask.kernels.chain import Chain
-from unmask.kernels.machine import Ints, Machine, from_edges
+from unmask.kernels.machine import Floats, Ints, Machine, from_edges
 from unmask.languages.base import UNKNOWN, MachineLanguage
 from unmask.languages.registry import LANGUAGES
 from unmask.languages.tables import table
@@ -98,11 +98,17 @@ class NGram(MachineLanguage):
         return from_edges(initial, *joined, symbols, v, np.ones(offset[-1]))
 
     def local_form(self, length: int) -> tuple[Chain, int] | None:
-        """Of a first-order chain the nearest revealed neighbours are all that counts."""
+        """Of a first-order chain the nearest revealed neighbours are all that counts.
+
+        A token that no sequence reaches carries no state: messages restart as ones behind it, and so do these tables,
+        whatever its row says.
+        """
         if self.order != 2:
             return None
         if length not in self._chains:
-            self._chains[length] = chain.chain(self.initial, self.transition, length)
+            followed = self.transition.copy()
+            followed[np.setdiff1d(np.arange(len(followed)), self.reachable)] = _even(self.reachable, self.vocabulary)
+            self._chains[length] = chain.chain(self.initial, followed, length)
         tables = self._chains[length]
         return None if tables is None else (tables, 0)
 
@@ -154,6 +160,13 @@ class NGram(MachineLanguage):
             names=tuple(name + separator for name in names),
             normalise=True,
         )
+
+
+def _even(chosen: Ints, size: int) -> Floats:
+    """(size) the distribution that takes each of the chosen with the same probability."""
+    law = np.zeros(size)
+    law[chosen] = 1 / len(chosen)
+    return law
 
 
 def check_size(order: int, vocabulary: int) -> None:

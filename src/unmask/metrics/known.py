@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from unmask.core.errors import UnmaskError
-from unmask.core.estimates import Estimate, exactly, mean
+from unmask.core.estimates import Estimate, bounded_mean, exactly, mean
 from unmask.ideal import Ideal
 from unmask.languages import Language
 from unmask.languages.base import as_language
@@ -94,7 +94,7 @@ def ser(
     prompts = patterns(language, given, len(given) if given.dim() == 2 else 1, length)
     distinct, which = prompts.unique(dim=0, return_inverse=True)
     each = torch.tensor([wrong(prompt) for prompt in distinct], dtype=torch.float64)
-    return exactly(float(each[0])) if len(distinct) == 1 else mean(each[which], groups=which)
+    return exactly(float(each[0])) if len(distinct) == 1 else bounded_mean(each[which], groups=which)
 
 
 def _listed(language: Language, length: int, what: str, nearest: str) -> Tensor:

@@ -25,7 +25,7 @@ from torch import Tensor
 from unmask.core import progress
 from unmask.core.chance import Luck, check_seed
 from unmask.core.errors import UnmaskError
-from unmask.core.estimates import Estimate, mean
+from unmask.core.estimates import Estimate, bounded_mean
 from unmask.core.threads import over_blocks
 from unmask.kernels.machine import Floats
 from unmask.schedules import Schedule, orders
@@ -103,7 +103,7 @@ def ser_by_orders(chain: FirstOrder, length: int, delta: Tensor, *, rows: int = 
     """SER of ancestral sampling with only the orders drawn: the mean of 1 - P(valid | order), at any length."""
     luck = Luck(check_seed(seed), torch.arange(rows))
     order = orders.independent(delta, torch.ones((rows, length), dtype=torch.bool), luck)
-    return mean(1 - valid_given_order(chain, order), method="rao-blackwell")
+    return bounded_mean(1 - valid_given_order(chain, order), method="rao-blackwell")
 
 
 @njit(cache=True, nogil=True)

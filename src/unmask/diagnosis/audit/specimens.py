@@ -2,6 +2,7 @@
 
 A fault is a change of the session before it is filled: of its shares of the rounds, of its denoiser, or of its luck.
 Two need a loop of their own: the race of tokens and mask (`noise.OneShot`), and the choice over a batch (`Confident`).
+In blocks a fault is that of what fills them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from torch import Tensor
 from unmask.denoisers import Denoiser, Engine, Marginals, Reshaped, as_marginals
 from unmask.denoisers.reshaped import ReshapedEngine
 from unmask.diagnosis.audit.noise import BFLOAT16, FLOAT32, OneShot, RaceLuck
-from unmask.samplers import LowConfidence, Sampler, Session, fill
+from unmask.samplers import Choice, LowConfidence, Sampler, Session, View, checks, fill
+from unmask.samplers.blocks import Blocks
 from unmask.schedules import sizes
 
 FAULTS = {
@@ -82,13 +84,14 @@ def specimens(sampler: Sampler, rounds: int) -> Iterator[Specimen]:
         yield Specimen("reused noise", Changed(sampler, _race(shared="rounds")), "in every round")
     if isinstance(sampler, LowConfidence):
         yield Specimen("batch-flattened choice", Confident(sampler.temperature, batch=BATCH))
-        yield Specimen("ties", Confident(sampler.temperature, batch=1))
+    if isinstance(deciding(sampler), LowConfidence):
+        yield Specimen("ties", _inside(sampler, lambda inner: TopK(**vars(inner))))
 
 
 def tempered(sampler: Sampler, temperature: float) -> Specimen:
     """Tokens drawn at another temperature; a sampler that has one goes on scoring by the model's own, as LLaDA does."""
-    if hasattr(sampler, "temperature"):
-        made: Sampler = replace(cast(Any, sampler), temperature=temperature)
+    if hasattr(deciding(sampler), "temperature"):
+        made = _inside(sampler, lambda inner: replace(cast(Any, inner), temperature=temperature))
     else:
         made = Changed(sampler, _bend(lambda said: said.sharpened(temperature)))
     return Specimen("temperature", made, value=temperature)
@@ -100,6 +103,16 @@ def stepped(sampler: Sampler, rounds: float) -> Specimen:
     return Specimen("miscounted steps", sampler, value=number, rounds=number)
 
 
+def deciding(sampler: Sampler) -> Sampler:
+    """What decides: inside blocks, the sampler that fills them."""
+    return checks.made(sampler.inner) if isinstance(sampler, Blocks) else sampler
+
+
+def _inside(sampler: Sampler, change: Callable[[Sampler], Sampler]) -> Sampler:
+    """The sampler with what decides changed, in blocks where it has them."""
+    return replace(sampler, inner=change(deciding(sampler))) if isinstance(sampler, Blocks) else change(sampler)
+
+
 def keeps_schedule(sampler: Sampler) -> bool:
     """Whether the number of rounds means anything to it."""
     return not sampler.implements("run") and sampler.pace != "free"
@@ -107,7 +120,7 @@ def keeps_schedule(sampler: Sampler) -> bool:
 
 def looks_everywhere(sampler: Sampler) -> bool:
     """Whether it looks at every place in every round, so that its cost grows with their number."""
-    inner = sampler.inner if isinstance(sampler, Changed) else sampler
+    inner = deciding(sampler.inner if isinstance(sampler, Changed) else sampler)
     return inner.implements("choose") or isinstance(inner, OneShot | Confident)
 
 
@@ -180,9 +193,21 @@ class GreedyEngine(ReshapedEngine):
         return torch.where(last, said.sharpened(0).dense(), said.dense())
 
 
+class TopK(LowConfidence):
+    """LLaDA's rule with float32 scores, which torch.topk orders, equal ones too."""
+
+    def choose(self, view: View) -> Choice:
+        tokens = view.draw(self.temperature)
+        scores = torch.where(view.hidden, self.score(view, tokens).float(), -torch.inf)
+        reveal = torch.zeros_like(view.hidden)
+        for row, scored, count in zip(reveal, scores, view.count.tolist(), strict=True):
+            row[torch.topk(scored, count).indices] = True
+        return Choice(reveal, tokens)
+
+
 @dataclass(frozen=True)
 class Confident(Sampler):
-    """LLaDA's rule as it is often written: float32 scores, and torch.topk over the places of `batch` rows together."""
+    """LLaDA's rule with torch.topk over the places of `batch` rows together."""
 
     temperature: float
     batch: int

@@ -15,7 +15,7 @@ from torch import Tensor
 from unmask.core.estimates import LEVEL, Estimate, quantile
 from unmask.core.pvalues import chi_square
 from unmask.diagnosis.audit.compare import Noise
-from unmask.diagnosis.audit.specimens import Specimen, keeps_schedule, specimens, stepped, tempered
+from unmask.diagnosis.audit.specimens import Specimen, deciding, keeps_schedule, specimens, stepped, tempered
 from unmask.diagnosis.audit.statistics import Rows
 from unmask.samplers import Sampler
 
@@ -100,7 +100,8 @@ def first_look(sampler: Sampler, rounds: int, named: bool) -> Look:
     named: whether the schedule has a name, and so exists for other numbers of rounds.
     """
     grades = []
-    heat = float(getattr(sampler, "temperature", 1.0))
+    decides = deciding(sampler)
+    heat = float(getattr(decides, "temperature", 1.0))
     if heat > 0:
         near, far = (tuple(heat * t for t in part) for part in ((0.9, 1.1), (COLD, 0.5, 0.8, 1.25, 2.0)))
         grades.append(Grade("temperature", heat, lambda t: tempered(sampler, t), near, far))
@@ -108,7 +109,7 @@ def first_look(sampler: Sampler, rounds: int, named: bool) -> Look:
         close = {max(1, 3 * rounds // 4), math.ceil(4 * rounds / 3)} - {rounds}
         further = {1, rounds // 4, rounds // 2, rounds - 1, rounds + 1, 2 * rounds, 4 * rounds} - {0, rounds} - close
         grades.append(Grade("miscounted steps", rounds, lambda n: stepped(sampler, n), tuple(close), tuple(further)))
-    kinds = [] if sampler.implements("run") else specimens(sampler, rounds)
+    kinds = [] if decides.implements("run") else specimens(sampler, rounds)
     graded = [grade.make(value) for grade in grades for value in grade.near]
     return Look([Specimen("none", sampler), *kinds, *graded], grades)
 

@@ -26,7 +26,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from unmask.core.estimates import Estimate, mean
+from unmask.core.estimates import Estimate, bounded_mean
 from unmask.experiments.board.cells import Point
 
 Values = Sequence[float]
@@ -128,7 +128,7 @@ class Curve:
 
     @property
     def accuracy(self) -> Estimate:
-        return mean(self.accuracy_rows)
+        return bounded_mean(self.accuracy_rows)
 
     def by_seed(self, rows: Tensor) -> list[float]:
         """The mean of a number a row (rows of all seeds) over each seed's."""
@@ -153,8 +153,8 @@ def sum_of(weights: Values, parts: Sequence[Tensor]) -> Tensor:
 
 
 def paired(ours: Tensor, theirs: Tensor) -> Estimate:
-    """The mean difference of numbers a row that met the same luck."""
-    return mean(ours - theirs, method="paired")
+    """The mean difference of two numbers in [0, 1] of each row, which met the same luck."""
+    return bounded_mean(ours - theirs, (-1.0, 1.0), method="gaffke, paired")
 
 
 def ratio(ours: Need, theirs: Need) -> Estimate | None:

@@ -43,7 +43,7 @@ PASS = ("steps", "schedule", "fixed_size")  # what one curve answers for
 
 def tally_of(made: Generation, q: Language, prompt: Tensor | None = None) -> Tally:
     """What a language says of generated rows, in numbers that add up; prompt: which one each row continues."""
-    from unmask.experiments.measures.tallies import sums
+    from unmask.experiments.measures.tallies import counts, sums
     from unmask.metrics import YARDSTICKS, rows
 
     seen = rows(made, q, prompt=prompt)
@@ -52,7 +52,7 @@ def tally_of(made: Generation, q: Language, prompt: Tensor | None = None) -> Tal
         values = yardstick.values(seen)
         assert values is not None  # a generation knows them all
         said = ~values.isnan()
-        tally |= sums(name, values[said], None if prompt is None else prompt[said])
+        tally |= (counts if yardstick.events else sums)(name, values[said], None if prompt is None else prompt[said])
     return tally
 
 

@@ -9,13 +9,12 @@ its size, four more sums say what the variance of their mean is, as core.estimat
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 import torch
 from torch import Tensor
 
-from unmask.core.estimates import LEVEL, Estimate, proportion, quantile, share_of_groups
+from unmask.core.estimates import LEVEL, Estimate, of_variance, proportion, within
 
 UNIT = 64  # bits after the point
 
@@ -40,27 +39,43 @@ def sums(name: str, samples: Tensor, groups: Tensor | None = None) -> dict[str, 
     }
 
 
+def counts(name: str, events: Tensor, groups: Tensor | None = None) -> dict[str, int]:
+    """What is added up of events (n), 0 or 1: how many, and of groups how many have which share.
+
+    A share is named by its least terms, so that groups of one share count together whatever their sizes.
+    """
+    found = {f"{name}_count": len(events), f"{name}_sum": int(events.sum())}
+    if groups is None:
+        return found
+    for group in groups.unique():
+        own = events[groups == group]
+        part = f"{name}_of_{Fraction(int(own.sum()), len(own))}"
+        found[part] = found.get(part, 0) + 1
+    return found
+
+
 def mean(name: str, tally: dict[str, int], level: float = LEVEL) -> Estimate | None:
-    """The mean with its normal interval, as core.estimates.mean has it; None of nothing, the whole line of one."""
+    """The mean with its interval, as core.estimates.mean has it; None of nothing."""
     n, total = tally[f"{name}_count"], tally[f"{name}_sum"]
     if n == 0:
         return None
-    value = float(Fraction(total, n * 2**UNIT))
-    if n == 1:
-        return Estimate(value, -math.inf, math.inf, n, level, "normal")
     groups = _groups(name, tally)
-    half = quantile(level) * math.sqrt(_variance(name, tally, groups) / n)
-    return Estimate(value, value - half, value + half, groups, level, "normal" if groups == n else "normal by prompt")
+    variance = _variance(name, tally, groups) / n if n > 1 else 0.0
+    method = "t" if groups == n else "t by prompt"
+    return of_variance(float(Fraction(total, n * 2**UNIT)), variance, groups, level, method)
 
 
 def share(name: str, tally: dict[str, int], level: float = LEVEL) -> Estimate | None:
-    """The probability of an event whose samples are 0 and 1, as core.estimates.share has it; None of nothing."""
-    n, successes = tally[f"{name}_count"], tally[f"{name}_sum"] >> UNIT
+    """The probability of an event that was counted, as core.estimates.share has it; None of nothing."""
+    n, successes = tally[f"{name}_count"], tally[f"{name}_sum"]
     if n == 0:
         return None
-    if (groups := _groups(name, tally)) == n:
+    part = f"{name}_of_"
+    shares = sorted((Fraction(key.removeprefix(part)), many) for key, many in tally.items() if key.startswith(part))
+    if sum(many for _, many in shares) in (0, 1, n):
         return proportion(successes, n, level)
-    return share_of_groups(successes, n, groups, _variance(name, tally, groups) / n, level)
+    atoms, often = torch.tensor([[float(value), float(many)] for value, many in shares], dtype=torch.float64).T
+    return within(successes / n, atoms, often, (0.0, 1.0), level, "gaffke by prompt")
 
 
 def _groups(name: str, tally: dict[str, int]) -> int:

@@ -69,7 +69,7 @@ class Judge:
         blocks = [slice(begin, begin + block) for begin in range(0, len(self.tokens), block)]
         nats = torch.cat([self._nats(trunk, rows) for rows in blocks])
         a_token = (nats - self._ideal) * self.padding / self.tokens.shape[1]
-        excess = mean(a_token, method="normal, paired with the exact denoiser")
+        excess = mean(a_token, method="t, paired with the exact denoiser")
         percent = 100 / max(self.entropy, LEAST)
         return Validation(excess.map(lambda e: self.entropy + e), self.entropy, excess.map(lambda e: percent * e))
 

@@ -128,6 +128,6 @@ def _cell(record: Record, show: Callable[[float], str]) -> tuple[str, str]:
     estimate = Estimate(*(record[name] for name in Estimate.__dataclass_fields__))
     if estimate.exact:
         return show(estimate.value), "exact"
-    if estimate.value == 0.0 and estimate.method.startswith("clopper"):
+    if estimate.none_seen:
         return f"< {show(estimate.high)}", f"none in {estimate.n}"
     return show(estimate.value), f"{show(estimate.low)} to {show(estimate.high)}"

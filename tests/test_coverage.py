@@ -1,0 +1,142 @@
+"""What every interval of core/estimates.py covers, said as a table and checked.
+
+A share of events: at least 95% whatever p, for every n up to 200, computed. A bounded mean: at least 95% of every law
+on three values that a grid has, computed; and of the laws that metrics ask about, drawn. A mean that nothing bounds:
+what the table says of each law and n, drawn. A drawn coverage raises an alarm below the 1e-6 quantile of its count.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import bdtr
+from scipy.stats import binom, multinomial
+
+from unmask.core.chance import Luck
+from unmask.core.estimates import LEAST, bounded_mean, mean, proportion, share, within
+from unmask.languages import Interval, preset
+from unmask.schedules import deltas, orders
+from unmask.theory.curves import weights
+from unmask.theory.sampled import information_curve
+
+ALARM = 1e-6
+
+
+def least_coverage(n: int) -> float:
+    """Over all p: between two ends of intervals it is concave or rising and falling, so that it is least at an end."""
+    found = [proportion(k, n) for k in range(n + 1)]
+    low, high = np.array([e.low for e in found]), np.array([e.high for e in found])
+    inside = np.concatenate(
+        [low[1:] * (1 - 1e-12), low[1:] * (1 + 1e-12), high[:-1] * (1 - 1e-12), high[:-1] * (1 + 1e-12)]
+    )
+    first, last = np.searchsorted(high, inside), np.searchsorted(low, inside, side="right") - 1
+    return float((bdtr(last, n, inside) - np.where(first > 0, bdtr(np.maximum(first - 1, 0), n, inside), 0.0)).min())
+
+
+def test_a_share_is_covered_whatever_it_is():
+    assert min(least_coverage(n) for n in range(1, 201)) >= 0.95
+
+
+@pytest.mark.parametrize("middle", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("n", [2, 6, 12])
+def test_a_bounded_mean_of_three_values_is_covered(n, middle):
+    """0.5 is the case of paired differences: -1, 0 and 1."""
+    atoms = torch.tensor([0.0, middle, 1.0], dtype=torch.float64)
+    every = np.array([(a, b, n - a - b) for a in range(n + 1) for b in range(n + 1 - a)])
+    found = [
+        within(float(c @ atoms) / n, atoms[c > 0], c[c > 0], (0.0, 1.0), 0.95, "")
+        for c in torch.from_numpy(every).double()
+    ]
+    low, high = np.array([e.low for e in found]), np.array([e.high for e in found])
+    grid = [0.0, 0.002, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97, 0.99, 0.998, 1.0]
+    for p in grid:
+        for q in (q for q in grid if p + q <= 1):
+            law = np.array([max(1 - p - q, 0.0), p, q])
+            truth = float(law @ atoms.numpy())
+            mass = multinomial.pmf(every, n, law / law.sum())
+            assert mass[(low <= truth + 1e-12) & (truth - 1e-12 <= high)].sum() >= 0.95 - 1e-9, law
+
+
+def check(found: np.ndarray, least: float) -> None:
+    assert found.sum() >= binom.ppf(ALARM, len(found), least), found.mean()
+
+
+def covered(samples: torch.Tensor, truth: float, ends: tuple[float, float] = (0.0, 1.0)) -> None:
+    """The intervals of samples (intervals, n), each a function of the sorted samples; none is without width."""
+    different, which = samples.double().sort(1).values.unique(dim=0, return_inverse=True)
+    estimates = [bounded_mean(rows, ends) for rows in different]
+    assert all(e.low <= e.value <= e.high and e.low < e.high for e in estimates)
+    check(np.array([e.low <= truth <= e.high for e in estimates])[which], 0.95)
+
+
+@pytest.mark.parametrize("prompts", [10, 20, 100])
+@pytest.mark.parametrize("ser", [0.02, 0.3])
+def test_ser_by_prompts(prompts, ser):
+    """Eight rows of a prompt share how hard it is: the share of a prompt is a beta law of mean SER."""
+    luck = np.random.default_rng(prompts)
+    hard = luck.beta(0.5 * ser, 0.5 * (1 - ser), (200, prompts, 1))
+    wrong = torch.from_numpy(luck.random((200, prompts, 8)) < hard)
+    covered(wrong.double().mean(2), ser)
+    of_prompts, of_rows = (
+        bounded_mean(wrong[0].double().mean(1)),
+        share(wrong[0].flatten(), torch.arange(prompts).repeat_interleave(8)),
+    )
+    assert (of_rows.low, of_rows.high) == (of_prompts.low, of_prompts.high)
+
+
+@pytest.mark.parametrize("steps", [100, 500, 2500])
+def test_rao_blackwell(steps):
+    """Of 100 orders of Interval(5) at SER .095, .020 and .004; where no order could be wrong it is a limit."""
+    form, delta = Interval(5).closed_form, deltas("linear", steps)
+    luck = Luck(1, torch.arange(30000))
+    order = orders.independent(delta, torch.ones(30000, 10, dtype=torch.bool), luck)
+    halves = order.view(-1, 2, 5)
+    pairs = ((halves.unsqueeze(-1) == halves.unsqueeze(-2)).sum((1, 2, 3)) - 10) / 2
+    rows = (1 - 2.0 ** -pairs.double()).view(-1, 100)
+    covered(rows, form.ser(10, delta))
+    assert form.ser_of_orders(order[:100]) == bounded_mean(rows[0], method="rao-blackwell")
+
+
+@pytest.mark.parametrize("rare", [0.002, 0.02, 0.2])
+def test_paired_differences(rare):
+    """Of 200 rows, ours wrong alone with `rare`, theirs with a third of it."""
+    luck = np.random.default_rng(1)
+    u = luck.random((200, 200))
+    difference = torch.from_numpy((u < rare).astype(float) - (u > 1 - rare / 3))
+    covered(difference, rare - rare / 3, (-1.0, 1.0))
+
+
+@pytest.mark.parametrize("first", [0.5, 0.98, 1.0])
+def test_areas_under_a_curve(first):
+    """Of 100 rows that are right from one of five budgets on, each as likely, after the first."""
+    luck = np.random.default_rng(2)
+    worth = np.array([1.0, 0.7, 0.45, 0.2, 0.05])
+    start = np.where(luck.random((200, 100)) < first, 0, luck.integers(1, 5, (200, 100)))
+    covered(torch.from_numpy(worth[start]), first + (1 - first) * worth[1:].mean())
+
+
+# language, length, steps: (rows: the least coverage of 95% that it has, as drawn 4000 times, less what luck can do)
+UNBOUNDED = {
+    ("paper-2gram", 32, 8): {20: 0.94, 50: 0.94, 100: 0.94},
+    ("paper-3gram", 16, 4): {20: 0.915, 50: 0.925, 100: 0.935},
+    ("brackets", 16, 2): {20: 0.91, 50: 0.935, 100: 0.935},
+}
+
+
+@pytest.mark.parametrize("case", UNBOUNDED)
+def test_ter_upper(case):
+    """Excesses over H(q) of rows drawn from 2000 of a curve, whose mean is the truth."""
+    name, length, steps = case
+    curve = information_curve(preset(name), length, rows=2000).rows
+    nats = curve.paid(lambda size: weights(size, deltas("linear", steps))) - curve.entropy
+    luck = np.random.default_rng(0)
+    for rows, least in UNBOUNDED[case].items():
+        drawn = nats[torch.from_numpy(luck.integers(0, len(nats), (1500, rows)))]
+        truth, found = float(nats.mean()), map(mean, drawn)
+        check(np.array([e.low <= truth <= e.high for e in found]), least)
+
+
+def test_few_rows_of_an_unbounded_law_have_no_interval():
+    assert np.isinf(mean(torch.rand(LEAST - 1)).high)
+    assert np.isfinite(mean(torch.rand(LEAST)).high)
