@@ -19,9 +19,10 @@ import numpy as np
 from torch import Tensor
 
 from unmask.core.errors import UnmaskError
+from unmask.kernels.first_order import FirstOrder
 from unmask.languages import ClosedForm, Language
 from unmask.theory import chains, exponential, sampled
-from unmask.theory.chains import FirstOrder, first_order
+from unmask.theory.chains import first_order
 from unmask.theory.curves import ErrorCurve, InformationCurve
 from unmask.theory.exponential import ExponentialLaw, exponential_law
 from unmask.theory.gaps import valid_mass
