@@ -1,9 +1,10 @@
 """Block diffusion on n-grams, exactly: blocks from left to right, ancestral sampling of N rounds within each.
 
 When a block of b tokens begins, all before it is revealed and all behind it hidden, so that with m = n - 1 it depends
-on its context c alone, the last m tokens; and the labels of its positions are its own. So the law of what is written is
-a product over blocks, p(x) = p_0(y_1) prod_i p(y_i | c_i), where each p(y | c) is a mixture over the orders of one block
-(partitions.py, of q(. | c)). With contexts as states, k blocks, and u, M, v for the first, the inner and the last block,
+on its context c alone, the last m tokens; and the labels of its positions are its own. So the law of what is written
+is a product over blocks, p(x) = p_0(y_1) prod_i p(y_i | c_i), where each p(y | c) is a mixture over the orders of one
+block (partitions.py, of q(. | c)). With contexts as states, k blocks, and u, M, v for the first, the inner and the
+last block,
 
     u(c')    = sum of p_0(y) over the possible y that end in c'
     M(c, c') = sum of p(y | c) over those                              1 - SER = u M^(k-2) v,      v(c) = sum_y p(y | c)
@@ -34,7 +35,7 @@ MOST_STRINGS = 300_000  # behind all contexts: some tens of seconds
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What one block does: from each of A contexts (one for the first block) to each of C; `here`: which A there are."""
+    """What one block does, from each of A contexts (one for the first block) to each of C."""
 
     true: Floats  # (A, C) q of the context that follows
     valid: Floats  # (A, C) p of it, along possible strings
@@ -140,7 +141,7 @@ def of_blocks(language: Language, block_length: int, delta: Tensor) -> Blocks:
     """Block diffusion of an n-gram; an error for other languages, of which no context says all."""
     if (found := language.ngram) is None:
         nearest = "generate(sampler='blocks(..)') and score measure it"
-        raise UnmaskError(f"block diffusion of {language.kind} is not known exactly, but of n-grams it is; {nearest}")
+        raise UnmaskError(f"{language.kind} is no n-gram language, whose block diffusion is known exactly; {nearest}")
     return Blocks(found, block_length, delta)
 
 
