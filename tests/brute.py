@@ -74,7 +74,8 @@ def entropy(q: np.ndarray) -> float:
 
 def p_value(drawn: np.ndarray, strings: np.ndarray, q: np.ndarray) -> float:
     """Two-sided chi-square p-value of rows drawn (N, L); 0 if one has q = 0. Cells are pooled to an expected 5."""
-    key = np.random.default_rng(0).integers(2**64, size=drawn.shape[1], dtype=np.uint64)  # two strings in 2^60 share one
+    # a number for each string, which two share once in 2^60
+    key = np.random.default_rng(0).integers(2**64, size=drawn.shape[1], dtype=np.uint64)
     seen, times = np.unique(drawn.astype(np.uint64) @ key, return_counts=True)
     counts = dict(zip(seen.tolist(), times.tolist(), strict=True))
     names = (strings.astype(np.uint64) @ key).tolist()

@@ -12,12 +12,14 @@ from unmask.core.errors import UnmaskError
 from unmask.languages import Interval, preset, random_hmm
 from unmask.schedules import deltas
 from unmask.theory import correctness
-from unmask.theory.listed import STATEMENTS, Case, shown
+from unmask.theory.derandomised import every_order
+from unmask.theory.listed import STATEMENTS, Case, catalogue, shown
 from unmask.theory.partitions import partitions
 from unmask.theory.statements import Statement
 
 OTHER = {"theorem-4.2", "theorem-4.2-explicit", "theorem-4.2-proportional", "geometric"}  # about schedules of their own
 ONE = {"lemma-b8", "lemma-a1"}  # about one order, and one round
+ELSEWHERE = {"block-diffusion", "best-choice", "speculation", "crossover"}  # test_beyond.py, test_best_orders.py
 CASES = {"2-gram": SMALL["2-gram, pruned"], "3-gram": SMALL["3-gram, pruned"], "interval": (Interval(3), 4)}
 
 
@@ -29,7 +31,9 @@ def truths(language, length, delta):
     ordered = places.sort(1).values
     distinct = float(mass[(ordered[:, 1:] != ordered[:, :-1]).all(1)].sum())
     ser = every.ser(delta)
-    known = {"divergence": every.divergence(delta), "ser": ser, "distinct": distinct, "collision": 1 - distinct}
+    orders = every_order(language, length, deltas("linear", len(delta)))
+    best = {"divergence of one order": orders.divergence.min(), "ser of one order": orders.ser.min()}
+    known = best | {"divergence": every.divergence(delta), "ser": ser, "distinct": distinct, "collision": 1 - distinct}
     return known | {"valid": 1 - ser}
 
 
@@ -40,7 +44,7 @@ def test_what_is_said_is_true(name, schedule, steps):
     delta = deltas(schedule, steps)
     known, said = truths(language, length, delta), set()
     for label, statement in shown((), Case(language, length, delta)):
-        if isinstance(statement, str) or label in OTHER | ONE | {"lemma-c2"}:
+        if isinstance(statement, str) or label in OTHER | ONE | ELSEWHERE | {"lemma-c2"}:
             continue
         if label in ("lemma-c5", "lemma-c6") and not isinstance(language, Interval):
             continue
@@ -52,6 +56,24 @@ def test_what_is_said_is_true(name, schedule, steps):
     assert {"divergence", "ser", "distinct", "collision"} <= said
     (first,) = STATEMENTS.make("lemma-a1", Case(language, length, delta))
     assert first.allows(partitions(language, length).divergence(deltas("linear", 1)))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_listed_is_what_is_shown(name):
+    """Kind and origin of each statement as `unmask theory list` has them."""
+    language, length = CASES[name]
+    listed = catalogue()
+    assert list(listed) == list(STATEMENTS.known())
+    for label, made in shown((), Case(language, length, deltas("linear", 9), 1e-3)):
+        assert listed[label]["assumption"]
+        if isinstance(made, Statement):
+            assert made.kind in listed[label]["kind"].split(", ")
+            assert made.origin == listed[label]["origin"]
+            assert (
+                made.proven
+                or "heuristic" in listed[label]["assumption"]
+                or "first order" in listed[label]["assumption"]
+            )
 
 
 def test_each_is_what_its_formula_says():

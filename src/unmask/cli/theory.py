@@ -150,6 +150,9 @@ def figure(*, asked: Question, out: Path = Path("theory"), json: Switch = False)
 def listed(*, json: Switch = False) -> None:
     """List the statements of the theory, which `unmask theory show` holds against a case.
 
+    Each with its kind (an upper or a lower bound, or exact), its origin (of the paper,
+    reconstructed from it, or ours), what it says, and under which assumptions.
+
     Examples:
         unmask theory list
         unmask theory list --json
@@ -158,9 +161,14 @@ def listed(*, json: Switch = False) -> None:
         json: Print one JSON object instead of a table.
     """
     from unmask.cli.output import show as print_result
-    from unmask.theory.listed import STATEMENTS
+    from unmask.cli.output import show_lines
+    from unmask.theory.listed import catalogue
 
-    print_result(STATEMENTS.about(), json)
+    if json:
+        print_result(catalogue(), True)
+        return
+    form = "{kind}; {origin}: {about} [{assumption}]"
+    show_lines([(name, form.format(**said)) for name, said in catalogue().items()])
 
 
 def show(

@@ -24,7 +24,7 @@ from unmask.core.estimates import Estimate, exactly, mean
 from unmask.core.files import origin, write_json
 from unmask.core.memory import fits
 from unmask.core.threads import over_blocks
-from unmask.kernels import pairs, paths
+from unmask.kernels import first_order, pairs, paths
 from unmask.kernels.chain import Chain
 from unmask.kernels.machine import Machine
 from unmask.kernels.messages import fill_rows
@@ -40,6 +40,7 @@ ROWS = 64  # of a block that holds no messages
 LONGEST_NAME = 256  # characters of a token's name
 MOST_REACH = 64  # times a length: how far a possible one is looked for
 MESSAGE_BYTES = 2**25  # the messages of one block of rows: large enough to amortise a call, small enough for a cache
+LONGEST_ORDER = 256  # positions whose best order is found in seconds
 
 
 Tokens = Tensor | ArrayLike | Sequence[Sequence[int]]  # or texts, where tokens have names
@@ -156,6 +157,12 @@ class Language(ABC):
         than gamma, I(X_i; X_j | x_R) <= gamma nats, by the language itself."""
         what = f"{self.kind} does not say how its positions depend on each other, which clairvoyant asks"
         raise UnmaskError(f"{what}; write its method `independent`, or take a language that is a machine")
+
+    def best_order(self, hidden: Tensor, rounds: int) -> Tensor:
+        """(B, L) the rounds 1..N of the hidden, Bool (B, L), with the least KL(q || p_order) of all orders of N rounds,
+        0 elsewhere; on average over what may stand where nothing is hidden."""
+        what = f"the best order of {self.kind} is not known; those of first-order chains and of intervals are"
+        raise UnmaskError(f"{what}. Take strided or block-strided, or write its method `best_order`")
 
     def window_law(self, size: int, length: int) -> Tensor:
         """(V^size) law of `size` consecutive tokens at a uniformly chosen place of a sequence, oldest digit first."""
@@ -383,6 +390,25 @@ class MachineLanguage(Language):
         apart = torch.zeros_like(hidden)
         apart[rows] = torch.from_numpy(chosen)
         return apart
+
+    def best_order(self, hidden: Tensor, rounds: int) -> Tensor:
+        if (chain := first_order.first_order(self.machine)) is None:
+            return super().best_order(hidden, rounds)
+        length = hidden.shape[1]
+        if length > LONGEST_ORDER:
+            what = f"the best order of {length} positions takes too long; it is found for at most {LONGEST_ORDER}"
+            raise UnmaskError(f"{what}. Take blocks(block_length={LONGEST_ORDER}, inner='dyadic'), or dyadic")
+        needed = min(rounds, length.bit_length())  # in which dyadic orders are exact
+        if (length, needed) not in self._paid:
+            links = chain.links(length)
+            self._paid[length, needed] = links, first_order.least_paid(links, needed - 1)
+        patterns, which = hidden.unique(dim=0, return_inverse=True)
+        found = [first_order.best_order(*self._paid[length, needed], ~pattern.numpy()) for pattern in patterns]
+        return torch.from_numpy(np.stack(found))[which]
+
+    @cached_property
+    def _paid(self) -> dict[tuple[int, int], tuple[np.ndarray, np.ndarray]]:
+        return {}
 
     def possible_lengths(self, longest: int) -> np.ndarray:
         if self.machine.open_ended:

@@ -2,6 +2,7 @@
 
 from unmask.samplers.ancestral import Ancestral
 from unmask.samplers.autoregressive import Autoregressive
+from unmask.samplers.best_order import BestOrder
 from unmask.samplers.blocks import Blocks
 from unmask.samplers.clairvoyant import Clairvoyant
 from unmask.samplers.confidence import Entropy, Margin, TopProbability
@@ -32,6 +33,7 @@ __all__ = [
     "AsPublishedMDLM",
     "AtToken",
     "Autoregressive",
+    "BestOrder",
     "BlockStrided",
     "Blocks",
     "Budget",

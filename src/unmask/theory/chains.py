@@ -13,14 +13,14 @@ and the area theorem int h = Phi(1) - Phi(0) = H(q) is plain to see. One positio
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numba import njit
 from torch import Tensor
 
 from unmask.core.errors import UnmaskError
-from unmask.kernels.machine import Floats, Ints
+from unmask.kernels import first_order as kernels
+from unmask.kernels.first_order import FirstOrder, entropy
+from unmask.kernels.machine import Floats
 from unmask.languages import Language
 from unmask.languages.base import as_language
 from unmask.theory.curves import InformationCurve, by_size
@@ -28,67 +28,17 @@ from unmask.theory.curves import InformationCurve, by_size
 METHOD = "closed form of a first-order chain"
 
 
-@dataclass(frozen=True, eq=False)
-class FirstOrder:
-    """A homogeneous chain whose states are seen: q(x) = initial(x_1) prod_t transition(x_t, x_{t+1})."""
-
-    initial: Floats  # (S)
-    transition: Floats  # (S, S)
-    symbols: Ints  # (S): the token of each state
-
-    def __repr__(self) -> str:
-        return f"<FirstOrder of {self.size} states>"
-
-    @property
-    def size(self) -> int:
-        return len(self.initial)
-
-    def marginals(self, length: int) -> Floats:
-        """(L, S): the law of each position."""
-        rows = [self.initial]
-        while len(rows) < length:
-            rows.append(rows[-1] @ self.transition)
-        return np.stack(rows)
-
-    def kernels(self, longest: int) -> Floats:
-        """(longest+1, S+1, S+1): P^u between states; from the begin (row S), u places before, mu_u; to the end, 1.
-
-        With begin and end as two more tokens, always revealed, an open gap is a gap like any other.
-        """
-        size = self.size
-        powers = np.ones((longest + 1, size + 1, size + 1))
-        powers[0] = np.eye(size + 1)
-        for u in range(1, longest + 1):
-            powers[u, :size, :size] = powers[u - 1, :size, :size] @ self.transition
-            powers[u, size, :size] = self.initial if u == 1 else powers[u - 1, size, :size] @ self.transition
-        return powers
-
-    def states(self, tokens: Tensor) -> Ints:
-        """(B, L) the state of each token; S for a token that no state shows."""
-        state = np.full(max(int(self.symbols.max()), int(tokens.max())) + 1, self.size)
-        state[self.symbols] = np.arange(self.size)
-        return np.asarray(state[tokens.numpy()])
-
-
 def first_order(language: Language) -> FirstOrder | None:
     """The chain that a language is: any machine whose states show themselves and that may end anywhere, else None."""
-    machine = as_language(language).machine
-    if machine is None:
-        return None
-    symbols = machine.symbols
-    if symbols is None or len(np.unique(symbols)) < len(symbols) or not machine.open_ended:
-        return None
-    transition = np.zeros((machine.states, machine.states))
-    transition[machine.edge_source, machine.edge_target] = machine.edge_weight
-    return FirstOrder(machine.initial, transition, symbols)
+    return kernels.first_order(as_language(language).machine)
 
 
 def information_curve(chain: FirstOrder, length: int) -> InformationCurve:
     """f and h, exactly: O(L S^3 + L^2) in all, and nothing more for any schedule."""
-    marginals, uncertainty = chain.marginals(length), _uncertainty(chain, length)
+    marginals, uncertainty = chain.marginals(length), chain.uncertainty(length)
     starts = np.cumsum(marginals, 0)
     patterns = np.zeros((3, length + 1))
-    patterns[1, :length] = _entropy(marginals)  # j is the first: revealed, and the j-1 before it not
+    patterns[1, :length] = entropy(marginals)  # j is the first: revealed, and the j-1 before it not
     for d in range(1, length):
         patterns[2, d - 1] = starts[length - d - 1] @ uncertainty[d]
     return InformationCurve(np.diff(by_size(patterns, length)), METHOD)
@@ -100,24 +50,10 @@ def order_divergence(chain: FirstOrder, order: Tensor) -> Floats:
         raise UnmaskError("this order leaves out positions that are given; KL(q || p_order) is for a blank canvas")
     length = order.shape[1]
     marginals = chain.marginals(length)
-    pairs = marginals @ _uncertainty(chain, length).T
+    pairs = marginals @ chain.uncertainty(length).T
     paid = np.empty(len(order))
-    _pay(order.numpy(), _entropy(marginals), pairs, paid)
-    return paid - (_entropy(chain.initial) + float(pairs[: length - 1, min(1, length - 1)].sum()))
-
-
-def _uncertainty(chain: FirstOrder, length: int) -> Floats:
-    """(L, S): H(X_{i+d} | X_i = a) for d = 0..L-1, so that E_d(i) = mu_i . this."""
-    rows, power = np.zeros((length, chain.size)), np.eye(chain.size)
-    for d in range(1, length):
-        power = power @ chain.transition
-        rows[d] = _entropy(power)
-    return rows
-
-
-def _entropy(law: Floats) -> Floats:
-    """Of the last axis, in nats."""
-    return -(law * np.log(np.where(law > 0, law, 1.0))).sum(-1)
+    _pay(order.numpy(), entropy(marginals), pairs, paid)
+    return paid - (entropy(chain.initial) + float(pairs[: length - 1, min(1, length - 1)].sum()))
 
 
 @njit(cache=True, nogil=True)

@@ -20,11 +20,12 @@ from torch import Tensor
 
 from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError
+from unmask.kernels.first_order import FirstOrder
 from unmask.kernels.machine import Floats, Ints
 from unmask.languages import Language
 from unmask.languages.facts import primitive
 from unmask.schedules.schedule import as_delta
-from unmask.theory.chains import METHOD, FirstOrder, first_order
+from unmask.theory.chains import METHOD, first_order
 from unmask.theory.curves import ErrorCurve, by_size
 from unmask.theory.gaps import valid_mass
 

@@ -27,9 +27,9 @@ from unmask.core.chance import Luck, check_seed
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean
 from unmask.core.threads import over_blocks
+from unmask.kernels.first_order import FirstOrder
 from unmask.kernels.machine import Floats
 from unmask.schedules import Schedule, orders
-from unmask.theory.chains import FirstOrder
 
 BLOCK = 8  # orders a thread takes at a time
 MOST_PRODUCTS = 1e10  # for p(x) of one sequence, N L^4 / 24

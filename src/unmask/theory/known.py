@@ -20,11 +20,12 @@ from torch import Tensor
 
 from unmask.core.errors import UnmaskError
 from unmask.core.tables import as_table
+from unmask.kernels.first_order import FirstOrder
 from unmask.languages import ClosedForm, Language
 from unmask.languages.base import as_language
 from unmask.schedules.schedule import as_delta
 from unmask.theory import chains, exponential, sampled
-from unmask.theory.chains import FirstOrder, first_order
+from unmask.theory.chains import first_order
 from unmask.theory.curves import ErrorCurve, InformationCurve
 from unmask.theory.exponential import ExponentialLaw, exponential_law
 from unmask.theory.gaps import valid_mass
@@ -101,7 +102,13 @@ def exact_curve(language: Language, length: int) -> InformationCurve | None:
 
 
 def error_curve(language: Language, length: int, *, rows: int = 100, seed: int = 0) -> ErrorCurve:
-    """The error curve: exact for closed forms, first-order chains and tiny languages, else from `rows` of x ~ q."""
+    """The error curve: exact where `exact_error_curve` is one, else from `rows` of x ~ q."""
+    found = exact_error_curve(language, length)
+    return sampled.error_curve(language, length, rows=rows, seed=seed) if found is None else found
+
+
+def exact_error_curve(language: Language, length: int) -> ErrorCurve | None:
+    """The error curve of closed forms, first-order chains and tiny languages; None of others."""
     as_language(language).check_length(length)
     if (form := language.closed_form) is not None:
         return ErrorCurve(form.errors(length), form.method)
@@ -109,7 +116,7 @@ def error_curve(language: Language, length: int, *, rows: int = 100, seed: int =
         return exponential.error_curve(chain, length)
     if tiny(language, length):
         return partitions(language, length).error_curve()
-    return sampled.error_curve(language, length, rows=rows, seed=seed)
+    return None
 
 
 def _closed(values: Values, form: ClosedForm, length: int, delta: Tensor) -> None:

@@ -8,8 +8,8 @@ Options are what a statement is free to choose; what is about a round is about t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 
 import torch
 from torch import Tensor
@@ -19,12 +19,38 @@ from unmask.core.errors import UnmaskError
 from unmask.core.registry import Registry
 from unmask.languages import Language
 from unmask.schedules import Schedule, deltas, orders
-from unmask.theory import correctness, fluency, optimal, separators
+from unmask.theory import best_orders, correctness, crossover, fluency, optimal, separators
+from unmask.theory.blocks import of_blocks
 from unmask.theory.certified import certified
-from unmask.theory.known import curve, exact_curve
-from unmask.theory.statements import Statement
+from unmask.theory.known import curve, exact, exact_curve, exact_error_curve
+from unmask.theory.speculation import turns
+from unmask.theory.statements import Origin, Statement
 
 STATEMENTS: Registry[list[Statement]] = Registry("statement")
+Maker = Callable[..., list[Statement]]
+
+
+@dataclass(frozen=True)
+class Said:
+    """What all that a name states has in common, whatever the case: from which side, whose it is, of what."""
+
+    kind: str  # of each of its statements
+    origin: Origin
+    assumption: str
+
+
+SAID: dict[str, Said] = {}
+
+
+def statement(name: str, kind: str, origin: Origin, assumption: str) -> Callable[[Maker], Maker]:
+    """Registers a name with what its statements have in common."""
+    SAID[name] = Said(kind, origin, assumption)
+    return STATEMENTS.register(name)
+
+
+def catalogue() -> dict[str, dict[str, str]]:
+    """Each name with its kind, its assumption, its origin, and what it says."""
+    return {name: asdict(SAID[name]) | {"about": about} for name, about in STATEMENTS.about().items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,38 +87,38 @@ class Case:
         return float(self.delta[k]), float(Schedule(self.delta).p[k])
 
 
-@STATEMENTS.register("lemma-a1")
+@statement("lemma-a1", "upper", "reconstructed", "tokens drawn in one round")
 def lemma_a1(case: Case, tokens: int = 0) -> list[Statement]:
     """Drawing k tokens apart costs KL <= (k-1) log|V| + k eps; all of them unless told otherwise."""
     return [fluency.lemma_a1(case.language.vocabulary, tokens or case.length, case.learning)]
 
 
-@STATEMENTS.register("theorem-4.2")
+@statement("theorem-4.2", "upper", "paper", "n-grams; some schedule of O((n-1)/eps^n) rounds; L > O((n-1)/eps^(n+1/2))")
 def theorem_4_2(case: Case, eps: float | None = None) -> list[Statement]:
     """n-grams: log TER(p) <= log TER(q) + eps_learning + 4 eps log|V|, as in the paper."""
     return [fluency.theorem_4_2(*case.ngram, case.length, case.eps(eps), case.learning)]
 
 
-@STATEMENTS.register("theorem-4.2-explicit")
+@statement("theorem-4.2-explicit", "upper", "ours", "n-grams; schedule theorem-4.2")
 def explicit(case: Case, eps: float | None = None) -> list[Statement]:
     """The same without unknown constants, for every length."""
     return [fluency.explicit(*case.ngram, case.length, case.eps(eps), case.learning)]
 
 
-@STATEMENTS.register("theorem-4.2-proportional")
+@statement("theorem-4.2-proportional", "upper", "ours", "n-grams; schedule theorem-4.2-proportional")
 def proportional(case: Case, eps: float | None = None) -> list[Statement]:
     """The same in far fewer rounds, delta_k in proportion to p_k^(n-1)."""
     return [fluency.proportional(*case.ngram, case.length, case.eps(eps), case.learning)]
 
 
-@STATEMENTS.register("universal")
+@statement("universal", "upper", "ours", "any language, length and schedule")
 def universal(case: Case) -> list[Statement]:
     """KL(q || p) <= max_k delta_k (TC + DTC) + L eps, for any language."""
     between = fluency.interaction(case.language, case.length).value
     return [fluency.universal(case.language.vocabulary, case.length, case.delta, between, case.learning)]
 
 
-@STATEMENTS.register("geometric")
+@statement("geometric", "upper", "ours", "any language of these TC and DTC; a geometric schedule; ideal denoiser")
 def geometric(case: Case, rising: bool = False) -> list[Statement]:
     """What the geometric schedules promise from TC and DTC alone, at as many rounds."""
     known = curve(case.language, case.length)
@@ -100,7 +126,7 @@ def geometric(case: Case, rising: bool = False) -> list[Statement]:
     return [optimal.geometric(*ends, len(case.delta), rising)[1]]
 
 
-@STATEMENTS.register("mean-over-orders")
+@statement("mean-over-orders", "upper", "ours", "each position draws its round from the schedule; ideal denoiser")
 def mean_over_orders(case: Case) -> list[Statement]:
     """E KL(q || p_order) by the area between the curve and its stairs, or no more than that."""
     how = "each position draws its round from the schedule; ideal denoiser"
@@ -114,13 +140,13 @@ def mean_over_orders(case: Case) -> list[Statement]:
     return [Statement(found.high, "upper", "divergence", f"{how}; {found.method}", "ours", "theory.md 7.7")]
 
 
-@STATEMENTS.register("excess-bound")
+@statement("excess-bound", "upper", "ours", "n-grams; each position draws its round from the schedule")
 def excess_bound(case: Case) -> list[Statement]:
     """sum_k L delta_k min(1, (n-1) delta_k / p_k^(n-1)) positions depend on another one of their round, at most."""
     return [separators.excess_bound(case.ngram[0], case.length, case.delta)]
 
 
-@STATEMENTS.register("lemma-b8")
+@statement("lemma-b8", "upper", "reconstructed", "n-grams; one order")
 def lemma_b8(case: Case, seed: int = 0) -> list[Statement]:
     """KL(q || p_order) <= log|V| sum_k (|M_k| - dep_n) + L eps of one order, drawn from the schedule."""
     hidden = torch.ones((1, case.length), dtype=torch.bool)
@@ -128,75 +154,133 @@ def lemma_b8(case: Case, seed: int = 0) -> list[Statement]:
     return [separators.lemma_b8(*case.ngram, order, case.learning)]
 
 
-@STATEMENTS.register("lemma-b9")
+@statement("lemma-b9", "upper", "reconstructed", "n-grams; each position draws its round from the schedule")
 def lemma_b9(case: Case) -> list[Statement]:
     """KL(q || p) <= log|V| sum_k E[|M_k| - dep_n] + L eps, with the exact expectation."""
     return [separators.lemma_b9(*case.ngram, case.length, case.delta, case.learning)]
 
 
-@STATEMENTS.register("lemma-b10")
+@statement("lemma-b10", "upper", "reconstructed", "n-grams; each position draws its round from the schedule")
 def lemma_b10(case: Case) -> list[Statement]:
     """How rarely there are few separators, or many new positions (Chernoff)."""
     return list(separators.lemma_b10(case.ngram[0], case.length, *case.widest))
 
 
-@STATEMENTS.register("lemma-b11")
+@statement("lemma-b11", "upper", "reconstructed", "n-grams; L delta > 1; a step of its proof is heuristic")
 def lemma_b11(case: Case) -> list[Statement]:
     """E[|M_k| - dep_n] <= (9 + 24 (n-1) L delta^2) / p^(n-1) where L delta > 1."""
     return [separators.lemma_b11(case.ngram[0], case.length, *case.widest)]
 
 
-@STATEMENTS.register("all-distinct")
+@statement("all-distinct", "exact", "ours", "each position draws its round from the schedule")
 def all_distinct(case: Case) -> list[Statement]:
     """P(no two positions share a round), exactly."""
     return [correctness.all_distinct(case.length, case.delta)]
 
 
-@STATEMENTS.register("lemma-c1")
+@statement("lemma-c1", "upper", "reconstructed", "each position draws its round from the schedule")
 def lemma_c1(case: Case) -> list[Statement]:
     """P(two positions share a round) <= C(L,2) sum_k delta_k^2."""
     return [correctness.lemma_c1(case.length, case.delta)]
 
 
-@STATEMENTS.register("lemma-c2")
+@statement("lemma-c2", "lower", "reconstructed", "any language; no two positions in one round")
 def lemma_c2(case: Case) -> list[Statement]:
     """One position a round: P(valid) >= exp(-L eps)."""
     return [correctness.lemma_c2(case.length, case.learning)]
 
 
-@STATEMENTS.register("theorem-4.3")
+@statement("theorem-4.3", "upper", "reconstructed", "any language; each position draws its round from the schedule")
 def theorem_4_3(case: Case, ser: float | None = None) -> list[Statement]:
     """SER <= 1 - P(distinct) exp(-L eps); and the rounds that make it at most `ser`, where that is asked."""
     found = [correctness.theorem_4_3(case.length, case.delta, case.learning)]
     return found if ser is None else [*found, correctness.theorem_4_3_rounds(case.length, ser)]
 
 
-@STATEMENTS.register("linear-rounds")
+@statement("linear-rounds", "upper", "ours", "any language; linear schedule")
 def linear_rounds(case: Case, ser: float = 0.5) -> list[Statement]:
     """(TC + DTC) / -log(1 - SER) equal rounds are enough: linear in the length."""
     between = fluency.interaction(case.language, case.length).value
     return [correctness.linear_rounds(case.length, ser, between, case.learning)]
 
 
-@STATEMENTS.register("lemma-c5")
+@statement("lemma-c5", "upper", "reconstructed", "any schedule; the proof, by Maclaurin's inequality, is ours")
 def lemma_c5(case: Case, width: int = correctness.WIDTH) -> list[Statement]:
     """P(l positions in different rounds) <= (1 - 1/N)^(l-1) for every schedule of N rounds."""
     return [correctness.lemma_c5(_width(case, width), case.delta)]
 
 
-@STATEMENTS.register("lemma-c6")
+@statement("lemma-c6", "lower", "reconstructed", "interval language; any schedule")
 def lemma_c6(case: Case, width: int = correctness.WIDTH, coarse: bool = False) -> list[Statement]:
     """The interval language's SER >= 1 - (1 - p_e (1 - (1-1/N)^(l-1)))^(L/l), p_e = 1/2 - eps or coarser."""
     wrong = correctness.error_chance(case.learning, coarse)
     return [correctness.lemma_c6(case.length, len(case.delta), _width(case, width), wrong)]
 
 
-@STATEMENTS.register("theorem-4.4")
+@statement("theorem-4.4", "lower, exact", "reconstructed", "interval language; any schedule")
 def theorem_4_4(case: Case, width: int = correctness.WIDTH, coarse: bool = False, ser: float = 0.5) -> list[Statement]:
     """Up to C L rounds the interval language's SER is at least 1/2: the number, and C as L grows."""
     l, wrong = _width(case, width), correctness.error_chance(case.learning, coarse)
     grows = correctness.constant_4_4(l, wrong, ser)
     return [correctness.theorem_4_4(case.length, l, wrong, ser), grows]
+
+
+@statement("best-order", "exact", "ours", "first-order chains, intervals; ideal denoiser; N rounds")
+def best_order(case: Case) -> list[Statement]:
+    """The least KL(q || p_order) of all orders of N rounds, by a shortest path over gaps."""
+    value = float(best_orders.of_orders(case.language, case.length, len(case.delta))[-1])
+    assumption = f"the best of all orders of {len(case.delta)} rounds, ideal denoiser"
+    return [Statement(value, "exact", "divergence of one order", assumption, "ours", "theory.md 7.6")]
+
+
+@statement("best-choice", "lower", "ours", "first-order chains, intervals; ideal denoiser; at most N evaluations")
+def best_choice(case: Case) -> list[Statement]:
+    """No sampler that chooses places, then draws their tokens, pays less: E KL(q || p_luck) >= this."""
+    value = float(best_orders.of_choices(case.language, case.length, len(case.delta))[-1])
+    assumption = f"any choose-then-sample rule of at most {len(case.delta)} evaluations a row, its luck given"
+    return [Statement(value, "lower", "divergence given the luck", assumption, "ours", "theory.md 7.6")]
+
+
+@statement("derandomised", "upper", "ours", "any language; luck that does not look at the tokens")
+def derandomised_orders(case: Case) -> list[Statement]:
+    """Some fixed order of N rounds has no more SER, and some no more divergence, than a random one on average."""
+    what = f"the best of all orders of {len(case.delta)} rounds, ideal denoiser"
+    known = exact(case.language, case.length, case.delta)
+    bounds = {"divergence of one order": known.expected_plan_divergence_nats, "ser of one order": known.ser}
+    where = "a mean is no less than the least"
+    found = [Statement(v, "upper", of, what, "ours", where) for of, v in bounds.items() if v is not None]
+    if not found:
+        raise UnmaskError(f"nothing is known exactly of random orders of {case.language.kind} at this length")
+    return found
+
+
+@statement("block-diffusion", "exact", "ours", "n-grams; blocks from left to right, N random rounds in each")
+def block_diffusion(case: Case, block_length: int = 4) -> list[Statement]:
+    """SER = 1 - u M^k v over the contexts between blocks, and the divergence of the mixture itself."""
+    blocks = of_blocks(case.language, block_length, case.delta)
+    how = f"blocks of {block_length}, {len(case.delta)} rounds in each, ideal denoiser"
+    found = {"ser": blocks.ser(case.length), "divergence": blocks.divergence(case.length)}
+    return [Statement(value, "exact", of, how, "ours", "theory.md 7.7") for of, value in found.items()]
+
+
+@statement("speculation", "exact", "ours", "first-order chains; the ideal denoiser drafts and verifies")
+def speculation(case: Case, draft_length: int = 8) -> list[Statement]:
+    """The expected number of turns of speculative decoding, whatever N is."""
+    value = float(turns(case.language, case.length, draft_length)[-1])
+    how = f"drafts of {draft_length}, verified by the exact causal reader"
+    return [Statement(value, "exact", "turns", how, "ours", "theory.md 10")]
+
+
+@statement("crossover", "exact", "ours", "linear schedule; to first order in the errors of a round, as L grows")
+def crossover_law(case: Case, ser: float = 0.5) -> list[Statement]:
+    """Evaluations a token that an SER takes, (c/lambda)(1 - e^(-lambda/c)), without the length."""
+    if (errors := exact_error_curve(case.language, case.length)) is None:
+        measure = "theory.known.error_curve measures it"
+        raise UnmaskError(f"c(q) of {case.language.kind} is not known exactly at this length; {measure}")
+    constant = errors.constant.value / case.length
+    value = crossover.evaluations_per_token(constant, ser)
+    assumption = f"linear schedule, SER {ser:g}, c(q) = {constant:.4g}; to first order in the errors, as L grows"
+    return [Statement(value, "exact", "evaluations / L", assumption, "ours", "theory.md 7.4", proven=False)]
 
 
 def _width(case: Case, width: int) -> int:

@@ -105,8 +105,13 @@ def partitions(language: Language, length: int) -> Partitions:
     every = sequences(language.vocabulary, length)
     q = language.log_prob(every).exp()
     strings, q = every[q > 0], q[q > 0]
-    shown = _shown(strings.numpy(), q.numpy(), language.vocabulary)
-    return Partitions(strings.numpy(), q.numpy(), language.sizes(strings).numpy(), shown, _blocks(shown))
+    return of_law(strings.numpy(), q.numpy(), language.sizes(strings).numpy(), language.vocabulary)
+
+
+def of_law(strings: Ints, q: Floats, tokens: Ints, vocabulary: int) -> Partitions:
+    """Of any law q (K) of strings (K, L), each of them possible."""
+    shown = _shown(strings, q, vocabulary)
+    return Partitions(strings, q, tokens, shown, _blocks(shown))
 
 
 def _shown(strings: Ints, q: Floats, vocabulary: int) -> Floats:
