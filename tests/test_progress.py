@@ -3,8 +3,9 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, suppress
 
 import pytest
 
@@ -146,7 +147,73 @@ def test_part_of_larger_work_renames_the_bar_while_it_lasts():
         with progress.told_to(lambda share: None):
             progress.rename("a part")
             advance(1)
+            wait_for("a part", terminal.getvalue)
         advance(1)
     said = terminal.getvalue()
     assert "a part" in said
     assert said.rindex("all") > said.rindex("a part")
+
+
+@pytest.fixture
+def soon(monkeypatch):
+    monkeypatch.setattr(progress, "FIRST", 0.01)
+    monkeypatch.setattr(progress, "LATER", 0.01)
+
+
+def wait_for(words: str, where: Callable[[], str]) -> str:
+    """What is there once these words are; the test hangs, and is stopped, where they never come."""
+    while words not in where():
+        time.sleep(0.01)
+    return where()
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_command_says_in_lines_how_far_it_is():
+    with redirect_stderr(io.StringIO()) as said, progress.command("unmask do"):
+        wait_for("unmask do: at work for 0 s\n", said.getvalue)
+        with progress.track("rows", 10) as advance:
+            wait_for("rows: 0% after 0 s\n", said.getvalue)
+            advance(4)
+            wait_for("rows: 40% after 0 s, about 0 s left\n", said.getvalue)
+    before = said.getvalue()
+    with redirect_stderr(said), progress.track("others", 10):
+        time.sleep(0.05)
+    assert said.getvalue() == before  # a library writes no lines
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_bar_needs_no_step_to_appear():
+    with watched() as terminal, progress.track("one long step", 1):
+        wait_for("one long step", terminal.getvalue)
+
+
+def test_compilation_is_told_once_and_only_if_it_is_long(monkeypatch):
+    monkeypatch.setattr(progress, "_compiled", 0.0)
+    with redirect_stderr(io.StringIO()) as said, progress.command("unmask do"):
+        progress.compiling(0.6)
+        assert said.getvalue() == ""
+        progress.compiling(0.6)
+        progress.compiling(60)
+    assert said.getvalue() == f"{progress.COMPILING}\n"
+
+
+def test_a_kernel_that_is_compiled_is_timed(monkeypatch):
+    from unmask.core import compiled
+
+    seconds = []
+    monkeypatch.setattr(progress, "compiling", seconds.append)
+    function = compiled.njit(lambda x: x + 1)
+    assert function(1) == 2
+    assert len(seconds) >= 2
+    assert min(seconds) >= 0
+    told = len(seconds)
+    assert function(2) == 3
+    assert len(seconds) == told
+
+
+def test_a_note_is_plain_and_never_in_the_way(capsys):
+    progress.note("a\x1b[31m")
+    assert capsys.readouterr().err == "a\\x1b[31m\n"
+    with suppress(OSError), open("/dev/full", "w") as full, redirect_stderr(full):
+        progress.note("lost")
+        capsys.readouterr()

@@ -41,7 +41,7 @@ def test_help_teaches_by_example(run, command):
 
 @pytest.mark.parametrize("command", CALLABLE)
 def test_help_fits_a_terminal(run, command):
-    """All but the usage line, which tyro does not wrap."""
+    """All but the usage line."""
     lines = run(*command.split(), "--help").out.splitlines()[1:]
     assert max(map(len, lines)) <= 80
 

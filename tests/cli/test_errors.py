@@ -376,10 +376,10 @@ def test_an_unknown_subcommand(fails):
 
 @pytest.mark.parametrize("words", ["steps", "first-row"])
 def test_a_word_for_a_number(run, words):
-    """tyro's own box, which names the flag."""
+    """A line which names the flag."""
     ran = run(*generate(f"--{words}", "abc"))
     assert (ran.code, ran.out) == (2, "")
-    assert f"Error parsing --{words}: invalid literal" in ran.err
+    assert f"--{words} is 'abc'; expected a whole number" in ran.err
 
 
 @pytest.mark.parametrize(

@@ -114,16 +114,17 @@ def command(
 
 
 def _print(made: Board) -> None:
-    from unmask.cli.output import show_tables
+    from unmask.cli.output import say, show_tables
     from unmask.experiments.board.table import HOW_TO_READ, tables
 
-    console = show_tables(tables(made), names=True)
-    console.print(HOW_TO_READ.format(against=made.settings.against), markup=False)
+    show_tables(tables(made))
+    for line in HOW_TO_READ.format(against=made.settings.against).splitlines():
+        say(line)
     reasons: dict[str, list[str]] = {}
     for f in made.failures:
         what = f.sampler if f.value is None else f"{f.sampler} at {f.knob} = {f.value}"
         reasons.setdefault(f"{what}: {f.message}", []).append(f.language)
     for reason, languages in reasons.items():
-        console.print(f"left out: {reason} ({', '.join(dict.fromkeys(languages))})", markup=False)
+        say(f"left out: {reason} ({', '.join(dict.fromkeys(languages))})")
     s = made.settings
     print(f"\n{s.seeds} seeds of {s.rows} rows a budget; {made.seconds:.0f} s of work.")

@@ -69,10 +69,10 @@ def command(
 
 
 def _print(made: Published[Story]) -> None:
-    from unmask.cli.output import show_tables
+    from unmask.cli.output import say, show_tables
 
-    console = show_tables(made.measured.tables())
+    show_tables(made.measured.tables())
     for sentence in made.measured.sentences():
-        console.print(sentence.text, markup=False)
+        say(sentence.text)
     size = made.page.stat().st_size / 1e6
     print(f"\n{made.page}\n{size:.1f} MB, {made.seconds:.0f} s; open it in any browser.")

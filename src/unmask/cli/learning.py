@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from unmask.diagnosis.learning import Learning
 
 STEPS = (4, 8, 16, 32, 64)
-WIDTH = 120  # of a table that is not read on a terminal
 
 
 def command(
@@ -85,35 +84,20 @@ def command(
 
 
 def _print(kind: str, label: str, learned: Sequence[Learning], errors: Sequence[Blame]) -> None:
-    import shutil
+    from unmask.cli.output import say, show_grid
 
-    from rich.console import Console
-
-    console = Console(highlight=False, width=max(shutil.get_terminal_size().columns, WIDTH))
     for learning in learned:
         said = learning.to_dict()
         title = f"{kind.upper()} on {label}: nats lost at a hidden position, contexts {learning.contexts}"
         rows = [[f"{row['low']:.0%} to {row['high']:.0%}", *_cells(row)] for row in said["by_share"]]
         if said["mean"] is not None:
             rows.append(["all", *_cells(said)])
-        console.print(_table(title, ["hidden", "mean", "99%", "largest"], rows))
+        show_grid(title, ["hidden", "mean", "99%", "largest"], rows)
         if learning.impossible:
-            console.print(f"left out: {learning.impossible:.1%} of the contexts, which are impossible", markup=False)
-        console.print()
+            say(f"left out: {learning.impossible:.1%} of the contexts, which are impossible")
     title = "Errors: of parallel sampling, and what learning adds"
     heads = ["N", "evaluations", "SER", "sampling", "learning", "TER: sampling", "learning"]
-    console.print(_table(title, heads, [_error(error) for error in errors]))
-
-
-def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
-    from rich.table import Table
-
-    drawn = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for head in heads:
-        drawn.add_column(head, justify="right", no_wrap=True)
-    for row in rows:
-        drawn.add_row(*row)
-    return drawn
+    show_grid(title, heads, [_error(error) for error in errors])
 
 
 def _cells(row: dict[str, Any]) -> list[str]:

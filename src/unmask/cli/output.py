@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from unmask.core.errors import plain
+from unmask.core.tables import grid, lines, rows_of
+
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from unmask.experiments.board.table import Table
-
-WIDTH = 140  # of a wide table that is not read on a terminal
 
 
 def show(result: Mapping[str, Any], as_json: bool) -> None:
@@ -22,38 +19,12 @@ def show(result: Mapping[str, Any], as_json: bool) -> None:
     if as_json:
         print(json.dumps(_finite(result), allow_nan=False))
         return
-    show_lines([(name.replace("_", " "), _text(value)) for name, value in _flat(result)])
+    show_lines(rows_of(result))
 
 
 def show_lines(rows: Sequence[tuple[str, str]]) -> None:
     """Names with a text beside each, as wide as the terminal."""
-    width = max(len(name) for name, _ in rows) + 2
-    columns = max(shutil.get_terminal_size().columns, width + 20)
-    for name, text in rows:
-        lines = textwrap.wrap(text, columns - width, break_on_hyphens=False) or [""]
-        print((f"{name:<{width}}" + f"\n{'':<{width}}".join(lines)).rstrip())
-
-
-def _flat(result: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    rows: list[tuple[str, Any]] = []
-    for name, value in result.items():
-        if isinstance(value, Mapping) and not {"value", "low", "high"} <= value.keys():
-            rows += _flat(value, f"{prefix}{name}: ")
-        else:
-            rows.append((prefix + name, value))
-    return rows
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, Mapping):
-        from unmask.core.estimates import Estimate
-
-        return str(Estimate(**value))
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    print("\n".join(lines(rows)))
 
 
 def _finite(value: Any) -> Any:
@@ -65,19 +36,16 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def show_tables(tables: Iterable[Table], names: bool = False) -> Console:
-    """Each with its title; names: the first column holds names, and the table is for a wide terminal, or for none."""
-    from rich.console import Console
-    from rich.table import Table as Drawn
-
-    console = Console(highlight=False, width=max(shutil.get_terminal_size().columns, WIDTH) if names else None)
+def show_tables(tables: Iterable[Table]) -> None:
+    """Each with its title, and a line between them."""
     for table in tables:
-        drawn = Drawn(title=table.title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-        for i, name in enumerate(table.head):
-            left = names and i == 0
-            drawn.add_column(name, justify="left" if left else "right", no_wrap=names and i > 0, overflow="fold")
-        for heading, cells in table.rows:
-            drawn.add_row(heading, *(value for value, _ in cells))
-        console.print(drawn)
-        console.print()
-    return console
+        show_grid(table.title, table.head, [[heading, *(value for value, _ in cells)] for heading, cells in table.rows])
+
+
+def show_grid(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    print("\n".join([*grid(title, head, rows), ""]))
+
+
+def say(text: str) -> None:
+    """A line that holds names which somebody has given."""
+    print(plain(text))

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from unmask.languages import Language
 
 STEPS = (8, 32, 128, 512, 2048)
-WIDTH = 140  # of a table that is not read on a terminal
 
 
 def exact(
@@ -218,26 +217,17 @@ def show(
 
 
 def _print(records: Sequence[Record]) -> None:
-    import shutil
-
-    from rich.console import Console
-    from rich.table import Table
-
+    from unmask.cli.output import show_grid
     from unmask.diagnosis.table import QUANTITIES
 
     steps = sorted({record["steps"] for record in records})
-    console = Console(highlight=False, width=max(shutil.get_terminal_size().columns, WIDTH))
     for quantity, title in QUANTITIES.items():
-        drawn = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-        drawn.add_column("")
-        for count in steps:
-            drawn.add_column(f"N = {count}", justify="right", no_wrap=True)
+        rows = []
         of = [record for record in records if record["quantity"] == quantity]
         for name in dict.fromkeys(record["name"] for record in of):
             cells = {record["steps"]: _cell(record) for record in of if record["name"] == name}
-            drawn.add_row(name, *(cells.get(count, "-") for count in steps))
-        console.print(drawn)
-        console.print()
+            rows.append([name, *(cells.get(count, "-") for count in steps)])
+        show_grid(title, ["", *(f"N = {count}" for count in steps)], rows)
 
 
 def _cell(record: Record) -> str:

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from unmask.core.estimates import Estimate
     from unmask.cost.clock import Timing
 
-WIDTH = 140  # of a table that is not read on a terminal
 POSTER = {512: (3.1, 1.7), 1024: (4.2, 3.3), 2048: (4.7, 7.0)}  # seconds of an MDM of 512 steps, and of AR
 POSTER_STEPS = 512
 
@@ -100,31 +99,19 @@ def command(
 
 
 def _print(timings: Sequence[Timing], failures: Sequence[str], known: bool) -> None:
-    import shutil
-
-    from rich.console import Console
-    from rich.table import Table
+    from unmask.cli.output import say, show_grid
 
     first = timings[0]
-    console = Console(highlight=False, width=max(shutil.get_terminal_size().columns, WIDTH))
     where = first.device if first.device != "cpu" else f"cpu, {first.threads} threads"
     title = f"An MDM of {first.steps} steps against AR with a cache, on {where}"
-    drawn = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
     heads = ["L", "batch", "ms an evaluation", "number", "MDM, s", "ms a token", "AR, s", "MDM / AR"]
     heads += ["break-even", "N", "GFLOP/s", "MB"] + (["poster: MDM, s", "AR, s"] if known else [])
-    for head in heads:
-        drawn.add_column(head, justify="right", no_wrap=True)
-    for timing in timings:
-        drawn.add_row(*_cells(timing), *(_poster_cells(timing.length) if known else ()))
-    console.print(drawn)
-    console.print(
-        "\nTimes are of a whole batch, medians with quartiles; GFLOP/s: of an evaluation and of a token.",
-        markup=False,
-    )
+    show_grid(title, heads, [[*_cells(t), *(_poster_cells(t.length) if known else ())] for t in timings])
+    say("Times are of a whole batch, medians with quartiles; GFLOP/s: of an evaluation and of a token.")
     if known:
-        console.print("The poster names neither its machine nor its batch.", markup=False)
+        say("The poster names neither its machine nor its batch.")
     for failure in failures:
-        console.print(f"left out: {failure}", markup=False)
+        say(f"left out: {failure}")
 
 
 def _cells(timing: Timing) -> list[str]:

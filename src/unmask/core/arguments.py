@@ -17,7 +17,7 @@ from unmask.core.errors import UnmaskError, shown, unknown
 
 INFINITY = float("inf")
 MOST = 2**63 - 1  # what 64 bits with a sign hold
-MOST_LENGTH = 2**24  # positions of a sequence
+MOST_LENGTH = 2**20  # positions of a sequence
 MOST_STEPS = 2**24  # rounds: the luck of a place has as many numbers
 MOST_ROWS = 10**9  # of what is measured block by block, and never held at once
 MOST_THREADS = 2**12
@@ -32,7 +32,8 @@ def whole(name: str, value: Any, least: int = 1, most: int = MOST, what: str = "
     number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
     if number is not None and least <= number <= most:
         return number
-    span = f"at least {least}" if most == MOST and number is not None and number <= most else f"{least} to {most}"
+    top = "2^63 - 1" if most == MOST else str(most)
+    span = f"at least {least}" if most == MOST and number is not None and number < least else f"{least} to {top}"
     refuse(name, value, f"{span}{what}" if number is not None else f"a whole number, {span}{what}")
 
 
@@ -40,9 +41,10 @@ def number(
     name: str, value: Any, least: float = 0.0, most: float = INFINITY, *, above: bool = False, what: str = ""
 ) -> float:
     """A finite number from least to most; above: and not least itself."""
-    good = _is_real(value) and abs(value) <= sys.float_info.max
-    if good and (least < value if above else least <= value) and value <= most:
-        return value if type(value) is int else float(value)
+    if _is_real(value):
+        found: float = int(value) if isinstance(value, Integral) else float(value)
+        if abs(found) <= sys.float_info.max and (least < found if above else least <= found) and found <= most:
+            return found
     if most < INFINITY:
         span = f"a number above {least:g}, at most {most:g}" if above else f"a number from {least:g} to {most:g}"
     elif least == -INFINITY:

@@ -45,7 +45,7 @@ def unknown(noun: str, name: str, known: Iterable[str]) -> UnmaskError:
     """The error for a name that is not in a list, with the nearest names first."""
     import difflib  # here: what imports `unmask` makes no mistakes, mostly
 
-    names = sorted(known)
+    names = sorted(set(known))
     near = difflib.get_close_matches(name[:SHOWN].lower(), names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names)}"
     return UnmaskError(f"unknown {noun} {shown(name)}; {hint}")

@@ -27,19 +27,19 @@ def available() -> int:
     return max(min(found, default=2**63), 0)
 
 
-def fits(count: int, unit: str, each: float) -> None:
+def fits(count: int, unit: str, each: int) -> None:
     """An error where so many of something, each of so many bytes, are more than there is room for."""
     if count * each <= SMALL:
         return
     room = available()
     if count * each > room:
         what = f"{counted(count)} {unit} need {size(count * each)}"
-        raise UnmaskError(f"{what}; at most {counted(int(room / each))} fit here, into {size(room)}")
+        raise UnmaskError(f"{what}; at most {counted(room // each)} fit here, into {size(room)}")
 
 
-def size(number: float) -> str:
+def size(count: int) -> str:
     """Bytes in a unit that one can read: "160 TB"."""
-    unit = 0
+    number, unit = float(min(count, 10**300)), 0
     while number >= 1000 and unit < len(UNITS) - 1:
         number, unit = number / 1000, unit + 1
     return f"{number:.3g} {UNITS[unit]}"

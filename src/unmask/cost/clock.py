@@ -24,6 +24,7 @@ from unmask.core.chance import Luck
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate
 from unmask.core.search import Floor, first
+from unmask.core.tables import as_table
 from unmask.cost import flops
 from unmask.cost.memory import peak
 from unmask.denoisers.contracts import Follower
@@ -52,6 +53,8 @@ class Timing:
     peak_bytes: int | None
     threads: int
     device: str
+
+    __repr__ = as_table
 
     @property
     def mdm_seconds(self) -> float:

@@ -31,6 +31,7 @@ from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, exactly
 from unmask.core.search import Floor, least
+from unmask.core.tables import as_table
 from unmask.cost.flops import break_even, evaluations
 from unmask.diagnosis.learning import Learning
 from unmask.languages import Language
@@ -75,6 +76,8 @@ class Verdict:
     flop_break_even: float  # evaluations that cost as much arithmetic as autoregression
     time_break_even: float | None  # and that take as long
     text: str
+
+    __repr__ = as_table
 
     def to_dict(self) -> dict[str, Any]:
         time = self.time_break_even

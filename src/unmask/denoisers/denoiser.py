@@ -45,6 +45,9 @@ class Denoiser:
         if cls.posterior is Denoiser.posterior and cls.engine is Denoiser.engine:
             raise UnmaskError(f"{cls.__name__} predicts nothing; write posterior(tokens, positions, time), or engine")
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.name}, {self.vocabulary} symbols>"
+
     @property
     def name(self) -> str:
         """What it is called in results and in errors."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from unmask import metrics
 from unmask.core.estimates import Estimate, exactly, mean
+from unmask.core.tables import as_table
 from unmask.denoisers import Denoiser
 from unmask.diagnosis.learning import Learning
 from unmask.generation import Generation, generate
@@ -35,6 +36,8 @@ class Blame:
     ter_sampling: Estimate  # TER over the language's own, by its bound: 1 where nothing is lost
     ter_learning: Estimate  # the factor that learning adds
     generative_perplexity: Estimate | None
+
+    __repr__ = as_table
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -23,11 +23,14 @@ from torch import Tensor
 from unmask.core import progress
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, mean
+from unmask.core.memory import fits
 from unmask.denoisers import Denoiser
+from unmask.denoisers.denoiser import checked
 from unmask.diagnosis.contexts import hidden_places, revealed_counts
 from unmask.generation import generate
 from unmask.ideal import Ideal
 from unmask.languages import Language
+from unmask.languages.base import as_language
 from unmask.metrics.teaching import read
 from unmask.theory.curves import weights
 
@@ -54,6 +57,9 @@ class Learning:
     length: int
     impossible: float
     contexts: str
+
+    def __repr__(self) -> str:
+        return f"<Learning at {len(self.nats)} places of {self.length} tokens, contexts {self.contexts}>"
 
     def mean(self, low: float = 0.0, high: float = 1.0) -> Estimate | None:
         """Of positions in contexts whose hidden share is above low, up to high; None where there are none."""
@@ -132,7 +138,8 @@ def of_language(
     causal: bool = False,
 ) -> Learning:
     """On contexts x ~ q with random positions revealed; or, if causal, of its causal reader at all beginnings."""
-    tokens = language.sample(rows, length, seed=seed)
+    tokens = as_language(language).sample(rows, length, seed=seed)
+    checked(denoiser)
     if causal:
         return _of_beginnings(denoiser, language, tokens, LANGUAGE)
     revealed = revealed_counts(rows, length, looks, seed)
@@ -160,6 +167,7 @@ def of_sampler(
     causal: bool = False,
 ) -> Learning:
     """On contexts that a sampler visits: some rounds of each row, evenly spread; if causal, all that AR writes."""
+    as_language(language)
     if causal:
         made = generate(denoiser, sampler="autoregressive", length=length, rows=rows, seed=seed)
         return _of_beginnings(denoiser, language, made.tokens, "of autoregressive")
@@ -201,6 +209,7 @@ def _of_contexts(denoiser: Denoiser, language: Language, rows: int, length: int,
 
 def _of_beginnings(denoiser: Denoiser, language: Language, tokens: Tensor, what: str) -> Learning:
     rows, length = tokens.shape
+    fits(rows, f"rows of {length} beginnings", 16 * length**2)
     contexts = torch.where(torch.ones(length, length).tril(-1).bool(), tokens.unsqueeze(1), language.vocabulary)
     possible = torch.isfinite(language.log_evidence(contexts.flatten(0, 1))).view(rows, length)
     loss = divergence(*(read(one, tokens).dense() for one in (Ideal(language), denoiser))).view(rows, length)

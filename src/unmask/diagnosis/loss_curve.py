@@ -46,6 +46,9 @@ class LossCurve:
     length: int
     seed: int
 
+    def __repr__(self) -> str:
+        return f"<LossCurve of {len(self.losses)} rows of {self.length} tokens>"
+
     @cached_property
     def curve(self) -> InformationCurve:
         """The fitted f, for any plot; without intervals."""

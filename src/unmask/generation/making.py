@@ -14,6 +14,7 @@ from unmask.core import arguments, progress
 from unmask.core.chance import Luck, check_seed
 from unmask.core.threads import over_blocks
 from unmask.denoisers import Denoiser, Guided, Sharpened
+from unmask.denoisers.marginals import check_sharpening
 from unmask.generation.result import Generation, finished, join
 from unmask.generation.start import start
 from unmask.ideal import as_denoiser
@@ -58,6 +59,7 @@ def generate(
     denoiser = as_denoiser(source)
     if arguments.number("guidance", guidance):
         denoiser = Guided(denoiser, guidance)
+    check_sharpening(temperature, top_p, top_k)
     if (temperature, top_p, top_k) != (1, 1, None):
         denoiser = Sharpened(denoiser, temperature, top_p, top_k)
     used = as_sampler(sampler)

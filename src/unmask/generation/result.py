@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unmask.core import arguments
 from unmask.core.files import origin, write_json
 from unmask.core.samples import account_path, digest, given_path, write_tokens
 from unmask.denoisers import Cost
@@ -74,7 +75,7 @@ class Generation:
 
         What they were given goes beside them too, where it is anything: samples.npy has its samples.given.npy.
         """
-        path = Path(path)
+        path = arguments.path("path", path)
         write_tokens(path, self.tokens)
         account = self.summary() | {"tokens_sha256": digest(self.tokens), "source": self.source}
         account |= {"origin": origin(**self.configuration)}

@@ -13,7 +13,7 @@ from unmask.core.errors import UnmaskError
 from unmask.core.memory import fits
 from unmask.denoisers import Denoiser
 from unmask.languages import Language
-from unmask.languages.base import as_language
+from unmask.languages.base import as_language, as_tokens
 
 PLACE_BYTES = 32  # of a place in what comes out: token, round and probability, and what is joined
 ROWS, LENGTH = 2000, 512  # unless told otherwise
@@ -66,12 +66,7 @@ def _check_size(denoiser: Denoiser, rows: int, length: int) -> None:
 
 def _pattern(given: Any) -> Tensor:
     """(1, L) or (B, L) whole numbers."""
-    try:
-        pattern = torch.as_tensor(given)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise UnmaskError(f"given is no table of tokens, (length) or (rows, length): {error}") from error
-    if pattern.is_floating_point() or pattern.is_complex() or pattern.dtype == torch.bool:
-        raise UnmaskError(f"given is {str(pattern.dtype).removeprefix('torch.')}; expected integers")
+    pattern = as_tokens(given, "given tokens")
     if pattern.dim() not in (1, 2):
         raise UnmaskError(f"given has shape {tuple(pattern.shape)}; expected (length) or (rows, length)")
     return pattern.unsqueeze(0) if pattern.dim() == 1 else pattern
@@ -89,7 +84,7 @@ def _checked_given(denoiser: Denoiser, pattern: Tensor, rows: int, length: int) 
         row, position = (int(i) for i in bad.nonzero()[0])
         what = f"token {int(pattern[row, position])} is not in 0..{vocabulary}"
         raise UnmaskError(f"given row {row}, position {position}: {what}; {vocabulary} is what is hidden")
-    return pattern.long().cpu()
+    return pattern
 
 
 def prompts(

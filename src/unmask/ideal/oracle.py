@@ -23,6 +23,7 @@ from unmask.core.errors import UnmaskError
 from unmask.denoisers.marginals import as_marginals
 from unmask.ideal.denoiser import Ideal
 from unmask.languages import Language, load
+from unmask.languages.base import as_tokens
 
 FLOOR = -1e4  # fits into float16, whose largest number is 65504
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
@@ -42,12 +43,13 @@ class Oracle(nn.Module):
 
     start_id: int | None = None  # the id that every row begins with, where one is needed
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.language!r}: {self.calls} calls>"
+
     def __init__(self, language: Language, mask_id: int | None, vocab_size: int, dtype: torch.dtype) -> None:
         super().__init__()
         if dtype not in DTYPES:
             arguments.refuse("dtype", dtype, f"one of {', '.join(map(str, DTYPES))}")
-        if mask_id is not None:
-            arguments.whole("mask_id", mask_id, 0, MAX_ID)
         self.language = language
         self.anchor = nn.Parameter(torch.zeros((), dtype=dtype), requires_grad=False)  # moved by .to(), asked by loops
         self.config = SimpleNamespace(
@@ -116,9 +118,7 @@ class Oracle(nn.Module):
         arguments.of_kind("input_ids", input_ids, Tensor, "a tensor of integers (rows, length)")
         if input_ids.dim() != 2 or input_ids.numel() == 0:
             raise UnmaskError(f"input_ids have shape {tuple(input_ids.shape)}; expected (rows, length)")
-        if input_ids.is_floating_point() or input_ids.dtype == torch.bool:
-            raise UnmaskError(f"input_ids are {str(input_ids.dtype).removeprefix('torch.')}; expected integers")
-        ids = input_ids.detach().cpu().long()
+        ids = as_tokens(input_ids, "input_ids")
         kept = _kept(ids, attention_mask)
         vocabulary, mask = self.language.vocabulary, self.config.mask_token_id
         begins = torch.zeros_like(kept)
@@ -148,7 +148,7 @@ class MaskedOracle(Oracle):
     """
 
     def __init__(self, language: Language, mask_id: int, dtype: torch.dtype, shift: bool) -> None:
-        if mask_id < language.vocabulary:
+        if arguments.whole("mask_id", mask_id, 0, MAX_ID) < language.vocabulary:
             raise UnmaskError(
                 f"mask_id is {mask_id}, but 0..{language.vocabulary - 1} are tokens; choose one above them"
             )

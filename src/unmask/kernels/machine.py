@@ -44,6 +44,9 @@ class Machine(NamedTuple):
     group_source: Indices  # (runs)
     group_weight: Floats  # (runs, 8)
 
+    def __repr__(self) -> str:
+        return f"<Machine of {len(self.initial)} states and {len(self.edge_target)} edges>"
+
     @property
     def abreast(self) -> bool:
         """Whether eight rows are best filled side by side: where a message has no runs, and whole eights of states."""

@@ -223,6 +223,8 @@ class Language(ABC):
         positions = torch.arange(length) if positions is None else as_tokens(positions, "positions")
         if ((positions < 0) | (positions >= length)).any():
             raise UnmaskError(f"positions must lie in 0..{length - 1}, the places of {length} tokens")
+        if positions.dim() not in (1, 2) or (positions.dim() == 2 and len(positions) != rows):
+            raise UnmaskError(f"positions have shape {tuple(positions.shape)}; expected (K) or ({rows}, K)")
         return self._posterior(tokens, positions.expand(rows, -1).contiguous())
 
     def entropy(self, length: int, *, given: Tokens | None = None, rows: int = 2000, seed: int = 0) -> Estimate:
@@ -246,7 +248,7 @@ class Language(ABC):
 
     def save(self, path: str | Path) -> None:
         """Its JSON form and where it came from; `languages.load` reads it."""
-        write_json(path, self.to_dict() | {"origin": origin()})
+        write_json(arguments.path("path", path), self.to_dict() | {"origin": origin()})
 
     def encode(self, texts: Sequence[str]) -> Tensor:
         """(B, L) tokens of texts of one length, by the names that the tokens have; `render` is the way back."""

@@ -28,6 +28,9 @@ class IntervalForm(ClosedForm):
 
     method = "closed form of the interval language"
 
+    def __repr__(self) -> str:
+        return f"<IntervalForm of width {self.width}>"
+
     def __init__(self, width: int) -> None:
         self.width = width
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
+from unmask.core.memory import counted
 from unmask.kernels import chain
 from unmask.kernels.chain import Chain
 from unmask.kernels.machine import Ints, Machine, from_edges
@@ -18,7 +19,7 @@ from unmask.languages.base import UNKNOWN, MachineLanguage
 from unmask.languages.registry import LANGUAGES
 from unmask.languages.tables import table
 
-MAX_TRANSITIONS = 2**24
+MAX_TRANSITIONS, MOST_ORDER = 2**24, 64
 MAX_SMOOTHING = 1e12  # beside it no count of a text can be seen
 
 
@@ -156,15 +157,11 @@ class NGram(MachineLanguage):
 
 
 def check_size(order: int, vocabulary: int) -> None:
-    arguments.whole("order", order, 2, what=": each token depends on the last")
-    size = vocabulary ** min(order, 64)
+    arguments.whole("order", order, 2, MOST_ORDER, ": each token depends on the last")
+    size = vocabulary**order
     if size > MAX_TRANSITIONS:
-        count = f"{size:,}" if order <= 64 else "over 2^64"
-        raise UnmaskError(
-            f"an n-gram of order {order} over {vocabulary} tokens has {count} transitions "
-            f"({8 * size / 2**30:,.1f} GiB), more than the {MAX_TRANSITIONS:,} allowed; "
-            "lower the order, or max_vocabulary"
-        )
+        what = f"an n-gram of order {order} over {vocabulary} tokens has {counted(size)} transitions"
+        raise UnmaskError(f"{what}, more than the {MAX_TRANSITIONS:,} allowed; lower the order, or max_vocabulary")
 
 
 def _encode(pieces: list[str], max_vocabulary: int | None) -> tuple[list[str], Ints]:

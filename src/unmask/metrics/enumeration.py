@@ -12,9 +12,12 @@ import itertools
 import torch
 from torch import Tensor
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Denoiser
+from unmask.denoisers.denoiser import checked
 from unmask.schedules import Schedule
+from unmask.schedules.schedule import as_delta
 
 MAX_SEQUENCES = 20_000
 MAX_LENGTH = 6
@@ -22,7 +25,9 @@ MAX_LENGTH = 6
 
 def sequences(vocabulary: int, length: int) -> Tensor:
     """All V^L sequences, in lexicographic order."""
-    if vocabulary**length > MAX_SEQUENCES or length > MAX_LENGTH:
+    arguments.whole("vocabulary", vocabulary)
+    arguments.length(length)
+    if length > MAX_LENGTH or vocabulary**length > MAX_SEQUENCES:
         what = f"{vocabulary} symbols at length {length}"
         limit = f"length {MAX_LENGTH} and {MAX_SEQUENCES:,} sequences"
         raise UnmaskError(f"{what} are too many to enumerate (limit: {limit}); use ter_upper and a sampled SER")
@@ -31,7 +36,7 @@ def sequences(vocabulary: int, length: int) -> Tensor:
 
 def output_law(denoiser: Denoiser, length: int, delta: Tensor, given: Tensor | None = None) -> Tensor:
     """p(x) of ancestral sampling for every x of `sequences`, float64 (V^L); p(x | c) where tokens (L) are given."""
-    every = sequences(denoiser.vocabulary, length)
+    every, delta = sequences(checked(denoiser).vocabulary, length), as_delta(delta)
     sets = [torch.tensor(bits, dtype=torch.bool) for bits in itertools.product([False, True], repeat=length)]
     fits = {}  # probability of each token of x given the revealed set: (V^L, L)
     for number, revealed in enumerate(sets[:-1]):

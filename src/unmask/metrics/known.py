@@ -29,7 +29,7 @@ def ter_autoregressive(language: Language, length: int, given: Tensor | None = N
 
     given: tokens (L) with V where hidden, or prompts (K, L): then 2^(E_c H(X | c) / hidden), the mean over the prompts.
     """
-    _fixed(language)
+    _fixed(as_language(language))
     if given is None:
         return language.entropy(length).map(lambda nats: 2 ** (nats / length / math.log(2)))
 
@@ -50,8 +50,8 @@ def ter(
 
     given: tokens (L) with V where hidden, or prompts (K, L), whose mean it is: where sequences can be listed.
     """
-    _fixed(language)
-    as_language(language).check_length(length)
+    _fixed(as_language(language))
+    language.check_length(length)
     delta = deltas(schedule, steps, Fit(language, length))
     if (form := language.closed_form) is not None and given is None:
         missing = form.divergence(length, delta) / math.log(2)

@@ -40,6 +40,9 @@ class Rows:
     evaluations: Tensor | None = None  # (B)
     impossible: Tensor | None = None  # (B): the evaluation that first met a context of probability zero, or 0
 
+    def __repr__(self) -> str:
+        return f"<Rows: {len(self)} of {self.tokens.shape[1]} tokens, {int((~self.valid).sum())} invalid>"
+
     @property
     def told(self) -> Tensor:
         """Bool (B): the valid rows, but for those that were given whole and have nothing to tell."""

@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from unmask.core.estimates import Estimate
+from unmask.core.tables import as_table
 from unmask.generation import Generation
 from unmask.languages import Language
 from unmask.metrics.rows import YARDSTICKS, Rows, rows
@@ -34,6 +35,8 @@ class Score:
     impossible_rows: int | None
     bigrams: Bigrams | None
     ser_rao_blackwell: Estimate | None
+
+    __repr__ = as_table
 
     @property
     def generative_perplexity(self) -> Estimate | None:

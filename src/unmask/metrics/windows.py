@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from unmask.core import arguments
 from unmask.core.estimates import LEVEL, Estimate, quantile
 from unmask.languages import Language
+from unmask.languages.base import as_language, as_tokens
 
 GROUPS = 20  # of rows, left out one at a time for an interval
 MAX_WINDOWS = 2**20
@@ -33,6 +35,7 @@ def bigrams(tokens: Tensor, language: Language, given: Tensor | None = None) -> 
     Where tokens (B, L) are given, V where hidden, pairs with a hidden token are counted, and what stands for the law of
     the language are rows that it draws itself from the same prompts; the floor are others of them.
     """
+    tokens = as_language(language).check_tokens(tokens)
     rows, length = tokens.shape
     if language.vocabulary**2 > MAX_WINDOWS or length < 2:
         return None
@@ -65,7 +68,8 @@ def window_counts(tokens: Tensor, vocabulary: int, size: int, groups: int = 1, w
 
     Of the windows that begin at places Bool (B, L - size + 1), all of them by default.
     """
-    codes = tokens.long().unfold(1, size, 1) @ (vocabulary ** torch.arange(size - 1, -1, -1))
+    arguments.whole("size", size, 1, as_tokens(tokens).shape[-1])
+    codes = as_tokens(tokens).unfold(1, size, 1) @ (vocabulary ** torch.arange(size - 1, -1, -1))
     kept = torch.ones_like(codes, dtype=torch.bool) if where is None else where
     parts = zip(codes.tensor_split(groups), kept.tensor_split(groups), strict=True)
     return torch.stack([torch.bincount(part[asked], minlength=vocabulary**size) for part, asked in parts]).double()
@@ -77,6 +81,7 @@ def total_variation(tokens: Tensor, language: Language, size: int = 2) -> Estima
     The interval is a jackknife over groups of rows. Even perfect samples have a distance above zero, which falls with
     the root of the number of rows: compare with that of as many rows drawn from the language.
     """
+    tokens = as_language(language).check_tokens(tokens)
     counts = window_counts(tokens, language.vocabulary, size, min(GROUPS, len(tokens)))
     return _distance(counts, language.window_law(size, tokens.shape[1]), len(tokens))
 

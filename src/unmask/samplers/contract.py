@@ -48,6 +48,9 @@ class Sampler:
     all by round N; or it goes on until nothing is hidden, revealing at least one in each round. An `order` has rounds
     1..N; where its pace is free N is not used, and a row has at most as many rounds as hidden positions."""
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.spec}>"
+
     @property
     def law(self) -> Law | None:
         """Which law its output claims to follow, for `unmask.diagnosis.conformance`; what orders claims the first.

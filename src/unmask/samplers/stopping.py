@@ -48,6 +48,13 @@ class AtToken:
     def _tokens(self) -> tuple[int, ...]:
         return (self.tokens,) if isinstance(self.tokens, int) else tuple(self.tokens)
 
+    def __post_init__(self) -> None:
+        tokens = self._tokens
+        if not tokens:
+            refuse("tokens of AtToken", self.tokens, "at least one token")
+        for token in tokens if self.filler is None else (*tokens, self.filler):
+            whole("a token of AtToken", token, 0)
+
     def ended(self, progress: Progress) -> Tensor:
         ends = torch.isin(progress.tokens, torch.tensor(self._tokens)) & progress.made
         first = ends.int().argmax(1)
@@ -89,6 +96,9 @@ class Budget:
 
     evaluations: int
     fill: int
+
+    def __post_init__(self) -> None:
+        whole("evaluations of Budget", self.evaluations, 0)
 
     def ended(self, progress: Progress) -> Tensor:
         return torch.where(progress.evaluations >= self.evaluations, progress.tokens.shape[1], -1)

@@ -90,11 +90,22 @@ def deltas(schedule: ScheduleLike, steps: int | None = None, fit: Fit | None = N
     return _normalised(delta)
 
 
+def as_delta(delta: object) -> Tensor:
+    """The shares of rounds (N) as `deltas` makes them; an error where it is something else."""
+    if not isinstance(delta, Tensor) or delta.dim() != 1 or not len(delta) or not delta.is_floating_point():
+        arguments.refuse("delta", delta, "shares of rounds, a tensor (N): schedules.deltas(name, steps) makes one")
+    return delta
+
+
 @dataclass(frozen=True, eq=False)
 class Schedule:
     """A schedule in the notation of theory.md 1: delta (N), and what is derived from it."""
 
     delta: Tensor
+
+    def __repr__(self) -> str:
+        least, most = float(self.delta.min()), float(self.delta.max())
+        return f"<Schedule of {len(self.delta)} rounds, {least:.4g} to {most:.4g} each>"
 
     @cached_property
     def alpha(self) -> Tensor:

@@ -22,6 +22,7 @@ from torch import Tensor
 from unmask.core.errors import UnmaskError
 from unmask.kernels.machine import Floats, Ints
 from unmask.languages import Language
+from unmask.languages.base import as_language
 from unmask.theory.curves import InformationCurve, by_size
 
 METHOD = "closed form of a first-order chain"
@@ -34,6 +35,9 @@ class FirstOrder:
     initial: Floats  # (S)
     transition: Floats  # (S, S)
     symbols: Ints  # (S): the token of each state
+
+    def __repr__(self) -> str:
+        return f"<FirstOrder of {self.size} states>"
 
     @property
     def size(self) -> int:
@@ -68,7 +72,7 @@ class FirstOrder:
 
 def first_order(language: Language) -> FirstOrder | None:
     """The chain that a language is: any machine whose states show themselves and that may end anywhere, else None."""
-    machine = language.machine
+    machine = as_language(language).machine
     if machine is None:
         return None
     symbols = machine.symbols

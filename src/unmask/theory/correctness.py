@@ -15,12 +15,13 @@ from torch import Tensor
 
 from unmask.core.errors import UnmaskError
 from unmask.core.search import first
-from unmask.theory.statements import Statement
+from unmask.theory.statements import Statement, asked
 
 IDEAL = 1 / 2  # two fair bits disagree
 WIDTH = 5  # of theorem 4.4's language: |V| = 16
 
 
+@asked
 def all_distinct(places: int, delta: Tensor) -> Statement:
     """P(no two of some positions share a round) = L! e_L(delta), e_L the elementary symmetric polynomial.
 
@@ -32,6 +33,7 @@ def all_distinct(places: int, delta: Tensor) -> Statement:
     )
 
 
+@asked
 def lemma_c1(length: int, delta: Tensor) -> Statement:
     """Lemma C.1: P(two positions share a round) <= C(L,2) sum_k delta_k^2 <= C(L,2) max_k delta_k."""
     value = math.comb(length, 2) * float((delta**2).sum())
@@ -39,6 +41,7 @@ def lemma_c1(length: int, delta: Tensor) -> Statement:
     return Statement(value, "upper", "collision", assumption, "reconstructed", "lemma C.1")
 
 
+@asked
 def lemma_c2(length: int, learning: float) -> Statement:
     """Lemma C.2: one position a round: P(valid) >= exp(-L eps).
 
@@ -48,27 +51,28 @@ def lemma_c2(length: int, learning: float) -> Statement:
     return Statement(math.exp(-length * learning), "lower", "valid", assumption, "reconstructed", "lemma C.2")
 
 
+@asked
 def theorem_4_3(length: int, delta: Tensor, learning: float = 0.0) -> Statement:
     """Theorem 4.3: SER <= 1 - P(distinct) e^(-L eps), where P(no two positions share a round) is exact."""
     value = 1 - all_distinct(length, delta).value * lemma_c2(length, learning).value
     return Statement(value, "upper", "ser", f"any language, {_within(learning)}", "reconstructed", "theorem 4.3")
 
 
+@asked
 def theorem_4_3_rounds(length: int, ser: float) -> Statement:
     """N = ceil(L(L-1)/SER) equal rounds make a collision as rare as SER/2, and eps <= -log(1 - SER/2)/L the rest."""
-    _check_ser(ser)
     learning = -math.log1p(-ser / 2) / length
     value = math.ceil(length * (length - 1) / ser)
     assumption = f"linear schedule, {_within(learning)}, SER at most {ser:g}"
     return Statement(value, "upper", "rounds", assumption, "reconstructed", "theorem 4.3")
 
 
+@asked
 def linear_rounds(length: int, ser: float, between: float, learning: float = 0.0) -> Statement:
     """N = ceil((TC + DTC) / (-log(1-SER) - L eps)) equal rounds are enough: linear in L, as TC + DTC <= L log|V|.
 
     From SER <= 1 - exp(-KL), KL <= (TC + DTC)/N + L eps (`fluency.universal`, `statements.ser`).
     """
-    _check_ser(ser)
     room = -math.log1p(-ser) - length * learning
     if room <= 0:
         floor = -math.expm1(-length * learning)
@@ -78,6 +82,7 @@ def linear_rounds(length: int, ser: float, between: float, learning: float = 0.0
     return Statement(value, "upper", "rounds", assumption, "ours", "theory.md 5")
 
 
+@asked
 def lemma_c5(width: int, delta: Tensor) -> Statement:
     """Lemma C.5, with a proof that holds: P(l positions in different rounds) <= (1 - 1/N)^(l-1) for every schedule.
 
@@ -91,6 +96,7 @@ def lemma_c5(width: int, delta: Tensor) -> Statement:
     return Statement(value, "upper", "distinct", assumption, "reconstructed", "lemma C.5, by Maclaurin's inequality")
 
 
+@asked
 def error_chance(learning: float, coarse: bool = False) -> float:
     """p_e = 1/2 - eps: the least chance that two positions which share a bit contradict each other in one round.
 
@@ -104,6 +110,7 @@ def error_chance(learning: float, coarse: bool = False) -> float:
     return least
 
 
+@asked
 def lemma_c6(length: int, rounds: int, width: int = WIDTH, wrong: float = IDEAL) -> Statement:
     """Lemma C.6: SER >= 1 - (1 - p_e (1 - (1-1/N)^(l-1)))^(L/l), p_e the chance of an error where positions collide.
 
@@ -115,13 +122,13 @@ def lemma_c6(length: int, rounds: int, width: int = WIDTH, wrong: float = IDEAL)
     return Statement(value, "lower", "ser", assumption, "reconstructed", "lemma C.6")
 
 
+@asked
 def theorem_4_4(length: int, width: int = WIDTH, wrong: float = IDEAL, ser: float = 0.5) -> Statement:
     """Theorem 4.4 with its number: up to this many rounds SER >= 1/2, whatever the schedule: C L with C = value / L.
 
     The paper has |V| = 16 (l = 5), eps_learning < 1/128, which makes p_e 63/128 or 15/32 (`error_chance`), and a
     constant that exists.
     """
-    _check_ser(ser)
     last = first(lambda rounds: lemma_c6(length, rounds, width, wrong).value < ser) - 1
     if last == 0:
         raise UnmaskError(
@@ -131,9 +138,9 @@ def theorem_4_4(length: int, width: int = WIDTH, wrong: float = IDEAL, ser: floa
     return Statement(last, "lower", "rounds", assumption, "reconstructed", "theorem 4.4")
 
 
+@asked
 def constant_4_4(width: int = WIDTH, wrong: float = IDEAL, ser: float = 0.5) -> Statement:
     """C as L grows: (l-1)/l p_e / -log(1 - SER); .577, .541 and .568 for p_e = 1/2, 15/32 and 63/128 at l = 5."""
-    _check_ser(ser)
     value = (width - 1) / width * wrong / -math.log1p(-ser)
     assumption = f"interval language of width {width}, any schedule, p_e = {wrong:g}, as L grows"
     return Statement(value, "exact", "rounds / L", assumption, "reconstructed", "theorem 4.4")
@@ -141,11 +148,6 @@ def constant_4_4(width: int = WIDTH, wrong: float = IDEAL, ser: float = 0.5) -> 
 
 def _within(learning: float) -> str:
     return f"learning error at most {learning:.4g} a token" if learning else "ideal denoiser"
-
-
-def _check_ser(ser: float) -> None:
-    if not 0 < ser < 1:
-        raise UnmaskError(f"ser is {ser}; expected a number between 0 and 1")
 
 
 @njit(cache=True, nogil=True)

@@ -56,6 +56,9 @@ class Measured:
     hidden: Tensor | None = None
     prompt: Tensor | None = None
 
+    def __repr__(self) -> str:
+        return f"<Measured of {len(self.terms)} rows of {self.terms.shape[1]} tokens>"
+
     @cached_property
     def f(self) -> Floats:
         """(L) over the rows that have so many hidden positions."""
@@ -91,6 +94,9 @@ class InformationCurve:
     method: str
     rows: Measured | None = None
     language: Language | None = None
+
+    def __repr__(self) -> str:
+        return f"<InformationCurve of {self.length} tokens, {self.method}: {self.f[0]:.4g} to {self.f[-1]:.4g} nats>"
 
     @property
     def length(self) -> int:
@@ -184,6 +190,9 @@ class ErrorCurve:
     g: Floats  # (L-1)
     method: str
     terms: Floats | None = None
+
+    def __repr__(self) -> str:
+        return f"<ErrorCurve of {self.length} tokens, {self.method}>"
 
     @property
     def length(self) -> int:

@@ -18,11 +18,12 @@ import numpy as np
 from numba import njit
 from torch import Tensor
 
-from unmask.core import progress
+from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError
 from unmask.kernels.machine import Floats, Ints
 from unmask.languages import Language
 from unmask.languages.facts import primitive
+from unmask.schedules.schedule import as_delta
 from unmask.theory.chains import METHOD, FirstOrder, first_order
 from unmask.theory.curves import ErrorCurve, by_size
 from unmask.theory.gaps import valid_mass
@@ -90,14 +91,14 @@ class ExponentialLaw:
 def exponential_law(language: Language, delta: Tensor, longest: int = LONGEST) -> ExponentialLaw:
     """The law at lengths 2/3 and 5/6 of the longest, checked at the longest."""
     chain, machine = first_order(language), language.machine
+    as_delta(delta)
     nearest = "metrics.score measures SER, theory.known.error_curve has its first order"
     if chain is None or machine is None:
         raise UnmaskError(f"no exponential law for {language.kind}: it is for first-order chains; {nearest}")
     if not primitive(machine):
         nearest = "theory.gaps.ser_by_orders estimates SER at any length, with little variance"
         raise UnmaskError(f"no exponential law: this chain is not primitive, its ends may be felt anywhere; {nearest}")
-    if longest < SHORTEST:
-        raise UnmaskError(f"longest is {longest}; a law is fitted and checked on lengths up to at least {SHORTEST}")
+    arguments.whole("longest", longest, SHORTEST, what=": a law is fitted and checked on lengths up to it")
     mass, log_mass = valid_mass(chain, longest, delta)
     first, second = longest * 2 // 3, longest * 5 // 6
     log_valid = Line.through(np.log(mass[1:]), first, second)

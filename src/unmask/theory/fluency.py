@@ -16,14 +16,14 @@ import math
 import torch
 from torch import Tensor
 
-from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, exactly
 from unmask.languages import Language
 from unmask.schedules import Schedule
 from unmask.theory import known
-from unmask.theory.statements import Statement
+from unmask.theory.statements import Statement, asked
 
 
+@asked
 def lemma_a1(vocabulary: int, tokens: int, learning: float = 0.0) -> Statement:
     """Lemma A.1: drawing k tokens apart costs KL <= (k-1) log|V| + k delta, delta the worst divergence of a marginal.
 
@@ -33,23 +33,24 @@ def lemma_a1(vocabulary: int, tokens: int, learning: float = 0.0) -> Statement:
     return Statement(value, "upper", "divergence", "tokens drawn in one round", "reconstructed", "lemma A.1")
 
 
+@asked
 def theorem_4_2(n: int, vocabulary: int, length: int, eps: float, learning: float = 0.0) -> Statement:
     """Theorem 4.2: log TER(p) <= log TER(q) + eps_learning + 4 eps log|V|, in O((n-1)/eps^n) rounds of some schedule.
 
     As the poster has it, for L > O((n-1)/eps^(n+1/2)); `explicit` is the same without unknown constants.
     """
-    _check(eps, n)
     value = length * (learning + 4 * eps * math.log(vocabulary))
     assumption = f"{n}-gram language, some schedule of O((n-1)/eps^n) rounds, L > O((n-1)/eps^(n+1/2))"
     return Statement(value, "upper", "divergence", assumption, "paper", "theorem 4.2")
 
 
+@asked
 def explicit_rounds(n: int, eps: float) -> int:
     """N = 1 + ceil((1-eps)(n-1)/eps^n): one round of eps, then equal ones of at most eps^n/(n-1)."""
-    _check(eps, n)
     return 1 + math.ceil((1 - eps) * (n - 1) / eps**n - 1e-9)
 
 
+@asked
 def explicit_share(n: int, eps: float) -> float:
     """eps + (n-1) d (d/eps^(n-1) + I_n), d = (1-eps)/(N-1), I_n = int_eps^1 x^-(n-1) dx: at most 2.4 eps.
 
@@ -60,6 +61,7 @@ def explicit_share(n: int, eps: float) -> float:
     return eps + (n - 1) * d * (d / eps ** (n - 1) + area)
 
 
+@asked
 def explicit(n: int, vocabulary: int, length: int, eps: float, learning: float = 0.0) -> Statement:
     """Theorem 4.2 for every L, by schedule "theorem-4.2" at `explicit_rounds`: KL/L <= eps_learning + share log|V|."""
     value = length * (learning + math.log(vocabulary) * explicit_share(n, eps))
@@ -67,9 +69,9 @@ def explicit(n: int, vocabulary: int, length: int, eps: float, learning: float =
     return Statement(value, "upper", "divergence", assumption, "ours", "theorem 4.2, explicit")
 
 
+@asked
 def proportional_rounds(n: int, eps: float) -> int:
     """Rounds of eps, then of delta_k = eps/(n-1) p_k^(n-1): about eps^-(n-1) (n-1)/(n-2), or (1/eps) log(1/eps)."""
-    _check(eps, n)
     p, rounds = eps, 1
     while p < 1 - 1e-12:
         p += eps / (n - 1) * p ** (n - 1)
@@ -77,6 +79,7 @@ def proportional_rounds(n: int, eps: float) -> int:
     return rounds
 
 
+@asked
 def proportional(n: int, vocabulary: int, length: int, eps: float, learning: float = 0.0) -> Statement:
     """Schedule "theorem-4.2-proportional": each later round pays at most eps of what it reveals: 2 eps log|V| a token.
 
@@ -87,9 +90,9 @@ def proportional(n: int, vocabulary: int, length: int, eps: float, learning: flo
     return Statement(value, "upper", "divergence", assumption, "ours", "theorem 4.2, proportional")
 
 
+@asked
 def universal_rounds(eps: float) -> int:
     """1/eps equal rounds: eps log|V| a token for every language at every length."""
-    _check(eps, 2)
     return math.ceil(1 / eps - 1e-9)
 
 
@@ -117,6 +120,7 @@ def interaction(language: Language, length: int) -> Estimate:
     return exactly(-float(torch.xlogy(blank, blank).sum()), "upper bound: sum of H(X_i)")
 
 
+@asked
 def universal(
     vocabulary: int,
     length: int,
@@ -134,10 +138,3 @@ def universal(
     how = "rounds of fixed size" if fixed else "each position draws its round from the schedule"
     assumption = f"any language, {how}"
     return Statement(share * known + length * learning, "upper", "divergence", assumption, "ours", "theory.md 4")
-
-
-def _check(eps: float, n: int) -> None:
-    if not 0 < eps <= 1:
-        raise UnmaskError(f"eps is {eps}; expected a number above 0, at most 1")
-    if n < 2:
-        raise UnmaskError(f"n is {n}; an n-gram has order 2 or more")

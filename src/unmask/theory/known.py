@@ -19,8 +19,10 @@ import numpy as np
 from torch import Tensor
 
 from unmask.core.errors import UnmaskError
+from unmask.core.tables import as_table
 from unmask.languages import ClosedForm, Language
 from unmask.languages.base import as_language
+from unmask.schedules.schedule import as_delta
 from unmask.theory import chains, exponential, sampled
 from unmask.theory.chains import FirstOrder, first_order
 from unmask.theory.curves import ErrorCurve, InformationCurve
@@ -54,6 +56,8 @@ class Values:
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
+    __repr__ = as_table
+
     def found(self, method: str, **values: float) -> None:
         for name, value in values.items():
             setattr(self, name, value)
@@ -63,6 +67,7 @@ class Values:
 def exact(language: Language, length: int, delta: Tensor) -> Values:
     """What is known exactly of ancestral sampling from `length` hidden positions by the schedule delta (N)."""
     as_language(language).check_length(length)
+    as_delta(delta)
     values = Values()
     if (form := language.closed_form) is not None:
         _closed(values, form, length, delta)

@@ -36,6 +36,9 @@ class Partitions:
     shown: Floats  # (2^L, K): q(x_R) of each sequence; bit j of R stands for position j
     blocks: dict[Sizes, Floats]  # sizes -> (K): sum over the partitions of these sizes of p(x | B)
 
+    def __repr__(self) -> str:
+        return f"<Partitions of {len(self.strings)} sequences of {self.length} tokens>"
+
     @property
     def length(self) -> int:
         return self.strings.shape[1]

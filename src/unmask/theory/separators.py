@@ -21,14 +21,14 @@ from torch import Tensor
 from unmask.core.errors import UnmaskError
 from unmask.kernels.machine import Floats
 from unmask.schedules import Schedule
-from unmask.theory.statements import Statement
+from unmask.theory.statements import Statement, asked
 
 INDEPENDENT = "each position draws its round from the schedule"
 
 
+@asked
 def separators(n: int, revealed: Tensor) -> int:
     """Definition B.4: Sep_n, the most disjoint blocks of n-1 consecutive revealed positions, of Bool (L)."""
-    _check(n)
     found = run = 0
     for shown in revealed.tolist():
         run = run + 1 if shown else 0
@@ -37,6 +37,7 @@ def separators(n: int, revealed: Tensor) -> int:
     return found
 
 
+@asked
 def dependencies(n: int, new: Tensor, revealed: Tensor) -> int:
     """Definition B.5: dep_n(M_k, M_<k), how many intervals between the separators hold a new position, both Bool (L).
 
@@ -46,6 +47,7 @@ def dependencies(n: int, new: Tensor, revealed: Tensor) -> int:
     return int(new.sum()) - int(_by_round(order, n)[0, 1:2].sum())
 
 
+@asked
 def excess(n: int, order: Tensor) -> Tensor:
     """(B): sum_k |M_k| - dep_n(M_k, M_<k) of orders (B, L); |M| less this is dep_n(M) (Definition B.7).
 
@@ -54,13 +56,13 @@ def excess(n: int, order: Tensor) -> Tensor:
     return torch.from_numpy(_by_round(order, n)).sum(1)
 
 
+@asked
 def expected_excess(n: int, length: int, delta: Tensor) -> Tensor:
     """(N): E[|M_k| - dep_n(M_k, M_<k)] = delta_k sum_{d=0}^{L-1} F_d exactly, for independent rounds.
 
     F_d is the probability that d sites, each new with delta_k and revealed before with p_k, show a new one before
     they show n-1 consecutive revealed ones: what a new position with d places to its right sees.
     """
-    _check(n)
     new, shown = delta, Schedule(delta).p
     other = (1 - new - shown).clamp(min=0.0)
     runs = torch.zeros((n - 1, len(delta)), dtype=torch.float64)  # still walking, after a run of r revealed ones
@@ -74,44 +76,46 @@ def expected_excess(n: int, length: int, delta: Tensor) -> Tensor:
     return delta * total
 
 
+@asked
 def limit(n: int, delta: Tensor) -> Tensor:
     """(N): F_inf = delta (1 - p^m) / ((1-p) p^m + delta (1 - p^m)), m = n-1: the limit of F_d, from below."""
-    _check(n)
     p = Schedule(delta).p
     power = p ** (n - 1)
     hit = delta * (1 - power)
     return torch.where(hit > 0, hit / ((1 - p) * power + hit), 0.0)
 
 
+@asked
 def excess_bound(n: int, length: int, delta: Tensor) -> Statement:
     """sum_k L delta_k min(1, (n-1) delta_k / p_k^(n-1)): no constant, no least length, no divisibility (theory.md 4).
 
     By F_d <= F_inf and (1 - p^m) / (1 - p) = 1 + p + .. + p^(m-1) <= m.
     """
-    _check(n)
     used, p = delta[delta > 0], Schedule(delta).p[delta > 0]
     value = float(length * (used * ((n - 1) * used / p ** (n - 1)).clamp(max=1.0)).sum())
     return Statement(value, "upper", "excess", INDEPENDENT, "ours", "theory.md 4, in place of lemmas B.10 and B.11")
 
 
+@asked
 def lemma_b8(n: int, vocabulary: int, order: Tensor, learning: float = 0.0) -> Statement:
     """Lemma B.8: KL(q || p_order) <= log|V| sum_k (|M_k| - dep_n(M_k, M_<k)) + L eps, for one order (L)."""
     value = float(excess(n, order.unsqueeze(0))[0]) * math.log(vocabulary) + int((order > 0).sum()) * learning
     return Statement(value, "upper", "divergence", _assumption(n, learning, "this order"), "reconstructed", "lemma B.8")
 
 
+@asked
 def lemma_b9(n: int, vocabulary: int, length: int, delta: Tensor, learning: float = 0.0) -> Statement:
     """Lemma B.9: KL(q || p) <= log|V| sum_k E[|M_k| - dep_n(M_k, M_<k)] + L eps, with the exact expectation."""
     value = float(expected_excess(n, length, delta).sum()) * math.log(vocabulary) + length * learning
     return Statement(value, "upper", "divergence", _assumption(n, learning, INDEPENDENT), "reconstructed", "lemma B.9")
 
 
+@asked
 def lemma_b10(n: int, length: int, delta: float, p: float) -> tuple[Statement, Statement]:
     """Lemma B.10: (P(Sep_n <= mu/2) <= exp(-mu/8), P(|M_k| >= 2 L delta_k) <= exp(-L delta_k / 3)) by Chernoff.
 
     mu = floor(L/(n-1)) p^(n-1) is the mean number of revealed blocks; the paper assumes that n-1 divides L.
     """
-    _check(n)
     few = math.exp(-(length // (n - 1)) * p ** (n - 1) / 8)
     many = math.exp(-length * delta / 3)
     return (
@@ -120,13 +124,13 @@ def lemma_b10(n: int, length: int, delta: float, p: float) -> tuple[Statement, S
     )
 
 
+@asked
 def lemma_b11(n: int, length: int, delta: float, p: float) -> Statement:
     """Lemma B.11: E[|M_k| - dep] <= (9 + 24 (n-1) L delta^2) / p^(n-1) where L delta > 1.
 
     Its proof takes the order of separators and new positions as exchangeable, which it is not. What it says is true
     all the same, and far from tight: `excess_bound` has 1 for the 24 and 0 for the 9.
     """
-    _check(n)
     if length * delta <= 1:
         raise UnmaskError(f"lemma B.11 needs L delta > 1; here it is {length * delta:.4g}; excess_bound needs nothing")
     value = (9 + 24 * (n - 1) * length * delta**2) / p ** (n - 1) if p > 0 else math.inf
@@ -139,14 +143,8 @@ def _assumption(n: int, learning: float, how: str) -> str:
     return f"{n}-gram language; {how}{wrong}"
 
 
-def _check(n: int) -> None:
-    if n < 2:
-        raise UnmaskError(f"n is {n}; an n-gram has order 2 or more")
-
-
 def _by_round(order: Tensor, n: int) -> Floats:
     """(B, N) the excess of each round."""
-    _check(n)
     out = np.zeros((len(order), int(order.max())))
     _excess(order.numpy(), n - 1, out)
     return out

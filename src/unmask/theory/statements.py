@@ -11,14 +11,58 @@ The quantities that are spoken of:
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import wraps
+from typing import Any, Literal, TypeVar, cast
+
+from unmask.core import arguments
+from unmask.schedules.schedule import as_delta
 
 Kind = Literal["upper", "lower", "exact"]
 Origin = Literal["paper", "reconstructed", "ours"]
 SIGNS = {"upper": "<=", "lower": ">=", "exact": "="}
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _rate(value: Any) -> None:
+    if not 0 < arguments.number("ser", value, 0, 1) < 1:
+        arguments.refuse("ser", value, "a number between 0 and 1")
+
+
+ASKED: dict[str, Callable[[Any], object]] = {
+    "length": arguments.length,
+    "places": lambda value: arguments.whole("places", value, 0, arguments.MOST_LENGTH),
+    "tokens": lambda value: arguments.whole("tokens", value),
+    "rounds": lambda value: arguments.whole("rounds", value),
+    "vocabulary": lambda value: arguments.whole("vocabulary", value),
+    "width": lambda value: arguments.whole("width", value, 1, arguments.MOST_LENGTH),
+    "n": lambda value: arguments.whole("n", value, 2, what=", the order of an n-gram"),
+    "delta": lambda value: as_delta(value) if not isinstance(value, float) else value,
+    "learning": lambda value: arguments.number("learning", value, what=" of nats a token"),
+    "between": lambda value: arguments.number("between", value, -arguments.INFINITY, what=" of nats"),
+    "eps": lambda value: arguments.number("eps", value, 0, 1, above=True),
+    "wrong": lambda value: arguments.number("wrong", value, 0, 1),
+    "ser": _rate,
+}
+
+
+def asked(function: F) -> F:
+    """The function with its arguments checked, by the names that they have all over the theory."""
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for name, value in signature.bind(*args, **kwargs).arguments.items():
+            if name in ASKED and value is not signature.parameters[name].default:
+                ASKED[name](value)
+        return function(*args, **kwargs)
+
+    return cast("F", call)
 
 
 @dataclass(frozen=True)

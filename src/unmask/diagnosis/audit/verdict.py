@@ -18,6 +18,7 @@ from torch import Tensor
 from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, mean, proportion
+from unmask.core.tables import lines, rows_of
 from unmask.core.threads import over_blocks
 from unmask.diagnosis.audit.bench import MIN_ROWS, Bench, repetition
 from unmask.diagnosis.audit.specimens import FAULTS, HARMLESS, Specimen, keeps_schedule
@@ -63,6 +64,9 @@ class Audit:
     rounds: int
     compared_with: str
     alarm: float = ALARM
+
+    def __repr__(self) -> str:
+        return "\n".join(lines(rows_of(self.table())))
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -203,6 +203,7 @@ def _carried(marginals: Tensor, tokens: Tensor) -> Tensor:
 
 
 def _checked(trunk: Trunk, kind: str) -> Trunk:
+    arguments.of_kind(f"the network given as {kind}", trunk, Trunk, "a Trunk, as networks.load makes one")
     if trunk.shape.kind != kind:
         other = "Network(mdm, ar): the AR model comes second, or as ar=" if kind == "mdm" else "the MDM comes first"
         raise UnmaskError(f"the network given as {kind} is of kind {trunk.shape.kind}; {other}")

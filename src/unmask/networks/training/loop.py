@@ -24,7 +24,10 @@ from unmask.core import arguments, progress
 from unmask.core.chance import Luck
 from unmask.core.errors import UnmaskError
 from unmask.core.files import origin
+from unmask.core.memory import fits
+from unmask.core.tables import as_table
 from unmask.languages import Language
+from unmask.languages.base import as_language
 from unmask.networks.model import checkpoints
 from unmask.networks.model.shape import Shape
 from unmask.networks.training import standing
@@ -71,6 +74,8 @@ class Trained:
     parameters: int
     tokens_per_second: float
 
+    __repr__ = as_table
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "directory": str(self.directory),
@@ -108,7 +113,11 @@ def train(
     conditions: Conditions = Conditions(),
 ) -> Trained:
     """Train a network, and keep it and its checkpoints in a directory; `label` is what the card calls the language."""
-    checkpoints.check_fits(shape, "this shape", language.vocabulary)
+    arguments.of_kind("shape", shape, Shape, "a Shape: networks.preset('quick', 'mdm', V) makes one")
+    arguments.of_kind("recipe", recipe, Recipe, "a Recipe: networks.training.recipe.recipe('quick', 'mdm') makes one")
+    directory = arguments.path("directory", directory)
+    fits(recipe.batch, f"sequences of {shape.length} tokens", 16 * shape.length)
+    checkpoints.check_fits(shape, "this shape", as_language(language).vocabulary)
     with world(conditions.device) as here, alone(checkpoints.prepare(directory)) if here.first else nullcontext():
         if here.first:
             _check_unused(Path(directory))

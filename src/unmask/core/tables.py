@@ -1,0 +1,75 @@
+"""A result as lines for people: a name, and what stands behind it; on the command line, and as a repr."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from typing import Any
+
+from unmask.core.errors import plain
+
+Row = tuple[str, str]
+WIDE = 140  # where nobody looks: a file, or another program
+
+
+def as_table(self: Any) -> str:
+    """`__repr__` of what has a `to_dict`: a line an entry."""
+    return "\n".join(lines(rows_of(self.to_dict())))
+
+
+def rows_of(result: Mapping[str, Any], prefix: str = "") -> list[Row]:
+    """Each entry with its text; nested ones are named by their path."""
+    rows: list[Row] = []
+    for name, value in result.items():
+        if isinstance(value, Mapping) and not {"value", "low", "high"} <= value.keys():
+            rows += rows_of(value, f"{prefix}{name}: ")
+        else:
+            rows.append(((prefix + str(name)).replace("_", " "), _text(value)))
+    return rows
+
+
+def lines(rows: Sequence[Row]) -> list[str]:
+    """As wide as the terminal; a text that is longer goes on below itself."""
+    width = max((len(name) for name, _ in rows), default=0) + 2
+    columns = max(shutil.get_terminal_size().columns, width + 20)
+    shown = []
+    for name, text in rows:
+        wrapped = textwrap.wrap(plain(text), columns - width, break_on_hyphens=False) or [""]
+        shown += [f"{head:<{width}}{part}".rstrip() for head, part in zip_longest([plain(name)], wrapped, fillvalue="")]
+    return shown
+
+
+def grid(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table with a title, its first column to the left and the others to the right. Columns for which the terminal
+    has no room go on below, beside the first column once more: no heading is broken, and no cell."""
+    columns = shutil.get_terminal_size((WIDE, 24)).columns
+    head, rows = [plain(name) for name in head], [[plain(cell) for cell in row] for row in rows]
+    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+    widths[0] = min(widths[0], max(columns // 2, len(head[0])))
+    parts: list[list[int]] = [[]]
+    for i in range(1, len(head)):
+        if parts[-1] and widths[0] + sum(2 + widths[k] for k in (*parts[-1], i)) > columns:
+            parts.append([])
+        parts[-1].append(i)
+    shown = textwrap.wrap(plain(title), columns)
+    for number, part in enumerate(parts):
+        shown += [""] if number else []
+        for row in (head, *rows):
+            first, *rest = textwrap.wrap(row[0], widths[0], break_on_hyphens=False) or [""]
+            shown.append("  ".join([f"{first:<{widths[0]}}", *(f"{row[i]:>{widths[i]}}" for i in part)]).rstrip())
+            shown += rest
+    return shown
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        from unmask.core.estimates import Estimate  # which loads scipy
+
+        return str(Estimate(**value))
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,405 @@
+"""Whatever somebody gives to the front door is refused there, in words, or does what was asked; nothing else."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import unmask
+from unmask import denoisers, diagnosis, ideal, languages, metrics, networks, samplers, schedules, theory
+from unmask.samplers import Choice
+
+L = languages.preset("paper-2gram")
+TOKENS = torch.zeros((5, 8), dtype=torch.int64)
+LINEAR = schedules.deltas("linear", 2)
+
+
+def make(source: Any = L, **given: Any) -> Any:
+    return unmask.generate(source, **{"rows": 5, "length": 8, "steps": 2} | given)
+
+
+class Says(denoisers.Denoiser):
+    """Uniform, but for what is done to it."""
+
+    def __init__(self, change, vocabulary=8):
+        self.change, self.vocabulary = change, vocabulary
+
+    def posterior(self, tokens, positions=None, time=None):
+        places = tokens.shape[1] if positions is None else positions.shape[-1]
+        return self.change(torch.full((len(tokens), places, 8), 1 / 8, dtype=torch.float64))
+
+
+class Chooses(samplers.Sampler):
+    pace = "free"
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def choose(self, view):
+        return self.answer(view)
+
+
+class Orders(samplers.Sampler):
+    def __init__(self, answer):
+        self.answer = answer
+
+    def order(self, delta, hidden, luck):
+        return self.answer(hidden)
+
+
+class Runs(samplers.Sampler):
+    def __init__(self, act):
+        self.act = act
+
+    def run(self, session):
+        self.act(session)
+
+
+NO_TOKENS: dict[str, Any] = {
+    "floats": np.zeros((3, 8)),
+    "list of floats": [[1.5]],
+    "a path": Path("x"),
+    "nothing": None,
+    "strings": ["ab", "cde"],
+    "an iterator": iter([1]),
+    "objects": np.array([object()]),
+    "64 bits without a sign": np.array([[2**64 - 1]], dtype=np.uint64),
+    "no data": torch.zeros(2, 8, dtype=torch.int64, device="meta"),
+    "masked": np.ma.array([[1, 2]], mask=[[0, 1]]),
+    "sparse": TOKENS.to_sparse(),
+    "empty": [],
+}
+TAKE_TOKENS = {
+    "score": lambda x: unmask.score(x, L),
+    "audit": lambda x: unmask.audit(x, L, steps=2),
+    "log_prob": L.log_prob,
+    "supports": L.supports,
+    "posterior": L.posterior,
+    "oracle": lambda x: unmask.oracle(L)(x),
+    "render": L.render,
+    "sample": lambda x: L.sample(2, 8, given=[] if x is None else x),
+    "generate": lambda x: make(given=[] if x is None else x),
+    "loss curve": lambda x: diagnosis.loss_curve.loss_curve(ideal.Ideal(L), x),
+    "windows": lambda x: metrics.window_counts(x, 8, 2),
+}
+NO_LANGUAGE: dict[str, Any] = {"a word": "x", "nothing": None, "a path": Path("x"), "tokens": TOKENS, "a number": 3}
+SHAPE = networks.preset("quick", "mdm", 8)
+TAKE_LANGUAGES = {
+    "score": lambda x: unmask.score(TOKENS, x),
+    "generate": make,
+    "audit": lambda x: unmask.audit(TOKENS, x, steps=2),
+    "plan": lambda x: unmask.plan(x, 8, "ser", 0.1),
+    "train": lambda x: unmask.train(x, SHAPE, networks.training.recipe.recipe("quick", "mdm"), "nowhere"),
+    "check": unmask.check,
+    "prompts": lambda x: unmask.prompts(x, 3, 8, 2),
+    "as_denoiser": ideal.as_denoiser,
+    "sharpened": lambda x: denoisers.Sharpened(x, 0.5),
+    "guided": lambda x: denoisers.Guided(x, 0.5),
+    "perturbed": lambda x: ideal.Perturbed(x, "leak", 0.5),
+    "information curve": lambda x: theory.sampled.information_curve(x, 8),
+    "error curve": lambda x: theory.sampled.error_curve(x, 8),
+    "curve": lambda x: theory.known.curve(x, 8),
+    "exact": lambda x: theory.known.exact(x, 8, LINEAR),
+    "exponential law": lambda x: theory.exponential.exponential_law(x, LINEAR),
+    "first order": theory.first_order,
+    "interaction": lambda x: theory.fluency.interaction(x, 8),
+    "ser": lambda x: metrics.ser(x, 8, "linear", 2),
+    "ter": lambda x: metrics.ter(x, 8, "linear", 2),
+    "ter of AR": lambda x: metrics.ter_autoregressive(x, 8),
+    "total variation": lambda x: metrics.total_variation(TOKENS, x),
+    "bigrams": lambda x: metrics.bigrams(TOKENS, x),
+    "output law": lambda x: metrics.output_law(x, 3, LINEAR),
+    "learning": lambda x: diagnosis.learning.of_language(ideal.Ideal(L), x, 8),
+    "table": lambda x: diagnosis.table.table(x, 8, "linear", [2]),
+    "network": networks.Network,
+}
+OPTIONS: dict[str, list[Any]] = {
+    "rows": [2.5, 0, -1, True, "3", np.float64(2), 10**15, 10**30],
+    "length": [2.5, 0, True, "8", 10**10, 10**30],
+    "steps": [2.5, 0, True, "2", [2], 10**12, 10**30],
+    "seed": [1.5, -1, 2**70, True, "1", None, torch.Generator()],
+    "first_row": [-1, 2**63, 1.5, "x"],
+    "schedule": [None, 3, {}, "nope", [0.5], [math.nan, 1], "polynomial(power=None)", "polynomial(power=-1)", [[1.0]]],
+    "temperature": ["x", None, -1, math.nan, math.inf, True],
+    "top_p": ["x", None, 0, 2],
+    "top_k": [2.5, 0, "x", True],
+    "guidance": ["x", None, -1, math.inf],
+    "sampler": [
+        *(None, 3, samplers.Sampler, Says, "nope", "blocks(block_length=1.5)", "blocks(", "gibbs(inner=3)"),
+        *("gibbs(sweeps=1000000000000)", "blocks(inner=" * 40 + "ancestral" + ")" * 40),
+    ],
+    "stop": ["x", 2.5, True, -1, 99, [1]],
+    "given": ["x", object(), [[1, 2, [3]]], torch.zeros(2, 2, 2, dtype=torch.int64), [[99] * 8]],
+}
+ANSWERS = {
+    "too long": lambda p: torch.full((p.shape[0], p.shape[1] + 1, 8), 1 / 8),
+    "two dimensions": lambda p: p[0],
+    "nothing": lambda p: None,
+    "a list": lambda p: p.tolist(),
+    "an array": lambda p: p.numpy(),
+    "sparse": lambda p: p.to_sparse(),
+    "a half": lambda p: p / 2,
+    "one symbol less": lambda p: p[..., 1:] * 8 / 7,
+    "infinite": lambda p: p * math.inf,
+    "no numbers": lambda p: p * math.nan,
+    "integers": lambda p: p.long(),
+    "nothing anywhere": lambda p: p * 0,
+    "below zero": lambda p: torch.cat([p[..., :6], -p[..., 6:7], 3 * p[..., 7:]], -1),
+}
+CHOICES = {
+    "nothing": lambda view: None,
+    "a mask": lambda view: view.hidden,
+    "a tuple": lambda view: (view.hidden,),
+    "no reveal": lambda view: Choice(None),
+    "an array": lambda view: Choice(view.hidden.numpy()),
+    "numbers": lambda view: Choice(view.hidden.long()),
+    "one row": lambda view: Choice(view.hidden[:1]),
+    "tokens with a point": lambda view: Choice(view.hidden, torch.zeros(view.hidden.shape)),
+    "a number to hide": lambda view: Choice(view.hidden, None, 1),
+    "done": lambda view: Choice(view.hidden, None, None, True),
+    "what it has emptied": lambda view: Choice(view.hidden.logical_and_(torch.tensor(False))),
+}
+ORDERS = {
+    "nothing": lambda hidden: None,
+    "floats": lambda hidden: hidden.double(),
+    "an array": lambda hidden: hidden.long().numpy(),
+    "a list": lambda hidden: hidden.tolist(),
+    "one row": lambda hidden: hidden[:1].long(),
+    "booleans": lambda hidden: hidden,
+}
+ONE = torch.tensor([0])
+ACTS = {
+    "nothing": lambda session: None,
+    "floats": lambda session: session.write(ONE.double(), ONE, ONE, ONE + 1.0, 1),
+    "beyond": lambda session: session.write(ONE + 99, ONE, ONE, ONE + 1.0, 1),
+    "lists": lambda session: session.write([0], [0], [0], [1.0], 1),
+    "sizes": lambda session: session.write(torch.tensor([0, 1]), ONE, ONE, ONE + 1.0, 1),
+    "hides": lambda session: session.hide(ONE + 99, ONE, 1),
+}
+OTHERS = {
+    "load": [lambda: unmask.load(None), lambda: unmask.load("a\0b"), lambda: languages.load(3)],
+    "preset": [lambda: languages.preset(None), lambda: languages.preset("paper-2gram", seed="x")],
+    "interval": [lambda: languages.Interval("5"), lambda: languages.Interval(3.0), lambda: languages.Interval(99)],
+    "brackets": [
+        lambda: languages.Brackets("2"),
+        lambda: languages.Brackets(2.0),
+        lambda: languages.Brackets(1, 10**9),
+    ],
+    "sums": [lambda: languages.ModularSum(10, 10**10), lambda: languages.ModularSum("x")],
+    "n-gram": [lambda: languages.NGram("2", [1], [[1]]), lambda: languages.NGram(2, None, None)],
+    "hmm": [lambda: languages.HMM(None, None, None)],
+    "random": [
+        lambda: languages.random_ngram("2"),
+        lambda: languages.random_ngram(2, 8, "x"),
+        lambda: languages.random_ngram(2, 8, family=3),
+        lambda: languages.random_hmm(states=10**12),
+        lambda: languages.sparse_hmm(successors=2.5),
+    ],
+    "fit": [
+        lambda: languages.NGram.fit(b"abab", 2),
+        lambda: languages.NGram.fit(Path("x"), 2),
+        lambda: languages.NGram.fit("abab", "2"),
+        lambda: languages.NGram.fit("abab", 2, smoothing=1e308),
+        lambda: languages.NGram.fit("abab", 2, max_vocabulary=1.5),
+    ],
+    "sample": [
+        lambda: L.sample("2", 8),
+        lambda: L.sample(2, "8"),
+        lambda: L.sample(2, 8, seed=1.5),
+        lambda: L.sample(2, 8, first_row=-1),
+        lambda: L.sample(10**15, 20),
+    ],
+    "language": [
+        lambda: L.entropy("x"),
+        lambda: L.entropy(8, rows="x"),
+        lambda: L.window_law("2", 8),
+        lambda: L.posterior(TOKENS, positions=[99]),
+        lambda: L.posterior(TOKENS, positions=[[0], [1]]),
+        lambda: L.save(None),
+        lambda: L.encode(["ab"]),
+    ],
+    "deltas": [
+        lambda: schedules.deltas("linear", 2.5),
+        lambda: schedules.deltas(None),
+        lambda: schedules.deltas("linear"),
+    ],
+    "plan": [
+        lambda: unmask.plan(L, 8, "ser", "x"),
+        lambda: unmask.plan(L, 8, "nope", 0.1),
+        lambda: unmask.plan(L, 0, "ser", 0.1),
+        lambda: unmask.plan(L, 8, "ser", 0.1, batch=1.5),
+        lambda: unmask.plan(L, 8, "ser", 0.1, times=(1.0, math.inf)),
+    ],
+    "audit": [
+        lambda: unmask.audit(TOKENS.repeat(50, 1), L, steps=2, calls="x"),
+        lambda: unmask.audit(TOKENS.repeat(50, 1), L, steps=2.5),
+        lambda: unmask.audit(TOKENS.repeat(50, 1), L, steps=2, sampler=None),
+    ],
+    "oracle": [
+        lambda: unmask.oracle(None),
+        lambda: unmask.oracle(L, dtype="float32"),
+        lambda: unmask.oracle(L, mask_id="x"),
+        lambda: unmask.oracle(L, mask_id=10**12),
+        lambda: unmask.oracle(L, causal=True, length="x"),
+    ],
+    "network": [
+        lambda: networks.preset("quick", None, 8),
+        lambda: networks.Shape("mdm", 8, 8, hidden=16.5),
+        lambda: networks.preset("quick", "mdm", 8, layers=10**12),
+        lambda: networks.Shape("mdm", 8, 8, hidden=2**17, layers=4096, heads=8),
+    ],
+    "train": [lambda: unmask.train(L, None, None, "nowhere")],
+    "theory": [
+        lambda: theory.theorem_4_3("x", LINEAR),
+        lambda: theory.theorem_4_3(8, None),
+        lambda: theory.theorem_4_4("x"),
+        lambda: theory.theorem_4_4(8, ser=1.5),
+        lambda: theory.theorem_4_2("x", 8, 8, 0.5),
+        lambda: theory.theorem_4_2(2, 8, 8, "x"),
+        lambda: theory.sampled.information_curve(L, 8, rows=1),
+        lambda: theory.known.curve(L, 8).ter_upper("linear", "x"),
+        lambda: metrics.sequences("x", 3),
+        lambda: metrics.output_law(ideal.Ideal(L), 3, None),
+    ],
+    "samplers": [
+        lambda: samplers.Blocks(block_length=1.5),
+        lambda: samplers.Blocks(inner=None),
+        lambda: samplers.Gibbs(sweeps=True),
+        lambda: samplers.LowConfidence(temperature="x"),
+        lambda: samplers.VerifyAndRestart(verifier=3),
+        lambda: samplers.AtToken("x"),
+        lambda: samplers.AtToken([]),
+        lambda: samplers.Budget("x", 0),
+    ],
+    "generation": [lambda: make().save(None), lambda: make().save("a\0b.npy")],
+    "prompts": [lambda: unmask.prompts(L, 0, 8, 2), lambda: unmask.prompts(L, 2, 8, -1)],
+}
+
+
+def refuses(call) -> None:
+    with pytest.raises(unmask.UnmaskError) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("door", TAKE_TOKENS)
+@pytest.mark.parametrize("what", NO_TOKENS)
+def test_what_are_no_tokens(door, what):
+    if (door, what) == ("render", "empty"):
+        return  # a sequence of nothing
+    refuses(lambda: TAKE_TOKENS[door](NO_TOKENS[what]))
+
+
+@pytest.mark.parametrize("door", TAKE_LANGUAGES)
+@pytest.mark.parametrize("what", NO_LANGUAGE)
+def test_what_is_no_language(door, what):
+    if door in ("check", "network") and what == "nothing":
+        return
+    refuses(lambda: TAKE_LANGUAGES[door](NO_LANGUAGE[what]))
+
+
+@pytest.mark.parametrize(("option", "value"), [(name, value) for name, values in OPTIONS.items() for value in values])
+def test_what_is_no_option_of_generate(option, value):
+    refuses(lambda: make(**{option: value}))
+
+
+@pytest.mark.parametrize("sampler", ["ancestral", "low-confidence", "autoregressive"])
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_what_a_denoiser_must_not_say(answer, sampler):
+    refuses(lambda: make(Says(ANSWERS[answer]), sampler=sampler))
+
+
+@pytest.mark.parametrize("vocabulary", ["8", None, 0, 2.5])
+def test_what_is_no_vocabulary(vocabulary):
+    refuses(lambda: make(Says(lambda p: p, vocabulary)))
+
+
+def test_a_denoiser_may_say_what_is_nearly_a_distribution():
+    assert len(make(Says(lambda p: p.float())).tokens) == 5
+    assert len(make(Says(lambda p: p.bfloat16() * 1.01)).tokens) == 5
+
+
+@pytest.mark.parametrize("answer", CHOICES)
+def test_what_a_sampler_must_not_choose(answer):
+    refuses(lambda: make(sampler=Chooses(CHOICES[answer])))
+
+
+@pytest.mark.parametrize("answer", ORDERS)
+def test_what_is_no_order(answer):
+    refuses(lambda: make(sampler=Orders(ORDERS[answer])))
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_what_a_flow_must_not_do(act):
+    refuses(lambda: make(sampler=Runs(ACTS[act])))
+
+
+@pytest.mark.parametrize(("door", "number"), [(door, k) for door, calls in OTHERS.items() for k in range(len(calls))])
+def test_other_doors(door, number):
+    refuses(OTHERS[door][number])
+
+
+def test_numbers_of_numpy_are_numbers():
+    ours = make(rows=np.int64(5), length=np.int32(8), steps=np.int64(2), seed=np.int64(1))
+    assert torch.equal(ours.tokens, make(seed=1).tokens)
+
+
+def test_an_ordinary_stride_beyond_the_length():
+    made = make(sampler="gibbs(stride=8)", length=4)
+    assert torch.equal(made.tokens, make(sampler="gibbs(stride=4)", length=4).tokens)
+
+
+def test_an_unknown_name_is_an_attribute_error_with_the_nearest():
+    with pytest.raises(AttributeError, match="did you mean score"):
+        _ = unmask.scores
+
+
+TEXT = "to be or not to be that is the question"
+
+
+@pytest.mark.parametrize("tokens", ["characters", "whitespace"])
+def test_texts_of_a_fitted_language(tokens):
+    fitted = languages.NGram.fit(TEXT, 2, tokens)
+    texts = [fitted.render(row) for row in fitted.sample(4, 7, seed=3)]
+    read = fitted.encode(texts)
+    assert read.shape == (4, 7)
+    assert [fitted.render(row) for row in read] == texts
+    assert unmask.score(texts, fitted).to_dict() == unmask.score(read, fitted).to_dict()
+    refuses(lambda: fitted.encode(["to", "be or not"]))
+    refuses(lambda: fitted.encode(["Z"]))
+
+
+def test_what_has_no_name_is_read_as_the_unknown():
+    fitted = languages.NGram.fit(TEXT, 2, "whitespace", max_vocabulary=3)
+    assert fitted.encode(["to zebra"])[0].tolist() == [fitted.names.index(name) for name in ("to ", "<unk> ")]
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [
+        L,
+        ideal.Ideal(L),
+        denoisers.Sharpened(ideal.Ideal(L), 0.5),
+        samplers.Blocks(),
+        Chooses(None),
+        schedules.Schedule(LINEAR),
+        unmask.oracle(L),
+        theory.known.curve(languages.Interval(3), 6),
+        theory.known.exact(languages.Interval(3), 6, LINEAR),
+        unmask.plan(languages.Interval(3), 6, "ser", 0.1),
+        unmask.score(make(), L),
+        make(),
+    ],
+    ids=lambda thing: type(thing).__name__,
+)
+def test_a_repr_is_a_line_or_a_small_table(thing, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = repr(thing).splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 120
+    assert not any(word in repr(thing) for word in ("object at 0x", "tensor(", "array(", "Estimate("))
