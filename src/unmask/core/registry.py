@@ -97,8 +97,17 @@ class Registry(Generic[Made]):
     def make(self, specification: str, *arguments: Any) -> Made:
         """What "name" or "name(option=value, ...)" stands for, given the positional arguments of its maker."""
         maker, options = self.bind(specification, len(arguments))
-        made = maker(*arguments, **options)
-        self.check(type(made), f"{self.noun} {parse(self.noun, specification)[0]!r}")
+        name, _ = parse(self.noun, specification)
+        try:
+            made = maker(*arguments, **options)
+        except (UnmaskError, MemoryError):
+            raise
+        except (Exception, SystemExit) as error:
+            if name in self.makers:
+                raise
+            what = f"{type(error).__name__}: {cut(str(error))}"  # a mistake of somebody else's code, and none of ours
+            raise UnmaskError(f"{self.noun} {name!r} cannot be made: {what}") from error
+        self.check(type(made), f"{self.noun} {name!r}")
         return made
 
     def bind(self, specification: str, positional: int) -> tuple[Callable[..., Made], dict[str, Any]]:
