@@ -60,7 +60,9 @@ def check_writable(path: str | Path) -> None:
     """Fail before the work is done, not after it."""
     parent = destination(path).parent
     if not parent.is_dir():
-        raise UnmaskError(f"cannot write {cut(str(path))}: there is no directory {cut(str(Path(path).parent))}; create it first")
+        raise UnmaskError(
+            f"cannot write {cut(str(path))}: there is no directory {cut(str(Path(path).parent))}; create it first"
+        )
     try:
         with tempfile.TemporaryFile(dir=parent):
             pass
