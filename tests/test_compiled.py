@@ -104,3 +104,55 @@ def test_a_user_without_a_home_has_the_place_beside_the_source(monkeypatch):
 
     monkeypatch.setattr(Path, "home", homeless)
     assert compiled._places(Path("/there/file.py")) == [Path("/there/__pycache__")]
+
+
+TOGETHER = """
+import sys, time
+from pathlib import Path
+from numba.core.event import Listener, register
+
+class Count(Listener):
+    def on_start(self, event):
+        print("compiled", event.data["dispatcher"].py_func.__name__)
+    def on_end(self, event):
+        pass
+
+register("numba:compile", Count())
+import together
+Path(sys.argv[1]).touch()
+while len(list(Path(sys.argv[1]).parent.glob("ready-*"))) < 3:
+    time.sleep(0.001)
+print(together.outer(2), together.outer(2.0))
+"""
+KERNELS = """
+from unmask.core.compiled import kernel
+
+@kernel
+def inner(x):
+    return x * x
+
+@kernel
+def outer(x):
+    for _ in range(3):
+        x = inner(x) + 1
+    return x
+"""
+
+
+def test_processes_that_start_together_compile_each_kernel_once(tmp_path):
+    """Each of two signatures of two kernels, one of which calls the other."""
+    (tmp_path / "together.py").write_text(KERNELS)
+    paths = os.pathsep.join([str(tmp_path), *sys.path])
+    made = [
+        subprocess.Popen(
+            [sys.executable, "-c", TOGETHER, str(tmp_path / f"ready-{i}")],
+            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "kept"), "PYTHONPATH": paths},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for i in range(3)
+    ]
+    said = [process.communicate(timeout=100)[0].splitlines() for process in made]
+    assert {lines[-1] for lines in said} == {"677 677.0"}
+    compiled = [line for lines in said for line in lines if line.startswith("compiled")]
+    assert sorted(compiled) == ["compiled inner", "compiled inner", "compiled outer", "compiled outer"]

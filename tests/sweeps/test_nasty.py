@@ -38,7 +38,7 @@ ANSWERED = {
     "infinite": "not JSON compliant",
     "nan": "not JSON compliant",
     "word": "it[0].value is 'one'; expected a number or null",
-    "nested": "expected true or false or a whole number",
+    "nested": "it[0].more is {'a': [1]}; expected true or false",
     "object": "object is not JSON serializable",
     "surrogate": "is not Unicode",
     "large": "its numbers take 33.6 MB; at most 16.8 MB do",
@@ -113,7 +113,7 @@ def sleeping() -> list[str]:
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ("tally", "an entry of it does not do; expected a whole number"),
+        ("tally", "sum is 1.5; expected a whole number"),
         ("list", "it is [1]; expected a mapping"),
         ("raise", "ValueError: no sum"),
         ("none", "it is None; expected a list"),

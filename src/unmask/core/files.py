@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any
 
@@ -61,7 +60,9 @@ def check_writable(path: str | Path) -> None:
     """Fail before the work is done, not after it."""
     parent = destination(path).parent
     if not parent.is_dir():
-        raise UnmaskError(f"cannot write {cut(str(path))}: there is no directory {cut(str(parent))}; create it first")
+        raise UnmaskError(
+            f"cannot write {cut(str(path))}: there is no directory {cut(str(Path(path).parent))}; create it first"
+        )
     try:
         with tempfile.TemporaryFile(dir=parent):
             pass
@@ -142,6 +143,8 @@ def code() -> str:
 
 
 def _version(package: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version  # here, since a worker writes nothing
+
     try:
         return version(package)
     except PackageNotFoundError:

@@ -10,12 +10,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from types import UnionType
-from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from unmask.core.adding import ADDING
 from unmask.core.errors import UnmaskError, cut, shown, unknown
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 Made = TypeVar("Made")
 LONGEST, DEEPEST = 2**14, 8  # a specification: in characters, and in names that stand within names
@@ -97,8 +99,17 @@ class Registry(Generic[Made]):
     def make(self, specification: str, *arguments: Any) -> Made:
         """What "name" or "name(option=value, ...)" stands for, given the positional arguments of its maker."""
         maker, options = self.bind(specification, len(arguments))
-        made = maker(*arguments, **options)
-        self.check(type(made), f"{self.noun} {parse(self.noun, specification)[0]!r}")
+        name, _ = parse(self.noun, specification)
+        try:
+            made = maker(*arguments, **options)
+        except (UnmaskError, MemoryError):
+            raise
+        except (Exception, SystemExit) as error:
+            if name in self.makers:
+                raise
+            what = f"{type(error).__name__}: {cut(str(error))}"  # a mistake of somebody else's code, and none of ours
+            raise UnmaskError(f"{self.noun} {name!r} cannot be made: {what}") from error
+        self.check(type(made), f"{self.noun} {name!r}")
         return made
 
     def bind(self, specification: str, positional: int) -> tuple[Callable[..., Made], dict[str, Any]]:
@@ -175,6 +186,8 @@ class Registry(Generic[Made]):
         return Entry(name, documentation.partition("\n")[0], options, documentation, origin, maker)
 
     def _offers(self) -> dict[str, list[EntryPoint]]:
+        from importlib.metadata import entry_points  # here: a worker that finds its metric asks for none
+
         offers: dict[str, list[EntryPoint]] = {}
         for entry in entry_points(group=self.group) if self.group else ():
             if entry.value not in [offer.value for offer in offers.setdefault(entry.name, [])]:  # installed twice

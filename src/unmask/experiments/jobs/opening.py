@@ -164,7 +164,7 @@ def _check(directory: Path, connection: sqlite3.Connection) -> None:
         raise damaged(directory, f"its {kind} {cut(str(name))!r} is missing, or not as this unmask makes it")
     model.close()
     if (said := connection.execute("pragma quick_check(1)").fetchone()[0]) != "ok":
-        raise damaged(directory, cut(str(said)))
+        raise damaged(directory, cut(str(said).splitlines()[-1]))
     for table, right in RIGHT.items():
         label = "number" if table == "run" else "key"
         query = f"select {label} from {table} where not coalesce({right}, 0) limit 1"

@@ -154,7 +154,7 @@ def _values(payload: bytes) -> list[Any]:
         elif kind < 12:
             values.append(None if kind == 0 else kind - 8 if kind > 7 else int.from_bytes(part, signed=True))
         else:
-            values.append(part.decode() if kind % 2 else part)
+            values.append(part.decode(errors="replace") if kind % 2 else part)  # its schema will say whether it does
     return values
 
 
