@@ -48,7 +48,7 @@ def commands(store: Path, whole: Path) -> list[str]:
         lambda: status(store),
         lambda: compare(whole, store),
         lambda: sweep(RECIPE, store=store, engine="here").rows(),
-        lambda: resume(store, engine="here", allow_imports=True, again=True).rows(),
+        lambda: resume(store, engine="here", allow_imports=["tests.sweeps.trivial"], again=True).rows(),
     ]
     said, spoilt = [], store.parent / "spoilt"
     shutil.copytree(store, spoilt, symlinks=True, copy_function=same)
@@ -156,7 +156,7 @@ def test_records_are_read_by_their_schema(store, whole, records, said):
 def test_a_cell_that_its_metric_does_not_take(store, whole, change, said):
     spoil(store, AGAIN, f"update cell set spec = {change} where number = 7")
     with pytest.raises(UnmaskError, match=said):
-        resume(store, engine="here", allow_imports=True)
+        resume(store, engine="here", allow_imports=["tests.sweeps.trivial"])
     sweep(RECIPE, store=store, engine="here")  # whose cells are its own
 
 
@@ -172,7 +172,7 @@ def test_blocks_that_are_none_of_a_cell(store, blocks, said):
     insert = f"insert into block select key, {blocks}, '{{\"sum\": 1}}', 1.0 from cell where number = {CELLS + 1}"
     spoil(store, AGAIN, insert)
     with pytest.raises(UnmaskError, match=said):
-        resume(store, engine="here", allow_imports=True)
+        resume(store, engine="here", allow_imports=["tests.sweeps.trivial"])
 
 
 def test_a_tally_that_is_none(store):
@@ -180,13 +180,13 @@ def test_a_tally_that_is_none(store):
         store, AGAIN, f"insert into block select key, 0, 4, '{{\"a\": 1.5}}', 1.0 from cell where number = {CELLS + 1}"
     )
     with pytest.raises(UnmaskError, match="a is 1.5; expected a whole number"):
-        resume(store, engine="here", allow_imports=True)
+        resume(store, engine="here", allow_imports=["tests.sweeps.trivial"])
 
 
 def test_a_cell_of_which_all_blocks_are_known_is_done_by_merging_them(store):
     tally = '{"sum": 100000000000000000000000000000, "rows": 12}'
     spoil(store, AGAIN, f"insert into block select key, 0, 12, '{tally}', 3.0 from cell where number = {CELLS + 1}")
-    made = resume(store, engine="here", allow_imports=True)
+    made = resume(store, engine="here", allow_imports=["tests.sweeps.trivial"])
     (row,) = [row for row in made.rows() if row["measure"] == "total"]
     assert row["value"] == 1e29
     assert row["seconds"] >= 3.0
@@ -218,7 +218,7 @@ def test_a_log_that_is_a_pipe(store):
     os.mkfifo(store / LOG)
     spoil(store, AGAIN)
     with pytest.raises(UnmaskError, match="it is a pipe; expected a file"):
-        resume(store, workers=1, allow_imports=True)
+        resume(store, workers=1, allow_imports=["tests.sweeps.trivial"])
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ from yaml import YAMLError
 from yaml.composer import ComposerError
 from yaml.constructor import ConstructorError
 
+from unmask.core.errors import shown
+
 __all__ = ["YAMLError", "parse"]
 
 TAG = "tag:yaml.org,2002:"
@@ -61,7 +63,7 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
         kind, text = node.tag.removeprefix(TAG), self.construct_scalar(node)
         pattern, _, wanted = PLAIN[kind]
         if not re.fullmatch(pattern, text) or len(text) > DIGITS:
-            raise ConstructorError(None, None, f"{text!r} is not {wanted}", node.start_mark)
+            raise ConstructorError(None, None, f"{shown(text)} is not {wanted}", node.start_mark)
         if kind == "bool":
             return text.lower() == "true"
         return None if kind == "null" else int(text) if kind == "int" else float(text)
@@ -76,9 +78,9 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
         for name, value in node.value:
             key = self.construct_object(name, deep=True)
             if not isinstance(key, str):
-                raise ConstructorError(None, None, f"{key!r} is no name; write it in quotes", name.start_mark)
+                raise ConstructorError(None, None, f"{shown(key)} is no name; write it in quotes", name.start_mark)
             if key in made:
-                raise ConstructorError(None, None, f"{key!r} stands twice in one mapping", name.start_mark)
+                raise ConstructorError(None, None, f"{shown(key)} stands twice in one mapping", name.start_mark)
             made[key] = self.construct_object(value, deep=True)
         return made
 

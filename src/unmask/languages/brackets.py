@@ -11,7 +11,7 @@ from unmask.languages.grammar import Grammar, Moves
 from unmask.languages.registry import LANGUAGES
 
 SHAPES = "()[]{}<>"
-MAX_STACKS, MAX_DEPTH = 2**14, 2**9  # a state knows all that is open
+MAX_STACKS, MAX_DEPTH = 2**14, 2**8  # a state knows all that is open
 
 
 @LANGUAGES.register("brackets")

@@ -10,7 +10,7 @@ from unmask.core.memory import counted
 from unmask.languages.grammar import Grammar, Moves
 from unmask.languages.registry import LANGUAGES
 
-MAX_STATES = 2**17  # about which it takes some seconds to find them
+MAX_STATES = 2**16  # about which it takes some seconds to find them
 
 
 class Draft(NamedTuple):

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import msgspec
+
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate
@@ -26,6 +28,14 @@ from unmask.report.publishing import STORE
 
 LAYERS = {("paper", "paper-4gram"): 10}  # its Table 3
 FIELDS = tuple(Estimate.__dataclass_fields__)
+
+
+class Account(msgspec.Struct):
+    """What is read of training.json; it says more."""
+
+    entropy: float
+    seconds: float
+    step: int
 
 
 @dataclass(frozen=True)
@@ -101,8 +111,8 @@ def records_of(made: Sweep, settings: Settings) -> list[Record]:
 
 def _trained(made: Sweep, row: Mapping[str, Any]) -> Record:
     """network: its directory, seen from that of the page."""
-    account = read_json(made.directory / FILES / row["key"] / ACCOUNT)
-    took = {"entropy": account["entropy"], "seconds": account["seconds"], "training_steps": account["step"]}
+    account = read_json(made.directory / FILES / row["key"] / ACCOUNT, Account)
+    took = {"entropy": account.entropy, "seconds": account.seconds, "training_steps": account.step}
     about = {"language": row["language"], "model": "trained", "kind": row["kind"], "steps": None, "evaluations": None}
     estimate = {field: row[field] for field in FIELDS}
     return about | {"measure": row["measure"]} | estimate | took | {"network": f"{STORE}/{FILES}/{row['key']}"}

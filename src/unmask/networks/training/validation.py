@@ -24,6 +24,7 @@ from unmask.networks.training.data import HELD_OUT
 from unmask.networks.training.objectives import Masks, causal_nats, draw_masks, masked_nats
 
 TOKENS = {"cpu": 2**12, "cuda": 2**17}  # evaluated at once
+LAW = 2**26  # bytes of the laws of the ideal denoiser that are held at once
 LEAST = 1e-12  # nats a token: a language of one sequence has none, and any excess is infinite beside it
 
 
@@ -58,10 +59,16 @@ class Judge:
         """(rows): the nats of the ideal denoiser."""
         if self.masks is None:
             return -self.language.log_prob(self.tokens)
-        contexts = self.masks.hide(self.tokens, self.language.vocabulary)
-        law = self.language.posterior(contexts, self.masks.order)
-        truth = self.tokens.gather(1, self.masks.order)
-        return self.tokens.shape[1] * self.masks.mean(-law.gather(2, truth.unsqueeze(2)).squeeze(2).log())
+        tokens, places = self.tokens, self.masks.order
+        contexts = self.masks.hide(tokens, self.language.vocabulary)
+        block = max(1, LAW // (8 * tokens.shape[1] * self.language.vocabulary))
+        found = [
+            self.language.posterior(contexts[rows], places[rows]).gather(
+                2, tokens[rows].gather(1, places[rows])[:, :, None]
+            )
+            for rows in (slice(begin, begin + block) for begin in range(0, len(tokens), block))
+        ]
+        return tokens.shape[1] * self.masks.mean(-torch.cat(found).squeeze(2).log())
 
     @torch.no_grad()
     def __call__(self, trunk: Trunk) -> Validation:

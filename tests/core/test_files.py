@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import stat
+import time
 
 import pytest
 
@@ -134,3 +136,92 @@ def test_unknown_names_come_with_the_nearest():
     assert str(unknown("order", "randon", known)) == "unknown order 'randon'; did you mean random?"
     assert str(unknown("order", "Strided", known)) == "unknown order 'Strided'; did you mean strided?"
     assert str(unknown("order", "xyz", known)) == "unknown order 'xyz'; known: confidence, random, strided"
+
+
+def refuses(path, words):
+    """Neither the check before the work nor the write after it does anything there."""
+    for attempt in (lambda: check_writable(path), lambda: write_json(path, {})):
+        with pytest.raises(UnmaskError, match=r"^cannot write ") as caught:
+            attempt()
+        assert words in str(caught.value)
+        assert str(caught.value).isprintable()
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "to-pipe").symlink_to("pipe")
+    (tmp_path / "loop").symlink_to("loop")
+    before = {path.name: path.lstat().st_ino for path in tmp_path.iterdir()}
+    refuses(tmp_path / "pipe", "it is a pipe; name a file")
+    refuses(tmp_path / "to-pipe", "it is a pipe; name a file")
+    refuses(tmp_path / "directory", "it is a directory; name a file")
+    refuses(tmp_path / "loop", "it is a link that leads to itself")
+    refuses("/dev/null", "it is a device; name a file")
+    assert {path.name: path.lstat().st_ino for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_behind_a_link_its_target_is_written(tmp_path, there):
+    (tmp_path / "elsewhere").mkdir()
+    target, link = tmp_path / "elsewhere" / "target.json", tmp_path / "link.json"
+    if there:
+        target.write_text("old")
+    link.symlink_to("elsewhere/target.json")
+    check_writable(link)
+    write_json(link, [1])
+    assert link.is_symlink()
+    assert read_json(target) == read_json(link) == [1]
+    assert os.listdir(tmp_path / "elsewhere") == ["target.json"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("x" * 240, "its name has 240 bytes; take at most 239"),
+        ("\u00e9" * 120, "its name has 240 bytes"),
+        ("x" * 300, "File name too long"),
+        ("a\0b.json", "no file can have that name"),
+        ("a\ud800.json", "no file can have that name"),
+    ],
+)
+def test_names_that_would_fail_after_the_work(tmp_path, name, words):
+    refuses(tmp_path / name, words)
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_longest_name_is_written(tmp_path):
+    path = tmp_path / ("x" * 239)
+    check_writable(path)
+    write_json(path, [1])
+    assert os.listdir(tmp_path) == [path.name]
+
+
+def left_behind(directory, name, age, content=b"half"):
+    path = directory / name
+    path.write_bytes(content)
+    os.utime(path, (time.time() - age,) * 2)
+    return path
+
+
+def test_what_killed_writes_have_left_is_cleared_away(tmp_path):
+    """Old, and nobody's: not what is new, what is being written, or what has another name."""
+    left_behind(tmp_path, ".unmask-a1.tmp", 7200)
+    kept = [left_behind(tmp_path, name, age) for name, age in ((".unmask-b.tmp", 60), (".other-b.tmp", 7200))]
+    kept += [left_behind(tmp_path, ".unmask-b.npy", 7200), left_behind(tmp_path, ".unmask-c.tmp", 7200)]
+    os.mkfifo(tmp_path / ".unmask-pipe.tmp")
+    with open(kept[-1], "rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        write_json(tmp_path / "a.json", [])
+    assert set(os.listdir(tmp_path)) == {path.name for path in kept} | {"a.json", ".unmask-pipe.tmp"}
+
+
+def test_a_write_is_locked_while_it_lasts(tmp_path):
+    with atomic(tmp_path / "a.json") as file:
+        (half,) = tmp_path.iterdir()
+        assert half.name.startswith(".unmask-")
+        assert half.name.endswith(".tmp")
+        with open(half, "rb") as other, pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        file.write(b"[]")
+    assert os.listdir(tmp_path) == ["a.json"]

@@ -253,3 +253,84 @@ def test_where_the_given_tokens_lie(tmp_path):
     assert torch.equal(read_given(path, {"given_sha256": digest(given)}), given)
     with pytest.raises(UnmaskError, match=r"is not what .* was given; give that by --given"):
         read_given(path, {"given_sha256": "0"})
+
+
+def header(text, version=1):
+    """A .npy file with this header and twelve bytes behind it."""
+    body = text.encode("latin-1") if isinstance(text, str) else text
+    size = len(body).to_bytes(2 if version == 1 else 4, "little")
+    return b"\x93NUMPY" + bytes([version, 0]) + size + body + bytes(12)
+
+
+GOOD_HEADER = "{'descr': '|u1', 'fortran_order': False, 'shape': (3, 4)}\n"
+
+
+def test_a_header_of_ours_is_read(tmp_path):
+    (tmp_path / "s.npy").write_bytes(header(GOOD_HEADER))
+    assert torch.equal(read_tokens(tmp_path / "s.npy"), torch.zeros(3, 4, dtype=torch.int64))
+    (tmp_path / "s.npy").write_bytes(header(GOOD_HEADER, 2))
+    assert read_tokens(tmp_path / "s.npy").shape == (3, 4)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(" * 5000,
+        "{'descr': '",
+        "{'a",
+        "\x00" * 50,
+        "{'descr': '|u1', 'fortran_order': False, 'shape': (",
+        GOOD_HEADER.replace("(3, 4)", "(3, 5)"),
+        GOOD_HEADER.replace("(3, 4)", "(3, 3)"),
+        GOOD_HEADER.replace("(3, 4)", "(-3, -4)"),
+        GOOD_HEADER.replace("(3, 4)", "(10**9, 4)"),
+        GOOD_HEADER.replace("(3, 4)", f"({10**18}, {10**18})"),
+        GOOD_HEADER.replace("(3, 4)", f"({'9' * 4000}, {'9' * 4000})"),
+        GOOD_HEADER.replace("(3, 4)", f"({'9' * 5000}, 1)"),
+        GOOD_HEADER.replace("(3, 4)", "(3.0, 4.0)"),
+        GOOD_HEADER.replace("'|u1'", "'|O'"),
+        GOOD_HEADER.replace("'|u1'", "'nonsense'"),
+        GOOD_HEADER.replace("'|u1'", "__import__('os').system('touch here')"),
+        GOOD_HEADER.replace("False", "3"),
+        "[]",
+        "",
+    ],
+    ids=range(19),
+)
+def test_headers_that_are_spoiled(tmp_path, text):
+    (tmp_path / "s.npy").write_bytes(header(text))
+    refuses(tmp_path / "s.npy", "")
+    assert os.listdir(tmp_path) == ["s.npy"]
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".jsonl"])
+def test_no_pipe_is_waited_for_and_no_hole_is_read(tmp_path, suffix):
+    path = tmp_path / f"s{suffix}"
+    os.mkfifo(path)
+    refuses(path, "it is a pipe")
+    path.unlink()
+    with path.open("wb") as file:
+        whole = GOOD_HEADER.replace("(3, 4)", f"({10**10}, 100)")
+        file.write(header(whole) if suffix == ".npy" else b"")
+        file.truncate((10**12 if suffix == ".npy" else 2 * 10**12) + max(file.tell() - 12, 0))
+    refuses(path, "does not fit into memory" if suffix == ".npy" else "it has 2 TB")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"impossible_rows": {"value": 1}}, "impossible_rows is {'value': 1}"),
+        ({"impossible_rows": "many"}, "impossible_rows is 'many'"),
+        ({"source": [1]}, "source is [1]"),
+        ({"origin": 3}, "origin is 3"),
+        ({"origin": {"code": "\x1b[31m"}}, "origin.code is '\\x1b[31m'"),
+        ({"given_sha256": 3}, "given_sha256 is 3"),
+    ],
+)
+def test_accounts_that_are_spoiled(path, change, words):
+    tokens = torch.zeros(1, 2, dtype=torch.int64)
+    write_tokens(path, tokens)
+    account_path(path).write_text(json.dumps({"tokens_sha256": digest(tokens)} | change))
+    with pytest.raises(UnmaskError) as caught:
+        read_account(path, tokens)
+    assert words in str(caught.value)

@@ -1,0 +1,260 @@
+"""The wall for data: whatever a file holds, it is what its schema says, or one line that names the place."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from contextlib import suppress
+from itertools import pairwise
+from typing import Annotated, Any, Literal
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unmask.core.errors import UnmaskError
+from unmask.core.reading import (
+    DEPTH,
+    check_file,
+    fit,
+    from_json,
+    from_yaml,
+    read_bytes,
+    read_json,
+    read_lines,
+    read_text,
+    read_yaml,
+)
+
+
+class Inner(msgspec.Struct, forbid_unknown_fields=True):
+    kind: Literal["mdm", "ar"]
+    number: Annotated[int, msgspec.Meta(ge=1, le=9)] = 1
+    lists: dict[str, list[int]] = {}
+    pair: Annotated[list[float], msgspec.Meta(max_length=2)] = []
+
+
+class Outer(msgspec.Struct, forbid_unknown_fields=True):
+    inner: Inner
+    text: str | None = None
+    many: list[Inner] = []
+
+
+def says(attempt, *words):
+    """One line, of a length that can be read, with these words; no other error."""
+    with pytest.raises(UnmaskError) as caught:
+        attempt()
+    message = str(caught.value)
+    assert all(word in message for word in words), message
+    assert message.isprintable()
+    assert len(message) < 1500
+    return message
+
+
+GOOD = {"inner": {"kind": "mdm"}}
+
+
+def test_what_fits_comes_as_it_is_declared():
+    assert from_json(json.dumps(GOOD), Outer) == Outer(Inner("mdm"))
+    assert from_yaml("inner: {kind: ar, number: 3, pair: [1, 2.5]}", Outer).inner.pair == [1.0, 2.5]
+    assert fit({"a": (1, 2)}, dict[str, list[int]], "x") == {"a": [1, 2]}
+    assert from_json(b"[1, 2.0, null, true]") == [1, 2.0, None, True]
+
+
+MISFITS = [
+    ({"inner": {"kind": "mdx"}}, "inner.kind", "did you mean mdm"),
+    ({"inner": {"kind": ["mdm"]}}, "inner.kind is ['mdm']; expected a text"),
+    ({"inner": {"kind": "mdm", "numbr": 1}}, "unknown key of inner: 'numbr'; did you mean number"),
+    ({"iner": {}}, "unknown key 'iner'; did you mean inner"),
+    ({"inner": {"kind": "mdm", "number": "7"}}, "inner.number is '7'; expected a whole number"),
+    ({"inner": {"kind": "mdm", "number": 7.0}}, "inner.number is 7.0; expected a whole number"),
+    ({"inner": {"kind": "mdm", "number": True}}, "inner.number is True"),
+    ({"inner": {"kind": "mdm", "number": None}}, "inner.number is None"),
+    ({"inner": {"kind": "mdm", "number": 70}}, "inner.number is 70; expected a whole number <= 9"),
+    ({"inner": {"kind": "mdm", "lists": {"a": [1], "b": [1, "x"]}}}, "inner.lists.b[1] is 'x'"),
+    ({"inner": {"kind": "mdm", "lists": {"a": 3}}}, "inner.lists.a is 3; expected a list"),
+    ({"inner": {"kind": "mdm", "pair": [1, 2, 3]}}, "inner.pair is [1, 2, 3]; expected a list with a length <= 2"),
+    (GOOD | {"many": [{"kind": "ar"}, {"kind": "ar", "number": 0}]}, "many[1].number is 0"),
+    (GOOD | {"text": 3}, "text is 3; expected a text or null"),
+    (GOOD | {"text\x1b[31m": 3}, "unknown key 'text\\x1b[31m'"),
+    ({}, "has no 'inner'; expected inner, text, many"),
+    ([], "it is []; expected a mapping"),
+    ("x" * 5000, "it is 'xxx"),
+    (GOOD | {"x" * 900: 1}, "unknown key 'xxx"),
+]
+
+
+@pytest.mark.parametrize(("content", *["words"]), [(content, words) for content, *words in MISFITS])
+def test_what_does_not_fit_is_named_with_its_place(content, words):
+    says(lambda: fit(content, Outer, "f.json"), "f.json", *words)
+    says(lambda: from_json(json.dumps(content), Outer, "f.json"), "f.json", *words)
+    says(lambda: from_yaml(json.dumps(content), Outer, "f.yaml"), "f.yaml", *words)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "is not JSON: Expecting value at line 1, column 1 (the file ends there"),
+        ("[1,", "the file ends there: is it truncated?"),
+        ("[1] 2", "Extra data at line 1, column 5"),
+        ("[NaN]", "NaN is not a finite number"),
+        ("[-Infinity]", "-Infinity is not a finite number"),
+        ("[1e999]", "a number is too large"),
+        ("1e999", "a number is too large"),
+        ("9" * 5000, "an integer of thousands of digits"),
+        ("9" * 400, "has more than 64 bits"),
+        (str(2**64), "has more than 64 bits"),
+        (f"[1.5, {-(2**63) - 1}]", "has more than 64 bits"),
+        ("[" * 100_000, "more than 64 deep"),
+        ("[" * (DEPTH + 2) + "]" * (DEPTH + 2), "more than 64 deep"),
+        ('{"a": {"b": 1, "b": 2}}', "'b' stands twice in one mapping"),
+        (r'["\ud800"]', "is not Unicode"),
+        (r'{"\udfff": 1}', "is not Unicode"),
+        ('"\x00"', "Invalid control character"),
+    ],
+)
+def test_json_that_is_refused(text, words):
+    says(lambda: from_json(text, Any, "f.json"), "f.json", words)
+
+
+def test_json_at_its_bounds():
+    assert from_json(f"[{2**64 - 1}, {-(2**63)}, 1e308]") == [2**64 - 1, -(2**63), 1e308]
+    assert from_json("[" * (DEPTH + 1) + "]" * (DEPTH + 1))
+    assert from_json(r'"\ud83d\ude00"') == "\U0001f600"
+
+
+LETTERS = "abcdefghi"
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n" for old, new in pairwise(LETTERS)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (BOMB, "comes to more than 100,000 values"),
+        ("a: &a {b: *a}", "recursive"),
+        ("a: &a [*a]", "recursive"),
+        ("x: {<<: *a}", "undefined alias"),
+        ("a: " + "[" * 2000, "more than 64 deep"),
+        ("a: " + "{b: " * 2000, "more than 64 deep"),
+        ("- " * 2000, "more than 64 deep"),
+        ("a: !!float abc", "'abc' is not a number"),
+        ("a: !!int 0b", "'0b' is not a whole number"),
+        ("a: !!int 0x_", "'0x_' is not a whole number"),
+        ("a: !!bool perhaps", "'perhaps' is not true or false"),
+        ("a: !!null x", "'x' is not null"),
+        ("a: !!timestamp x", "could not determine a constructor"),
+        ("a: !!python/object/apply:os.system ['touch here']", "could not determine a constructor"),
+        ("a: !!python/name:os.system", "could not determine a constructor"),
+        ("a: !!binary x", "could not determine a constructor"),
+        ("a: !!map x", "expected a mapping"),
+        ("a: !!seq x", "expected a sequence node"),
+        ("a: !!str [x]", "expected a scalar node"),
+        ("a: !!int {x: 1}", "expected a scalar node"),
+        ("a: 1\na: 2", "'a' stands twice"),
+        ("1: 2", "1 is no name; write it in quotes"),
+        ("[a]: 2", "['a'] is no name"),
+        ("? {a: 1}\n: 2", "is no name"),
+        (f"a: {'7' * 5000}", "is not a whole number"),
+        (f"a: {'7' * 300}", "more than 64 bits"),
+        ("a: 1e999", "a number is too large"),
+        (r'a: "\ud800"', "is not Unicode"),
+        (r'a: "\U00110000"', "f.yaml"),
+        ("a: \x00", "not allowed"),
+        ("a: b: c", "mapping values are not allowed here"),
+        ("- 1\n---\n- 2", "another document"),
+        ("a: [1", "line 1"),
+        ("\ta: 1", "line 1"),
+    ],
+)
+def test_yaml_that_is_refused(text, words):
+    says(lambda: from_yaml(text, Any, "f.yaml"), "f.yaml", words)
+
+
+def test_yaml_knows_the_types_of_json():
+    """What other readers of YAML take for dates, sexagesimals, octals and truth values are texts."""
+    texts = ["2001-99-99", "2001-01-01", "1:30", "1_000", "0b_", "0x_", "0o7", "007", "no", "on", ".inf", ".nan", "<<"]
+    assert from_yaml("\n".join(f"- {text}" for text in texts)) == texts
+    found = from_yaml("[1, -2, 1.5, .5, 2., 1e-3, -1E3, true, false, null, ~, '', +4]")
+    assert found == [1, -2, 1.5, 0.5, 2.0, 0.001, -1000.0, True, False, None, None, "", 4]
+    assert from_yaml("a: &x [1]\nb: *x") == {"a": [1], "b": [1]}
+    assert from_yaml("a:\nb: x") == {"a": None, "b": "x"}
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(blacklist_categories=("Cs",))),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters(blacklist_categories=("Cs",))), inner),
+    max_leaves=20,
+)  # fmt: skip
+
+
+@given(PLAIN)
+def test_what_json_can_say_is_read(value):
+    assert from_json(json.dumps(value)) == value
+
+
+@given(st.text() | st.binary().map(lambda raw: raw.decode("latin-1")))
+def test_any_text_is_read_or_refused(text):
+    for read in (from_json, from_yaml):
+        for schema in (Any, Outer):
+            with suppress(UnmaskError):
+                read(text, schema, "f")
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    os.mkdir("directory")
+    with open("sparse", "wb") as file:
+        file.truncate(10**12)
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind("socket")
+    os.symlink("loop", "loop")
+    os.symlink("pipe", "to-pipe")
+    (tmp_path / "latin").write_bytes(b'["\xff"]')
+    (tmp_path / "marked").write_bytes(b"\xef\xbb\xbf[1]")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("pipe", "it is a pipe; expected a file"),
+        ("to-pipe", "it is a pipe; expected a file"),
+        ("directory", "it is a directory; expected a file"),
+        ("socket", "it is a socket; expected a file"),
+        ("/dev/zero", "it is a device; expected a file"),
+        ("sparse", "it has 1 TB, and a file of this kind at most"),
+        ("loop", "Too many levels of symbolic links"),
+        ("nowhere", "No such file or directory"),
+        ("latin/x", "Not a directory"),
+        ("x" * 300, "its name is too long"),
+        ("a\0b", "no file can have that name"),
+        ("a\ud800", "no file can have that name"),
+        ("latin", "byte 2 is not UTF-8 text"),
+    ],
+)
+def test_files_that_are_not_read(place, name, words):
+    for read in (read_json, read_yaml, read_text, lambda path: list(read_lines(path))):
+        says(lambda read=read: read(name), "cannot read", words)
+
+
+def test_files_that_are_read(place):
+    assert read_json("marked") == [1]
+    assert check_file("marked") == 6
+    (place / "lines").write_text('[1, 2]\n\n{"a": 1}\r\n 3 \n')
+    assert list(read_lines("lines")) == [(1, [1, 2]), (3, {"a": 1}), (4, 3)]
+    says(lambda: list(read_lines("lines", list[int])), "lines, line 3: it is {'a': 1}; expected a list")
+    (place / "lines").write_text("[1]\n[1,\n")
+    says(lambda: list(read_lines("lines")), "lines, line 2 is not JSON: Expecting value at column 4")
+
+
+def test_the_bound_holds_where_no_size_is_known(place):
+    assert read_bytes("marked", 6)
+    says(lambda: read_bytes("marked", 5), "it has 6 bytes, and a file of this kind at most 5 bytes")
+    says(lambda: read_bytes("/proc/self/status", 10), "it has over 10 bytes")
