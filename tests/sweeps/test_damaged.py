@@ -179,7 +179,7 @@ def test_a_tally_that_is_none(store):
     spoil(
         store, AGAIN, f"insert into block select key, 0, 4, '{{\"a\": 1.5}}', 1.0 from cell where number = {CELLS + 1}"
     )
-    with pytest.raises(UnmaskError, match="a is 1.5; expected a whole number"):
+    with pytest.raises(UnmaskError, match=r"a is 1\.5; expected a whole number"):
         resume(store, engine="here", allow_imports=["tests.sweeps.trivial"])
 
 
