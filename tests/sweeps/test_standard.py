@@ -180,7 +180,7 @@ def test_bounds_and_the_baseline_continue_prompts():
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"prompt_length": 24}, "prompt_length is 24, and a sequence has 24 tokens"),
+        ({"prompt_length": 24}, "prompt_length is 24; expected 0 to 23, so that something is left"),
         ({"prompt_length": 2, "rows_per_prompt": 0}, "rows_per_prompt is 0; expected at least 1"),
         ({"schedule": "lineer"}, "lineer"),
     ],
@@ -252,7 +252,7 @@ def test_an_open_end_is_none_and_a_changed_file_is_refused(tmp_path):
     path = tmp_path / "q.json"
     languages.load("interval-5").save(path)
     spec = {"metric": "theory", "language": str(path), "length": 10, "digest": "0"}
-    told = attempt(("key", spec, True, (), False), tmp_path)
+    told = attempt(("key", spec, True, (), None, False), tmp_path)
     assert told["kind"] == "raised"
     assert "has changed since the sweep was planned" in told["error"]
 

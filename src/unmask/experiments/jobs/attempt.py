@@ -18,8 +18,8 @@ from unmask.core.memory import size
 from unmask.core.registry import Allowed, imports, imports_allowed
 from unmask.experiments.jobs.cells import Block
 from unmask.experiments.measures.catalogue import (
-    Measure,
     Output,
+    Plain,
     Record,
     Tally,
     decoded,
@@ -47,23 +47,25 @@ def measure(
     measured = find(spec["metric"])
     arguments = {name: value for name, value in spec.items() if name != "metric"}
     files: dict[str, bytes] = {}
+    where = f"what metric {measured.name!r} has answered"
     if tally is None:
         directories = {"place": place, "needed": tuple(needed)}
         made = measured.run(**arguments, **{name: directories[name] for name in measured.given})
         found, files = (made.found, _checked(made.files)) if isinstance(made, Output) else (made, {})
         if measured.records is None:
-            return "records", _about(measured, arguments, found), files
-        tally = decoded(_text(found), Tally, f"what metric {measured.name!r} has answered")
+            return "records", read_records(_text(found), where), files
+        tally = decoded(_text(found), Tally, where)
     if not whole or measured.records is None:
         return "tally", tally, files
-    return "records", _about(measured, arguments, measured.records(tally, **arguments)), files
+    return "records", read_records(_text(measured.records(tally, **arguments)), where), files
 
 
-def _about(measured: Measure, arguments: dict[str, Any], found: Any) -> list[Record]:
-    """Records with which truth they are of, as they will be read again."""
-    where = f"what metric {measured.name!r} has answered"
-    about = measured.about(arguments)
-    return read_records(_text([record | about for record in read_records(_text(found), where)]), where)
+def _about(spec: dict[str, Any]) -> Record:
+    """Which truth a cell's records are of."""
+    metric = spec["metric"]
+    about = find(metric).about({name: value for name, value in spec.items() if name != "metric"})
+    found: Record = decoded(_text(about), dict[str, Plain], f"what metric {metric!r} says of its truth")
+    return found
 
 
 def attempt(given: Task, files: Path, tell: Callable[[float], None] = lambda share: None) -> dict[str, Any]:
@@ -73,6 +75,9 @@ def attempt(given: Task, files: Path, tell: Callable[[float], None] = lambda sha
     try:
         with chdir("."), progress.told_to(_seldom(tell)), imports(trusted):  # wherever it goes, the next is here
             kind, found, made = measure(spec, whole, files / key, [files / other for other in needed], tally)
+            if kind == "records":
+                about = _about(spec)
+                found = [record | about for record in found]
         seconds = time.perf_counter() - began
         encoded = {name: base64.b64encode(content).decode() for name, content in made.items()}
         return {"kind": kind, "found": found, "files": encoded, "seconds": seconds}

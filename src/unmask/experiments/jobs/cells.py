@@ -173,10 +173,11 @@ def check(cells: Sequence[Cell]) -> None:
     by_metric: dict[str, list[dict[str, Any]]] = {}
     for cell in cells:
         by_metric.setdefault(cell.metric, []).append(cell.arguments)
-        if cell.measure.merges:
-            _size(cell)
     for metric, asked in by_metric.items():
         find(metric).check(asked)
+    for cell in cells:
+        if cell.measure.merges:
+            _size(cell)
 
 
 def _chosen(specification: str) -> tuple[Measure, str, dict[str, Any]]:
