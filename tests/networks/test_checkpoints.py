@@ -74,7 +74,7 @@ def test_nothing_there(tmp_path, directory):
         ({"model_type": "llama"}, "a model of type 'llama'; expected 'unmask'"),
         ({"layerz": 3}, "unknown field of a network's shape 'layerz'; did you mean layers?"),
         ({"hidden": 15}, "hidden is 15"),
-        ({"hidden": "16"}, "hidden is '16'; expected a positive whole number"),
+        ({"hidden": "16"}, "hidden is '16'; expected a whole number"),
         ({"vocabulary": V + 1}, "'embed.weight' in"),
         ({"layers": 3}, "has no 'blocks.2."),
         ({"layers": 1}, "which the network of config.json does not have"),
