@@ -161,7 +161,7 @@ class Endless(Sampler):
     ("sampler", "message"),
     [
         (Twice(), "sampler Twice reveals what it is not shown as hidden, at position 0 of row 5 in round 1"),
-        (Narrow(), "sampler Narrow answers with a tensor of shape (2, 3) in round 1; it was shown (2, 4)"),
+        (Narrow(), "sampler Narrow answers reveal = torch.bool (2, 3) in round 1; expected torch.bool (2, 4)"),
         (
             Blocks(2, Broad()),
             "sampler Blocks reveals what it is not shown as hidden, at position 3 of row 5 in round 1",
@@ -232,7 +232,7 @@ def test_a_sampler_that_breaks_the_contract_is_named(sampler, message):
         ({"sampler": "dream(alg_temp=0.5)"}, "alg=origin scores nothing"),
         ({"temperature": -1.0}, "temperature is -1.0; expected 0 or a positive number"),
         ({"temperature": float("nan")}, "temperature is nan"),
-        ({"top_p": 0.0}, "top_p is 0.0; expected a share of the mass"),
+        ({"top_p": 0.0}, "top_p is 0.0; expected a number above 0, at most 1"),
         ({"top_p": 1.5}, "top_p is 1.5"),
         ({"top_k": 0}, "top_k is 0; expected at least 1"),
         ({"schedule": "cosin"}, "unknown schedule 'cosin'; did you mean cosine"),

@@ -117,5 +117,5 @@ def test_count(monkeypatch):
 @pytest.mark.parametrize("wanted", ["0", "-1", "", " ", "two", "1.5", "1e3", "\N{SUPERSCRIPT TWO}"])
 def test_a_wrong_number_of_threads_is_refused(monkeypatch, wanted):
     monkeypatch.setenv("UNMASK_THREADS", wanted)
-    with pytest.raises(UnmaskError, match=r"UNMASK_THREADS is .*; expected a positive number"):
+    with pytest.raises(UnmaskError, match=r"UNMASK_THREADS is .*; expected "):
         count()

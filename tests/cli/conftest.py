@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from unmask.cli.main import main
+from unmask.core import progress
 
 
 class Ran(NamedTuple):
@@ -24,6 +25,8 @@ def run(capsys, tmp_path, monkeypatch):
     """`unmask` in process, in an empty directory: run("generate", "--rows", 3)."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(progress, "FIRST", 1e6)  # seconds: a busy machine must not make commands talk
+    monkeypatch.setattr(progress, "_compiled", -1.0)
 
     def call(*arguments: object) -> Ran:
         capsys.readouterr()

@@ -187,17 +187,17 @@ def test_a_list_has_its_own_number_of_steps(fails):
 @pytest.mark.parametrize(
     ("option", "value", "words"),
     [
-        ("--steps", 0, "steps is 0, but at least 1 round is needed"),
+        ("--steps", 0, "steps is 0; expected at least 1"),
         ("--steps", -3, "steps is -3"),
-        ("--rows", 0, "rows is 0, but at least 1 row is needed"),
+        ("--rows", 0, "rows is 0; expected at least 1"),
         ("--rows", -1, "rows is -1"),
-        ("--length", 0, "length is 0, but a sequence has at least 1 token"),
+        ("--length", 0, "length is 0; expected at least 1"),
         ("--length", -5, "length is -5"),
         ("--seed", -1, "the seed is -1"),
         ("--seed", 2**63, f"the seed is {2**63}"),
         ("--first-row", -1, "first_row is -1"),
         ("--first-row", 2**63, f"first_row is {2**63}"),
-        ("--length", 10**13, "out of memory; ask for fewer rows"),
+        ("--length", 10**13, "length is 10000000000000; expected at most 1048576"),
     ],
 )
 def test_a_number_out_of_range(fails, option, value, words):
@@ -392,8 +392,9 @@ def test_a_word_for_a_number(run, words):
 def test_the_exit_code_of_a_process(tmp_path, arguments, words):
     target = [tmp_path / "out.npy"] if arguments[-1] == "--out" else []
     done = subprocess.run([sys.executable, "-m", "unmask", *arguments, *target], capture_output=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
-    assert done.stderr.startswith(words)
+    said = [line for line in done.stderr.splitlines() if b": at work for " not in line]  # which a busy machine adds
+    assert (done.returncode, done.stdout, len(said)) == (2, b"", 1)
+    assert said[0].startswith(words)
     assert os.listdir(tmp_path) == []
 
 

@@ -46,8 +46,10 @@ def test_whole_takes_nothing_else(value):
 def test_whole_says_what_was_expected():
     says(lambda: arguments.whole("rows", 0), "rows is 0; expected at least 1")
     says(lambda: arguments.whole("rows", 9, 1, 4, ", one a token"), "rows is 9; expected 1 to 4, one a token")
-    says(lambda: arguments.whole("rows", 2**70), "expected 1 to 2^63 - 1")
-    says(lambda: arguments.whole("rows", 10**5000), "rows is int that cannot be shown; expected 1 to 2^63 - 1")
+    says(lambda: arguments.whole("length", 0, 1, 2**20), "length is 0; expected at least 1")
+    says(lambda: arguments.whole("length", 2**21, 1, 2**20), "length is 2097152; expected at most 1048576")
+    says(lambda: arguments.whole("rows", 2**70), "expected at most 2^63 - 1")
+    says(lambda: arguments.whole("rows", 10**5000), "rows is int that cannot be shown; expected at most 2^63 - 1")
 
 
 @given(st.floats(), st.floats(allow_nan=False), st.floats(allow_nan=False), st.booleans())

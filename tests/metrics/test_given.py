@@ -371,12 +371,12 @@ def test_prompts_refusals(options, message):
         ([[[0, 1, 2, 3]]], r"given has shape \(1, 1, 4\)"),
         ([0, 1, 2, 4], r"given row 0, position 3: token 4 is not in 0\.\.3; 3 is what is hidden"),
         ([[3, 3, 3, 3], [3, -1, 3, 3]], r"given row 1, position 1: token -1"),
-        ([0.5, 1, 2, 3], "given is float32; expected integers"),
-        ([True, False, True, True], "given is bool; expected integers"),
-        ([[0], [1, 2], 3], "given is no table of tokens"),
+        ([0.5, 1, 2, 3], "given tokens are float64; expected integers"),
+        ([True, False, True, True], "given tokens are bool; expected integers"),
+        ([[0], [1, 2], 3], "given tokens are no table of tokens"),
         ([[0, 3, 3], [1, 2], [3]], "given has 3 rows of lengths of their own; leave rows and length out"),
-        ([0, None, 1, 2], "given is no table of tokens"),
-        ("abc", "given is no table of tokens"),
+        ([0, None, 1, 2], "given tokens are object; expected integers"),
+        ("abc", "given tokens are <U3; expected integers"),
     ],
 )
 @pytest.mark.parametrize("kind", ["a denoiser", "its language"])

@@ -155,7 +155,7 @@ def test_the_trunk_that_is_given_stays_as_it_is():
 
 
 REFUSED = {
-    "expected at least 1 row": lambda: Network(trunk(), batch=0),
+    "batch is 0; expected at least 1": lambda: Network(trunk(), batch=0),
     "needs an MDM, an AR model, or both": lambda: Network(),
     "given as mdm is of kind ar": lambda: Network(trunk("ar")),
     "given as ar is of kind mdm": lambda: Network(trunk(), trunk()),

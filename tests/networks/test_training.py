@@ -83,7 +83,7 @@ CASES = {
     "ar": (shape("ar"), BRIEF),
     "told the time": (shape(time_free=False), BRIEF),
     "rounds": (shape(), replace(BRIEF, rounds=3, schedule="cosine")),
-    "a fixed set": (shape(), replace(BRIEF, samples=50)),
+    "one of them is for validation": (shape(), replace(BRIEF, samples=50)),
     "no average": (shape(), replace(BRIEF, average=0.0, weight_decay=0.1)),
 }
 

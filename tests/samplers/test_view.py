@@ -77,7 +77,7 @@ def test_done_has_a_part_for_each_row():
         def choose(self, view):
             return Choice(first(view), done=torch.zeros(3, dtype=torch.bool))
 
-    with pytest.raises(UnmaskError, match=r"says of \(3,\) rows whether they are done; it was shown 2"):
+    with pytest.raises(UnmaskError, match=r"answers done = torch.bool \(3,\) in round 1; expected torch.bool \(2,\)"):
         generate(LANGUAGE, sampler=Done(None), length=4, rows=2)
 
 

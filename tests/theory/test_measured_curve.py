@@ -222,7 +222,7 @@ def test_rows_do_not_depend_on_how_many_there_are():
 
 
 def test_what_a_profile_needs():
-    with pytest.raises(UnmaskError, match="rows is 1; a curve with an interval needs at least 2"):
+    with pytest.raises(UnmaskError, match="rows is 1; expected at least 2: a curve has an interval"):
         information_curve(Interval(3), 6, rows=1)
     with pytest.raises(UnmaskError, match="brackets has no sequence of length 5"):
         information_curve(Brackets(), 5)

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from unmask.core.errors import UnmaskError, shown, unknown
 
 INFINITY = float("inf")
+FEW = 1000  # so small a number is named with the least
 MOST = 2**63 - 1  # what 64 bits with a sign hold
 MOST_LENGTH = 2**20  # positions of a sequence
 MOST_STEPS = 2**24  # rounds: the luck of a place has as many numbers
@@ -33,7 +34,10 @@ def whole(name: str, value: Any, least: int = 1, most: int = MOST, what: str = "
     if number is not None and least <= number <= most:
         return number
     top = "2^63 - 1" if most == MOST else str(most)
-    span = f"at least {least}" if most == MOST and number is not None and number < least else f"{least} to {top}"
+    if number is None or most < FEW:
+        span = f"{least} to {top}"
+    else:
+        span = f"at least {least}" if number < least else f"at most {top}"
     refuse(name, value, f"{span}{what}" if number is not None else f"a whole number, {span}{what}")
 
 
