@@ -102,7 +102,8 @@ def bounded_mean(
     if groups is not None and 1 < len(groups.unique()) < len(samples):
         totals, sizes = _by_group(samples, groups)
         samples, method = totals / sizes, f"{method} by prompt"
-    return within(value, *samples.unique(return_counts=True), ends, level, method)
+    atoms, counts = samples.unique(return_counts=True)
+    return within(value, atoms, counts, ends, level, method)
 
 
 def within(
