@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unmask.core.errors import UnmaskError
+from unmask.generation import fit_of
 from unmask.languages import Interval, random_ngram
+from unmask.samplers import SAMPLERS
 from unmask.schedules import SCHEDULES, Fit, Schedule, check, deltas, is_fitted, sizes
 
 EXAMPLES = settings(deadline=None, database=None, derandomize=True)
@@ -242,3 +244,9 @@ def test_a_sum_off_by_rounding_is_normalised():
 def test_refusals(schedule, steps, message):
     with pytest.raises(UnmaskError, match=message.replace("(", r"\(").replace("[", r"\[")):
         deltas(schedule, steps)
+
+
+@pytest.mark.parametrize("sampler", ["gibbs", "verify-and-restart", "blocks(inner='ancestral')", "as-published-mdlm"])
+def test_what_draws_its_rounds_is_fitted_as_a_mixture(sampler):
+    assert not fit_of(SAMPLERS.make(sampler), Interval(3), 6).fixed_size
+    assert fit_of(SAMPLERS.make("blocks"), Interval(3), 6).fixed_size

@@ -270,6 +270,33 @@ class Warm(Autoregressive):
             session.write(rows, place, last, p.of(last), j + 1)
 
 
+class Cool(Sampler):
+    """Places by chance, tokens at a temperature of 0.9: the law of an order, nearly."""
+
+    law = "order"
+
+    def choose(self, view):
+        first = best(torch.zeros(view.hidden.shape), view.hidden, view.count, view.luck(Stream.TIE))
+        return Choice(first, self.draw(view))
+
+    def draw(self, view):
+        return view.draw(0.9)
+
+
+class Hot(Cool):
+    """The same at 1.1."""
+
+    def draw(self, view):
+        return view.draw(1.1)
+
+
+class Trimmed(Cool):
+    """Never the rarest tokens."""
+
+    def draw(self, view):
+        return view.draw(top_p=0.9)
+
+
 class NotTheLanguage(Ancestral):
     """Claims to be exact in any number of rounds."""
 
@@ -394,6 +421,9 @@ BAD = {  # what each must fail, and a part of what must be said
     FinalArgmax: ("law", "not the law it claims (order)"),
     SameRoundSeen: ("law", "not the law it claims (order)"),
     Warm: ("law", "not the law it claims (causal)"),
+    Cool: ("law", "not the law it claims (order)"),
+    Hot: ("law", "not the law it claims (order)"),
+    Trimmed: ("law", "not the law it claims (order)"),
     NotTheLanguage: ("law", "not the law it claims (language)"),
     Uniform: ("law", "not the law it claims (the given one)"),
 }

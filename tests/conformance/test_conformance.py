@@ -1,17 +1,19 @@
 """The kit passes the samplers of the house, and finds each planted defect by the check that is about it.
 
-Its chi-square tests have fixed seeds and a false-alarm rate of 1e-6 each.
+Its tests of laws have fixed seeds and a false-alarm rate of at most 1e-6 each.
 """
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
+from scipy.stats import multinomial
 
 from tests.conformance.bad import BAD, GOOD, ByPosition, ChoosesAfterDrawing
 from unmask import UnmaskError, generate
 from unmask.diagnosis import conformance
-from unmask.diagnosis.conformance import watch
+from unmask.diagnosis.conformance import laws, watch
 from unmask.ideal import Ideal
 from unmask.languages import random_ngram
 from unmask.metrics import output_law
@@ -163,3 +165,26 @@ def test_the_watch_sees_what_nobody_counts():
     with seen.counting():
         seen.engine(torch.full((1, 3), 4))
     assert seen.uncounted == ["posterior"]
+
+
+@pytest.mark.parametrize("law", [[0.5, 0.5], [0.98, 0.01, 0.01], [0.999, 0.0009, 0.0001], [0.7, 0.2, 0.1]])
+def test_false_alarms_are_as_rare_as_they_say(law):
+    """Of every count of 30 draws, by their exact probability; a chi-square of the skewed ones is 64 times too sure."""
+    every = torch.cartesian_prod(*[torch.arange(31)] * (len(law) - 1)).view(-1, len(law) - 1)
+    every = every[every.sum(1) <= 30]
+    every = torch.cat([30 - every.sum(1, keepdim=True), every], 1)
+    mass = multinomial.pmf(every.numpy(), 30, law)
+    found = np.array([laws.against_laws(c, torch.tensor(law).double(), torch.zeros(len(law)).long()) for c in every])
+    for alarm in (1e-1, 1e-2, 1e-3, 1e-4, 1e-6):
+        assert mass[found <= alarm].sum() <= alarm
+    assert found.min() < 1e-6
+
+
+def test_groups_bet_together():
+    """A small departure in each of fifty laws, which none shows alone."""
+    law = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64).repeat(50)
+    groups = torch.arange(50).repeat_interleave(3)
+    counts = torch.tensor([132, 55, 13]).repeat(50)
+    assert laws.against_laws(counts, law, groups) < 1e-6
+    assert laws.against_laws(counts[:3], law[:3], groups[:3]) > 1e-2
+    assert laws.against_laws(torch.tensor([120, 60, 20]).repeat(50), law, groups) == 1.0

@@ -8,7 +8,7 @@ import pytest
 from tests.metrics.small import by_rank, conditional_entropies
 from tests.theory.small import SMALL
 from unmask.core.errors import UnmaskError
-from unmask.languages import random_ngram
+from unmask.languages import preset, random_ngram
 from unmask.schedules import deltas
 from unmask.theory.certified import certified
 from unmask.theory.chains import first_order, information_curve
@@ -61,3 +61,9 @@ def test_a_long_sequence_against_the_closed_form():
 def test_what_is_too_wide():
     with pytest.raises(UnmaskError, match=r"windows of 3 to each side .* are too many to add up; lower reach"):
         certified(random_ngram(3), 64, 3)
+
+
+def test_what_is_certain_has_no_noise():
+    found = certified(preset("paper-2gram"), 12, 1).divergence(deltas("linear", 4))
+    assert found.low < found.high
+    assert found.standard_error == 0

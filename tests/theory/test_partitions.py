@@ -103,3 +103,12 @@ def test_what_is_too_large_names_the_nearest():
         partitions(random_ngram(2), 5)
     with pytest.raises(UnmaskError, match="brackets has no sequence of length 3"):
         partitions(Brackets(), 3)
+
+
+def test_a_small_ser_has_all_its_digits():
+    """Its leading order at N = 10^7, and the limit N SER -> C(q): one less a sum keeps three digits of it."""
+    language, steps = random_ngram(2, 3, temperature=2.0, threshold=0.15, seed=2), 10**7
+    every = partitions(language, 4)
+    constant = every.error_curve().constant.value
+    assert every.ser(deltas("linear", steps)) * steps == pytest.approx(constant, rel=1e-6)
+    assert every.ser(deltas("linear", 3)) == pytest.approx(1 - every.law(deltas("linear", 3)).sum(), rel=1e-12)

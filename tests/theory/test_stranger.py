@@ -65,7 +65,11 @@ def test_it_is_planned(metric, length):
     verdict = plan(EQUAL, length, metric, 0.2)
     assert 1 <= verdict.optimal.steps <= verdict.chosen.steps
     assert verdict.chosen.predicted.value <= 0.2 * 1.02
-    measured = "first order: monte carlo" if metric == "ser" else "upper bound: mean over orders, monte carlo"
+    measured = (
+        "first order: monte carlo, at most 1 - e^-KL"
+        if metric == "ser"
+        else "upper bound: mean over orders, monte carlo"
+    )
     assert verdict.chosen.predicted.method == ("exact: enumeration" if length == TINY else measured)
 
 

@@ -36,8 +36,11 @@ class Estimate:
 
     @property
     def standard_error(self) -> float:
-        """Half the interval in units of the normal quantile: what a normal approximation would have as sigma."""
-        return 0.0 if self.exact else (self.high - self.low) / (2 * quantile(self.level))
+        """Half the interval in units of the normal quantile: what a normal approximation would have as sigma.
+
+        None, 0, where the interval is certain: what is exact, or lies between two bounds, has no noise.
+        """
+        return (self.high - self.low) / (2 * quantile(self.level))
 
     def map(self, monotone: Any) -> Estimate:
         """The same estimate on another scale, for a nondecreasing function: exponentiate last, not first."""
@@ -57,7 +60,8 @@ class Estimate:
 
 
 def quantile(level: float = LEVEL) -> float:
-    return NormalDist().inv_cdf(0.5 + level / 2)
+    """How many standard deviations to each side; of what is certain, infinitely many."""
+    return NormalDist().inv_cdf(0.5 + level / 2) if level < 1 else math.inf
 
 
 def exactly(value: float, method: str = "exact") -> Estimate:

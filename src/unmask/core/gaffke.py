@@ -23,7 +23,7 @@ REACH = 10.0  # its end, where the integrand of even one sample has fallen below
 
 
 def ends(values: Floats, counts: Floats, tail: float) -> tuple[float, float]:
-    """The lower and upper bound, each missed with `tail`, of different values in [0, 1] (K) seen `counts` times."""
+    """The lower and upper bound, each missed with `tail`; values in [0, 1] (K), all different, and their counts."""
     shapes = np.append(counts, 1.0)
     return _end(np.append(values, 0.0), shapes, tail, -1), _end(np.append(values, 1.0), shapes, tail, 1)
 

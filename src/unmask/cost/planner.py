@@ -29,7 +29,7 @@ from torch import Tensor
 
 from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError
-from unmask.core.estimates import Estimate, exactly
+from unmask.core.estimates import LEVEL, Estimate, exactly
 from unmask.core.search import Floor, least
 from unmask.core.tables import as_table
 from unmask.cost.flops import break_even, evaluations
@@ -41,7 +41,8 @@ from unmask.schedules import Fit, deltas
 from unmask.theory import optimal
 from unmask.theory.chains import first_order
 from unmask.theory.exponential import exponential_law
-from unmask.theory.known import LONGEST, MOST_WORK, exact, work
+from unmask.theory.gaps import ser_by_orders
+from unmask.theory.known import FITTED, LONGEST, MOST_WORK, exact, work
 from unmask.theory.partitions import Partitions, partitions, tiny
 
 Metric = Literal["ser", "ter", "kl"]
@@ -52,8 +53,8 @@ SHORTEST_MS, LONGEST_MS = 1e-9, 1e12  # of a token, or of a step
 SLACK = 0.01  # of N, where the curve is measured and no better known than that
 FLAT = 0.99  # of what there was, after twice as many rounds: it falls no further
 LOOKS = 4  # at the exact value
-GAPS, CLOSE = 12, 1e-3  # of the exponential law: the longest, and how far off -log(1 - SER) may be
-LAW = f"exponential law of gaps up to {GAPS}"
+CLOSE = 1e-3  # of the exponential law: how far off -log(1 - SER) may be, as a share of it
+ORDERS = 400  # that are drawn where no law is known
 MESH = 2048
 
 
@@ -136,27 +137,39 @@ class Goal:
                 return exactly(self.nats(self.every.ser(delta)), "exact: enumeration")
             return exactly(self.every.divergence(delta), "exact: enumeration")
         if self.metric == "ser":
-            return optimal.error_curve(self.language, self.length).ser(delta).map(self.nats)
+            return self.first_order(delta).map(self.nats)
         found = optimal.information_curve(self.language, self.length).divergence(delta)
         method = f"upper bound: mean over orders, {found.method}"
         return Estimate(found.value, found.low, found.high, found.n, found.level, method)
 
+    def first_order(self, delta: Tensor) -> Estimate:
+        """SER where errors are few and far from each other; the interval is what it can be at all, up to 1 - e^-KL."""
+        found = optimal.error_curve(self.language, self.length).ser(delta)
+        most = optimal.information_curve(self.language, self.length).ser_upper(delta).high
+        return Estimate(found.value, 0.0, max(most, found.value), found.n, LEVEL, f"{found.method}, at most 1 - e^-KL")
+
     def exact(self, delta: Tensor) -> Estimate | None:
         """Of nats, where that takes a while and the curve is close but not exact: SER of first-order chains.
 
-        By the exponential law of short gaps where that will do, with what it may be off by as an interval.
+        By a recursion; of long ones by the exponential law of the shortest gaps that will do, with what it may be off
+        by as an interval; and where that cannot tell, by orders that are drawn.
         """
         chain = first_order(self.language)
         if self.metric != "ser" or self.learning is not None or self.every is not None or chain is None:
             return None
-        if self.length > LONGEST and work(chain, GAPS, delta) <= MOST_WORK:
+        possible = bool((chain.initial > 0).all() and (chain.transition > 0).all())
+        if possible or (self.length <= LONGEST and work(chain, self.length, delta) <= MOST_WORK):
+            values = exact(self.language, self.length, delta)
+            assert values.ser is not None
+            return exactly(self.nats(values.ser), f"exact: {values.method['ser']}")
+        for gaps in (gaps for gaps in FITTED if work(chain, gaps, delta) <= MOST_WORK):
             with suppress(UnmaskError):  # the chain is not primitive
-                law = exponential_law(self.language, delta, GAPS)
+                law = exponential_law(self.language, delta, gaps)
                 nats, off = max(-law.log_valid.at(self.length), 0.0), law.drift(self.length)[0]
                 if off <= CLOSE * nats:
-                    return Estimate(nats, nats - off, nats + off, 0, 1.0, f"{LAW}, off by {off:.1e} in log(1 - SER)")
-        values = exact(self.language, self.length, delta)
-        return None if values.ser is None else exactly(self.nats(values.ser), f"exact: {values.method['ser']}")
+                    method = f"exponential law of gaps up to {gaps}, off by {off:.1e} in log(1 - SER)"
+                    return Estimate(nats, nats - off, nats + off, 0, 1.0, method)
+        return ser_by_orders(chain, self.length, delta, rows=ORDERS).map(self.nats)
 
     def start(self, nats: float, best: bool) -> float:
         """N for so many nats if many rounds were needed: where the search begins."""
@@ -295,6 +308,8 @@ def _words(goal: Goal, target: float, chosen: Plan, best: Plan, flop: float, tim
     if best is not chosen:
         fewer = best.evaluations < chosen.evaluations
         says[0] += f", or {_steps(best)}" if fewer else f", and schedule {best.schedule} needs no fewer"
+    if chosen.predicted.method.startswith("first order") and chosen.predicted.high > target:
+        says.append(f"that is to first order in 1/N, and all that is sure is an SER below {chosen.predicted.high:.3g}")
     fewest = min(chosen.evaluations, best.evaluations)
     error = "error" if goal.learning is None else "sampling error"
     says.append(f"AR makes no {error} for the arithmetic of {flop:.2f} evaluations, {fewest / flop:.3g} times less")

@@ -19,7 +19,7 @@ from unmask.generation.result import Generation, finished, join
 from unmask.generation.start import start
 from unmask.ideal import as_denoiser
 from unmask.languages import Language
-from unmask.samplers import Sampler, Session, StopRule, fill
+from unmask.samplers import Sampler, Session, StopRule, checks, fill
 from unmask.samplers.contract import as_sampler
 from unmask.samplers.stopping import stop_rule
 from unmask.schedules import Fit, ScheduleLike, deltas
@@ -112,5 +112,11 @@ def _blocks(rows: int, block: int) -> Iterator[slice]:
 
 
 def fit_of(sampler: Sampler, language: Language, length: int) -> Fit:
-    """What a fitted schedule is fitted to: of what draws rounds from it their law, of what counts the sizes."""
-    return Fit(language, length, fixed_size=sampler.pace == "counts" and not sampler.draws_rounds)
+    """What a fitted schedule is fitted to: of what draws rounds from it their law, of what counts the sizes.
+
+    A sampler inside another one fills for it; one with a flow of its own counts nothing that we know of.
+    """
+    while (inner := getattr(sampler, "inner", None)) is not None:
+        sampler = checks.made(inner)
+    counts = sampler.pace == "counts" and not sampler.draws_rounds and not sampler.implements("run")
+    return Fit(language, length, fixed_size=counts)

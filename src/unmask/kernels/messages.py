@@ -8,8 +8,10 @@ every entry, which also means the same zeros. Nonnegative maps do not expand Hil
 stop leaves out stays out.
 
 Zeros are exact: an entry that some path reaches is floored at `FLOOR`, and parameters below 1e-20 are refused, so that
-a possible path never underflows. An impossible context is answered by a rule of the revealed tokens only: a message
-that a revealed token makes zero everywhere restarts as that token's emission column, one that is zero after a
+a possible path never underflows. A path that has fallen further than that behind another one is held at the floor:
+where later evidence leaves it alone, its likelihood is too large (two tracks that never meet, one of them losing a
+factor of two a token, from 465 tokens on). An impossible context is answered by a rule of the revealed tokens only: a
+message that a revealed token makes zero everywhere restarts as that token's emission column, one that is zero after a
 transition restarts as ones, and a hidden position whose two messages exclude each other is answered by the forward one.
 """
 

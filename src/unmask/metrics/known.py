@@ -87,7 +87,7 @@ def ser(
 
     def wrong(prompt: Tensor | None) -> float:
         possible = language.log_prob(every, prompt).isfinite()
-        return max(1 - float(output_law(Ideal(language), length, delta, prompt)[possible].sum()), 0.0)
+        return float(output_law(Ideal(language), length, delta, prompt)[~possible].sum())
 
     if given is None:
         return exactly(wrong(None))

@@ -2,7 +2,9 @@
 
 Errors come at a rate along the sequence, and what happens far apart is independent, so that for a primitive chain
     1 - SER(L) = B kappa^L   up to corrections that die out exponentially,
-and likewise E_p[-log q(x) | valid] is a straight line in L. Two lengths give the law, a third one checks it.
+and likewise E_p[-log q(x) | valid] is a straight line in L. Two lengths give the law, a third one checks it. What the
+law is off by further on is bounded by how the second differences of the values die out: no slower than correlations in
+the chain do, by the second eigenvalue, and no slower than they are seen to.
 
 For many rounds errors are single pairs, written together in one gap (a, c) of D - 1 positions:
     e(u) = sum over gaps u^r (1-u)^(D-3) q(a, c) sum_{i<j in the gap} sum over P^{j-i}(s, t) = 0 of A_i(s) A_j(t)
@@ -23,34 +25,61 @@ from unmask.core.errors import UnmaskError
 from unmask.kernels.first_order import FirstOrder
 from unmask.kernels.machine import Floats, Ints
 from unmask.languages import Language
-from unmask.languages.facts import primitive
+from unmask.languages.facts import primitive, second_eigenvalue
 from unmask.schedules.schedule import as_delta
 from unmask.theory.chains import METHOD, first_order
 from unmask.theory.curves import ErrorCurve, by_size
 from unmask.theory.gaps import valid_mass
 
 LONGEST = 24  # of the lengths that a law is fitted and checked on
-SHORTEST = 6
+SHORTEST = 9
+ROUNDING = 1e-13  # of a logarithm
 MOST_TERMS = 5e9  # that e(u) adds up
 
 
 @dataclass(frozen=True)
 class Line:
-    """intercept + slope L, through the values at two lengths; residual: the value at a third one less the line's."""
+    """intercept + slope L, through the values at two lengths; residual: the value at a third one less the line's.
+
+    Beyond the third length the values go on with the slope that they have there, which is `turn` off the line's, and
+    which changes by at most D rho, D rho^2, ..: by less than `rest` = D rho / (1 - rho) in all. D is the least for
+    which every second difference so far stays below D rho^-k, k lengths before the last.
+    """
 
     intercept: float
     slope: float
     residual: float
+    turn: float
+    rest: float
 
     @classmethod
-    def through(cls, values: Floats, first: int, second: int) -> Line:
-        """values (L): at lengths 1..L, the last of which is the third."""
+    def through(cls, values: Floats, first: int, second: int, rho: float) -> Line:
+        """values (L): at lengths 1..L, the last of which is the third. rho: at least so slowly do corrections die out.
+
+        Where second differences die out more slowly than that, from one half of the lengths after `first` to the other,
+        it is at their own rate; and where they do not, the rest has no end.
+        """
         slope = float(values[second - 1] - values[first - 1]) / (second - first)
         intercept = float(values[first - 1]) - slope * first
-        return cls(intercept, slope, float(values[-1]) - intercept - slope * len(values))
+        bends = np.abs(np.diff(values, 2))
+        bends = np.where(bends > ROUNDING * (1 + np.abs(values).max()), bends, 0.0)
+        half = (len(values) - first) // 2
+        early, late = bends[-2 * half : -half].max(), bends[-half:].max()
+        if late > 0:
+            rho = max(rho, float((late / early) ** (1 / half)) if early > 0 else math.inf)
+        envelope = float((bends * rho ** np.arange(len(bends))[::-1]).max()) if rho < 1 else math.inf
+        rest = envelope * rho / (1 - rho) if rho < 1 else math.inf
+        turn = abs(float(values[-1] - values[-2]) - slope)
+        return cls(intercept, slope, float(values[-1]) - intercept - slope * len(values), turn, rest)
 
     def at(self, length: int) -> float:
         return self.intercept + self.slope * length
+
+    def off(self, length: int, second: int, third: int) -> float:
+        """What the value at a length may differ by."""
+        if length <= third:
+            return abs(self.residual) * max(length - second, 0) / (third - second)
+        return abs(self.residual) + (length - third) * (self.turn + self.rest)
 
 
 @dataclass(frozen=True)
@@ -84,9 +113,9 @@ class ExponentialLaw:
         return -self.log_likelihood.at(length)
 
     def drift(self, length: int) -> tuple[float, float]:
-        """The residuals as they would grow up to this length: about the errors of log(1 - SER) and of the NLL."""
-        reach = max(length - self.fitted[1], 0) / (self.checked - self.fitted[1])
-        return abs(self.log_valid.residual) * reach, abs(self.log_likelihood.residual) * reach
+        """What log(1 - SER) and the NLL may be off by at this length."""
+        places = length, self.fitted[1], self.checked
+        return self.log_valid.off(*places), self.log_likelihood.off(*places)
 
 
 def exponential_law(language: Language, delta: Tensor, longest: int = LONGEST) -> ExponentialLaw:
@@ -102,8 +131,10 @@ def exponential_law(language: Language, delta: Tensor, longest: int = LONGEST) -
     arguments.whole("longest", longest, SHORTEST, what=": a law is fitted and checked on lengths up to it")
     mass, log_mass = valid_mass(chain, longest, delta)
     first, second = longest * 2 // 3, longest * 5 // 6
-    log_valid = Line.through(np.log(mass[1:]), first, second)
-    return ExponentialLaw(log_valid, Line.through(log_mass[1:] / mass[1:], first, second), (first, second), longest)
+    rho = second_eigenvalue(machine)
+    both = (np.log(mass[1:]), log_mass[1:] / mass[1:])
+    log_valid, log_likelihood = (Line.through(values, first, second, 1.0 if rho is None else rho) for values in both)
+    return ExponentialLaw(log_valid, log_likelihood, (first, second), longest)
 
 
 def error_curve(chain: FirstOrder, length: int) -> ErrorCurve:

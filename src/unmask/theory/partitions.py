@@ -9,7 +9,9 @@ Only sequences that q finds possible are followed: their contexts are possible t
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
@@ -23,6 +25,7 @@ from unmask.metrics.enumeration import MAX_LENGTH, MAX_SEQUENCES, sequences
 from unmask.theory.curves import ErrorCurve, InformationCurve
 
 METHOD = "enumeration"
+ROUNDING = 1e-13  # of a sum of products
 Sizes = tuple[int, ...]
 
 
@@ -48,7 +51,15 @@ class Partitions:
         return sum((_chances(delta, sizes) * mass for sizes, mass in self.blocks.items()), np.zeros(len(self.q)))
 
     def ser(self, delta: Tensor) -> float:
-        return max(1 - float(self.law(delta).sum()), 0.0)
+        """With all its digits where it is small: what each kind of partition loses, and not what is left of one."""
+        return sum(_chances(delta, sizes) * lost for sizes, lost in self.lost.items())
+
+    @cached_property
+    def lost(self) -> dict[Sizes, float]:
+        """sizes -> the mass that the partitions of these sizes put on impossible sequences: none where all are 1."""
+        every = {sizes: math.factorial(self.length) / math.prod(map(math.factorial, sizes)) for sizes in self.blocks}
+        mass = {sizes: every[sizes] - math.fsum(mass) for sizes, mass in self.blocks.items()}
+        return {sizes: lost if lost > ROUNDING * every[sizes] else 0.0 for sizes, lost in mass.items()}
 
     def divergence(self, delta: Tensor) -> float:
         """KL(q || p) in nats."""

@@ -31,7 +31,7 @@ from unmask.samplers.contract import Breach, Law, check_kind
 from unmask.schedules import deltas
 
 ROWS = 24  # of a comparison
-DRAWN = 8000  # rows of a chi-square
+DRAWN = 8000  # rows that are held against a law
 
 
 def check(sampler: str | Sampler, *, law: Law | None = None, skip: Collection[str] = ()) -> Report:
@@ -347,7 +347,7 @@ def luck(exam: Exam) -> None:
 
 
 def law(exam: Exam) -> None:
-    """The law that is claimed, by chi-square with a false alarm in 10^6 each."""
+    """The law that is claimed, by a bet against it, with at most one false alarm in 10^6 each."""
     if exam.law is None:
         return
     trials = {
