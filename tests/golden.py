@@ -74,6 +74,8 @@ OPTIONED = (
     "threshold(threshold=0.6, temperature=0)",
     "factor(factor=0.3, ties='position')",
     "factor(factor=2.0, temperature=0.7)",
+    "best-order",
+    "blocks(block_length=5, inner='best-order')",
 )
 NAMED = (  # in the order in which the cases were dealt out
     "ancestral",

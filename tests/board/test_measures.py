@@ -86,14 +86,14 @@ def test_the_area_by_numbers(points):
     length = 64
     evaluations = np.sort([e for e, _ in points])
     right = np.array([value for _, value in points])
-    x = np.linspace(0, 1, 100_001)
+    x = (np.arange(100_000) + 0.5) / 100_000
     places = np.clip(np.log2(evaluations) / 6, 0, 1)
-    curve = np.where(x < places[0], 0.0, np.interp(x, places, right))
-    expected = float(((curve[1:] + curve[:-1]) / 2).mean())
-    weights = area_weights(list(evaluations), length)
-    assert sum(weights) == pytest.approx(1 - places[0])
-    if np.all(np.diff(places) > 1e-3):  # the grid sees every step
-        assert float(np.dot(weights, right)) == pytest.approx(expected, abs=3e-4)
+    shown = np.searchsorted(places, x, side="right") - 1  # the dearest that costs no more
+    coming = np.minimum(np.searchsorted(places, x), len(places) - 1)  # the next one, or the last
+    for early, at in ((False, np.where(shown < 0, 0.0, right[shown])), (True, right[coming])):
+        weights = area_weights(list(evaluations), length, early)
+        assert sum(weights) == pytest.approx(1 if early else 1 - places[0])
+        assert float(np.dot(weights, right)) == pytest.approx(float(at.mean()), abs=1e-4 * len(points))
 
 
 def test_areas_that_are_known():
@@ -101,6 +101,19 @@ def test_areas_that_are_known():
     assert area_weights([1.0], 64) == [1.0]
     assert area_weights([8.0], 64) == [0.5]  # right with the square root of L: half of the way
     assert area_weights([200.0], 64) == [0.0]  # dearer than AR is worth no more
+
+
+@pytest.mark.parametrize("before", [[], [1.0], [1.0, 1.5], [1.0, 1.2, 1.9]])
+def test_the_area_does_not_depend_on_what_else_was_measured(before):
+    """Right from 2 evaluations on, and wrong before; and right at L alone: whatever stands on the grid besides."""
+    curve = Curve([*(point(e, [[1, 1]], 128) for e in before), point(2.0, [[0, 0]], 128), point(64.0, [[0, 0]], 128)])
+    assert curve.accuracy.value == pytest.approx(6 / 7)
+    assert curve.accuracy_at_most >= curve.accuracy.value
+    late = Curve([*(point(e, [[1, 1]], 128) for e in before), point(2.0, [[1, 1]], 128), point(128.0, [[0, 0]], 128)])
+    assert late.accuracy.value == pytest.approx(0)
+    assert late.accuracy_at_most == pytest.approx(6 / 7)  # nothing is known between 2 and 128
+    more = Curve([*late.points, *(point(e, [[1, 1]], 128) for e in (32.0, 127.0))])
+    assert more.accuracy_at_most == pytest.approx(1 - math.log2(127) / 7)
 
 
 def point(evaluations, wrong, length=64):
@@ -142,7 +155,7 @@ def test_headroom_is_as_wide_as_both():
     assert found.value == ours.value / theirs.value
     assert (found.low, found.high) == (ours.low / theirs.high, ours.high / theirs.low)
     met = need([2.0], [exactly(0.0)], 0.5)
-    assert ratio(ours, met) is None  # the clairvoyant's own crossing lies below what was measured
+    assert ratio(ours, met) is None  # its own crossing lies below what was measured
     missed = need([2.0], [Estimate(0.9, 0.8, 1.0, 100)], 0.5)
     assert ratio(missed, theirs) is None
 

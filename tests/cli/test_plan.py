@@ -17,6 +17,15 @@ def test_json_has_the_plan_and_the_optimal_one(run):
     timed = run(*ASKED, "--json", "--ar-token-ms", 3.3, "--step-ms", 9.4, "--batch", 4).result
     assert round(timed["break_even_evaluations"], 3) == 179.043
     assert timed["evaluations"] > result["evaluations"]
+    law = result["crossover"]  # of this language c(q) -> (l-1)/4, and evaluations / L -> (l-1)/(8 ln 2) (theory.md 6)
+    assert law["ser"] is None
+    assert abs(law["constant"] - 1) < 0.01
+    assert abs(law["evaluations_per_token"] - 4 / (8 * 0.693147)) < 0.005
+    assert abs(law["evaluations_per_token"] - result["evaluations"] / 510) < 0.005
+    ser = timed["crossover"]["ser"]  # where evaluations / L are 3.3 / 9.4
+    looser = run(*ASKED[:-1], ser, "--json", "--ar-token-ms", 3.3, "--step-ms", 9.4).result
+    assert abs(looser["evaluations"] - looser["break_even_evaluations"]) < 0.15 * looser["evaluations"]
+    assert "crossover" not in run(*ASKED[:-1], 0.01, "--metric", "ter", "--json").result
 
 
 def test_the_table_ends_with_one_sentence(run):
@@ -26,7 +35,7 @@ def test_the_table_ends_with_one_sentence(run):
 
 
 def test_the_schedule_of_the_metric_is_planned_once(run):
-    result = run(*ASKED, "--schedule", "optimal-ser", "--json").result
+    result = run(*ASKED, "--schedule", "fewest-pairs", "--json").result
     assert result["optimal"] == {name: result[name] for name in result["optimal"]}
 
 

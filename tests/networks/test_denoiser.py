@@ -18,7 +18,7 @@ from unmask.samplers import SAMPLERS
 
 LONG = 12
 CLOSE = {"atol": 1e-12, "rtol": 0}
-WITHOUT_LANGUAGE = sorted(SAMPLERS.makers.keys() - {"clairvoyant", "verify-and-restart"})  # which ask one
+WITHOUT_LANGUAGE = sorted(SAMPLERS.makers.keys() - {"best-order", "clairvoyant", "verify-and-restart"})  # which ask one
 
 
 def said(made, tokens, time=None):

@@ -23,6 +23,7 @@ from unmask.theory.curves import ErrorCurve, InformationCurve, bernstein
 
 EXAMPLES = settings(deadline=None, database=None, derandomize=True, max_examples=40)
 falling = st.lists(st.floats(0, 3), min_size=1, max_size=9).map(lambda f: np.array(sorted(f, reverse=True)))
+EVERY = random_ngram(2, 3)  # all strings
 USUAL = ("linear", "cosine", "cosine-squared", "polynomial(power=0.5)", "geometric(ratio=1.1)")
 
 
@@ -145,7 +146,7 @@ def test_never_worse_than_the_usual_ones(name, steps):
 @pytest.mark.parametrize("steps", [2, 7, 64, 500, 3000])
 def test_for_the_interval_language_equal_rounds_are_best(steps):
     """G is Schur-concave in delta (theory.md 6), h is a line and e a constant: all schedules come out linear."""
-    for name in ("optimal", "optimal-ser"):
+    for name in ("optimal", "fewest-pairs"):
         delta = deltas(name, steps, Fit(Interval(5), 100))
         torch.testing.assert_close(delta, deltas("linear", steps), rtol=0, atol=1e-9)
 
@@ -191,7 +192,7 @@ def test_step_sizes_follow_the_rule():
 def test_where_nothing_can_go_wrong_rounds_are_equal(steps, fixed_size):
     """Independent tokens have no divergence, and a language of all strings no errors, whatever the schedule."""
     independent = NGram(2, [0.2, 0.3, 0.5], [[0.2, 0.3, 0.5]] * 3)
-    for name, language in (("optimal", independent), ("optimal-ser", independent), ("optimal-ser", random_ngram(2, 3))):
+    for name, language in (("optimal", independent), ("fewest-pairs", independent), ("fewest-pairs", EVERY)):
         delta = deltas(name, steps, Fit(language, 20, fixed_size))
         wanted = sizes(deltas("linear", steps), 20).double() / 20 if fixed_size else deltas("linear", steps)
         torch.testing.assert_close(delta, wanted, rtol=0, atol=1e-12)
@@ -313,7 +314,7 @@ def test_smoothing_keeps_a_line_and_the_order():
 
 
 @pytest.mark.parametrize("sampler", ["ancestral", "fixed-size", "low-confidence", "left-to-right"])
-@pytest.mark.parametrize("schedule", ["optimal", "optimal-ser", "geometric-tc", "geometric-dtc"])
+@pytest.mark.parametrize("schedule", ["optimal", "fewest-pairs", "geometric-tc", "geometric-dtc"])
 def test_wherever_a_schedule_is_named(sampler, schedule):
     language = random_ngram(2, 4, threshold=0.05, seed=2)
     made = generate(language, sampler=sampler, schedule=schedule, steps=6, length=20, rows=10)

@@ -187,7 +187,7 @@ def test_it_is_asked_at_every_length_and_by_everybody():
     chosen = plan(TWINS, length, "ser", ser).chosen
     assert (chosen.steps, chosen.predicted.method) == (steps, "exact: closed form of twins")
     assert rounds.predictable(TWINS, length)
-    assert len(deltas("optimal-ser", 8, Fit(TWINS, length))) == 8
+    assert len(deltas("fewest-pairs", 8, Fit(TWINS, length))) == 8
 
 
 class Told(TwinsForm):

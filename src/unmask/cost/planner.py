@@ -38,7 +38,7 @@ from unmask.languages import Language
 from unmask.languages.base import as_language
 from unmask.networks.model.shape import Shape, preset
 from unmask.schedules import Fit, deltas
-from unmask.theory import optimal
+from unmask.theory import crossover, optimal
 from unmask.theory.chains import first_order
 from unmask.theory.exponential import exponential_law
 from unmask.theory.gaps import ser_by_orders
@@ -46,7 +46,7 @@ from unmask.theory.known import FITTED, LONGEST, MOST_WORK, exact, work
 from unmask.theory.partitions import Partitions, partitions, tiny
 
 Metric = Literal["ser", "ter", "kl"]
-OPTIMAL = {"ser": "optimal-ser", "ter": "optimal", "kl": "optimal"}
+OPTIMAL = {"ser": "fewest-pairs", "ter": "optimal", "kl": "optimal"}
 MEANS = {"ser": "SER", "ter": "TER / TER of the language - 1", "kl": "KL(q || p) in nats"}
 MOST = 2**20  # rounds
 SHORTEST_MS, LONGEST_MS = 1e-9, 1e12  # of a token, or of a step
@@ -76,15 +76,18 @@ class Verdict:
     optimal: Plan
     flop_break_even: float  # evaluations that cost as much arithmetic as autoregression
     time_break_even: float | None  # and that take as long
+    crossover: dict[str, float | None] | None  # of SER, the law without the length; None of other metrics
     text: str
 
     __repr__ = as_table
 
     def to_dict(self) -> dict[str, Any]:
         time = self.time_break_even
+        law = {} if self.crossover is None else {"crossover": self.crossover}
         return _plan(self.chosen) | {
             "break_even_evaluations": self.flop_break_even if time is None else time,
             "break_even": {"flop": self.flop_break_even, "time": time},
+            **law,
             "optimal": _plan(self.optimal),
             "verdict": self.text,
         }
@@ -233,7 +236,24 @@ def plan(
         best = chosen if schedule == OPTIMAL[metric] else least_plan(goal, target, OPTIMAL[metric], batch)
     flop = break_even(shape or preset("paper", "mdm", language.vocabulary), length)
     time = None if times is None else times[0] * length / times[1]
-    return Verdict(chosen, best, flop, time, _words(goal, target, chosen, best, flop, time))
+    law = crossing(goal, target, times)
+    return Verdict(chosen, best, flop, time, law, _words(goal, target, chosen, best, flop, time))
+
+
+def crossing(goal: Goal, target: float, times: tuple[float, float] | None) -> dict[str, float | None] | None:
+    """What theory.crossover says of a target SER at any length; ser: the one at which both take as long, by the times.
+
+    Of an ideal denoiser, by c(q) at this length; of a target of 0 nothing, as it takes one token at a time.
+    """
+    if goal.metric != "ser" or not target:
+        return None
+    constant = max(optimal.error_curve(goal.language, goal.length).constant.value / goal.length, 0.0)
+    ser = None if times is None else crossover.ser_at(constant, times[0] / times[1])
+    return {
+        "constant": constant,
+        "evaluations_per_token": crossover.evaluations_per_token(constant, target),
+        "ser": ser,
+    }
 
 
 def least_plan(goal: Goal, target: float, schedule: str, batch: int = 1) -> Plan:

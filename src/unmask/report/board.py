@@ -13,7 +13,7 @@ import pandas as pd
 
 from unmask.experiments.board.grid import Settings, recipe
 from unmask.experiments.board.run import Board, of_sweep
-from unmask.experiments.board.standings import CLAIRVOYANT, Record
+from unmask.experiments.board.standings import Record
 from unmask.report import frame, labels
 from unmask.report.frame import GREY, INK
 from unmask.report.publishing import Page
@@ -22,16 +22,17 @@ WIDTH, HEIGHT, LOW_HEIGHT = 330, 300, 170  # of a panel, in pixels
 SIZES = alt.value(28), alt.value(9)  # of a point of a line that has a name, and of one that has none
 REPEATS = "below 100%: repeats itself"
 MOST_DIVERSE = 1.5  # what is above has no structure at all, and need not be told apart
+ORACLES = ("best-order", "clairvoyant")  # which ask the language itself: dashed
 KINDS = {  # one colour for what works alike; a line is told apart by its name
     "#0077bb": ("ancestral", "fixed-size", "first-hitting", "blocks", "as-published-mdlm"),
     "#009988": ("left-to-right", "strided", "dyadic", "block-strided", "dilated"),
     "#ee3377": ("low-confidence", "top-probability", "margin", "entropy"),
     "#ee7733": ("threshold", "factor", "entropy-bounded", "entropy-sum"),
     "#8c6bb1": ("remdm", "gibbs", "verify-and-restart"),
-    GREY: ("speculative", "self-speculative", CLAIRVOYANT, "autoregressive"),
+    GREY: ("speculative", "self-speculative", *ORACLES, "autoregressive"),
 }
 OWN = "#bb5566"  # of a sampler that is not ours
-FIRST = ("ancestral", CLAIRVOYANT, "strided", "low-confidence", "gibbs", "entropy", "speculative", "remdm")
+FIRST = ("ancestral", *ORACLES, "strided", "low-confidence", "gibbs", "entropy", "speculative", "remdm")
 MANY = 10  # lines: beyond that only the first have names
 TITLE = (
     "Which positions are revealed together decides more than how many",
@@ -95,7 +96,7 @@ def _panel(data: pd.DataFrame, length: int, title: str, first: bool) -> Any:
     heads = [name for name in names if len(names) <= MANY or _name(name) in FIRST]
     written = _names({name: data[data["sampler"] == name] for name in heads}, height, top, end)
     named = data["sampler"].isin(written["sampler"])
-    seer = data["sampler"].map(_name) == CLAIRVOYANT
+    seer = data["sampler"].map(_name).isin(ORACLES)
     band = alt.Chart(data[named]).mark_area(opacity=0.13).encode(x=x, y=alt.Y("low:Q"), y2="high:Q", **look)
     thin = alt.Chart(data[~named & ~seer]).mark_line(strokeWidth=1, opacity=0.6).encode(x=x, y=y, **look)
     thick = alt.Chart(data[named & ~seer]).mark_line(strokeWidth=2).encode(x=x, y=y, **look)

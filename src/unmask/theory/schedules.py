@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from unmask.schedules import SCHEDULES, Fit
+from unmask.theory.least_ser import least_ser
 from unmask.theory.optimal import error_curve, for_divergence, for_errors, geometric, information_curve
 
 
@@ -14,10 +15,16 @@ def optimal(steps: int, fit: Fit) -> Tensor:
     return for_divergence(information_curve(fit.language, fit.length), steps, fixed_size=fit.fixed_size)
 
 
+@SCHEDULES.register("fewest-pairs")
+def fewest_pairs(steps: int, fit: Fit) -> Tensor:
+    """The fewest pairs that contradict each other: the SER to first order, and the least of it where errors are few."""
+    return for_errors(error_curve(fit.language, fit.length), steps, fixed_size=fit.fixed_size)
+
+
 @SCHEDULES.register("optimal-ser")
 def optimal_ser(steps: int, fit: Fit) -> Tensor:
-    """The fewest errors for the language, where errors are few."""
-    return for_errors(error_curve(fit.language, fit.length), steps, fixed_size=fit.fixed_size)
+    """The least SER that is found for the language, where SER is exact and quick: tiny ones, closed forms, chains."""
+    return least_ser(fit.language, fit.length, steps, fit.fixed_size)
 
 
 @SCHEDULES.register("geometric-tc")

@@ -28,6 +28,7 @@ INDEPENDENT = ("ancestral", "as-published-mdlm")
 KNOBS: dict[str, tuple[str, tuple[float, ...]]] = {
     "strided": (STEPS, (2, 3, 4, 5, 8, 16, 32)),
     "dyadic": (STEPS, (1, 2, 3, 4, 5, 6, 8)),
+    "best-order": (STEPS, (1, 2, 3, 4, 5, 6, 8)),
     "block-strided": (STEPS, (2, 4, 6, 8, 10, 12, 14)),
     "dilated": ("base", (128, 8, 4, 2)),
     "threshold": ("threshold", (0.2, 0.35, 0.5, 0.7, 0.9)),

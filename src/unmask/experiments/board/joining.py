@@ -31,6 +31,7 @@ class Measured:
     length: int
     family: Family
     curve: Curve
+    language_seeds: tuple[int, ...] = ()  # of the languages that were met, where it is not that of a network
 
 
 def joined(member: Family, length: int, seeds: Sequence[Mapping[int, Sample]]) -> list[Point]:

@@ -7,13 +7,16 @@ known of the way down, and the later point counts.
 
 Accuracy under parallelism is the mean of 1 - SER over log2 e from one evaluation to L:
 
-    AUP = 1/log2(L) * integral from 0 to log2(L) of (1 - SER(2^x)) dx
+    AUP = 1/log2(L) * integral from 0 to log2(L) of A(2^x) dx
 
-the share of the way from "everything at once" to "one token at a time" that a sampler goes correctly: 0 for AR, which
-has no parallelism, and x for one that is right with L^(1-x) evaluations. SER is interpolated linearly in x, counts as 1
-below the least budget, and stays what it is beyond the largest. (Qian et al., arXiv 2601.07568, weigh an area under the
-accuracy against tokens per forward, which has no upper end; the idea is theirs, the formula is not.) It is linear in
-whether each row is right, so that a sampler has an accuracy row by row, and two of them a paired difference.
+where A(e) is 1 - SER at the dearest budget that was measured and costs at most e, and 0 below the first: what whoever
+can spend e is known to get. It is the share of the way from "everything at once" to "one token at a time" that a
+sampler was seen to go correctly: 0 for AR, which has no parallelism, and x for one that is right with L^(1-x)
+evaluations, whatever stands on the grid besides. What lies between two budgets is not measured: if more evaluations are
+no worse, A is there at most what it is at the next one, and AUP at most `accuracy_at_most`; more budgets bring the two
+together. (Qian et al., arXiv 2601.07568, weigh an area under the accuracy against tokens per forward, which has no
+upper end; the idea is theirs, the formula is not.) It is linear in whether each row is right, so that a sampler has an
+accuracy row by row, and two of them a paired difference.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import torch
@@ -130,22 +134,27 @@ class Curve:
     def accuracy(self) -> Estimate:
         return bounded_mean(self.accuracy_rows)
 
+    @property
+    def accuracy_at_most(self) -> float:
+        """What it would be if each budget's accuracy were there from the budget before it on."""
+        weights = area_weights(self.evaluations, self.length, early=True)
+        return float(sum_of(weights, [1 - point.wrong for point in self.points]).mean())
+
     def by_seed(self, rows: Tensor) -> list[float]:
         """The mean of a number a row (rows of all seeds) over each seed's."""
         sizes = [len(sample.wrong) for sample in self.points[0].samples]
         return [float(part.mean()) for part in rows.split(sizes)]
 
 
-def area_weights(evaluations: Values, length: int) -> list[float]:
-    """The trapezoids over log2 e from 1 to L, as a weight for each point: nothing before the first."""
+def area_weights(evaluations: Values, length: int, early: bool = False) -> list[float]:
+    """How much of log2 e from 1 to L each point stands for: from its budget to the next, the last one to the end.
+
+    early: from the budget before it, or from 1, to its own; the last one to the end as well.
+    """
     whole = math.log2(length) if length > 1 else 1.0
     places = [min(max(math.log2(e) / whole, 0.0), 1.0) for e in evaluations]
-    weights = [0.0] * len(places)
-    for i in range(1, len(places)):
-        for j in (i - 1, i):
-            weights[j] += (places[i] - places[i - 1]) / 2
-    weights[-1] += 1 - places[-1]
-    return weights
+    steps = [b - a for a, b in pairwise([0.0, *places, 1.0])]
+    return [*steps[:-2], steps[-2] + steps[-1]] if early else steps[1:]
 
 
 def sum_of(weights: Values, parts: Sequence[Tensor]) -> Tensor:

@@ -16,6 +16,7 @@ from unmask.experiments.board.families import family
 from unmask.experiments.board.grid import Settings, recipe
 from unmask.experiments.board.joining import Failure, Measured, joined
 from unmask.experiments.board.measures import Curve
+from unmask.experiments.board.optimum import best
 from unmask.experiments.board.standings import Record, records
 from unmask.experiments.jobs.cells import canonical
 from unmask.experiments.jobs.run import EngineName, Sweep, sweep
@@ -63,7 +64,7 @@ def of_sweep(made: Sweep, settings: Settings) -> Board:
     found, failures = measured(made)
     if not found:
         raise UnmaskError(f"no sampler could be measured; {failures[0].sampler}: {failures[0].message}")
-    return Board(settings, records(found, settings), failures, made.work, made.languages)
+    return Board(settings, records(found, settings, best(found)), failures, made.work, made.languages)
 
 
 def measured(made: Sweep) -> tuple[list[Measured], list[Failure]]:
@@ -82,7 +83,8 @@ def measured(made: Sweep) -> tuple[list[Measured], list[Failure]]:
             if not any(cell.error for cell in cells):
                 points = joined(member, length, [kept.read(cell.file) for cell in cells])
                 if points:
-                    found.append(Measured(language, length, member, Curve(points)))
+                    seeds = tuple(cell.spec["language_seed"] for cell in cells if not cell.spec["model"])
+                    found.append(Measured(language, length, member, Curve(points), seeds))
     return found, failures
 
 

@@ -18,16 +18,17 @@ from unmask.experiments.board.cells import Point
 from unmask.experiments.board.grid import Settings
 from unmask.experiments.board.joining import Measured
 from unmask.experiments.board.measures import Curve, Need, paired, ratio
+from unmask.experiments.board.optimum import Best, need_of
+from unmask.kernels.machine import Floats
 from unmask.metrics import YARDSTICKS
 
 Record = dict[str, Any]
-CLAIRVOYANT = "clairvoyant"
 TOLD = ("ser", "generative_perplexity", "evaluations")  # in ways of their own: by seed, as a ratio, beside every number
 UNKNOWN = {"value": None, "low": None, "high": None, "n": 0, "level": None, "method": ""}
 
 
-def records(found: Sequence[Measured], settings: Settings) -> list[Record]:
-    """Everything measured, points first, then what each curve comes to."""
+def records(found: Sequence[Measured], settings: Settings, best: Best | None = None) -> list[Record]:
+    """Everything measured, points first, then what each curve comes to; best: where there is a headroom."""
     curves = {(m.language, m.length, m.family.specification): m.curve for m in found}
     made: list[Record] = []
     for m in found:
@@ -39,7 +40,7 @@ def records(found: Sequence[Measured], settings: Settings) -> list[Record]:
             for (language, length, name), curve in curves.items()
             if (language, length) == (m.language, m.length)
         }
-        summary = of_curve(m.curve, settings, others.get(settings.against), others.get(CLAIRVOYANT))
+        summary = of_curve(m.curve, settings, others.get(settings.against), (best or {}).get((m.language, m.length)))
         made += [about | {"budget": None, "evaluations": None} | r for r in summary]
     return made
 
@@ -61,25 +62,24 @@ def of_point(point: Point) -> list[Record]:
     return made
 
 
-def of_curve(curve: Curve, settings: Settings, against: Curve | None, clairvoyant: Curve | None) -> list[Record]:
-    """What a sampler's curve comes to, and how it stands to two others on the same rows."""
+def of_curve(curve: Curve, settings: Settings, against: Curve | None, least: Floats | None) -> list[Record]:
+    """What a sampler's curve comes to, how it stands to another one on the same rows, and to the best there can be."""
     made = []
     for target in settings.targets:
         ours = curve.ser_need(target)
         made.append(
             record_of_need("evaluations_for_ser", ours, "SER", target=target, by_seed=curve.ser_need_by_seed(target))
         )
-        headroom = ratio(ours, clairvoyant.ser_need(target)) if clairvoyant else None
-        note = "the crossing of one of the two is not known" if clairvoyant else f"no {CLAIRVOYANT} on the board"
-        made.append(record("headroom", headroom, target=target, note=note))
     fluent = curve.ter_need(settings.excess)
     if fluent is None:
         made.append(record("evaluations_for_ter", None, target=settings.excess, note=curve.points[-1].unbounded))
     else:
         need = _in_ratio(fluent, curve.length)
         made.append(record_of_need("evaluations_for_ter", need, "TER ratio", target=settings.excess))
+    made.append(_headroom(fluent, least, curve.length, settings.excess))
     rows = curve.accuracy_rows
-    made.append(record("accuracy_under_parallelism", curve.accuracy, by_seed=curve.by_seed(rows)))
+    by_seed = curve.by_seed(rows)
+    made.append(record("accuracy_under_parallelism", curve.accuracy, by_seed=by_seed, most=curve.accuracy_at_most))
     if against is None:
         made.append(record("accuracy_difference", None, note=f"no {settings.against} on the board"))
     else:
@@ -87,6 +87,15 @@ def of_curve(curve: Curve, settings: Settings, against: Curve | None, clairvoyan
         difference = paired(rows, theirs)
         made.append(record("accuracy_difference", difference, by_seed=curve.by_seed(rows - theirs)))
     return made
+
+
+def _headroom(fluent: Need | None, least: Floats | None, length: int, excess: float) -> Record:
+    """How many times the evaluations of the best choice, until TER is within the excess."""
+    if least is None:
+        return record("headroom", None, target=excess, note="the best that there can be is not known here")
+    theirs = need_of(least, length * math.log1p(excess))
+    found = None if fluent is None else ratio(fluent, theirs)
+    return record("headroom", found, target=excess, note="the crossing of one of the two is not known")
 
 
 def record(measure: str, estimate: Estimate | None, note: str = "", **more: Any) -> Record:

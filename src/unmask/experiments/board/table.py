@@ -8,13 +8,16 @@ from unmask.experiments.board.run import Board
 from unmask.experiments.board.standings import Record
 
 HOW_TO_READ = """\
-AUP: accuracy under parallelism, the mean of 1 - SER over log2 of the evaluations from 1 to L. differs: from that of
-{against}, row by row; * where the interval excludes 0 and all seeds agree. SER, TER: evaluations until SER is at most
-that, and until TER, or its upper bound, is within that of the language's own. <=8: met at that budget, and the next
-smaller one is far off or was not measured; (34): the rows do not suffice to be sure; -0.2: not reached, with the best
-value seen; n/a: neither TER nor a bound is known. headroom: times the evaluations of the clairvoyant sampler, for the
-first SER. The last columns are at the dearest budget: evaluations (at), SER, generative perplexity and diversity
-relative to the language's own (below 1 and 100%: it repeats itself), total variation of pairs / of perfect ones."""
+AUP: accuracy under parallelism, the mean over log2 of the evaluations from 1 to L of 1 - SER at the dearest budget
+that was measured and costs no more; (.4): what it is at most, as nothing is known between two budgets. differs: from
+that of {against}, row by row; * where the interval excludes 0 and all seeds agree. SER, TER: evaluations until SER is
+at most that, and until TER, or its upper bound, is within that of the language's own. <=8: met at that budget, and the
+next smaller one is far off or was not measured; (34): the rows do not suffice to be sure; -0.2: not reached, with the
+best value seen; n/a: neither TER nor a bound is known. headroom: times the evaluations for that TER of the best that
+any rule could choose, where that is known. Intervals are over rows, of the languages that were drawn; how much those
+differ says by_seed. The last columns are at the dearest budget: evaluations (at), SER, generative perplexity and
+diversity relative to the language's own (below 1 and 100%: it repeats itself), total variation of pairs / of perfect
+ones."""
 
 
 class Table(NamedTuple):
@@ -50,15 +53,20 @@ def _cells(of: list[Record], board: Board) -> list[tuple[str, str]]:
     dearest = max((r for r in of if r["measure"] == "ser"), key=lambda r: r["evaluations"])
     at = {r["measure"]: r for r in of if r["budget"] == dearest["budget"]}
     difference = summary["accuracy_difference", None]
-    terms = [_number(summary["accuracy_under_parallelism", None], "{:.3f}"), _difference(difference)]
+    terms = [_accuracy_text(summary["accuracy_under_parallelism", None]), _difference(difference)]
     terms += [need_text(summary["evaluations_for_ser", target]) for target in board.settings.targets]
     terms.append(need_text(summary["evaluations_for_ter", board.settings.excess]))
-    terms.append(_number(summary["headroom", board.settings.targets[0]], "{:.1f}"))
+    terms.append(_number(summary["headroom", board.settings.excess], "{:.1f}"))
     terms += [(f"{dearest['evaluations']:.0f}", ""), _ser(at["ser"])]
     terms += [_number(at["generative_perplexity_ratio"], "{:.3f}"), _number(at["diversity"], "{:.0%}")]
     distance, floor = at["total_variation"], at["total_variation"].get("floor")
     value, interval = _number(distance, "{:.3f}")
     return [*terms, (value if floor is None else f"{value}/{floor:.3f}", interval)]
+
+
+def _accuracy_text(record: Record) -> tuple[str, str]:
+    value, interval = _number(record, "{:.3f}")
+    return (value if record["most"] - record["value"] < 5e-4 else f"{value} ({record['most']:.2f})"), interval
 
 
 def _number(record: Record, form: str) -> tuple[str, str]:

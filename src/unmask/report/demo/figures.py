@@ -244,7 +244,7 @@ class Samplers(Figure):
             "language's own; what lies below 100% repeats itself, and is right by saying little. Bands: 95% intervals. "
             "Blue: random orders; green: orders that keep neighbours apart or together; pink and orange: where and how "
             "much is chosen by confidence; violet: tokens are taken back; grey: exact laws; dashed: the clairvoyant "
-            f"sampler, which knows what depends on what. {settings.sampler_rows} sequences a point; "
+            f"sampler, which asks the language what depends on what. {settings.sampler_rows} sequences a point; "
             "<code>unmask board</code> has every sampler, and the numbers."
         )
 
