@@ -24,7 +24,7 @@ from torch import Tensor
 from benchmarks.peers import INSTALL
 from benchmarks.timing import Measurement, Report, Work, agree, main
 from unmask import Generation, generate
-from unmask.core import threads
+from unmask.core import cores
 from unmask.networks import Network, Shape, Trunk
 
 VOCABULARY = 8
@@ -199,12 +199,12 @@ def transformers_generate(length: int, size: Size) -> Callable[[int], Any]:
 def _work(run: Callable[[], object], warm_up: Callable[[], object]) -> Work:
     def bounded(inner: Callable[[], object]) -> Callable[[], None]:
         def alone() -> None:
-            with torch_threads(threads.count()):
+            with torch_threads(cores.count()):
                 inner()
 
         return alone
 
-    return Work(bounded(run), threads.count(), warm_up=bounded(warm_up))
+    return Work(bounded(run), cores.count(), warm_up=bounded(warm_up))
 
 
 @contextmanager

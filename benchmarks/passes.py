@@ -10,7 +10,7 @@ import torch
 from benchmarks.peers import Dynamax, Peer, best_pace, find, over
 from benchmarks.timing import Report, Work, agree, main, on_one_thread
 from unmask import languages
-from unmask.core import threads
+from unmask.core import cores
 
 
 class Size(NamedTuple):
@@ -33,7 +33,7 @@ def measure(report: Report) -> None:
     for name, peer in peers.items():
         agree(f"{name}'s posterior", peer.marginals(shown[some])[hidden[some].numpy()], truth, 1e-5)
 
-    ours = threads.count()
+    ours = cores.count()
     works = {"unmask": Work(lambda: language.posterior(tokens), ours, note="float64")}
     if ours > 1:
         works["unmask, one thread"] = on_one_thread(works["unmask"].run)

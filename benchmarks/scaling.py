@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from benchmarks.timing import Report, Work, main, say
 from unmask import generate, languages
-from unmask.core import threads
+from unmask.core import cores
 
 NAMES = ("paper-2gram", "interval-5", "sparse-hmm", "paper-hmm")
 MEMORY = ("paper-2gram", "paper-hmm", "paper-4gram")
@@ -99,7 +99,7 @@ def draw(report: Report, points: Sequence[Point], title: str, file: str) -> None
 
 def _token_us(report: Report, name: str, rows: int, length: int, steps: int, repeats: int) -> float:
     language = languages.preset(name)
-    used = min(threads.count(), rows)
+    used = min(cores.count(), rows)
     options = dict(length=length, seed=1)
     work = Work(
         lambda: generate(language, rows=rows, steps=steps, **options),

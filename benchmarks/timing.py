@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from unmask.core import threads
+from unmask.core import cores
 
 SIZES = ("toy", "quick", "full")
 HOW_TO_READ = """\
@@ -209,7 +209,7 @@ def machine() -> dict[str, Any]:
         "cpu": _cpu(),
         "system": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),
-        "threads": threads.count(),
+        "threads": cores.count(),
         "python": platform.python_version(),
         "versions": {name: found for name in PACKAGES if (found := _version(name))},
         "load": list(os.getloadavg()) if hasattr(os, "getloadavg") else None,

@@ -20,7 +20,7 @@ from benchmarks.networks import torch_threads
 from benchmarks.peers import INSTALL
 from benchmarks.timing import Report, Work, agree, main
 from unmask import languages, networks
-from unmask.core import threads
+from unmask.core import cores
 from unmask.networks import Shape, preset
 from unmask.networks.training.distributed import World
 from unmask.networks.training.loop import Conditions, Training
@@ -127,10 +127,10 @@ def _prepend(rows: list[torch.Tensor], shape: Shape) -> dict[str, Any]:
 
 def _bounded(run: Callable[[], object]) -> Work:
     def alone() -> None:
-        with torch_threads(threads.count()):
+        with torch_threads(cores.count()):
             run()
 
-    return Work(alone, threads.count())
+    return Work(alone, cores.count())
 
 
 if __name__ == "__main__":

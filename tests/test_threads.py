@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from unmask.core.cores import count
 from unmask.core.errors import UnmaskError
-from unmask.core.threads import count, over_blocks
+from unmask.core.threads import over_blocks
 
 EXAMPLES = settings(deadline=None, database=None, derandomize=True)
 

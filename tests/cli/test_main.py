@@ -152,13 +152,21 @@ def test_debug_adds_the_traceback(calls, capsys, error, code, message, place):
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("division by zero"), RuntimeError("size mismatch")])
-def test_a_defect_shows_its_traceback_and_asks_for_a_report(calls, capsys, error):
+def test_a_defect_shows_its_traceback_and_asks_for_a_report(calls, capsys, monkeypatch, error):
     calls.error = error
+    monkeypatch.setattr(cli, "__file__", __file__)  # as if this file were ours
     assert run("fake", "x", "--language", "a") == 1
     err = capsys.readouterr().err
     assert err.startswith("Traceback")
     assert str(error) in err
     assert "report" in err.splitlines()[-1]
+
+
+def test_what_others_raise_is_no_defect_of_ours(calls, capsys):
+    calls.error = ZeroDivisionError("division by zero")
+    assert run("fake", "x", "--language", "a") == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"unmask: error: ZeroDivisionError: division by zero in {__file__}, line ")
 
 
 PROGRAM = """

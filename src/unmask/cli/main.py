@@ -13,9 +13,10 @@ import sys
 from collections.abc import Mapping
 from importlib import import_module
 from io import TextIOWrapper
+from pathlib import Path
 from typing import TextIO
 
-from unmask.core.errors import UnmaskError, plain, unknown
+from unmask.core.errors import UnmaskError, cut, plain, unknown
 
 COMMANDS = {
     "demo": ("unmask.cli.demo", "show the central result, exactly: fluency saturates, correctness does not"),
@@ -84,8 +85,9 @@ def _run(arguments: list[str]) -> int:
     if any(word in HELP for word in rest):
         print(help_of(program, command))
     else:
-        from unmask.core import progress
+        from unmask.core import cores, progress
 
+        cores.count()  # which refuses what UNMASK_THREADS says, for commands without threads too
         with progress.command(program):
             call(program, command, rest)
     return 0
@@ -121,6 +123,9 @@ def _explain(error: BaseException, debug: bool) -> int:
             message, code = f"unmask: error: {plain(reason)}", 2
         case _ if _out_of_memory(error):
             message, code = "unmask: error: out of memory; ask for fewer rows, a shorter length or fewer steps", 2
+        case _ if (place := _place_of_another(error)) is not None:
+            what = f"{cut(f'{type(error).__name__}: {error}')} in {plain(place)}"
+            message, code = f"unmask: error: {what}, which is no code of unmask; --debug shows more", 2
         case _:
             message, code = "unmask: this is a defect of unmask; please report it with the lines above", 1
     try:
@@ -132,6 +137,21 @@ def _explain(error: BaseException, debug: bool) -> int:
     except OSError:  # the code says it, where nothing else can
         _forsake(sys.stderr)
     return code
+
+
+def _place_of_another(error: BaseException) -> str | None:
+    """The file and line of a sampler, a language or a metric of somebody else that raised this, itself or by what it
+    called of a library; None where it was we."""
+    import sysconfig
+    import traceback
+
+    libraries = tuple(sysconfig.get_paths().values())
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if frame.filename.startswith(str(Path(__file__).parents[1])):
+            return None
+        if not frame.filename.startswith((*libraries, "<")):
+            return f"{frame.filename}, line {frame.lineno}"
+    return None
 
 
 def _out_of_memory(error: BaseException) -> bool:
