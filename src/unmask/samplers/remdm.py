@@ -22,9 +22,9 @@ Two things are another matter in the code that the authors have published, and b
 
     published  `loop` there tells its phases by t alone. A round that crosses t_on goes on along the rising line, beyond
                alpha_on; the next ones hide and reveal as if alpha_on stood there, also the one that crosses t_off; and
-               the last phase begins where its own line is. So alpha is not kept where a phase ends within a round, and the
-               law is another one the more, the fewer rounds there are; where phases end with rounds it is the same.
-               What is hidden after the last round is drawn in it, where the published code takes the likeliest.
+               the last phase begins where its own line is. So alpha is not kept where a phase ends within a round, and
+               the law is another one, the more so the fewer rounds there are; where phases end with rounds it is the
+               same. What is hidden after the last round is drawn in it, where the published code takes the likeliest.
     nucleus    tokens are drawn from the likeliest whose probabilities sum to no more than this, and from the first in
                any case: the one that crosses it is dropped. `top_p` of `generate` keeps it, as is usual; at .9 and
                probabilities of .5, .45, .05 that is the difference between one token and two.
