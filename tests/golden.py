@@ -74,6 +74,9 @@ OPTIONED = (
     "threshold(threshold=0.6, temperature=0)",
     "factor(factor=0.3, ties='position')",
     "factor(factor=2.0, temperature=0.7)",
+    "remdm(strategy='loop', eta=0.3, published=True)",
+    "remdm(eta=0.3, nucleus=0.7)",
+    "factor(factor=1.2, published=True)",
     "best-order",
     "blocks(block_length=5, inner='best-order')",
 )

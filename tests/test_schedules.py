@@ -53,7 +53,7 @@ def test_named_schedules_have_their_steps_and_sum_to_one(name, steps):
     assert is_schedule(deltas(name, steps), steps)
 
 
-@pytest.mark.parametrize("name", sorted(FITTED))
+@pytest.mark.parametrize("name", sorted(FITTED - {"optimal-ser"}))  # which is not of all: test_least_ser.py
 @pytest.mark.parametrize("steps", [1, 2, 3, 64, 3000])
 @pytest.mark.parametrize("fixed_size", [False, True])
 def test_fitted_schedules_have_their_steps_and_sum_to_one(name, steps, fixed_size):

@@ -21,6 +21,7 @@ KEYS = {
     "method",
     "notes",
 }
+BESIDE = ("crossover", "orders")  # of a chain
 SMALL = ("--language", "interval-5", "--length", 20, "--steps", 4, 32)
 
 
@@ -101,7 +102,7 @@ def test_figures_are_files(run, tmp_path):
     ran = run("theory", "figure", *SMALL, "--rows", 20, "--out", "made", "--json")
     assert ran.code == 0
     names = {path.name for path in (tmp_path / "made").iterdir()}
-    expected = {f"theory-{name}.{end}" for name in ("ser", "ter", "curve") for end in ("svg", "png")}
+    expected = {f"theory-{name}.{end}" for name in ("ser", "ter", "curve", *BESIDE) for end in ("svg", "png")}
     assert names == expected | {"theory.json", "theory.csv"}
     assert json.loads((tmp_path / "made/theory.json").read_text())["records"]
     assert "lemma C.6" in (tmp_path / "made/theory-ser.svg").read_text()

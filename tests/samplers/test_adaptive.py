@@ -16,7 +16,7 @@ import torch
 
 from tests.brute import law, p_value, sequences, tiny_languages
 from tests.samplers.test_laws import ALARM, CASES, denoiser_of, fixed, labels, order_law, passes
-from tests.samplers.test_reference import REMASKING, SCORES, entropy, remdm_rates
+from tests.samplers.test_reference import OWN, PUBLISHED, REMASKING, SCORES, entropy, remdm_rates
 from unmask import generate, schedules
 from unmask.core.chance import Stream
 from unmask.ideal import Ideal
@@ -73,9 +73,17 @@ def largest(condition):
     return lambda p, turn: max(n for n in range(1, len(p) + 1) if n == 1 or condition(p, n))
 
 
+def sure(p, n):
+    return (n + 1) * (1 - max(p[n - 1])) < 1.3
+
+
 FREE = {
     "threshold(threshold=0.6)": ("confidence", lambda p, n: max(p[n - 1]) > 0.6),
     "factor(factor=1.3)": ("confidence", lambda p, n: (n + 1) * (1 - max(p[n - 1])) < 1.3),
+    "factor(factor=1.3,published=True)": (
+        "confidence",
+        lambda p, n: (n == len(p) and (n == 2 or sure(p, n - 1))) or sure(p, n),
+    ),
     "entropy-bounded(gamma=0.8)": ("entropy", lambda p, n: sum(map(entropy, p[: n - 1])) <= 0.8 + 1e-9),
     "entropy-bounded(gamma=0.8,proxy=margin)": (
         "margin",
@@ -269,6 +277,25 @@ def test_remdm_follows_its_law(name, strategy):
         p = remdm_law(name, strategy, [1 / steps] * steps, o) if steps > 1 else order_law(name, labels([1.0], 4))
         assert p.sum() == pytest.approx(1, abs=1e-9)
         assert passes(name, p, sampler=ReMDM(strategy, **o), steps=steps, seed=steps), steps
+
+
+def test_the_published_loop_is_another_law():
+    """Followed, and not that of the paper's formulas, which it nears as rounds grow shorter."""
+    apart = []
+    for steps in (4, 8, 16):
+        ours, theirs = (remdm_law("2-gram", "loop", [1 / steps] * steps, o) for o in (OWN, PUBLISHED))
+        assert theirs.sum() == pytest.approx(1, abs=1e-9)
+        apart.append(float(abs(ours - theirs).sum()) / 2)
+        if steps == 8:
+            assert passes("2-gram", theirs, sampler=ReMDM("loop", **PUBLISHED), steps=steps, seed=3)
+    assert apart[0] > apart[1] > apart[2] > 1e-4
+    assert apart[1] == pytest.approx(0.0046, abs=1e-4)
+
+
+def test_the_published_factor_is_another_law():
+    names = ("factor(factor=1.3)", "factor(factor=1.3,published=True)")
+    laws = [adaptive_law("2-gram", ranked(FREE[name][0], largest(FREE[name][1]))) for name in names]
+    assert float(abs(laws[0] - laws[1]).sum()) / 2 == pytest.approx(0.138, abs=1e-3)
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,11 @@ import math
 import pytest
 import torch
 
-from unmask import generate
+from unmask import UnmaskError, generate
 from unmask.core.chance import Stream, uniform
 from unmask.ideal import Ideal, Perturbed
 from unmask.languages import Language, preset, random_ngram
+from unmask.samplers import ReMDM
 
 LENGTH, STEPS, ROWS, SEED = 14, 4, 5, 9
 SOURCES = {
@@ -162,6 +163,8 @@ REMASKING = {
     "loop": {"eta": 0.4, "t_on": 0.75, "t_off": 0.25, "alpha_on": 0.6},
     "conf": {},
 }
+OWN = {"eta": 0.04, "t_on": 0.55, "t_off": 0.05, "alpha_on": 0.9}  # the published settings: no round ends there
+PUBLISHED = OWN | {"published": True}
 
 
 def remdm_rates(strategy, k, delta, o):
@@ -169,6 +172,14 @@ def remdm_rates(strategy, k, delta, o):
     steps = len(delta)
     t, s = 1 - k / steps, 1 - (k + 1) / steps
     before, after = sum(delta[:k]), sum(delta[: k + 1])
+    if strategy == "loop" and o.get("published"):  # transcribed from the formulas of its authors' code
+        on, move = o["alpha_on"], lambda t: 1 - (1 - t) * o["alpha_on"] / (1 - o["t_on"])
+        if t > o["t_on"] or t <= o["t_off"]:
+            of = move if t > o["t_on"] else lambda t: t * (1 - on) / o["t_off"]
+            now, then = of(t), max(of(s), 0)
+            return 0, 1 if s == 0 else (now - then) / now
+        eta = min(o["eta"], (1 - on) / on)
+        return (0, 1) if s == 0 else (eta, (on - (1 - eta) * on) / (1 - on))
     if strategy == "loop":
 
         def alpha(t):
@@ -187,11 +198,22 @@ def remdm_rates(strategy, k, delta, o):
     return sigma, (after - (1 - used) * before) / (1 - before)
 
 
+def nucleus(p, most):
+    """The likeliest whose running sum is no more than this, and the first: without the one that crosses it."""
+    if most == 1:
+        return p
+    ranked, total, kept = sorted(range(len(p)), key=lambda v: -p[v]), 0.0, [0.0] * len(p)
+    for place, v in enumerate(ranked):
+        total += p[v]
+        kept[v] = p[v] if place == 0 or total <= most + 1e-9 else 0.0
+    return [x / sum(kept) for x in kept]
+
+
 def remdm_reference(denoiser, row, strategy, o):
     mask, steps = denoiser.vocabulary, 8
     context, psi, visits = [mask] * LENGTH, [0.0] * LENGTH, [0] * LENGTH
     for k in range(steps):
-        p = denoiser.posterior(torch.tensor([context]))[0].tolist()
+        p = [nucleus(q, o.get("nucleus", 1)) for q in denoiser.posterior(torch.tensor([context]))[0].tolist()]
         sigma, rate = remdm_rates(strategy, k, [1 / steps] * steps, o)
         weights = {j: math.exp(-psi[j]) for j in range(LENGTH) if context[j] != mask}
         before = list(context)
@@ -213,3 +235,15 @@ def test_every_token_of_remdm_is_that_of_the_reference(source, strategy):
     made = generate(SOURCES[source], sampler=sampler, steps=8, length=LENGTH, rows=40, seed=SEED).tokens.tolist()
     plain = Ideal(SOURCES[source]) if isinstance(SOURCES[source], Language) else SOURCES[source]
     assert made == [remdm_reference(plain, row, strategy, REMASKING[strategy]) for row in range(40)]
+
+
+@pytest.mark.parametrize("options", [PUBLISHED, {"eta": 0.3, "nucleus": 0.6}, PUBLISHED | {"nucleus": 0.8}])
+def test_remdm_by_its_code(options):
+    strategy = "loop" if "published" in options else "cap"
+    source = next(iter(SOURCES.values()))
+    sampler = written("remdm", {"strategy": strategy} | options)
+    made = generate(source, sampler=sampler, steps=8, length=LENGTH, rows=40, seed=SEED).tokens.tolist()
+    plain = Ideal(source) if isinstance(source, Language) else source
+    assert made == [remdm_reference(plain, row, strategy, options) for row in range(40)]
+    with pytest.raises(UnmaskError, match="published is about strategy loop"):
+        ReMDM(published=True)

@@ -204,6 +204,21 @@ def test_some_order_is_as_good_as_chance(seed):
     assert found.mixture <= found.chance @ found.divergence + 1e-12
 
 
+def test_how_much_an_order_is_worth():
+    """What docs/theory.md 12 says of 123 tiny languages."""
+    generator, sers, mixtures = np.random.default_rng(0), [], []
+    for seed in range(123):
+        n, v, length, rounds = (int(generator.integers(*ends)) for ends in ((2, 4), (2, 4), (4, 6), (2, 4)))
+        length = 4 if v**length > 300 else length
+        language = random_ngram(n, v, 2.0, 0.15, seed=seed) if seed % 2 else random_hmm(3, v, 2.0, 0.15, seed=seed)
+        found = every_order(language, length, deltas("linear", rounds))
+        mixtures.append(found.mixture_ratio)
+        if found.chance @ found.ser > 1e-9:
+            sers.append(found.ser_ratio)
+    assert (len(sers), sum(ratio < 1 - 1e-9 for ratio in mixtures)) == (74, 1)
+    assert np.mean(sers) == pytest.approx(0.0455, abs=5e-4)
+
+
 def test_chance_may_help_the_divergence():
     """Two fair places that always agree, in one round of two: no; but of three, some mixture beats every order."""
     ratios = [

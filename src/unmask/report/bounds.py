@@ -12,9 +12,10 @@ import pandas as pd
 from unmask.core.files import origin
 from unmask.diagnosis.table import EXACT, QUANTITIES, Record
 from unmask.languages import Language
-from unmask.report import staircase
+from unmask.report import crossing, rivals, staircase
 from unmask.report.frame import COLOURS, GREY, HEIGHT, INK, alone, drawings, heading, numbers
 from unmask.report.publishing import check_directory, write
+from unmask.theory.known import exact_error_curve
 
 WIDTH = 520
 TITLES = {
@@ -26,7 +27,7 @@ TITLES = {
 }
 AXES = {"ser": "SER: share of wrong sequences", "ter_ratio": "TER / TER of the language - 1"}
 FILES = {"ser": "theory-ser", "ter_ratio": "theory-ter"}
-CURVE = "theory-curve"
+CURVE, CROSSOVER, ORDERS = "theory-curve", "theory-crossover", "theory-orders"
 LAST = "theory.json"
 SEEN = 1e-4  # of an SER on a logarithmic axis
 
@@ -39,9 +40,14 @@ def check(out: Path) -> None:
 def publish(
     out: Path, language: Language, length: int, records: Sequence[Record], configuration: dict[str, Any]
 ) -> list[Path]:
-    """theory-ser, theory-ter and theory-curve as SVG and PNG, and the numbers as JSON and CSV."""
+    """theory-ser, -ter, -curve, and where known -crossover and -orders, as SVG and PNG; the numbers as JSON and CSV."""
     charts = {FILES[quantity]: chart(records, quantity) for quantity in QUANTITIES}
     charts[CURVE] = staircase.chart(language, length)
+    errors = exact_error_curve(language, length)
+    if errors is not None and errors.constant.value > 0 and configuration["schedule"] == "linear":
+        charts[CROSSOVER] = crossing.chart(errors.constant.value / length, length, records)
+    if (found := rivals.chart(language, length)) is not None:
+        charts[ORDERS] = found
     contents = drawings(charts) | numbers(
         "theory", records, origin=origin(**configuration) | {"language": language.source()}
     )

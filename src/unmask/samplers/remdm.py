@@ -17,6 +17,17 @@ which keeps the marginals q(z_s | x): a position is revealed after each round wi
 
 t goes from 1 to 0 in N equal rounds. `loop` has an alpha of its own, in straight lines. Each row is evaluated again in
 every round that changes it, and remasking changes nearly all.
+
+Two things are another matter in the code that the authors have published, and both can be had:
+
+    published  `loop` there tells its phases by t alone. A round that crosses t_on goes on along the rising line, beyond
+               alpha_on; the next ones hide and reveal as if alpha_on stood there, also the one that crosses t_off; and
+               the last phase begins where its own line is. So alpha is not kept where a phase ends within a round, and
+               the law is another one, the more so the fewer rounds there are; where phases end with rounds it is the
+               same. What is hidden after the last round is drawn in it, where the published code takes the likeliest.
+    nucleus    tokens are drawn from the likeliest whose probabilities sum to no more than this, and from the first in
+               any case: the one that crosses it is dropped. `top_p` of `generate` keeps it, as is usual; at .9 and
+               probabilities of .5, .45, .05 that is the difference between one token and two.
 """
 
 from dataclasses import dataclass
@@ -26,6 +37,8 @@ from torch import Tensor
 
 from unmask.core import arguments
 from unmask.core.chance import Stream
+from unmask.core.errors import UnmaskError
+from unmask.denoisers import Table
 from unmask.samplers.contract import SAMPLERS, Choice, Sampler
 from unmask.samplers.view import View
 
@@ -45,18 +58,22 @@ class ReMDM(Sampler):
     t_on: float = 0.55
     t_off: float = 0.05
     alpha_on: float = 0.9
+    published: bool = False
+    nucleus: float = 1.0
 
     def __post_init__(self) -> None:
         arguments.word("strategy", self.strategy, STRATEGIES)
-        for name in ("eta", "t_switch", "alpha_on", "t_on"):
+        for name in ("eta", "t_switch", "alpha_on", "t_on", "nucleus"):
             arguments.number(name, getattr(self, name), most=1.0)
         arguments.number("t_off", self.t_off, least=1e-9, most=self.t_on)
+        if self.published and self.strategy != "loop":
+            raise UnmaskError(f"published is about strategy loop, whose phases it changes; here it is {self.strategy}")
 
     def choose(self, view: View) -> Choice:
         t, s = (1 - k.unsqueeze(1).double() / view.rounds.unsqueeze(1) for k in (view.round - 1, view.round))  # (B, 1)
         before, after = view.alpha.unsqueeze(1), view.alpha_next.unsqueeze(1)
         if self.strategy == "loop":
-            before, after = self._loop(t), self._loop(s)
+            before, after = self._by_its_code(t, s) if self.published else (self._loop(t), self._loop(s))
         after = torch.where(after > 1 - DONE, 1.0, after)
         most = torch.where(before > 0, ((1 - after) / before).clamp(max=1.0), 1.0)
         sigma = self._sigma(most, t, s)
@@ -66,7 +83,24 @@ class ReMDM(Sampler):
         else:
             hide = luck < sigma
         rate = torch.where(after < 1, (after - (1 - sigma) * before) / (1 - before), 1.0)
-        return Choice(view.hidden & (luck < rate), hide=view.revealed & hide)
+        reveal = view.hidden & (luck < rate)
+        return Choice(reveal, self._tokens(view, reveal), hide=view.revealed & hide)
+
+    def _tokens(self, view: View, reveal: Tensor) -> Tensor | None:
+        """(B, L) drawn from the published nucleus where it reveals; None: from what the denoiser says."""
+        if self.nucleus == 1:
+            return None
+        chosen = reveal[view.places].nonzero().squeeze(1)
+        rows, positions = (place[chosen] for place in view.places)
+        p, symbols = view.marginals[chosen].dense().double().sort(dim=1, descending=True, stable=True)
+        kept = p.cumsum(1) <= self.nucleus + view.resolution
+        kept[:, 0] = True
+        kept_p = torch.zeros_like(p).scatter_(1, symbols, p * kept)
+        tokens = torch.full(view.hidden.shape, view.canvas.vocabulary)
+        if len(chosen):
+            said = Table(kept_p / kept_p.sum(1, keepdim=True))
+            tokens[rows, positions] = view.canvas.draw(said, rows, positions)
+        return tokens
 
     def _sigma(self, most: Tensor, t: Tensor, s: Tensor) -> Tensor:
         cap = most.clamp(max=self.eta)
@@ -78,8 +112,18 @@ class ReMDM(Sampler):
             case "switch":
                 return torch.where(t > self.t_switch, 0.0, cap)
             case "loop":
-                return torch.where((t > self.t_on) | (s < self.t_off), 0.0, cap)
+                late = t <= self.t_off if self.published else s < self.t_off
+                return torch.where((t > self.t_on) | late, 0.0, cap)
         return cap
+
+    def _by_its_code(self, t: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
+        """alpha at t and at s, both on the line on which t is; at the end all is revealed."""
+        rising = [self.alpha_on * (1 - x) / (1 - self.t_on) if self.t_on < 1 else x for x in (t, s)]
+        ending = [1 - (1 - self.alpha_on) * x / self.t_off for x in (t, s)]
+        held = torch.full_like(t, self.alpha_on)
+        lines = zip(rising, ending, strict=True)
+        found = [torch.where(t > self.t_on, up, torch.where(t <= self.t_off, end, held)) for up, end in lines]
+        return found[0], torch.where(s < DONE, 1.0, found[1].clamp(max=1.0))
 
     def _loop(self, t: Tensor) -> Tensor:
         rising = self.alpha_on * (1 - t) / (1 - self.t_on) if self.t_on < 1 else t

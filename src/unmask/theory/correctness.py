@@ -86,9 +86,11 @@ def linear_rounds(length: int, ser: float, between: float, learning: float = 0.0
 def lemma_c5(width: int, delta: Tensor) -> Statement:
     """Lemma C.5, with a proof that holds: P(l positions in different rounds) <= (1 - 1/N)^(l-1) for every schedule.
 
-    The paper goes through sum_k delta_k (1-delta_k)^(l-1), which the first position allows the others, and Jensen for
-    x (1-x)^(l-1); but that is concave only up to 2/l, and delta = (.2, .8), l = 5 has .0832 > .0625. Instead, by
-    Maclaurin's inequality l! e_l(delta) is largest where all delta are equal: prod_{k<l} (1 - k/N) <= (1-1/N)^(l-1).
+    Of the paper's proof our copy has the words and not the formulas; as we reconstruct it, it goes through sum_k
+    delta_k (1-delta_k)^(l-1), which the first position allows the others, and Jensen for x (1-x)^(l-1). That function
+    is concave only up to 2/l, and delta = (.2, .8), l = 5 has .0832 > .0625: if the paper takes this step, the step is
+    false; the lemma is true all the same. By Maclaurin's inequality l! e_l(delta) is largest where all delta are equal:
+    prod_{k<l} (1 - k/N) <= (1-1/N)^(l-1).
     """
     rounds = len(delta)
     value = (1 - 1 / rounds) ** (width - 1)

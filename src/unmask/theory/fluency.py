@@ -37,7 +37,8 @@ def lemma_a1(vocabulary: int, tokens: int, learning: float = 0.0) -> Statement:
 def theorem_4_2(n: int, vocabulary: int, length: int, eps: float, learning: float = 0.0) -> Statement:
     """Theorem 4.2: log TER(p) <= log TER(q) + eps_learning + 4 eps log|V|, in O((n-1)/eps^n) rounds of some schedule.
 
-    As the poster has it, for L > O((n-1)/eps^(n+1/2)); `explicit` is the same without unknown constants.
+    As the poster has it, for L > O((n-1)/eps^(n+1/2)). Which schedule that is stands in an illegible part of our copy;
+    `explicit` is the same without unknown constants, for the schedule that we reconstruct from lemma B.12.
     """
     value = length * (learning + 4 * eps * math.log(vocabulary))
     assumption = f"{n}-gram language, some schedule of O((n-1)/eps^n) rounds, L > O((n-1)/eps^(n+1/2))"
