@@ -22,6 +22,7 @@ import altair as alt
 import pandas as pd
 import vl_convert
 
+from unmask.core.files import finite
 from unmask.experiments.board.table import Table
 
 PAGE = "index.html"
@@ -96,7 +97,7 @@ def drawings(charts: Mapping[str, alt.TopLevelMixin]) -> dict[str, bytes]:
 
 def numbers(name: str, records: Sequence[Mapping[str, Any]], **about: Any) -> dict[str, bytes]:
     """NAME.json, with where they come from, and NAME.csv."""
-    data = json.dumps(about | {"records": list(records)}, indent=1, allow_nan=False)
+    data = json.dumps(finite(about | {"records": list(records)}), indent=1, allow_nan=False)
     return {f"{name}.json": data.encode() + b"\n", f"{name}.csv": csv(records)}
 
 
