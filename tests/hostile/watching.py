@@ -67,5 +67,5 @@ def check_modules(root: str, told: int) -> None:
     """A line for each module that was imported from the files of a case."""
     for name, module in list(sys.modules.items()):
         place = getattr(module, "__file__", None)
-        if isinstance(place, str) and os.path.abspath(place).startswith(f"{root}/"):
+        if isinstance(place, str) and os.path.exists(place) and os.path.abspath(place).startswith(f"{root}/"):
             os.write(told, f"imported: {name} from {place}\n".encode())

@@ -70,7 +70,7 @@ def _library() -> str:
 
 def figure(name: str, title: str, subtitle: str, caption: str, drawn: Any, live: Any) -> str:
     """A drawing, and the definition that will replace it."""
-    definition = json.dumps(live.to_dict()).replace("</", "<\\/")
+    definition = json.dumps(live.to_dict()).replace("<", "\\u003c")  # no name in it ends the script, or begins one
     title, subtitle = text(title), text(subtitle)
     return f"""<figure>
 <h3>{title}</h3>
