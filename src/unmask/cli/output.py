@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from unmask.core.errors import plain
+from unmask.core.files import finite
 from unmask.core.tables import grid, lines, rows_of
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def show(result: Mapping[str, Any], as_json: bool) -> None:
     """The result as JSON, or as a table as wide as the terminal; nested entries are named by their path."""
     if as_json:
-        print(json.dumps(_finite(result), allow_nan=False))
+        print(json.dumps(finite(result), allow_nan=False))
         return
     show_lines(rows_of(result))
 
@@ -25,15 +25,6 @@ def show(result: Mapping[str, Any], as_json: bool) -> None:
 def show_lines(rows: Sequence[tuple[str, str]]) -> None:
     """Names with a text beside each, as wide as the terminal."""
     print("\n".join(lines(rows)))
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no infinity: the open end of an interval is null."""
-    if isinstance(value, Mapping):
-        return {name: _finite(entry) for name, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def show_tables(tables: Iterable[Table]) -> None:

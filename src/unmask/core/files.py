@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import math
 import os
 import platform
 import stat
@@ -110,6 +111,15 @@ def _clear(directory: Path) -> None:
 def write_json(path: str | Path, content: Any) -> None:
     with atomic(path) as file:
         file.write(json.dumps(content, indent=1, allow_nan=False).encode() + b"\n")
+
+
+def finite(value: Any) -> Any:
+    """As JSON can say it, which has no infinity: the open end of an interval is null."""
+    if isinstance(value, Mapping):
+        return {name: finite(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def origin(**configuration: Any) -> dict[str, Any]:

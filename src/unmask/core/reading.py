@@ -29,6 +29,7 @@ from unmask.core.memory import size
 
 MOST = 2**26  # bytes of a file of which the reader says nothing else
 MOST_YAML = 2**20  # people write these
+PIECE = 2**24  # bytes that are read at once
 DEPTH = 64  # lists and mappings within each other
 NODES = 10**5  # values of a YAML file, where an alias counts as all that it stands for
 WORDS = {
@@ -84,8 +85,12 @@ def read_text(path: str | Path, most: int = MOST) -> str:
 
 def read_bytes(path: str | Path, most: int = MOST) -> bytes:
     """The bytes of a regular file that has at most so many."""
+    pieces, left = [], most + 1
     with opened(path, most) as file:
-        content = file.read(most + 1)
+        while left and (piece := file.read(min(left, PIECE))):  # no room is made for more than there is
+            pieces.append(piece)
+            left -= len(piece)
+    content = b"".join(pieces)
     if len(content) > most:  # it has grown, or is one whose size nobody knows, as those of /proc
         raise UnmaskError(_too_large(path, f"over {size(most)}", most))
     return content
@@ -156,8 +161,8 @@ def from_yaml(text: str, schema: Any = Any, where: str = "the text") -> Any:
         mark = getattr(error, "problem_mark", None)
         place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         what = getattr(error, "problem", None) or str(error).partition("\n")[0]
-        raise UnmaskError(f"{cut(where)} is not YAML{place}: {what}") from error
-    except (ValueError, RecursionError) as error:  # a code beyond Unicode, or endless brackets
+        raise UnmaskError(f"{cut(where)} is not YAML{place}: {cut(str(what))}") from error
+    except (ValueError, OverflowError, RecursionError) as error:  # a code beyond Unicode, or endless brackets
         raise UnmaskError(f"cannot read {cut(where)}: {cut(str(error))}") from error
     _check_plain(value, where, NODES)
     return fit(value, schema, where)

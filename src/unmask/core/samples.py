@@ -100,7 +100,7 @@ def _read_npy(path: Path) -> Ints:
             raise UnmaskError(f"{path} holds Python objects; expected integers (rows, length)")
         if dtype.kind not in "iu":
             raise UnmaskError(f"{path} holds {cut(str(dtype))}; expected integers (rows, length)")
-        count = math.prod(shape) if min(shape, default=0) >= 0 else -1
+        count = math.prod(shape) if all(type(size) is int and size >= 0 for size in shape) else -1
         if (expected := count * dtype.itemsize) != found - file.tell():
             what = f"the array of its header has {counted(expected)} bytes, and {found - file.tell()} follow"
             raise UnmaskError(f"{path} is not a complete .npy file: {what}")

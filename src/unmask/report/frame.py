@@ -22,6 +22,7 @@ import altair as alt
 import pandas as pd
 import vl_convert
 
+from unmask.core.files import finite
 from unmask.experiments.board.table import Table
 
 PAGE = "index.html"
@@ -69,7 +70,7 @@ def _library() -> str:
 
 def figure(name: str, title: str, subtitle: str, caption: str, drawn: Any, live: Any) -> str:
     """A drawing, and the definition that will replace it."""
-    definition = json.dumps(live.to_dict()).replace("</", "<\\/")
+    definition = json.dumps(live.to_dict()).replace("<", "\\u003c")  # no name in it ends the script, or begins one
     title, subtitle = text(title), text(subtitle)
     return f"""<figure>
 <h3>{title}</h3>
@@ -96,7 +97,7 @@ def drawings(charts: Mapping[str, alt.TopLevelMixin]) -> dict[str, bytes]:
 
 def numbers(name: str, records: Sequence[Mapping[str, Any]], **about: Any) -> dict[str, bytes]:
     """NAME.json, with where they come from, and NAME.csv."""
-    data = json.dumps(about | {"records": list(records)}, indent=1, allow_nan=False)
+    data = json.dumps(finite(about | {"records": list(records)}), indent=1, allow_nan=False)
     return {f"{name}.json": data.encode() + b"\n", f"{name}.csv": csv(records)}
 
 

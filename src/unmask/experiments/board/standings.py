@@ -14,6 +14,7 @@ from dataclasses import asdict
 from typing import Any
 
 from unmask.core.estimates import Estimate
+from unmask.core.files import finite
 from unmask.experiments.board.cells import Point
 from unmask.experiments.board.grid import Settings
 from unmask.experiments.board.joining import Measured
@@ -102,8 +103,7 @@ def record(measure: str, estimate: Estimate | None, note: str = "", **more: Any)
     """A number with its interval, or None and why; JSON has no infinity, and an open end is None."""
     if estimate is None:
         return {"measure": measure} | UNKNOWN | {"note": note} | more
-    fields = {name: _finite(value) for name, value in asdict(estimate).items()}
-    return {"measure": measure} | fields | {"note": ""} | more
+    return {"measure": measure} | finite(asdict(estimate)) | {"note": ""} | more
 
 
 def record_of_need(measure: str, need: Need, what: str, **more: Any) -> Record:
@@ -117,10 +117,6 @@ def record_of_need(measure: str, need: Need, what: str, **more: Any) -> Record:
 def _in_ratio(need: Need, length: int) -> Need:
     """The best divergence, in nats, as the ratio of TER to the language's own."""
     return Need(need.found, need.value, need.low, need.high, math.exp(need.best / length), need.at)
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def summary(made: Sequence[Record]) -> list[Record]:

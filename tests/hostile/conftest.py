@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.hostile.oracle import Case, Ran, Server
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One a process of pytest, with its valid files."""
+    made = Server(tmp_path_factory.mktemp("hostile"))
+    made.answer()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def keeps(server: Server):
+    """Runs a case, which must keep the promise."""
+
+    def run(case: Case) -> Ran:
+        ran = server.run(case)
+        assert not ran.wrong, f"{'; '.join(ran.wrong)}\n{case!r}\nexit {ran.code}\n{ran.err[-2000:]}"
+        return ran
+
+    return run

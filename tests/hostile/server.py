@@ -1,0 +1,142 @@
+"""A fork server: one process that has imported everything and loaded every kernel, and a child of it for each case.
+
+A child runs one command of `unmask` in a session of its own, with its stdout and stderr in files, bounded in processor
+time and in address space, and watched: what it opens to write, renames or removes outside its root, what it starts and
+whom it calls is written down, by Python's audit events. The machine that it sees has a gigabyte of memory, so that no
+case depends on the real one; the cells of a sweep are measured in the child itself and not in processes of theirs, and
+those of the demo and of figure 1, which take minutes, not at all; no picture is drawn of a chart's definition.
+
+Run as a program, `server.py SEEDS`, it makes valid files of every kind in that directory (seeds.py), says so in a line,
+and then answers each line of JSON on its stdin by one on its stdout.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from tests.hostile import seeds, watching
+from unmask.core.errors import UnmaskError
+
+MEMORY = 2**30  # bytes, of the machine that commands see
+SECONDS = 20  # of the processor, for a command
+WALL = 60.0  # seconds after which a command hangs, however busy the machine is
+LONG = (["demo"], ["figure-1"])
+UNMEASURED = "nothing is measured here"
+ROOM = 3 * 2**30  # bytes of addresses that a child may take beyond those of the server
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "w")  # what is printed while it warms up is nobody's answer
+    os.dup2(2, 1)
+    _simulate()
+    seeds.make(Path(sys.argv[1]))
+    gc.collect()
+    gc.freeze()
+    print(json.dumps({"ready": os.getpid()}), file=answers, flush=True)
+    for line in sys.stdin:
+        print(json.dumps(serve(json.loads(line))), file=answers, flush=True)
+
+
+def _simulate() -> None:
+    """A machine with a gigabyte for a command, and sweeps in their own process."""
+    import torch
+
+    import unmask.core.memory
+    from unmask.experiments.jobs import here, run
+    from unmask.report import frame
+
+    torch.set_num_threads(1)
+    real = unmask.core.memory.available
+    watching.import_all()
+    for module in list(sys.modules.values()):
+        if getattr(module, "available", None) is real:
+            module.available = lambda: MEMORY  # type: ignore[attr-defined]
+    run.Local = lambda directory, *_: here.Here(directory)  # type: ignore[assignment,misc]
+    frame.svg = lambda chart: chart.to_json()
+    frame.vl_convert = SimpleNamespace(svg_to_png=lambda *_, **options: b"", javascript_bundle=lambda *_: "")
+
+
+def _unmeasured(*_: Any) -> None:
+    raise UnmaskError(UNMEASURED)
+
+
+def serve(asked: dict[str, Any]) -> dict[str, Any]:
+    """What came of a command: its exit code, or the negative number of the signal that ended it."""
+    began = time.monotonic()
+    pid = os.fork()
+    if pid == 0:
+        _be_child(asked)
+    handle = os.pidfd_open(pid)
+    hung = not select.select([handle], [], [], WALL)[0]
+    os.close(handle)
+    if hung:
+        os.kill(pid, signal.SIGKILL)
+    _, status, used = os.wait4(pid, 0)
+    left = True
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        left = False
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {
+        "code": os.waitstatus_to_exitcode(status),
+        "hung": hung,
+        "seconds": used.ru_utime + used.ru_stime,
+        "wall": time.monotonic() - began,
+        "bytes": 1024 * max(used.ru_maxrss - own, 0),
+        "left": left,
+    }
+
+
+def _be_child(asked: dict[str, Any]) -> None:
+    code = 1
+    try:
+        os.setsid()
+        root = asked["root"]
+        os.chdir(f"{root}/work")
+        for number, name in enumerate((os.devnull, f"{root}/out", f"{root}/err")):
+            handle = os.open(name, os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+            os.dup2(handle, number)
+            os.close(handle)
+        told = os.open(f"{root}/told", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
+        sys.stdin, sys.stdout, sys.stderr = (os.fdopen(n, "w" if n else "r", closefd=False) for n in range(3))
+        sys.stderr.reconfigure(errors="backslashreplace", line_buffering=True)  # as the interpreter's own is
+        sys.argv = ["unmask", *asked["words"]]
+        os.environ |= {"HOME": f"{root}/home", "TMPDIR": f"{root}/tmp", "COLUMNS": "80"} | asked["environment"]
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+        taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (taken + ROOM, taken + ROOM))
+        from unmask.cli.main import main as command
+        from unmask.experiments.jobs import run
+
+        if asked["words"][:1] in LONG:
+            run._drive = _unmeasured
+        watching.watch(root, told)
+        code = command(asked["words"])
+        sys.stdout.flush()
+        sys.stderr.flush()
+        watching.check_modules(root, told)
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else 1
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

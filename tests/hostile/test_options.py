@@ -1,0 +1,112 @@
+"""Every option of every command with what nobody would give it: new options are here by themselves."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.hostile.oracle import Case, Server, directory, link_to_itself, pipe
+from tests.hostile.test_files import cases, check
+from unmask.cli.main import COMMANDS
+from unmask.cli.parser import Option, options_of
+
+WHOLE = ("0", "-1", "1", "2", "3", "+2", "1.5", "1e3", "x", "", " 1", "1_0", "0x10", "٣", "nan", "inf", "[/red]", "-")
+WHOLE += ("9" * 12, "9" * 15, "9" * 18, "9" * 19, "9" * 30, "9" * 5000, "-" + "9" * 30, str(2**31), str(2**63 - 1))
+NUMBERS = (*WHOLE, "-0.0", "5e-324", "1e-300", "1e308", "1e999", "-inf", "0.1", "0.999999", "1e-9", "NaN", "1,5")
+WORDS = ("", "x", "[/red]", "\x1b[2J", "a\nb", "\udcff", "x" * 5000, "os:system", "os:abort", "math:sqrt", "nowhere:X", "-")
+WORDS += ("os:system(command='touch was-run')", "interval-5", "paper-2gram", "cosine", "ancestral", "gibbs(stride=8)")
+WORDS += ("blocks(block_length=0)", "blocks(inner=blocks)", "interval(width=100000000000)", "modular-sum(modulus=0)")
+WORDS += ("cuda:9", "cuda", "meta", "[0.5, 0.5]", "[nan]", "[" * 3000, "polynomial(power=-1)", "brackets(depth=10000000)")
+WORDS += ("(", ")", "a(b=c", "x(y=__import__('os').system('touch was-run'))", "directory", "pipe", "l.json", "../x", "=")
+PATHS = ("nowhere", "nowhere/x.npy", "/dev/null", "/dev/full", "/proc/self/mem", "/proc/x.npy", "", "x" * 300, "-", "pipe")
+PATHS += ("loop", "directory", "a\nb.npy", "\udcff.npy", "x.npy", "x.jsonl", "x.json", "x" * 235 + ".npy", ".npy", "l.json")
+PATHS += ("\u202e.npy", "[/red].npy", "x.parquet", "net", "store", "samples.npy", "net/x.npy", "l.json/x.npy")
+BASE = {
+    "demo": "--rows 5 --small-rows 5 --out d",
+    "language list": "",
+    "language new": "interval-5 --out o.json",
+    "language show": "paper-2gram --length 8 --rows 5",
+    "language fit": "text --out o.json --order 2",
+    "board": "--rows 5 --samplers ancestral --languages interval-5 --lengths 8 --steps 2 --seeds 1 --out b",
+    "generate": "--language interval-5 --length 8 --rows 3 --steps 2 --out o.npy",
+    "audit": "samples.npy --language interval-5 --steps 4",
+    "theory exact": "--language interval-5 --length 8 --steps 2",
+    "theory table": "--language paper-2gram --length 8 --rows 5 --steps 2",
+    "theory figure": "--language paper-2gram --length 8 --rows 5 --steps 2 --out f",
+    "theory show": "lemma-b9 --language paper-2gram --length 8",
+    "plan": "--language interval-5 --length 8 --target 0.1",
+    "time": "--preset quick --lengths 8 --batch 1 --steps 2 --repeats 1",
+    "train": "--language paper-2gram --steps 1 --hidden 8 --heads 1 --layers 1 --length 4 --batch 2 --out n",
+    "figure-1": "--quick --rows 5 --steps 2 --training-steps 1 --out f",
+    "learning": "net --rows 5 --contexts 3 --steps 2",
+    "sweep run": "tiny.yaml --store st --dry-run",
+    "sweep status": "store",
+    "sweep resume": "store",
+    "sweep retry": "store",
+    "sweep export": "store --out t.csv",
+    "sweep compare": "store store",
+    "sweep rescue": "store --out t.csv",
+    "score": "samples.npy --language interval-5",
+}  # what is quickly done
+EMPTY = ("theory list", "sampler list", "schedule list", "metric list")
+BASE |= dict.fromkeys(EMPTY, "") | {"sampler show": "blocks", "schedule show": "cosine", "metric show": "samples"}
+FILES = {"net": None, "store": None, "text": None, "tiny.yaml": None, "samples.npy": None, "pipe": pipe}
+FILES |= {"loop": link_to_itself, "directory": directory, "l.json": '{"kind": "interval", "width": 3}'}
+RESULTS = ("st", "store", "b", "d", "f", "n", "net")  # what commands go on with where they were interrupted
+
+
+def commands() -> dict[str, list[Option]]:
+    """Every command with its options."""
+    found = {}
+    for name, (module, _) in COMMANDS.items():
+        command = import_module(module).command
+        many = {f"{name} {sub}": function for sub, function in command.items()} if isinstance(command, dict) else {}
+        found |= {full: list(options_of(function)) for full, function in (many or {name: command}).items()}
+    return found
+
+
+ALL = commands()
+
+
+def test_every_command_is_tried():
+    assert set(ALL) == set(BASE), "say in BASE how each command is quickly done"
+
+
+def _nasty(option: Option, random: Random) -> str:
+    if option.choices:
+        return random.choice((*option.choices, *WORDS))
+    return random.choice({int: WHOLE, float: NUMBERS, Path: PATHS}.get(option.kind, WORDS))
+
+
+def spoiled(command: str, random: Random) -> Case:
+    """A command that is right but for one to three words."""
+    options = ALL[command]
+    words = BASE[command].split()
+    for _ in range(random.choice((1, 1, 1, 2, 3))):
+        option = random.choice(options) if options and random.random() < 0.95 else None
+        if option is None:
+            words.insert(random.randrange(len(words) + 1), random.choice((*WORDS, "--nope", "--", "--help=1", "--out")))
+            continue
+        at = words.index(option.flag) if option.flag in words else None
+        values = [_nasty(option, random) for _ in range(random.choice((1, 1, 2, 3)) if option.many else 1)]
+        if option.positional:
+            words[:1] = values
+        elif option.kind is bool:
+            words.append(random.choice((option.flag, f"{option.flag}=1")))
+        elif at is None:
+            words += [option.flag, *values] if random.random() < 0.8 else [f"{option.flag}={values[0]}"]
+        else:
+            words[at + 1 : at + 2] = values
+    return Case([*command.split(), *words], FILES, changes=RESULTS)
+
+
+@pytest.mark.parametrize("command", ALL)
+def test_options(server: Server, command: str):
+    @cases(4 + 2 * len(ALL[command]))
+    def try_them(random: Random):
+        check(server, spoiled(command, random))
+
+    try_them()
