@@ -21,7 +21,7 @@ KEYS = {
     "method",
     "notes",
 }
-BESIDE = ("crossover", "orders")  # of a chain
+BESIDE = ("crossover",)  # of the language SMALL; of a chain orders, too
 SMALL = ("--language", "interval-5", "--length", 20, "--steps", 4, 32)
 
 
@@ -106,6 +106,10 @@ def test_figures_are_files(run, tmp_path):
     assert names == expected | {"theory.json", "theory.csv"}
     assert json.loads((tmp_path / "made/theory.json").read_text())["records"]
     assert "lemma C.6" in (tmp_path / "made/theory-ser.svg").read_text()
+    chain = ("--language", "paper-2gram", "--length", 12, "--steps", 4, "--rows", 0, "--out", "chain")
+    run("theory", "figure", *chain)
+    assert "best choice" in (tmp_path / "chain/theory-orders.svg").read_text()
+    assert "tokens of AR" in (tmp_path / "chain/theory-crossover.svg").read_text()
 
 
 def test_what_the_table_cannot_do(run):

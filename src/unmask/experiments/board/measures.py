@@ -93,7 +93,9 @@ def need(evaluations: Values, estimates: Sequence[Estimate], target: float) -> N
     if falls_off(values, met, target):
         upper = None if high is None else max(high, evaluations[met])
         return Need("jump", value, min(low or math.inf, evaluations[met - 1]), upper, *seen)
-    return Need("crossed", value, low, high, *seen)
+    assert value is not None  # it is met
+    within = None if low is None else min(low, value)  # an end of the band may fall off where the curve does not
+    return Need("crossed", value, within, None if high is None else max(high, value), *seen)
 
 
 class Curve:
