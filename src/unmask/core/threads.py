@@ -14,20 +14,16 @@ from typing import TypeVar
 
 import torch
 
-from unmask.core.arguments import MOST_THREADS, whole
+from unmask.core.arguments import MOST_THREADS, setting
 
 Result = TypeVar("Result")
-DIGITS = 20  # of a number that one needs not read
 _inside = threading.local()
 
 
 def count() -> int:
     """How many threads share the work: UNMASK_THREADS, or every core that this process may use."""
-    wanted = os.environ.get("UNMASK_THREADS")
-    if wanted is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    number = int(wanted) if wanted.isdecimal() and len(wanted) < DIGITS else wanted
-    return whole("UNMASK_THREADS", number, 1, MOST_THREADS)
+    usual = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return setting("UNMASK_THREADS", usual, 1, MOST_THREADS)
 
 
 def over_blocks(work: Callable[[slice], Result], rows: int, block: int, multiple: int = 8) -> Iterator[Result]:

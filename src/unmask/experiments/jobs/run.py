@@ -158,7 +158,7 @@ def sweep(
     """
     how = How(engine, workers, threads, address, limit, attempts)
     plan = planned(recipe, changes)
-    directory = HOME / plan.name if store is None else Path(store)
+    directory = HOME / plan.name if store is None else arguments.path("store", store)
     with imports(allow_imports or (imports_allowed() and not isinstance(recipe, str | Path))):
         cells = cells_of(plan)
         with Store.create(directory) as made:
@@ -182,7 +182,7 @@ def resume(
     allow_imports: modules of which its cells may name things, as "module:Name": a store may be anybody's.
     """
     how = How(engine, workers, threads, address, limit, attempts)
-    with Store.open(directory) as made, imports(allow_imports):
+    with Store.open(arguments.path("store", directory)) as made, imports(allow_imports):
         return _driven(made, how, made.last_recipe() or {}, again=again)
 
 
@@ -191,7 +191,7 @@ def planned(recipe: str | Path | Mapping[str, Any] | Recipe, changes: Mapping[st
         return recipe.with_changes(changes)
     if isinstance(recipe, Mapping):
         return from_dict(dict(recipe), "sweep").with_changes(changes)
-    return read_recipe(recipe, changes)
+    return read_recipe(arguments.path("recipe", recipe), changes)
 
 
 def _driven(

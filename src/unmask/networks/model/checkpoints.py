@@ -25,6 +25,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError, cut, shown, unknown
 from unmask.core.files import atomic, write_json
 from unmask.core.reading import MOST, check_file, read_json
@@ -34,6 +35,7 @@ from unmask.networks.model.trunk import Trunk
 
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 ACCOUNT, STATE = "training.json", "state.safetensors"
+FILES = (CONFIG, WEIGHTS, CARD, ACCOUNT, STATE)
 MODEL_TYPE = "unmask"
 ARCHITECTURES = {"mdm": "UnmaskForMaskedLM", "ar": "UnmaskForCausalLM"}
 OTHERS = ("model_type", "architectures", "transformers_version", "dtype", "torch_dtype", "auto_map")  # not of the shape
@@ -86,10 +88,10 @@ def digest(trunk: Trunk) -> str:
 
 
 def load(
-    directory: str | Path, device: str = "auto", vocabulary: int | None = None, length: int | None = None
+    directory: str | Path, device: str | torch.device = "auto", vocabulary: int | None = None, length: int | None = None
 ) -> Trunk:
     """The network of a directory, for evaluation; an error where it is not one for this vocabulary or this length."""
-    directory = Path(directory)
+    directory = arguments.path("directory", directory)
     place = choose_device(device)
     shape = read_shape(directory)
     check_fits(shape, directory, vocabulary, length)
@@ -149,8 +151,9 @@ def check_fits(shape: Shape, where: str | Path, vocabulary: int | None = None, l
         raise UnmaskError(f"{where} is a network for at most {shape.length} tokens, not for {length}; {what}")
 
 
-def choose_device(name: str) -> torch.device:
+def choose_device(device: str | torch.device) -> torch.device:
     """auto (CUDA where there is one), cpu or cuda."""
+    name = str(device)
     if name not in ("auto", "cpu") and not name.startswith("cuda"):
         raise unknown("device", name, ("auto", "cpu", "cuda"))
     if name == "auto":
