@@ -227,7 +227,9 @@ def _recipes() -> dict[str, Case]:
         "keys": head + "grid: {1: [2], null: [3], [a]: 4}\n",
     }
     made = {
-        f"rec_{name}": Case("sweep run r.yaml --store st --workers 1 --dry-run".split(), {"r.yaml": text})
+        f"rec_{name}": Case(
+            ["sweep", "run", "r.yaml", "--store", "st", "--workers", "1", "--dry-run"], {"r.yaml": text}
+        )
         for name, text in texts.items()
     }
     for name, value in {
@@ -272,10 +274,10 @@ def _networks() -> dict[str, Case]:
     made: dict[str, Case] = {}
     for name, net in nets.items():
         made[f"net_{name}_learning"] = Case(
-            "learning net --rows 20 --contexts 5 --steps 2 --json".split(), {"net": net}
+            ["learning", "net", "--rows", "20", "--contexts", "5", "--steps", "2", "--json"], {"net": net}
         )
         made[f"net_{name}_generate"] = Case(
-            "generate --model net --out o.npy --rows 10 --steps 4".split(), {"net": net}
+            ["generate", "--model", "net", "--out", "o.npy", "--rows", "10", "--steps", "4"], {"net": net}
         )
     states: dict[str, Content] = {
         "meta_bad": facts(lambda said: "{bad"),
@@ -298,7 +300,7 @@ def _networks() -> dict[str, Case]:
         "lossdigits": facts(setting("loss", to=HUGE)),
     }
     for name, net in states.items():
-        made[f"net_state_{name}_resume"] = Case("train --out net --resume".split(), {"net": net})
+        made[f"net_state_{name}_resume"] = Case(["train", "--out", "net", "--resume"], {"net": net})
     made["train_steps_twice"] = Case(
         [*TRAIN.split()[:-1], "net"], {"net": ("net", in_place("state.safetensors", pipe))}
     )

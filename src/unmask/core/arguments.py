@@ -22,6 +22,7 @@ MOST_LENGTH = 2**20  # positions of a sequence
 MOST_STEPS = 2**24  # rounds: the luck of a place has as many numbers
 MOST_ROWS = 10**9  # of what is measured block by block, and never held at once
 MOST_THREADS = 2**12
+DIGITS = 19  # of a number that one needs to read
 
 
 def refuse(name: str, value: Any, expected: str) -> NoReturn:
@@ -39,6 +40,14 @@ def whole(name: str, value: Any, least: int = 1, most: int = MOST, what: str = "
     else:
         span = f"at least {least}" if number < least else f"at most {top}"
     refuse(name, value, f"{span}{what}" if number is not None else f"a whole number, {span}{what}")
+
+
+def setting(name: str, usual: int, least: int = 1, most: int = MOST) -> int:
+    """The whole number that a variable of the environment says; `usual` where it says nothing."""
+    said = os.environ.get(name)
+    if said is None:
+        return usual
+    return whole(name, int(said) if said.isdecimal() and len(said) <= DIGITS else said, least, most)
 
 
 def number(

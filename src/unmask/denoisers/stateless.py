@@ -71,11 +71,10 @@ def table_of(said: object, shape: tuple[int, int, int], name: str) -> Tensor:
     expected = f"expected probabilities {shape}, a tensor of floating point, or Marginals of these places"
     if not isinstance(said, Tensor):
         raise UnmaskError(f"the posterior of {name} is {shown(said)}; {expected}")
-    if said.shape != shape or not said.is_floating_point() or said.layout != torch.strided:
-        kind = f"{str(said.dtype).removeprefix('torch.')} {tuple(said.shape)}"
-        raise UnmaskError(
-            f"the posterior of {name} is {'' if said.layout == torch.strided else 'sparse '}{kind}; {expected}"
-        )
+    if said.shape != shape or not said.is_floating_point() or said.layout != torch.strided or said.is_meta:
+        kind = "meta " if said.is_meta else "" if said.layout == torch.strided else "sparse "
+        kind += f"{str(said.dtype).removeprefix('torch.')} {tuple(said.shape)}"
+        raise UnmaskError(f"the posterior of {name} is {kind}; {expected}")
     return said.contiguous()
 
 

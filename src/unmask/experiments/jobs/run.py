@@ -182,7 +182,7 @@ def resume(
     allow_imports: modules of which its cells may name things, as "module:Name": a store may be anybody's.
     """
     how = How(engine, workers, threads, address, limit, attempts)
-    with Store.open(directory) as made, imports(allow_imports):
+    with Store.open(arguments.path("store", directory)) as made, imports(allow_imports):
         return _driven(made, how, made.last_recipe() or {}, again=again)
 
 

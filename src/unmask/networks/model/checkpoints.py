@@ -35,6 +35,7 @@ from unmask.networks.model.trunk import Trunk
 
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 ACCOUNT, STATE = "training.json", "state.safetensors"
+FILES = (CONFIG, WEIGHTS, CARD, ACCOUNT, STATE)
 MODEL_TYPE = "unmask"
 ARCHITECTURES = {"mdm": "UnmaskForMaskedLM", "ar": "UnmaskForCausalLM"}
 OTHERS = ("model_type", "architectures", "transformers_version", "dtype", "torch_dtype", "auto_map")  # not of the shape
@@ -150,9 +151,9 @@ def check_fits(shape: Shape, where: str | Path, vocabulary: int | None = None, l
         raise UnmaskError(f"{where} is a network for at most {shape.length} tokens, not for {length}; {what}")
 
 
-def choose_device(name: str | torch.device) -> torch.device:
+def choose_device(device: str | torch.device) -> torch.device:
     """auto (CUDA where there is one), cpu or cuda."""
-    name = str(name)
+    name = str(device)
     if name not in ("auto", "cpu") and not name.startswith("cuda"):
         raise unknown("device", name, ("auto", "cpu", "cuda"))
     if name == "auto":

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, distributed
 from torch.nn.parallel import DistributedDataParallel
 
-from unmask.core.errors import UnmaskError
+from unmask.core.arguments import setting
+from unmask.core.errors import UnmaskError, cut
 from unmask.networks.model.checkpoints import choose_device
 from unmask.networks.model.trunk import Trunk
 from unmask.networks.training.objectives import Network
@@ -73,18 +74,22 @@ def is_first() -> bool:
 @contextmanager
 def world(device: str = "auto") -> Iterator[World]:
     """The processes that torchrun has started, or this one alone; CUDA processes take a device each."""
-    size = int(os.environ.get("WORLD_SIZE", 1))
+    size, rank = setting("WORLD_SIZE", 1), setting("RANK", 0, 0)
     place = choose_device(device)
     if size == 1 or "RANK" not in os.environ:
         yield World(0, 1, place)
         return
     if place.type == "cuda":
-        local, there = int(os.environ.get("LOCAL_RANK", 0)), torch.cuda.device_count()
+        local, there = setting("LOCAL_RANK", 0, 0), torch.cuda.device_count()
         if local >= there:
             raise UnmaskError(f"process {local} has no CUDA device: there are {there}; start at most so many processes")
         place = torch.device("cuda", local)
         torch.cuda.set_device(place)
-    distributed.init_process_group("nccl" if place.type == "cuda" else "gloo")
+    try:
+        distributed.init_process_group("nccl" if place.type == "cuda" else "gloo", rank=rank, world_size=size)
+    except (ValueError, RuntimeError) as error:
+        what = "torchrun sets what the environment must say of them"
+        raise UnmaskError(f"process {rank} of {size} does not find the others: {cut(str(error))}; {what}") from error
     try:
         yield World(distributed.get_rank(), distributed.get_world_size(), place)
     finally:

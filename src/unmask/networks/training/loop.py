@@ -12,7 +12,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from torch import Tensor
 from unmask.core import arguments, progress
 from unmask.core.chance import Luck
 from unmask.core.errors import UnmaskError
-from unmask.core.files import origin
+from unmask.core.files import check_writable, origin
 from unmask.core.memory import fits
 from unmask.core.tables import as_table
 from unmask.languages import Language
@@ -118,7 +118,7 @@ def train(
     directory = arguments.path("directory", directory)
     fits(recipe.batch, f"sequences of {shape.length} tokens", 16 * shape.length)
     checkpoints.check_fits(shape, "this shape", as_language(language).vocabulary)
-    with world(conditions.device) as here, alone(checkpoints.prepare(directory)) if here.first else nullcontext():
+    with world(conditions.device) as here, alone(Path(directory)) if here.first else nullcontext():
         if here.first:
             _check_unused(Path(directory))
         here.wait()
@@ -318,9 +318,13 @@ class Training:
 
 @contextmanager
 def alone(directory: Path) -> Iterator[None]:
-    """Be the one that trains in a directory, or say that another does; the system ends it with the process."""
-    handle = os.open(directory, os.O_RDONLY)
+    """Be the one that trains in a directory, where all that a network leaves can be written, or say that another does;
+    the system ends it with the process. One that was made for it goes again where nothing has come into it."""
+    there = directory.is_dir()
+    handle = os.open(checkpoints.prepare(directory), os.O_RDONLY)
     try:
+        for name in checkpoints.FILES:
+            check_writable(directory / name)
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError as error:
@@ -328,6 +332,9 @@ def alone(directory: Path) -> Iterator[None]:
         raise UnmaskError(f"another process trains in {directory}; {what}") from error
     finally:
         os.close(handle)
+        if not there:
+            with suppress(OSError):  # it is not empty
+                directory.rmdir()
 
 
 def _check_unused(directory: Path) -> None:
