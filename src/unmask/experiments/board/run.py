@@ -80,7 +80,7 @@ def measured(made: Sweep) -> tuple[list[Measured], list[Failure]]:
             about = language, length, member.specification, member.knob
             failures += [Failure(*about, value, message) for value, message in _failed(cells)]
             if not any(cell.error for cell in cells):
-                points = joined(member, length, [kept.read(cell.file) for cell in cells])
+                points = joined(member, length, [kept.read(cell.file, cell.spec["rows"]) for cell in cells])
                 if points:
                     found.append(Measured(language, length, member, Curve(points)))
     return found, failures
