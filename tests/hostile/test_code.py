@@ -26,11 +26,12 @@ from unmask.experiments.jobs.cells import Cell
 MARKER = "was-run"
 MINE = f"import pathlib\npathlib.Path({MARKER!r}).touch()\nclass X: pass\n"
 CALL = f"os:system(command='touch {MARKER}')"
-RECIPE = "name: r\nmetrics: [{metric}]\nfixed: {{language: {language}, length: 8, sampler: {sampler}, schedule: {schedule}}}\n"
+RECIPE = "name: r\nmetrics: [{metric}]\n"
+RECIPE += "fixed: {{language: {language}, length: 8, sampler: {sampler}, schedule: {schedule}}}\n"
 USUAL = {"metric": "samples", "language": "interval-5", "sampler": "ancestral", "schedule": "linear"}
-DRY = "sweep run r.yaml --store st --dry-run".split()
-GENERATE = "generate --language l.json --length 4 --rows 2 --steps 2 --out o.npy".split()
-NETWORK = "generate --model net --rows 2 --steps 2 --out o.npy".split()
+DRY = ["sweep", "run", "r.yaml", "--store", "st", "--dry-run"]
+GENERATE = ["generate", "--language", "l.json", "--length", "4", "--rows", "2", "--steps", "2", "--out", "o.npy"]
+NETWORK = ["generate", "--model", "net", "--rows", "2", "--steps", "2", "--out", "o.npy"]
 
 
 class Touching:
@@ -88,8 +89,10 @@ def metadata(header: dict[str, Any], data: bytes) -> bytes:
 
 LANGUAGE = {"kind": "interval", "width": 3}
 IN_FILE = "stands in a file, which may be anybody's"
-BOARD = "board --rows 10 --samplers ancestral strided --languages interval-5 --lengths 8 --steps 2 4 --seeds 2 --out board"
-SCORE = "score s.npy --language interval-5".split()
+BOARD = (
+    "board --rows 10 --samplers ancestral strided --languages interval-5 --lengths 8 --steps 2 4 --seeds 2 --out board"
+)
+SCORE = ["score", "s.npy", "--language", "interval-5"]
 TAG = "!!python/object/apply:os.system ['touch was-run']"
 ATTEMPTS: dict[str, tuple[list[str], dict[str, Content], str]] = {
     "a recipe's sampler": (DRY, recipe(sampler=CALL), IN_FILE),
@@ -113,32 +116,40 @@ ATTEMPTS: dict[str, tuple[list[str], dict[str, Content], str]] = {
         "is another than its key says"),
     "a store's trigger": (
         ["sweep", "status", "st"],
-        {"st": sql("create trigger t after update on cell begin select load_extension('mine.so'); end")}, "its trigger 't'"),
+        {"st": sql("create trigger t after update on cell begin select load_extension('mine.so'); end")},
+        "its trigger 't'"),
     "a store's rows": (BOARD.split(), {"board": ("board", kept)}, "is not what a curve leaves"),
-    "a store's directory of files": (["sweep", "status", "st"], {"st": beside("sweep.sqlite", b"\x80\x04cos\nsystem\n")},
+    "a store's directory of files": (["sweep", "status", "st"],
+        {"st": beside("sweep.sqlite", b"\x80\x04cos\nsystem\n")},
         "does not begin as an SQLite database does"),
     "pickled objects as samples": (SCORE, {"s.npy": objects("s.npy")}, "holds Python objects"),
     "a pickle as samples": (SCORE, {"s.npy": pickle.dumps(Touching())}, "it does not begin like one"),
     "an archive of pickles as samples": (SCORE, {"s.npy": objects("s.npz")}, "is an archive"),
     "a type with objects in it": (SCORE, {"s.npy": npy(described([("a", "|O")]))}, "expected integers"),
     "a header that calls": (
-        SCORE, {"s.npy": npy(f"{{'descr': __import__('os').system('touch {MARKER}'), 'shape': (1,)}}\n")}, "is not a complete"),
+        SCORE, {"s.npy": npy(f"{{'descr': __import__('os').system('touch {MARKER}'), 'shape': (1,)}}\n")},
+        "is not a complete"),
     "weights that are a pickle": (
-        NETWORK, {"net": ("net", lambda net: torch_archive(net / "model.safetensors"))}, "is not a complete safetensors"),
+        NETWORK, {"net": ("net", lambda net: torch_archive(net / "model.safetensors"))},
+        "is not a complete safetensors"),
     "weights with a pickled header": (NETWORK, {"net": ("net", weights("model.safetensors", pickled_header))},
         "is not a complete safetensors"),
     "a state that says a tag": (["train", "--out", "net", "--resume"],
         {"net": ("net", weights("state.safetensors", metadata))}, "is not JSON"),
     "a language file's kind": (GENERATE, {"l.json": json.dumps(LANGUAGE | {"kind": "mine:X"}), "mine.py": MINE},
         "unknown kind of language 'mine:X'"),
-    "a language file's kind with options": (GENERATE, {"l.json": json.dumps(LANGUAGE | {"kind": CALL})}, "unknown kind"),
+    "a language file's kind with options": (GENERATE, {"l.json": json.dumps(LANGUAGE | {"kind": CALL})},
+        "unknown kind"),
     "a language file's class": (GENERATE, {"l.json": json.dumps(LANGUAGE | {"__class__": "mine.X"}), "mine.py": MINE},
         "unknown key '__class__'"),
     "the language of a network": (["learning", "net"], {"net": ("net", edited(
-        "training.json", setting("origin", "configuration", "language", to={"kind": CALL})))}, "unknown kind of language"),
-    "another type of network": (NETWORK, {"net": config(model_type="mine:X"), "mine.py": MINE}, "describes a model of type"),
+        "training.json", setting("origin", "configuration", "language", to={"kind": CALL})))},
+            "unknown kind of language"),
+    "another type of network": (NETWORK, {"net": config(model_type="mine:X"), "mine.py": MINE},
+        "describes a model of type"),
     "the kind of a network": (NETWORK, {"net": config(kind="mine:X"), "mine.py": MINE}, "mine:X"),
-    "a key for trusting": (NETWORK, {"net": config(trust_remote_code=True)}, "unknown field of a network's shape 'trust_remote_code'"),
+    "a key for trusting": (NETWORK, {"net": config(trust_remote_code=True)},
+        "unknown field of a network's shape 'trust_remote_code'"),
     "an entry point that is not installed": (DRY, recipe(sampler="mine") | {
         "mine-1.0.dist-info/entry_points.txt": "[unmask.samplers]\nmine = mine:X\n",
         "mine-1.0.dist-info/METADATA": "Name: mine\nVersion: 1.0\n"}, "unknown sampler 'mine'"),
@@ -163,10 +174,23 @@ def test_a_file_that_names_a_module_of_the_hub_does_not_have_it_imported(server)
     assert ran.code == 0
 
 
-LOOK_ALIKES = ("json", "torch", "numpy", "yaml", "unmask", "sitecustomize", "usercustomize", "platform", "numba", "msgspec")
+LOOK_ALIKES = (
+    "json",
+    "torch",
+    "numpy",
+    "yaml",
+    "unmask",
+    "sitecustomize",
+    "usercustomize",
+    "platform",
+    "numba",
+    "msgspec",
+)
 
 
-@pytest.mark.parametrize("start", [["-P", "-m", "unmask"], ["-m", "unmask"], ["-P", "-m", "unmask.experiments.jobs.worker", "3"]])
+@pytest.mark.parametrize(
+    "start", [["-P", "-m", "unmask"], ["-m", "unmask"], ["-P", "-m", "unmask.experiments.jobs.worker", "3"]]
+)
 def test_modules_of_the_working_directory_are_not_ours(tmp_path, start):
     """Named like ours, or like a library: none is imported, also where `python -m` would look there first."""
     for name in LOOK_ALIKES:
