@@ -1,5 +1,8 @@
 import sys
 
+if not sys.flags.safe_path:
+    del sys.path[0]  # the working directory, whose modules are imported only where somebody has typed their names
+
 from unmask.cli.main import main
 
 sys.exit(main())

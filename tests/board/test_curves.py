@@ -150,7 +150,7 @@ def test_what_a_curve_keeps_is_read_again(tmp_path, seed):
     content = kept.to_bytes({0: sample, 12: sample})
     assert content == kept.to_bytes({0: sample, 12: sample})
     (tmp_path / kept.FILE).write_bytes(content)
-    found = kept.read(tmp_path / kept.FILE)
+    found = kept.read(tmp_path / kept.FILE, 5)
     assert list(found) == [0, 12]
     for name in Sample.__dataclass_fields__:
         ours, theirs = getattr(sample, name), getattr(found[12], name)
@@ -163,14 +163,14 @@ def test_what_a_curve_keeps_is_read_again(tmp_path, seed):
             assert ours == theirs
     (tmp_path / kept.FILE).write_bytes(content[:-40])
     with pytest.raises(UnmaskError, match="not what a curve leaves"):
-        kept.read(tmp_path / kept.FILE)
+        kept.read(tmp_path / kept.FILE, 5)
     with pytest.raises(UnmaskError, match=r"cannot read .*nowhere"):
-        kept.read(tmp_path / "nowhere")
+        kept.read(tmp_path / "nowhere", 5)
 
 
 def test_nothing_but_failures_is_kept_too(tmp_path):
     (tmp_path / "none").write_bytes(kept.to_bytes({}))
-    assert kept.read(tmp_path / "none") == {}
+    assert kept.read(tmp_path / "none", 5) == {}
 
 
 def test_a_cell_says_each_budget_of_one_seed(tmp_path, undisturbed):

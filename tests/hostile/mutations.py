@@ -39,6 +39,10 @@ WORDS += (
 WORDS += ("/dev/zero", "/proc/self/mem", "-", "--", "-1", "__class__", "a.b:c", "blocks(inner=blocks(inner=ancestral))")
 OTHERS = (None, True, False, [], {}, [[]], [None], {"": None}, {"kind": "x"}, HUGE)
 
+STRANGE = ("\0", "\ufeff", "}", "]", "{", '"', ",", ":", "//", "&a *a", "!!x ", "\t", "---\n", "\x1b", "%")
+TYPES = ("<i8", ">i8", "|u1", "<u8", "|b1", "<f8", "|O", "|S9", "<U4", "|V3", "<M8[s]", "<c16", 3, None)
+SHAPES = ((2, 3), (3,), (), (0, 3), (-1, 6), (2**40, 2**40), (True, 6), (2.0, 3), [2, 3], "x", 6, None)
+
 
 def value(random: Random) -> Any:
     """Something that nobody expects."""
@@ -97,9 +101,7 @@ def plain(whole: Any, random: Random, most: int = 3) -> Any:
 def text(whole: str, random: Random) -> bytes:
     """A text cut, doubled, in another encoding, or with signs in it that do not belong there."""
     at = random.randint(0, len(whole))
-    strange = random.choice(
-        ("\0", "\ufeff", "}", "]", "{", '"', ",", ":", "//", "&a *a", "!!x ", "\t", "---\n", "\x1b", "%")
-    )
+    strange = random.choice(STRANGE)
     match random.randrange(8):
         case 0:
             return whole[:at].encode()
@@ -153,12 +155,7 @@ def yaml_file(whole: str, random: Random) -> bytes | Callable[[Path], object]:
 
 def npy_file(whole: bytes, random: Random) -> bytes | Callable[[Path], object]:
     """An array whose header says something else than what follows."""
-    descr = random.choice(
-        ("<i8", ">i8", "|u1", "<u8", "|b1", "<f8", "|O", "|S9", "<U4", "|V3", "<M8[s]", "<c16", 3, None)
-    )
-    shape = random.choice(
-        ((2, 3), (3,), (), (0, 3), (-1, 6), (2**40, 2**40), (True, 6), (2.0, 3), [2, 3], "x", 6, None)
-    )
+    descr, shape = random.choice(TYPES), random.choice(SHAPES)
     data = bytes(random.choice((0, 1, 48, 49, 6, 24)))
     match random.randrange(6):
         case 0:
@@ -187,9 +184,8 @@ def tensor_file(name: str, random: Random) -> Callable[[Path], object]:
                 number = random.choice((math.nan, math.inf, -math.inf, 3e38, -3e38, 1e30, 0.0))
                 at = 4 * random.randrange(len(data) // 4)
                 count = random.choice((1, (len(data) - at) // 4))
-                place.write_bytes(
-                    tensors(header, data[:at] + struct.pack("<f", number) * count + data[at + 4 * count :])
-                )
+                changed = data[:at] + struct.pack("<f", number) * count + data[at + 4 * count :]
+                place.write_bytes(tensors(header, changed))
             case 3 if "unmask" in header.get("__metadata__", {}):
                 said = plain(json.loads(header["__metadata__"]["unmask"]), random)
                 header["__metadata__"]["unmask"] = text_of(said)
@@ -223,6 +219,7 @@ COLUMNS = {
     "block": ("key", "first_row", "rows", "tally", "seconds"),
     "run": ("recipe", "origin", "engine", "began", "heartbeat", "ended"),
 }
+HOLDING_JSON = (("cell", "spec"), ("cell", "spec"), ("cell", "records"), ("run", "recipe"), ("run", "origin"))
 FILES = ("driver.lock", f"{STORE}-wal", f"{STORE}-shm", f"{STORE}-journal", "workers.log", "files")
 
 
@@ -273,9 +270,7 @@ def _schema(random: Random) -> tuple[str, tuple[Any, ...]]:
 
 def _json_in(place: Path, random: Random) -> list[tuple[str, tuple[Any, ...]]]:
     """Updates that change something within what a column says in JSON; or a block that no worker has made."""
-    table, column = random.choice(
-        (("cell", "spec"), ("cell", "spec"), ("cell", "records"), ("run", "recipe"), ("run", "origin"))
-    )
+    table, column = random.choice(HOLDING_JSON)
     if random.random() < 0.15:
         tally = text_of(plain({"measure": {"count": 1, "sum": 2.0}}, random))
         key = "(select key from cell where state = 'todo')"

@@ -37,8 +37,11 @@ Snapshot = dict[str, tuple[int, str]]
 
 @dataclass
 class Case:
-    """words: of the command. files: what lies in its directory: bytes, a text, or a function that makes it there; None
-    for a copy of the valid one of that name, or the name of a valid one with what is done to its copy. changes: names, or their beginnings, that may change at exit 2, too."""
+    """A command and what lies in its directory.
+
+    files: by name, bytes, a text, or a function that makes it there; None for a copy of the valid one of that name, or
+    (name of a valid one, what is done to its copy). changes: beginnings of names that may change at exit 2, too.
+    """
 
     words: Sequence[str]
     files: Mapping[str, Content] = field(default_factory=dict)

@@ -16,68 +16,14 @@ from unmask.cli.parser import Option, options_of
 WHOLE = ("0", "-1", "1", "2", "3", "+2", "1.5", "1e3", "x", "", " 1", "1_0", "0x10", "٣", "nan", "inf", "[/red]", "-")
 WHOLE += ("9" * 12, "9" * 15, "9" * 18, "9" * 19, "9" * 30, "9" * 5000, "-" + "9" * 30, str(2**31), str(2**63 - 1))
 NUMBERS = (*WHOLE, "-0.0", "5e-324", "1e-300", "1e308", "1e999", "-inf", "0.1", "0.999999", "1e-9", "NaN", "1,5")
-WORDS = (
-    "",
-    "x",
-    "[/red]",
-    "\x1b[2J",
-    "a\nb",
-    "\udcff",
-    "x" * 5000,
-    "os:system",
-    "os:abort",
-    "math:sqrt",
-    "nowhere:X",
-    "-",
-)
+WORDS = ("", "x", "[/red]", "\x1b[2J", "a\nb", "\udcff", "x" * 5000, "os:system", "os:abort", "math:sqrt", "nowhere:X")
 WORDS += ("os:system(command='touch was-run')", "interval-5", "paper-2gram", "cosine", "ancestral", "gibbs(stride=8)")
 WORDS += ("blocks(block_length=0)", "blocks(inner=blocks)", "interval(width=100000000000)", "modular-sum(modulus=0)")
-WORDS += (
-    "cuda:9",
-    "cuda",
-    "meta",
-    "[0.5, 0.5]",
-    "[nan]",
-    "[" * 3000,
-    "polynomial(power=-1)",
-    "brackets(depth=10000000)",
-)
-WORDS += (
-    "(",
-    ")",
-    "a(b=c",
-    "x(y=__import__('os').system('touch was-run'))",
-    "directory",
-    "pipe",
-    "l.json",
-    "../x",
-    "=",
-)
-PATHS = (
-    "nowhere",
-    "nowhere/x.npy",
-    "/dev/null",
-    "/dev/full",
-    "/proc/self/mem",
-    "/proc/x.npy",
-    "",
-    "x" * 300,
-    "-",
-    "pipe",
-)
-PATHS += (
-    "loop",
-    "directory",
-    "a\nb.npy",
-    "\udcff.npy",
-    "x.npy",
-    "x.jsonl",
-    "x.json",
-    "x" * 235 + ".npy",
-    ".npy",
-    "l.json",
-)
-PATHS += ("\u202e.npy", "[/red].npy", "x.parquet", "net", "store", "samples.npy", "net/x.npy", "l.json/x.npy")
+WORDS += ("cuda:9", "cuda", "meta", "[0.5, 0.5]", "[nan]", "[" * 3000, "polynomial(power=-1)", "brackets(depth=10**7)")
+WORDS += ("(", ")", "a(b=c", "x(y=__import__('os').system('touch was-run'))", "directory", "pipe", "l.json", "../x")
+PATHS = ("nowhere", "nowhere/x.npy", "/dev/null", "/dev/full", "/proc/self/mem", "/proc/x.npy", "", "x" * 300, "-")
+PATHS += ("pipe", "loop", "directory", "a\nb.npy", "\udcff.npy", "x.npy", "x.jsonl", "x.json", "x" * 235 + ".npy")
+PATHS += (".npy", "l.json", "\u202e.npy", "[/red].npy", "x.parquet", "net", "store", "samples.npy", "net/x.npy")
 BASE = {
     "demo": "--rows 5 --small-rows 5 --out d",
     "language list": "",
@@ -137,7 +83,7 @@ def _nasty(option: Option, random: Random) -> str:
 
 def spoiled(command: str, random: Random) -> Case:
     """A command that is right but for one to three words."""
-    options = ALL[command]
+    options = [option for option in ALL[command] if option.name != "compiled"]  # which asks torch for a compiler
     words = BASE[command].split()
     for _ in range(random.choice((1, 1, 1, 2, 3))):
         option = random.choice(options) if options and random.random() < 0.95 else None

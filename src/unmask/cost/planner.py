@@ -224,7 +224,7 @@ def plan(
     if metric == "ser" and learning is not None:
         what = "no SER of a trained network is known beforehand"
         raise UnmaskError(f"{what}; `unmask learning` measures it, and ter and kl are predicted")
-    arguments.whole("batch", batch)
+    arguments.whole("batch", batch, 1, arguments.MOST_ROWS)
     if times is not None:
         for name, milliseconds in zip(("ar_token_ms", "step_ms"), times, strict=True):
             arguments.number(name, milliseconds, SHORTEST_MS, LONGEST_MS)

@@ -61,8 +61,8 @@ class About(msgspec.Struct, forbid_unknown_fields=True):
     unbounded: str
 
 
-def read(path: Path) -> dict[int, Sample]:
-    """What `to_bytes` was given."""
+def read(path: Path, rows: int) -> dict[int, Sample]:
+    """What `to_bytes` was given, of so many rows."""
     content = read_bytes(path, MOST)
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -72,17 +72,17 @@ def read(path: Path) -> dict[int, Sample]:
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             tensors = {name: _tensor(name, arrays[name]) for name in arrays.files if name != "about"}
             about = fit(json.loads(str(arrays["about"])), dict[str, About], "about")  # an end may be infinite
-        return {int(index): _sample(index, entry, tensors) for index, entry in about.items()}
+        return {int(index): _sample(index, entry, tensors, rows) for index, entry in about.items()}
     except (UnmaskError, *BROKEN) as error:
         raise UnmaskError(f"{path} is not what a curve leaves: {cut(str(error))}; {AGAIN}") from error
 
 
-def _sample(index: str, about: About, tensors: Mapping[str, Tensor]) -> Sample:
+def _sample(index: str, about: About, tensors: Mapping[str, Tensor], rows: int) -> Sample:
     """What is kept of one budget."""
     values = {name.removeprefix(f"{index}."): t for name, t in tensors.items() if name.startswith(f"{index}.")}
-    rows = {name: len(tensor) for name, tensor in values.items() if name != PRICE}
-    if len({*rows.values()}) != 1 or not {"ser", "evaluations"} <= rows.keys() or PRICE not in values:
-        raise ValueError(f"budget {index} has the rows {rows}")
+    found = {name: len(tensor) for name, tensor in values.items() if name != PRICE}
+    if {*found.values()} != {rows} or not {"ser", "evaluations"} <= found.keys() or PRICE not in values:
+        raise ValueError(f"budget {index} has the rows {found}; expected {rows} of each")
     return Sample(values=values, divergence=values.pop(PRICE), **msgspec.structs.asdict(about))
 
 

@@ -81,7 +81,7 @@ def measured(made: Sweep) -> tuple[list[Measured], list[Failure]]:
             about = language, length, member.specification, member.knob
             failures += [Failure(*about, value, message) for value, message in _failed(cells)]
             if not any(cell.error for cell in cells):
-                points = joined(member, length, [kept.read(cell.file) for cell in cells])
+                points = joined(member, length, [kept.read(cell.file, cell.spec["rows"]) for cell in cells])
                 if points:
                     seeds = tuple(cell.spec["language_seed"] for cell in cells if not cell.spec["model"])
                     found.append(Measured(language, length, member, Curve(points), seeds))

@@ -61,7 +61,7 @@ class Worker:
         self.line, theirs = socket.socketpair()
         with log.open("ab") as out, theirs:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "unmask.experiments.jobs.worker", str(theirs.fileno())],
+                [sys.executable, "-P", "-m", "unmask.experiments.jobs.worker", str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,

@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from unmask.core.errors import UnmaskError, cut
+from unmask.core.memory import available
 from unmask.core.reading import read_bytes
 from unmask.experiments.jobs.opening import FILE, MAGIC, none_in
 from unmask.experiments.measures.catalogue import Plain, decoded, read_records
 
-MOST = 2**34  # bytes of a file
+TIMES = 4  # what reading takes of memory, of the size of a file
 LEAF = 0x0D  # the first byte of a page with rows
 INTEGERS = (0, 1, 2, 3, 4, 6, 8)  # bytes of the values of each type
 CELL, RUN = 15, 7  # columns
@@ -52,7 +53,7 @@ def rescue(directory: str | Path) -> Rescued:
             try:
                 more = {"code_digest": codes.get(cell["run"]), "seconds": float(cell["seconds"]), "key": cell["key"]}
                 rows += [cell["spec"] | one | more for one in read_records(cell["records"], cell["key"])]
-            except (UnmaskError, TypeError):
+            except (UnmaskError, TypeError, ValueError):
                 bad += 1
     return Rescued(rows, len(cells), max(cells) - len(cells), bad)
 
@@ -84,13 +85,14 @@ class _Pages:
     """Pages by number, the newest of each: what has been written, and is not yet in the file, stands beside it."""
 
     def __init__(self, path: Path) -> None:
-        content = read_bytes(path, MOST)
+        most = available() // TIMES
+        content = read_bytes(path, most)
         size = int.from_bytes(content[16:18]) if content.startswith(MAGIC) else 0
         self.size = 2**16 if size == 1 else size if size in (2**k for k in range(9, 16)) else 2**12
         self.usable = self.size - (content[20] if content.startswith(MAGIC) else 0)
         self.of = {i // self.size + 1: content[i : i + self.size] for i in range(0, len(content), self.size)}
         if os.path.lexists(beside := f"{path}-wal"):
-            self._add(read_bytes(beside, MOST))
+            self._add(read_bytes(beside, most))
 
     def _add(self, journal: bytes) -> None:
         """Frames of this journal up to the last whole transaction: page, pages then or 0, salt, sums, content."""

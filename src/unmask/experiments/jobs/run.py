@@ -161,6 +161,8 @@ def sweep(
     directory = HOME / plan.name if store is None else arguments.path("store", store)
     with imports(allow_imports or (imports_allowed() and not isinstance(recipe, str | Path))):
         cells = cells_of(plan)
+        if not directory.exists():
+            check(cells)  # before it is made
         with Store.create(directory) as made:
             return _driven(made, how, plan.to_dict(), cells, fresh=fresh)
 

@@ -22,7 +22,7 @@ from typing import Any
 from unmask.core.errors import UnmaskError, cut
 from unmask.core.files import atomic
 from unmask.experiments.jobs.cells import Cell, canonical
-from unmask.experiments.jobs.opening import FILE, connect, explained
+from unmask.experiments.jobs.opening import FILE, connect, damaged, explained
 from unmask.experiments.measures.catalogue import Plain, Record, Tally, decoded, read_records
 
 FILES = "files"  # a directory, with one for each cell that has any
@@ -239,7 +239,11 @@ class Store:
         return str(self.connection.execute("pragma integrity_check").fetchone()[0])
 
     def _spec(self, key: str, text: str) -> dict[str, Any]:
-        return dict(self._read(text, dict[str, Plain], "cell", key))
+        """What a cell is, which its key is made of."""
+        spec = dict(self._read(text, dict[str, Plain], "cell", key))
+        if Cell(spec).key != key:
+            raise damaged(self.directory, f"the cell {key} is another than its key says")
+        return spec
 
     def _read(self, text: str, schema: Any, what: str, name: object) -> Any:
         return decoded(text, schema, self._where(what, name))
