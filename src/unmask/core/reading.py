@@ -161,7 +161,7 @@ def from_yaml(text: str, schema: Any = Any, where: str = "the text") -> Any:
         mark = getattr(error, "problem_mark", None)
         place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         what = getattr(error, "problem", None) or str(error).partition("\n")[0]
-        raise UnmaskError(f"{cut(where)} is not YAML{place}: {cut(str(what))}") from error
+        raise UnmaskError(f"{cut(where)} is not YAML{place}: {what}") from error
     except (ValueError, OverflowError, RecursionError) as error:  # a code beyond Unicode, or endless brackets
         raise UnmaskError(f"cannot read {cut(where)}: {cut(str(error))}") from error
     _check_plain(value, where, NODES)
