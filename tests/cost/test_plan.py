@@ -123,11 +123,11 @@ def test_a_target_that_no_number_of_rounds_reaches():
 @pytest.mark.parametrize(
     ("metric", "target", "options", "message"),
     [
-        ("ser", 1.0, {}, "expected a share"),
-        ("ser", -0.1, {}, "expected a share"),
+        ("ser", 1.0, {}, "expected a number from 0 to below 1"),
+        ("ser", -0.1, {}, "expected a number from 0 to below 1"),
         ("kl", math.nan, {}, "expected 0 or a positive number"),
         ("kl", 1.0, {"batch": 0}, "batch is 0"),
-        ("kl", 1.0, {"times": (0.0, 1.0)}, "expected positive numbers"),
+        ("kl", 1.0, {"times": (0.0, 1.0)}, "ar_token_ms is 0.0; expected"),
     ],
 )
 def test_what_cannot_be_planned(metric, target, options, message):

@@ -187,7 +187,7 @@ def test_a_module_is_named(own):
         ("my.samplers:number", "'my.samplers:number' is an object of type int; expected a class, or a function"),
         ("my.samplers:needs", "'my.samplers:needs' needs its option share; write my.samplers:needs(share=...)"),
         ("my.samplers:Mine(part=1)", "unknown option of sampler 'my.samplers:Mine': 'part'"),
-        ("my.samplers:Mine(share=odd)", "share of sampler 'my.samplers:Mine' is 'odd'; expected a number"),
+        ("my.samplers:Mine(share=odd)", "share of sampler 'my.samplers:Mine' is 'odd'; expected a finite number"),
         ("blocks(inner='my.samplers:Mien')", "did you mean make or Mine?"),
     ],
 )

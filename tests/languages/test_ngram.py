@@ -88,7 +88,7 @@ def test_whitespace_tokens_and_a_small_vocabulary():
 @pytest.mark.parametrize(
     ("order", "options", "message"),
     [
-        (2, {"tokens": "words"}, "'words'; expected 'characters' or 'whitespace'"),
+        (2, {"tokens": "words"}, "unknown tokens 'words'; known: characters, whitespace"),
         (2, {"smoothing": -0.5}, "smoothing is -0.5"),
         (2, {"smoothing": float("nan")}, "smoothing is nan"),
         (2, {"max_vocabulary": 1}, "max_vocabulary is 1"),
@@ -106,9 +106,7 @@ def test_what_cannot_be_counted(order, options, message):
 def test_too_large_a_table_is_refused_with_its_size():
     """The limit is 2^24 transitions, which 4096 tokens of order 2 just have."""
     check_size(2, 4096)
-    with pytest.raises(
-        UnmaskError, match=r"4097 tokens has 16,785,409 transitions \(0\.1 GiB\), more than the 16,777,216"
-    ):
+    with pytest.raises(UnmaskError, match=r"4097 tokens has 16,785,409 transitions, more than the 16,777,216"):
         check_size(2, 4097)
     with pytest.raises(UnmaskError, match="order 4 over 65 tokens has 17,850,625 transitions"):
         NGram.fit("".join(map(chr, range(65, 130))), 4)
@@ -119,7 +117,7 @@ def test_too_large_a_table_is_refused_with_its_size():
 @pytest.mark.parametrize("order", [100, 2000, 20000])
 def test_an_absurd_order_is_refused_too(order):
     """Sizes beyond any float, and beyond the digits that Python prints."""
-    with pytest.raises(UnmaskError, match=f"order {order}"):
+    with pytest.raises(UnmaskError, match=f"order is {order}"):
         NGram.fit("ab" * order, order)
 
 

@@ -159,7 +159,7 @@ def test_what_is_asked_while_a_sweep_is_planned(bench: Bench, how, said):
         ({"first_row": -1}, "first_row is -1; expected"),
         ({"first_row": 2**63 - 2}, "first_row is"),
         ({"rows": 10**12}, "rows is 1000000000000; expected"),
-        ({"length": 2**24, "rows": 10**9}, "are more than 100000 blocks"),
+        ({"length": 2**20, "rows": 10**9}, "are more than 100000 blocks"),
         ({"model": "nowhere"}, "nowhere"),
         ({"steps": 0}, "steps"),
         ({"sampler": "ancestral(x=1)"}, "no options"),

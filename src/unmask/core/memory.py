@@ -46,4 +46,4 @@ def size(count: int) -> str:
 
 
 def counted(number: int) -> str:
-    return str(number) if number < 10**6 else f"{float(number):.3g}" if number < 10**300 else "more than 1e300"
+    return f"{number:,}" if number < 10**9 else f"{float(number):.3g}" if number < 10**300 else "more than 1e300"

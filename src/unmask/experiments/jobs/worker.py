@@ -22,7 +22,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from unmask.experiments.jobs.attempt import attempt
 
@@ -39,7 +39,9 @@ def serve(line: socket.socket) -> None:
             os._exit(0)
         try:
             line.sendall(json.dumps(content).encode() + b"\n")
-        except OSError:
+        except ConnectionError:
+            _end()
+        except OSError:  # the driver lives, and sees that
             os._exit(CUT_OFF)
 
     answer(ready=me)
@@ -62,11 +64,17 @@ def _lines(line: socket.socket) -> Iterator[Any]:
         with suppress(OSError):
             for text in line.makefile("rb"):
                 waiting.put(json.loads(text))
-        os.killpg(os.getpgid(0), signal.SIGKILL)
+        _end()
 
     threading.Thread(target=read, daemon=True).start()
     while True:
         yield waiting.get()
+
+
+def _end() -> NoReturn:
+    """The driver is gone: this process goes, with all that a metric has started here."""
+    os.killpg(os.getpgid(0), signal.SIGKILL)
+    os._exit(CUT_OFF)
 
 
 def _woken_where_the_driver_dies() -> None:
