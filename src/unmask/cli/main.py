@@ -15,7 +15,7 @@ from importlib import import_module
 from io import TextIOWrapper
 from typing import TextIO
 
-from unmask.core.errors import UnmaskError, plain, unknown
+from unmask.core.errors import UnmaskError, cut, plain, unknown
 
 COMMANDS = {
     "demo": ("unmask.cli.demo", "show the central result, exactly: fluency saturates, correctness does not"),
@@ -117,7 +117,9 @@ def _explain(error: BaseException, debug: bool) -> int:
             message, code = f"unmask: error: {error}", 2
         case OSError():
             _forsake(sys.stdout)
-            reason = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+            reason = (
+                f"{cut(str(error.filename))}: {error.strerror}" if error.filename and error.strerror else str(error)
+            )
             message, code = f"unmask: error: {plain(reason)}", 2
         case _ if _out_of_memory(error):
             message, code = "unmask: error: out of memory; ask for fewer rows, a shorter length or fewer steps", 2

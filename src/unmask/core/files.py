@@ -61,7 +61,7 @@ def atomic(path: str | Path) -> Iterator[IO[bytes]]:
 def check_writable(path: str | Path) -> None:
     """Fail before the work is done, not after it."""
     parent = destination(path).parent
-    if not parent.is_dir():
+    if not os.path.isdir(parent):
         raise UnmaskError(f"cannot write {cut(str(path))}: there is no directory {cut(str(parent))}; create it first")
     try:
         with tempfile.TemporaryFile(dir=parent):
