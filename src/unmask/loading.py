@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +21,11 @@ def load(source: str | Path, **options: Any) -> Language | Network:
     `unmask train` has made (networks.read_network), which can be given an AR model beside it: causal_model=DIR.
     """
     path = arguments.path("source", source)
-    if not path.is_dir():
+    if not os.path.isdir(path):
         from unmask import languages
 
         return languages.load(source, **options)
-    if not (path / CONFIG).exists():
+    if not os.path.exists(path / CONFIG):
         what = f"there is no {CONFIG} in it, which `unmask train` leaves beside the weights"
         raise UnmaskError(f"the directory {path} holds no network: {what}")
     from unmask.networks import read_network

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import random
 import shutil
@@ -15,6 +16,7 @@ from tests.sweeps.conftest import SQUARE, Bench
 from unmask.cli.main import main
 from unmask.core.errors import UnmaskError
 from unmask.experiments.jobs import lock, opening, rescue, sweep
+from unmask.experiments.jobs.cells import Cell
 from unmask.experiments.jobs.local import LOG
 from unmask.experiments.jobs.opening import FILE
 from unmask.experiments.jobs.run import resume
@@ -154,7 +156,12 @@ def test_records_are_read_by_their_schema(store, whole, records, said):
     ],
 )
 def test_a_cell_that_its_metric_does_not_take(store, whole, change, said):
+    """Where its key is that of what it says; else it is known by that alone."""
     spoil(store, AGAIN, f"update cell set spec = {change} where number = 7")
+    with pytest.raises(UnmaskError, match="damaged: the cell .* is another than its key says|expected true or false"):
+        resume(store, engine="here", allow_imports=True)
+    (spec,) = sqlite3.connect(store / FILE).execute("select spec from cell where number = 7").fetchone()
+    spoil(store, f"update cell set key = '{Cell(json.loads(spec)).key}' where number = 7")
     with pytest.raises(UnmaskError, match=said):
         resume(store, engine="here", allow_imports=["tests.sweeps.trivial"])
     sweep(RECIPE, store=store, engine="here")  # whose cells are its own

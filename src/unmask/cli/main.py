@@ -119,7 +119,9 @@ def _explain(error: BaseException, debug: bool) -> int:
             message, code = f"unmask: error: {error}", 2
         case OSError():
             _forsake(sys.stdout)
-            reason = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+            reason = (
+                f"{cut(str(error.filename))}: {error.strerror}" if error.filename and error.strerror else str(error)
+            )
             message, code = f"unmask: error: {plain(reason)}", 2
         case _ if _out_of_memory(error):
             message, code = "unmask: error: out of memory; ask for fewer rows, a shorter length or fewer steps", 2

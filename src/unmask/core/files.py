@@ -60,10 +60,9 @@ def atomic(path: str | Path) -> Iterator[IO[bytes]]:
 def check_writable(path: str | Path) -> None:
     """Fail before the work is done, not after it."""
     parent = destination(path).parent
-    if not parent.is_dir():
-        raise UnmaskError(
-            f"cannot write {cut(str(path))}: there is no directory {cut(str(Path(path).parent))}; create it first"
-        )
+    if not os.path.isdir(parent):
+        where = cut(str(Path(path).parent))
+        raise UnmaskError(f"cannot write {cut(str(path))}: there is no directory {where}; create it first")
     try:
         with tempfile.TemporaryFile(dir=parent):
             pass

@@ -153,7 +153,7 @@ def read_given(path: str | Path, account: dict[str, Any]) -> Tensor | None:
 def read_account(path: str | Path, tokens: Tensor) -> dict[str, Any]:
     """What a generation of ours wrote beside its samples; empty where there is none, or where it is about others."""
     place = account_path(path)
-    if not place.exists():
+    if not os.path.exists(place):
         return {}
     account = read_json(place)
     if not isinstance(account, dict) or account.get("tokens_sha256") != digest(tokens):

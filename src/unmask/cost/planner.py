@@ -126,7 +126,11 @@ class Goal:
     @cached_property
     def floor(self) -> float:
         """Nats that no number of rounds takes away."""
-        return 0.0 if self.learning is None else self.learning.excess().value
+        if self.learning is None:
+            return 0.0
+        if not math.isfinite(found := self.learning.excess().value):
+            raise UnmaskError(f"the network's error of learning is {found} nats, which no number of rounds mends")
+        return found
 
     def sampling(self, delta: Tensor) -> Estimate:
         """Of nats, by the ideal denoiser: exact where that is as quick, else by the curve of the language."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -84,7 +85,7 @@ def load(source: str | Path, *, seed: int = 0, pruned: bool = True, normalise: b
         if normalise:
             raise UnmaskError(f"{source} is a preset, whose rows sum to 1 already; normalise is for files")
         return preset(str(source), seed, pruned)
-    if not path.exists():
+    if not os.path.exists(path):
         if "(" in str(source) or ":" in str(source) or str(source) in LANGUAGES.names():
             if normalise or not pruned:
                 what = "normalise is for files, pruned=False (--no-pruned) for random presets"

@@ -7,6 +7,7 @@ A `Page` says what stands at each arrow; `publish` walks it.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -72,14 +73,14 @@ def publish(
 
 def check_directory(out: Path, last: str) -> None:
     """Fail before the work is done: `out` is a directory that can be written to, or made."""
-    if out.exists() and not out.is_dir():
+    if os.path.exists(out) and not os.path.isdir(out):
         raise UnmaskError(f"cannot write to {out}: it is a file; name a directory with --out")
-    check_writable(out / last if out.is_dir() else out)
+    check_writable(out / last if os.path.isdir(out) else out)
 
 
 def write(out: Path, contents: Mapping[str, bytes], last: str) -> list[Path]:
     """Each file whole or not at all, `last` the last; a directory that was made for them goes if they fail."""
-    made = not out.exists()
+    made = not os.path.exists(out)
     if made:
         out.mkdir()
     written = []

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -219,7 +220,7 @@ def digest(name: str) -> str:
     It is part of a cell, so that a language or a network that has changed is another one.
     """
     path = Path(name)
-    if not path.exists():
+    if not os.path.exists(path):
         return ""
     whole = hashlib.sha256()
     for file in [path] if path.is_file() else sorted(entry for entry in path.iterdir() if entry.is_file()):

@@ -63,7 +63,7 @@ def connect(directory: Path, make: bool) -> sqlite3.Connection:
     elif not make:
         raise none_in(directory)
     try:
-        if all(os.access(place, os.W_OK) for place in (directory, path) if place.exists()):
+        if all(os.access(place, os.W_OK) for place in (directory, path) if os.path.exists(place)):
             connection = _opened(path, "rwc" if make else "rw")
             connection.execute("pragma journal_mode = wal")
             connection.execute("pragma synchronous = full")

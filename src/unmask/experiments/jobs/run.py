@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -161,7 +162,7 @@ def sweep(
     directory = HOME / plan.name if store is None else arguments.path("store", store)
     with imports(allow_imports or (imports_allowed() and not isinstance(recipe, str | Path))):
         cells = cells_of(plan)
-        if not directory.exists():
+        if not os.path.exists(directory):
             check(cells)  # before it is made
         with Store.create(directory) as made:
             return _driven(made, how, plan.to_dict(), cells, fresh=fresh)

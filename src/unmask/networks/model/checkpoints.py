@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,6 +41,7 @@ MODEL_TYPE = "unmask"
 ARCHITECTURES = {"mdm": "UnmaskForMaskedLM", "ar": "UnmaskForCausalLM"}
 OTHERS = ("model_type", "architectures", "transformers_version", "dtype", "torch_dtype", "auto_map")  # not of the shape
 SMALL = 2**20  # bytes of a configuration
+TRIED = 64  # symbols
 Label = Annotated[str, msgspec.Meta(max_length=1000)]  # what the card calls a language
 FLOATS = ("F64", "F32", "F16", "BF16")  # as safetensors calls them
 GENERATING = ("bos_token_id", "use_cache")  # for the `generate` of transformers
@@ -114,8 +116,12 @@ def configuration(shape: Shape) -> dict[str, Any]:
 def read_shape(directory: str | Path) -> Shape:
     """The shape that config.json says."""
     path = Path(directory) / CONFIG
-    if not path.exists():
-        what = "name a directory that `unmask train --out` has written" if path.parent.is_dir() else "it does not exist"
+    if not os.path.exists(path):
+        what = (
+            "name a directory that `unmask train --out` has written"
+            if os.path.isdir(path.parent)
+            else "it does not exist"
+        )
         raise UnmaskError(f"{directory} holds no network ({CONFIG} is not there); {what}")
     content = read_json(path, dict[str, Any], SMALL)
     if content.get("model_type") != MODEL_TYPE:
@@ -130,7 +136,7 @@ def read_shape(directory: str | Path) -> Shape:
 def read_language(directory: str | Path) -> tuple[Language, str]:
     """The language that it was trained on, and what the card calls it."""
     path = Path(directory) / ACCOUNT
-    if not path.exists():
+    if not os.path.exists(path):
         raise UnmaskError(
             f"{directory} does not say what it was trained on ({ACCOUNT} is not there); name the language"
         )
@@ -218,7 +224,7 @@ def read_tensors(path: Path, expected: Mapping[str, torch.Size], whose: str) -> 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    if not path.exists():
+    if not os.path.exists(path):
         raise UnmaskError(f"{path.parent} holds no {path.name}; copy it there, or train the network again")
     size = check_file(path)
     try:
@@ -233,7 +239,10 @@ def _opened(path: Path) -> Iterator[Any]:
 
 @torch.no_grad()
 def _check_answer(trunk: Trunk, path: Path) -> None:
-    """An error where weights are finite, and so large that what is computed of them is not."""
-    time = None if trunk.shape.time_free else torch.ones(1, dtype=trunk.dtype)
-    if not bool(trunk(torch.full((1, 1), trunk.shape.vocabulary), time=time).isfinite().all()):
+    """An error where weights are finite, and so large that what is computed of them is not: for each symbol by itself,
+    or some of many."""
+    mask = trunk.shape.vocabulary
+    symbols = torch.linspace(0, mask, min(mask + 1, TRIED)).round().long().unsqueeze(1)
+    time = None if trunk.shape.time_free else torch.ones(len(symbols), dtype=trunk.dtype)
+    if not bool(trunk(symbols, time=time).isfinite().all()):
         raise UnmaskError(f"{path} holds weights that are too large: the network says what is no number")

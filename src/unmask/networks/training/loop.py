@@ -320,7 +320,7 @@ class Training:
 def alone(directory: Path) -> Iterator[None]:
     """Be the one that trains in a directory, where all that a network leaves can be written, or say that another does;
     the system ends it with the process. One that was made for it goes again where nothing has come into it."""
-    there = directory.is_dir()
+    there = os.path.isdir(directory)
     handle = os.open(checkpoints.prepare(directory), os.O_RDONLY)
     try:
         for name in checkpoints.FILES:
@@ -339,7 +339,7 @@ def alone(directory: Path) -> Iterator[None]:
 
 def _check_unused(directory: Path) -> None:
     for name in (checkpoints.STATE, checkpoints.CONFIG):
-        if (directory / name).exists():
+        if os.path.exists(directory / name):
             what = "go on with it by --resume, or name another directory"
             raise UnmaskError(f"{directory} holds a network already ({name}); {what}")
 

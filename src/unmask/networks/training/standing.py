@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -63,7 +64,7 @@ class Standing(msgspec.Struct):
 def facts(directory: str | Path) -> Facts:
     """What the state in a directory says beside its tensors, which are not read."""
     path = Path(directory) / STATE
-    if not path.exists():
+    if not os.path.exists(path):
         raise UnmaskError(f"there is nothing to resume in {directory} ({STATE} is not there); leave --resume out")
     metadata = read_metadata(path)
     if MODEL_TYPE not in metadata:
