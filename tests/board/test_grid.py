@@ -126,7 +126,9 @@ def test_ter_or_why_not(made):
 
 def test_differences_are_of_the_same_rows(made):
     (own,) = of(made, "accuracy_difference", "ancestral")
-    assert (own["value"], own["low"], own["high"]) == (0.0, 0.0, 0.0)
+    assert own["value"] == 0.0
+    assert -own["low"] == pytest.approx(own["high"])  # so few rows may all have been equal by luck
+    assert own["high"] > 0
     (theirs,), (ours,) = (of(made, "accuracy_under_parallelism", name) for name in ("ancestral", "left-to-right"))
     (difference,) = of(made, "accuracy_difference", "left-to-right")
     assert difference["value"] == pytest.approx(ours["value"] - theirs["value"])
@@ -221,7 +223,7 @@ def test_a_stranger_whose_code_has_changed_is_another_cell(tmp_path, monkeypatch
         ({"lengths": ()}, "no lengths"),
         ({"rows": 0}, "rows is 0"),
         ({"seeds": 0}, "seeds is 0"),
-        ({"steps": (8, 0)}, "steps of sampler .* is 0"),
+        ({"steps": (8, 0)}, "steps is 0; expected at least 1"),
         ({"samplers": ("ancestral", "ancestral(steps=[8])")}, "2 samplers are 'ancestral'"),
     ],
 )

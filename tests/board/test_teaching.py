@@ -33,15 +33,19 @@ def test_the_command_is_kept(kept):
 
 
 def test_the_table_is_what_was_measured(kept):
-    lines = re.findall(r"(?m)^\| `([^`]+)` \| (.* \| \d\.\d{3}) \|$", (ROOT / "docs/samplers.md").read_text())
+    lines = re.findall(r"(?m)^\| `([^`]+)` \| (.* \| \d\.\d{3}[^|]*) \|$", (ROOT / "docs/samplers.md").read_text())
     assert len(lines) >= 10
     for sampler, cells in lines:
         said = cells.split(" | ")
         for i, language in enumerate(LANGUAGES):
+            if said[2 * i] == "n/a":
+                assert not [r for r in kept["records"] if (r["sampler"], r["language"]) == (sampler, language)]
+                continue
             need = record(kept, "evaluations_for_ser", sampler, language, target=0.5)
             accuracy = record(kept, "accuracy_under_parallelism", sampler, language)
             assert said[2 * i].replace("- ", "-") == need_text(need)[0]
-            assert said[2 * i + 1] == f"{accuracy['value']:.3f}"
+            most = f" ({accuracy['most']:.2f})" if accuracy["most"] > accuracy["value"] else ""
+            assert said[2 * i + 1] == f"{accuracy['value']:.3f}{most}"
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_mistakes(run, trained, tmp_path):
     (tmp_path / directory / "training.json").unlink()
     assert "name the language" in run("learning", directory).err
     (tmp_path / directory / "training.json").write_text(json.dumps({"origin": 3}))
-    assert "name the language" in run("learning", directory).err
+    assert "training.json: origin is 3; expected a mapping" in run("learning", directory).err
 
 
 def test_plan_of_a_network(run, trained):

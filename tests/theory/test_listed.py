@@ -106,7 +106,7 @@ def test_all_are_shown_and_what_does_not_apply_says_why():
         ("lemma-c6(witdh=3)", 0.0, "did you mean width"),
         ("lemma-c6", 0.6, "may agree always; take a smaller one"),
         ("lemma-c2", -1.0, "learning is -1.0; expected nats a token"),
-        ("theorem-4.4(ser=1.5)", 0.0, "ser is 1.5; expected a number between 0 and 1"),
+        ("theorem-4.4(ser=1.5)", 0.0, "ser is 1.5; expected a number from 0 to 1"),
     ],
 )
 def test_what_is_refused(name, learning, message):

@@ -166,7 +166,7 @@ def test_b11_is_true_though_its_proof_is_not():
 
 
 def test_an_order_below_two_is_no_ngram():
-    with pytest.raises(UnmaskError, match="n is 1; an n-gram has order 2 or more"):
+    with pytest.raises(UnmaskError, match="n is 1; expected at least 2, the order of an n-gram"):
         expected_excess(1, 5, deltas("linear", 3))
 
 

@@ -41,6 +41,10 @@ def shown(value: Any) -> str:
         return f"{type(value).__name__} that cannot be shown"
 
 
+class Missing(UnmaskError):
+    """What was asked is not known of this language; of others it is."""
+
+
 def unknown(noun: str, name: str, known: Iterable[str]) -> UnmaskError:
     """The error for a name that is not in a list, with the nearest names first."""
     import difflib  # here: what imports `unmask` makes no mistakes, mostly

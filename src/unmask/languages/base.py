@@ -19,7 +19,7 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.arguments import MOST, whole
 from unmask.core.chance import Stream, categorical, check_seed, uniform
-from unmask.core.errors import UnmaskError, shown
+from unmask.core.errors import Missing, UnmaskError, shown
 from unmask.core.estimates import Estimate, exactly, mean
 from unmask.core.files import origin, write_json
 from unmask.core.memory import fits
@@ -162,7 +162,7 @@ class Language(ABC):
         """(B, L) the rounds 1..N of the hidden, Bool (B, L), with the least KL(q || p_order) of all orders of N rounds,
         0 elsewhere; on average over what may stand where nothing is hidden."""
         what = f"the best order of {self.kind} is not known; those of first-order chains and of intervals are"
-        raise UnmaskError(f"{what}. Take strided or block-strided, or write its method `best_order`")
+        raise Missing(f"{what}. Take strided or block-strided, or write its method `best_order`")
 
     def window_law(self, size: int, length: int) -> Tensor:
         """(V^size) law of `size` consecutive tokens at a uniformly chosen place of a sequence, oldest digit first."""

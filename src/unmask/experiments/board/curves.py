@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import Missing, UnmaskError
 from unmask.experiments.measures.catalogue import Arguments, Output, Record, metric
 from unmask.experiments.measures.sources import about, unchanged
 
@@ -113,6 +113,8 @@ def curve(
     def at(index: int) -> Point | None:
         try:
             samples[index] = measure(place, member, member.values[index], rows, ter_rows)
+        except Missing:  # it has no place on the board of this language, and that is no failure
+            return None
         except Exception as error:  # whatever the reason: a stranger's sampler stops no one else
             reason = str(error) if isinstance(error, UnmaskError) else f"{type(error).__name__}: {error}"
             failures.append({"measure": FAILURE, "budget": member.values[index]} | UNKNOWN | {"note": reason})

@@ -17,9 +17,11 @@ CountWrong = Callable[[int, int], int]  # (steps, rows) -> how many of so many f
 
 def steps_between(excess: Callable[[int], Estimate], most: float) -> Estimate:
     """The least N at which a measured excess is at most `most`; the interval is that of the excess, inverted."""
-    ends = ("value", "low", "high")
-    value, low, high = (float(least(lambda n, end=end: getattr(excess(n), end), most)) for end in ends)  # type: ignore[misc]
+    value = float(least(lambda n: excess(n).value, most))
     at = excess(int(value))
+    low, high = 1.0, math.inf  # of too few rows for an interval
+    if math.isfinite(at.low) and math.isfinite(at.high):
+        low, high = (float(least(lambda n, end=end: getattr(excess(n), end), most)) for end in ("low", "high"))  # type: ignore[misc]
     return Estimate(value, low, high, at.n, at.level, f"inverted {at.method}")
 
 
