@@ -85,13 +85,13 @@ def test_accounts(server: Server, random: Random):
     check(server, Case(["score", name, "--language", language], files))
 
 
-@cases(200)
+@cases(150)
 def test_recipes(server: Server, random: Random):
     words = ["sweep", "run", "r.yaml", "--store", "st", "--dry-run"]
     check(server, Case(words, {"r.yaml": mutations.yaml_file(RECIPE, random)}))
 
 
-@cases(200)
+@cases(150)
 def test_networks(server: Server, random: Random):
     words = random.choice((
         "generate --model net --out o.npy --rows 3 --steps 2",
@@ -103,7 +103,7 @@ def test_networks(server: Server, random: Random):
     check(server, Case(words.split(), {"net": ("net", mutations.network(random))}))
 
 
-@cases(60)
+@cases(40)
 def test_autoregressive_networks(server: Server, random: Random):
     words = [
         "generate",
@@ -124,7 +124,7 @@ def test_autoregressive_networks(server: Server, random: Random):
 
 
 @pytest.mark.parametrize("command", STORE_COMMANDS)
-@cases(60)
+@cases(50)
 def test_stores(server: Server, command: str, random: Random):
     files = {"st": ("store", mutations.store(random)), "tiny.yaml": None, "other": ("store", lambda path: None)}
     check(server, Case(STORE_COMMANDS[command].split(), files, changes=("st/",)))
