@@ -106,7 +106,7 @@ def spoiled(command: str, random: Random) -> Case:
 
 @pytest.mark.parametrize("command", ALL)
 def test_options(server: Server, command: str):
-    @cases(4 + 2 * len(ALL[command]))
+    @cases(2 + len(ALL[command]))
     def try_them(random: Random):
         check(server, spoiled(command, random))
 

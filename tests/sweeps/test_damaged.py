@@ -158,7 +158,7 @@ def test_records_are_read_by_their_schema(store, whole, records, said):
 def test_a_cell_that_its_metric_does_not_take(store, whole, change, said):
     """Where its key is that of what it says; else it is known by that alone."""
     spoil(store, AGAIN, f"update cell set spec = {change} where number = 7")
-    with pytest.raises(UnmaskError, match="damaged: the cell .* is another than its key says|expected true or false"):
+    with pytest.raises(UnmaskError, match=r"damaged: the cell .* is another than its key says|expected true or false"):
         resume(store, engine="here", allow_imports=True)
     (spec,) = sqlite3.connect(store / FILE).execute("select spec from cell where number = 7").fetchone()
     spoil(store, f"update cell set key = '{Cell(json.loads(spec)).key}' where number = 7")
