@@ -42,6 +42,7 @@ def main() -> None:
     seeds.make(Path(sys.argv[1]))
     gc.collect()
     gc.freeze()
+    gc.disable()  # a child that looks through all that there is has copied it
     print(json.dumps({"ready": os.getpid()}), file=answers, flush=True)
     for line in sys.stdin:
         print(json.dumps(serve(json.loads(line))), file=answers, flush=True)

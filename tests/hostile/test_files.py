@@ -37,7 +37,7 @@ def check(server: Server, case: Case) -> None:
 
 
 @pytest.mark.parametrize("kind", LANGUAGES)
-@cases(30)
+@cases(20)
 def test_languages(server: Server, kind: str, random: Random):
     words = random.choice((
         "language show l.json --length 8",
@@ -50,7 +50,7 @@ def test_languages(server: Server, kind: str, random: Random):
     check(server, Case(words.split(), {"l.json": mutations.json_file(LANGUAGES[kind], random)}))
 
 
-@cases(120)
+@cases(60)
 def test_samples(server: Server, random: Random):
     name = random.choice(("samples.npy", "samples.jsonl"))
     whole = (server.seeds / name).read_bytes()
@@ -72,7 +72,7 @@ def _lines(whole: str, random: Random):
     return "\n".join(map(mutations.text_of, rows if isinstance(rows, list) else [rows])).encode()
 
 
-@cases(60)
+@cases(30)
 def test_accounts(server: Server, random: Random):
     name = random.choice(("samples.npy", "prompted.npy"))
     account = json.loads((server.seeds / f"{name}.json").read_text())
@@ -85,13 +85,13 @@ def test_accounts(server: Server, random: Random):
     check(server, Case(["score", name, "--language", language], files))
 
 
-@cases(200)
+@cases(80)
 def test_recipes(server: Server, random: Random):
     words = ["sweep", "run", "r.yaml", "--store", "st", "--dry-run"]
     check(server, Case(words, {"r.yaml": mutations.yaml_file(RECIPE, random)}))
 
 
-@cases(200)
+@cases(80)
 def test_networks(server: Server, random: Random):
     words = random.choice((
         "generate --model net --out o.npy --rows 3 --steps 2",
@@ -103,7 +103,7 @@ def test_networks(server: Server, random: Random):
     check(server, Case(words.split(), {"net": ("net", mutations.network(random))}))
 
 
-@cases(60)
+@cases(20)
 def test_autoregressive_networks(server: Server, random: Random):
     words = [
         "generate",
@@ -124,13 +124,13 @@ def test_autoregressive_networks(server: Server, random: Random):
 
 
 @pytest.mark.parametrize("command", STORE_COMMANDS)
-@cases(60)
+@cases(25)
 def test_stores(server: Server, command: str, random: Random):
     files = {"st": ("store", mutations.store(random)), "tiny.yaml": None, "other": ("store", lambda path: None)}
     check(server, Case(STORE_COMMANDS[command].split(), files, changes=("st/",)))
 
 
-@cases(30)
+@cases(15)
 def test_kept_rows_of_boards(server: Server, random: Random):
     """What a board keeps of each cell beside its numbers."""
 
@@ -144,7 +144,7 @@ def test_kept_rows_of_boards(server: Server, random: Random):
     check(server, Case([*words.split(), "--out", "board"], {"board": ("board", change)}, changes=("board/",)))
 
 
-@cases(60)
+@cases(30)
 def test_settings_of_the_environment(server: Server, random: Random):
     names = ("UNMASK_THREADS", "WORLD_SIZE", "RANK", "LOCAL_RANK", "COLUMNS", "LINES", "TERM", "TMPDIR", "NO_COLOR")
     values = ("", "x", "0", "1", "-1", "1.5", "9" * 30, "9" * 5000, "٣", " 2", "nowhere", "[/red]", "1" * 19)
@@ -158,7 +158,7 @@ def test_settings_of_the_environment(server: Server, random: Random):
     check(server, Case(words.split(), {"tiny.yaml": None}, environment, changes=("st",)))  # whose cells then fail
 
 
-@cases(30)
+@cases(15)
 def test_texts(server: Server, random: Random):
     made = mutations.text((server.seeds / "text").read_text(), random)
     if random.random() < 0.3:

@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from tests.hostile.oracle import Case, Server, directory, link_to_itself, pipe
+from tests.hostile.server import LONG
 from tests.hostile.test_files import cases, check
 from unmask.cli.main import COMMANDS
 from unmask.cli.parser import Option, options_of
@@ -100,12 +101,12 @@ def spoiled(command: str, random: Random) -> Case:
             words += [option.flag, *values] if random.random() < 0.8 else [f"{option.flag}={values[0]}"]
         else:
             words[at + 1 : at + 2] = values
-    return Case([*command.split(), *words], FILES, changes=RESULTS)
+    return Case([*command.split(), *words], FILES, changes=("",) if [command] in LONG else RESULTS)
 
 
 @pytest.mark.parametrize("command", ALL)
 def test_options(server: Server, command: str):
-    @cases(4 + 2 * len(ALL[command]))
+    @cases(2 + len(ALL[command]))
     def try_them(random: Random):
         check(server, spoiled(command, random))
 

@@ -19,6 +19,8 @@ STARTING += ("socket.connect", "socket.getaddrinfo", "socket.bind", "webbrowser.
 CODE = {"os", "posix", "subprocess", "sys", "shutil", "runpy", "importlib", "pty", "socket"}  # pickles that name these
 EXTRAS = ("unmask.networks.model.huggingface", "unmask.experiments.jobs.worker", "unmask.__main__")
 
+IMPORTED: list[str] = []
+
 
 def import_all() -> None:
     """Every module of ours, but those that need packages which may not be there, and programs."""
@@ -51,6 +53,8 @@ def watch(root: str, told: int) -> None:
             path, _, flags = arguments
             if flags & WRITING and outside(path):
                 tell(event, path)
+        elif event == "import":
+            IMPORTED.append(arguments[0])
         elif event in STARTING:
             tell(event, arguments)
         elif event in CHANGING:
@@ -64,8 +68,8 @@ def watch(root: str, told: int) -> None:
 
 
 def check_modules(root: str, told: int) -> None:
-    """A line for each module that was imported from the files of a case."""
-    for name, module in list(sys.modules.items()):
-        place = getattr(module, "__file__", None)
-        if isinstance(place, str) and os.path.exists(place) and os.path.abspath(place).startswith(f"{root}/"):
+    """A line for each module that was imported since from the files of a case."""
+    for name in IMPORTED:
+        place = getattr(sys.modules.get(name), "__file__", None)
+        if isinstance(place, str) and os.path.abspath(place).startswith(f"{root}/"):
             os.write(told, f"imported: {name} from {place}\n".encode())
