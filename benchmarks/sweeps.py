@@ -69,7 +69,7 @@ def many(directory: Path, cells: int) -> None:
     store = Store.create(directory)
     with store.writing() as connection:
         connection.execute("insert into run values (1, '{}', '{}', 'local', 1, 2, 2)")
-        rows = [(f"{x:064x}", f'{{"x":{x}}}', "done" if x % 10 else "todo") for x in range(cells)]
+        rows = [(f"{x:064x}", f'{{"metric":"{NOTHING}","x":{x}}}', "done" if x % 10 else "todo") for x in range(cells)]
         fields, values = "metric, cost, records, seconds, run", f"'{NOTHING}', 1, '[]', 0.1, 1"
         connection.executemany(f"insert into cell (key, spec, state, {fields}) values (?, ?, ?, {values})", rows)
     store.close()

@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 
 from unmask import UnmaskError, generate, languages, metrics, score
 from unmask.cli.main import main
+from unmask.core.estimates import LEAST
 from unmask.core.reading import read_json
 from unmask.experiments.jobs import read_recipe, run
 from unmask.experiments.jobs.cells import cells_of
@@ -77,7 +78,7 @@ def test_the_records_are_what_the_networks_do(made):
             measured, expected = found["ser", model, steps], score(drawn, language)
             assert measured["value"] == expected.ser.value
             assert measured["evaluations"] == drawn.evaluations.double().mean()
-            if expected.invalid_rows < 59:
+            if expected.invalid_rows <= 60 - LEAST:
                 ratio = found["generative_perplexity_ratio", model, steps]
                 assert ratio["value"] == pytest.approx(expected.generative_perplexity.value / own)
     assert found["ser", "exact", None]["value"] == 0

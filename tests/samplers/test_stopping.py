@@ -164,7 +164,11 @@ def test_what_is_kept_follows_the_law_of_what_would_have_been(sampler):
 
 
 @pytest.mark.parametrize(
-    ("stop", "message"), [(4, "stop is 4; expected 0 to 3, a token"), (Budget(2, fill=-1), "fill of the stop rule is -1; expected 0 to 3, a token")]
+    ("stop", "message"),
+    [
+        (4, "stop is 4; expected 0 to 3, a token"),
+        (Budget(2, fill=-1), "fill of the stop rule is -1; expected 0 to 3, a token"),
+    ],
 )
 def test_what_cannot_stop(stop, message):
     with pytest.raises(UnmaskError, match=message):

@@ -110,4 +110,5 @@ def test_the_bar_moves_with_every_block_and_ends_full(bench: Bench, monkeypatch,
     (label, total), *steps = seen
     assert label == "t"
     assert total - len(steps) <= sum(steps) <= total
-    assert len([step for step in steps if step]) == 10
+    moves = len([step for step in steps if step])
+    assert moves == 10 if engine["engine"] == "here" else 2 <= moves <= 10  # what ends together moves it once

@@ -148,7 +148,7 @@ def test_rows_do_not_depend_on_how_many_looks_a_block_holds(monkeypatch):
 def test_refusals():
     language = random_ngram(2, 3, threshold=0.2, seed=2)
     samples = language.sample(5, 6)
-    with pytest.raises(UnmaskError, match="samples have shape .*, at least 2 rows"):
+    with pytest.raises(UnmaskError, match=r"samples have shape .*, at least 2 rows"):
         loss_curve(Ideal(language), samples[:1])
     with pytest.raises(UnmaskError, match="looks is 0; expected at least 1"):
         loss_curve(Ideal(language), samples, looks=0)

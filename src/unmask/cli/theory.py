@@ -243,7 +243,8 @@ def _print(records: Sequence[Record]) -> None:
 
 def _cell(record: Record) -> str:
     sign = {"upper": "<= ", "lower": ">= "}.get(record["kind"], "")
-    spread = f" [{record['low']:.5g}, {record['high']:.5g}]" if record["low"] != record["high"] else ""
+    ends = (record["low"], record["high"])
+    spread = f" [{ends[0]:.5g}, {ends[1]:.5g}]" if None not in ends and ends[0] != ends[1] else ""
     return f"{sign}{record['value']:.5g}{spread}"
 
 

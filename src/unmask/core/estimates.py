@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from statistics import NormalDist
 from typing import Any
@@ -35,6 +36,11 @@ class Estimate:
         return self.value == self.low == 0.0 < self.high
 
     @property
+    def open(self) -> bool:
+        """Whether there are too few rows for an interval."""
+        return math.isinf(self.low) or math.isinf(self.high)
+
+    @property
     def standard_error(self) -> float:
         """Half the interval in units of the normal quantile: what a normal approximation would have as sigma.
 
@@ -49,12 +55,20 @@ class Estimate:
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Estimate:
+        """That of a record among whose fields its own are; an end that is None, as JSON has it, is open."""
+        ends = {name: record[name] for name in cls.__dataclass_fields__}
+        ends["low"] = -math.inf if ends["low"] is None else ends["low"]
+        ends["high"] = math.inf if ends["high"] is None else ends["high"]
+        return cls(**ends)
+
     def __str__(self) -> str:
         if self.exact:
             return f"{self.value:.6g} (exact)"
         if self.none_seen:
             return f"< {self.high:.2g} (none in {self.n})"
-        if math.isinf(self.high - self.low):
+        if self.open:
             return f"{self.value:.4g} (no interval of {self.n}, it needs {LEAST})"
         return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
 

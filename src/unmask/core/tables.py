@@ -67,7 +67,7 @@ def _text(value: Any) -> str:
     if isinstance(value, Mapping):
         from unmask.core.estimates import Estimate  # which loads scipy
 
-        return str(Estimate(**value))
+        return str(Estimate.of_record(value))
     if value is None:
         return "-"
     if isinstance(value, bool):

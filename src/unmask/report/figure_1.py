@@ -97,11 +97,11 @@ def records_of(made: Sweep, settings: Settings) -> list[Record]:
     own = {row["language"]: row["value"] for row in rows if row["measure"] == "ter"}
     found = [_trained(made, row) for row in rows if row["measure"] == "excess_percent"]
     for row in rows:
-        estimate = Estimate(**{field: row[field] for field in FIELDS})
+        estimate = Estimate.of_record(row)
         match row["measure"]:
             case "ser":
                 found.append(_error(row, "ser", estimate))
-            case "generative_perplexity" if row["high"] is not None:  # two possible sequences have an interval
+            case "generative_perplexity" if row["high"] is not None:  # a few possible sequences have no interval
                 ratio = estimate.map(lambda value, row=row: value / own[row["language"]])
                 found.append(_error(row, "generative_perplexity_ratio", ratio))
             case "ter_ratio":  # what AR draws from the language is as the language is

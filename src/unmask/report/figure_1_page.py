@@ -70,7 +70,7 @@ def chart(records: Sequence[Record], settings: Settings) -> Any:
     last = max(settings.steps)
     data["place"] = data["steps"].fillna(last * AR_PLACE)
     data["rounds"] = ["AR" if pd.isna(steps) else f"{steps:.0f}" for steps in data["steps"]]
-    data["shown"] = [str(_estimate(record)) for record in data.to_dict("records")]
+    data["shown"] = [str(Estimate.of_record(record)) for record in data.to_dict("records")]
     columns = []
     for name in settings.languages:
         here = data[data["language"] == name]
@@ -206,18 +206,15 @@ def _lookup(records: Sequence[Record]) -> dict[tuple[str, str, str, int | None],
     }
 
 
-def _estimate(record: Mapping[str, Any]) -> Estimate:
-    return Estimate(**{field: record[field] for field in Estimate.__dataclass_fields__})
-
-
 def _cell(record: Record | None, measure: str) -> tuple[str, str]:
     if record is None:
         return "-", "no sequence is possible"
     scale, form = (100, "{:.1f}%") if measure == "ser" else (1, "{:.3f}")
-    value, low, high = (form.format(scale * record[end]) for end in ("value", "low", "high"))
-    if _estimate(record).exact:
+    estimate = Estimate.of_record(record)
+    value, low, high = (form.format(scale * end) for end in (estimate.value, estimate.low, estimate.high))
+    if estimate.exact:
         return value, "exact"
-    return value, f"{low} to {high}"
+    return value, f"no interval of {estimate.n}" if estimate.open else f"{low} to {high}"
 
 
 def _span(percents: Sequence[float]) -> str:

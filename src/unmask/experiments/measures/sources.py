@@ -5,15 +5,14 @@ A language file or a network is part of a cell by its contents (`digest`), which
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
+from unmask.core.files import finite
 from unmask.core.reading import check_file
 from unmask.experiments.jobs.cells import digest as of_contents
 from unmask.experiments.measures.catalogue import Arguments, Record
@@ -177,8 +176,4 @@ def curve_cost(cell: Arguments) -> float:
 
 def record(measure: str, estimate: Estimate, evaluations: float | None) -> Record:
     """JSON has no infinity: an open end is None. evaluations: of a row, None where there are no rows."""
-    fields = {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in asdict(estimate).items()
-    }
-    return {"measure": measure} | fields | {"evaluations": evaluations}
+    return {"measure": measure} | finite(estimate.to_dict()) | {"evaluations": evaluations}

@@ -91,8 +91,8 @@ class Charts:
             "opacity": alt.condition(chosen, alt.value(1.0), alt.value(0.12)),
         }
         line = alt.Chart(lines).mark_line(strokeWidth=2).encode(y=y, **look, **of_lines)
-        spread = points[points["high"] > points["low"]]
-        interval = alt.Chart(spread).mark_rule(strokeWidth=1.5).encode(y="low:Q", y2="high:Q", **look)
+        spread = points[points["high"].astype(float) > points["low"].astype(float)]  # both ends are known
+        interval = [alt.Chart(spread).mark_rule(strokeWidth=1.5).encode(y="low:Q", y2="high:Q", **look)]
         dots = (
             alt.Chart(points)
             .mark_point(filled=True, size=60)
@@ -103,7 +103,7 @@ class Charts:
                 **look,
             )
         )
-        drawn: alt.LayerChart = alt.layer(*beside, line, interval, dots.add_params(chosen))  # type: ignore[assignment]
+        drawn: alt.LayerChart = alt.layer(*beside, line, *(interval if len(spread) else []), dots.add_params(chosen))  # type: ignore[assignment]
         return drawn.properties(width=width, height=HEIGHT)
 
     def by_language(self, channel: Any, values: Sequence[str], shown: Sequence[str], legend: str) -> Any:
@@ -115,6 +115,5 @@ class Charts:
 
 def _readable(record: Record) -> dict[str, Any]:
     """A record with its columns for the tooltip."""
-    fields = {name: record[name] for name in Estimate.__dataclass_fields__}
     rounds = "AR" if record["steps"] is None else str(record["steps"])
-    return record | {"shown": str(Estimate(**fields)), "rounds": rounds, "cost": f"{record['evaluations']:.4g}"}
+    return record | {"shown": str(Estimate.of_record(record)), "rounds": rounds, "cost": f"{record['evaluations']:.4g}"}

@@ -11,6 +11,7 @@ import pandas as pd
 
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate
+from unmask.core.files import finite
 from unmask.experiments.board import Settings as BoardSettings
 from unmask.experiments.board.run import measured as curves_of
 from unmask.experiments.board.standings import records as of_board
@@ -140,9 +141,9 @@ class GenerativePerplexity(Figure):
         found = []
         for row in rows:
             if row["measure"] in ("ter", "generative_perplexity"):  # AR draws from the language itself
-                ends = {end: row[end] / own[row["language"]] for end in ("value", "low", "high")}
+                ratio = Estimate.of_record(row).map(lambda value, row=row: value / own[row["language"]])
                 found.append(record(row) | {"measure": "generative_perplexity"})
-                found.append(record(row) | {"measure": "generative_perplexity_ratio"} | ends)
+                found.append(record(row) | {"measure": "generative_perplexity_ratio"} | finite(ratio.to_dict()))
         return found
 
     def caption(self, settings: Settings) -> str:

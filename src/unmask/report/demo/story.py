@@ -125,9 +125,11 @@ def _steps(record: Record) -> tuple[str, str]:
 
 def _cell(record: Record, show: Callable[[float], str]) -> tuple[str, str]:
     """A number and its interval; what was met in no row is an upper limit."""
-    estimate = Estimate(*(record[name] for name in Estimate.__dataclass_fields__))
+    estimate = Estimate.of_record(record)
     if estimate.exact:
         return show(estimate.value), "exact"
     if estimate.none_seen:
         return f"< {show(estimate.high)}", f"none in {estimate.n}"
+    if estimate.open:
+        return show(estimate.value), f"no interval of {estimate.n}"
     return show(estimate.value), f"{show(estimate.low)} to {show(estimate.high)}"
