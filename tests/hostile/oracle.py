@@ -105,9 +105,7 @@ class Server:
         return json.loads(line)
 
     def close(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait()
+        self.process.communicate()
         self.log.close()
 
     def run(self, case: Case) -> Ran:

@@ -49,7 +49,8 @@ def test_two_processes_train_what_one_trains(tmp_path):
     (alone,) = trained(tmp_path / "one", 1)
     first, second = trained(tmp_path / "two", 2)
     assert alone[0].count("\n") == first[0].count("\n") == 1
-    assert second == ("", "")  # the first process speaks
+    said = [line for line in second[1].splitlines() if "at work for" not in line]  # as each does where it is slow
+    assert (second[0], said) == ("", [])  # the first process speaks
     left, right = (standing.read(tmp_path / name) for name in ("one", "two"))
     one, two = left.tensors, right.tensors
     for name, tensor in one.items():

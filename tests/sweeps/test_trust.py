@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import sys
 
@@ -10,7 +11,7 @@ import pytest
 from unmask import UnmaskError, sweep
 from unmask.core.registry import imports
 from unmask.experiments.jobs import read_recipe
-from unmask.experiments.jobs.cells import cells_of, check
+from unmask.experiments.jobs.cells import Cell, cells_of, check
 from unmask.experiments.jobs.run import resume
 from unmask.experiments.jobs.store import Store
 
@@ -107,7 +108,8 @@ def test_a_store_that_somebody_else_has_filled(place, engine):
         spec = connection.execute("select spec from cell").fetchone()[0]
         assert '"ancestral"' in spec
         changed = spec.replace('"ancestral"', '"stranger:Mine"')
-        connection.execute("update cell set state = 'todo', records = null, spec = ?", (changed,))
+        key = Cell(json.loads(changed)).key  # as whoever fills it so would write it
+        connection.execute("update cell set state = 'todo', records = null, spec = ?, key = ?", (changed, key))
     connection.close()
     with pytest.raises(UnmaskError, match="sampler 'stranger:Mine' is code to be imported, and stands in a file"):
         resume(place / "s", engine=engine)

@@ -36,7 +36,6 @@ class Shape:
         if self.hidden % (2 * self.heads):
             what = f"hidden is {self.hidden} and heads {self.heads}"
             raise UnmaskError(f"{what}; each head needs an even width, so hidden must be a multiple of 2 heads")
-        fits(self.parameters, "parameters, with what is computed from them,", PARAMETER_BYTES)
         if self.kind == "ar" and not self.time_free:
             raise UnmaskError("an AR model has no time; leave time_free as it is")
 
@@ -48,6 +47,10 @@ class Shape:
     def parameters(self) -> int:
         """About how many weights there are."""
         return self.layers * 12 * self.hidden**2 + (2 * self.vocabulary + self.length) * self.hidden
+
+    def check_memory(self) -> None:
+        """An error where a network of this shape does not fit into this machine."""
+        fits(self.parameters, "parameters, with what is computed from them,", PARAMETER_BYTES)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

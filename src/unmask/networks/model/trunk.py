@@ -46,6 +46,7 @@ class Trunk(nn.Module):
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
+        shape.check_memory()
         self.shape = shape
         self.embed = nn.Embedding(shape.vocabulary + 1, shape.hidden)
         self.place = None if shape.causal else nn.Parameter(torch.empty(shape.length, shape.hidden))
