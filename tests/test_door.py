@@ -12,6 +12,7 @@ import torch
 
 import unmask
 from unmask import denoisers, diagnosis, ideal, languages, metrics, networks, samplers, schedules, theory
+from unmask.networks.model.trunk import Trunk
 from unmask.samplers import Choice
 
 L = languages.preset("paper-2gram")
@@ -251,7 +252,7 @@ OTHERS = {
         lambda: networks.preset("quick", None, 8),
         lambda: networks.Shape("mdm", 8, 8, hidden=16.5),
         lambda: networks.preset("quick", "mdm", 8, layers=10**12),
-        lambda: networks.Shape("mdm", 8, 8, hidden=2**17, layers=4096, heads=8),
+        lambda: Trunk(networks.Shape("mdm", 8, 8, hidden=2**17, layers=4096, heads=8)),
     ],
     "train": [lambda: unmask.train(L, None, None, "nowhere")],
     "theory": [
