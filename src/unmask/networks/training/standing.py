@@ -16,7 +16,7 @@ from unmask.languages import Language, from_dict
 from unmask.networks.model.checkpoints import MODEL_TYPE, STATE, Label, check_fits, read_metadata, read_tensors
 from unmask.networks.model.shape import Shape
 from unmask.networks.model.trunk import Trunk
-from unmask.networks.training.learner import names
+from unmask.networks.training.learner import kept
 from unmask.networks.training.recipe import Recipe
 
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
@@ -86,7 +86,8 @@ def read(directory: str | Path) -> Standing:
         raise UnmaskError(f"{path}: step is {said.step}, of a training of {recipe.steps}")
     with torch.device("meta"):
         sizes = {name: weight.shape for name, weight in Trunk(shape).named_parameters()}
-    expected = {f"{part}/{name}": size for part in names(recipe, said.step) for name, size in sizes.items()}
+    parts = {name: kept(recipe, said.step, name, len(size)) for name, size in sizes.items()}
+    expected = {f"{part}/{name}": sizes[name] for name in sizes for part in parts[name]}
     return Standing(
         language,
         said.label,
