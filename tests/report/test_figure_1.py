@@ -168,10 +168,13 @@ def test_the_page(made):
     page = contents["index.html"].decode()
     assert not re.search(r"(src|href)=.https?:", page)
     assert json.loads(contents["data.json"])["records"] == json.loads(json.dumps(records))
-    first, last = figure_1_page.tables(records, SETTINGS)
+    first, parts, last = figure_1_page.tables(records, SETTINGS)
     assert [heading for heading, _ in first.rows] == ["2", "8", "AR"]
     assert first.rows[-1][1][0] == ("0.0%", "exact")
     assert len(last.rows) == 2
+    (name, cells), found = parts.rows[0], {(r["measure"], r["model"], r["steps"]): r["value"] for r in records}
+    learning = 100 * (found["ser", "trained", 8] - found["ser", "exact", 8])
+    assert (name, cells[1][0]) == ("paper-2gram", f"{learning:+.1f} points")
     assert len(figure_1_page.sentences(records, SETTINGS)) == 3
     assert all(f'<a href="{place}/README.md">' in page for place in figure_1_page.networks(records).values())
 

@@ -21,9 +21,15 @@ SMALLER = {
     "figure-1-exact": {"steps": [8, 2048]},
     "demo": {"steps": [8]},
     "board": {"sampler": ["ancestral", "threshold", "autoregressive"], "language": ["paper-2gram", "interval-5"]},
-    "figure-1-quick": {"language": ["paper-2gram"], "steps": [4], "training_steps": 2},
+    "figure-1-quick": {
+        "language": ["paper-2gram"],
+        "length": [20],
+        "preset": ["quick"],
+        "steps": [4],
+        "training_steps": 2,
+    },
 }
-SIZES = {"smoke": 54, "lengths": 90, "figure-1-exact": 135, "demo": 159, "board": 468, "figure-1-quick": 72}
+SIZES = {"smoke": 54, "lengths": 90, "figure-1-exact": 135, "demo": 159, "board": 468, "figure-1-quick": 108}
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
