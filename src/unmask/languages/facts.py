@@ -14,7 +14,7 @@ from unmask.kernels import paths
 from unmask.kernels.machine import Ints, Machine
 
 if TYPE_CHECKING:
-    from unmask.languages.base import MachineLanguage
+    from unmask.languages.machine import MachineLanguage
 
 RANDOM_LENGTH = 16  # long enough to tell languages apart, short enough that some random strings are valid
 RATE_LENGTH = 256
