@@ -410,8 +410,8 @@ def _numbers() -> dict[str, Case]:
                 "blocks(block_length=" + "9" * 5000 + ")", "blocks(**{})", "blocks(block_length=lambda: 1)",
             ],
             "schedule": ["[" * 5000, "[1e308, 1e308]", "[nan]", "['a']", "polynomial(power=1e308)", "[0.5, -0.5, 1]"],
-            "out": ["a\nb.npy", "x" * 240 + ".npy", "no/where.npy", "/dev/null", "/proc/x.npy", ".npy", "o.txt",
-                "\udcff.npy"],
+            "out": ["a\nb.npy", "a\0b.npy", "x" * 240 + ".npy", "no/where.npy", "/dev/null", "/proc/x.npy", ".npy",
+                "o.txt", "\udcff.npy"],
             "given": ["/dev/zero", "/proc/self/mem", "nowhere"],
         },
         "train": {

@@ -53,9 +53,11 @@ def setting(name: str, usual: int, least: int = 1, most: int = MOST) -> int:
 def number(
     name: str, value: Any, least: float = 0.0, most: float = INFINITY, *, above: bool = False, what: str = ""
 ) -> float:
-    """A finite number from least to most; above: and not least itself."""
+    """A finite number from least to most, a whole one of 64 bits; above: and not least itself."""
     if _is_real(value):
         found: float = int(value) if isinstance(value, Integral) else float(value)
+        if isinstance(found, int) and not -MOST <= found <= MOST:
+            refuse(name, value, f"a whole number of 64 bits, or one with a point{what}")
         if abs(found) <= sys.float_info.max and (least < found if above else least <= found) and found <= most:
             return found
     if most < INFINITY:

@@ -188,6 +188,7 @@ class Language(ABC):
 
     def possible_lengths(self, longest: int) -> np.ndarray:
         """(longest+1) booleans: which lengths this language has."""
+        fits(arguments.whole("longest", longest, 0) + 1, "lengths", 8)
         return np.arange(longest + 1) > 0
 
     def sample(
@@ -289,6 +290,8 @@ class Language(ABC):
     def sizes(self, tokens: Tokens) -> Tensor:
         """|x| of each row (B): tokens up to and including the first end, the whole length without one."""
         tokens = as_tokens(tokens)
+        if tokens.dim() != 2:
+            raise UnmaskError(f"tokens have shape {tuple(tokens.shape)}; expected (rows, length)")
         if self.end is None:
             return torch.full((len(tokens),), tokens.shape[1])
         ended = tokens == self.end
@@ -296,8 +299,11 @@ class Language(ABC):
 
     def name_tokens(self, names: Sequence[str] | None) -> None:
         """Give the tokens names for `render` and for files, one each."""
-        if names is not None and len(names) != self.vocabulary:
-            raise UnmaskError(f"there are {len(names)} names; expected {self.vocabulary}, one a token")
+        if names is not None:
+            if not isinstance(names, list | tuple):
+                arguments.refuse("names", names, "a list of names, one a token")
+            if len(names) != self.vocabulary:
+                raise UnmaskError(f"there are {len(names)} names; expected {self.vocabulary}, one a token")
         self.names = None if names is None else tuple(str(name) for name in names)
         if (longest := max(map(len, self.names or ()), default=0)) > LONGEST_NAME:
             raise UnmaskError(

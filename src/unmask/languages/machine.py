@@ -78,9 +78,8 @@ class MachineLanguage(Language):
         return {}
 
     def possible_lengths(self, longest: int) -> np.ndarray:
-        if self.machine.open_ended:
-            return super().possible_lengths(longest)
-        return paths.reachable_ends(self.machine, longest)
+        every = super().possible_lengths(longest)
+        return every if self.machine.open_ended else paths.reachable_ends(self.machine, longest)
 
     @cached_property
     def _log_normalisers(self) -> dict[int, float]:

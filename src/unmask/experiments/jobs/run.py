@@ -160,7 +160,8 @@ def sweep(
     how = How(engine, workers, threads, address, limit, attempts)
     plan = planned(recipe, changes)
     directory = HOME / plan.name if store is None else arguments.path("store", store)
-    with imports(allow_imports or (imports_allowed() and not isinstance(recipe, str | Path))):
+    arguments.flag("fresh", fresh)
+    with imports(modules(allow_imports) or (imports_allowed() and not isinstance(recipe, str | Path))):
         cells = cells_of(plan)
         if not os.path.exists(directory):
             check(cells)  # before it is made
@@ -185,8 +186,16 @@ def resume(
     allow_imports: modules of which its cells may name things, as "module:Name", where the store was made here.
     """
     how = How(engine, workers, threads, address, limit, attempts)
-    with Store.open(arguments.path("store", directory)) as made, imports(allow_imports):
+    allowed = modules(allow_imports)
+    with Store.open(arguments.path("store", directory)) as made, imports(allowed):
         return _driven(made, how, made.last_recipe() or {}, again=again)
+
+
+def modules(names: Sequence[str]) -> list[str]:
+    """Of which names in files may be imported."""
+    if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        arguments.refuse("allow_imports", names, "a list of modules' names")
+    return list(names)
 
 
 def planned(recipe: str | Path | Mapping[str, Any] | Recipe, changes: Mapping[str, Any]) -> Recipe:
