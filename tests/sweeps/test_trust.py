@@ -112,7 +112,7 @@ def test_a_store_that_somebody_else_has_filled(place, engine):
         connection.execute("update cell set state = 'todo', records = null, spec = ?, key = ?", (changed, key))
     connection.close()
     for allowed in ([], ["stranger"]):
-        with pytest.raises(UnmaskError, match="sampler 'stranger:Mine' is code .*/s, which was not made here"):
+        with pytest.raises(UnmaskError, match=r"sampler 'stranger:Mine' is code .*/s, which was not made here"):
             resume(place / "s", engine=engine, allow_imports=allowed)
         assert not (place / "was-imported").exists()
 

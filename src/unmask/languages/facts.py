@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 RANDOM_LENGTH = 16  # long enough to tell languages apart, short enough that some random strings are valid
 RATE_LENGTH = 256
-DENSE_STATES = 2048  # up to here eigenvalues are computed
+DENSE_STATES = 1024  # up to here eigenvalues are computed: in a second
 
 
 def machine_facts(language: MachineLanguage) -> dict[str, Any]:
