@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.hostile.oracle import Case, Content
+from tests.hostile.oracle import Case, Content, sparse
 from tests.hostile.spoiling import STORE, beside, config, described, edited, npy, setting, sql, tensors, weights
 from unmask.experiments.jobs.cells import Cell
 
@@ -89,6 +89,8 @@ def metadata(header: dict[str, Any], data: bytes) -> bytes:
 
 LANGUAGE = {"kind": "interval", "width": 3}
 IN_FILE = "stands in a file, which may be anybody's"
+ELSEWHERE = "stands in st, which was not made here"
+RESUME = ["sweep", "resume", "st", "--allow-imports", "mine"]
 BOARD = (
     "board --rows 10 --samplers ancestral strided --languages interval-5 --lengths 8 --steps 2 4 --seeds 2 --out board"
 )
@@ -108,9 +110,17 @@ ATTEMPTS: dict[str, tuple[list[str], dict[str, Content], str]] = {
     "a module within what is allowed": ([*DRY, "--allow-imports", "min"], recipe(sampler="mine:X"), IN_FILE),
     "a recipe's tag": (DRY, {"r.yaml": f"name: r\nmetrics: {TAG}\n"}, "could not determine a constructor"),
     "a recipe's tag for a module": (DRY, {"r.yaml": "name: !!python/module:mine x\n", "mine.py": MINE}, "is not YAML"),
-    "a store's sampler": (["sweep", "resume", "st"], {"st": store(sampler=CALL)}, IN_FILE),
-    "a store's metric": (["sweep", "resume", "st"], {"st": store(metric="mine:X"), "mine.py": MINE}, IN_FILE),
-    "a store's language": (["sweep", "retry", "st"], {"st": store(language="mine:X"), "mine.py": MINE}, IN_FILE),
+    "a store's sampler": (["sweep", "resume", "st"], {"st": store(sampler=CALL)}, ELSEWHERE),
+    "a store's metric": (["sweep", "resume", "st"], {"st": store(metric="mine:X"), "mine.py": MINE}, ELSEWHERE),
+    "a store's language": (["sweep", "retry", "st"], {"st": store(language="mine:X"), "mine.py": MINE}, ELSEWHERE),
+    "a store's sampler, allowed": ([*RESUME[:-1], "os"], {"st": store(sampler=CALL)}, ELSEWHERE),
+    "a store's metric, allowed": (RESUME, {"st": store(metric="mine:X"), "mine.py": MINE}, ELSEWHERE),
+    "a store's language, allowed": (["sweep", "retry", *RESUME[2:]],
+        {"st": store(language="mine:X"), "mine.py": MINE}, ELSEWHERE),
+    "a store with seals of somebody": (RESUME,
+        {"st": store(metric="mine:X"), "st/seals": "0123456789abcdef" * 2, "mine.py": MINE}, ELSEWHERE),
+    "a store with seals without end": (RESUME,
+        {"st": store(metric="mine:X"), "st/seals": sparse, "mine.py": MINE}, ELSEWHERE),
     "a store's cell under another's key": (
         ["sweep", "resume", "st"], {"st": sql("update cell set spec = json_set(spec, '$.sampler', 'mine:X')")},
         "is another than its key says"),

@@ -15,7 +15,7 @@ from unmask.kernels import messages, paths
 from unmask.kernels.machine import Machine, from_dense
 from unmask.kernels.passes import Passes
 from unmask.languages import preset
-from unmask.languages.base import MachineLanguage
+from unmask.languages.machine import MachineLanguage
 from unmask.languages.presets import PRESETS
 
 TINY = {name: case for name, case in brute.tiny_languages().items() if not name.startswith("interval")}

@@ -175,7 +175,7 @@ def test_blocks_of_patterns_are_joined(monkeypatch):
     given = torch.full((20, length), language.vocabulary)
     given[::2, 1] = language.sample(10, length)[:, 1]
     whole = language.sample(20, length, given=given)
-    monkeypatch.setattr("unmask.languages.base.MESSAGE_BYTES", 3 * 8 * length * language.machine.states)
+    monkeypatch.setattr("unmask.languages.machine.MESSAGE_BYTES", 3 * 8 * length * language.machine.states)
     assert torch.equal(language.sample(20, length, given=given), whole)
 
 

@@ -15,7 +15,7 @@ import pytest
 from tests.sweeps.conftest import SQUARE, Bench
 from unmask.cli.main import main
 from unmask.core.errors import UnmaskError
-from unmask.experiments.jobs import lock, opening, rescue, sweep
+from unmask.experiments.jobs import lock, opening, rescue, seals, sweep
 from unmask.experiments.jobs.cells import Cell
 from unmask.experiments.jobs.local import LOG
 from unmask.experiments.jobs.opening import FILE
@@ -159,9 +159,11 @@ def test_a_cell_that_its_metric_does_not_take(store, whole, change, said):
     """Where its key is that of what it says; else it is known by that alone."""
     spoil(store, AGAIN, f"update cell set spec = {change} where number = 7")
     with pytest.raises(UnmaskError, match=r"damaged: the cell .* is another than its key says|expected true or false"):
-        resume(store, engine="here", allow_imports=True)
+        resume(store, engine="here", allow_imports=["tests.sweeps.trivial"])
     (spec,) = sqlite3.connect(store / FILE).execute("select spec from cell where number = 7").fetchone()
-    spoil(store, f"update cell set key = '{Cell(json.loads(spec)).key}' where number = 7")
+    cell = Cell(json.loads(spec))
+    spoil(store, f"update cell set key = '{cell.key}' where number = 7")
+    seals.seal(store, {cell.key: cell.spec})  # as if it had been put there here
     with pytest.raises(UnmaskError, match=said):
         resume(store, engine="here", allow_imports=["tests.sweeps.trivial"])
     sweep(RECIPE, store=store, engine="here")  # whose cells are its own
@@ -226,6 +228,26 @@ def test_a_log_that_is_a_pipe(store):
     spoil(store, AGAIN)
     with pytest.raises(UnmaskError, match="it is a pipe; expected a file"):
         resume(store, workers=1, allow_imports=["tests.sweeps.trivial"])
+
+
+@pytest.mark.parametrize("name", [FILE, f"{FILE}-wal", LOG, "files"])
+def test_nothing_is_written_where_a_link_leads(store, tmp_path, name):
+    """A log is appended to, a database changed, and a cell's files made: each elsewhere, if they could be links."""
+    elsewhere = tmp_path / "elsewhere"
+    if name == FILE:
+        shutil.copy(store / FILE, elsewhere)
+    elif name == "files":
+        elsewhere.mkdir()
+    else:
+        elsewhere.touch()
+    spoil(store, AGAIN)
+    before = [] if name == "files" else elsewhere.read_bytes()
+    (store / name).unlink(missing_ok=True)
+    (store / name).symlink_to(elsewhere)
+    recipe = {"metrics": ["tests.sweeps.trivial:sown"], "grid": {"x": [1, 2]}}
+    with pytest.raises(UnmaskError, match="is a link to elsewhere"):
+        sweep(recipe, store=store, workers=1).whole()
+    assert before == (list(elsewhere.iterdir()) if name == "files" else elsewhere.read_bytes())
 
 
 @pytest.mark.parametrize(

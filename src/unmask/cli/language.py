@@ -112,12 +112,14 @@ def show(
     from unmask import languages, metrics
     from unmask.cli.catalogue import show_entry
     from unmask.cli.output import show as print_result
+    from unmask.core.arguments import whole
     from unmask.schedules import Fit, deltas
     from unmask.theory.sampled import information_curve
 
     if language in languages.LANGUAGES.names() and language not in languages.PRESETS:
         show_entry(languages.LANGUAGES.entry(language), {}, json)
         return
+    whole("rows", rows)
     found = languages.load(language, seed=language_seed, pruned=pruned)
     size = found.nearest_lengths(64)[-1] if length is None else length
     delta = {count: deltas(schedule, count, Fit(found, size)) for count in steps}

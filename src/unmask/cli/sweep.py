@@ -29,7 +29,7 @@ class Measuring:
         address: A Ray cluster that runs already; "auto" finds it.
         limit: Seconds after which a block of rows is stopped, and its cell has failed.
         attempts: How often a cell may lose its process before it has failed.
-        allow_imports: Import what a recipe or a store names of this module, as MODULE:Name; for files that you trust.
+        allow_imports: Import what a recipe, or a store that was made here, names of this module, as MODULE:Name.
     """
 
     engine: Literal["local", "ray"] = "local"

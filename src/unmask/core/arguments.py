@@ -53,10 +53,11 @@ def setting(name: str, usual: int, least: int = 1, most: int = MOST) -> int:
 def number(
     name: str, value: Any, least: float = 0.0, most: float = INFINITY, *, above: bool = False, what: str = ""
 ) -> float:
-    """A finite number from least to most; above: and not least itself."""
+    """A finite number from least to most, a whole one of 64 bits; above: and not least itself."""
     if _is_real(value):
         found: float = int(value) if isinstance(value, Integral) else float(value)
-        if abs(found) <= sys.float_info.max and (least < found if above else least <= found) and found <= most:
+        widest = MOST if isinstance(found, int) else sys.float_info.max
+        if abs(found) <= widest and (least < found if above else least <= found) and found <= most:
             return found
     if most < INFINITY:
         span = f"a number above {least:g}, at most {most:g}" if above else f"a number from {least:g} to {most:g}"
@@ -66,7 +67,8 @@ def number(
         span = "a positive number" if above else "0 or a positive number"
     else:
         span = f"a number {'above' if above else 'of at least'} {least:g}"
-    refuse(name, value, f"{span}{what}")
+    wide = isinstance(value, Integral) and abs(int(value)) > MOST
+    refuse(name, value, f"{span}{what}{', a whole one of 64 bits' if wide else ''}")
 
 
 def share(name: str, value: Any) -> float:

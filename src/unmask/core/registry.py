@@ -22,15 +22,18 @@ if TYPE_CHECKING:
 Made = TypeVar("Made")
 LONGEST, DEEPEST = 2**14, 8  # a specification: in characters, and in names that stand within names
 Allowed = bool | Sequence[str]  # whether names may import: any module, none, or these
-_imports: ContextVar[Allowed] = ContextVar("imports", default=True)
+IN_FILE = "stands in a file, which may be anybody's; where you trust it, say"
+_imports: ContextVar[tuple[Allowed, str]] = ContextVar("imports", default=(True, IN_FILE))
 
 
 @contextmanager
-def imports(allowed: Allowed) -> Iterator[None]:
+def imports(allowed: Allowed, why: str = IN_FILE) -> Iterator[None]:
     """Whether "package.module:Name" may be imported meanwhile, or of which modules: of none where names come from a
     file, unless its reader names them. Names of installed packages are no matter of this: somebody has installed them.
+
+    why: a name is refused, up to the option that would allow it.
     """
-    before = _imports.set(allowed)
+    before = _imports.set((allowed, why))
     try:
         yield
     finally:
@@ -38,7 +41,7 @@ def imports(allowed: Allowed) -> Iterator[None]:
 
 
 def imports_allowed() -> Allowed:
-    return _imports.get()
+    return _imports.get()[0]
 
 
 @dataclass(frozen=True)
@@ -155,10 +158,10 @@ class Registry(Generic[Made]):
     def check_import(self, name: str) -> None:
         """An error where a name asks for an import, and stands where it must not."""
         module, colon, _ = name.partition(":")
-        allowed = _imports.get()
+        allowed, why = _imports.get()
         if colon and not (allowed if isinstance(allowed, bool) else module.strip() in allowed):
-            what = f"{self.noun} {shown(name)} is code to be imported, and stands in a file, which may be anybody's"
-            raise UnmaskError(f"{what}; where you trust it, say --allow-imports {cut(module)}")
+            what = f"{self.noun} {shown(name)} is code to be imported, and {why}"
+            raise UnmaskError(f"{what} --allow-imports {cut(module)}")
 
     def names(self) -> list[str]:
         """All names: ours in their order, then those that installed packages offer; none of theirs is imported."""

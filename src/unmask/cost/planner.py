@@ -50,6 +50,7 @@ OPTIMAL = {"ser": "fewest-pairs", "ter": "optimal", "kl": "optimal"}
 MEANS = {"ser": "SER", "ter": "TER / TER of the language - 1", "kl": "KL(q || p) in nats"}
 MOST = 2**20  # rounds
 SHORTEST_MS, LONGEST_MS = 1e-9, 1e12  # of a token, or of a step
+PAIR = "the milliseconds of an AR token and of a step"
 SLACK = 0.01  # of N, where the curve is measured and no better known than that
 FLAT = 0.99  # of what there was, after twice as many rounds: it falls no further
 LOOKS = 4  # at the exact value
@@ -230,8 +231,14 @@ def plan(
         raise UnmaskError(f"{what}; `unmask learning` measures it, and ter and kl are predicted")
     arguments.whole("batch", batch, 1, arguments.MOST_ROWS)
     if times is not None:
+        if len(arguments.of_kind("times", times, tuple, PAIR)) != 2:
+            arguments.refuse("times", times, PAIR)
         for name, milliseconds in zip(("ar_token_ms", "step_ms"), times, strict=True):
             arguments.number(name, milliseconds, SHORTEST_MS, LONGEST_MS)
+    if shape is not None:
+        arguments.of_kind("shape", shape, Shape, "the shape of a network: networks.preset(..) makes one")
+    if learning is not None:
+        arguments.of_kind("learning", learning, Learning, "what learning.of_language measures of a network")
     goal = Goal(metric, language, length, learning)
     goal.start(1.0, best=False)  # the curves have bars of their own
     with progress.track("steps", 2) as advance:

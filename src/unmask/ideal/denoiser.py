@@ -19,7 +19,8 @@ from unmask.kernels.chain import Chain
 from unmask.kernels.lanes import LANES
 from unmask.kernels.machine import Floats, aligned
 from unmask.languages import Language
-from unmask.languages.base import MESSAGE_BYTES, MachineLanguage
+from unmask.languages.base import MESSAGE_BYTES
+from unmask.languages.machine import MachineLanguage
 
 
 class Ideal(Denoiser):

@@ -244,7 +244,8 @@ def oracle(
     """
     if not isinstance(language, Language):
         language = load(language, seed=seed, pruned=pruned)
-    if not causal:
+    arguments.flag("shift", shift)
+    if not arguments.flag("causal", causal):
         if length is not None:
             raise UnmaskError("length is for causal=True; a masked oracle sees it in input_ids")
         return MaskedOracle(language, language.vocabulary if mask_id is None else mask_id, dtype, shift)

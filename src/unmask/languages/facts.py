@@ -14,11 +14,11 @@ from unmask.kernels import paths
 from unmask.kernels.machine import Ints, Machine
 
 if TYPE_CHECKING:
-    from unmask.languages.base import MachineLanguage
+    from unmask.languages.machine import MachineLanguage
 
 RANDOM_LENGTH = 16  # long enough to tell languages apart, short enough that some random strings are valid
 RATE_LENGTH = 256
-DENSE_STATES = 2048  # up to here eigenvalues are computed
+DENSE_STATES = 1024  # up to here eigenvalues are computed: in a second
 
 
 def machine_facts(language: MachineLanguage) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.kernels.machine import Machine, explore
-from unmask.languages.base import MachineLanguage
+from unmask.languages.machine import MachineLanguage
 from unmask.languages.tables import SMALLEST
 
 END, PAD = "$", "~"

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.kernels.machine import Floats, Machine, from_dense
-from unmask.languages.base import MachineLanguage
+from unmask.languages.machine import MachineLanguage
 from unmask.languages.registry import LANGUAGES
 from unmask.languages.tables import check_smallest, table, weights
 

@@ -15,7 +15,8 @@ from unmask.core.memory import counted
 from unmask.kernels import chain
 from unmask.kernels.chain import Chain
 from unmask.kernels.machine import Floats, Ints, Machine, from_edges
-from unmask.languages.base import UNKNOWN, MachineLanguage
+from unmask.languages.base import UNKNOWN
+from unmask.languages.machine import MachineLanguage
 from unmask.languages.registry import LANGUAGES
 from unmask.languages.tables import table
 

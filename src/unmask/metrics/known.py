@@ -16,7 +16,7 @@ from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean, exactly, mean
 from unmask.ideal import Ideal
 from unmask.languages import Language
-from unmask.languages.base import as_language
+from unmask.languages.base import Tokens, as_language, as_tokens
 from unmask.metrics.enumeration import MAX_LENGTH, MAX_SEQUENCES, output_law, sequences
 from unmask.metrics.given import hidden_counts, patterns
 from unmask.schedules import Fit, ScheduleLike, deltas
@@ -24,7 +24,7 @@ from unmask.schedules import Fit, ScheduleLike, deltas
 Nats = Callable[[Tensor, int, int], Estimate]  # E_{x~q(.|c)}[-log p(x | c)] of a prompt, number k of so many
 
 
-def ter_autoregressive(language: Language, length: int, given: Tensor | None = None) -> Estimate:
+def ter_autoregressive(language: Language, length: int, given: Tokens | None = None) -> Estimate:
     """TER of exact autoregression, which is the language's own: 2^(H(q)/L); exact where the entropy is.
 
     given: tokens (L) with V where hidden, or prompts (K, L): then 2^(E_c H(X | c) / hidden), the mean over the prompts.
@@ -44,7 +44,7 @@ def ter(
     length: int,
     schedule: ScheduleLike = "linear",
     steps: int | None = None,
-    given: Tensor | None = None,
+    given: Tokens | None = None,
 ) -> Estimate:
     """TER of ancestral sampling with the ideal denoiser: at any length of a closed form, of others if tiny.
 
@@ -73,7 +73,7 @@ def ser(
     length: int,
     schedule: ScheduleLike = "linear",
     steps: int | None = None,
-    given: Tensor | None = None,
+    given: Tokens | None = None,
 ) -> Estimate:
     """SER of ancestral sampling with the ideal denoiser: at any length of a closed form, of others if tiny.
 
@@ -91,7 +91,7 @@ def ser(
 
     if given is None:
         return exactly(wrong(None))
-    prompts = patterns(language, given, len(given) if given.dim() == 2 else 1, length)
+    prompts = _prompts(language, given, length)
     distinct, which = prompts.unique(dim=0, return_inverse=True)
     each = torch.tensor([wrong(prompt) for prompt in distinct], dtype=torch.float64)
     return exactly(float(each[0])) if len(distinct) == 1 else bounded_mean(each[which], groups=which)
@@ -104,9 +104,15 @@ def _listed(language: Language, length: int, what: str, nearest: str) -> Tensor:
     return sequences(language.vocabulary, length)
 
 
-def _over_prompts(language: Language, length: int, given: Tensor, nats: Nats) -> Estimate:
+def _prompts(language: Language, given: Tokens, length: int) -> Tensor:
+    """(K, L) of several, or of one as (L)."""
+    given = as_tokens(given, "given tokens")
+    return patterns(language, given, len(given) if given.dim() == 2 else 1, length)
+
+
+def _over_prompts(language: Language, length: int, given: Tokens, nats: Nats) -> Estimate:
     """2^E_c[nats(c) / hidden] in bits over the rows of given; of one prompt it is as exact as nats are."""
-    prompts = patterns(language, given, len(given) if given.dim() == 2 else 1, length)
+    prompts = _prompts(language, given, length)
     counts = hidden_counts(language, prompts)
     distinct, which = prompts.unique(dim=0, return_inverse=True)
     if len(distinct) == 1:

@@ -32,7 +32,7 @@ from unmask.core.errors import UnmaskError
 from unmask.kernels.first_order import FirstOrder, least_paid
 from unmask.kernels.machine import Floats
 from unmask.languages import Language
-from unmask.languages.base import LONGEST_ORDER
+from unmask.languages.machine import LONGEST_ORDER
 from unmask.theory.chains import first_order
 
 MOST_WORK = 5e9  # products of the best choice: some seconds

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from unmask.core import progress
-from unmask.core.errors import MESSAGE, UnmaskError, plain, shown
+from unmask.core.errors import MESSAGE, UnmaskError, cut, plain, shown
 from unmask.core.memory import size
 from unmask.core.registry import Allowed, imports, imports_allowed
 from unmask.experiments.jobs.cells import Block
@@ -38,6 +38,13 @@ names in it may import code."""
 def ordered(block: Block) -> Task:
     """What a process must know of a block."""
     return block.key, block.spec, block.whole, block.needed, block.tally, imports_allowed()
+
+
+def place_of(files: Path, key: str) -> Path:
+    """Where the files of a cell lie; an error where a link would lead elsewhere."""
+    if (link := next((path for path in (files, files / key) if path.is_symlink()), None)) is not None:
+        raise UnmaskError(f"{cut(str(link))} is a link to elsewhere, where a store does not write")
+    return files / key
 
 
 def measure(
@@ -74,7 +81,7 @@ def attempt(given: Task, files: Path, tell: Callable[[float], None] = lambda sha
     began = time.perf_counter()
     try:
         with chdir("."), progress.told_to(_seldom(tell)), imports(trusted):  # wherever it goes, the next is here
-            kind, found, made = measure(spec, whole, files / key, [files / other for other in needed], tally)
+            kind, found, made = measure(spec, whole, place_of(files, key), [files / other for other in needed], tally)
             if kind == "records":
                 about = _about(spec)
                 found = [record | about for record in found]

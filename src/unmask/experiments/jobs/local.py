@@ -23,10 +23,10 @@ from typing import Literal
 import msgspec
 
 from unmask.core.errors import UnmaskError
-from unmask.core.reading import check_file
 from unmask.experiments.jobs.attempt import LARGEST, LARGEST_FILES, ordered
 from unmask.experiments.jobs.cells import Block
 from unmask.experiments.jobs.engines import Kind, Outcome, Tell, cores, environment, nobody
+from unmask.experiments.jobs.opening import check_own
 from unmask.experiments.jobs.store import FILES
 from unmask.experiments.jobs.worker import CUT_OFF
 from unmask.experiments.measures.catalogue import Plain, Tally
@@ -165,7 +165,7 @@ class Local:
         self.limit = limit
         self.log = directory / LOG
         if os.path.lexists(self.log):
-            check_file(self.log)  # a pipe would wait for a reader
+            check_own(self.log)  # a pipe would wait for a reader
         self.files = directory.resolve() / FILES
         self.tell: Tell = nobody
         self.workers: dict[str, Worker] = {}

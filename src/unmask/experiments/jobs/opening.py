@@ -57,7 +57,7 @@ def connect(directory: Path, make: bool) -> sqlite3.Connection:
     path = directory / FILE
     for name in BESIDE:
         if os.path.lexists(f"{path}{name}"):
-            check_file(f"{path}{name}")
+            check_own(Path(f"{path}{name}"))
     if os.path.lexists(path):
         _check_head(directory, make)
     elif not make:
@@ -75,6 +75,13 @@ def connect(directory: Path, make: bool) -> sqlite3.Connection:
     except sqlite3.Error as error:
         raise explained(directory, error) from error
     return connection
+
+
+def check_own(path: Path) -> None:
+    """An error where a file of a store is no regular file, or is a link: what is elsewhere is nobody's to write."""
+    check_file(path)
+    if path.is_symlink():
+        raise UnmaskError(f"cannot use {cut(str(path))}: it is a link to elsewhere; expected a file of the store's own")
 
 
 def none_in(directory: Path) -> UnmaskError:

@@ -14,8 +14,8 @@ from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError
 from unmask.core.files import code, origin
 from unmask.core.registry import imports, imports_allowed
+from unmask.experiments.jobs import seals, tables
 from unmask.experiments.jobs import status as standing
-from unmask.experiments.jobs import tables
 from unmask.experiments.jobs.cells import Cell, cell_in, cells_of, check
 from unmask.experiments.jobs.driver import Driver
 from unmask.experiments.jobs.engines import Engine
@@ -160,7 +160,8 @@ def sweep(
     how = How(engine, workers, threads, address, limit, attempts)
     plan = planned(recipe, changes)
     directory = HOME / plan.name if store is None else arguments.path("store", store)
-    with imports(allow_imports or (imports_allowed() and not isinstance(recipe, str | Path))):
+    arguments.flag("fresh", fresh)
+    with imports(modules(allow_imports) or (imports_allowed() and not isinstance(recipe, str | Path))):
         cells = cells_of(plan)
         if not os.path.exists(directory):
             check(cells)  # before it is made
@@ -182,11 +183,19 @@ def resume(
 ) -> Sweep:
     """All that a store still has to do, whatever recipes it comes from; again: with what has failed.
 
-    allow_imports: modules of which its cells may name things, as "module:Name": a store may be anybody's.
+    allow_imports: modules of which its cells may name things, as "module:Name", where the store was made here.
     """
     how = How(engine, workers, threads, address, limit, attempts)
-    with Store.open(arguments.path("store", directory)) as made, imports(allow_imports):
+    allowed = modules(allow_imports)
+    with Store.open(arguments.path("store", directory)) as made, imports(allowed):
         return _driven(made, how, made.last_recipe() or {}, again=again)
+
+
+def modules(names: Sequence[str]) -> list[str]:
+    """Of which names in files may be imported."""
+    if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        arguments.refuse("allow_imports", names, "a list of modules' names")
+    return list(names)
 
 
 def planned(recipe: str | Path | Mapping[str, Any] | Recipe, changes: Mapping[str, Any]) -> Recipe:
@@ -218,10 +227,14 @@ def _driven(
         if again:
             store.retry()
         known = {} if cells is None else dict(zip(keys, cells, strict=True))
-        todo = [(key, known.get(key) or cell_in(store.spec(key), key)) for key in store.todo(keys)]
-        if todo:
-            check([cell for _, cell in todo])
-            _drive(store, how, recipe, todo)
+        wanted = store.todo(keys)
+        found = {key: store.spec(key) for key in wanted if key not in known}
+        with seals.heeded(store.directory, found):
+            todo = [(key, known.get(key) or cell_in(found[key], key)) for key in wanted]
+            if todo:
+                check([cell for _, cell in todo])
+                seals.seal(store.directory, {key: cell.spec for key, cell in known.items()})
+                _drive(store, how, recipe, todo)
     return Sweep(store.directory, tuple(keys), time.perf_counter() - began)
 
 

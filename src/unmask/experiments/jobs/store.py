@@ -21,6 +21,7 @@ from typing import Any
 
 from unmask.core.errors import UnmaskError, cut
 from unmask.core.files import atomic
+from unmask.experiments.jobs.attempt import place_of
 from unmask.experiments.jobs.cells import Cell, canonical
 from unmask.experiments.jobs.opening import FILE, connect, damaged, explained
 from unmask.experiments.measures.catalogue import Plain, Record, Tally, decoded, read_records
@@ -217,13 +218,11 @@ class Store:
         for name, content in files.items():
             if Path(name).name != name:
                 raise UnmaskError(f"a metric has made a file {name!r}; expected a name without a directory")
-            place = self.directory / FILES / key
+            place = place_of(self.directory / FILES, key)
             try:
                 place.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise UnmaskError(f"cannot make the directory {cut(str(place))}: {error.strerror}") from error
-            if place.is_symlink() or place.parent.is_symlink():
-                raise UnmaskError(f"{cut(str(place))} is a link to elsewhere, where a store does not write")
             with atomic(place / name) as file:
                 file.write(content)
 

@@ -1,0 +1,148 @@
+"""A language that is a machine, a weighted automaton: all that it says of itself is a pass of messages."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unmask.core.chance import Stream
+from unmask.core.errors import UnmaskError
+from unmask.core.memory import fits
+from unmask.core.threads import over_blocks
+from unmask.kernels import first_order, pairs, paths
+from unmask.kernels.machine import Machine
+from unmask.kernels.messages import fill_rows
+from unmask.kernels.passes import Passes
+from unmask.languages.base import MESSAGE_BYTES, Language
+from unmask.languages.facts import machine_facts
+
+ROWS = 64  # of a block that holds no messages
+LONGEST_ORDER = 256  # positions whose best order is found in seconds
+
+
+class MachineLanguage(Language):
+    """A language that `build` describes as a machine."""
+
+    @cached_property
+    def machine(self) -> Machine:
+        return self.build()
+
+    @abstractmethod
+    def build(self) -> Machine: ...
+
+    def check_length(self, length: int) -> None:
+        super().check_length(length)
+        fits(length, f"positions of {self.machine.states} states", 16 * self.machine.states)
+
+    @cached_property
+    def passes(self) -> Passes:
+        return Passes(self.machine)
+
+    @property
+    def endless(self) -> bool:
+        return self.machine.open_ended
+
+    def independent(self, tokens: Tensor, hidden: Tensor, gamma: float) -> Tensor:
+        rows = hidden.any(1)
+        read = tokens[rows].numpy()
+        forward = np.empty((*read.shape, self.machine.states))
+        backward, chosen = np.empty_like(forward), np.zeros(read.shape, bool)
+        fill_rows(self.machine, read, forward, backward, np.empty(read.shape, bool))
+        pairs.apart_rows(self.machine, read, forward, backward, hidden[rows].numpy(), gamma, chosen)
+        apart = torch.zeros_like(hidden)
+        apart[rows] = torch.from_numpy(chosen)
+        return apart
+
+    def best_order(self, hidden: Tensor, rounds: int) -> Tensor:
+        if (chain := first_order.first_order(self.machine)) is None:
+            return super().best_order(hidden, rounds)
+        length = hidden.shape[1]
+        if length > LONGEST_ORDER:
+            what = f"the best order of {length} positions takes too long; it is found for at most {LONGEST_ORDER}"
+            raise UnmaskError(f"{what}. Take blocks(block_length={LONGEST_ORDER}, inner='dyadic'), or dyadic")
+        needed = min(rounds, length.bit_length())  # in which dyadic orders are exact
+        if (length, needed) not in self._paid:
+            links = chain.links(length)
+            self._paid[length, needed] = links, first_order.least_paid(links, needed - 1)
+        patterns, which = hidden.unique(dim=0, return_inverse=True)
+        found = [first_order.best_order(*self._paid[length, needed], ~pattern.numpy()) for pattern in patterns]
+        return torch.from_numpy(np.stack(found))[which]
+
+    @cached_property
+    def _paid(self) -> dict[tuple[int, int], tuple[np.ndarray, np.ndarray]]:
+        return {}
+
+    def possible_lengths(self, longest: int) -> np.ndarray:
+        every = super().possible_lengths(longest)
+        return every if self.machine.open_ended else paths.reachable_ends(self.machine, longest)
+
+    @cached_property
+    def _log_normalisers(self) -> dict[int, float]:
+        return {}
+
+    def log_normaliser(self, length: int) -> float:
+        """log Z_L: the mass of all paths that end well; an error where there is none."""
+        if self.machine.open_ended:
+            return 0.0
+        if length not in self._log_normalisers:
+            self.check_length(length)
+            free = self.blank(1, length).numpy()
+            self._log_normalisers[length] = float(self.passes.evidence(free)[0])
+        return self._log_normalisers[length]
+
+    def log_evidence(self, tokens: Tensor) -> Tensor:
+        def evidence(rows: slice) -> Tensor:
+            return torch.from_numpy(self.passes.evidence(tokens[rows].numpy()))
+
+        return torch.cat(list(over_blocks(evidence, len(tokens), ROWS))) - self.log_normaliser(tokens.shape[1])
+
+    def _sample(self, row_ids: Tensor, given: Tensor, seed: int) -> Tensor:
+        length = given.shape[1]
+        out = torch.empty((len(row_ids), length), dtype=torch.int64)
+        shared = paths.backward_rows(self.machine, given.numpy()) if len(given) == 1 else None
+
+        def draw(rows: slice) -> None:
+            pattern = given.numpy() if shared is not None else given[rows].numpy()
+            backward = paths.backward_rows(self.machine, pattern) if shared is None else shared
+            luck = np.uint64(seed), int(Stream.LANGUAGE), int(Stream.STATE), row_ids[rows].numpy()
+            paths.sample_rows(self.machine, luck, pattern, backward, out[rows].numpy())
+
+        block = ROWS if shared is not None else max(1, MESSAGE_BYTES // (8 * length * self.machine.states))
+        for _ in over_blocks(draw, len(row_ids), block):
+            pass
+        return out
+
+    def _posterior(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        out = torch.empty((*positions.shape, self.vocabulary), dtype=torch.float64)
+
+        def answer(rows: slice) -> None:
+            self.passes.posterior(tokens[rows].numpy(), positions[rows].numpy(), out[rows].numpy())
+
+        self.log_normaliser(tokens.shape[1])
+        for _ in over_blocks(answer, len(tokens), ROWS):
+            pass
+        return out
+
+    def _entropy(self, given: Tensor) -> float | None:
+        if not self.machine.unambiguous:
+            return None
+        pattern = given.unsqueeze(0).numpy()
+        return float(paths.path_entropy(self.machine, pattern[0], paths.backward_rows(self.machine, pattern)[0]))
+
+    def _window_law(self, size: int, length: int) -> Tensor:
+        forward, backward = np.empty((2, 1, length, self.machine.states))
+        fill_rows(self.machine, self.blank(1, length).numpy(), forward, backward, np.empty((1, length), bool))
+        starts, ends = forward[0, : length - size + 1], backward[0, size - 1 :]
+        if self.machine.open_ended:  # then every end is as good, and the places can be averaged first
+            starts, ends = starts.mean(0, keepdims=True), np.ones((1, self.machine.states))
+        law = np.zeros(self.vocabulary**size)
+        paths.window_masses(self.machine, starts, ends, size, law)
+        return torch.from_numpy(law)
+
+    def facts(self) -> dict[str, Any]:
+        return machine_facts(self)

@@ -1,0 +1,12 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _state_of_our_own(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What a user keeps, such as the secret of seals, is none of the tests' business; processes that they start have
+    the same. It stays for the session: fixtures of any scope make stores."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
