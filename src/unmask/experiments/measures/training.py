@@ -128,7 +128,7 @@ def training(
     else:
         made = train(q, shape, wanted, place, label=language, conditions=conditions)
     found = {
-        "excess_percent": made.validation.excess_percent,
+        "excess_percent": made.validation.excess,
         "loss_nats_per_token": made.validation.loss,
         "entropy_nats_per_token": q.entropy(shape.length).map(lambda nats: nats / shape.length),
         "training_steps": exactly(float(made.steps)),
