@@ -13,8 +13,7 @@ Weights are not trained: time does not depend on them. All contestants have the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -25,6 +24,7 @@ from benchmarks.peers import INSTALL
 from benchmarks.timing import Measurement, Report, Work, agree, main
 from unmask import Generation, generate
 from unmask.core import cores
+from unmask.core.threads import torch_threads
 from unmask.networks import Network, Shape, Trunk
 
 VOCABULARY = 8
@@ -205,16 +205,6 @@ def _work(run: Callable[[], object], warm_up: Callable[[], object]) -> Work:
         return alone
 
     return Work(bounded(run), cores.count(), warm_up=bounded(warm_up))
-
-
-@contextmanager
-def torch_threads(count: int) -> Iterator[None]:
-    usual = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(usual)
 
 
 def _ratio(found: dict[str, Measurement], who: str) -> float:

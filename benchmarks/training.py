@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 import torch
 
-from benchmarks.networks import torch_threads
 from benchmarks.peers import INSTALL
 from benchmarks.timing import Report, Work, agree, main
 from unmask import languages, networks
 from unmask.core import cores
+from unmask.core.threads import torch_threads
 from unmask.networks import Shape, preset
 from unmask.networks.training.distributed import World
 from unmask.networks.training.loop import Conditions, Training

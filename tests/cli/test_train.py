@@ -26,7 +26,12 @@ KEYS = {
     "validation_nats_per_token",
     "entropy_nats_per_token",
     "excess_percent",
+    "device",
+    "threads",
+    "precision",
+    "percent_of_matmul_peak",
 }
+MEASURED = {"directory", "seconds", "tokens_per_second", "percent_of_matmul_peak"}  # another at every run
 
 
 @pytest.mark.parametrize("kind", ["mdm", "ar"])
@@ -37,7 +42,8 @@ def test_it_is_what_python_trains(run, kind):
     language = languages.preset("paper-2gram", seed=2)
     shape = preset("quick", kind, 8, length=8, hidden=16, layers=1, heads=2)
     found = loop.train(language, shape, recipe("quick", kind, steps=10, batch=8, seed=3), "python").to_dict()
-    for name in KEYS - {"directory", "seconds", "tokens_per_second"}:
+    assert ran.result["percent_of_matmul_peak"] > 0
+    for name in KEYS - MEASURED:
         assert ran.result[name] == found[name]
     ours, theirs = load_file("out/model.safetensors"), load_file("python/model.safetensors")
     assert all(tensor.equal(theirs[name]) for name, tensor in ours.items())
@@ -48,9 +54,34 @@ def test_it_is_what_python_trains(run, kind):
 
 def test_every_option_reaches_the_recipe(run):
     options = ("--rate", 0.5, "--weight-decay", 0.25, "--average", 0.5, "--samples", 40, "--timed", "--no-pruned")
-    run("train", *SMALL, *options, "--schedule-rounds", 3, "--schedule", "cosine", "--accumulate", 2, "--out", "out")
+    run(
+        "train",
+        *SMALL,
+        *options,
+        "--schedule-rounds",
+        3,
+        "--schedule",
+        "cosine",
+        "--accumulate",
+        2,
+        "--targets",
+        "posterior",
+        "--optimiser",
+        "muon",
+        "--out",
+        "out",
+    )
     origin = json.loads(Path("out/training.json").read_text())["origin"]["configuration"]
-    wanted = {"rate": 0.5, "weight_decay": 0.25, "average": 0.5, "samples": 40, "rounds": 3, "schedule": "cosine"}
+    wanted = {
+        "rate": 0.5,
+        "weight_decay": 0.25,
+        "average": 0.5,
+        "samples": 40,
+        "rounds": 3,
+        "schedule": "cosine",
+        "targets": "posterior",
+        "optimiser": "muon",
+    }
     assert {name: origin["recipe"][name] for name in wanted} == wanted
     assert origin["shape"]["time_free"] is False
     assert origin["parts"] == 2

@@ -12,7 +12,10 @@ from scipy.stats import beta, kstest
 
 from tests.brute import p_value, sequences
 from tests.networks.small import L, V, causal_law, trunk
+from unmask import languages
 from unmask.core.chance import Luck
+from unmask.languages.random import random_ngram
+from unmask.networks.training.laws import hidden_laws, next_laws
 from unmask.networks.training.objectives import Masks, causal_nats, draw_masks, masked_nats
 from unmask.schedules import Schedule, deltas
 
@@ -103,6 +106,57 @@ def test_autoregressive_exactly():
     with torch.enable_grad():
         nats = causal_nats(made, V, EVERY).detach()
     np.testing.assert_allclose(nats, -np.log(causal_law(made)), atol=1e-9)
+
+
+LANGUAGE = random_ngram(2, vocabulary=V, threshold=0.1, seed=4)
+LIKELY = torch.from_numpy(np.exp(LANGUAGE.log_prob(EVERY).numpy()))
+
+
+def gradients(made, nats, weights):
+    found = torch.autograd.grad((nats * weights).sum(), list(made.parameters()), allow_unused=True)
+    return [gradient for gradient in found if gradient is not None]
+
+
+@pytest.mark.parametrize("hidden", SUBSETS)
+def test_soft_targets_have_the_expected_gradient(hidden):
+    """In every context by itself: over all completions x_M of x_R, each as likely as the language makes it."""
+    made = trunk(seed=3).requires_grad_(True)
+    masks = masks_of(hidden, 0.0)
+    laws = hidden_laws(LANGUAGE, EVERY, masks, len(hidden)).double()
+    seen = [j for j in range(L) if j not in hidden]
+    contexts = EVERY[:, seen]
+    for context in {tuple(row) for row in contexts.tolist()}:
+        weights = torch.where((contexts == torch.tensor(context)).all(1), LIKELY, 0.0)
+        if weights.sum() == 0:
+            continue
+        with torch.enable_grad():
+            hard = gradients(made, masked_nats(made, V, EVERY, masks, len(hidden)), weights)
+            soft = gradients(made, masked_nats(made, V, EVERY, masks, len(hidden), laws=laws), weights)
+        for one, other in zip(hard, soft, strict=True):
+            torch.testing.assert_close(one, other, atol=1e-6, rtol=0)  # laws are kept in float32
+
+
+def test_soft_targets_of_the_next_token_have_the_expected_gradient():
+    made = trunk("ar", seed=3).requires_grad_(True)
+    laws = next_laws(LANGUAGE, EVERY).double()
+    with torch.enable_grad():
+        hard = gradients(made, causal_nats(made, V, EVERY), LIKELY)
+        soft = gradients(made, causal_nats(made, V, EVERY, laws), LIKELY)
+    for one, other in zip(hard, soft, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["paper-2gram", "interval-5", "modular-sum"])
+def test_the_next_law_is_the_posterior_after_a_prefix(name):
+    language = languages.preset(name)
+    length = language.nearest_lengths(10)[0]
+    tokens = language.sample(5, length, seed=1)
+    laws = next_laws(language, tokens)
+    for place in range(length):
+        prefix = torch.full_like(tokens, language.vocabulary)
+        prefix[:, :place] = tokens[:, :place]
+        law = language.posterior(prefix, torch.full((5, 1), place)).squeeze(1).float()
+        torch.testing.assert_close(laws[:, place], law, atol=1e-6, rtol=0)
 
 
 def drawn(rows, batch=1, delta=None, seed=5):

@@ -84,6 +84,9 @@ CASES = {
     "told the time": (shape(time_free=False), BRIEF),
     "rounds": (shape(), replace(BRIEF, rounds=3, schedule="cosine")),
     "one of them is for validation": (shape(), replace(BRIEF, samples=50)),
+    "muon": (shape(), replace(BRIEF, optimiser="muon", weight_decay=0.1)),
+    "posterior, muon": (shape(time_free=False), replace(BRIEF, targets="posterior", optimiser="muon")),
+    "posterior, ar": (shape("ar"), replace(BRIEF, targets="posterior")),
     "no average": (shape(), replace(BRIEF, average=0.0, weight_decay=0.1)),
 }
 

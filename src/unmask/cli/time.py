@@ -71,20 +71,17 @@ def command(
     from unmask.cli.output import show
     from unmask.core.arguments import MOST_THREADS, whole
     from unmask.core.errors import UnmaskError
+    from unmask.core.threads import torch_threads
     from unmask.cost.clock import Timing, clock
     from unmask.networks import PRESETS
     from unmask.networks import preset as shaped
 
     shape = shaped(preset, "mdm", vocabulary, layers=layers, hidden=hidden)
-    ours = torch.get_num_threads()
     if threads is not None:
         whole("--threads", threads, 1, MOST_THREADS)
-        torch.set_num_threads(threads)
-    try:
+    with torch_threads(threads or torch.get_num_threads()):
         asked = lengths or (PRESETS[preset]["length"],)
         found = clock(shape, asked, batch or (1, 16), steps, device, getattr(torch, dtype), repeats, compiled)
-    finally:
-        torch.set_num_threads(ours)
     timings = [timing for timing in found if isinstance(timing, Timing)]
     failures = [str(error) for error in found if isinstance(error, UnmaskError)]
     if not timings:

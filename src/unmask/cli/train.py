@@ -29,6 +29,8 @@ def command(
     weight_decay: Number = None,
     average: Number = None,
     samples: Count = None,
+    targets: Word = None,
+    optimiser: Word = None,
     schedule_rounds: Count = None,
     schedule: Word = None,
     seed: Count = None,
@@ -101,6 +103,8 @@ def command(
         weight_decay: Of matrices, by AdamW.
         average: How much of the moving average of the weights a step keeps; 0 for none.
         samples: Train on a fixed set of so many sequences, 1% of it for validation, not on fresh ones.
+        targets: tokens, as the paper, or posterior: the exact law that each token was drawn from.
+        optimiser: adamw, or muon, which takes the matrices; AdamW has the rest.
         schedule_rounds: Train on the NELBO of so many rounds of the schedule, not on that in continuous time.
         schedule: How much those rounds reveal: linear if not given; `unmask schedule list` has them.
         seed: Of weights, sequences and masks; 0 if not given.
@@ -118,6 +122,7 @@ def command(
     from unmask.cli.output import show
     from unmask.core import progress
     from unmask.core.errors import UnmaskError
+    from unmask.cost import matmul
     from unmask.networks.model import shape as shapes
     from unmask.networks.training.distributed import is_first
     from unmask.networks.training.journal import check_tensorboard
@@ -134,6 +139,8 @@ def command(
     changes |= {
         "weight_decay": weight_decay,
         "samples": samples,
+        "targets": targets,
+        "optimiser": optimiser,
         "rounds": schedule_rounds,
         "schedule": schedule,
         "seed": seed,
@@ -178,4 +185,4 @@ def command(
             found, shape, recipe(preset or "quick", shape.kind, **changes), out, label=label, conditions=conditions
         )
     if is_first():
-        show(trained.to_dict(), json)
+        show(trained.to_dict() | {"percent_of_matmul_peak": matmul.percent(trained)}, json)

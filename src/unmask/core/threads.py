@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -46,6 +47,17 @@ def _shared_out(rows: int, block: int, workers: int, multiple: int) -> int:
     turns = -(-rows // (workers * block))
     each = -(-rows // (workers * turns))
     return -(-each // multiple) * multiple
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """So many threads of torch, and as many as before afterwards."""
+    usual = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(usual)
 
 
 def _mark() -> None:

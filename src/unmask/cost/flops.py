@@ -27,6 +27,11 @@ def autoregression(shape: Shape, length: int) -> float:
     return _matrices(shape, length) + shape.layers * 2.0 * length * (length + 1) * shape.hidden
 
 
+def training(shape: Shape, length: int) -> float:
+    """FLOP of learning from one sequence: an evaluation, and twice as much to go back through it."""
+    return 3.0 * evaluation(shape, length)
+
+
 def break_even(shape: Shape, length: int) -> float:
     """Evaluations that cost as much arithmetic as autoregression: a little less than one."""
     return autoregression(shape, length) / evaluation(shape, length)

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, mean, proportion
 from unmask.core.tables import lines, rows_of
-from unmask.core.threads import over_blocks
+from unmask.core.threads import over_blocks, torch_threads
 from unmask.diagnosis.audit.bench import MIN_ROWS, Bench, repetition
 from unmask.diagnosis.audit.specimens import FAULTS, HARMLESS, Specimen, keeps_schedule
 from unmask.diagnosis.audit.statistics import Rows
@@ -137,7 +135,8 @@ def audit(
     planned = first_look(used, len(delta), isinstance(schedule, str))
     later = [specimen for grade in planned.grades for specimen in map(grade.make, grade.far)]
     total = 1 + len(planned.specimens) + len(later) + len(planned.grades)
-    with progress.track("auditing", total) as advance, _threads_outside():
+    # threads share the specimens; inside one, calls are too short to share, and threads that wait cost more
+    with progress.track("auditing", total) as advance, torch_threads(1):
         bench = Bench(language, used, schedule, delta, rows, length)
         ours, theirs = bench.reference, bench.statistics(tokens)
 
@@ -222,17 +221,6 @@ def judge(found: Sequence[Suspect], seen: Rows, fitted: Mapping[str, Estimate]) 
         exactly,
         tuple(dict.fromkeys(f"{s.fault} ({fitted[s.fault]})" if s.fault in fitted else s.name for s in close)),
     )
-
-
-@contextmanager
-def _threads_outside() -> Iterator[None]:
-    """Threads share the specimens; inside one, calls are too short to share, and threads that wait cost more."""
-    inside = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(inside)
 
 
 def _ser(rows: Rows) -> Estimate:

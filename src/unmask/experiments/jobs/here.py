@@ -10,8 +10,7 @@ from collections import deque
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-import torch
-
+from unmask.core.threads import torch_threads
 from unmask.experiments.jobs.attempt import attempt, ordered
 from unmask.experiments.jobs.cells import Block
 from unmask.experiments.jobs.engines import Outcome, Tell, nobody
@@ -35,12 +34,9 @@ class Here:
         self.job.extend(job)
 
     def wait(self, timeout: float) -> list[Outcome]:
-        block, threads = self.job.popleft(), torch.get_num_threads()
-        torch.set_num_threads(1)  # as in a worker (engines.py), so that the numbers are the same
-        try:
+        block = self.job.popleft()
+        with torch_threads(1):  # as in a worker (engines.py), so that the numbers are the same
             return [Outcome.of(block, attempt(ordered(block), self.files, lambda share: self.tell(block, share)))]
-        finally:
-            torch.set_num_threads(threads)
 
     def stop(self) -> None:
         self.job.clear()

@@ -10,6 +10,7 @@ from unmask.networks.training.data import training_size
 from unmask.networks.training.recipe import Recipe
 
 KINDS = {"mdm": "masked diffusion model", "ar": "autoregressive model"}
+OPTIMISERS = {"adamw": "AdamW", "muon": "Muon of the matrices, AdamW of the rest"}
 AUTO = {"mdm": "AutoModelForMaskedLM", "ar": "AutoModelForCausalLM"}
 
 LANGUAGE = """\
@@ -68,7 +69,7 @@ def card(
     rows |= {"examples": "windows of the text, anywhere in it" if is_text else _examples(recipe)}
     rows |= {"steps": f"{entries[-1]['step'] if entries else 0} of {recipe.steps}, {recipe.batch} sequences each"}
     decay = f"weight decay {recipe.weight_decay:g}, gradients clipped at {recipe.clip:g}"
-    rows |= {"AdamW": f"rate {recipe.rate:g}, warm-up {recipe.warm_up:g} and a cosine, {decay}"}
+    rows |= {OPTIMISERS[recipe.optimiser]: f"rate {recipe.rate:g}, warm-up {recipe.warm_up:g} and a cosine, {decay}"}
     rows |= {"weights": f"their moving average, {recipe.average:g}" if recipe.average else "those of the last step"}
     rows |= {"seed": str(recipe.seed)}
     return CARD.format(
@@ -84,6 +85,10 @@ def card(
 
 
 def _objective(shape: Shape, recipe: Recipe) -> str:
+    return _loss(shape, recipe) + (", expected by the exact law of each token" if recipe.targets == "posterior" else "")
+
+
+def _loss(shape: Shape, recipe: Recipe) -> str:
     if shape.kind == "ar":
         return "the next token"
     told = "" if shape.time_free else ", told the time"

@@ -1,4 +1,4 @@
-"""What a step of training changes: the weights, their moving average, the moments of AdamW."""
+"""What a step of training changes: the weights, their moving average, what the optimisers keep of the gradients."""
 
 from __future__ import annotations
 
@@ -13,13 +13,21 @@ from unmask.networks.model.shape import Shape
 from unmask.networks.model.trunk import Trunk
 from unmask.networks.training.recipe import BETAS, Recipe
 
-MOMENTS = ("exp_avg", "exp_avg_sq")
+MOMENTS = {"adamw": ("exp_avg", "exp_avg_sq"), "muon": ("momentum_buffer",)}
 LOOKED_UP = ("embed.weight", "place")  # a row at a time: no matrices, and not decayed
+ENDS = ("head", "time")  # matrices that no block has: their rows are symbols, or frequencies, one by one
 
 
-def names(recipe: Recipe, step: int) -> tuple[str, ...]:
-    """What there is of each weight after so many steps: the parts that `Learner.tensors` has."""
-    return ("weights", *(("average",) if recipe.average else ()), *(MOMENTS if step else ()))
+def optimiser_of(recipe: Recipe, name: str, dimensions: int) -> str:
+    """Whose a weight is."""
+    inner = dimensions == 2 and name not in LOOKED_UP and not name.startswith(ENDS)
+    return recipe.optimiser if inner else "adamw"
+
+
+def kept(recipe: Recipe, step: int, name: str, dimensions: int) -> tuple[str, ...]:
+    """What there is of a weight after so many steps: the parts that `Learner.tensors` has."""
+    moments = MOMENTS[optimiser_of(recipe, name, dimensions)] if step else ()
+    return ("weights", *(("average",) if recipe.average else ()), *moments)
 
 
 class Learner:
@@ -32,27 +40,33 @@ class Learner:
             self.trunk = Trunk(shape).to(device)
         self.average = copy.deepcopy(self.trunk).requires_grad_(False) if recipe.average else self.trunk
         named = dict(self.trunk.named_parameters())
-        self.decayed = {name: weight for name, weight in named.items() if weight.dim() > 1 and name not in LOOKED_UP}
-        self.others = {name: weight for name, weight in named.items() if name not in self.decayed}
+        decayed = {name: weight for name, weight in named.items() if weight.dim() > 1 and name not in LOOKED_UP}
+        self.weights: dict[str, Parameter] = decayed | named  # matrices first
+        self.optimisers: list[torch.optim.Optimizer] = []
+        mine = {name: optimiser_of(recipe, name, weight.dim()) for name, weight in self.weights.items()}
         groups = [
-            {"params": list(self.decayed.values()), "weight_decay": recipe.weight_decay},
-            {"params": list(self.others.values()), "weight_decay": 0.0},
+            {
+                "params": [decayed[name] for name in decayed if mine[name] == "adamw"],
+                "weight_decay": recipe.weight_decay,
+            },
+            {"params": [self.weights[name] for name in named if name not in decayed], "weight_decay": 0.0},
         ]
-        self.optimiser = torch.optim.AdamW(groups, lr=recipe.rate, betas=BETAS, fused=True)
-
-    @property
-    def weights(self) -> dict[str, Parameter]:
-        """In the order of the optimiser."""
-        return self.decayed | self.others
+        self.optimisers = [torch.optim.AdamW(groups, lr=recipe.rate, betas=BETAS, fused=True)]
+        if "muon" in mine.values():
+            matrices = [self.weights[name] for name in mine if mine[name] == "muon"]
+            self.optimisers.append(
+                torch.optim.Muon(matrices, weight_decay=recipe.weight_decay, adjust_lr_fn="match_rms_adamw")
+            )
 
     def update(self, step: int) -> Tensor:
         """Apply the gradients of a step: their norm, before it was clipped."""
         weights = list(self.weights.values())
         norm = torch.nn.utils.clip_grad_norm_(weights, self.recipe.clip)
-        for group in self.optimiser.param_groups:
-            group["lr"] = self.recipe.rate_at(step)
-        self.optimiser.step()
-        self.optimiser.zero_grad()
+        for optimiser in self.optimisers:
+            for group in optimiser.param_groups:
+                group["lr"] = self.recipe.rate_at(step)
+            optimiser.step()
+            optimiser.zero_grad()
         if self.average is not self.trunk:
             averages = [self.average.get_parameter(name) for name in self.weights]
             get_ema_multi_avg_fn(self.recipe.average_at(step))(averages, weights, None)
@@ -64,8 +78,10 @@ class Learner:
         if self.average is not self.trunk:
             found |= {f"average/{name}": weight for name, weight in self.average.named_parameters()}
         for name, weight in self.weights.items():
-            if weight in self.optimiser.state:  # from the first step on
-                found |= {f"{moment}/{name}": self.optimiser.state[weight][moment] for moment in MOMENTS}
+            for optimiser in self.optimisers:
+                if weight in optimiser.state:  # from the first step on
+                    state = optimiser.state[weight]
+                    found |= {f"{moment}/{name}": state[moment] for moment in self._moments(name)}
         return {name: tensor.detach().cpu().contiguous() for name, tensor in found.items()}
 
     @torch.no_grad()
@@ -76,10 +92,19 @@ class Learner:
             if self.average is not self.trunk:
                 self.average.get_parameter(name).copy_(tensors[f"average/{name}"])
         if step:
-            whole = self.optimiser.state_dict()
-            whole["state"] = {
-                number: {"step": torch.tensor(float(step))}
-                | {moment: tensors[f"{moment}/{name}"] for moment in MOMENTS}
-                for number, name in enumerate(self.weights)
-            }
-            self.optimiser.load_state_dict(whole)
+            for optimiser in self.optimisers:
+                self._remind(optimiser, tensors, step)
+
+    def _remind(self, optimiser: torch.optim.Optimizer, tensors: dict[str, Tensor], step: int) -> None:
+        names = {weight: name for name, weight in self.weights.items()}
+        mine = [names[weight] for group in optimiser.param_groups for weight in group["params"]]
+        whole = optimiser.state_dict()
+        whole["state"] = {
+            number: {"step": torch.tensor(float(step))}
+            | {moment: tensors[f"{moment}/{name}"] for moment in self._moments(name)}
+            for number, name in enumerate(mine)
+        }
+        optimiser.load_state_dict(whole)
+
+    def _moments(self, name: str) -> tuple[str, ...]:
+        return MOMENTS[optimiser_of(self.recipe, name, self.weights[name].dim())]

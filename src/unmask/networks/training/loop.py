@@ -26,6 +26,7 @@ from unmask.core.errors import UnmaskError
 from unmask.core.files import check_writable, origin
 from unmask.core.memory import fits
 from unmask.core.tables import as_table
+from unmask.core.threads import torch_threads
 from unmask.languages import Language
 from unmask.languages.base import as_language
 from unmask.networks.model import checkpoints
@@ -35,6 +36,7 @@ from unmask.networks.training.card import card
 from unmask.networks.training.data import Examples, Windows, ahead
 from unmask.networks.training.distributed import World, world
 from unmask.networks.training.journal import Journal
+from unmask.networks.training.laws import hidden_laws, next_laws
 from unmask.networks.training.learner import Learner
 from unmask.networks.training.objectives import Masks, causal_nats, draw_masks, masked_nats
 from unmask.networks.training.recipe import Recipe
@@ -62,6 +64,7 @@ class Part(NamedTuple):
     size: int  # tokens that count: the sum of |x|
     masks: Masks | None  # None for an AR model
     most: int  # positions hidden in a row, at most
+    laws: Tensor | None  # (B, most, V), of an AR model (B, L, V); None where the tokens are the targets
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,10 @@ class Trained:
     validation: Validation
     parameters: int
     tokens_per_second: float
+    shape: Shape
+    device: str
+    threads: int
+    precision: str
     bits: Mapping[str, float]  # of a text: that validation in bits a character and a byte; of a language nothing
 
     __repr__ = as_table
@@ -86,6 +93,9 @@ class Trained:
             "seconds": self.seconds,
             "parameters": self.parameters,
             "tokens_per_second": self.tokens_per_second,
+            "device": self.device,
+            "threads": self.threads,
+            "precision": self.precision,
             "loss_nats_per_token": self.loss,
             "validation_nats_per_token": self.validation.loss.to_dict(),
         }
@@ -161,6 +171,8 @@ class Training:
     ) -> None:
         self.source, self.label, self.shape, self.recipe = source, label, shape, recipe
         self.directory, self.here, self.conditions = directory, here, conditions
+        if recipe.targets == "posterior" and isinstance(source, Text):
+            raise UnmaskError("targets are the posterior of a language, and a text has none; take its tokens")
         self.mine = here.part(recipe.batch)
         self.parts = _parts(conditions.accumulate, self.mine.stop - self.mine.start, shape.length, here.device)
         self.threads = _threads(conditions.threads, shape, here.device)
@@ -190,13 +202,12 @@ class Training:
     def go(self) -> Trained:
         """Train to the end."""
         label = f"training {self.shape.kind.upper()}"
-        usual = torch.get_num_threads()
+        track = progress.track(label, self.recipe.steps) if self.here.first else nullcontext(_silent)
         try:
-            torch.set_num_threads(self.threads)
-            with progress.track(label, self.recipe.steps) if self.here.first else nullcontext(_silent) as advance:
+            with torch_threads(self.threads), track as advance:
                 advance(self.step)
                 self._run(advance)
-            return self._result()
+                return self._result()
         except KeyboardInterrupt:
             if self.here.first:
                 kept = f"the checkpoint of step {self.saved} is in {self.directory}"
@@ -207,7 +218,6 @@ class Training:
             what = f"--accumulate {2 * self.parts} computes half as many, with the same result"
             raise UnmaskError(f"out of memory with {rows} sequences at once; {what}") from error
         finally:
-            torch.set_num_threads(usual)
             self.journal.close()
 
     def _result(self) -> Trained:
@@ -220,11 +230,18 @@ class Training:
             found,
             self.parameters,
             self.step * self.recipe.batch * self.shape.length / seconds,
-            self._bits(found),
+            self.shape,
+            **self._computed,
+            bits=self._bits(found),
         )
 
     def _bits(self, found: Validation) -> dict[str, float]:
         return self.source.bits(found.loss.value) if isinstance(self.source, Text) else {}
+
+    @property
+    def _computed(self) -> dict[str, Any]:
+        precision = "bfloat16" if self.half else "float32"
+        return {"device": str(self.here.device), "threads": self.threads, "precision": precision}
 
     @property
     def seconds(self) -> float:
@@ -271,8 +288,14 @@ class Training:
         for which in torch.arange(rows).chunk(self.parts):
             own = None if masks is None else Masks(*(part[which] for part in masks))
             most = self.shape.length if own is None else int(own.counts.max())
-            parts.append(Part(tokens[which], int(sizes[which].sum()), own, most))
+            parts.append(Part(tokens[which], int(sizes[which].sum()), own, most, self._laws(tokens[which], own, most)))
         return parts
+
+    def _laws(self, tokens: Tensor, masks: Masks | None, most: int) -> Tensor | None:
+        if self.recipe.targets == "tokens":
+            return None
+        assert isinstance(self.source, Language)
+        return next_laws(self.source, tokens) if masks is None else hidden_laws(self.source, tokens, masks, most)
 
     def _learn(self, batch: list[Part]) -> None:
         """One step: the gradient of the nats of the whole batch over its tokens."""
@@ -291,11 +314,12 @@ class Training:
     def _nats(self, part: Part) -> Tensor:
         device = self.here.device
         tokens = part.tokens.to(device, non_blocking=True)
+        laws = None if part.laws is None else part.laws.to(device, non_blocking=True)
         if part.masks is None:
-            return causal_nats(self.network, self.shape.vocabulary, tokens)
+            return causal_nats(self.network, self.shape.vocabulary, tokens, laws)
         masks = Masks(*(column.to(device, non_blocking=True) for column in part.masks))
         timed = not self.shape.time_free
-        return masked_nats(self.network, self.shape.vocabulary, tokens, masks, part.most, timed)
+        return masked_nats(self.network, self.shape.vocabulary, tokens, masks, part.most, timed, laws)
 
     def _look(self) -> None:
         """Are the losses and gradients of the last steps good?"""
@@ -326,8 +350,7 @@ class Training:
         checkpoints.save_state(self.directory, self.learner.tensors(), plain | now)
         entropy, entries = self.judge.entropy, self.journal.entries
         about = card(self.label, self.shape, self.recipe, self.parameters, entropy, entries)
-        conditions = {"device": str(self.here.device), "processes": self.here.size, "threads": self.threads}
-        conditions |= {"parts": self.parts, "precision": "bfloat16" if self.half else "float32"}
+        conditions = self._computed | {"processes": self.here.size, "parts": self.parts}
         account = {"origin": origin(**plain, **conditions)} | ({} if entropy is None else {"entropy": entropy}) | now
         checkpoints.save(self.learner.average, self.directory, about, account)
         self.saved, self.saved_at = self.step, time.monotonic()

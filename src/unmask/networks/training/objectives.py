@@ -12,6 +12,10 @@ Given n, the time is then Beta(n, L-n+1): it is the n-th least of L uniforms, an
 
 An AR model: -log p(x) = sum_j -log p(x_j | x_<j), exactly.
 
+Soft targets are the expectation of either over x_j ~ q(. | x_R), which an exact language knows: the cross-entropy to a
+law in the place of a drawn token. It has the same minimiser, and the same gradient in expectation, without the noise of
+the draw (laws.py).
+
 A language with an end pads what follows it. Both kinds write whole canvases, and are trained on the padding too, which
 costs a trained network nothing; nats a token are nats over |x|, the tokens up to and including the first end.
 """
@@ -79,20 +83,35 @@ def draw_masks(luck: Luck, batch: int, length: int, delta: Tensor | None = None)
     return Masks(labels.argsort(1), counts, 1 - k / rounds)
 
 
-def masked_nats(network: Network, mask: int, tokens: Tensor, masks: Masks, most: int, timed: bool = False) -> Tensor:
-    """(B): L times the mean of -log p(x_j | x_R) over what is hidden, at most `most` positions of a row."""
+def masked_nats(
+    network: Network,
+    mask: int,
+    tokens: Tensor,
+    masks: Masks,
+    most: int,
+    timed: bool = False,
+    laws: Tensor | None = None,
+) -> Tensor:
+    """(B): L times the mean of -log p(x_j | x_R) over what is hidden, at most `most` positions of a row.
+
+    With laws (B, most, V), those of the positions hidden, its expectation over x_j.
+    """
     asked = masks.order[:, :most]
     logits = network(masks.hide(tokens, mask), asked, masks.time.float() if timed else None)
-    return tokens.shape[1] * masks.mean(_surprise(logits, tokens.gather(1, asked)))
+    return tokens.shape[1] * masks.mean(_surprise(logits, tokens.gather(1, asked) if laws is None else laws))
 
 
-def causal_nats(network: Network, start: int, tokens: Tensor) -> Tensor:
-    """(B): the sum of -log p(x_j | x_<j)."""
-    read = torch.cat([torch.full_like(tokens[:, :1], start), tokens[:, :-1]], 1)
-    return _surprise(network(read), tokens).sum(1)
+def causal_nats(network: Network, start: int, tokens: Tensor, laws: Tensor | None = None) -> Tensor:
+    """(B): the sum of -log p(x_j | x_<j), or with laws (B, L, V) of its expectations over x_j."""
+    return _surprise(network(follows(tokens, start)), tokens if laws is None else laws).sum(1)
+
+
+def follows(tokens: Tensor, start: int) -> Tensor:
+    """(B, L): the start and all tokens but the last, which is what an AR model reads."""
+    return torch.cat([torch.full_like(tokens[:, :1], start), tokens[:, :-1]], 1)
 
 
 def _surprise(logits: Tensor, truth: Tensor) -> Tensor:
-    """-log p(truth) (B, A) by logits (B, A, V), at least in float32."""
+    """-log p(truth) (B, A) by logits (B, A, V), at least in float32; its expectation where truth is a law (B, A, V)."""
     logits = logits if logits.dtype == torch.float64 else logits.float()
-    return functional.cross_entropy(logits.flatten(0, 1), truth.flatten(), reduction="none").view_as(truth)
+    return functional.cross_entropy(logits.flatten(0, 1), truth.flatten(0, 1), reduction="none").view(truth.shape[:2])

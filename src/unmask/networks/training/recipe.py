@@ -1,4 +1,9 @@
-"""How a network is trained: AdamW, a cosine with warm-up, a moving average of the weights, clipped gradients."""
+"""How a network is trained: its targets, its optimiser, a cosine with warm-up, an average of the weights.
+
+The paper takes the tokens of its samples for targets, and AdamW. An exact language knows the laws that they were drawn
+from (laws.py), and Muon takes of each matrix's momentum the nearest orthogonal one, so that no direction
+learns faster than another. Both say what they are in the card, since they train the same network sooner.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +17,8 @@ from unmask.core.errors import unknown
 from unmask.core.reading import fit
 from unmask.networks.training.data import training_size
 
+TARGETS = ("tokens", "posterior")
+OPTIMISERS = ("adamw", "muon")
 BETAS = (0.9, 0.999)
 WARM_UP_OF_AVERAGE = 10.0  # the average of the first t steps forgets with (1 + t)/(10 + t)
 
@@ -33,10 +40,14 @@ class Recipe:
     samples: int | None = None  # the size of a fixed set; None: every example is fresh
     rounds: int | None = None  # the NELBO of so many rounds; None: of infinitely many
     schedule: str = "linear"  # of those rounds
+    targets: str = "tokens"  # or the exact law of each, "posterior"
+    optimiser: str = "adamw"  # or "muon", of matrices; AdamW has the rest
     seed: int = 0
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
+        arguments.word("targets", self.targets, TARGETS)
+        arguments.word("optimiser", self.optimiser, OPTIMISERS)
         for name, most in MOST.items():
             count = getattr(self, name)
             if not (count is None and name in ("samples", "rounds")):
@@ -75,7 +86,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     # Its section 5 and Table 3; the batch is that of Sahoo et al., whose framework it follows: its own is illegible.
     "paper": {"epochs": 20, "samples": 1_000_000, "batch": 512, "rate": 3e-4, "average": 0.9999},
     "small": {"steps": 4000, "batch": 64, "rate": 2e-3},
-    "text": {"steps": 4000, "batch": 32, "rate": 2e-3, "warm_up": 0.1, "average": 0.99, "weight_decay": 0.1},
+    "text": {"steps": 4000, "batch": 32, "rate": 4e-3, "average": 0.99, "weight_decay": 0.1, "optimiser": "muon"},
     "quick": {"steps": 1200, "batch": 128, "rate": 6e-3, "warm_up": 0.2, "average": 0.99},
 }
 OF_KIND: dict[tuple[str, str], dict[str, Any]] = {("quick", "ar"): {"steps": 300}}  # every place teaches an AR model

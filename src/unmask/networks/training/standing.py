@@ -23,7 +23,7 @@ from unmask.networks.model.checkpoints import (
 )
 from unmask.networks.model.shape import Shape
 from unmask.networks.model.trunk import Trunk
-from unmask.networks.training.learner import names
+from unmask.networks.training.learner import kept
 from unmask.networks.training.recipe import Recipe
 from unmask.text import Text, tokenizers
 from unmask.text import read as read_text
@@ -107,7 +107,8 @@ def read(directory: str | Path) -> Standing:
         raise UnmaskError(f"{path}: step is {said.step}, of a training of {recipe.steps}")
     with torch.device("meta"):
         sizes = {name: weight.shape for name, weight in Trunk(shape).named_parameters()}
-    expected = {f"{part}/{name}": size for part in names(recipe, said.step) for name, size in sizes.items()}
+    parts = {name: kept(recipe, said.step, name, len(size)) for name, size in sizes.items()}
+    expected = {f"{part}/{name}": sizes[name] for name in sizes for part in parts[name]}
     return Standing(
         source,
         said.label,

@@ -1,0 +1,42 @@
+"""The most arithmetic that this machine does a second: what a training or an evaluation is a share of."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+
+from unmask.core.threads import torch_threads
+from unmask.cost import flops
+from unmask.networks.training.loop import Trained
+
+SIZE = {"cpu": 1024, "cuda": 8192}  # of the two square matrices
+SECONDS = 0.2  # of products, of which the fastest counts
+
+
+def percent(trained: Trained) -> float:
+    """What a training has done a second, of what products of large matrices do on the same threads."""
+    shape = trained.shape
+    done = flops.training(shape, shape.length) / shape.length * trained.tokens_per_second
+    return (
+        100 * done / flop_per_second(torch.device(trained.device), getattr(torch, trained.precision), trained.threads)
+    )
+
+
+def flop_per_second(device: torch.device, dtype: torch.dtype, threads: int) -> float:
+    """Measured by products of large matrices."""
+    size = SIZE[device.type]
+    left = torch.ones((size, size), device=device, dtype=dtype)
+    least, end = float("inf"), time.perf_counter() + SECONDS
+    with torch_threads(threads), torch.inference_mode():
+        while time.perf_counter() < end:
+            began = _now(device)
+            left @ left
+            least = min(least, _now(device) - began)
+    return 2.0 * size**3 / least
+
+
+def _now(device: torch.device) -> float:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
