@@ -80,6 +80,7 @@ ADDING |= {  # imported when a name is asked for that the registry of a lower ro
         "unmask.experiments.measures.standard",
         "unmask.experiments.measures.rounds",
         "unmask.experiments.measures.training",
+        "unmask.experiments.measures.texts",
         "unmask.experiments.board.curves",
     ),
 }

@@ -12,7 +12,7 @@ sequences are to a language.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -66,15 +66,19 @@ class Judges:
     def __call__(self, tokens: Tensor) -> Written:
         """Of tokens (B, L)."""
         check_fits(self.twin.shape, "the network that judges", length=tokens.shape[1])
-        rows = [self.text.tokenizer.documents(row) for row in tokens.tolist()]
-        judged = [self.ngram.nats(row) for row in rows]
-        words = [self.lexicon.unknown(row) for row in rows]
         return Written(
-            token_entropy(tokens),
-            HeldOut(tokens, 0, causal=True).nats(self.twin) / tokens.shape[1],
-            _rates(judged),
-            _rates(words),
+            entropy=token_entropy(tokens),
+            twin=HeldOut(tokens, 0, causal=True).nats(self.twin) / tokens.shape[1],
+            ngram=self.by_ngram(tokens),
+            unknown=_rates([self.lexicon.unknown(row) for row in self._documents(tokens)]),
         )
+
+    def by_ngram(self, tokens: Tensor) -> Tensor:
+        """(B) nats a character."""
+        return _rates([self.ngram.nats(row) for row in self._documents(tokens)])
+
+    def _documents(self, tokens: Tensor) -> Iterator[list[str]]:
+        return (self.text.tokenizer.documents(row) for row in tokens.tolist())
 
 
 def token_entropy(tokens: Tensor) -> Tensor:

@@ -106,10 +106,14 @@ def _words(library: Any, split: Split) -> Any:
     return library.pre_tokenizers.Sequence([library.pre_tokenizers.Digits(individual_digits=True), words])
 
 
-def trained(name: str, size: str, documents: Sequence[str]) -> Bytes:
+def size_of(said: str) -> int:
+    """The N of bpe:N."""
+    number = int(said) if said.isdecimal() and len(said) < 10 else said
+    return arguments.whole("the size of the tokenizer bpe:N", number, LEAST, MOST_SYMBOLS)
+
+
+def trained(name: str, count: int, documents: Sequence[str]) -> Bytes:
     """The merges of some documents, up to so many symbols; a short text has fewer."""
-    number = int(size) if size.isdecimal() and len(size) < 10 else size
-    count = arguments.whole("the size of the tokenizer bpe:N", number, LEAST, MOST_SYMBOLS)
     library = packages()
     made = library.Tokenizer(library.models.BPE())
     made.pre_tokenizer = _words(library, "words")

@@ -139,21 +139,31 @@ class BytesFile(msgspec.Struct, forbid_unknown_fields=True, tag_field="kind", ta
     split: Literal["words", "digits"]
 
 
+def check(name: str) -> None:
+    """Fail before a text is read, not after it."""
+    from unmask.text import bpe
+
+    kind, _, option = name.partition(":")
+    if kind == "bpe":
+        bpe.size_of(option)
+    elif kind not in ("gpt2", "smollm2") and name != Chars.name:
+        raise unknown("tokenizer", name, KINDS)
+
+
 def make(name: str, documents: Sequence[str]) -> Tokenizer:
     """A tokenizer by its name, for documents that are trained on."""
     from unmask.text import bpe
 
+    check(name)
     kind, _, option = name.partition(":")
     match kind:
-        case "chars" if name == kind:
-            return Chars.of(documents)
         case "bpe":
-            return bpe.trained(name, option, documents)
+            return bpe.trained(name, bpe.size_of(option), documents)
         case "gpt2":
             return bpe.gpt2(option)
         case "smollm2":
             return bpe.smollm2(option)
-    raise unknown("tokenizer", name, KINDS)
+    return Chars.of(documents)
 
 
 def load(directory: str | Path) -> Tokenizer | None:

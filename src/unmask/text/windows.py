@@ -20,7 +20,7 @@ from torch import Tensor
 from unmask.core.chance import Stream, uniform
 from unmask.core.errors import UnmaskError, cut
 from unmask.text.corpus import Corpus, read
-from unmask.text.tokenizers import Tokenizer, make
+from unmask.text.tokenizers import Tokenizer, check, make
 
 
 class Text:
@@ -35,6 +35,7 @@ class Text:
     @classmethod
     def of(cls, source: str | Path, tokenizer: str) -> Text:
         """The text of a file, a directory or a name, and a tokenizer that has seen its training documents alone."""
+        check(tokenizer)
         corpus = read(source)
         return cls(corpus, make(tokenizer, corpus.training))
 

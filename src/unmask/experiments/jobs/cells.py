@@ -200,7 +200,7 @@ def _complete(measure: Measure, metric: str, point: Point, digests: dict[str, st
     if measure.open:
         spec |= {name: value for name, value in point.items() if name not in spec}
     if "digest" in measure.parameters and digests is not None:
-        files = [str(spec[name]) for name in ("language", "model", "causal_model") if spec.get(name)]
+        files = [str(spec[name]) for name in ("language", "text", "model", "causal_model") if spec.get(name)]
         spec["digest"] = "".join(digests.setdefault(file, digest(file)) for file in files)
     return spec
 
