@@ -1,4 +1,4 @@
-"""Figure 2 as a sweep: records are what the networks write, what is kept is not made again, the page says what it is."""
+"""Figure 2 as a sweep: records are what the networks write, what is kept is not made again, the page says it all."""
 
 from __future__ import annotations
 

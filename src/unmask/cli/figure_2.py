@@ -48,11 +48,11 @@ def command(
 
     Args:
         out: A directory for the page, the numbers and the networks; made if it is not there.
-        quick: A smaller network, which learns from fewer batches.
+        quick: Shorter rows, and networks that learn from fewer batches.
         text: A file, a directory of files, or kjv, the King James Bible (if not given).
         tokenizer: chars, bpe:N, gpt2 or smollm2; bpe:1024 if not given.
         steps: Numbers of sampling steps N; from 4 to 512 unless told otherwise.
-        rows: Rows of each; 400 unless told otherwise, 200 if quick.
+        rows: Rows of each; 200 unless told otherwise, 128 if quick.
         length: Tokens a row, instead of the preset's.
         layers: Of both networks, instead of the preset's.
         hidden: Their width, instead of the preset's.

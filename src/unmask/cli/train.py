@@ -81,6 +81,8 @@ def command(
             100,000 parameters, length 32: under two minutes on one core.
         small
             800,000 parameters, length 128.
+        text
+            A million parameters with bpe:1024, length 128: 20 minutes on one core.
         paper
             25 million parameters, length 512, 20 epochs of 990,000 sequences: for
             a GPU.

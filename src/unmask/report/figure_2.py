@@ -47,7 +47,7 @@ class Settings:
     hidden: int | None = None
     training_steps: int | None = None  # None: the recipe's
     steps: tuple[int, ...] = (4, 8, 16, 32, 64, 128, 256, 512)
-    rows: int = 400
+    rows: int = 200
     batch: int = 16  # rows that are timed together
     smollm2: bool = False
     seed: int = 0  # of networks and samples
@@ -62,7 +62,7 @@ class Settings:
 
 
 def quick(**changes: Any) -> Settings:
-    return replace(Settings(training_steps=1000, hidden=128, rows=200), **changes)
+    return replace(Settings(training_steps=700, length=64, rows=128), **changes)
 
 
 def recipe(settings: Settings, device: str = "auto") -> Recipe:

@@ -35,8 +35,8 @@ TITLE = (
 CAPTION = (
     "Across: the number of sampling steps N; AR stands at the right end. Each value is the mean of {rows} rows, with "
     "its 95% interval. The numbers above the points of the first panel say how many times as fast as AR with its cache "
-    "an MDM writes {batch} rows in N rounds. A word that the text does not have is to it what an impossible sequence is "
-    "to a language."
+    "an MDM writes {batch} rows in N rounds. A word that the text does not have is to it what an impossible sequence "
+    "is to a language."
 )
 CLOSE = 1.05  # times the value of the most rounds: there a curve is said to be flat
 
@@ -141,7 +141,7 @@ def sentences(records: Sequence[Record], settings: Settings) -> list[Sentence]:
         Sentence(
             f"{flat} rounds",
             f"From there on generative perplexity is within {CLOSE - 1:.0%} of what {most} rounds have, "
-            f"{values[most]:.3g}; with {least} it is {values[least]:.3g}. The AR twin's rows have {ar:.3g} and the text "
+            f"{values[most]:.3g}; with {least} it is {values[least]:.3g}. The AR twin's rows have {ar:.3g}, the text "
             f"{real:.3g}; a row's entropy is {entropy['mdm']:.3g}, {entropy['ar']:.3g} and {entropy['text']:.3g} nats.",
         ),
         Sentence(f"{fast[flat]:.2g}x", f"So fast as AR are {flat} rounds. {best}."),
@@ -215,7 +215,7 @@ def _network_item(named: str, directory: str) -> str:
 
 def _example(record: Record) -> str:
     who = f"MDM, N = {record['steps']}" if record["steps"] else NAMES[record["who"]]
-    return f"<h3>{text(who)}</h3>\n<blockquote><pre>{text(record['text'])}</pre></blockquote>"
+    return f"<h3>{text(who)}</h3>\n<blockquote><pre style="white-space: pre-wrap">{text(record['text'])}</pre></blockquote>"
 
 
 def _lookup(records: Sequence[Record]) -> dict[tuple[str, str, int | None], Record]:

@@ -38,7 +38,7 @@ JUDGED = {  # what a number of a row is called, and how its mean is shown
     "ngram": ("ngram_perplexity", math.exp),
     "smollm2": ("smollm2_perplexity", math.exp),
     "entropy": ("token_entropy", float),
-    "unknown": ("unknown_words", float),
+    "unknown": ("unknown_words", lambda share: min(max(share, 0.0), 1.0)),  # nothing else is in its interval
 }
 
 
