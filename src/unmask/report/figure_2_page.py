@@ -215,7 +215,7 @@ def _network_item(named: str, directory: str) -> str:
 
 def _example(record: Record) -> str:
     who = f"MDM, N = {record['steps']}" if record["steps"] else NAMES[record["who"]]
-    return f"<h3>{text(who)}</h3>\n<blockquote><pre style="white-space: pre-wrap">{text(record['text'])}</pre></blockquote>"
+    return f'<h3>{text(who)}</h3>\n<pre style="white-space: pre-wrap">{text(record["text"])}</pre>'
 
 
 def _lookup(records: Sequence[Record]) -> dict[tuple[str, str, int | None], Record]:
