@@ -55,7 +55,8 @@ class Trained(msgspec.Struct):
     """What `read_language` needs to know of how a network was trained."""
 
     label: Label
-    language: dict[str, Any] | None = None  # None: a text
+    language: dict[str, Any] | None = None
+    text: dict[str, Any] | None = None
 
 
 class Origin(msgspec.Struct):
@@ -145,6 +146,8 @@ def read_language(directory: str | Path) -> tuple[Language, str]:
             f"{directory} does not say what it was trained on ({ACCOUNT} is not there); name the language"
         )
     about = read_json(path, Account, MOST).origin.configuration
+    if about.language is None and about.text is None:
+        raise UnmaskError(f"{path}: origin.configuration has no 'language'")
     if about.language is None:
         what = "no exact law of which is known to hold it against"
         raise UnmaskError(f"{directory} has learned a text ({about.label}), {what}; name a language, if it is one")
