@@ -56,9 +56,6 @@ def copier(block=0, layers=2, length=L):
     with torch.no_grad():
         for weight in made.parameters():
             weight.zero_() if weight.dim() > 1 else weight.fill_(1.0)
-        for layer in made.blocks:
-            layer.up.bias.zero_()
-            layer.down.bias.zero_()
         made.embed.weight.copy_(rows)
         query, key, value = made.blocks[block].qkv.weight.view(3, 32, 32)
         strength = (200 * 32**0.5) ** 0.5 / 32

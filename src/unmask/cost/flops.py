@@ -1,7 +1,7 @@
 """What sampling costs in arithmetic: a masked diffusion model against autoregression with a cache (theory.md 9).
 
-For each of n layers of width d a token passes 8 d^2 + 4 d (4 d) operations in its matrices and 4 c d in attention over
-a context of c tokens, and 2 d |V| at the end; a multiplication with its addition counts twice.
+For each of n layers of width d a token passes 8 d^2 + 6 d (8 d / 3) operations in its matrices and 4 c d in attention
+over a context of c tokens, and 2 d |V| at the end; a multiplication with its addition counts twice.
 
     one evaluation of all L tokens    n [24 L d^2 + 4 L^2 d]       + 2 L d |V|
     L tokens one after another        n [24 L d^2 + 2 d L (L+1)]   + 2 L d |V|

@@ -1,6 +1,6 @@
-"""The one trunk: a pre-norm transformer with rotary positions; bidirectional for an MDM, causal for an AR model.
+"""The one trunk: a pre-norm transformer, bidirectional for an MDM, causal for an AR model.
 
-    x = x + attention(norm(x)),  x = x + mlp(norm(x)),  logits = head(norm(x))
+    x = x + attention(norm(x)),  x = x + down(silu(gate(norm(x))) * up(norm(x))),  logits = head(norm(x))
 
 An MDM reads (B, L) tokens in which V is hidden, and answers for the positions asked for: the last block computes
 queries and its MLP for those alone (`below` is what all positions share, `top` the rest). An AR model reads a start and
@@ -24,9 +24,11 @@ from torch.nn import functional
 from unmask.networks.model.cache import Memory, Reach
 from unmask.networks.model.shape import Shape
 
-WIDER = 4  # the MLP, by the hidden size
+WIDER = 8 / 3  # the MLP, by the hidden size: with its gate as many weights as a plain one four times as wide
 SYMBOL = 0.3  # what a symbol is at first: little, so that what a block learns of its context soon outweighs it
-PERIODS = 10_000.0  # the longest rotary period
+PERIODS = 2.0, 16.0  # rotary, the shortest in places, the longest in lengths: few of a narrow head are wasted on
+# distances that no sequence has, and the slowest hardly turn at all
+SLOWEST = 10_000.0  # of the clock's sines, by the fastest
 Turn = tuple[Tensor, Tensor]  # cos, sin, broadcastable over (B, K, heads, D)
 
 
@@ -75,7 +77,8 @@ class Trunk(nn.Module):
     def rates(self) -> Tensor:
         """(D/2): the angle between neighbours, of each pair."""
         half = self.shape.hidden // self.shape.heads // 2
-        return PERIODS ** (-torch.arange(half, dtype=torch.float64) / half)
+        short, long = PERIODS[0], PERIODS[1] * self.shape.length
+        return 2 * math.pi / short * torch.logspace(0, 1, half, base=short / long, dtype=torch.float64)
 
     @property
     def _layers(self) -> list[Block]:
@@ -174,8 +177,9 @@ class Block(nn.Module):
         self.before, self.between = (nn.LayerNorm(shape.hidden, bias=False) for _ in range(2))
         self.qkv = nn.Linear(shape.hidden, 3 * shape.hidden, bias=False)
         self.out = nn.Linear(shape.hidden, shape.hidden, bias=False)
-        self.up = nn.Linear(shape.hidden, WIDER * shape.hidden)
-        self.down = nn.Linear(WIDER * shape.hidden, shape.hidden)
+        wide = 8 * math.ceil(WIDER * shape.hidden / 8)
+        self.up = nn.Linear(shape.hidden, 2 * wide, bias=False)
+        self.down = nn.Linear(wide, shape.hidden, bias=False)
         self.modulate = None if shape.time_free else nn.Linear(shape.hidden, 6 * shape.hidden)
 
     def forward(
@@ -193,8 +197,8 @@ class Block(nn.Module):
 
     def reflect(self, x: Tensor, change: Tensor | None = None) -> Tensor:
         """The half behind attention."""
-        wide = functional.gelu(self.up(_changed(self.between(x), change)))
-        return _gated(x, self.down(wide), change)
+        gate, value = self.up(_changed(self.between(x), change)).chunk(2, -1)
+        return _gated(x, self.down(functional.silu(gate) * value), change)
 
     def step(self, x: Tensor, turn: Turn, kept: Tensor, place: int | Tensor, seen: Tensor | None) -> Tensor:
         """(B, hidden) in and out, at one place of kept (2, B, heads, T, D)."""
@@ -247,7 +251,7 @@ class Clock(nn.Module):
     def forward(self, time: Tensor) -> Tensor:
         """(B) to (B, hidden)."""
         half = self.widen.in_features // 2
-        rates = PERIODS ** (-torch.arange(half, device=time.device) / half)
+        rates = SLOWEST ** (-torch.arange(half, device=time.device) / half)
         angles = 1000 * time.float().unsqueeze(1) * rates
         waves = torch.cat([angles.sin(), angles.cos()], 1).to(self.widen.weight.dtype)
         return functional.silu(self.mix(functional.silu(self.widen(waves))))

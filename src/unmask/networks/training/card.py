@@ -69,7 +69,8 @@ def card(
     rows |= {"examples": "windows of the text, anywhere in it" if is_text else _examples(recipe)}
     rows |= {"steps": f"{entries[-1]['step'] if entries else 0} of {recipe.steps}, {recipe.batch} sequences each"}
     decay = f"weight decay {recipe.weight_decay:g}, gradients clipped at {recipe.clip:g}"
-    rows |= {OPTIMISERS[recipe.optimiser]: f"rate {recipe.rate:g}, warm-up {recipe.warm_up:g} and a cosine, {decay}"}
+    rate = f"rate {recipe.rate:g}, warm-up {recipe.warm_up:g}, a cosine over the last {recipe.fall:g}"
+    rows |= {OPTIMISERS[recipe.optimiser]: f"{rate}, {decay}"}
     rows |= {"weights": f"their moving average, {recipe.average:g}" if recipe.average else "those of the last step"}
     rows |= {"seed": str(recipe.seed)}
     return CARD.format(

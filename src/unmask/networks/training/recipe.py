@@ -33,7 +33,8 @@ class Recipe:
     steps: int
     batch: int  # sequences a step, all processes together
     rate: float  # at its highest
-    warm_up: float = 0.1  # the share of the steps in which the rate rises; then it falls as a cosine, to zero
+    warm_up: float = 0.1  # the share of the steps in which the rate rises
+    fall: float = 1.0  # the share in which it falls at the end, as half a cosine, to zero; at most what is left
     weight_decay: float = 0.0  # of matrices
     average: float = 0.999  # how much of the average is kept at a step, once there have been many; 0: no average
     clip: float = 1.0  # the greatest norm of a gradient
@@ -57,13 +58,15 @@ class Recipe:
         arguments.number("weight_decay", self.weight_decay)
         for name in ("warm_up", "average"):
             arguments.share(name, getattr(self, name))
+        arguments.number("fall", self.fall, most=1)
 
     def rate_at(self, step: int) -> float:
-        """Of the step-th step, from 0: up to `rate` in the warm-up, then down along half a cosine."""
+        """Of the step-th step, from 0: up to `rate` in the warm-up, and at the end down along half a cosine."""
         warm = max(1, round(self.warm_up * self.steps))
         if step < warm:
             return self.rate * (step + 1) / warm
-        return self.rate * 0.5 * (1 + math.cos(math.pi * (step + 1 - warm) / (self.steps + 1 - warm)))
+        top = max(warm, round((1 - self.fall) * self.steps))
+        return self.rate * 0.5 * (1 + math.cos(math.pi * max(0, step + 1 - top) / (self.steps + 1 - top)))
 
     def average_at(self, step: int) -> float:
         """How much of the average the step-th step keeps: less at first, to forget the untrained weights."""
