@@ -82,10 +82,9 @@ def test_twins_have_equal_parameters(pair, text):
     assert (found.parameters, found.places) == (ar, LENGTH * TINY["hidden"])
     assert mdm == found.parameters + found.places
     assert found.tokens == 20 * 8 * LENGTH
-    matrices = 12 * TINY["hidden"] ** 2 + 7 * TINY["hidden"] + 1 * TINY["hidden"] + text.vocabulary * TINY["hidden"]
-    assert (
-        found.flop == 6 * matrices * found.tokens
-    )  # by hand: q k v out up down, biases and norms, the last norm, head
+    hidden, wide = TINY["hidden"], 48
+    matrices = 4 * hidden**2 + 3 * wide * hidden + text.vocabulary * hidden  # q k v out, gate up down, head
+    assert found.flop == 6 * (matrices + 3 * hidden) * found.tokens  # and three norms
 
 
 def test_twins_see_equal_data_in_the_same_order(tmp_path, text, monkeypatch):
