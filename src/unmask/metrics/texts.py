@@ -47,7 +47,6 @@ class Judges:
 
     text: Text
     twin: Trunk
-    order: int = 5
 
     def __post_init__(self) -> None:
         if not self.twin.shape.causal:
@@ -56,7 +55,7 @@ class Judges:
 
     @cached_property
     def ngram(self) -> NGramJudge:
-        return NGramJudge(self.text.corpus.held_out, self.order)
+        return NGramJudge(self.text.corpus.held_out)
 
     @cached_property
     def lexicon(self) -> Lexicon:

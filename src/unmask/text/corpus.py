@@ -20,13 +20,14 @@ import msgspec
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError, cut
-from unmask.core.memory import size
+from unmask.core.memory import fits, size
 from unmask.core.reading import read_lines, read_text
 from unmask.text.packages import file_of
 
 SHARE = 0.05  # of the documents that is held out
 MOST = 2**28  # bytes of a text
 MOST_FILES = 2**16  # of a directory
+LINE = 300  # bytes that a document takes beside its letters
 BREAKS = (
     r"(?:\r?\n)?\f(?:\r?\n)?",
     r"\r?\n(?:[ \t]*\r?\n)+",
@@ -78,8 +79,9 @@ def read(source: str | Path) -> Corpus:
     path = arguments.path("text", source)
     if os.path.isdir(path):
         return Corpus(str(path.absolute()), _files(path))
-    documents = divided(read_text(path, MOST))
-    return Corpus(str(path.absolute()), tuple(documents))
+    text = read_text(path, MOST)
+    fits(text.count("\n") + text.count("\f"), "lines of a text", LINE)
+    return Corpus(str(path.absolute()), tuple(divided(text)))
 
 
 def divided(text: str) -> list[str]:

@@ -215,12 +215,12 @@ def _typed(metric: str, name: str, value: Any, default: Any) -> Any:
 
 
 def digest(name: str) -> str:
-    """Of the contents of a file, or of the files in a directory; nothing for a name that is none.
+    """Of the contents of a file, or of the files in a directory; nothing for what is neither, as a name or a device.
 
     It is part of a cell, so that a language or a network that has changed is another one.
     """
     path = Path(name)
-    if not os.path.exists(path):
+    if not os.path.isfile(path) and not os.path.isdir(path):
         return ""
     whole = hashlib.sha256()
     for file in [path] if path.is_file() else sorted(entry for entry in path.iterdir() if entry.is_file()):

@@ -68,7 +68,8 @@ def _corpus(text: str, digest: str) -> Any:
 
 
 def _check(cells: Sequence[Arguments]) -> None:
-    """Names and sizes, before hours of work."""
+    """Names, sizes and packages, before hours of work."""
+    from unmask.metrics import smollm2 as outsider
     from unmask.schedules import deltas
     from unmask.text import tokenizers
 
@@ -77,6 +78,8 @@ def _check(cells: Sequence[Arguments]) -> None:
         tokenizers.check(cell["tokenizer"])
         shape = _shape("mdm", _symbols(cell["tokenizer"]), cell)
         _recipe(shape.kind, cell)
+        if cell.get("smollm2"):
+            outsider.check()
         if "schedule" in cell:
             kinds_of(cell["sampler"])
             deltas(cell["schedule"], cell["steps"])
@@ -123,16 +126,15 @@ def text_training(
     from unmask.core.estimates import exactly
     from unmask.networks.model import checkpoints
     from unmask.networks.training.loop import Conditions, resume, train
-    from unmask.text import Text, make
+    from unmask.text import Text, load, make
 
     unchanged(digest, text)
     cell = {"preset": preset, "length": length, "layers": layers, "hidden": hidden}
     cell |= {"training_steps": training_steps, "seed": seed}
     wanted, conditions = _recipe(kind, cell), Conditions(device)
     if (place / checkpoints.STATE).exists():
-        symbols = checkpoints.read_tokenizer(place)
-        assert symbols is not None  # `resume` says what is wrong otherwise
-        check_same(place, _shape(kind, symbols.vocabulary, cell), wanted)
+        if (symbols := load(place)) is not None:
+            check_same(place, _shape(kind, symbols.vocabulary, cell), wanted)
         made = resume(place, conditions=conditions)
     else:
         corpus = _corpus(text, digest)
@@ -312,11 +314,13 @@ def text_clock(
 
     Medians with quartiles, as `unmask time` has them.
     """
+    from unmask.core.threads import torch_threads
     from unmask.cost.clock import clock
     from unmask.networks.model.checkpoints import read_shape
 
     shape = read_shape(needed[0])
-    (timing,) = clock(shape, [shape.length], [batch], steps, device)
+    with torch_threads(1):
+        (timing,) = clock(shape, [shape.length], [batch], steps, device)
     if isinstance(timing, UnmaskError):
         raise timing
     found = {
