@@ -28,7 +28,7 @@ COMMAND = "--tokenizer bpe:270 --length 12 --layers 1 --hidden 24 --training-ste
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
     made = tmp_path_factory.mktemp("text") / "words.txt"
-    made.write_text("\n\n".join(f"the cat number {number} sat on the mat, and the rat ran" for number in range(80)))
+    made.write_text("\n\n".join(f"the cat number {number} sat on the mat, and the rat ran" for number in range(600)))
     return made
 
 
@@ -96,6 +96,7 @@ def test_other_rows_keep_the_networks(made, path, monkeypatch):
     monkeypatch.setattr(loop.Training, "_learn", lambda *a: pytest.fail("trained again"))
     more = measure(out, settings_of(path, rows=30))
     assert {r["n"] for r in more.records if r["measure"] == "token_entropy"} == {30}
+    assert more.records != measured.records
     assert places(out, more) == places(out, measured)
 
 
