@@ -64,6 +64,8 @@ def test_every_option_reaches_the_recipe(run):
         "cosine",
         "--accumulate",
         2,
+        "--spread",
+        0.25,
         "--targets",
         "posterior",
         "--optimiser",
@@ -79,6 +81,7 @@ def test_every_option_reaches_the_recipe(run):
         "samples": 40,
         "rounds": 3,
         "schedule": "cosine",
+        "spread": 0.25,
         "targets": "posterior",
         "optimiser": "muon",
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from math import comb, log
 
 import numpy as np
@@ -16,7 +17,8 @@ from unmask import languages
 from unmask.core.chance import Luck
 from unmask.languages.random import random_ngram
 from unmask.networks.training.laws import hidden_laws, next_laws
-from unmask.networks.training.objectives import Masks, causal_nats, draw_masks, masked_nats
+from unmask.networks.training.objectives import Masks, causal_nats, draw_masks, masked_nats, spread_out
+from unmask.networks.training.recipe import Recipe
 from unmask.schedules import Schedule, deltas
 
 ALARM = 1e-6  # false alarms of each statistical test
@@ -233,3 +235,32 @@ def test_an_untrained_network_finds_all_symbols_equally_likely():
     made = trunk()
     torch.nn.init.zeros_(made.head.weight)
     assert estimate(made, (1, 2)) == pytest.approx(L * log(V))
+
+
+def test_spread_masks_hide_every_so_manieth():
+    luck = Luck(3, torch.arange(600))
+    plain = draw_masks(luck, 600, 24)
+    made = spread_out(plain, luck, 0.7)
+    kinds = set()
+    for row in range(600):
+        hidden = made.order[row, : made.counts[row]].sort().values
+        assert sorted(made.order[row].tolist()) == list(range(24))
+        if made.order[row].equal(plain.order[row]) and made.counts[row] == plain.counts[row]:
+            kinds.add("plain")
+            continue
+        (stride,) = hidden.diff().unique().tolist()
+        first = int(hidden[0])
+        assert hidden.tolist() == list(range(first, 24, stride))
+        assert first < stride
+        assert made.time[row] == len(hidden) / 24
+        kinds.add((stride, first))
+    assert kinds == {"plain", *((stride, first) for stride in range(2, 7) for first in range(stride))}
+    changed = sum(not made.order[row].equal(plain.order[row]) for row in range(600))
+    assert abs(changed - 420) < 5 * (600 * 0.7 * 0.3) ** 0.5  # false alarms: 6e-7
+    assert spread_out(plain, luck, 0.0).order.equal(plain.order)
+
+
+def test_spread_masks_go():
+    made = Recipe(steps=10, batch=1, rate=1.0, spread=0.5)
+    assert [made.spread_at(step) for step in range(10)] == pytest.approx([1, 0.8, 0.6, 0.4, 0.2, 0, 0, 0, 0, 0])
+    assert replace(made, spread=0.0).spread_at(0) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -31,7 +32,7 @@ COMMAND = "figure-1 --quick --languages paper-2gram --steps 2 8 --rows 20 --trai
 
 
 def changed(**changes):
-    return Settings(**(vars(SETTINGS) | changes))
+    return replace(SETTINGS, **changes)
 
 
 def measure(out, settings):

@@ -13,6 +13,7 @@ import pandas as pd
 from unmask.core.estimates import Estimate
 from unmask.experiments.board.table import Table
 from unmask.experiments.measures.catalogue import Record
+from unmask.networks.model.shape import KINDS
 from unmask.report import frame
 from unmask.report.figure_1 import Settings, recipe, records_of
 from unmask.report.frame import COLOURS, INK, PAGE, Sentence, text
@@ -59,7 +60,7 @@ def contents(
         found,
         figure=frame.figure("figure-1", *TITLE, CAPTION.format(rows=settings.rows), plain, plain),
         networks="\n".join(_network_item(*entry) for entry in networks(records).items()),
-        length=str(settings.size),
+        length=settings.size,
         preset=settings.preset,
     )
     return found
@@ -166,7 +167,9 @@ def tables(records: Sequence[Record], settings: Settings) -> list[Table]:
             ]
             rows.append(("AR" if steps is None else f"{steps}", cells))
         made.append(
-            Table(f"{name}, {settings.size} tokens; perplexity relative to the language's own TER", heads, rows)
+            Table(
+                f"{name}, {settings.lengths[name]} tokens; perplexity relative to the language's own TER", heads, rows
+            )
         )
     trainings = [record for record in records if record["measure"] == "excess_percent"]
     rows = [
@@ -182,7 +185,31 @@ def tables(records: Sequence[Record], settings: Settings) -> list[Table]:
         for record in trainings
     ]
     heads = ["network", "entropy, nats a token", "loss above it", "training steps", "time"]
-    return [*made, Table("What was trained: validation loss beside the exact entropy", heads, rows)]
+    learned = Table("What was trained: validation loss beside the exact entropy", heads, rows)
+    return [_parts(records, settings), *made, learned]
+
+
+def _parts(records: Sequence[Record], settings: Settings) -> Table:
+    """What of the errors is sampling, and what is learning."""
+    found, most = _lookup(records), max(settings.steps)
+    above = {(r["language"], r["kind"]): r for r in records if r["measure"] == "excess_percent"}
+    rows = []
+    for name in settings.languages:
+        exact, trained, ar = (
+            found["ser", name, model, n] for model, n in (("exact", most), ("trained", most), ("trained", None))
+        )
+        learning = 100 * (trained["value"] - exact["value"])
+        excess = [(f"{above[name, kind]['value']:+.2f}%", "") for kind in KINDS]
+        rows.append((name, [_cell(exact, "ser"), (f"{learning:+.1f} points", ""), _cell(ar, "ser"), *excess]))
+    heads = [
+        "language",
+        "sampling",
+        "learning adds",
+        "AR, trained",
+        "MDM's loss above the entropy",
+        "AR's loss above it",
+    ]
+    return Table(f"What is sampling and what is learning: SER after {most} steps, and of AR", heads, rows)
 
 
 def networks(records: Sequence[Record]) -> dict[str, str]:

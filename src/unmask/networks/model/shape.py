@@ -68,7 +68,8 @@ class Shape:
 PRESETS: dict[str, dict[str, int]] = {
     "paper": {"hidden": 512, "layers": 8, "heads": 8, "length": 512},  # its section 5; 10 layers for the 4-gram
     "small": {"hidden": 128, "layers": 4, "heads": 8, "length": 128},
-    "quick": {"hidden": 64, "layers": 2, "heads": 4, "length": 32},  # about 100,000 parameters
+    "quick": {"hidden": 64, "layers": 4, "heads": 4, "length": 64},  # about 200,000 parameters
+    "thorough": {"hidden": 64, "layers": 4, "heads": 4, "length": 64},  # the same, which learns longer
     "text": {"hidden": 128, "layers": 4, "heads": 4, "length": 128},  # a million, for a text of some megabytes
 }
 

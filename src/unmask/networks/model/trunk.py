@@ -26,6 +26,9 @@ from unmask.networks.model.shape import Shape
 
 WIDER = 8 / 3  # the MLP, by the hidden size: with its gate as many weights as a plain one four times as wide
 SYMBOL = 0.3  # what a symbol is at first: little, so that what a block learns of its context soon outweighs it
+SHARED = 0.5  # of what a norm makes of a symbol: the direction that all share is as long as that of its own
+LOOK = 8.0  # the score of the neighbour that a head looks at first, others having a few less
+NEAR = 4  # and how far it is at most
 PERIODS = 2.0, 16.0  # rotary, the shortest in places, the longest in lengths: few of a narrow head are wasted on
 # distances that no sequence has, and the slowest hardly turn at all
 SLOWEST = 10_000.0  # of the clock's sines, by the fastest
@@ -72,6 +75,31 @@ class Trunk(nn.Module):
             if name.startswith(("head", "place")) or "modulate" in name:
                 spread = 0.0  # every symbol is equally likely, every condition the same
             nn.init.normal_(weight, std=spread) if spread else nn.init.zeros_(weight)
+        self._look_near()
+
+    @torch.no_grad()
+    def _look_near(self) -> None:
+        """Let each head look at one neighbour at first, 1 to NEAR places before or behind: what a network has to find
+        stands near, and where attention is even it is lost among all that is not.
+
+        All symbols share a direction s, from which queries take t and keys R(-d) t, t having all pairs of a head alike:
+        so (R(j) t) . (R(j + d) R(-d) t) is greatest at a distance of d.
+        """
+        hidden = self.shape.hidden
+        width = hidden // self.shape.heads
+        shared = torch.randn(hidden)
+        self.embed.weight.add_(SYMBOL * shared)
+        told = LOOK * math.sqrt(width) / (width // 2 * hidden * SHARED)
+        shared *= math.sqrt(told) / shared.norm()
+        distances = [-d for d in range(1, NEAR + 1)] if self.shape.causal else _both_sides(NEAR)
+        even = torch.cat([torch.ones(width // 2), torch.zeros(width // 2)])
+        for number in range(self.shape.layers * self.shape.heads):
+            layer, head = divmod(number, self.shape.heads)
+            angles = -distances[number % len(distances)] * self.rates
+            turned = torch.cat([angles.cos(), angles.sin()]).float()
+            query, key, _ = self._layers[layer].qkv.weight.unflatten(0, (3, self.shape.heads, width))[:, head]
+            query.add_(torch.outer(even, shared))
+            key.add_(torch.outer(turned, shared))
 
     @property
     def rates(self) -> Tensor:
@@ -261,6 +289,10 @@ def rotated(x: Tensor, turn: Turn) -> Tensor:
     """Rotary positions: the pairs (a, b) of x = [a.., b..] (.., D) turned by the angles of their position."""
     cos, sin = turn
     return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, -1), sin)
+
+
+def _both_sides(most: int) -> list[int]:
+    return [side * distance for distance in range(1, most + 1) for side in (-1, 1)]
 
 
 def _picked(x: Tensor, asked: Tensor | None) -> Tensor:

@@ -86,7 +86,9 @@ def card(
 
 
 def _objective(shape: Shape, recipe: Recipe) -> str:
-    return _loss(shape, recipe) + (", expected by the exact law of each token" if recipe.targets == "posterior" else "")
+    exact = ", expected by the exact law of each token" if recipe.targets == "posterior" else ""
+    begins = f"; masks are spread evenly in the first {recipe.spread:g} of the steps, ever fewer of them"
+    return _loss(shape, recipe) + exact + (begins if recipe.spread and not shape.causal else "")
 
 
 def _loss(shape: Shape, recipe: Recipe) -> str:

@@ -38,7 +38,7 @@ from unmask.networks.training.distributed import World, world
 from unmask.networks.training.journal import Journal
 from unmask.networks.training.laws import hidden_laws, next_laws
 from unmask.networks.training.learner import Learner
-from unmask.networks.training.objectives import Masks, causal_nats, draw_masks, masked_nats
+from unmask.networks.training.objectives import Masks, causal_nats, draw_masks, masked_nats, spread_out
 from unmask.networks.training.recipe import Recipe
 from unmask.networks.training.validation import HeldOut, Judge, Validation
 from unmask.schedules import Fit, deltas
@@ -284,6 +284,8 @@ class Training:
         masks = None
         if not self.shape.causal:
             masks = draw_masks(luck, self.recipe.batch, self.shape.length, self.delta)
+            if share := self.recipe.spread_at(step):
+                masks = spread_out(masks, luck, share)
         parts = []
         for which in torch.arange(rows).chunk(self.parts):
             own = None if masks is None else Masks(*(part[which] for part in masks))

@@ -31,7 +31,8 @@ from torch.nn import functional
 from unmask.core.chance import Luck, Stream
 from unmask.schedules import Schedule
 
-FORCED = 1  # the visit of the uniform that chooses the position hidden for certain
+FORCED, SPREAD = 1, 2  # visits of the uniforms that choose the position hidden for certain, and that spread masks
+WIDEST = 6  # between two positions hidden
 
 
 class Network(Protocol):
@@ -81,6 +82,26 @@ def draw_masks(luck: Luck, batch: int, length: int, delta: Tensor | None = None)
     labels.scatter_(1, forced, -1.0)
     counts = (labels < (1 - Schedule(delta).p)[k].unsqueeze(1)).sum(1).clamp(min=1)
     return Masks(labels.argsort(1), counts, 1 - k / rounds)
+
+
+def spread_out(masks: Masks, luck: Luck, share: float) -> Masks:
+    """Masks that hide, in so many of the rows, every s-th position, s from 2 to 6: a curriculum.
+
+    What is around a hidden position says most about it, and all of it is there. Random masks of few positions show it
+    too, and have less to ask; of many, it is rarely whole. For a start alone: it is no NELBO.
+    """
+    own = luck.grid(Stream.ORDER, 3, SPREAD)
+    stride = 2 + (own[:, :1] * (WIDEST - 1)).long()
+    first = (own[:, 1:2] * stride).long()
+    places = torch.arange(masks.order.shape[1])
+    apart = (places % stride != first).long()
+    order, counts = apart.argsort(dim=1, stable=True), (1 - apart).sum(1)
+    chosen = (own[:, 2] < share) & (counts > 0)
+    return Masks(
+        torch.where(chosen.unsqueeze(1), order, masks.order),
+        torch.where(chosen, counts, masks.counts),
+        torch.where(chosen, counts.double() / len(places), masks.time),
+    )
 
 
 def masked_nats(
