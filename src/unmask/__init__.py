@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from unmask import report as report
     from unmask import samplers as samplers
     from unmask import schedules as schedules
+    from unmask import text as text
     from unmask import theory as theory
     from unmask.core.errors import UnmaskError as UnmaskError
     from unmask.core.estimates import Estimate as Estimate
@@ -71,6 +72,7 @@ ROOMS = {
     "report": "unmask.report",
     "samplers": "unmask.samplers",
     "schedules": "unmask.schedules",
+    "text": "unmask.text",
     "theory": "unmask.theory",
 }
 
@@ -80,6 +82,7 @@ ADDING |= {  # imported when a name is asked for that the registry of a lower ro
         "unmask.experiments.measures.standard",
         "unmask.experiments.measures.rounds",
         "unmask.experiments.measures.training",
+        "unmask.experiments.measures.texts",
         "unmask.experiments.board.curves",
     ),
 }

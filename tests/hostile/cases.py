@@ -30,6 +30,7 @@ from tests.hostile.spoiling import (
 DIGITS = "9" * 30
 GENERATE = "generate --language interval-5 --length 20 --rows 10 --steps 4 --out o.npy"
 TRAIN = "train --language paper-2gram --steps 2 --hidden 16 --heads 2 --length 8 --batch 4 --out n"
+READ = "train --text t --steps 2 --layers 1 --hidden 16 --heads 2 --length 8 --batch 4 --out n"
 TIME = "time --preset quick --lengths 8 --batch 1 --steps 4 --repeats 1"
 BOMB = "&a [x, x, x, x, x, x, x, x, x, x]"
 
@@ -310,6 +311,75 @@ def _networks() -> dict[str, Case]:
     return made
 
 
+def _texts() -> dict[str, Case]:
+    texts: dict[str, Content] = {
+        "fifo": pipe,
+        "device": device,
+        "loop": link_to_itself,
+        "sparse": sparse,
+        "nothing": b"",
+        "one": "a document",
+        "same": "twice\n\ntwice",
+        "short": "a\n\nb",
+        "latin": b"caf\xe9\n\nb",
+        "utf16": "a\n\nb".encode("utf-16"),
+        "half": b"\xed\xa0\x80\n\nb",
+        "nul": b"\0" * 1000 + b"\n\n" + b"\0" * 999,
+        "blank": " \n\n \n\n",
+        "of_pipes": lambda path: (path.mkdir(), pipe(path / "x")),
+        "of_files": lambda path: (path.mkdir(), (path / "a").write_bytes(b"\xff"), (path / "b").write_text("b")),
+        "of_none": directory,
+    }
+    made = {f"text_{name}": Case(READ.split(), {"t": content}) for name, content in texts.items()}
+    good = {"t": "\n\n".join(f"{number} cats" * 9 for number in range(9))}
+    for name in (
+        "bpe:1000000000000000",
+        "bpe:-5",
+        "gpt2:t",
+        "smollm2:t",
+        "smollm2:/dev/zero",
+        "[/red]",
+        "os:system",
+        "",
+    ):
+        made[f"text_tokenizer_{name}"] = Case([*READ.split(), "--tokenizer", name], good)
+    tokenizers: dict[str, Any] = {
+        "pipe": pipe,
+        "sparse": sparse,
+        "text": b"chars",
+        "deep": "[" * 100_000,
+        "list": [],
+        "other": {"kind": "os:system"},
+        "size": {"kind": "chars", "symbols": "ab"},
+        "order": {"kind": "chars", "symbols": "ba"},
+        "huge": {"kind": "bpe", "name": "x", "symbols": [], "merges": [], "separator": HUGE, "split": "words"},
+        "none": {"kind": "bpe", "name": "x", "symbols": [], "merges": [], "separator": 0, "split": "words"},
+        "name": {"kind": "bpe", "name": "x" * 10**6, "symbols": [], "merges": [], "separator": 0, "split": "words"},
+    }
+    for name, content in tokenizers.items():
+        make = content if callable(content) or isinstance(content, bytes | str) else text_of(content)
+        for command in (
+            "generate --model net --rows 2 --steps 2 --out o.txt",
+            "generate --model net --prompt a --out o.npy",
+        ):
+            said = command.split()
+            made[f"text_file_{name}_{said[3]}"] = Case(
+                said, {"net": ("net", in_place("tokenizer.json", _written(make)))}
+            )
+    for prompt in ("\udcff", "x" * 10**5, "\0", ""):
+        made[f"text_prompt_{prompt[:3]!r}"] = Case(
+            ["generate", "--model", "net", "--prompt", prompt, "--out", "o.npy"], {"net": None}
+        )
+    return made
+
+
+def _written(content: Any) -> Any:
+    """What makes a file of this content."""
+    if callable(content):
+        return content
+    return lambda path: path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
 def _other_shape(header: dict[str, Any], data: bytes) -> bytes:
     from tests.hostile.spoiling import tensors
 
@@ -484,4 +554,4 @@ def _numbers() -> dict[str, Case]:
 
 
 def cases() -> dict[str, Case]:
-    return _samples() | _languages() | _recipes() | _networks() | _stores() | _numbers()
+    return _samples() | _languages() | _recipes() | _networks() | _texts() | _stores() | _numbers()

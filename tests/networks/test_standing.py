@@ -58,7 +58,7 @@ def spoil(path, facts=None, tensors=None):
 def test_a_state_comes_back(place):
     found = standing.read(place)
     assert (found.step, found.recipe, found.shape.hidden) == (4, RECIPE, 8)
-    assert found.language.to_dict() == LANGUAGE.to_dict()
+    assert found.source.to_dict() == LANGUAGE.to_dict()
     assert [entry["step"] for entry in found.journal] == [1, 2, 3, 4]
     parts = {name.partition("/")[0] for name in found.tensors}
     assert parts == {"weights", "average", "exp_avg", "exp_avg_sq"}

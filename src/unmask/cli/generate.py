@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from unmask.cli.options import Count, Directory, File, Named, Switch
 
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
     from unmask.languages import Language
     from unmask.networks import Network
+    from unmask.text import Tokenizer
+
+Text = Annotated[str | None, "TEXT"]
 
 
 def command(
@@ -26,6 +29,7 @@ def command(
     length: Count = None,
     rows: Count = None,
     given: File = None,
+    prompt: Text = None,
     prompt_length: Count = None,
     rows_per_prompt: int = 1,
     seed: int = 0,
@@ -51,6 +55,10 @@ def command(
             --rows-per-prompt 4 --sampler my_module:MySampler --out e.npy
         unmask generate --model runs/mdm --causal-model runs/ar \\
             --sampler speculative --out f.npy
+        unmask generate --model bible --rows 5 --prompt "And God said" --out g.txt
+
+    A network that has learned a text writes it: into .txt, and into .jsonl beside
+    its tokens.
 
     What is given goes to OUT with .given before its suffix, where `unmask score`
     finds it: SER and perplexity are then those of what was to be written.
@@ -59,7 +67,8 @@ def command(
     sampler show blocks` what one does, and its options.
 
     Args:
-        out: Where the tokens go: .npy, or .jsonl with a list a line. What made them goes to OUT.json beside it.
+        out: Where the tokens go: .npy, or .jsonl with a list a line; of a text also .txt. What made them goes to
+            OUT.json beside it.
         language: A preset (see `unmask language list`), or a language file.
         model: In place of a language, the directory of a network that `unmask train` has made, MDM or AR.
         causal_model: The directory of an AR network beside an MDM, for samplers that read from left to right.
@@ -69,6 +78,7 @@ def command(
         length: Tokens a sequence; if not given 512, what the network was made for, or as many as in the given file.
         rows: Sequences; 2000 if not given, or one for each prompt of the given file where there are several.
         given: Tokens to start from, one row for all or a row each, with V (or null in .jsonl) where hidden.
+        prompt: A text that each row begins with, for a network that has learned one.
         prompt_length: Start each sequence from so many tokens that the language itself has drawn.
         rows_per_prompt: So many rows, one after another, continue each prompt.
         seed: The seed of the luck; row r depends on it and on first_row + r alone.
@@ -87,8 +97,10 @@ def command(
     from unmask.core.files import check_writable
     from unmask.core.samples import account_path, check_suffix, given_path
     from unmask.networks import read_network
+    from unmask.networks.model.checkpoints import read_tokenizer
 
-    check_suffix(out)
+    tokenizer = None if model is None else read_tokenizer(model)
+    check_suffix(out, tokenizer is not None)
     check_writable(out)
     check_writable(account_path(out))
     rounds = _numbers(schedule) if schedule.lstrip().startswith("[") else schedule
@@ -104,7 +116,7 @@ def command(
             "--language",
         )
         source = read_network(model, causal_model, device, batch)
-    asked = Prompts(given, prompt_length, rows_per_prompt)
+    asked = Prompts(given, prompt, tokenizer, prompt_length, rows_per_prompt)
     start, rows, length = asked.read(source, rows, length, seed, first_row)
     if start is not None:
         check_writable(given_path(out))
@@ -122,7 +134,7 @@ def command(
         top_p=top_p,
         top_k=top_k,
     )
-    made.save(out)
+    made.save(out, None if tokenizer is None else [tokenizer.decode(row) for row in made.tokens.tolist()])
     show({"file": str(out)} | made.summary(), json)
 
 
@@ -137,6 +149,8 @@ def _refuse(options: dict[str, object], needed: str) -> None:
 
 class Prompts(NamedTuple):
     given: Path | None
+    prompt: str | None
+    tokenizer: Tokenizer | None
     prompt_length: int | None
     rows_per_prompt: int
 
@@ -152,8 +166,10 @@ class Prompts(NamedTuple):
 
         each = self.rows_per_prompt
         whole("--rows-per-prompt", each)
-        if self.given is not None and self.prompt_length is not None:
-            raise UnmaskError("--given and --prompt-length both say what to start from; leave one of them out")
+        starts = {"--given": self.given, "--prompt": self.prompt, "--prompt-length": self.prompt_length}
+        named = [name for name, value in starts.items() if value is not None]
+        if len(named) > 1:
+            raise UnmaskError(f"{' and '.join(named)} both say what to start from; leave one of them out")
         if self.given is not None:
             start = read_tokens(self.given, hidden=source.vocabulary).repeat_interleave(each, 0)
             many = len(start) if len(start) > 1 else 2000
@@ -173,7 +189,20 @@ class Prompts(NamedTuple):
             return drawn, rows, length
         if each > 1:
             raise UnmaskError("--rows-per-prompt needs prompts; give --prompt-length, or --given with a file")
-        return None, rows, length
+        return None if self.prompt is None else self._spoken(self.prompt, length), rows, length
+
+    def _spoken(self, prompt: str, length: int) -> Tensor:
+        """(1, L): the prompt as tokens, then what is hidden."""
+        import torch
+
+        from unmask.core.errors import UnmaskError
+
+        if self.tokenizer is None:
+            raise UnmaskError("--prompt needs --model, the directory of a network that has learned a text")
+        said = torch.from_numpy(self.tokenizer.encode(prompt)).long()
+        if len(said) >= length:
+            raise UnmaskError(f"--prompt has {len(said)} tokens, and a row {length}; nothing is left to write")
+        return torch.cat([said, torch.full((length - len(said),), self.tokenizer.vocabulary)]).unsqueeze(0)
 
 
 def _numbers(text: str) -> list[float]:

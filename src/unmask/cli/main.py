@@ -32,6 +32,7 @@ COMMANDS = {
     "time": ("unmask.cli.time", "time an MDM's evaluations and an AR model's tokens, and say where they break even"),
     "train": ("unmask.cli.train", "train a network on a language: masked diffusion or autoregressive"),
     "figure-1": ("unmask.cli.figure_1", "train networks, and hold them against the ideal denoiser"),
+    "figure-2": ("unmask.cli.figure_2", "train networks on a text, and judge what they write"),
     "learning": ("unmask.cli.learning", "say what a network has not learned, and what that adds to its errors"),
     "sweep": ("unmask.cli.sweep", "measure a grid of cells, stopped and resumed at will, here or on a cluster"),
     "score": ("unmask.cli.score", "measure the error rates of sequences against a language"),

@@ -43,6 +43,7 @@ class Stream(IntEnum):
     STATE = 6  # the hidden states behind x ~ q
     PARAMETER = 7  # the random parameters of a language
     BOOTSTRAP = 8  # which rows are resampled for an interval
+    WINDOW = 9  # where in a text an example begins
 
 
 def check_seed(seed: int) -> int:

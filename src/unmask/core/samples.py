@@ -1,4 +1,8 @@
-"""Sequences on disk: .npy of integers (rows, length), or .jsonl with one list, or {"tokens": list}, a line."""
+"""Sequences on disk: .npy of integers (rows, length), or .jsonl with one list, or {"tokens": list}, a line.
+
+Those of a text may be its words as well: .jsonl then says {"tokens": list, "text": text}, and .txt the texts alone,
+with a line of a form feed between them.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import json
 import math
 import os
 import tokenize
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +29,7 @@ from unmask.core.reading import fit, opened, read_json, read_lines
 
 Ints = NDArray[np.int64]
 SUFFIXES = (".npy", ".jsonl")
+TEXT_SUFFIX, BETWEEN = ".txt", "\n\f\n"
 ARCHIVE = b"PK\x03\x04"  # what an .npz begins with
 HEADER = (ValueError, EOFError, SyntaxError, TypeError, OverflowError, RecursionError, MemoryError, tokenize.TokenError)
 TOKEN = 8  # bytes, once it is read
@@ -57,16 +63,23 @@ class Account(msgspec.Struct):
     origin: Origin = Origin()
 
 
-def check_suffix(path: str | Path) -> None:
-    if Path(path).suffix not in SUFFIXES:
-        raise UnmaskError(f"{path}: samples are kept as {' or '.join(SUFFIXES)}, not {Path(path).suffix!r}")
+def check_suffix(path: str | Path, text: bool = False) -> None:
+    known = (*SUFFIXES, TEXT_SUFFIX) if text else SUFFIXES
+    if Path(path).suffix not in known:
+        raise UnmaskError(f"{path}: samples are kept as {' or '.join(known)}, not {Path(path).suffix!r}")
 
 
-def write_tokens(path: str | Path, tokens: Tensor) -> None:
-    check_suffix(path)
+def write_tokens(path: str | Path, tokens: Tensor, texts: Sequence[str] | None = None) -> None:
+    """texts: what each row says, where tokens are those of a text."""
+    check_suffix(path, texts is not None)
     with atomic(path) as file:
         if Path(path).suffix == ".npy":
             np.save(file, tokens.numpy().astype(np.min_scalar_type(int(tokens.max()))), allow_pickle=False)
+        elif texts is not None and Path(path).suffix == TEXT_SUFFIX:
+            file.write(BETWEEN.join(texts).encode() + b"\n")
+        elif texts is not None:
+            for row, text in zip(tokens.tolist(), texts, strict=True):
+                file.write(json.dumps({"tokens": row, "text": text}, ensure_ascii=False).encode() + b"\n")
         else:
             for row in tokens.tolist():
                 file.write(json.dumps(row).encode() + b"\n")
@@ -135,9 +148,9 @@ def account_path(path: str | Path) -> Path:
 
 
 def given_path(path: str | Path) -> Path:
-    """Where a file of samples keeps what they were given: samples.npy in samples.given.npy."""
+    """Where a file of samples keeps what they were given: samples.npy in samples.given.npy; a text's in .given.npy."""
     path = Path(path)
-    return path.with_suffix(f".given{path.suffix}")
+    return path.with_suffix(f".given{SUFFIXES[0] if path.suffix == TEXT_SUFFIX else path.suffix}")
 
 
 def read_given(path: str | Path, account: dict[str, Any]) -> Tensor | None:

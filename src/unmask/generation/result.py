@@ -70,13 +70,15 @@ class Generation:
             f"<Generation of {rows} x {length} tokens by {how}: {needed:.4g} evaluations a row, {self.seconds:.2f} s>"
         )
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, texts: Sequence[str] | None = None) -> None:
         """Tokens as .npy, or as .jsonl with one list a line; what made them in PATH.json beside it.
 
-        What they were given goes beside them too, where it is anything: samples.npy has its samples.given.npy.
+        texts: what each row says, where tokens are those of a text (`Tokenizer.decode`); they go into .jsonl too, or
+        alone into .txt. What rows were given goes beside them, where it is anything: samples.npy has its
+        samples.given.npy.
         """
         path = arguments.path("path", path)
-        write_tokens(path, self.tokens)
+        write_tokens(path, self.tokens, texts)
         account = self.summary() | {"tokens_sha256": digest(self.tokens), "source": self.source}
         account |= {"origin": origin(**self.configuration)}
         if bool((self.lengths < self.tokens.shape[1]).any()):

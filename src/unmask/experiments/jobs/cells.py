@@ -200,7 +200,7 @@ def _complete(measure: Measure, metric: str, point: Point, digests: dict[str, st
     if measure.open:
         spec |= {name: value for name, value in point.items() if name not in spec}
     if "digest" in measure.parameters and digests is not None:
-        files = [str(spec[name]) for name in ("language", "model", "causal_model") if spec.get(name)]
+        files = [str(spec[name]) for name in ("language", "text", "model", "causal_model") if spec.get(name)]
         spec["digest"] = "".join(digests.setdefault(file, digest(file)) for file in files)
     return spec
 
@@ -215,12 +215,12 @@ def _typed(metric: str, name: str, value: Any, default: Any) -> Any:
 
 
 def digest(name: str) -> str:
-    """Of the contents of a file, or of the files in a directory; nothing for a name that is none.
+    """Of the contents of a file, or of the files in a directory; nothing for what is neither, as a name or a device.
 
     It is part of a cell, so that a language or a network that has changed is another one.
     """
     path = Path(name)
-    if not os.path.exists(path):
+    if not os.path.isfile(path) and not os.path.isdir(path):
         return ""
     whole = hashlib.sha256()
     for file in [path] if path.is_file() else sorted(entry for entry in path.iterdir() if entry.is_file()):

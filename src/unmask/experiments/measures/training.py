@@ -63,7 +63,7 @@ def _planned(
     return q, shape, recipe(preset, kind, steps=training_steps, seed=seed)
 
 
-def _speed(cell: Arguments) -> float:
+def speed(cell: Arguments) -> float:
     import torch
 
     on_cuda = cell["device"].startswith("cuda") or (cell["device"] == "auto" and torch.cuda.is_available())
@@ -84,7 +84,7 @@ def _cost_of_training(cell: Arguments) -> float:
     from unmask.cost.flops import evaluation
 
     _, shape, wanted = _planned(**cell)
-    return STEP_PASSES * evaluation(shape, shape.length) * wanted.batch * wanted.steps / _speed(cell)
+    return STEP_PASSES * evaluation(shape, shape.length) * wanted.batch * wanted.steps / speed(cell)
 
 
 @metric("training", check=_check_training, cost=_cost_of_training, about=about, lasts=True)
@@ -123,12 +123,12 @@ def training(
     )
     conditions = Conditions(device)
     if (place / checkpoints.STATE).exists():
-        _check_same(place, shape, wanted)
+        check_same(place, shape, wanted)
         made = resume(place, conditions=conditions)
     else:
         made = train(q, shape, wanted, place, label=language, conditions=conditions)
     found = {
-        "excess_percent": made.validation.excess_percent,
+        "excess_percent": made.validation.excess,
         "loss_nats_per_token": made.validation.loss,
         "entropy_nats_per_token": q.entropy(shape.length).map(lambda nats: nats / shape.length),
         "training_steps": exactly(float(made.steps)),
@@ -136,7 +136,7 @@ def training(
     return [record(name, estimate, None) for name, estimate in found.items()]
 
 
-def _check_same(place: Path, shape: Shape, wanted: Recipe) -> None:
+def check_same(place: Path, shape: Shape, wanted: Recipe) -> None:
     """A cell names a preset, which another version of the code may have given other values."""
     from unmask.networks.training import standing
 
@@ -147,7 +147,7 @@ def _check_same(place: Path, shape: Shape, wanted: Recipe) -> None:
 
 
 @lru_cache(maxsize=32)
-def _kinds(sampler: str) -> tuple[str, ...]:
+def kinds_of(sampler: str) -> tuple[str, ...]:
     """Which networks a sampler asks."""
     from unmask.samplers import SAMPLERS
 
@@ -157,7 +157,7 @@ def _kinds(sampler: str) -> tuple[str, ...]:
 
 def _needs(cell: Arguments) -> list[Arguments]:
     common = {"metric": "training"} | {name: cell[name] for name in OF_TRAINING}
-    return [common | {"kind": kind} for kind in _kinds(cell["sampler"])]
+    return [common | {"kind": kind} for kind in kinds_of(cell["sampler"])]
 
 
 def _check_learned(cells: Sequence[Arguments]) -> None:
@@ -166,16 +166,16 @@ def _check_learned(cells: Sequence[Arguments]) -> None:
 
     for cell in cells:
         deltas(cell["schedule"], cell["steps"])
-        check_prompts(cell, _planned(**cell, kind=_kinds(cell["sampler"])[0])[1].length)
+        check_prompts(cell, _planned(**cell, kind=kinds_of(cell["sampler"])[0])[1].length)
 
 
 def _cost_of_learned(cell: Arguments) -> float:
     from unmask.cost.flops import evaluation
 
-    kinds = _kinds(cell["sampler"])
+    kinds = kinds_of(cell["sampler"])
     _, shape, _ = _planned(**cell, kind=kinds[0])
     passes = AR_PASSES if kinds == ("ar",) else min(cell["steps"], shape.length)
-    return float(passes * evaluation(shape, shape.length) * cell["rows"] / _speed(cell))
+    return float(passes * evaluation(shape, shape.length) * cell["rows"] / speed(cell))
 
 
 @metric(
@@ -214,7 +214,7 @@ def learned(
     from unmask.generation import generate
     from unmask.networks import Network
 
-    trunks = dict(zip(_kinds(sampler), (_trunk(directory, device) for directory in needed), strict=True))
+    trunks = dict(zip(kinds_of(sampler), (trained_trunk(directory, device) for directory in needed), strict=True))
     network = Network(trunks.get("mdm"), trunks.get("ar"))
     how: dict[str, Any] = {"sampler": sampler, "schedule": schedule, "steps": steps, "length": network.length}
     q = ground_truth(language, language_seed, True, digest)
@@ -224,7 +224,7 @@ def learned(
 
 
 @lru_cache(maxsize=4)  # once a process, and not for each block
-def _trunk(directory: Path, device: str) -> Trunk:
+def trained_trunk(directory: Path, device: str) -> Trunk:
     from unmask.networks import load
 
     try:

@@ -4,6 +4,7 @@
     model.safetensors  the weights that are used (their moving average, where one is kept)
     README.md          the model card
     training.json      how it was trained, what the loss was, where it came from
+    tokenizer.json     of a text: from its characters to tokens and back (text/tokenizers.py)
     state.safetensors  where training stands: raw weights, average, optimiser, step; a resumed run reads nothing else
 
 Each file takes its name only when it is complete, so that after a kill every one of them is whole; the state is written
@@ -33,10 +34,13 @@ from unmask.core.reading import MOST, check_file, read_json
 from unmask.languages import Language, from_dict
 from unmask.networks.model.shape import Shape
 from unmask.networks.model.trunk import Trunk
+from unmask.text import Tokenizer
+from unmask.text.tokenizers import FILE as TOKENIZER
+from unmask.text.tokenizers import load as load_tokenizer
 
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 ACCOUNT, STATE = "training.json", "state.safetensors"
-FILES = (CONFIG, WEIGHTS, CARD, ACCOUNT, STATE)
+FILES = (CONFIG, WEIGHTS, CARD, ACCOUNT, STATE, TOKENIZER)
 MODEL_TYPE = "unmask"
 ARCHITECTURES = {"mdm": "UnmaskForMaskedLM", "ar": "UnmaskForCausalLM"}
 OTHERS = ("model_type", "architectures", "transformers_version", "dtype", "torch_dtype", "auto_map")  # not of the shape
@@ -50,8 +54,9 @@ GENERATING = ("bos_token_id", "use_cache")  # for the `generate` of transformers
 class Trained(msgspec.Struct):
     """What `read_language` needs to know of how a network was trained."""
 
-    language: dict[str, Any]
     label: Label
+    language: dict[str, Any] | None = None
+    text: dict[str, Any] | None = None
 
 
 class Origin(msgspec.Struct):
@@ -141,10 +146,28 @@ def read_language(directory: str | Path) -> tuple[Language, str]:
             f"{directory} does not say what it was trained on ({ACCOUNT} is not there); name the language"
         )
     about = read_json(path, Account, MOST).origin.configuration
+    if about.language is None and about.text is None:
+        raise UnmaskError(f"{path}: origin.configuration has no 'language'")
+    if about.language is None:
+        what = "no exact law of which is known to hold it against"
+        raise UnmaskError(f"{directory} has learned a text ({about.label}), {what}; name a language, if it is one")
     try:
         return from_dict(about.language), about.label
     except UnmaskError as error:
         raise UnmaskError(f"{path}: {error}") from error
+
+
+def read_tokenizer(directory: str | Path) -> Tokenizer | None:
+    """That of a network that has learned a text, held against its shape; None where it has learned a language."""
+    tokenizer = load_tokenizer(directory)
+    if tokenizer is not None:
+        symbols = read_shape(directory).vocabulary
+        if tokenizer.vocabulary != symbols:
+            what = (
+                f"knows {tokenizer.vocabulary} symbols, and its network {symbols}; put back the one it was trained with"
+            )
+            raise UnmaskError(f"the tokenizer in {directory} ({TOKENIZER}) {what}")
+    return tokenizer
 
 
 def check_fits(shape: Shape, where: str | Path, vocabulary: int | None = None, length: int | None = None) -> None:

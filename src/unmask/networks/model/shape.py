@@ -70,6 +70,7 @@ PRESETS: dict[str, dict[str, int]] = {
     "small": {"hidden": 128, "layers": 4, "heads": 8, "length": 128},
     "quick": {"hidden": 64, "layers": 4, "heads": 4, "length": 64},  # about 200,000 parameters
     "thorough": {"hidden": 64, "layers": 4, "heads": 4, "length": 64},  # the same, which learns longer
+    "text": {"hidden": 128, "layers": 4, "heads": 4, "length": 128},  # a million, for a text of some megabytes
 }
 
 

@@ -21,7 +21,7 @@ from unmask.core.chance import Luck
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Causal, Denoiser, Engine, Marginals
 from unmask.denoisers.stateless import layout
-from unmask.networks.model.checkpoints import choose_device, digest, load
+from unmask.networks.model.checkpoints import choose_device, digest, load, read_tokenizer
 from unmask.networks.model.shape import Shape
 from unmask.networks.model.trunk import Trunk
 from unmask.networks.running.causal import NetworkCausal
@@ -122,10 +122,19 @@ def read_network(
     """Of directories that `unmask train` has made: an MDM with or without an AR model beside it, or that alone."""
     trunk = load(model, device)
     if not trunk.shape.causal:
+        if causal_model is not None:
+            _check_same_symbols(model, causal_model)
         return Network(trunk, None if causal_model is None else load(causal_model, device), batch=batch)
     if causal_model is not None:
         raise UnmaskError(f"{model} holds an AR network; beside --causal-model, --model must be an MDM")
     return Network(ar=trunk, batch=batch)
+
+
+def _check_same_symbols(model: str | Path, other: str | Path) -> None:
+    """An error where one of a pair writes other symbols than the other reads."""
+    ours, theirs = (read_tokenizer(directory) for directory in (model, other))
+    if (ours and ours.digest) != (theirs and theirs.digest):
+        raise UnmaskError(f"{model} and {other} have not the same tokenizer; a pair must be trained on the same text")
 
 
 class NetworkEngine(Engine):

@@ -13,6 +13,12 @@ KINDS = {"mdm": "masked diffusion model", "ar": "autoregressive model"}
 OPTIMISERS = {"adamw": "AdamW", "muon": "Muon of the matrices, AdamW of the rest"}
 AUTO = {"mdm": "AutoModelForMaskedLM", "ar": "AutoModelForCausalLM"}
 
+LANGUAGE = """\
+a language whose likelihood, support and posterior are known exactly, so
+that what it has not learned can be measured. `training.json` holds the language, and all that made this."""
+TEXT = """\
+a text. 5% of its documents, chosen by their contents alone, are held out.
+`training.json` says which text it was, and all that made this; `tokenizer.json` is what its tokens mean."""
 CARD = """\
 ---
 library_name: unmask
@@ -23,8 +29,7 @@ tags:
 
 # {kind}: {label}
 
-A {long_kind} that has learned a language whose likelihood, support and posterior are known exactly, so
-that what it has not learned can be measured. `training.json` holds the language, and all that made this.
+A {long_kind} that has learned {what}
 
 {table}
 {losses}
@@ -48,13 +53,20 @@ network = {auto}.from_pretrained("DIRECTORY")
 
 
 def card(
-    label: str, shape: Shape, recipe: Recipe, parameters: int, entropy: float, entries: Sequence[Mapping[str, Any]]
+    label: str,
+    shape: Shape,
+    recipe: Recipe,
+    parameters: int,
+    entropy: float | None,
+    entries: Sequence[Mapping[str, Any]],
 ) -> str:
-    """Markdown, with the header that model hubs read; the entries are those of the journal."""
-    rows = {"language": label, "length": f"{shape.length} tokens of {shape.vocabulary} symbols"}
+    """Markdown, with the header that model hubs read; the entries are those of the journal. A text has no entropy that
+    is known."""
+    is_text = entropy is None
+    rows = {"text" if is_text else "language": label, "length": f"{shape.length} tokens of {shape.vocabulary} symbols"}
     rows |= {"trunk": f"{shape.layers} layers, {shape.heads} heads, hidden size {shape.hidden}"}
     rows |= {"parameters": f"{parameters:,}", "objective": _objective(shape, recipe)}
-    rows |= {"examples": _examples(recipe)}
+    rows |= {"examples": "windows of the text, anywhere in it" if is_text else _examples(recipe)}
     rows |= {"steps": f"{entries[-1]['step'] if entries else 0} of {recipe.steps}, {recipe.batch} sequences each"}
     decay = f"weight decay {recipe.weight_decay:g}, gradients clipped at {recipe.clip:g}"
     rate = f"rate {recipe.rate:g}, warm-up {recipe.warm_up:g}, a cosine over the last {recipe.fall:g}"
@@ -65,6 +77,7 @@ def card(
         tag="masked-diffusion" if shape.kind == "mdm" else "autoregressive",
         kind=shape.kind.upper(),
         long_kind=KINDS[shape.kind],
+        what=TEXT if is_text else LANGUAGE,
         label=label,
         table=_table(("", ""), [(name, value) for name, value in rows.items()]),
         losses=_losses(entropy, entries),
@@ -93,14 +106,18 @@ def _examples(recipe: Recipe) -> str:
     return f"a fixed set of {recipe.samples:,}, of which {training_size(recipe.samples):,} are for training"
 
 
-def _losses(entropy: float, entries: Sequence[Mapping[str, Any]]) -> str:
+def _losses(entropy: float | None, entries: Sequence[Mapping[str, Any]]) -> str:
     if not entries:
         return ""
-    rows = [
-        (f"{e['step']}", f"{e['loss']:.5f}", f"{e['validation']:.5f}", f"{e['excess_percent']:.3f}") for e in entries
-    ]
-    about = f"In nats a token; the entropy of the language is {entropy:.5f}, and no network can do better.\n\n"
-    return "\n## Loss\n\n" + about + _table(("step", "loss", "validation", "% above the entropy"), rows) + "\n"
+    columns = {"step": ("step", ""), "loss": ("loss", ".5f"), "validation": ("validation", ".5f")}
+    if entropy is None:
+        about = "In nats a token; validation is of what is held out, also in bits a character.\n\n"
+        columns["bits_per_character"] = ("bits a character", ".4f")
+    else:
+        about = f"In nats a token; the entropy of the language is {entropy:.5f}, and no network can do better.\n\n"
+        columns["excess_percent"] = ("% above the entropy", ".3f")
+    rows = [[format(entry[name], form) for name, (_, form) in columns.items()] for entry in entries]
+    return "\n## Loss\n\n" + about + _table([head for head, _ in columns.values()], rows) + "\n"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

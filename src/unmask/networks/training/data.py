@@ -1,9 +1,9 @@
-"""Where the sequences come from: from the language itself, and all that is needed to go on is a number.
+"""Where the sequences come from: from a language itself, or from a text, and a number is all that is needed to go on.
 
 The n-th example of a training is a function of (language, seed, n) alone, whoever draws it and after whatever happened:
 fresh examples are row n of the language; of a fixed set of S sequences, 99% are for training, and the examples of an
-epoch are those in an order that the seed and the epoch determine. So a resumed run, and processes that share a batch,
-see what one undisturbed process sees.
+epoch are those in an order that the seed and the epoch determine; of a text it is a window (text/windows.py). So a
+resumed run, and processes that share a batch, see what one undisturbed process sees.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments
+from unmask.core.errors import UnmaskError
 from unmask.core.memory import fits
 from unmask.languages import Language
+from unmask.text import Text
 
 TRAINING = 2**41  # the first row of the language for training, and for validation: far from the rows that anybody
 HELD_OUT = 2**42  # measures on, so that nobody measures by accident on what a network was trained on
 SHARE = 0.99  # of a fixed set that is for training (the paper's)
+HELD_OUT_TOKENS = 2**16  # of a text that validation reads
 BLOCK = 2**16  # rows that are drawn at once
 Batch = TypeVar("Batch")
 
@@ -72,6 +75,22 @@ class Examples:
             part = kept[first : first + BLOCK]
             part.copy_(self.language.sample(len(part), self.length, seed=self.seed, first_row=TRAINING + first))
         return kept
+
+
+class Windows:
+    """The same of a text, which is a fixed set by itself."""
+
+    def __init__(self, text: Text, length: int, seed: int, samples: int | None = None) -> None:
+        if samples is not None:
+            raise UnmaskError("samples is for languages; a text is what it is, so leave it out")
+        text.check_length(length)
+        self.text, self.length, self.seed = text, length, seed
+
+    def rows(self, first: int, count: int) -> Tensor:
+        return self.text.windows(first, count, self.length, self.seed)
+
+    def held_out(self, count: int) -> Tensor:
+        return self.text.tiles(min(count, max(HELD_OUT_TOKENS // self.length, 1)), self.length)
 
 
 def training_size(samples: int) -> int:

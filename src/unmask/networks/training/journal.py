@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
 
+NOTHING: Mapping[str, float] = {}
+
+
 class Journal:
     """Entries of plain values, in the order of their steps."""
 
@@ -22,18 +25,32 @@ class Journal:
         self.say = say
         self.writer = _writer(directory) if tensorboard else None
 
-    def add(self, step: int, seconds: float, rate: float, loss: float, found: Validation) -> None:
-        validation, excess = found.loss.value, found.excess_percent.value
-        entry = {"step": step, "seconds": seconds, "rate": rate, "loss": loss}
-        entry |= {"validation": validation, "excess_percent": excess}
-        self.entries.append(entry)
+    def add(
+        self,
+        step: int,
+        seconds: float,
+        rate: float,
+        loss: float,
+        found: Validation,
+        bits: Mapping[str, float] = NOTHING,
+    ) -> None:
+        """bits: what the validation loss is in other units, of a text."""
+        validation = found.loss.value
+        numbers = {"rate": rate, "loss": loss, "validation": validation}
+        said = f"loss {loss:.4f}, validation {validation:.4f} nats a token"
+        if found.excess_percent is not None:
+            numbers["excess_percent"] = found.excess_percent.value
+            said += f", {numbers['excess_percent']:.2f}% above the entropy"
+        for name, value in bits.items():
+            numbers[name] = value
+            said += f", {value:.4f} {name.replace('_per_', ' a ')}"
+        self.entries.append({"step": step, "seconds": seconds} | numbers)
         if self.writer is not None:
-            for name in ("rate", "loss", "validation", "excess_percent"):
-                self.writer.add_scalar(name, entry[name], step)
+            for name, value in numbers.items():
+                self.writer.add_scalar(name, value, step)
             self.writer.flush()
         if self.say is not None:
-            numbers = f"loss {loss:.4f}, validation {validation:.4f} nats a token, {excess:.2f}% above the entropy"
-            self.say(f"step {step}, {seconds:.0f} s: {numbers}")
+            self.say(f"step {step}, {seconds:.0f} s: {said}")
 
     def close(self) -> None:
         if self.writer is not None:

@@ -11,7 +11,7 @@ import fcntl
 import math
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,15 +33,16 @@ from unmask.networks.model import checkpoints
 from unmask.networks.model.shape import Shape
 from unmask.networks.training import standing
 from unmask.networks.training.card import card
-from unmask.networks.training.data import Examples, ahead
+from unmask.networks.training.data import Examples, Windows, ahead
 from unmask.networks.training.distributed import World, world
 from unmask.networks.training.journal import Journal
 from unmask.networks.training.laws import hidden_laws, next_laws
 from unmask.networks.training.learner import Learner
 from unmask.networks.training.objectives import Masks, causal_nats, draw_masks, masked_nats, spread_out
 from unmask.networks.training.recipe import Recipe
-from unmask.networks.training.validation import Judge, Validation
+from unmask.networks.training.validation import HeldOut, Judge, Validation
 from unmask.schedules import Fit, deltas
+from unmask.text import Text
 
 LOOK = {"cpu": 1, "cuda": 10}  # steps between looks at the loss: a device has to be waited for
 PART_TOKENS = {"cpu": 2**11, "cuda": 2**17}  # computed at once: what a cache, or a memory, holds
@@ -53,6 +54,7 @@ DIVERGED = 2.0  # times what a network loses that finds all symbols equally like
 SMOOTH = 0.1  # the weight of the newest loss in what is told
 NARROW = 256  # hidden; below it, threads of torch wait for each other longer than they compute
 PRECISIONS = ("auto", "float32", "bfloat16")
+Source = Language | Text  # what is learned
 
 
 class Part(NamedTuple):
@@ -80,11 +82,12 @@ class Trained:
     device: str
     threads: int
     precision: str
+    bits: Mapping[str, float]  # of a text: that validation in bits a character and a byte; of a language nothing
 
     __repr__ = as_table
 
     def to_dict(self) -> dict[str, Any]:
-        return {
+        found = {
             "directory": str(self.directory),
             "steps": self.steps,
             "seconds": self.seconds,
@@ -95,9 +98,11 @@ class Trained:
             "precision": self.precision,
             "loss_nats_per_token": self.loss,
             "validation_nats_per_token": self.validation.loss.to_dict(),
-            "entropy_nats_per_token": self.validation.entropy,
-            "excess_percent": self.validation.excess_percent.to_dict(),
         }
+        if self.validation.excess_percent is not None:
+            found["entropy_nats_per_token"] = self.validation.entropy
+            found["excess_percent"] = self.validation.excess_percent.to_dict()
+        return found | {f"validation_{name}": value for name, value in self.bits.items()}
 
 
 @dataclass(frozen=True)
@@ -114,7 +119,7 @@ class Conditions:
 
 
 def train(
-    language: Language,
+    source: Source,
     shape: Shape,
     recipe: Recipe,
     directory: str | Path,
@@ -122,17 +127,20 @@ def train(
     label: str | None = None,
     conditions: Conditions = Conditions(),
 ) -> Trained:
-    """Train a network, and keep it and its checkpoints in a directory; `label` is what the card calls the language."""
+    """Train a network on a language or a text, and keep it and its checkpoints in a directory; `label` is what the
+    card calls what it has learned."""
     arguments.of_kind("shape", shape, Shape, "a Shape: networks.preset('quick', 'mdm', V) makes one")
     arguments.of_kind("recipe", recipe, Recipe, "a Recipe: networks.training.recipe.recipe('quick', 'mdm') makes one")
     directory = arguments.path("directory", directory)
     fits(recipe.batch, f"sequences of {shape.length} tokens", 16 * shape.length)
-    checkpoints.check_fits(shape, "this shape", as_language(language).vocabulary)
+    whole = source if isinstance(source, Text) else as_language(source)
+    checkpoints.check_fits(shape, "this shape", whole.vocabulary)
     with world(conditions.device) as here, alone(Path(directory)) if here.first else nullcontext():
         if here.first:
             _check_unused(Path(directory))
         here.wait()
-        return Training(language, label or language.kind, shape, recipe, Path(directory), here, conditions).go()
+        named = label or (source.label if isinstance(source, Text) else source.kind)
+        return Training(source, named, shape, recipe, Path(directory), here, conditions).go()
 
 
 def resume(directory: str | Path, *, conditions: Conditions = Conditions()) -> Trained:
@@ -143,7 +151,7 @@ def resume(directory: str | Path, *, conditions: Conditions = Conditions()) -> T
         with alone(place) if here.first else nullcontext():
             here.wait()
             found = standing.read(place)
-            training = Training(found.language, found.label, found.shape, found.recipe, place, here, conditions)
+            training = Training(found.source, found.label, found.shape, found.recipe, place, here, conditions)
             training.restore(found)
             return training.go()
 
@@ -153,7 +161,7 @@ class Training:
 
     def __init__(
         self,
-        language: Language,
+        source: Source,
         label: str,
         shape: Shape,
         recipe: Recipe,
@@ -161,17 +169,20 @@ class Training:
         here: World,
         conditions: Conditions,
     ) -> None:
-        self.language, self.label, self.shape, self.recipe = language, label, shape, recipe
+        self.source, self.label, self.shape, self.recipe = source, label, shape, recipe
         self.directory, self.here, self.conditions = directory, here, conditions
+        if recipe.targets == "posterior" and isinstance(source, Text):
+            raise UnmaskError("targets are the posterior of a language, and a text has none; take its tokens")
         self.mine = here.part(recipe.batch)
         self.parts = _parts(conditions.accumulate, self.mine.stop - self.mine.start, shape.length, here.device)
         self.threads = _threads(conditions.threads, shape, here.device)
         self.half = _half(conditions.precision, here.device)
         self.delta = None
         if recipe.rounds is not None:
-            self.delta = deltas(recipe.schedule, recipe.rounds, Fit(language, shape.length))
-        self.examples = Examples(language, shape.length, recipe.seed, recipe.samples)
-        self.judge = Judge(language, self.examples.held_out(HELD_OUT), recipe.seed, shape.causal)
+            fit = Fit(source, shape.length) if isinstance(source, Language) else None
+            self.delta = deltas(recipe.schedule, recipe.rounds, fit)
+        self.examples = _examples(source, shape.length, recipe)
+        self.judge = _judge(source, self.examples.held_out(HELD_OUT), recipe.seed, shape.causal)
         self.learner = Learner(shape, recipe, here.device)
         self.network = here.share(self.learner.trunk)
         self.journal = Journal(directory, conditions.tensorboard and here.first, conditions.say if here.first else None)
@@ -210,18 +221,22 @@ class Training:
             self.journal.close()
 
     def _result(self) -> Trained:
-        seconds = self.seconds
+        seconds, found = self.seconds, self.judge(self.learner.average)
         return Trained(
             self.directory,
             self.step,
             seconds,
             self.loss,
-            self.judge(self.learner.average),
+            found,
             self.parameters,
             self.step * self.recipe.batch * self.shape.length / seconds,
             self.shape,
             **self._computed,
+            bits=self._bits(found),
         )
+
+    def _bits(self, found: Validation) -> dict[str, float]:
+        return self.source.bits(found.loss.value) if isinstance(self.source, Text) else {}
 
     @property
     def _computed(self) -> dict[str, Any]:
@@ -247,8 +262,8 @@ class Training:
                 self._look()
                 progress.rename(f"training {self.shape.kind.upper()}, loss {self.loss:.4f}")
                 if self.here.first and self.step in reports:
-                    rate = self.recipe.rate_at(self.step - 1)
-                    self.journal.add(self.step, self.seconds, rate, self.loss, self.judge(self.learner.average))
+                    rate, found = self.recipe.rate_at(self.step - 1), self.judge(self.learner.average)
+                    self.journal.add(self.step, self.seconds, rate, self.loss, found, self._bits(found))
                 if self.here.first and (self.step == steps or self._is_due()):
                     self._save()
             advance(1)
@@ -264,7 +279,7 @@ class Training:
         """This process's rows of a step: a function of the step alone."""
         first, rows = step * self.recipe.batch + self.mine.start, self.mine.stop - self.mine.start
         tokens = self.examples.rows(first, rows)
-        sizes = self.language.sizes(tokens)
+        sizes = self.source.sizes(tokens)
         luck = Luck(self.recipe.seed, torch.arange(first, first + rows))
         masks = None
         if not self.shape.causal:
@@ -281,12 +296,13 @@ class Training:
     def _laws(self, tokens: Tensor, masks: Masks | None, most: int) -> Tensor | None:
         if self.recipe.targets == "tokens":
             return None
-        return next_laws(self.language, tokens) if masks is None else hidden_laws(self.language, tokens, masks, most)
+        assert isinstance(self.source, Language)
+        return next_laws(self.source, tokens) if masks is None else hidden_laws(self.source, tokens, masks, most)
 
     def _learn(self, batch: list[Part]) -> None:
         """One step: the gradient of the nats of the whole batch over its tokens."""
         tokens = float(self.recipe.batch * self.shape.length)
-        if self.language.end is not None:
+        if self.source.end is not None:
             tokens = float(self.here.sum(torch.tensor(sum(part.size for part in batch), device=self.here.device)))
         loss = torch.zeros((), device=self.here.device)
         for number, part in enumerate(batch, 1):
@@ -325,14 +341,19 @@ class Training:
 
     def _save(self) -> None:
         began = time.monotonic()
-        language = {"label": self.label, "language": self.language.to_dict()}
-        plain = {"shape": self.shape.to_dict(), "recipe": self.recipe.to_dict()} | language
+        learned: dict[str, Any] = {"label": self.label}
+        if isinstance(self.source, Text):
+            learned |= {"text": self.source.facts()}
+            self.source.tokenizer.save(self.directory)  # first, since nobody goes on without it
+        else:
+            learned |= {"language": self.source.to_dict()}
+        plain = {"shape": self.shape.to_dict(), "recipe": self.recipe.to_dict()} | learned
         now = {"step": self.step, "seconds": self.seconds, "loss": self.loss, "journal": self.journal.entries}
         checkpoints.save_state(self.directory, self.learner.tensors(), plain | now)
         entropy, entries = self.judge.entropy, self.journal.entries
         about = card(self.label, self.shape, self.recipe, self.parameters, entropy, entries)
         conditions = self._computed | {"processes": self.here.size, "parts": self.parts}
-        account = {"origin": origin(**plain, **conditions), "entropy": entropy} | now
+        account = {"origin": origin(**plain, **conditions)} | ({} if entropy is None else {"entropy": entropy}) | now
         checkpoints.save(self.learner.average, self.directory, about, account)
         self.saved, self.saved_at = self.step, time.monotonic()
         self.saving = self.saved_at - began
@@ -364,6 +385,16 @@ def _check_unused(directory: Path) -> None:
         if os.path.exists(directory / name):
             what = "go on with it by --resume, or name another directory"
             raise UnmaskError(f"{directory} holds a network already ({name}); {what}")
+
+
+def _examples(source: Source, length: int, recipe: Recipe) -> Examples | Windows:
+    if isinstance(source, Text):
+        return Windows(source, length, recipe.seed, recipe.samples)
+    return Examples(source, length, recipe.seed, recipe.samples)
+
+
+def _judge(source: Source, tokens: Tensor, seed: int, causal: bool) -> HeldOut:
+    return HeldOut(tokens, seed, causal) if isinstance(source, Text) else Judge(source, tokens, seed, causal)
 
 
 def _parts(asked: int | None, rows: int, length: int, device: torch.device) -> int:

@@ -5,7 +5,8 @@ is known: the entropy, since every order of an ideal any-order model gives q(x) 
 
     loss = H(q)/|x| + mean of (the network's nats - the ideal's nats)/|x|
 
-has the expectation of the plain loss, and hardly any of its noise: what is left is the learning error itself.
+has the expectation of the plain loss, and hardly any of its noise: what is left is the learning error itself. Of a
+text no ideal denoiser is known, and the plain loss is all there is.
 """
 
 from __future__ import annotations
@@ -30,27 +31,72 @@ LEAST = 1e-12  # nats a token: a language of one sequence has none, and any exce
 
 class Validation(NamedTuple):
     loss: Estimate  # nats a token
-    entropy: float  # nats a token, of the language
-    excess_percent: Estimate  # of the loss over the entropy
+    entropy: float | None = None  # nats a token, of the language, where it is one
+    excess_percent: Estimate | None = None  # of the loss over the entropy
+
+    @property
+    def excess(self) -> Estimate:
+        """Where a language is known."""
+        assert self.excess_percent is not None
+        return self.excess_percent
 
 
-class Judge:
-    """Held-out sequences (rows, L) with masks of their own, the same at every call."""
+class HeldOut:
+    """Held-out sequences (rows, L) with masks of their own, the same at every call: the plain loss."""
 
-    def __init__(self, language: Language, tokens: Tensor, seed: int, causal: bool) -> None:
-        self.language, self.tokens, self.causal = language, tokens, causal
-        self.sizes = language.sizes(tokens)
+    def __init__(self, tokens: Tensor, seed: int, causal: bool) -> None:
+        self.tokens, self.causal = tokens, causal
         rows, length = tokens.shape
         self.masks = None if causal else draw_masks(Luck(seed, HELD_OUT + torch.arange(rows)), rows, length)
 
     @property
     def padding(self) -> float:
         """L over the mean |x|: what there is to write for each token that counts."""
+        return 1.0
+
+    @property
+    def entropy(self) -> float | None:
+        """H(q) over the mean |x|, where q is known."""
+        return None
+
+    def __call__(self, trunk: Trunk) -> Validation:
+        return Validation(mean(self.nats(trunk) / self.tokens.shape[1]))
+
+    @torch.no_grad()
+    def nats(self, trunk: Trunk) -> Tensor:
+        """(rows) float64, on the CPU."""
+        block = max(1, TOKENS[trunk.device.type] // self.tokens.shape[1])
+        blocks = [slice(begin, begin + block) for begin in range(0, len(self.tokens), block)]
+        return torch.cat([self._nats(trunk, rows) for rows in blocks])
+
+    def _nats(self, trunk: Trunk, rows: slice) -> Tensor:
+        tokens, symbols = self.tokens[rows].to(trunk.device), trunk.shape.vocabulary
+        if self.masks is None:
+            nats = causal_nats(trunk, symbols, tokens)
+        else:
+            masks = Masks(*(part[rows].to(trunk.device) for part in self.masks))
+            most = int(self.masks.counts[rows].max())
+            nats = masked_nats(trunk, symbols, tokens, masks, most, timed=not trunk.shape.time_free)
+        return nats.double().cpu()
+
+
+class Judge(HeldOut):
+    """Beside the exact denoiser of their language."""
+
+    def __init__(self, language: Language, tokens: Tensor, seed: int, causal: bool) -> None:
+        super().__init__(tokens, seed, causal)
+        self.language, self.sizes = language, language.sizes(tokens)
+
+    @property
+    def padding(self) -> float:
         return self.tokens.shape[1] / float(self.sizes.double().mean())
 
-    @cached_property
+    @property
     def entropy(self) -> float:
-        """H(q) over the mean |x|."""
+        return self._entropy
+
+    @cached_property
+    def _entropy(self) -> float:
         length = self.tokens.shape[1]
         return self.language.entropy(length).value / length * self.padding
 
@@ -70,23 +116,8 @@ class Judge:
         ]
         return tokens.shape[1] * self.masks.mean(-torch.cat(found).squeeze(2).log())
 
-    @torch.no_grad()
     def __call__(self, trunk: Trunk) -> Validation:
-        block = max(1, TOKENS[trunk.device.type] // self.tokens.shape[1])
-        blocks = [slice(begin, begin + block) for begin in range(0, len(self.tokens), block)]
-        nats = torch.cat([self._nats(trunk, rows) for rows in blocks])
-        a_token = (nats - self._ideal) * self.padding / self.tokens.shape[1]
+        a_token = (self.nats(trunk) - self._ideal) * self.padding / self.tokens.shape[1]
         excess = mean(a_token, method="t, paired with the exact denoiser")
         percent = 100 / max(self.entropy, LEAST)
         return Validation(excess.map(lambda e: self.entropy + e), self.entropy, excess.map(lambda e: percent * e))
-
-    def _nats(self, trunk: Trunk, rows: slice) -> Tensor:
-        """(rows) float64, on the CPU."""
-        tokens, symbols = self.tokens[rows].to(trunk.device), trunk.shape.vocabulary
-        if self.masks is None:
-            nats = causal_nats(trunk, symbols, tokens)
-        else:
-            masks = Masks(*(part[rows].to(trunk.device) for part in self.masks))
-            most = int(self.masks.counts[rows].max())
-            nats = masked_nats(trunk, symbols, tokens, masks, most, timed=not trunk.shape.time_free)
-        return nats.double().cpu()

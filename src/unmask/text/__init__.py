@@ -1,0 +1,9 @@
+"""Texts of one's own: documents and which of them are held out, tokenizers, windows, and what judges a text."""
+
+from unmask.text.corpus import Corpus, read
+from unmask.text.ngrams import NGramJudge
+from unmask.text.tokenizers import Tokenizer, load, make
+from unmask.text.windows import Text
+from unmask.text.words import Lexicon
+
+__all__ = ["Corpus", "Lexicon", "NGramJudge", "Text", "Tokenizer", "load", "make", "read"]

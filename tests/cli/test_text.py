@@ -1,0 +1,119 @@
+"""unmask train --text and what generate writes with it: text, beside its tokens; mistakes in a line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unmask.core.samples import read_tokens
+from unmask.text import Text, read, tokenizers
+
+TINY = ("--length", 16, "--hidden", 16, "--layers", 1, "--heads", 2, "--steps", 10, "--batch", 8)
+KEYS = {"loss_nats_per_token", "validation_nats_per_token", "validation_bits_per_character", "validation_bits_per_byte"}
+
+
+@pytest.fixture
+def place(run):
+    Path("words.txt").write_text("\n\n".join(f"the cat number {number} sat on the mat" for number in range(60)))
+    for kind in ("mdm", "ar"):
+        assert run("train", "--text", "words.txt", *TINY, "--model", kind, "--out", kind).code == 0
+    return run
+
+
+def test_what_it_says(place):
+    ran = place("train", "--text", "words.txt", "--tokenizer", "bpe:270", *TINY, "--out", "out", "--json")
+    assert ran.code == 0
+    assert ran.result.keys() > KEYS
+    assert not {"entropy_nats_per_token", "excess_percent"} & ran.result.keys()
+    assert "bits a character" in ran.err
+    assert tokenizers.load("out").name == "bpe:270"
+    assert "words.txt, bpe:270" in Path("out/README.md").read_text()
+    again = place("train", "--resume", "--out", "out", "--json")
+    assert again.result["validation_nats_per_token"] == ran.result["validation_nats_per_token"]
+
+
+def test_it_writes_text(place):
+    for suffix in ("npy", "jsonl", "txt"):
+        ran = place(
+            "generate", "--model", "mdm", "--rows", 3, "--steps", 4, "--seed", 1, "--out", f"a.{suffix}", "--json"
+        )
+        assert (ran.code, ran.result["rows"]) == (0, 3)
+    tokens = read_tokens("a.npy")
+    assert tokens.equal(read_tokens("a.jsonl"))
+    texts = [tokenizers.load("mdm").decode(row) for row in tokens.tolist()]
+    assert [json.loads(line)["text"] for line in Path("a.jsonl").read_text().splitlines()] == texts
+    assert Path("a.txt").read_bytes().decode() == "\n\f\n".join(texts) + "\n"
+    accounts = [json.loads(Path(f"a.{suffix}.json").read_text())["tokens_sha256"] for suffix in ("npy", "txt")]
+    assert accounts[0] == accounts[1]
+
+
+def test_a_prompt_is_text(place):
+    ran = place(
+        "generate", "--model", "ar", "--sampler", "autoregressive", "--prompt", "the cat", "--rows", 4, "--out", "a.txt"
+    )
+    assert ran.code == 0
+    rows = Path("a.txt").read_text().split("\n\f\n")
+    assert len(rows) == 4
+    assert all(row.startswith("the cat") for row in rows)
+    given = np.load("a.given.npy")
+    assert (given[:, 7:] == tokenizers.load("ar").vocabulary).all()
+    both = place(
+        "generate", "--model", "mdm", "--causal-model", "ar", "--sampler", "speculative", "--rows", 2, "--out", "b.txt"
+    )
+    assert both.code == 0
+
+
+def test_the_bible_by_its_name(run):
+    ran = run("train", "--text", "kjv", *TINY, "--out", "out")
+    assert ran.code == 0
+    assert "| text | kjv, chars |" in Path("out/README.md").read_text()
+    assert json.loads(Path("out/training.json").read_text())["origin"]["configuration"]["text"] == (
+        Text(read("kjv"), tokenizers.load("out")).facts()
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("train", "--text", "nowhere", "--out", "new"), "No such file"),
+        (("train", "--text", "words.txt", "--language", "brackets", "--out", "new"), "both say what is learned"),
+        (("train", "--language", "brackets", "--tokenizer", "chars", "--out", "new"), "--tokenizer is for texts"),
+        (("train", "--text", "words.txt", "--tokenizer", "words", "--out", "new"), "unknown tokenizer"),
+        (
+            ("train", "--text", "words.txt", "--language-seed", 1, "--out", "new"),
+            "leave it out of a training on a text",
+        ),
+        (("train", "--text", "words.txt", "--no-pruned", "--out", "new"), "--no-pruned is for languages"),
+        (("train", "--text", "words.txt", "--samples", 9, *TINY, "--out", "new"), "leave it out"),
+        (("train", "--text", "words.txt", *TINY, "--length", 10**5, "--out", "new"), "a smaller --length"),
+        (("train", "--text", "latin.txt", *TINY, "--out", "new"), "byte 1 is not UTF-8 text"),
+        (("train", "--text", "words.txt", "--targets", "posterior", *TINY, "--out", "new"), "a text has none"),
+        (("train", "--text", "words.txt", *TINY, "--out", "mdm", "--resume"), "leave --text out"),
+        (("generate", "--model", "mdm", "--prompt", "the cat sat on the mat", "--out", "a.txt"), "nothing is left"),
+        (("generate", "--model", "mdm", "--prompt", "a", "--given", "x.npy", "--out", "a.txt"), "--given and --prompt"),
+        (("generate", "--language", "brackets", "--prompt", "a", "--out", "a.npy"), "--prompt needs --model"),
+        (("generate", "--language", "brackets", "--out", "a.txt"), "samples are kept as .npy or .jsonl, not '.txt'"),
+        (("generate", "--model", "mdm", "--out", "a.csv"), "as .npy or .jsonl or .txt"),
+        (("learning", "mdm"), "has learned a text"),
+    ],
+)
+def test_mistakes_are_told(place, arguments, words):
+    Path("latin.txt").write_bytes(b"a\xe9\n\nb")
+    arguments = list(arguments)
+    if arguments.count("--length") > 1:  # said once
+        at = arguments.index("--length")
+        del arguments[at : at + 2]
+    ran = place(*arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert words in ran.err
+    assert len(ran.err.splitlines()) == 1
+
+
+def test_a_text_that_changed_is_refused(place):
+    Path("words.txt").write_text("other\n\nwords")
+    ran = place("train", "--resume", "--out", "mdm")
+    assert ran.code == 2
+    assert "has changed since this training was begun" in ran.err
