@@ -98,7 +98,8 @@ class Unmask(PreTrainedModel):
     def get_input_embeddings(self) -> nn.Module:
         return self.trunk.embed
 
-    def set_input_embeddings(self, value: nn.Embedding) -> None:
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        assert isinstance(value, nn.Embedding)
         self.trunk.embed = value
 
 
