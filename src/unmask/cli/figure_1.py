@@ -21,7 +21,7 @@ def command(
     device: str = "auto",
     json: Switch = False,
 ) -> None:
-    """Train networks on four languages, and hold them against the ideal denoiser.
+    """Train networks on the languages, and hold them against the ideal denoiser.
 
     Examples:
         unmask figure-1 --quick
