@@ -22,8 +22,10 @@ SMALLER = {
     "demo": {"steps": [8]},
     "board": {"sampler": ["ancestral", "threshold", "autoregressive"], "language": ["paper-2gram", "interval-5"]},
     "figure-1-quick": {"language": ["paper-2gram"], "steps": [4], "training_steps": 2},
+    "figure-2-quick": {"tokenizer": "chars", "layers": 1, "hidden": 16, "steps": [4], "training_steps": 2},
 }
-SIZES = {"smoke": 54, "lengths": 90, "figure-1-exact": 135, "demo": 159, "board": 468, "figure-1-quick": 72}
+SIZES = {"smoke": 54, "lengths": 90, "figure-1-exact": 135, "demo": 159, "board": 468}
+SIZES |= {"figure-1-quick": 72, "figure-2-quick": 20}
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
