@@ -11,13 +11,15 @@ import pytest
 from unmask import UnmaskError, generate
 from unmask.cli.main import main
 from unmask.core.estimates import mean
+from unmask.experiments.jobs import read_recipe
+from unmask.experiments.jobs.cells import cells_of
 from unmask.experiments.jobs.status import status
 from unmask.metrics.texts import Judges
 from unmask.networks import Network, load
 from unmask.networks.model.checkpoints import read_tokenizer
 from unmask.networks.training import loop
 from unmask.report import figure_2_page
-from unmask.report.figure_2 import Settings, quick
+from unmask.report.figure_2 import Settings, quick, recipe
 from unmask.report.publishing import STORE, publish
 from unmask.text import Text, read
 
@@ -124,6 +126,12 @@ def test_the_page(made, path):
     fast = figure_2_page.speed(measured.records)
     assert fast.keys() == {2, 8}
     assert fast[2] > fast[8]
+
+
+def test_the_recipe_is_that_of_the_command():
+    path = Path(__file__).parents[2] / "recipes" / "figure-2-quick.yaml"
+    ours, theirs = ({cell.key for cell in cells_of(each)} for each in (recipe(quick()), read_recipe(path)))
+    assert ours == theirs
 
 
 def test_the_command(path, tmp_path, capsys):

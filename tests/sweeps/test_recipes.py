@@ -28,8 +28,12 @@ SMALLER = {
         "steps": [4],
         "training_steps": 2,
     },
+    "figure-2-quick": {"tokenizer": "chars", "layers": 1, "hidden": 16, "steps": [4], "training_steps": 2},
+    "learning": {"language": ["paper-2gram"], "training_steps": 2},
+    "arithmetic": {"preset": "quick", "length": 17, "steps": [4], "training_steps": 2},
 }
-SIZES = {"smoke": 54, "lengths": 90, "figure-1-exact": 135, "demo": 159, "board": 468, "figure-1-quick": 108}
+SIZES = {"smoke": 54, "lengths": 90, "figure-1-exact": 135, "demo": 159, "board": 468}
+SIZES |= {"figure-1-quick": 108, "figure-2-quick": 20, "learning": 18, "arithmetic": 60}
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)

@@ -30,9 +30,9 @@ def command(
 
     SER and generative perplexity against the number of sampling steps, of the ideal
     denoiser and of a trained MDM, with AR at the end: what parallel sampling does
-    wrong by itself, and what learning adds. --quick is the preset quick at 32
-    tokens, minutes on two cores. Without it this is the paper's setting, 512 tokens
-    and 25 million parameters, which is for a GPU.
+    wrong by itself, and what learning adds. --quick is six languages of 64 tokens and
+    the presets quick and thorough, half an hour of two cores. Without it this is the
+    paper's setting, 512 tokens and 25 million parameters, which is for a GPU.
 
     Ctrl-C once ends after the networks that are being trained, twice at once, and
     the same command goes on from there, also within a training. OUT/sweep holds the
@@ -42,7 +42,7 @@ def command(
     Args:
         out: A directory for the page, the numbers and the networks; made if it is not there.
         quick: Small networks and short sequences.
-        languages: Those of the paper, the sparse HMM for its own, unless told otherwise.
+        languages: Those of the paper, the sparse HMM for its own, unless told otherwise; with --quick two more.
         steps: Numbers of sampling steps N; from 8 to 2048 unless told otherwise, from 2 to 128 if quick.
         rows: Sequences of each; 2000 unless told otherwise.
         training_steps: Batches that each network learns from, instead of the recipe's.
