@@ -44,7 +44,7 @@ def command(
         quick: Small networks and short sequences.
         languages: Those of the paper, the sparse HMM for its own, unless told otherwise; with --quick two more.
         steps: Numbers of sampling steps N; from 8 to 2048 unless told otherwise, from 2 to 128 if quick.
-        rows: Sequences of each; 2000 unless told otherwise.
+        rows: Sequences of each; 2000 unless told otherwise, 1000 if quick.
         training_steps: Batches that each network learns from, instead of the recipe's.
         seed: The seed of networks and samples.
         language_seed: The seed of random presets.

@@ -82,7 +82,7 @@ class Settings:
 
 def quick(**changes: Any) -> Settings:
     """Six languages, 64 tokens and 200,000 parameters, for two cores."""
-    own = Settings(preset="quick", steps=(2, 4, 8, 16, 32, 64, 128))
+    own = Settings(preset="quick", steps=(2, 4, 8, 16, 32, 64, 128), rows=1000)
     own = replace(own, languages=(*own.languages, "interval-5", "modular-sum"))
     return replace(own, **changes)
 
