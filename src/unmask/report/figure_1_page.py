@@ -20,6 +20,8 @@ from unmask.report.frame import COLOURS, INK, PAGE, Sentence, text
 from unmask.report.publishing import Page
 
 WIDTH, HEIGHT = 250, 230  # of a panel, in pixels
+MOST_WIDE, WRAPPED = 4, 3  # languages side by side; where there are more, so many
+LEAST_SPAN = 0.08  # of perplexities: below it, an axis would show rounding
 AR_PLACE = 2.6  # AR stands so many times to the right of the last N
 LOOKS = {"exact": INK, "trained": COLOURS[2]}
 MEASURES = {
@@ -72,15 +74,17 @@ def chart(records: Sequence[Record], settings: Settings) -> Any:
     data["place"] = data["steps"].fillna(last * AR_PLACE)
     data["rounds"] = ["AR" if pd.isna(steps) else f"{steps:.0f}" for steps in data["steps"]]
     data["shown"] = [str(Estimate.of_record(record)) for record in data.to_dict("records")]
-    columns = []
+    columns: list[Any] = []
+    wide = len(settings.languages) if len(settings.languages) <= MOST_WIDE else WRAPPED
     for name in settings.languages:
         here = data[data["language"] == name]
         panels = [
-            _panel(here[here["measure"] == measure], measure, settings, name, first=name == settings.languages[0])
+            _panel(here[here["measure"] == measure], measure, settings, name, first=len(columns) % wide == 0)
             for measure in MEASURES
         ]
         columns.append(alt.vconcat(*panels, spacing=14))
-    return alt.hconcat(*columns, spacing=24)
+    rows = [alt.hconcat(*columns[first : first + wide], spacing=24) for first in range(0, len(columns), wide)]
+    return alt.vconcat(*rows, spacing=36)
 
 
 def _panel(data: pd.DataFrame, measure: str, settings: Settings, name: str, first: bool) -> Any:
@@ -96,11 +100,11 @@ def _panel(data: pd.DataFrame, measure: str, settings: Settings, name: str, firs
         labelSeparation=4,
         labels=not above,
     )
-    across = None if above else f"N, the number of sampling steps (L = {settings.size})"
+    across = None if above else f"N, the number of sampling steps (L = {settings.lengths[name]})"
     x = alt.X("place:Q", title=across, axis=ticks)
     x = x.scale(type="log", base=2, nice=False, domain=[min(settings.steps) * 0.8, last * AR_PLACE * 1.6])
     y = alt.Y("value:Q", title=said if first else None, axis=alt.Axis(format=form, tickCount=5))
-    y = y.scale(domain=[0, 1], nice=False) if above else y.scale(zero=False)
+    y = y.scale(domain=[0, 1] if above else _domain(data), nice=False, zero=False)
     colour = alt.Color("model:N", legend=None).scale(domain=list(LOOKS), range=list(LOOKS.values()))
     told = {"model": "denoiser", "rounds": "N", "shown": "value", "evaluations": "evaluations a row"}
     tooltip = [alt.Tooltip(f"{field}:N", title=title) for field, title in told.items()]
@@ -115,6 +119,15 @@ def _panel(data: pd.DataFrame, measure: str, settings: Settings, name: str, firs
     diamonds = diamonds.encode(x=x, y=y, color=colour, tooltip=tooltip)
     drawn = alt.layer(rule, spread, line, points, diamonds).properties(width=WIDTH, height=HEIGHT)
     return drawn.properties(title=alt.TitleParams(name, fontSize=13)) if above else drawn
+
+
+def _domain(data: pd.DataFrame) -> list[float]:
+    """From the least to the greatest, with a little room."""
+    ends = data[["low", "high", "value"]].stack()
+    if ends.empty:
+        return [1.0, 1.0 + LEAST_SPAN]
+    room = max(0.05 * (ends.max() - ends.min()), LEAST_SPAN / 2)
+    return [ends.min() - room, ends.max() + room]
 
 
 def sentences(records: Sequence[Record], settings: Settings) -> list[Sentence]:
