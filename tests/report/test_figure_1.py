@@ -168,7 +168,7 @@ def test_the_page(made):
     page = contents["index.html"].decode()
     assert not re.search(r"(src|href)=.https?:", page)
     assert json.loads(contents["data.json"])["records"] == json.loads(json.dumps(records))
-    first, parts, last = figure_1_page.tables(records, SETTINGS)
+    parts, first, last = figure_1_page.tables(records, SETTINGS)
     assert [heading for heading, _ in first.rows] == ["2", "8", "AR"]
     assert first.rows[-1][1][0] == ("0.0%", "exact")
     assert len(last.rows) == 2
