@@ -65,7 +65,7 @@ def command(
     """
     from dataclasses import replace
 
-    from unmask.cli.output import show, show_tables
+    from unmask.cli.output import show_trained
     from unmask.networks.model.checkpoints import choose_device
     from unmask.report import figure_2_page
     from unmask.report.figure_2 import Settings
@@ -78,16 +78,7 @@ def command(
     changes = {name: value for name, value in given.items() if value not in ((), None)}
     settings = replace(brief() if quick else Settings(), **changes, smollm2=smollm2, seed=seed)
     made = publish(figure_2_page.page(device), settings, out, engine="here" if on_cuda else "local")
-    records, page = made.measured.records, str(made.page)
-    networks = {name: str(out / place) for name, place in figure_2_page.networks(records).items()}
-    if json:
-        about = {"page": page, "files": [str(path) for path in made.files], "networks": networks}
-        show(about | {"seconds": made.seconds, "records": records}, True)
-        return
-    show_tables(figure_2_page.tables(records, settings))
-    for sentence in figure_2_page.sentences(records, settings):
-        print(f"{sentence.number}  {sentence.text}")
-    print("\nnetworks, for unmask generate --model:")
-    for name, place in networks.items():
-        print(f"{name}  {place}")
-    print(f"\n{page}\n{made.seconds:.0f} s")
+    records, drawn = made.measured.records, figure_2_page
+    networks = {name: str(out / place) for name, place in drawn.networks(records).items()}
+    tables, sentences = drawn.tables(records, settings), drawn.sentences(records, settings)
+    show_trained(made, records, tables, sentences, networks, "unmask generate --model", json)

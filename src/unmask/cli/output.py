@@ -12,6 +12,8 @@ from unmask.core.tables import grid, lines, rows_of
 
 if TYPE_CHECKING:
     from unmask.experiments.board.table import Table
+    from unmask.report.frame import Sentence
+    from unmask.report.publishing import Published
 
 
 def show(result: Mapping[str, Any], as_json: bool) -> None:
@@ -35,6 +37,29 @@ def show_tables(tables: Iterable[Table]) -> None:
 
 def show_grid(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     print("\n".join([*grid(title, head, rows), ""]))
+
+
+def show_trained(
+    made: Published[Any],
+    records: Sequence[Mapping[str, Any]],
+    tables: Iterable[Table],
+    sentences: Iterable[Sentence],
+    networks: Mapping[str, str],
+    uses: str,
+    as_json: bool,
+) -> None:
+    """A page of networks that were trained for it: its tables, what to see in them, and where the networks lie."""
+    if as_json:
+        about = {"page": str(made.page), "files": [str(path) for path in made.files], "networks": dict(networks)}
+        show(about | {"seconds": made.seconds, "records": records}, True)
+        return
+    show_tables(tables)
+    for sentence in sentences:
+        print(f"{sentence.number}  {sentence.text}")
+    print(f"\nnetworks, for {uses}:")
+    for name, place in networks.items():
+        print(f"{name}  {place}")
+    print(f"\n{made.page}\n{made.seconds:.0f} s")
 
 
 def say(text: str) -> None:
