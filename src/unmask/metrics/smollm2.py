@@ -36,7 +36,9 @@ def check() -> Path:
 def _loaded() -> tuple[Any, Bytes]:
     path = check()
     from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()  # commands have their own
     model = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.float32)
     return model.eval(), smollm2(str(path))
 
