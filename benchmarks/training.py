@@ -71,8 +71,9 @@ def ours(shape: Shape, task: Task, directory: Path) -> Callable[[], None]:
 
     def learn() -> None:
         training.step = 0
-        for _ in training.learn(task.steps):
-            pass
+        with torch_threads(training.threads):  # as many as it takes by itself; batches are drawn beside it
+            for _ in training.learn(task.steps):
+                pass
 
     return learn
 
