@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hmac
 import os
+import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -24,6 +25,7 @@ from unmask.core.registry import imports
 from unmask.experiments.jobs.opening import check_own
 
 FILE = "seals"  # of a store: one a line
+CODE = re.compile(":(?![0-9])")  # no name begins with a digit, as the size in bpe:1024 does
 SECRET, SEAL = 32, 16  # bytes
 
 Specs = Mapping[str, Mapping[str, Any]]  # what cells are, by their keys
@@ -70,7 +72,9 @@ def place() -> Path:
 
 def _naming_code(specs: Specs) -> list[str]:
     """The keys of those that may name code; that some of them name a file with a colon in it is no harm."""
-    return [key for key, spec in specs.items() if any(":" in one for one in spec.values() if isinstance(one, str))]
+    return [
+        key for key, spec in specs.items() if any(CODE.search(one) for one in spec.values() if isinstance(one, str))
+    ]
 
 
 def _seals(keys: Iterable[str]) -> set[bytes]:
