@@ -62,7 +62,8 @@ class Trunk(nn.Module):
         angles = torch.arange(shape.length + 1).unsqueeze(1) * self.rates  # in float64: far places are many turns away
         self.register_buffer("cos", angles.cos().repeat(1, 2).float(), persistent=False)
         self.register_buffer("sin", torch.cat([-angles.sin(), angles.sin()], 1).float(), persistent=False)
-        self._initialise()
+        if not self.embed.weight.is_meta:  # where only its shapes are asked for
+            self._initialise()
 
     def _initialise(self) -> None:
         """Every linear map keeps the size of what it is given; what is added to the residual stream starts small."""
