@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from unmask import UnmaskError
 from unmask.text import load, make
-from unmask.text import tokenizers as room
 from unmask.text.bpe import LETTERS, Bytes
 from unmask.text.gguf import read_tokens
+from unmask.text.tokenizer import FILE
 
 LEARNT = ("The cat sat on the mat.\r\nThe rat sat, too: 1234 \u00e9\u00e8.", "A cat and a rat; the mat that sat.\n" * 5)
 HARD = ("\r\n", "\0", "e\u0301", "\U0001f469\u200d\U0001f469", "\u202e", "<|endoftext|>", "\ufeff", "\u3000", " \n \t")
@@ -200,15 +200,15 @@ BPE |= {"split": "words"}
     ],
 )
 def test_files_that_are_wrong(tmp_path, content, words):
-    (tmp_path / room.FILE).write_text(json.dumps(content))
+    (tmp_path / FILE).write_text(json.dumps(content))
     with pytest.raises(UnmaskError, match=re.escape(words)) as caught:
         load(tmp_path)
     assert "\n" not in str(caught.value)
-    assert room.FILE in str(caught.value)
+    assert FILE in str(caught.value)
 
 
 def test_a_good_file_of_that_kind_is_read(tmp_path):
-    (tmp_path / room.FILE).write_text(json.dumps(BPE))
+    (tmp_path / FILE).write_text(json.dumps(BPE))
     assert isinstance(load(tmp_path), Bytes)
     assert load(tmp_path / "nowhere") is None
 

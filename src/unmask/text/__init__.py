@@ -2,7 +2,8 @@
 
 from unmask.text.corpus import Corpus, read
 from unmask.text.ngrams import NGramJudge
-from unmask.text.tokenizers import Tokenizer, load, make
+from unmask.text.tokenizer import Tokenizer
+from unmask.text.tokenizers import load, make
 from unmask.text.windows import Text
 from unmask.text.words import Lexicon
 

@@ -20,7 +20,7 @@ from unmask.core.errors import UnmaskError, cut, shown
 from unmask.core.reading import read_json, read_text
 from unmask.text.gguf import read_tokens
 from unmask.text.packages import file_of
-from unmask.text.tokenizers import MOST_SYMBOLS, Ints, Tokenizer
+from unmask.text.tokenizer import MOST_SYMBOLS, Ints, Tokenizer
 
 LEAST = 257  # symbols: the bytes and the separator
 END = "<|endoftext|>"  # what the separator is called in the models that have one

@@ -1,128 +1,26 @@
-"""From a text to tokens and back, every byte of it; kept beside a network as plain JSON, and read without running code.
+"""Tokenizers by their names; kept beside a network as plain JSON, and read without running code.
 
-    chars           the characters of the training documents; another one is written by the halves of its bytes
-    bpe:N           N symbols of bytes, merged as the training documents alone say (bpe.py)
-    gpt2, smollm2   the symbols of these models, from packages or from files: gpt2:DIR, smollm2:FILE.gguf
-
-Each has a symbol of its own that no text comes to: the separator, behind every document.
+chars           the characters of the training documents; another one is written by the halves of its bytes
+bpe:N           N symbols of bytes, merged as the training documents alone say (bpe.py)
+gpt2, smollm2   the symbols of these models, from packages or from files: gpt2:DIR, smollm2:FILE.gguf
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from functools import cached_property
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
-from unmask.core.errors import UnmaskError, cut, shown, unknown
-from unmask.core.files import write_json
+from unmask.core.errors import UnmaskError, cut, unknown
 from unmask.core.reading import read_json
+from unmask.text import bpe
+from unmask.text.chars import Chars
+from unmask.text.tokenizer import FILE, MOST_SYMBOLS, Tokenizer
 
-FILE = "tokenizer.json"  # in the directory of a network
-MOST_SYMBOLS = 2**20
-BREAK = "\n\n"  # how the separator is shown
-HALVES = 16
 KINDS = ("chars", "bpe:N", "gpt2", "smollm2")
-Ints = NDArray[np.int32]
-
-
-class Tokenizer(ABC):
-    """V symbols, one of which is the separator."""
-
-    name: str
-    vocabulary: int
-    separator: int
-
-    @abstractmethod
-    def _encode(self, text: str) -> Ints: ...
-
-    @abstractmethod
-    def _bytes(self, tokens: Sequence[int]) -> bytes:
-        """Of tokens among which there is no separator."""
-
-    @abstractmethod
-    def to_dict(self) -> dict[str, Any]: ...
-
-    @cached_property
-    def digest(self) -> str:
-        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()
-
-    def encode(self, text: str) -> Ints:
-        """The tokens of a text, from which `decode` makes it again."""
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise UnmaskError(f"{shown(text)} is not Unicode text at character {error.start}") from error
-        return self._encode(text)
-
-    def documents(self, tokens: Iterable[int]) -> list[str]:
-        """What stands between separators; the first and the last may be parts of a document, and empty."""
-        parts: list[list[int]] = [[]]
-        for token in tokens:
-            if token == self.separator:
-                parts.append([])
-            else:
-                parts[-1].append(int(token))
-        return [self._bytes(part).decode(errors="replace") for part in parts]
-
-    def decode(self, tokens: Iterable[int]) -> str:
-        """The text of tokens: bytes that are none are shown as U+FFFD, the separator as a blank line."""
-        return BREAK.join(self.documents(tokens))
-
-    def save(self, directory: str | Path) -> None:
-        write_json(Path(directory) / FILE, self.to_dict())
-
-
-class Chars(Tokenizer):
-    """A symbol for each of some characters; then 16, by two of which a byte of any other character is written."""
-
-    name = "chars"
-
-    def __init__(self, symbols: str) -> None:
-        self.symbols = symbols
-        self.vocabulary = len(symbols) + HALVES + 1
-        self.separator = self.vocabulary - 1
-        self._codes = np.frombuffer(symbols.encode("utf-32-le"), np.uint32)
-
-    @classmethod
-    def of(cls, documents: Iterable[str]) -> Chars:
-        return cls("".join(sorted(set().union(*documents))))
-
-    def _encode(self, text: str) -> Ints:
-        codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
-        place = np.searchsorted(self._codes, codes)
-        known = self._codes[np.minimum(place, len(self._codes) - 1)] == codes if len(self._codes) else codes < 0
-        found, begin = [], 0
-        for at in np.flatnonzero(~known).tolist():
-            halves = [half for byte in text[at].encode() for half in divmod(byte, HALVES)]
-            found += [place[begin:at], np.array(halves) + len(self.symbols)]
-            begin = at + 1
-        return np.concatenate([*found, place[begin:]]).astype(np.int32)
-
-    def _bytes(self, tokens: Sequence[int]) -> bytes:
-        made, pending = bytearray(), -1
-        for token in tokens:
-            half = int(token) - len(self.symbols)
-            if half < 0:
-                made += self.symbols[token].encode() if pending < 0 else b"\xff" + self.symbols[token].encode()
-                pending = -1
-            elif pending < 0:
-                pending = half
-            else:
-                made.append(HALVES * pending + half)
-                pending = -1
-        return bytes(made if pending < 0 else made + b"\xff")  # half a byte is none
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": "chars", "symbols": self.symbols}
 
 
 class CharsFile(msgspec.Struct, forbid_unknown_fields=True, tag_field="kind", tag="chars"):
@@ -141,8 +39,6 @@ class BytesFile(msgspec.Struct, forbid_unknown_fields=True, tag_field="kind", ta
 
 def check(name: str) -> None:
     """Fail before a text is read, not after it."""
-    from unmask.text import bpe
-
     kind, _, option = name.partition(":")
     if kind == "bpe":
         bpe.size_of(option)
@@ -152,8 +48,6 @@ def check(name: str) -> None:
 
 def make(name: str, documents: Sequence[str]) -> Tokenizer:
     """A tokenizer by its name, for documents that are trained on."""
-    from unmask.text import bpe
-
     check(name)
     kind, _, option = name.partition(":")
     match kind:
@@ -168,8 +62,6 @@ def make(name: str, documents: Sequence[str]) -> Tokenizer:
 
 def load(directory: str | Path) -> Tokenizer | None:
     """The tokenizer that lies in the directory of a network; None where there is none."""
-    from unmask.text import bpe
-
     path = Path(directory) / FILE
     if not os.path.exists(path):
         return None

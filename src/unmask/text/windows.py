@@ -20,7 +20,8 @@ from torch import Tensor
 from unmask.core.chance import Stream, uniform
 from unmask.core.errors import UnmaskError, cut
 from unmask.text.corpus import Corpus, read
-from unmask.text.tokenizers import Tokenizer, check, make
+from unmask.text.tokenizer import Tokenizer
+from unmask.text.tokenizers import check, make
 
 
 class Text:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from unmask.text.tokenizers import BREAK
+from unmask.text.tokenizer import BREAK
 
 LETTER = "(?:[^\\W\\d_]|\ufffd)"  # what bytes are shown as that are no text belongs to the word they stand in
 WORD = re.compile(f"{LETTER}+(?:['\u2019-]{LETTER}+)*")

@@ -35,7 +35,7 @@ from unmask.languages import Language, from_dict
 from unmask.networks.model.shape import Shape
 from unmask.networks.model.trunk import Trunk
 from unmask.text import Tokenizer
-from unmask.text.tokenizers import FILE as TOKENIZER
+from unmask.text.tokenizer import FILE as TOKENIZER
 from unmask.text.tokenizers import load as load_tokenizer
 
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"

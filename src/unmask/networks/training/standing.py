@@ -27,6 +27,7 @@ from unmask.networks.training.learner import kept
 from unmask.networks.training.recipe import Recipe
 from unmask.text import Text, tokenizers
 from unmask.text import read as read_text
+from unmask.text.tokenizer import FILE
 
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 Step = Annotated[int, msgspec.Meta(ge=0)]
@@ -130,7 +131,7 @@ def _source(said: Facts, directory: Path) -> Language | Text:
         raise UnmaskError("it has neither a language nor a text")
     tokenizer = tokenizers.load(directory)
     if tokenizer is None or tokenizer.digest != said.text.tokenizer_digest:
-        raise UnmaskError(f"{directory} does not hold the tokenizer that it was begun with; put {tokenizers.FILE} back")
+        raise UnmaskError(f"{directory} does not hold the tokenizer that it was begun with; put {FILE} back")
     corpus = read_text(said.text.source)
     if corpus.digest != said.text.digest:
         what = "put back what it was, or begin another training"

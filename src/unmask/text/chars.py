@@ -1,0 +1,56 @@
+"""A tokenizer of characters: the plainest, of few symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from unmask.text.tokenizer import Ints, Tokenizer
+
+HALVES = 16
+
+
+class Chars(Tokenizer):
+    """A symbol for each of some characters; then 16, by two of which a byte of any other character is written."""
+
+    name = "chars"
+
+    def __init__(self, symbols: str) -> None:
+        self.symbols = symbols
+        self.vocabulary = len(symbols) + HALVES + 1
+        self.separator = self.vocabulary - 1
+        self._codes = np.frombuffer(symbols.encode("utf-32-le"), np.uint32)
+
+    @classmethod
+    def of(cls, documents: Iterable[str]) -> Chars:
+        return cls("".join(sorted(set().union(*documents))))
+
+    def _encode(self, text: str) -> Ints:
+        codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
+        place = np.searchsorted(self._codes, codes)
+        known = self._codes[np.minimum(place, len(self._codes) - 1)] == codes if len(self._codes) else codes < 0
+        found, begin = [], 0
+        for at in np.flatnonzero(~known).tolist():
+            halves = [half for byte in text[at].encode() for half in divmod(byte, HALVES)]
+            found += [place[begin:at], np.array(halves) + len(self.symbols)]
+            begin = at + 1
+        return np.concatenate([*found, place[begin:]]).astype(np.int32)
+
+    def _bytes(self, tokens: Sequence[int]) -> bytes:
+        made, pending = bytearray(), -1
+        for token in tokens:
+            half = int(token) - len(self.symbols)
+            if half < 0:
+                made += self.symbols[token].encode() if pending < 0 else b"\xff" + self.symbols[token].encode()
+                pending = -1
+            elif pending < 0:
+                pending = half
+            else:
+                made.append(HALVES * pending + half)
+                pending = -1
+        return bytes(made if pending < 0 else made + b"\xff")  # half a byte is none
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "chars", "symbols": self.symbols}
