@@ -22,8 +22,9 @@ from unmask import languages, networks
 from unmask.core import cores
 from unmask.core.threads import torch_threads
 from unmask.networks import Shape, preset
+from unmask.networks.training.conditions import Conditions
 from unmask.networks.training.distributed import World
-from unmask.networks.training.loop import Conditions, Training
+from unmask.networks.training.loop import Training
 from unmask.networks.training.recipe import Recipe
 
 LANGUAGE = "paper-2gram"

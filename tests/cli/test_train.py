@@ -11,7 +11,8 @@ from safetensors.torch import load_file
 
 from unmask import languages, networks
 from unmask.networks import preset
-from unmask.networks.training import loop
+from unmask.networks.training import conditions, loop
+from unmask.networks.training.conditions import Conditions
 from unmask.networks.training.recipe import recipe
 
 TINY = ("--length", 8, "--hidden", 16, "--layers", 1, "--heads", 2)
@@ -110,7 +111,7 @@ def test_an_interrupted_training_is_resumed(run, monkeypatch):
         add(self, step, *rest)
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "Conditions", often)
+        patch.setattr(conditions, "Conditions", often)
         patch.setattr(loop.Journal, "add", interrupt)
         ran = run("train", *SMALL, "--out", "out")
     assert ran.code == 130
@@ -121,10 +122,7 @@ def test_an_interrupted_training_is_resumed(run, monkeypatch):
 
 
 def often(*arguments):
-    return CONDITIONS(*arguments, save_seconds=0.0)
-
-
-CONDITIONS = loop.Conditions
+    return Conditions(*arguments, save_seconds=0.0)
 
 
 @pytest.mark.parametrize(

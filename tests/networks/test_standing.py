@@ -17,7 +17,8 @@ from unmask import UnmaskError, languages, networks
 from unmask.networks.model import checkpoints
 from unmask.networks.model.shape import Shape
 from unmask.networks.training import standing
-from unmask.networks.training.loop import alone, resume, train
+from unmask.networks.training.loop import resume, train
+from unmask.networks.training.place import alone
 from unmask.networks.training.recipe import Recipe
 
 LANGUAGE = languages.random_ngram(2, 4, temperature=2.0, seed=1)
@@ -175,7 +176,7 @@ def test_accounts_that_are_wrong(place, account, words):
 
 
 def test_two_trainings_into_one_directory(place):
-    program = "import sys; from pathlib import Path; from unmask.networks.training.loop import alone\n"
+    program = "import sys; from pathlib import Path; from unmask.networks.training.place import alone\n"
     program += f"with alone(Path({str(place)!r})): print('here', flush=True); sys.stdin.read()"
     other = subprocess.Popen([sys.executable, "-c", program], stdin=-1, stdout=-1, text=True)
     assert other.stdout.readline() == "here\n"

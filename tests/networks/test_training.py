@@ -24,8 +24,9 @@ from unmask.languages import random_ngram
 from unmask.networks import Shape
 from unmask.networks.model import checkpoints
 from unmask.networks.training import loop, standing
+from unmask.networks.training.conditions import Conditions
 from unmask.networks.training.learner import Learner
-from unmask.networks.training.loop import Conditions, resume, train
+from unmask.networks.training.loop import resume, train
 from unmask.networks.training.recipe import Recipe, recipe
 from unmask.networks.training.validation import Judge
 
@@ -125,7 +126,8 @@ def test_killed_at_any_moment(tmp_path):
 import torch; torch.set_num_threads(1)
 from unmask.networks import Shape
 from unmask.networks.training.recipe import Recipe
-from unmask.networks.training.loop import Conditions, train
+from unmask.networks.training.conditions import Conditions
+from unmask.networks.training.loop import train
 from unmask.languages import random_ngram
 train(random_ngram(2, 4, temperature=2.0, seed=1), {shape()!r}, {made!r}, {str(tmp_path / "out")!r},
       conditions=Conditions(save_seconds=0.0))

@@ -21,7 +21,7 @@ from unmask.experiments.jobs.status import status
 from unmask.generation import making
 from unmask.networks import Network, load
 from unmask.networks.model.checkpoints import ACCOUNT, WEIGHTS
-from unmask.networks.training import loop
+from unmask.networks.training import conditions, loop
 from unmask.report import figure_1_page
 from unmask.report.figure_1 import Settings, quick, recipe
 from unmask.report.publishing import STORE, publish
@@ -120,7 +120,7 @@ def test_other_networks_stand_beside_them(made, learned):
 
 def test_a_training_that_was_stopped_goes_on(made, tmp_path, monkeypatch, learned):
     out, records = made
-    monkeypatch.setattr(loop, "Conditions", partial(loop.Conditions, save_seconds=0.0))
+    monkeypatch.setattr(conditions, "Conditions", partial(conditions.Conditions, save_seconds=0.0))
     look = loop.Training._look
 
     def interrupted(self):

@@ -49,7 +49,7 @@ def command(
     compare at yours, and give both times to `unmask plan`, which says what quality
     they buy.
 
-    Presets: quick (hidden 64, 2 layers), small (128, 4), paper (512, 8).
+    Presets: quick (hidden 64, 4 layers), small (128, 4), paper (512, 8).
 
     Args:
         preset: Of what size the trunk is.

@@ -136,10 +136,11 @@ def command(
     from unmask.core.errors import UnmaskError
     from unmask.cost import matmul
     from unmask.networks.model import shape as shapes
+    from unmask.networks.training.conditions import Conditions
     from unmask.networks.training.distributed import is_first
     from unmask.networks.training.journal import check_tensorboard
-    from unmask.networks.training.loop import Conditions, train
     from unmask.networks.training.loop import resume as go_on
+    from unmask.networks.training.loop import train
     from unmask.networks.training.recipe import recipe
 
     if tensorboard:

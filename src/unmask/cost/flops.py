@@ -1,10 +1,11 @@
 """What sampling costs in arithmetic: a masked diffusion model against autoregression with a cache (theory.md 9).
 
-For each of n layers of width d a token passes 8 d^2 + 6 d (8 d / 3) operations in its matrices and 4 c d in attention
-over a context of c tokens, and 2 d |V| at the end; a multiplication with its addition counts twice.
+For each of n layers of width d a token passes 8 d^2 + 6 d w operations in its matrices, w = 8 d/3 being the width of
+the gated MLP, rounded up, and 4 c d in attention over a context of c tokens, and 2 d |V| at the end; a multiplication
+with its addition counts twice.
 
-    one evaluation of all L tokens    n [24 L d^2 + 4 L^2 d]       + 2 L d |V|
-    L tokens one after another        n [24 L d^2 + 2 d L (L+1)]   + 2 L d |V|
+    one evaluation of all L tokens    n [L d (8 d + 6 w) + 4 L^2 d]       + 2 L d |V|
+    L tokens one after another        n [L d (8 d + 6 w) + 2 d L (L+1)]   + 2 L d |V|
 
 They differ in attention alone, which half of the time looks at what is not there yet. So one evaluation costs as much
 as all of autoregression, and diffusion can win in time, never in arithmetic.
@@ -46,4 +47,4 @@ def evaluations(delta: Tensor, length: int, batch: int = 1) -> float:
 
 
 def _matrices(shape: Shape, length: int) -> float:
-    return length * shape.hidden * (24.0 * shape.layers * shape.hidden + 2.0 * shape.vocabulary)
+    return length * shape.hidden * (shape.layers * (8.0 * shape.hidden + 6.0 * shape.wide) + 2.0 * shape.vocabulary)

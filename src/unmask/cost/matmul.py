@@ -8,19 +8,18 @@ import torch
 
 from unmask.core.threads import torch_threads
 from unmask.cost import flops
-from unmask.networks.training.loop import Trained
+from unmask.networks.training.trained import Trained
 
 SIZE = {"cpu": 1024, "cuda": 8192}  # of the two square matrices
 SECONDS = 0.2  # of products, of which the fastest counts
 
 
 def percent(trained: Trained) -> float:
-    """What a training has done a second, of what products of large matrices do on the same threads."""
+    """What a training has done a second, of what products of large matrices do on as many threads, or devices."""
     shape = trained.shape
     done = flops.training(shape, shape.length) / shape.length * trained.tokens_per_second
-    return (
-        100 * done / flop_per_second(torch.device(trained.device), getattr(torch, trained.precision), trained.threads)
-    )
+    each = flop_per_second(torch.device(trained.device), getattr(torch, trained.precision), trained.threads)
+    return 100 * done / (each * trained.processes)
 
 
 def flop_per_second(device: torch.device, dtype: torch.dtype, threads: int) -> float:

@@ -63,7 +63,7 @@ def contents(
         figure=frame.figure("figure-1", *TITLE, CAPTION.format(rows=settings.rows), plain, plain),
         networks="\n".join(_network_item(*entry) for entry in networks(records).items()),
         length=settings.size,
-        preset=settings.preset,
+        preset=_presets(settings),
     )
     return found
 
@@ -200,6 +200,11 @@ def tables(records: Sequence[Record], settings: Settings) -> list[Table]:
     heads = ["network", "entropy, nats a token", "loss above it", "training steps", "time"]
     learned = Table("What was trained: validation loss beside the exact entropy", heads, rows)
     return [_parts(records, settings), *made, learned]
+
+
+def _presets(settings: Settings) -> str:
+    names = dict.fromkeys(f"<em>{settings.preset_of(name)}</em>" for name in settings.languages)
+    return f"the preset{'s' if len(names) > 1 else ''} {' and '.join(names)}"
 
 
 def _parts(records: Sequence[Record], settings: Settings) -> Table:

@@ -125,7 +125,8 @@ def text_training(
     """
     from unmask.core.estimates import exactly
     from unmask.networks.model import checkpoints
-    from unmask.networks.training.loop import Conditions, resume, train
+    from unmask.networks.training.conditions import Conditions
+    from unmask.networks.training.loop import resume, train
     from unmask.text import Text, load, make
 
     unchanged(digest, text)

@@ -115,7 +115,8 @@ def training(
     """
     from unmask.core.estimates import exactly
     from unmask.networks.model import checkpoints
-    from unmask.networks.training.loop import Conditions, resume, train
+    from unmask.networks.training.conditions import Conditions
+    from unmask.networks.training.loop import resume, train
 
     q, shape, wanted = _planned(
         language=language,

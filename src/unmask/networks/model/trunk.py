@@ -24,7 +24,6 @@ from torch.nn import functional
 from unmask.networks.model.cache import Memory, Reach
 from unmask.networks.model.shape import Shape
 
-WIDER = 8 / 3  # the MLP, by the hidden size: with its gate as many weights as a plain one four times as wide
 SYMBOL = 0.3  # what a symbol is at first: little, so that what a block learns of its context soon outweighs it
 SHARED = 0.5  # of what a norm makes of a symbol: the direction that all share is as long as that of its own
 LOOK = 8.0  # the score of the neighbour that a head looks at first, others having a few less
@@ -92,7 +91,8 @@ class Trunk(nn.Module):
         self.embed.weight.add_(SYMBOL * shared)
         told = LOOK * math.sqrt(width) / (width // 2 * hidden * SHARED)
         shared *= math.sqrt(told) / shared.norm()
-        distances = [-d for d in range(1, NEAR + 1)] if self.shape.causal else _both_sides(NEAR)
+        sides = (-1,) if self.shape.causal else (-1, 1)
+        distances = [side * far for far in range(1, NEAR + 1) for side in sides]
         even = torch.cat([torch.ones(width // 2), torch.zeros(width // 2)])
         for number in range(self.shape.layers * self.shape.heads):
             layer, head = divmod(number, self.shape.heads)
@@ -206,9 +206,8 @@ class Block(nn.Module):
         self.before, self.between = (nn.LayerNorm(shape.hidden, bias=False) for _ in range(2))
         self.qkv = nn.Linear(shape.hidden, 3 * shape.hidden, bias=False)
         self.out = nn.Linear(shape.hidden, shape.hidden, bias=False)
-        wide = 8 * math.ceil(WIDER * shape.hidden / 8)
-        self.up = nn.Linear(shape.hidden, 2 * wide, bias=False)
-        self.down = nn.Linear(wide, shape.hidden, bias=False)
+        self.up = nn.Linear(shape.hidden, 2 * shape.wide, bias=False)
+        self.down = nn.Linear(shape.wide, shape.hidden, bias=False)
         self.modulate = None if shape.time_free else nn.Linear(shape.hidden, 6 * shape.hidden)
 
     def forward(
@@ -290,10 +289,6 @@ def rotated(x: Tensor, turn: Turn) -> Tensor:
     """Rotary positions: the pairs (a, b) of x = [a.., b..] (.., D) turned by the angles of their position."""
     cos, sin = turn
     return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, -1), sin)
-
-
-def _both_sides(most: int) -> list[int]:
-    return [side * distance for distance in range(1, most + 1) for side in (-1, 1)]
 
 
 def _picked(x: Tensor, asked: Tensor | None) -> Tensor:

@@ -2,7 +2,7 @@
 
     grad E_{x_j ~ q(. | x_R)} [-log p(x_j | x_R)]  =  grad -sum_v q(v | x_R) log p(v | x_R)
 
-The right side is what a batch of one-hot targets estimates, and the draw of x_j is most of its noise.
+The right side is what a batch of one-hot targets estimates, with the noise of the draw of x_j.
 """
 
 from __future__ import annotations

@@ -39,24 +39,17 @@ class Learner:
             torch.manual_seed(recipe.seed)
             self.trunk = Trunk(shape).to(device)
         self.average = copy.deepcopy(self.trunk).requires_grad_(False) if recipe.average else self.trunk
-        named = dict(self.trunk.named_parameters())
-        decayed = {name: weight for name, weight in named.items() if weight.dim() > 1 and name not in LOOKED_UP}
-        self.weights: dict[str, Parameter] = decayed | named  # matrices first
-        self.optimisers: list[torch.optim.Optimizer] = []
-        mine = {name: optimiser_of(recipe, name, weight.dim()) for name, weight in self.weights.items()}
-        groups = [
-            {
-                "params": [decayed[name] for name in decayed if mine[name] == "adamw"],
-                "weight_decay": recipe.weight_decay,
-            },
-            {"params": [self.weights[name] for name in named if name not in decayed], "weight_decay": 0.0},
-        ]
-        self.optimisers = [torch.optim.AdamW(groups, lr=recipe.rate, betas=BETAS, fused=True)]
-        if "muon" in mine.values():
-            matrices = [self.weights[name] for name in mine if mine[name] == "muon"]
-            self.optimisers.append(
-                torch.optim.Muon(matrices, weight_decay=recipe.weight_decay, adjust_lr_fn="match_rms_adamw")
-            )
+        self.weights: dict[str, Parameter] = dict(self.trunk.named_parameters())
+        owners = {name: optimiser_of(recipe, name, weight.dim()) for name, weight in self.weights.items()}
+        matrices = [weight for name, weight in self.weights.items() if owners[name] == "muon"]
+        rest = {name: weight for name, weight in self.weights.items() if owners[name] != "muon"}
+        decayed = [weight for name, weight in rest.items() if weight.dim() > 1 and name not in LOOKED_UP]
+        plain = [weight for name, weight in rest.items() if weight.dim() < 2 or name in LOOKED_UP]
+        groups = [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": plain, "weight_decay": 0.0}]
+        self.optimisers: list[torch.optim.Optimizer] = [torch.optim.AdamW(groups, betas=BETAS, fused=True)]
+        if matrices:  # by this adjustment one rate does for both
+            muon = torch.optim.Muon(matrices, weight_decay=recipe.weight_decay, adjust_lr_fn="match_rms_adamw")
+            self.optimisers.append(muon)
 
     def update(self, step: int) -> Tensor:
         """Apply the gradients of a step: their norm, before it was clipped."""

@@ -7,13 +7,10 @@ is good.
 
 from __future__ import annotations
 
-import fcntl
 import math
-import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,9 +20,8 @@ from torch import Tensor
 from unmask.core import arguments, progress
 from unmask.core.chance import Luck
 from unmask.core.errors import UnmaskError
-from unmask.core.files import check_writable, origin
+from unmask.core.files import origin
 from unmask.core.memory import fits
-from unmask.core.tables import as_table
 from unmask.core.threads import torch_threads
 from unmask.languages import Language
 from unmask.languages.base import as_language
@@ -33,27 +29,26 @@ from unmask.networks.model import checkpoints
 from unmask.networks.model.shape import Shape
 from unmask.networks.training import standing
 from unmask.networks.training.card import card
+from unmask.networks.training.conditions import USUAL, Conditions
 from unmask.networks.training.data import Examples, Windows, ahead
 from unmask.networks.training.distributed import World, world
 from unmask.networks.training.journal import Journal
 from unmask.networks.training.laws import hidden_laws, next_laws
 from unmask.networks.training.learner import Learner
 from unmask.networks.training.objectives import Masks, causal_nats, draw_masks, masked_nats, spread_out
+from unmask.networks.training.place import alone, check_unused
 from unmask.networks.training.recipe import Recipe
+from unmask.networks.training.trained import Trained
 from unmask.networks.training.validation import HeldOut, Judge, Validation
 from unmask.schedules import Fit, deltas
 from unmask.text import Text
 
 LOOK = {"cpu": 1, "cuda": 10}  # steps between looks at the loss: a device has to be waited for
-PART_TOKENS = {"cpu": 2**11, "cuda": 2**17}  # computed at once: what a cache, or a memory, holds
 REPORTS = 10  # validations during a training
 HELD_OUT = 2048  # sequences they are made on
-SAVE_SECONDS = 10.0  # between checkpoints, or
-SAVE_SHARE = 20.0  # so many times what the last one took, where that is longer
+SAVE_SHARE = 20.0  # times what the last checkpoint took, at least, until the next
 DIVERGED = 2.0  # times what a network loses that finds all symbols equally likely
 SMOOTH = 0.1  # the weight of the newest loss in what is told
-NARROW = 256  # hidden; below it, threads of torch wait for each other longer than they compute
-PRECISIONS = ("auto", "float32", "bfloat16")
 Source = Language | Text  # what is learned
 
 
@@ -67,57 +62,6 @@ class Part(NamedTuple):
     laws: Tensor | None  # (B, most, V), of an AR model (B, L, V); None where the tokens are the targets
 
 
-@dataclass(frozen=True)
-class Trained:
-    """What came of it."""
-
-    directory: Path
-    steps: int
-    seconds: float
-    loss: float  # nats a token, of the examples of the last steps
-    validation: Validation
-    parameters: int
-    tokens_per_second: float
-    shape: Shape
-    device: str
-    threads: int
-    precision: str
-    bits: Mapping[str, float]  # of a text: that validation in bits a character and a byte; of a language nothing
-
-    __repr__ = as_table
-
-    def to_dict(self) -> dict[str, Any]:
-        found = {
-            "directory": str(self.directory),
-            "steps": self.steps,
-            "seconds": self.seconds,
-            "parameters": self.parameters,
-            "tokens_per_second": self.tokens_per_second,
-            "device": self.device,
-            "threads": self.threads,
-            "precision": self.precision,
-            "loss_nats_per_token": self.loss,
-            "validation_nats_per_token": self.validation.loss.to_dict(),
-        }
-        if self.validation.excess_percent is not None:
-            found["entropy_nats_per_token"] = self.validation.entropy
-            found["excess_percent"] = self.validation.excess_percent.to_dict()
-        return found | {f"validation_{name}": value for name, value in self.bits.items()}
-
-
-@dataclass(frozen=True)
-class Conditions:
-    """Where a training runs and what it tells: nothing here changes what is trained, but for rounding."""
-
-    device: str = "auto"
-    precision: str = "auto"  # bfloat16 where it pays, which is on CUDA
-    accumulate: int | None = None  # parts of a process's batch, one after another; None: as many as its cache needs
-    threads: int | None = None  # of torch on the CPU; None: one for a narrow network, else what torch has
-    tensorboard: bool = False
-    say: Callable[[str], None] | None = None  # one line at each validation
-    save_seconds: float = SAVE_SECONDS  # between checkpoints; 0: one at every look
-
-
 def train(
     source: Source,
     shape: Shape,
@@ -125,7 +69,7 @@ def train(
     directory: str | Path,
     *,
     label: str | None = None,
-    conditions: Conditions = Conditions(),
+    conditions: Conditions = USUAL,
 ) -> Trained:
     """Train a network on a language or a text, and keep it and its checkpoints in a directory; `label` is what the
     card calls what it has learned."""
@@ -137,13 +81,13 @@ def train(
     checkpoints.check_fits(shape, "this shape", whole.vocabulary)
     with world(conditions.device) as here, alone(Path(directory)) if here.first else nullcontext():
         if here.first:
-            _check_unused(Path(directory))
+            check_unused(Path(directory))
         here.wait()
         named = label or (source.label if isinstance(source, Text) else source.kind)
         return Training(source, named, shape, recipe, Path(directory), here, conditions).go()
 
 
-def resume(directory: str | Path, *, conditions: Conditions = Conditions()) -> Trained:
+def resume(directory: str | Path, *, conditions: Conditions = USUAL) -> Trained:
     """Go on where the checkpoint of a directory stands, by the recipe that it was begun with."""
     with world(conditions.device) as here:
         standing.facts(directory)
@@ -174,9 +118,9 @@ class Training:
         if recipe.targets == "posterior" and isinstance(source, Text):
             raise UnmaskError("targets are the posterior of a language, and a text has none; take its tokens")
         self.mine = here.part(recipe.batch)
-        self.parts = _parts(conditions.accumulate, self.mine.stop - self.mine.start, shape.length, here.device)
-        self.threads = _threads(conditions.threads, shape, here.device)
-        self.half = _half(conditions.precision, here.device)
+        self.parts = conditions.parts(self.mine.stop - self.mine.start, shape.length, here.device)
+        self.threads = conditions.threads_of(shape, here.device)
+        self.half = conditions.half_of(here.device)
         self.delta = None
         if recipe.rounds is not None:
             fit = Fit(source, shape.length) if isinstance(source, Language) else None
@@ -241,7 +185,8 @@ class Training:
     @property
     def _computed(self) -> dict[str, Any]:
         precision = "bfloat16" if self.half else "float32"
-        return {"device": str(self.here.device), "threads": self.threads, "precision": precision}
+        here = {"device": str(self.here.device), "processes": self.here.size}
+        return here | {"threads": self.threads, "precision": precision}
 
     @property
     def seconds(self) -> float:
@@ -352,39 +297,11 @@ class Training:
         checkpoints.save_state(self.directory, self.learner.tensors(), plain | now)
         entropy, entries = self.judge.entropy, self.journal.entries
         about = card(self.label, self.shape, self.recipe, self.parameters, entropy, entries)
-        conditions = self._computed | {"processes": self.here.size, "parts": self.parts}
+        conditions = self._computed | {"parts": self.parts}
         account = {"origin": origin(**plain, **conditions)} | ({} if entropy is None else {"entropy": entropy}) | now
         checkpoints.save(self.learner.average, self.directory, about, account)
         self.saved, self.saved_at = self.step, time.monotonic()
         self.saving = self.saved_at - began
-
-
-@contextmanager
-def alone(directory: Path) -> Iterator[None]:
-    """Be the one that trains in a directory, where all that a network leaves can be written, or say that another does;
-    the system ends it with the process. One that was made for it goes again where nothing has come into it."""
-    there = os.path.isdir(directory)
-    handle = os.open(checkpoints.prepare(directory), os.O_RDONLY)
-    try:
-        for name in checkpoints.FILES:
-            check_writable(directory / name)
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError as error:
-        what = "wait for it, or name another directory"
-        raise UnmaskError(f"another process trains in {directory}; {what}") from error
-    finally:
-        os.close(handle)
-        if not there:
-            with suppress(OSError):  # it is not empty
-                directory.rmdir()
-
-
-def _check_unused(directory: Path) -> None:
-    for name in (checkpoints.STATE, checkpoints.CONFIG):
-        if os.path.exists(directory / name):
-            what = "go on with it by --resume, or name another directory"
-            raise UnmaskError(f"{directory} holds a network already ({name}); {what}")
 
 
 def _examples(source: Source, length: int, recipe: Recipe) -> Examples | Windows:
@@ -395,24 +312,6 @@ def _examples(source: Source, length: int, recipe: Recipe) -> Examples | Windows
 
 def _judge(source: Source, tokens: Tensor, seed: int, causal: bool) -> HeldOut:
     return HeldOut(tokens, seed, causal) if isinstance(source, Text) else Judge(source, tokens, seed, causal)
-
-
-def _parts(asked: int | None, rows: int, length: int, device: torch.device) -> int:
-    """How many parts a process's rows are computed in."""
-    if asked is None:
-        return min(rows, math.ceil(rows * length / PART_TOKENS[device.type]))
-    return arguments.whole("accumulate", asked, 1, rows, ", the sequences that a process has of a batch")
-
-
-def _threads(asked: int | None, shape: Shape, device: torch.device) -> int:
-    if asked is None:
-        return 1 if device.type == "cpu" and shape.hidden < NARROW else torch.get_num_threads()
-    return arguments.whole("threads", asked, 1, arguments.MOST_THREADS)
-
-
-def _half(precision: str, device: torch.device) -> bool:
-    arguments.word("precision", precision, PRECISIONS)
-    return precision == "bfloat16" or (precision == "auto" and device.type == "cuda")
 
 
 def _silent(steps: int) -> None:

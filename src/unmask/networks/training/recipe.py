@@ -1,8 +1,8 @@
 """How a network is trained: its targets, its optimiser, a cosine with warm-up, an average of the weights.
 
 The paper takes the tokens of its samples for targets, and AdamW. An exact language knows the laws that they were drawn
-from (laws.py), and Muon takes of each matrix's momentum the nearest orthogonal one, so that no direction
-learns faster than another. Both say what they are in the card, since they train the same network sooner.
+from (laws.py), and Muon takes of each matrix's momentum the nearest orthogonal one. docs/networks.md says what each is
+worth, and the card of a network which it had.
 """
 
 from __future__ import annotations
