@@ -9,18 +9,19 @@ from typing import Any
 
 from tests.sweeps.trivial import note
 from unmask.experiments.measures.training import training
-from unmask.networks.training import loop as networks
+from unmask.networks.training import conditions
+from unmask.networks.training.loop import Training
 
 
 def careful(*, language: str, training_steps: int, seconds: float = 0.0, place: Path) -> list[dict[str, Any]]:
     """seconds: that each step takes at least."""
-    learn = networks.Training._learn
+    learn = Training._learn
 
-    def noted(self: networks.Training, batch: Any) -> None:
+    def noted(self: Training, batch: Any) -> None:
         note(f"step {self.step}")
         time.sleep(seconds)
         learn(self, batch)
 
-    networks.Training._learn = noted  # type: ignore[method-assign]
-    networks.Conditions = partial(networks.Conditions, save_seconds=0.0)  # type: ignore[assignment,misc]
+    Training._learn = noted  # type: ignore[method-assign]
+    conditions.Conditions = partial(conditions.Conditions, save_seconds=0.0)  # type: ignore[assignment,misc]
     return training(language=language, length=8, training_steps=training_steps, device="cpu", place=place)
