@@ -84,8 +84,6 @@ CARDS: dict[str, Card] = {}
 
 def known() -> dict[str, Card]:
     """All cards by their names: ours, then those of installed packages."""
-    import unmask.hub.cards  # noqa: F401 -- each registers itself
-
     cards = dict(CARDS)
     for entry in entry_points(group=GROUP):
         offered = entry.load()
