@@ -1,0 +1,142 @@
+"""A card says of a published checkpoint what neither its files nor its code can be asked: plain data, one a family.
+
+What files do say, its tokens, context and shape, is compared with the card when it is loaded.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+import msgspec
+import torch
+from torch import Tensor
+
+from unmask.core.errors import UnmaskError, shown, unknown
+from unmask.core.reading import read_json
+from unmask.hub.body import Body
+
+GROUP = "unmask.cards"  # entry points of other packages: each a Card, or several
+Id = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+Prediction = Literal["same", "shifted"]
+
+
+class Tokens(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Ids, None where there is none."""
+
+    mask: Id | None = None  # None of an AR model alone
+    eos: Id | None = None
+    pad: Id | None = None
+    bos: Id | None = None
+    end_of_turn: Id | None = None
+
+
+class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How its makers, or others, have let it write."""
+
+    name: str
+    options: str  # of `unmask generate`
+    source: str
+
+
+class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    name: str  # "llada-8b-instruct"
+    repository: str  # "GSAI-ML/LLaDA-8B-Instruct"
+    licence: str
+    family: str  # of FAMILIES: how its files become a body
+    tokens: Tokens
+    revision: str | None = None  # a commit; None: the newest
+    prediction: Prediction = "same"  # shifted: what stands at i says what stands at i + 1
+    block: Annotated[int, msgspec.Meta(ge=1)] | None = None  # None: all see all; else blocks see those before them
+    banned: tuple[Id, ...] = ()  # what is never written, besides the mask
+    template: str | None = None  # of chat.py; None of a base model
+    context: int = 4096
+    recipes: tuple[Recipe, ...] = ()
+    traps: tuple[str, ...] = ()
+
+    @property
+    def causal(self) -> bool:
+        """Whether it is an AR model."""
+        return self.block == 1
+
+
+class Source(NamedTuple):
+    """What a parameter of ours is made of."""
+
+    names: tuple[str, ...]  # tensors of the checkpoint
+    make: Callable[[Sequence[Tensor]], Tensor] | None = None  # None: of the one that is named, as it is
+
+
+class Family(NamedTuple):
+    """How the files of a family become a body: by `body` and `sources`, or, where a library does it, by `read`."""
+
+    accepts: Callable[[Mapping[str, Any]], bool]  # whether a config.json is one of its
+    body: Callable[[Mapping[str, Any], str], Body] | None = None  # of config.json and where it lies; on the meta device
+    sources: Callable[[Body, frozenset[str]], Mapping[str, Source]] | None = None  # by our names, given theirs
+    unused: tuple[str, ...] = ()  # regular expressions: tensors that nobody needs
+    read: Callable[[Path, Mapping[str, Any], torch.dtype | None], Body] | None = None
+
+
+FAMILIES: dict[str, Family] = {}
+CARDS: dict[str, Card] = {}
+
+
+def known() -> dict[str, Card]:
+    """All cards by their names: ours, then those of installed packages."""
+    cards = dict(CARDS)
+    for entry in entry_points(group=GROUP):
+        offered = entry.load()
+        for card in [offered] if isinstance(offered, Card) else offered:
+            cards.setdefault(card.name, card)
+    return cards
+
+
+def find(name: str) -> Card:
+    """The card of this name or this repository, or in this JSON file."""
+    if name.endswith(".json") and os.path.isfile(name):
+        return read(name)
+    cards = known()
+    for card in cards.values():
+        if name.lower() in (card.name, card.repository.lower()):
+            return card
+    raise unknown("model", name, cards)
+
+
+def read(path: str | Path) -> Card:
+    """A card of one's own: a JSON file of these fields."""
+    card: Card = read_json(path, Card, 2**20)
+    if card.family not in FAMILIES:
+        raise UnmaskError(f"{path}: family is {shown(card.family)}; expected one of {', '.join(sorted(FAMILIES))}")
+    return card
+
+
+def recognised(config: Mapping[str, Any], directory: Path) -> Card | None:
+    """The card of a directory that nobody has named: by its config.json, and where that is not enough by its name.
+
+    None where it is an AR model, whose files say what there is to say.
+    """
+    fitting = [card for card in known().values() if FAMILIES[card.family].accepts(config)]
+    if not fitting and FAMILIES["causal"].accepts(config):
+        return None
+    if not fitting:
+        kind = shown(config.get("model_type"))
+        what = "unmask model list says which are known; a card of your own is a file: --card FILE.json"
+        raise UnmaskError(f"{directory} holds a model of type {kind}, of which no card is known; {what}")
+    label = directory.resolve().name.lower()
+    named = [card for card in fitting if card.repository.rpartition("/")[2].lower() in label]
+    behave = {
+        msgspec.json.encode([card.prediction, card.block, card.tokens, card.banned, card.template]): card
+        for card in named or fitting
+    }
+    if len(behave) > 1:
+        names = ", ".join(card.name for card in behave.values())
+        raise UnmaskError(f"{directory} may be any of {names}, which behave differently; say which: --card NAME")
+    return (named or fitting)[0]
+
+
+def add(*cards: Card) -> None:
+    for card in cards:
+        CARDS[card.name] = card

@@ -1,0 +1,102 @@
+"""Qwen2 and Qwen3 made to see both sides, or blocks: shapes and names are those of transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+
+from unmask.core.errors import UnmaskError
+from unmask.core.reading import fit
+from unmask.hub.body import Body
+from unmask.hub.card import FAMILIES, Card, Family, Recipe, Source, Tokens, add
+from unmask.hub.decoder import Decoder, Shape
+
+Count = Annotated[int, msgspec.Meta(ge=1, le=2**24)]
+
+
+class Config(msgspec.Struct):
+    vocab_size: Count
+    hidden_size: Count
+    num_hidden_layers: Count
+    num_attention_heads: Count
+    intermediate_size: Count
+    num_key_value_heads: Count | None = None
+    head_dim: Count | None = None
+    max_position_embeddings: Count = 2048
+    rope_theta: float = 1e4
+    rms_norm_eps: float = 1e-6
+    tie_word_embeddings: bool = False
+    attention_bias: bool = False
+    rope_parameters: dict[str, Any] | None = None
+    rope_scaling: dict[str, Any] | None = None
+    use_sliding_window: bool = False
+
+
+def shape_of(config: Mapping[str, Any], where: str, **options: Any) -> Shape:
+    """Of a config.json as transformers writes them; options: of Shape."""
+    said: Config = fit(dict(config), Config, where)
+    rotary = said.rope_parameters or said.rope_scaling or {}
+    kind = rotary.get("rope_type", rotary.get("type", "default"))
+    if kind not in ("default", None) or said.use_sliding_window:
+        what = "sliding windows" if said.use_sliding_window else f"rotary positions of type {kind!r}"
+        raise UnmaskError(f"{where} asks for {what}, which are not known here; expected plain ones")
+    fields = {
+        "vocabulary": said.vocab_size,
+        "hidden": said.hidden_size,
+        "layers": said.num_hidden_layers,
+        "heads": said.num_attention_heads,
+        "kv_heads": said.num_key_value_heads or said.num_attention_heads,
+        "head_dim": said.head_dim or said.hidden_size // said.num_attention_heads,
+        "inner": said.intermediate_size,
+        "context": said.max_position_embeddings,
+        "theta": float(rotary.get("rope_theta", said.rope_theta)),
+        "eps": said.rms_norm_eps,
+        "bias": said.attention_bias,
+        "tied": said.tie_word_embeddings,
+    }
+    return Shape(**(fields | options))
+
+
+def as_named(body: Body, found: frozenset[str]) -> dict[str, Source]:
+    """Every parameter by its own name."""
+    return {name: Source((name,)) for name in body.state_dict()}
+
+
+def decoder(**options: Any) -> Any:
+    """A family's `body`, of these options of Shape."""
+    return lambda config, where: Decoder(shape_of(config, where, **options))
+
+
+def of_type(*kinds: str) -> Any:
+    return lambda config: config.get("model_type") in kinds
+
+
+UNUSED = (r"^lm_head\.weight$", r"rotary_emb\.inv_freq$")  # of a tied head a second copy
+FAMILIES["qwen2"] = Family(of_type("a2d-qwen2", "qwen2"), decoder(bias=True), as_named, UNUSED)
+FAMILIES["qwen3"] = Family(of_type("a2d-qwen3", "qwen3", "sdar"), decoder(normed=True), as_named, UNUSED)
+DLLM = "github.com/ZHZisZZ/dllm"
+ADAPTED = (Recipe("published", "--sampler llada --steps 256 --length 256 --temperature 0", f"{DLLM}: examples/a2d"),)
+QWEN3 = Tokens(mask=151669, eos=151645, pad=151643, end_of_turn=151645)
+add(
+    Card(
+        name="qwen3-0.6b-diffusion-mdlm",
+        repository="dllm-hub/Qwen3-0.6B-diffusion-mdlm-v0.1",
+        licence="Apache-2.0",
+        family="qwen3",
+        tokens=QWEN3,
+        template="chatml",
+        recipes=ADAPTED,
+    ),
+    Card(
+        name="qwen3-0.6b-diffusion-bd3lm",
+        repository="dllm-hub/Qwen3-0.6B-diffusion-bd3lm-v0.1",
+        licence="Apache-2.0",
+        family="qwen3",
+        tokens=QWEN3,
+        block=32,
+        template="chatml",
+        recipes=ADAPTED,
+    ),
+)

@@ -1,0 +1,206 @@
+"""An open model as a denoiser: a published checkpoint behind the contract that all samplers speak.
+
+    p(x_j | x_R) = softmax(logits_j), the mask and what its card bans having none; where the card says "shifted" the
+    answer for j stands at j - 1
+
+V is the number of rows of its head, so that tokens are those of its tokenizer; the canvas's mask V becomes the model's.
+Logits are computed in the type of the weights, and decided upon in float32 (denoisers/scan.py).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unmask.core import arguments
+from unmask.core.errors import UnmaskError, shown
+from unmask.denoisers import Causal, Denoiser, Engine, Logits, Marginals, Table
+from unmask.denoisers.scan import FLOAT32
+from unmask.hub import card as cards
+from unmask.hub import native, weights
+from unmask.hub.body import Body
+from unmask.hub.card import FAMILIES, Card
+from unmask.hub.engine import OpenEngine, OpenReader, cache_of
+from unmask.hub.probe import probe
+from unmask.networks.model.checkpoints import choose_device
+from unmask.networks.running.evaluation import FEW, probabilities
+from unmask.text import Tokenizer
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
+
+
+class OpenModel(Denoiser):
+    """cache: none, or prefix and dual, which are other laws (engine.py). batch: rows that are evaluated at once.
+
+    causal: an AR model of the same tokens, which reads for autoregression and speculation.
+    """
+
+    def __init__(
+        self,
+        card: Card,
+        body: Body,
+        *,
+        tokenizer: Tokenizer | None = None,
+        about: dict[str, Any] | None = None,
+        cache: str | None = None,
+        batch: int | None = None,
+        causal: OpenModel | None = None,
+    ) -> None:
+        if batch is not None:
+            arguments.whole("batch", batch)
+        self.card, self.body, self.tokenizer, self.batch, self.reader = card, body, tokenizer, batch, causal
+        self.cache = cache_of(cache)
+        if self.cache is not None and card.block is not None:
+            kind = "an AR model" if card.causal else f"block-causal ({card.block})"
+            raise UnmaskError(f"{card.name} is {kind}, and remembers exactly without being told; leave --cache out")
+        if causal is not None and causal.vocabulary != body.vocabulary:
+            sizes = f"{body.vocabulary} tokens, {causal.card.name} {causal.vocabulary}"
+            raise UnmaskError(f"{card.name} knows {sizes}; a pair must have the same tokenizer")
+        self.vocabulary, self.length = body.vocabulary, min(card.context, body.context)
+        self.shift = int(card.prediction == "shifted")
+        self._about = about or {}
+        banned = {token for token in (card.tokens.mask, *card.banned) if token is not None and token < self.vocabulary}
+        self._banned = torch.tensor(sorted(banned), dtype=torch.int64, device=body.device)
+
+    @property
+    def name(self) -> str:
+        return self.card.name
+
+    @property
+    def mask(self) -> int:
+        """What stands where a canvas is hidden; of an AR model, which has none, what a text begins with."""
+        return self.start if self.card.tokens.mask is None else self.card.tokens.mask
+
+    @property
+    def begins(self) -> bool:
+        """Whether a text begins with a symbol that all of it sees."""
+        return self.card.tokens.bos is not None
+
+    @property
+    def start(self) -> int:
+        """What an AR model reads first."""
+        tokens = self.card.tokens
+        return next(token for token in (tokens.bos, tokens.eos, 0) if token is not None)
+
+    def source(self) -> dict[str, Any]:
+        about = {"denoiser": "open model", "card": self.card.name, "repository": self.card.repository} | self._about
+        about |= {"dtype": str(self.body.dtype).removeprefix("torch."), "cache": str(self.cache or "none")}
+        return about if self.reader is None else about | {"causal": self.reader.source()}
+
+    def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
+        self._check_length(tokens.shape[1])
+        if self.card.causal:
+            raise UnmaskError(f"{self.name} is an AR model, which cannot fill a canvas; take --sampler autoregressive")
+        return OpenEngine(self, tokens, tokens.clone() if given is None else given, valid)
+
+    def causal(self, rows: int, length: int, valid: Tensor | None = None) -> Causal:
+        self._check_length(length)
+        if self.card.causal:
+            return OpenReader(self, rows, length, valid)
+        if self.reader is None:
+            what = "autoregression and speculation read with one; give an AR model of the same tokens, --causal-model"
+            raise UnmaskError(f"{self.name} has no AR model beside it, and {what}")
+        return self.reader.causal(rows, length, valid)
+
+    def rows_at_once(self, length: int) -> int | None:
+        return self.batch
+
+    def said(self, states: Tensor) -> Marginals:
+        """What the head makes of states (K, hidden)."""
+        if self.vocabulary > FEW:
+            return Logits(states, self.logits, self.vocabulary)
+        return Table(probabilities(self.logits(states)).cpu(), FLOAT32)
+
+    @torch.no_grad()
+    def logits(self, states: Tensor) -> Tensor:
+        """(.., V) of states (.., hidden), -inf for what is never written."""
+        found = self.body.logits(states)
+        return found.index_fill_(-1, self._banned, -torch.inf) if len(self._banned) else found
+
+    def _check_length(self, length: int) -> None:
+        if length > self.length:
+            raise UnmaskError(
+                f"{self.name} was made for up to {self.length} tokens, but length is {length}; ask for less"
+            )
+
+
+def load_model(
+    source: str | Path,
+    *,
+    card: str | None = None,
+    device: str = "auto",
+    dtype: str | None = None,
+    cache: str | None = None,
+    batch: int | None = None,
+    causal_model: str | Path | None = None,
+    checked: bool = True,
+) -> OpenModel:
+    """A checkpoint in a directory, or by the name of its card or its repository, as `unmask.hub.fetch` finds it.
+
+    card: which one it is, by name or a JSON file, where the directory does not say. dtype: of the weights, unless told
+    otherwise the checkpoint's own. checked: ask the probe whether it behaves as its card says.
+    """
+    from unmask.hub.fetch import locate
+
+    if dtype is not None:
+        arguments.word("dtype", dtype, DTYPES)
+    directory, found = locate(source, card)
+    place = choose_device(device)
+    config = weights.read_config(directory)
+    found = found or cards.recognised(config, directory) or native.card_of(config, directory)
+    family = FAMILIES[found.family]
+    if not family.accepts(config):
+        kind = shown(config.get("model_type"))
+        raise UnmaskError(f"{directory} holds a model of type {kind}, which is none of {found.name}'s family")
+    body, about = _body(directory, found, config, place, None if dtype is None else DTYPES[dtype])
+    tokenizer = _tokenizer(directory, found, body)
+    beside = None if causal_model is None else load_model(causal_model, device=device, dtype=dtype, batch=batch)
+    model = OpenModel(found, body, tokenizer=tokenizer, about=about, cache=cache, batch=batch, causal=beside)
+    _check_tokens(model, config, directory)
+    if checked:
+        probe(model)
+    return model
+
+
+def _body(
+    directory: Path, card: Card, config: dict[str, Any], device: torch.device, dtype: torch.dtype | None
+) -> tuple[Body, dict[str, Any]]:
+    """The body of a checkpoint, and what names it in results."""
+    family = FAMILIES[card.family]
+    if family.read is not None:
+        body = family.read(directory, config, dtype).to(device)
+        with weights.opened(directory) as files:
+            return body, {"revision": card.revision, "weights": weights.digest(files)}
+    assert family.body is not None
+    with torch.device("meta"):
+        body = family.body(config, str(directory / weights.CONFIG))
+    with weights.opened(directory) as files:
+        weights.fill(body, family, files, device, dtype)
+        return body, {"revision": card.revision, "weights": weights.digest(files)}
+
+
+def _tokenizer(directory: Path, card: Card, body: Body) -> Tokenizer | None:
+    """None where there is none: tokens alone can still be written."""
+    if not os.path.exists(directory / "tokenizer.json"):
+        return None
+    from unmask.text.published import read
+
+    return read(directory)
+
+
+def _check_tokens(model: OpenModel, config: dict[str, Any], directory: Path) -> None:
+    """What config.json says of the mask and the end, against what the card says; and the mask against the embedding."""
+    said = {"mask_token_id": model.card.tokens.mask, "eos_token_id": model.card.tokens.eos}
+    for name, expected in said.items():
+        found = config.get(name)
+        among = found if isinstance(found, list) else [found]
+        if found is not None and expected is not None and expected not in among:
+            what = f"the card {model.card.name} says {expected}; it is another model, or a card of your own must say so"
+            raise UnmaskError(f"{directory / weights.CONFIG}: {name} is {shown(found)}, and {what} (--card FILE.json)")
+
+
+__all__ = ["OpenModel", "load_model"]

@@ -1,0 +1,167 @@
+"""The weights of a published checkpoint: safetensors, whole or in shards, each tensor of them accounted for.
+
+They are mapped into memory and become the parameters themselves: there is no second copy, unless another type, another
+device or another shape is asked for, and then of one tensor at a time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from unmask.core import progress
+from unmask.core.errors import UnmaskError, cut, shown
+from unmask.core.reading import check_file, read_json
+from unmask.hub.body import Body
+from unmask.hub.card import Family, Source
+
+CONFIG, WHOLE, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+FLOATS = ("F64", "F32", "F16", "BF16")
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+SHOWN = 12  # names of an error
+SAMPLE = 2**12  # bytes of each tensor that the digest reads
+MANY = 2**26  # bytes of an index
+
+
+class Index(msgspec.Struct):
+    weight_map: dict[str, Annotated[str, msgspec.Meta(max_length=255, pattern=r"^[^/\\]+\.safetensors$")]]
+
+
+def read_config(directory: Path) -> dict[str, Any]:
+    path = directory / CONFIG
+    if not os.path.exists(path):
+        raise UnmaskError(f"{directory} holds no model ({CONFIG} is not there); name the directory of a checkpoint")
+    return read_json(path, dict[str, Any], 2**22)
+
+
+class Files(Mapping[str, Any]):
+    """The headers of a checkpoint's tensors, by name; `read` takes one of them out of its file."""
+
+    def __init__(self, directory: Path, opened: Mapping[Path, Any]) -> None:
+        self.directory = directory
+        self._files = {name: (path, file) for path, file in opened.items() for name in file.keys()}  # noqa: SIM118
+
+    def __getitem__(self, name: str) -> Any:
+        return self._files[name][1].get_slice(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def read(self, name: str) -> Tensor:
+        return self._files[name][1].get_tensor(name)
+
+
+@contextmanager
+def opened(directory: Path) -> Iterator[Files]:
+    """All that lies in the files of a checkpoint; nothing is read yet but their headers."""
+    paths = _paths(directory)
+    with ExitStack() as stack:
+        files = {}
+        for path in paths:
+            size = check_file(path)
+            try:
+                files[path] = stack.enter_context(safe_open(path, "pt"))
+            except SafetensorError as error:
+                what = f"is not a complete safetensors file: {cut(str(error))}; download it again"
+                raise UnmaskError(f"{path} ({size} bytes) {what}") from error
+            except OSError as error:
+                raise UnmaskError(f"cannot read {path}: {error.strerror or error}") from error
+        yield Files(directory, files)
+
+
+def _paths(directory: Path) -> list[Path]:
+    if os.path.exists(directory / INDEX):
+        named = read_json(directory / INDEX, Index, MANY).weight_map
+        shards = [directory / name for name in sorted(set(named.values()))]
+        missing = [path.name for path in shards if not os.path.exists(path)]
+        if missing:
+            raise UnmaskError(f"{directory} lacks {_some(missing)}, which {INDEX} names; download them too")
+        return shards
+    if os.path.exists(directory / WHOLE):
+        return [directory / WHOLE]
+    others = sorted(name for name in os.listdir(directory) if name.endswith(PICKLES)) if directory.is_dir() else []
+    if others:
+        what = "pickles can run any code and are not loaded; convert them to safetensors"
+        raise UnmaskError(
+            f"{directory} holds weights only as {_some(others)}; {what}, or take a revision that has them"
+        )
+    raise UnmaskError(f"{directory} holds no weights ({WHOLE} or {INDEX}); download them too")
+
+
+def fill(body: Body, family: Family, files: Files, device: torch.device, dtype: torch.dtype | None) -> None:
+    """Put the tensors of a checkpoint into a body on the meta device; an error that names all that does not fit."""
+    assert family.sources is not None
+    sources = family.sources(body, frozenset(files))
+    wanted = {name: tensor.shape for name, tensor in body.state_dict().items()}
+    problems = list(_problems(sources, wanted, files, family.unused))
+    if problems:
+        more = f" (and {len(problems) - SHOWN} more)" if len(problems) > SHOWN else ""
+        what = "; ".join(problems[:SHOWN])
+        raise UnmaskError(f"the weights in {files.directory} do not fit its {CONFIG}: {what}{more}")
+    made = {}
+    with progress.track("loading weights", len(wanted)) as advance:
+        for name in wanted:
+            tensor = _made(sources[name], files)
+            if tuple(tensor.shape) != tuple(wanted[name]):
+                raise UnmaskError(
+                    f"{_some(sources[name].names)} in {files.directory} make {name!r} {tuple(tensor.shape)}; "
+                    f"by {CONFIG} it should be {tuple(wanted[name])}"
+                )
+            made[name] = tensor.to(device, dtype)
+            advance(1)
+    body.load_state_dict(made, assign=True)
+    body.requires_grad_(False).eval()
+
+
+def _made(source: Source, files: Files) -> Tensor:
+    tensors = [files.read(name) for name in source.names]
+    return tensors[0] if source.make is None else source.make(tensors)
+
+
+def _problems(
+    sources: Mapping[str, Source], wanted: Mapping[str, torch.Size], files: Files, unused: Sequence[str]
+) -> Iterator[str]:
+    used = set()
+    for name, shape in wanted.items():
+        for source in sources[name].names:
+            used.add(source)
+            if source not in files:
+                yield f"no {source!r}"
+                continue
+            header = files[source]
+            if header.get_dtype() not in FLOATS:
+                yield f"{source!r} is of type {header.get_dtype()}, not {', '.join(FLOATS)}"
+            elif sources[name].make is None and tuple(header.get_shape()) != tuple(shape):
+                yield f"{source!r} is {tuple(header.get_shape())}, not {tuple(shape)}"
+    for name in files:
+        if name not in used and not any(re.search(pattern, name) for pattern in unused):
+            yield f"{shown(name)} belongs to nothing"
+
+
+def digest(files: Files) -> str:
+    """Of the names, types and shapes of all tensors, and the first bytes of each: a checkpoint has gigabytes."""
+    whole = hashlib.sha256()
+    for name in sorted(files):
+        header = files[name]
+        whole.update(f"{name} {header.get_dtype()} {header.get_shape()}\0".encode())
+        first = files.read(name).reshape(-1)[: SAMPLE // 8].contiguous()
+        whole.update(first.view(torch.uint8).numpy().tobytes())
+    return whole.hexdigest()[:16]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(map(repr, names[:3])) + more
