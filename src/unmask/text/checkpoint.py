@@ -28,6 +28,7 @@ MAP, ADDED, VOCABULARY, MERGES, MODEL = (
     "merges.txt",
     "tokenizer.model",
 )
+GPT2 = 50257  # symbols
 SMALL = 2**22  # bytes of the files beside the first
 QWEN = (  # how Qwen2 tells words apart
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -94,6 +95,11 @@ def read(directory: str | Path, roles: Mapping[str, str] | None = None) -> Publi
         known[text]["special"] = True
     whole = content | {"added_tokens": sorted(known.values(), key=lambda one: one["id"])}
     return Published(directory.resolve().name, whole, named, str(directory / FILE))
+
+
+def lies_in(directory: str | Path) -> bool:
+    """Whether a directory has a tokenizer, or files that may be one's."""
+    return any(os.path.exists(Path(directory) / name) for name in (FILE, CONFIG, VOCABULARY, MODEL))
 
 
 def gpt2() -> Published:
