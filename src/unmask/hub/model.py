@@ -84,7 +84,7 @@ class OpenModel(Denoiser):
     def start(self) -> int:
         """What an AR model reads first."""
         tokens = self.card.tokens
-        return next(token for token in (tokens.bos, tokens.eos, 0) if token is not None)
+        return next(token for token in (tokens.bos, tokens.start, tokens.eos, 0) if token is not None)
 
     def source(self) -> dict[str, Any]:
         about = {"denoiser": "open model", "card": self.card.name, "repository": self.card.repository} | self._about
