@@ -5,7 +5,7 @@ were trained with that level held at zero, so all of it is constant, and is fold
 loaded; what is left is a plain transformer with norms that are shifted.
 
     c = silu(M_2 silu(M_0 (1, .., 1, 0, .., 0) + m_0) + m_2),    shift, scale, gate = A c + a
-    g n(x) (1 + scale) + shift   becomes a norm of weight g (1 + scale) and bias shift;   gate W x   a product with gate W
+    a norm has the weight g (1 + scale) and the bias shift, a product the weight gate W
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ class DiT(Body):
         super().__init__()
         self.vocabulary, self.hidden, self.context = vocabulary, hidden, context
         self.sizes = Sizes(layers, heads, hidden // heads)
+        self.width = hidden // heads
         self.embed = nn.Parameter(torch.empty(vocabulary, hidden))
         self.blocks = nn.ModuleList(Block(hidden, heads) for _ in range(layers))
         self.norm = nn.LayerNorm(hidden, EPS)
@@ -58,7 +59,7 @@ class DiT(Body):
         x = self.embed[tokens]
         if columns is None:
             columns = torch.arange(tokens.shape[1], device=tokens.device)[None]
-        rotate = Rotary(columns, self.sizes.width, THETA, self.dtype)
+        rotate = Rotary(columns, self.width, THETA, self.dtype)
         for number, block in enumerate(self.blocks):
             x = block(x, rotate, seen, reach, number)
         return self.norm(x)

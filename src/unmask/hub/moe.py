@@ -2,8 +2,8 @@
 
     y = sum_{e in top(s + b)} w_e E_e(x) + S(x),    E_e(x) = W_down,e (silu(W_gate,e x) * W_up,e x)
 
-    softmax   s = softmax(W x), w = s as it is                                                 LLaDA-MoE
-    sigmoid   s = sigmoid(W x), w = s / sum s times a factor, b of the routing alone           LLaDA2
+    softmax   s = softmax(W x), w = s as it is (LLaDA-MoE), or s / sum s (Qwen3, and so SDAR)
+    sigmoid   s = sigmoid(W x), w = s / sum s times a factor, and b, of the routing alone (LLaDA2)
 
 Where experts stand in groups, only those of the best groups are chosen from; a group is as good as its best two. All
 tokens of an expert are computed at once: they are sorted by expert, and one grouped product goes through the weights.
@@ -28,6 +28,7 @@ class Experts(msgspec.Struct, frozen=True, kw_only=True):
     chosen: int  # a token
     inner: int  # width of each
     sigmoid: bool = False
+    normalised: bool = False  # the weights of a token sum to one, before the factor
     groups: int = 1
     best: int = 1  # groups that are chosen from
     factor: float = 1.0  # of the weights
@@ -63,11 +64,11 @@ class MoE(nn.Module):
         exact = torch.promote_types(tokens.dtype, torch.float32)
         if not experts.sigmoid:
             weights, which = self.router(tokens).to(exact).softmax(-1).topk(experts.chosen)
-            return which, weights
-        scores = functional.linear(tokens.to(exact), self.router.weight.to(exact)).sigmoid()
-        which = self._allowed(scores + self.bias.to(exact)).topk(experts.chosen).indices
-        weights = scores.gather(1, which)
-        if experts.chosen > 1:
+        else:
+            scores = functional.linear(tokens.to(exact), self.router.weight.to(exact)).sigmoid()
+            which = self._allowed(scores + self.bias.to(exact)).topk(experts.chosen).indices
+            weights = scores.gather(1, which)
+        if experts.normalised:
             weights = weights / (weights.sum(-1, keepdim=True) + EVEN)
         return which, weights * experts.factor
 

@@ -27,7 +27,7 @@ add(
                 ),
             ),
             traps=(
-                "blocks are counted from the first token of the prompt, and the published loop writes each in parts of 8",
+                "blocks are counted from the first token of the prompt; the published loop writes each in parts of 8",
                 "the first token of a block is predicted by the block before it: what the shift does here",
             ),
         )

@@ -63,6 +63,7 @@ def body(config: Mapping[str, Any], where: str) -> Body:
         chosen=said.num_experts_per_tok,
         inner=said.moe_intermediate_size,
         sigmoid=True,
+        normalised=said.num_experts_per_tok > 1,
         groups=said.n_group,
         best=said.topk_group,
         factor=said.routed_scaling_factor,

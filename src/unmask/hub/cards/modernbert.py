@@ -26,7 +26,7 @@ add(
             template="question",
             recipes=(Recipe("published", '--sampler "llada(block_length=32)" --steps 256 --length 256', DLLM),),
             traps=(
-                "an answer ends with the text [/Answer], which is several tokens and no symbol: what follows is no answer",
+                "an answer ends with the text [/Answer], which is several tokens and no symbol: what follows is none",
                 "two layers of three see a window of 128 tokens, which masks far from any text fill with masks alone",
             ),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -88,6 +89,8 @@ def _part(shape: Shape, which: str, tensors: Sequence[Tensor]) -> Tensor:
 
 
 FAMILIES["smdm"] = Family(of_type("smdm"), body, sources)
+SIZES = {"n_layer": 20, "n_head": 14, "n_embd": 1792, "intermediate_size": 7168, "vocab_size": 32000}
+CONFIG = json.dumps({"model_type": "smdm"} | SIZES)
 GITHUB = "github.com/ML-GSAI/SMDM"
 add(
     Card(
@@ -105,9 +108,8 @@ add(
             ),
         ),
         traps=(
-            "its repository holds weights alone: put mdm_safetensors/mdm-1028M-*.safetensors into a directory as "
-            'model.safetensors, beside a config.json of {"model_type": "smdm", "n_layer": 20, "n_head": 14, '
-            '"n_embd": 1792, "intermediate_size": 7168, "vocab_size": 32000} and the tokenizer of TinyLlama',
+            "its repository holds weights alone: mdm_safetensors/mdm-1028M-*.safetensors is model.safetensors here",
+            f"beside it go the tokenizer of TinyLlama and a config.json: {CONFIG}",
             "the mask, 32000, is a row of the embedding without a row of the head",
             "its rotary positions are rounded to bfloat16, whatever the weights are",
         ),
