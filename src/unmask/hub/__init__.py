@@ -1,5 +1,6 @@
 """Open models: published checkpoints, loaded without their code, behind the contract that all samplers speak."""
 
+from unmask.hub import cards as cards  # each of which registers itself
 from unmask.hub.card import CARDS, Card, Tokens, find, known
 from unmask.hub.model import OpenModel, load_model
 from unmask.hub.probe import probe

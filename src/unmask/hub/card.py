@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
+import torch
 from torch import Tensor
 
 from unmask.core.errors import UnmaskError, shown, unknown
@@ -70,12 +71,13 @@ class Source(NamedTuple):
 
 
 class Family(NamedTuple):
-    """How the files of a family become a body."""
+    """How the files of a family become a body: by `body` and `sources`, or, where a library does it, by `read`."""
 
     accepts: Callable[[Mapping[str, Any]], bool]  # whether a config.json is one of its
-    body: Callable[[Mapping[str, Any], str], Body]  # of config.json and where it lies; made on the meta device
-    sources: Callable[[Body, frozenset[str]], Mapping[str, Source]]  # by our names, given those of the checkpoint
+    body: Callable[[Mapping[str, Any], str], Body] | None = None  # of config.json and where it lies; on the meta device
+    sources: Callable[[Body, frozenset[str]], Mapping[str, Source]] | None = None  # by our names, given theirs
     unused: tuple[str, ...] = ()  # regular expressions: tensors that nobody needs
+    read: Callable[[Path, Mapping[str, Any], torch.dtype | None], Body] | None = None
 
 
 FAMILIES: dict[str, Family] = {}
@@ -84,8 +86,6 @@ CARDS: dict[str, Card] = {}
 
 def known() -> dict[str, Card]:
     """All cards by their names: ours, then those of installed packages."""
-    import unmask.hub.cards  # noqa: F401 -- each registers itself
-
     cards = dict(CARDS)
     for entry in entry_points(group=GROUP):
         offered = entry.load()
@@ -113,9 +113,14 @@ def read(path: str | Path) -> Card:
     return card
 
 
-def recognised(config: Mapping[str, Any], directory: Path) -> Card:
-    """The card of a directory that nobody has named: by its config.json, and where that is not enough by its name."""
+def recognised(config: Mapping[str, Any], directory: Path) -> Card | None:
+    """The card of a directory that nobody has named: by its config.json, and where that is not enough by its name.
+
+    None where it is an AR model, whose files say what there is to say.
+    """
     fitting = [card for card in known().values() if FAMILIES[card.family].accepts(config)]
+    if not fitting and FAMILIES["causal"].accepts(config):
+        return None
     if not fitting:
         kind = shown(config.get("model_type"))
         what = "unmask model list says which are known; a card of your own is a file: --card FILE.json"

@@ -21,7 +21,7 @@ from unmask.core.errors import UnmaskError, shown
 from unmask.denoisers import Causal, Denoiser, Engine, Logits, Marginals, Table
 from unmask.denoisers.scan import FLOAT32
 from unmask.hub import card as cards
-from unmask.hub import weights
+from unmask.hub import native, weights
 from unmask.hub.body import Body
 from unmask.hub.card import FAMILIES, Card
 from unmask.hub.engine import OpenEngine, OpenReader, cache_of
@@ -72,9 +72,8 @@ class OpenModel(Denoiser):
 
     @property
     def mask(self) -> int:
-        if self.card.tokens.mask is None:
-            raise UnmaskError(f"{self.name} is an AR model, which cannot fill a canvas; take --sampler autoregressive")
-        return self.card.tokens.mask
+        """What stands where a canvas is hidden; of an AR model, which has none, what a text begins with."""
+        return self.start if self.card.tokens.mask is None else self.card.tokens.mask
 
     @property
     def begins(self) -> bool:
@@ -94,7 +93,7 @@ class OpenModel(Denoiser):
 
     def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
         self._check_length(tokens.shape[1])
-        if self.mask is not None and self.card.causal:
+        if self.card.causal:
             raise UnmaskError(f"{self.name} is an AR model, which cannot fill a canvas; take --sampler autoregressive")
         return OpenEngine(self, tokens, tokens.clone() if given is None else given, valid)
 
@@ -152,16 +151,12 @@ def load_model(
     directory, found = locate(source, card)
     place = choose_device(device)
     config = weights.read_config(directory)
-    found = found or cards.recognised(config, directory)
+    found = found or cards.recognised(config, directory) or native.card_of(config, directory)
     family = FAMILIES[found.family]
     if not family.accepts(config):
         kind = shown(config.get("model_type"))
         raise UnmaskError(f"{directory} holds a model of type {kind}, which is none of {found.name}'s family")
-    with torch.device("meta"):
-        body = family.body(config, str(directory / weights.CONFIG))
-    with weights.opened(directory) as files:
-        weights.fill(body, family, files, place, None if dtype is None else DTYPES[dtype])
-        about = {"revision": found.revision, "weights": weights.digest(files)}
+    body, about = _body(directory, found, config, place, None if dtype is None else DTYPES[dtype])
     tokenizer = _tokenizer(directory, found, body)
     beside = None if causal_model is None else load_model(causal_model, device=device, dtype=dtype, batch=batch)
     model = OpenModel(found, body, tokenizer=tokenizer, about=about, cache=cache, batch=batch, causal=beside)
@@ -169,6 +164,23 @@ def load_model(
     if checked:
         probe(model)
     return model
+
+
+def _body(
+    directory: Path, card: Card, config: dict[str, Any], device: torch.device, dtype: torch.dtype | None
+) -> tuple[Body, dict[str, Any]]:
+    """The body of a checkpoint, and what names it in results."""
+    family = FAMILIES[card.family]
+    if family.read is not None:
+        body = family.read(directory, config, dtype).to(device)
+        with weights.opened(directory) as files:
+            return body, {"revision": card.revision, "weights": weights.digest(files)}
+    assert family.body is not None
+    with torch.device("meta"):
+        body = family.body(config, str(directory / weights.CONFIG))
+    with weights.opened(directory) as files:
+        weights.fill(body, family, files, device, dtype)
+        return body, {"revision": card.revision, "weights": weights.digest(files)}
 
 
 def _tokenizer(directory: Path, card: Card, body: Body) -> Tokenizer | None:

@@ -103,6 +103,7 @@ def _paths(directory: Path) -> list[Path]:
 
 def fill(body: Body, family: Family, files: Files, device: torch.device, dtype: torch.dtype | None) -> None:
     """Put the tensors of a checkpoint into a body on the meta device; an error that names all that does not fit."""
+    assert family.sources is not None
     sources = family.sources(body, frozenset(files))
     wanted = {name: tensor.shape for name, tensor in body.state_dict().items()}
     problems = list(_problems(sources, wanted, files, family.unused))
