@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
+from tests.hub.agreement import agree
 from tests.hub.plain import angles, attention, gelu, layer_norm, rotated, sight, silu
-from tests.hub.small import V
+from tests.hub.small import V, card, load, write
+from unmask import UnmaskError, generate
+from unmask.hub.card import Tokens
 
 HIDDEN, HEADS, BLOCKS, CONDITIONS, LENGTH = 24, 3, 2, 10, 12
 CONFIG = {
@@ -94,3 +98,81 @@ def plain(weights: dict[str, torch.Tensor], row: torch.Tensor, block: int | None
     shift, scale = conditions("output_layer.", 2)[:2]
     x = layer_norm(x, own["output_layer.norm_final.weight"]) * (1 + scale) + shift
     return x @ own["output_layer.linear.weight"].T + own["output_layer.linear.bias"]
+
+
+def said(model, row):
+    with torch.no_grad():
+        return model.body.logits(model.body.states(row[None], None, None, None))[0]
+
+
+def test_mdlm_says_what_the_published_arithmetic_says(tmp_path):
+    weights = tensors()
+    write(tmp_path, CONFIG, weights, shards=2)
+    model = load(tmp_path, card("mdlm", tokens=Tokens(mask=MASK, eos=1)))
+    row = torch.randint(0, V + 1, (LENGTH,), generator=torch.Generator().manual_seed(2))
+    torch.testing.assert_close(said(model, row), plain(weights, row, None), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("conditioned", [True, False])
+def test_bd3lm_says_what_the_published_arithmetic_says(tmp_path, conditioned):
+    weights = tensors(conditioned) | {"sampling_eps_min": torch.tensor(1e-3), "sampling_eps_max": torch.tensor(1.0)}
+    write(tmp_path, CONFIG | {"model_type": "bd3lm", "block_size": 4, "adaln": conditioned}, weights)
+    model = load(tmp_path, card("bd3lm", tokens=Tokens(mask=MASK, eos=1), block=4))
+    row = torch.randint(0, V, (LENGTH,), generator=torch.Generator().manual_seed(2))
+    row[5:8], row[9:] = MASK, MASK
+    with torch.no_grad():
+        ours = model.body.logits(model.body.states(row[None], None, sight(LENGTH, 4)[None, None], None))[0]
+    torch.testing.assert_close(ours, plain(weights, row, 4), rtol=0, atol=1e-9)
+
+
+def test_conditions_matter(tmp_path):
+    """What is folded is not nothing: without the conditions it would say something else."""
+    weights = tensors()
+    row = torch.arange(LENGTH)
+    without = {name: value for name, value in weights.items() if "adaLN" not in name and "sigma_map" not in name}
+    assert (plain(weights, row, None) - plain(without, row, None)).abs().max() > 0.1
+
+
+def test_weights_of_float32_stay_float32(tmp_path):
+    write(tmp_path, CONFIG, {name: value.float() for name, value in tensors().items()})
+    model = load(tmp_path, card("mdlm", tokens=Tokens(mask=MASK, eos=1)))
+    assert {weight.dtype for weight in model.body.parameters()} == {torch.float32}
+    assert (
+        model.body.parameters_used()
+        == sum(value.numel() for name, value in tensors().items() if ".blocks." in name and "adaLN" not in name)
+        + BLOCKS * 2 * HIDDEN
+    )  # norms are shifted
+
+
+def test_the_mask_is_never_written(tmp_path):
+    write(tmp_path, CONFIG, tensors())
+    model = load(tmp_path, card("mdlm", tokens=Tokens(mask=MASK, eos=1)))
+    assert model.vocabulary == V + 1
+    assert not (generate(model, length=LENGTH, rows=50, steps=4).tokens == MASK).any()
+
+
+def test_rows_of_their_own_length_and_blocks_that_are_remembered(tmp_path):
+    write(tmp_path, CONFIG, tensors())
+    agree(load(tmp_path, card("mdlm", tokens=Tokens(mask=MASK, eos=1))))
+    agree(load(tmp_path, card("mdlm", tokens=Tokens(mask=MASK, eos=1), block=4)))
+
+
+@pytest.mark.parametrize("field", ["time_conditioning", "causal"])
+def test_models_that_need_the_time_are_refused(tmp_path, field):
+    write(tmp_path, CONFIG | {field: True}, tensors())
+    with pytest.raises(UnmaskError, match=f"config.json: {field} is true"):
+        load(tmp_path, card("mdlm"))
+
+
+def test_layers_of_conditions_that_do_not_fit_are_named(tmp_path):
+    write(tmp_path, CONFIG, tensors() | {"backbone.blocks.1.adaLN_modulation.bias": torch.ones(5)})
+    with pytest.raises(UnmaskError, match=r"backbone\.blocks\.1\.adaLN_modulation\.bias"):
+        load(tmp_path, card("mdlm"))
+
+
+def test_missing_conditions_are_named(tmp_path):
+    made = tensors()
+    del made["backbone.sigma_map.mlp.2.bias"]
+    write(tmp_path, CONFIG, made)
+    with pytest.raises(UnmaskError, match=r"no 'backbone\.sigma_map\.mlp\.2\.bias'"):
+        load(tmp_path, card("mdlm"))

@@ -1,50 +1,48 @@
-"""A masked model that transformers knows itself, ModernBERT: its class does the work, its weights are read by us.
+"""A masked model that transformers knows itself, ModernBERT, behind our question: it sees both sides, or a window.
 
-Layers see all, or a window of neighbours; no keys and values are kept.
+No keys and values are kept: layers that see a window of neighbours have no use for those of others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import Tensor
 
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import UnmaskError, shown
 from unmask.hub.body import Body
+from unmask.hub.native import pretrained
 from unmask.networks.model.cache import Reach
 
-KIND = "modernbert"
-EXTRA = "pip install 'unmask[hub]'"
+KIND = "ModernBertForMaskedLM"
 
 
-class Native(Body):
-    """model: embeddings, layers and last norm; head: a dense layer and a norm; then the embedding once more."""
+class NativeMasked(Body):
+    """Embeddings, layers and last norm, a dense layer with a norm of its own; the head is the embedding."""
 
-    def __init__(self, config: Mapping[str, Any], where: str) -> None:
+    sizes = None
+
+    def __init__(self, model: Any) -> None:
         super().__init__()
-        try:
-            from transformers import AutoConfig, AutoModelForMaskedLM
-        except ImportError as error:
-            raise UnmaskError(f"{where} is a {KIND}, whose class the package transformers has; {EXTRA}") from error
-        said = {name: value for name, value in config.items() if name not in ("model_type", "auto_map")}
-        try:
-            known = AutoConfig.for_model(KIND, **said)
-        except Exception as error:  # whatever their checks come to
-            raise UnmaskError(f"{where} is no configuration of {KIND}: {str(error).splitlines()[0]}") from error
-        whole = AutoModelForMaskedLM.from_config(known, attn_implementation="sdpa")
-        self.model, self.head = whole.model, whole.head
-        self.bias = nn.Parameter(torch.empty(known.vocab_size)) if known.decoder_bias else None
-        with torch.device("cpu"):  # what no file holds, and is made, not read
-            self.model.rotary_emb = type(self.model.rotary_emb)(known)
-        self.vocabulary, self.hidden = known.vocab_size, known.hidden_size
-        self.context, self.sizes = known.max_position_embeddings, None
+        self.model, self.head = model, model.decoder
+        self.vocabulary, self.hidden = self.head.weight.shape[0], model.config.hidden_size
+        self.context = model.config.max_position_embeddings
 
     def states(self, tokens: Tensor, columns: Tensor | None, seen: Tensor | None, reach: Reach | None) -> Tensor:
         there = None if seen is None else seen[:, 0, 0].expand(tokens.shape)
-        return self.head(self.model(input_ids=tokens, attention_mask=there).last_hidden_state)
+        return self.model.head(self.model.model(input_ids=tokens, attention_mask=there).last_hidden_state)
 
     def logits(self, states: Tensor) -> Tensor:
-        return functional.linear(states, self.model.embeddings.tok_embeddings.weight, self.bias)
+        return self.head(states)
+
+    def parameters_used(self) -> int:
+        return sum(weight.numel() for weight in (*self.model.model.layers.parameters(), *self.model.head.parameters()))
+
+
+def read(directory: Path, config: Mapping[str, Any], dtype: torch.dtype | None) -> Body:
+    if (found := (config.get("architectures") or [None])[0]) != KIND:
+        raise UnmaskError(f"{directory} holds a {shown(found)}, which says nothing of masks; expected a {KIND}")
+    return NativeMasked(pretrained(directory, "AutoModelForMaskedLM", dtype))

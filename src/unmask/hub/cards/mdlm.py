@@ -85,16 +85,16 @@ def _conditioned(
     if not conditioned:
         return Source((theirs + what,), otherwise)
     of_level = (f"backbone.sigma_map.mlp.{layer}.{part}" for layer in (0, 2) for part in ("weight", "bias"))
-    layer = (f"{theirs}adaLN_modulation.weight", f"{theirs}adaLN_modulation.bias")
+    names = (theirs + what, *(f"{theirs}adaLN_modulation.{part}" for part in ("weight", "bias")), *of_level)
 
     def make(tensors: Sequence[Tensor]) -> Tensor:
         try:
             return change(tensors[0].double(), modulation(tensors[1:], parts)).to(tensors[0].dtype)
         except RuntimeError as error:
-            shapes = ", ".join(str(tuple(tensor.shape)) for tensor in tensors)
-            raise UnmaskError(f"{theirs}{what} and the layers of its conditions do not fit: {shapes}") from error
+            shapes = ", ".join(f"{name} {tuple(of.shape)}" for name, of in zip(names, tensors, strict=True))
+            raise UnmaskError(f"what one layer is made of does not fit together: {shapes}") from error
 
-    return Source((theirs + what, *layer, *of_level), make)
+    return Source(names, make)
 
 
 def _scaled(part: int, weight: Tensor, modulated: Tensor) -> Tensor:

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from unmask.hub.body import Body
-from unmask.hub.card import FAMILIES, Card, Family, Recipe, Source, Tokens, add
+from unmask.hub.card import FAMILIES, Card, Family, Recipe, Tokens, add
 from unmask.hub.cards.qwen import of_type
-from unmask.hub.native import Native
+from unmask.hub.masked import read
 
-
-def sources(body: Body, found: frozenset[str]) -> dict[str, Source]:
-    return {name: Source(("decoder.bias" if name == "bias" else name,)) for name in body.state_dict()}
-
-
-FAMILIES["modernbert"] = Family(of_type("modernbert"), Native, sources, (r"^decoder\.weight$",))
+FAMILIES["modernbert"] = Family(of_type("modernbert"), read=read)
 DLLM = "github.com/ZHZisZZ/dllm: examples/bert"
 add(
     *(
