@@ -6,6 +6,7 @@ L positions of one row, H heads of width D.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -68,3 +69,71 @@ def sight(length: int, block: int | None) -> Tensor:
     if block is None:
         return torch.ones(length, length, dtype=torch.bool)
     return torch.tensor([[key // block <= query // block for key in range(length)] for query in range(length)])
+
+
+def canonical(
+    seed: int = 1,
+    *,
+    symbols: int,
+    rows: int | None = None,
+    hidden: int = 32,
+    layers: int = 2,
+    heads: int = 4,
+    kv_heads: int = 2,
+    width: int = 8,
+    inner: int = 48,
+) -> dict[str, Tensor]:
+    """Random weights of a decoder under plain names, to be written under published ones; rows: of the head."""
+    luck = torch.Generator().manual_seed(seed)
+
+    def some(*shape: int, scale: float = 1.5) -> Tensor:
+        return torch.randn(shape, generator=luck, dtype=torch.float64) * scale * shape[-1] ** -0.5
+
+    made = {"embed": some(symbols, hidden, scale=4), "head": some(rows or symbols, hidden), "norm": some(hidden) + 1}
+    for n in range(layers):
+        made |= {
+            f"{n}.ln1": some(hidden) + 1,
+            f"{n}.ln2": some(hidden) + 1,
+            f"{n}.q": some(heads * width, hidden),
+            f"{n}.k": some(kv_heads * width, hidden),
+            f"{n}.v": some(kv_heads * width, hidden),
+            f"{n}.o": some(hidden, heads * width),
+            f"{n}.qn": some(width) + 1,
+            f"{n}.kn": some(width) + 1,
+            f"{n}.gate": some(inner, hidden),
+            f"{n}.up": some(inner, hidden),
+            f"{n}.down": some(hidden, inner),
+        }
+    return made
+
+
+def decoder(
+    own: Mapping[str, Tensor],
+    row: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    *,
+    width: int = 8,
+    eps: float = 1e-6,
+    normed: bool = False,
+    seen: Tensor | None = None,
+    mlp: Callable[[int, Tensor], Tensor] | None = None,
+) -> Tensor:
+    """Logits (L, rows of the head) of a row (L); mlp: what stands in its place, by the number of the layer."""
+    seen = sight(len(row), None) if seen is None else seen
+    x = own["embed"][row]
+    layers = sum(name.endswith(".ln1") for name in own)
+    for n in range(layers):
+        inside = rms(x, own[f"{n}.ln1"], eps)
+        parts = []
+        for what, norm in (("q", "qn"), ("k", "kn")):
+            part = (inside @ own[f"{n}.{what}"].T).view(len(row), -1, width).unbind(1)
+            if normed:
+                part = [rms(head, own[f"{n}.{norm}"], eps) for head in part]
+            parts.append(torch.stack([rotated(head, cos, sin) for head in part], 1))
+        value = (inside @ own[f"{n}.v"].T).view(len(row), -1, width)
+        x = x + attention(*parts, value, seen) @ own[f"{n}.o"].T
+        inside = rms(x, own[f"{n}.ln2"], eps)
+        weights = (own[f"{n}.{what}"] for what in ("gate", "up", "down"))
+        x = x + (swiglu(inside, *weights) if mlp is None else mlp(n, inside))
+    return rms(x, own["norm"], eps) @ own["head"].T

@@ -19,6 +19,7 @@ from torch.nn import functional
 from unmask.hub.decoder import MLP, Decoder
 
 EVEN = 1e-20  # keeps a sum of nothing from dividing
+ALIGNED = 16  # bytes that rows of a grouped product must be multiples of; float64 it does not know
 
 
 class Experts(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,11 +86,11 @@ class MoE(nn.Module):
         """(T, hidden) of tokens (T, hidden), those of expert 0 first, counts (experts) of each."""
 
         def through(x: Tensor, weight: Tensor) -> Tensor:
-            if x.dtype == torch.float64:  # which the grouped product does not know
+            if x.dtype == torch.float64 or any(size * x.element_size() % ALIGNED for size in weight.shape[1:]):
                 parts = x.split(counts.tolist())
                 return torch.cat([functional.linear(part, own) for part, own in zip(parts, weight, strict=True)])
             ends = counts.cumsum(0).to(torch.int32)
-            return functional.grouped_mm(x, weight.transpose(-1, -2), offs=ends)
+            return functional.grouped_mm(x, weight.mT, offs=ends)
 
         gate, up = through(tokens, self.gate_up).chunk(2, -1)
         return through(functional.silu(gate) * up, self.down)
