@@ -34,9 +34,10 @@ class Yarn(msgspec.Struct, frozen=True):
             return width * math.log(self.original_max_position_embeddings / (turns * 2 * math.pi)) / 2 / math.log(theta)
 
         low, high = max(math.floor(place(self.beta_fast)), 0), min(math.ceil(place(self.beta_slow)), width - 1)
-        plain = 1.0 / theta ** (torch.arange(0, width, 2).float() / width)
-        stretched = ((torch.arange(width // 2).float() - low) / max(high - low, 1e-3)).clamp(0, 1)
-        return plain / self.factor * stretched + plain * (1 - stretched)
+        spread = high - low or 1e-3
+        kept = 1 - ((torch.arange(width // 2).float() - low) / spread).clamp(0, 1)
+        periods = theta ** (torch.arange(0, width, 2).float() / width)
+        return 1.0 / (self.factor * periods) * (1 - kept) + 1.0 / periods * kept
 
     @property
     def scale(self) -> float:

@@ -62,9 +62,7 @@ def body(config: Mapping[str, Any], where: str) -> Body:
     options = {"inner": _width(wide, said), "eps": said.norm_eps, "normed": True, "tied": True}
     shape = shape_of(dict(config) | theta | {"intermediate_size": wide}, where, **options)
     if len(said.layer_types) != shape.layers:
-        raise UnmaskError(
-            f"{where}: layer_types names {len(said.layer_types)} layers, num_hidden_layers {shape.layers}"
-        )
+        raise UnmaskError(f"{where}: layer_types has {len(said.layer_types)} entries for {shape.layers} layers")
     attends = tuple(kind == "full_attention" for kind in said.layer_types)
     return LFM2(shape, Hybrid(attends=attends, kernel=said.conv_L_cache))
 

@@ -1,0 +1,121 @@
+"""Nemotron-Labs-Diffusion: a decoder whose rotary positions are stretched."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import pytest
+import torch
+
+from tests.hub.plain import canonical, decoder, sight
+from tests.hub.small import V, card, load, write
+from unmask import UnmaskError
+from unmask.hub.rotary import Yarn
+
+WIDTH, LENGTH = 8, 12
+ROTARY = {
+    "rope_type": "yarn",
+    "rope_theta": 10000.0,
+    "factor": 16.0,
+    "original_max_position_embeddings": 64,
+    "beta_fast": 32.0,
+    "beta_slow": 1.0,
+    "mscale": 1.0,
+    "mscale_all_dim": 1.0,
+    "llama_4_scaling_beta": 0.1,
+}
+CONFIG = {
+    "model_type": "nemotron_labs_diffusion",
+    "architectures": ["NemotronLabsDiffusionModel"],
+    "vocab_size": V,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": WIDTH,
+    "intermediate_size": 48,
+    "max_position_embeddings": 1024,
+    "rms_norm_eps": 1e-5,
+    "tie_word_embeddings": False,
+    "rope_parameters": ROTARY,
+    "attention_bias": False,
+    "mlp_bias": False,
+    "sliding_window": None,
+    "block_size": 4,
+    "mask_token_id": 37,
+    "dlm_paradigm": "block_diff",
+}
+NAMES = {
+    "ln1": "input_layernorm",
+    "ln2": "post_attention_layernorm",
+    **{part: f"self_attn.{part}_proj" for part in "qkvo"},
+    **{part: f"mlp.{part}_proj" for part in ("gate", "up", "down")},
+}
+
+
+def checkpoint(directory, **changed):
+    own = canonical(symbols=V)
+    made = {"encoder.embed_tokens.weight": own["embed"], "encoder.norm.weight": own["norm"]}
+    made["diffusion_head.weight"] = own["head"]
+    for n in range(2):
+        made |= {f"encoder.layers.{n}.{theirs}.weight": own[f"{n}.{ours}"] for ours, theirs in NAMES.items()}
+    write(directory, CONFIG | changed, made)
+    return own
+
+
+def turns(length):
+    """(L, width / 2): pairs that turn 32 times and more in 64 positions as they are, those that turn once or less by a
+    sixteenth, in between by the share of their number; of 8 numbers a head the corrected pairs are 0 to 2."""
+    import math
+
+    places = [WIDTH * math.log(64 / (often * 2 * math.pi)) / (2 * math.log(1e4)) for often in (32, 1)]
+    low, high = max(math.floor(places[0]), 0), min(math.ceil(places[1]), WIDTH - 1)
+    periods = 10000.0 ** (torch.arange(0, WIDTH, 2).float() / WIDTH)
+    stretched = torch.tensor([min(max((pair - low) / (high - low), 0.0), 1.0) for pair in range(WIDTH // 2)])
+    kept = 1 - stretched
+    return torch.outer(torch.arange(length).float(), 1.0 / (16.0 * periods) * (1 - kept) + 1.0 / periods * kept)
+
+
+@pytest.mark.parametrize("block", [1, 4, None])
+def test_it_says_what_the_published_arithmetic_says(tmp_path, block):
+    own = checkpoint(tmp_path)
+    model = load(tmp_path, card("nemotron", block=block, prediction="shifted" if block == 1 else "same"))
+    row = torch.randint(0, V, (LENGTH,), generator=torch.Generator().manual_seed(1))
+    seen = sight(LENGTH, block)
+    with torch.no_grad():
+        ours = model.body.logits(model.body.states(row[None], None, seen[None, None], None))[0]
+    table = turns(LENGTH)
+    plain = decoder(own, row, table.cos(), table.sin(), eps=1e-5, seen=seen)
+    torch.testing.assert_close(ours, plain, rtol=0, atol=1e-9)
+    assert model.body.context == 64  # beyond it queries are scaled
+
+
+@pytest.mark.skipif(find_spec("transformers") is None, reason="transformers: not installed (pip install 'unmask[hub]')")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("changed", [{}, {"mscale": None, "mscale_all_dim": None}, {"factor": 1.0}, {"beta_fast": 4.0}])
+@pytest.mark.parametrize("theta", [1e4, 1e6])
+def test_stretched_turns_are_those_of_transformers(changed, theta):
+    from transformers import Ministral3Config
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+    said = ROTARY | {"rope_theta": theta, "original_max_position_embeddings": 16384} | changed
+    config = Ministral3Config(hidden_size=256, num_attention_heads=2, head_dim=128, rope_parameters=dict(said))
+    theirs, scale = ROPE_INIT_FUNCTIONS["yarn"](config, None)
+    ours = Yarn(**{name: value for name, value in said.items() if name in Yarn.__struct_fields__})
+    assert torch.equal(ours.turns(128, theta), theirs)
+    assert ours.scale == pytest.approx(scale)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"rope_parameters": ROTARY | {"rope_type": "llama3"}}, "rope_type is 'llama3'; expected 'yarn'"),
+        ({"sliding_window": 128}, "sliding_window is 128"),
+        ({"mlp_bias": True}, "mlp_bias is True"),
+        ({"rope_parameters": {"rope_type": "yarn"}}, "factor"),
+    ],
+)
+def test_what_is_not_known_is_refused(tmp_path, changed, message):
+    checkpoint(tmp_path, **changed)
+    with pytest.raises(UnmaskError, match=message):
+        load(tmp_path, card("nemotron"))
