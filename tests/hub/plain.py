@@ -127,13 +127,34 @@ def decoder(
         inside = rms(x, own[f"{n}.ln1"], eps)
         parts = []
         for what, norm in (("q", "qn"), ("k", "kn")):
-            part = (inside @ own[f"{n}.{what}"].T).view(len(row), -1, width).unbind(1)
+            part = (inside @ own[f"{n}.{what}"].T + own.get(f"{n}.{what}_bias", 0)).view(len(row), -1, width).unbind(1)
             if normed:
                 part = [rms(head, own[f"{n}.{norm}"], eps) for head in part]
             parts.append(torch.stack([rotated(head, cos, sin) for head in part], 1))
-        value = (inside @ own[f"{n}.v"].T).view(len(row), -1, width)
+        value = (inside @ own[f"{n}.v"].T + own.get(f"{n}.v_bias", 0)).view(len(row), -1, width)
         x = x + attention(*parts, value, seen) @ own[f"{n}.o"].T
         inside = rms(x, own[f"{n}.ln2"], eps)
         weights = (own[f"{n}.{what}"] for what in ("gate", "up", "down"))
         x = x + (swiglu(inside, *weights) if mlp is None else mlp(n, inside))
     return rms(x, own["norm"], eps) @ own["head"].T
+
+
+LLAMA = {
+    "ln1": "input_layernorm",
+    "ln2": "post_attention_layernorm",
+    **{part: f"self_attn.{part}_proj" for part in "qkvo"},
+    "qn": "self_attn.q_norm",
+    "kn": "self_attn.k_norm",
+    **{part: f"mlp.{part}_proj" for part in ("gate", "up", "down")},
+}
+
+
+def as_llama(own: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Under the names that most checkpoints have."""
+    made = {"model.embed_tokens.weight": own["embed"], "model.norm.weight": own["norm"], "lm_head.weight": own["head"]}
+    for name, value in own.items():
+        layer, _, what = name.partition(".")
+        if what:
+            kind = "bias" if what.endswith("_bias") else "weight"
+            made[f"model.layers.{layer}.{LLAMA[what.removesuffix('_bias')]}.{kind}"] = value
+    return made

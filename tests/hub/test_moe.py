@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.hub.agreement import agree
-from tests.hub.plain import angles, canonical, decoder, sight, swiglu
+from tests.hub.plain import angles, as_llama, canonical, decoder, sight, swiglu
 from tests.hub.small import V, card, load, write
 from unmask import UnmaskError
 from unmask.hub.moe import Experts, MoE
@@ -92,29 +92,6 @@ def experts(layers, seed=5):
     return made
 
 
-def named(own):
-    """The names that Llama has."""
-    names = {
-        "ln1": "input_layernorm",
-        "ln2": "post_attention_layernorm",
-        "q": "self_attn.q_proj",
-        "k": "self_attn.k_proj",
-        "v": "self_attn.v_proj",
-        "o": "self_attn.o_proj",
-        "qn": "self_attn.q_norm",
-        "kn": "self_attn.k_norm",
-        "gate": "mlp.gate_proj",
-        "up": "mlp.up_proj",
-        "down": "mlp.down_proj",
-    }
-    made = {"model.embed_tokens.weight": own["embed"], "model.norm.weight": own["norm"], "lm_head.weight": own["head"]}
-    for name, value in own.items():
-        layer, _, what = name.partition(".")
-        if what:
-            made[f"model.layers.{layer}.{names[what]}.weight"] = value
-    return made
-
-
 def of_experts(mixed, shared=False, bias=False):
     """As published: each of an expert's matrices by itself."""
     made = {}
@@ -195,13 +172,13 @@ def said(model, seen=None):
 
 def llada_moe(directory, shards=1, **options):
     own, mixed = canonical(symbols=V, layers=3, kv_heads=4), experts((1, 2))
-    write(directory, MOE | options, named(without_dense(own, (1, 2))) | of_experts(mixed), shards)
+    write(directory, MOE | options, as_llama(without_dense(own, (1, 2))) | of_experts(mixed), shards)
     return own, mixed
 
 
 def llada2(directory):
     own, mixed = canonical(symbols=V, layers=3), experts((1, 2))
-    made = named(without_dense(own, (1, 2))) | of_experts(mixed, shared=True, bias=True)
+    made = as_llama(without_dense(own, (1, 2))) | of_experts(mixed, shared=True, bias=True)
     for n in range(3):
         at = f"model.layers.{n}."
         fused = [made.pop(f"{at}self_attn.{part}_proj.weight") for part in "qkv"]
@@ -238,7 +215,7 @@ def test_llada2_says_what_the_published_arithmetic_says(tmp_path):
 
 def test_sdar_with_experts_says_what_the_published_arithmetic_says(tmp_path):
     own, mixed = canonical(symbols=V, layers=3), experts((0, 1, 2))
-    write(tmp_path, SDAR, named(without_dense(own, (0, 1, 2))) | of_experts(mixed))
+    write(tmp_path, SDAR, as_llama(without_dense(own, (0, 1, 2))) | of_experts(mixed))
     model, seen = load(tmp_path, card("sdar-moe", block=4)), sight(LENGTH, 4)
     plain = decoder(own, ROW, *turned(1e6), normed=True, mlp=softly(mixed, True), seen=seen)
     torch.testing.assert_close(said(model, seen), plain, rtol=0, atol=1e-9)
@@ -280,13 +257,13 @@ def test_only_chosen_experts_are_counted(tmp_path):
 
 def write_without(directory, name, **changed):
     own, mixed = canonical(symbols=V, layers=3, kv_heads=4), experts((1, 2))
-    made = named(without_dense(own, (1, 2))) | of_experts(mixed)
+    made = as_llama(without_dense(own, (1, 2))) | of_experts(mixed)
     made |= changed
     made.pop(name, None)
     write(directory, MOE, made)
 
 
-def test_a_missing_expert_is_named(tmp_path):
+def test_a_missing_expert_is_as_llama(tmp_path):
     missing = "model.layers.2.mlp.experts.5.up_proj.weight"
     write_without(tmp_path, missing)
     with pytest.raises(UnmaskError, match=f"no '{missing}'"):

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import pytest
 import torch
 
-from tests.hub.plain import canonical, decoder, sight
+from tests.hub.plain import as_llama, canonical, decoder, sight
 from tests.hub.small import V, card, load, write
 from unmask import UnmaskError
 from unmask.hub.rotary import Yarn
@@ -45,20 +45,14 @@ CONFIG = {
     "mask_token_id": 37,
     "dlm_paradigm": "block_diff",
 }
-NAMES = {
-    "ln1": "input_layernorm",
-    "ln2": "post_attention_layernorm",
-    **{part: f"self_attn.{part}_proj" for part in "qkvo"},
-    **{part: f"mlp.{part}_proj" for part in ("gate", "up", "down")},
-}
 
 
 def checkpoint(directory, **changed):
     own = canonical(symbols=V)
-    made = {"encoder.embed_tokens.weight": own["embed"], "encoder.norm.weight": own["norm"]}
-    made["diffusion_head.weight"] = own["head"]
-    for n in range(2):
-        made |= {f"encoder.layers.{n}.{theirs}.weight": own[f"{n}.{ours}"] for ours, theirs in NAMES.items()}
+    made = {
+        name.replace("model.", "encoder.", 1): value for name, value in as_llama(own).items() if "_norm." not in name
+    }
+    made["diffusion_head.weight"] = made.pop("lm_head.weight")
     write(directory, CONFIG | changed, made)
     return own
 
