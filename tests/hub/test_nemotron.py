@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from tests.hub.plain import as_llama, canonical, decoder, sight
-from tests.hub.small import V, card, load, write
-from unmask import UnmaskError
+from tests.hub.small import MASK, V, card, load, write
+from unmask import UnmaskError, generate
+from unmask.hub.card import Tokens
 from unmask.hub.rotary import Yarn
 
 WIDTH, LENGTH = 8, 12
@@ -82,6 +83,49 @@ def test_it_says_what_the_published_arithmetic_says(tmp_path, block):
     plain = decoder(own, row, table.cos(), table.sin(), eps=1e-5, seen=seen)
     torch.testing.assert_close(ours, plain, rtol=0, atol=1e-9)
     assert model.body.context == 64  # beyond it queries are scaled
+
+
+def test_what_is_settled_is_read_from_left_to_right(tmp_path):
+    """Rows of unequal lengths, block after block, each against one look at the whole row by itself."""
+    own = checkpoint(tmp_path)
+    model = load(tmp_path, card("nemotron", block=4, past="causal"))
+    lengths = (12, 7, 10)
+    luck = torch.Generator().manual_seed(3)
+    truth = torch.randint(0, MASK, (3, 12), generator=luck)
+    tokens = truth.clone()
+    valid = torch.arange(12) < torch.tensor(lengths).unsqueeze(1)
+    tokens[:, 2:] = V
+    tokens[~valid] = 0
+    engine = model.engine(tokens, tokens.clone(), valid)
+    rounds = 0
+    while bool((left := (tokens == V) & valid).any()):
+        rows, places = (left & (left.cumsum(1) <= 3)).nonzero(as_tuple=True)
+        said = engine.at(rows, places, None).dense()
+        for row, length in enumerate(lengths):
+            settled = int(left[row].int().argmax()) // 4 * 4 if left[row].any() else length
+            seen = sight(length, 4)
+            seen[:settled] = sight(length, 1)[:settled]
+            table = turns(length)
+            read = torch.where(tokens[row, :length] == V, MASK, tokens[row, :length])
+            plain = decoder(own, read, table.cos(), table.sin(), eps=1e-5, seen=seen)
+            plain[:, MASK] = -torch.inf
+            mine = rows == row
+            torch.testing.assert_close(said[mine].double(), plain[places[mine]].softmax(-1), rtol=0, atol=1e-9)
+        filled = left & (left.cumsum(1) <= 2)
+        rows, places = filled.nonzero(as_tuple=True)
+        tokens[rows, places] = truth[rows, places]
+        engine.renew(rows, places)
+        rounds += 1
+    assert rounds == 5
+
+
+def test_it_reads_and_writes_with_one_set_of_weights(tmp_path):
+    checkpoint(tmp_path)
+    reader = load(tmp_path, card("nemotron", block=1, prediction="shifted", tokens=Tokens(eos=2, bos=1)))
+    writer = load(tmp_path, card("nemotron", block=4, past="causal"), causal=reader)
+    made = generate(writer, sampler="speculative(draft_length=3)", length=10, rows=6, seed=2)
+    assert (made.tokens < V).all()
+    assert generate(reader, sampler="autoregressive", length=10, rows=6, seed=2).tokens.shape == (6, 10)
 
 
 @pytest.mark.skipif(find_spec("transformers") is None, reason="transformers: not installed (pip install 'unmask[hub]')")

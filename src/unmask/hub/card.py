@@ -51,6 +51,7 @@ class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     revision: str | None = None  # a commit; None: the newest
     prediction: Prediction = "same"  # shifted: what stands at i says what stands at i + 1
     block: Annotated[int, msgspec.Meta(ge=1)] | None = None  # None: all see all; else blocks see those before them
+    past: Literal["blocks", "causal"] = "blocks"  # causal: what is settled is read from left to right
     banned: tuple[Id, ...] = ()  # what is never written, besides the mask
     template: str | None = None  # of chat.py; None of a base model
     context: int = 4096

@@ -11,7 +11,7 @@ import msgspec
 from unmask.core.errors import UnmaskError, shown
 from unmask.core.reading import fit
 from unmask.hub.body import Body
-from unmask.hub.card import FAMILIES, Family, Source
+from unmask.hub.card import FAMILIES, Card, Family, Recipe, Source, Tokens, add
 from unmask.hub.cards.qwen import of_type, shape_of
 from unmask.hub.rotary import Stretched, Yarn
 
@@ -48,3 +48,40 @@ def sources(body: Body, found: frozenset[str]) -> dict[str, Source]:
 
 
 FAMILIES["nemotron"] = Family(of_type("nemotron_labs_diffusion"), body, sources)
+GITHUB = "the model's own generate(), as dLLM and SGLang have it"
+TRAPS = (
+    "its published blocks begin where the prompt ends; here they are counted from its first token",
+    "its published loop reads the first token of a block from the one before; here all of a block is written",
+    "beyond 16384 positions its queries are scaled as well, which is not done: longer texts are refused",
+    "its third mode drafts with an adapter (linear_spec_lora) that is not loaded",
+)
+SIZES = ("3B", "8B", "14B")
+KINDS = ("", "-Base")
+add(
+    *(
+        Card(
+            name=f"nemotron-labs-diffusion-{size}{kind}{'-ar' if reads else ''}".lower(),
+            repository=f"nvidia/Nemotron-Labs-Diffusion-{size}{kind}",
+            licence="NVIDIA Open Model License",
+            family="nemotron",
+            tokens=Tokens(mask=None if reads else 100, eos=11, bos=1),
+            prediction="shifted" if reads else "same",
+            block=1 if reads else 32,
+            past="blocks" if reads else "causal",
+            context=16384,
+            recipes=(
+                Recipe("autoregressive", "--sampler autoregressive --length 512", GITHUB)
+                if reads
+                else Recipe(
+                    "published",
+                    '--sampler "blocks(block_length=32, inner=threshold(threshold=0.9))" --length 512 --temperature 0',
+                    GITHUB,
+                ),
+            ),
+            traps=TRAPS,
+        )
+        for size in SIZES
+        for kind in KINDS
+        for reads in (False, True)
+    )
+)
