@@ -22,7 +22,7 @@ add(
             tokens=Tokens(mask=151666, eos=151643, pad=151643, bos=151665, end_of_turn=151645),
             prediction="shifted",
             context=2048,
-            template="chatml" if kind == "Instruct" else None,
+            template="qwen2" if kind == "Instruct" else None,
             recipes=(_recipe(768, 0.1, DREAM),),
             traps=("its text begins with 151665, not with Dream's 151643",),
         )
@@ -37,7 +37,7 @@ add(
             tokens=Tokens(mask=151666, eos=151643, pad=151643, end_of_turn=151645),
             prediction="shifted",
             context=2048,
-            template=None if kind == "Base" else "chatml",
+            template=None if kind == "Base" else "qwen2",
             recipes=(_recipe(256, 0.2 if kind == "Base" else 0.3, APPLE),),
             traps=(
                 "its padding is 151643 by config.json and 151667 by its tokenizer; nothing is padded with either here",

@@ -2,10 +2,32 @@
 
 from __future__ import annotations
 
-from unmask.hub.card import FAMILIES, Card, Family, Recipe, Tokens, add
-from unmask.hub.cards.qwen import UNUSED, as_named, decoder, of_type
+from collections.abc import Mapping
+from typing import Any
 
-FAMILIES["fast-dllm"] = Family(of_type("Fast_dLLM_Qwen"), decoder(bias=True), as_named, UNUSED)
+import msgspec
+
+from unmask.core.reading import fit
+from unmask.hub.body import Body
+from unmask.hub.card import FAMILIES, Card, Family, Recipe, Tokens, add
+from unmask.hub.cards.llada import Count
+from unmask.hub.cards.qwen import UNUSED, as_named, of_type, shape_of
+from unmask.hub.decoder import Decoder
+
+
+class Config(msgspec.Struct):
+    """Beyond what every decoder says."""
+
+    bd_size: Count | None = None
+
+
+def body(config: Mapping[str, Any], where: str) -> Body:
+    made = Decoder(shape_of(config, where, bias=True))
+    made.block = fit(dict(config), Config, where).bd_size
+    return made
+
+
+FAMILIES["fast-dllm"] = Family(of_type("Fast_dLLM_Qwen"), body, as_named, UNUSED)
 GITHUB = "github.com/NVlabs/Fast-dLLM: v2"
 add(
     *(
@@ -28,6 +50,7 @@ add(
             ),
             traps=(
                 "blocks are counted from the first token of the prompt; the published loop writes each in parts of 8",
+                "its own template lets the system of Qwen2.5 speak where nobody makes it say anything; this does not",
                 "the first token of a block is predicted by the block before it: what the shift does here",
             ),
         )

@@ -108,7 +108,7 @@ add(
         traps=(
             "its makers ban all special tokens but the end, and ids beyond the tokenizer's",
             "an answer ends with the text [/Answer], which is several tokens and no symbol",
-            "its code is not read here: that the convolution is centred is what three independent ports of it say",
+            "that its convolutions are centred is what independent ports of its code say, and so is its template",
         ),
     )
 )

@@ -29,6 +29,7 @@ class Config(msgspec.Struct):
     n_heads: Count
     time_conditioning: bool = False
     causal: bool = False
+    block_size: Count | None = None
 
 
 def body(config: Mapping[str, Any], where: str) -> Body:
@@ -36,7 +37,9 @@ def body(config: Mapping[str, Any], where: str) -> Body:
     if said.time_conditioning or said.causal:
         what = "time_conditioning" if said.time_conditioning else "causal"
         raise UnmaskError(f"{where}: {what} is true, and only models without it are known here; take a published one")
-    return DiT(said.vocab_size, said.hidden_dim, said.n_blocks, said.n_heads, said.model_length)
+    made = DiT(said.vocab_size, said.hidden_dim, said.n_blocks, said.n_heads, said.model_length)
+    made.block = said.block_size
+    return made
 
 
 def sources(body: Body, found: frozenset[str]) -> dict[str, Source]:
