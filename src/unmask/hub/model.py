@@ -57,6 +57,11 @@ class OpenModel(Denoiser):
         if self.cache is not None and card.block is not None:
             kind = "an AR model" if card.causal else f"block-causal ({card.block})"
             raise UnmaskError(f"{card.name} is {kind}, and remembers exactly without being told; leave --cache out")
+        if body.block is not None and card.block != body.block < body.context:
+            what = f"was taught in blocks of {body.block} by its config.json, and its card says {card.block or 'none'}"
+            raise UnmaskError(
+                f"{card.name} {what}; take the card of that length, or one of your own (--card FILE.json)"
+            )
         if causal is not None and causal.vocabulary != body.vocabulary:
             sizes = f"{body.vocabulary} tokens, {causal.card.name} {causal.vocabulary}"
             raise UnmaskError(f"{card.name} knows {sizes}; a pair must have the same tokenizer")

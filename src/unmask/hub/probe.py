@@ -81,7 +81,7 @@ def _check_text(model: OpenModel, text: Tensor) -> None:
         before = "one place before it, as an AR model's does"
         where, card = (before, "same") if model.shift == 0 else ("at its own place", "shifted")
         _refuse(model, f"the answer for a token stands {where}", f"prediction is {card!r}", said, other)
-    read = _read(model, text)
+    read = None if model.card.past == "causal" else _read(model, text)  # which reads as well as it writes
     if read is not None and read < min(said - 2 * CLEAR, chance):
         what = "it reads a text from left to right far better than it fills it in: these are an AR model's weights"
         _refuse(model, what, "it is a diffusion model", said, read)
