@@ -88,13 +88,13 @@ def generate(
     about = {"source": denoiser.source(), "configuration": configuration}
 
     def make(part: slice) -> Generation:
-        began = time.perf_counter()
+        began = _now()
         luck = Luck(seed, torch.arange(first_row + part.start, first_row + part.stop))
         session = Session(denoiser, tokens[part], luck, delta, name, valid=valid[part], stop=rule)
         fill(used, session)
-        return finished(session, time.perf_counter() - began, about)
+        return finished(session, _now() - began, about)
 
-    began = time.perf_counter()
+    began = _now()
     block = denoiser.rows_at_once(length)
     block = MOST_ROWS if block is None else arguments.whole(f"rows_at_once of {denoiser.name}", block)
     block = min(block, rows)
@@ -104,7 +104,14 @@ def generate(
         for part in made:
             parts.append(part)
             advance(len(part.tokens))
-    return replace(join(parts), seconds=time.perf_counter() - began)
+    return replace(join(parts), seconds=_now() - began)
+
+
+def _now() -> float:
+    """Seconds, once a device has done all that it was given."""
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+    return time.perf_counter()
 
 
 def _blocks(rows: int, block: int) -> Iterator[slice]:
