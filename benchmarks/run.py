@@ -1,6 +1,6 @@
 """All benchmarks in one run: one table, the targets, and one JSON object as the last line."""
 
-from benchmarks import causal, generation, networks, passes, scaling, sweeps, training, vocabulary
+from benchmarks import causal, generation, networks, open_models, passes, scaling, sweeps, training, vocabulary
 from benchmarks.timing import main
 
 if __name__ == "__main__":
@@ -14,4 +14,5 @@ if __name__ == "__main__":
         training.measure,
         sweeps.measure,
         vocabulary.measure,
+        open_models.measure,
     )

@@ -99,14 +99,16 @@ class Spoken(NamedTuple):
             if each > 1:
                 raise UnmaskError("--rows-per-prompt needs prompts; give --prompt, or --prompts with a file")
             return Start(None, 1 if rows is None else rows, model.length if length is None else length, rule)
-        whole("--length", new := NEW if length is None else length)
-        made = rows_of(model, self.asked, new, self.chat, self.system)
-        if rows is not None and len(made) == 1 == each:
+        many = len(self.asked)
+        if rows is not None and many == 1 == each:
             each = whole("--rows", rows)
-        elif rows is not None and rows != len(made) * each:
-            raise UnmaskError(
-                f"--rows is {rows}, and there are {len(made)} prompts; leave it out, or --rows-per-prompt"
-            )
+        elif rows is not None and rows != many * each:
+            what = f"--rows is {rows}, and there are {many} prompts, each continued by {each} rows"
+            raise UnmaskError(f"{what}; leave it out, and say --rows-per-prompt")
+        if length is None:
+            longest = max(map(len, rows_of(model, self.asked, 0, self.chat, self.system)))
+            length = max(min(NEW, model.length - longest), 1)
+        made = rows_of(model, self.asked, whole("--length", length), self.chat, self.system)
         made = [row for row in made for _ in range(each)]
         alike = len({len(row) for row in made}) == 1
         return Start(torch.stack(made) if alike else made, None if not alike else len(made), None, rule)

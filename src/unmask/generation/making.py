@@ -50,8 +50,8 @@ def generate(
     source: a language, whose ideal denoiser is used, or any denoiser.
     sampler, schedule: a name with options, "blocks(block_length=16)"; or an instance, or a list of delta_k.
     steps: the number of rounds N; 64 for a named schedule unless told otherwise.
-    given: tokens to start from, V where hidden: (length), (rows, length), or a list of rows of any lengths. It says how
-        many rows there are and how long they are, if nothing else does; 2000 x 512 where nothing does.
+    given: tokens to start from, V where hidden: (length), for all rows; (rows, length); or a list of rows of any
+        lengths. It says how long they are and, but for one (length), how many; 2000 x 512 where nothing does.
     stop: when a row has ended before all of it is decided: a token, or a rule of `samplers.stopping`.
     temperature, top_p, top_k: what becomes of the denoiser's marginals before any sampler sees them (Sharpened).
     guidance: classifier-free guidance by what was given, before that (Guided); twice the evaluations.

@@ -29,6 +29,7 @@ class Body(nn.Module):
     hidden: int
     context: int  # positions that it was made for
     sizes: Sizes | None  # None: it keeps nothing, and always computes whole rows
+    block: int | None = None  # in which it was taught, where config.json says so
     position_free: ClassVar[bool] = True  # whether positions are told by columns alone
 
     @abstractmethod

@@ -32,6 +32,7 @@ class Tokens(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pad: Id | None = None
     bos: Id | None = None
     end_of_turn: Id | None = None
+    start: Id | None = None  # what an AR model reads before a first token, where it has no bos; its eos otherwise
 
 
 class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,8 +50,10 @@ class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     family: str  # of FAMILIES: how its files become a body
     tokens: Tokens
     revision: str | None = None  # a commit; None: the newest
+    package: str | None = None  # a Python package that holds it in a GGUF file
     prediction: Prediction = "same"  # shifted: what stands at i says what stands at i + 1
     block: Annotated[int, msgspec.Meta(ge=1)] | None = None  # None: all see all; else blocks see those before them
+    past: Literal["blocks", "causal"] = "blocks"  # causal: what is settled is read from left to right
     banned: tuple[Id, ...] = ()  # what is never written, besides the mask
     template: str | None = None  # of chat.py; None of a base model
     context: int = 4096
@@ -126,14 +129,16 @@ def recognised(config: Mapping[str, Any], directory: Path) -> Card | None:
         what = "unmask model list says which are known; a card of your own is a file: --card FILE.json"
         raise UnmaskError(f"{directory} holds a model of type {kind}, of which no card is known; {what}")
     label = directory.resolve().name.lower()
-    named = [card for card in fitting if card.repository.rpartition("/")[2].lower() in label]
+    names = {card.name: card.repository.rpartition("/")[2].lower() for card in fitting}
+    fullest = max((len(name) for name in names.values() if name in label), default=0)
+    named = [card for card in fitting if names[card.name] in label and len(names[card.name]) == fullest]
     behave = {
         msgspec.json.encode([card.prediction, card.block, card.tokens, card.banned, card.template]): card
         for card in named or fitting
     }
     if len(behave) > 1:
-        names = ", ".join(card.name for card in behave.values())
-        raise UnmaskError(f"{directory} may be any of {names}, which behave differently; say which: --card NAME")
+        which = ", ".join(card.name for card in behave.values())
+        raise UnmaskError(f"{directory} may be any of {which}, which behave differently; say which: --card NAME")
     return (named or fitting)[0]
 
 

@@ -7,6 +7,8 @@
     block-causal     a column sees its own block and those before it. What is remembered of blocks that are settled is
                      what would be computed again, so it is the same law; the last of them is computed once more with
                      the block that follows, when its tokens are known
+      causal past    columns of settled blocks, those before the first that has a hidden place, see only what stands
+                     before them: what is known is read from left to right, what is written sees its block (Nemotron)
 
 B rows, L positions; R rows, W columns and A answers of one forward.
 """
@@ -64,6 +66,7 @@ class Computer:
         self.model, self.body, self.block, self.ends, self.length = model, model.body, block, ends, length
         body = self.body
         self.states = torch.zeros((rows, length + 1, body.hidden), device=body.device, dtype=body.dtype)
+        self.past = torch.zeros(rows, dtype=torch.int64)  # columns that see only what stands before them
         self.kept: Tensor | None = None
         if keep:
             if body.sizes is None:
@@ -102,7 +105,7 @@ class Computer:
         columns = torch.where(columns < last.unsqueeze(1), columns, self.length)  # padding, seen by nobody
         read = tokens[rows.unsqueeze(1), columns.clamp(max=self.length - 1)]
         read = torch.where(read == self.model.vocabulary, self.model.mask, read).to(device)
-        seen = self._seen(columns, self.ends[rows])
+        seen = self._seen(columns, rows)
         plain = self.kept is None and not bool((first > 0).any())
         places, mine = columns.to(device), rows.to(device)
         reach = None
@@ -116,14 +119,17 @@ class Computer:
         """What the body is told of where columns stand."""
         return columns
 
-    def _seen(self, columns: Tensor, ends: Tensor) -> Tensor | None:
+    def _seen(self, columns: Tensor, rows: Tensor) -> Tensor | None:
         """Which keys each column sees: (R, 1, 1 or W, T), or None: all."""
         keys = columns.shape[1] if self.kept is None else self.length
         key = torch.arange(keys)
-        inside = key < ends.view(-1, 1, 1, 1)
+        inside = key < self.ends[rows].view(-1, 1, 1, 1)
         if self.block is None:
             return None if bool(inside.all()) else inside.to(self.body.device)
-        seen = (key // self.block <= columns.unsqueeze(-1) // self.block).unsqueeze(1)
+        before = torch.where(
+            columns < self.past[rows].unsqueeze(1), columns + 1, self.block * (columns // self.block + 1)
+        )
+        seen = (key < before.unsqueeze(-1)).unsqueeze(1)
         return (seen & (inside | (columns == self.length)[:, None, :, None])).to(self.body.device)
 
 
@@ -170,6 +176,8 @@ class OpenEngine(Engine):
             last = torch.minimum((furthest // self.block + 1) * self.block, ends)
             last = torch.maximum(last, torch.minimum((leftmost // self.block + 1) * self.block, ends))
             self.settled[rows] = torch.minimum(leftmost // self.block * self.block, last)
+            if self.model.card.past == "causal":
+                self.computer.past[rows] = leftmost // self.block * self.block
         elif self.cache is not None:
             begin = self.begins[rows]
             begin = begin + (leftmost - begin) // self.cache.block * self.cache.block
@@ -227,8 +235,8 @@ class ReaderComputer(Computer):
     def _told(self, columns: Tensor) -> Tensor:
         return columns if self.model.begins else (columns - 1).clamp(min=0)
 
-    def _seen(self, columns: Tensor, ends: Tensor) -> Tensor | None:
-        seen = super()._seen(columns, ends)
+    def _seen(self, columns: Tensor, rows: Tensor) -> Tensor | None:
+        seen = super()._seen(columns, rows)
         if seen is not None and not self.model.begins:
             seen[..., 0] = (columns == 0).unsqueeze(1).to(seen.device)
         return seen

@@ -58,6 +58,11 @@ class OpenModel(Denoiser):
         if self.cache is not None and card.block is not None:
             kind = "an AR model" if card.causal else f"block-causal ({card.block})"
             raise UnmaskError(f"{card.name} is {kind}, and remembers exactly without being told; leave --cache out")
+        if body.block is not None and card.block != body.block < body.context:
+            what = f"was taught in blocks of {body.block} by its config.json, and its card says {card.block or 'none'}"
+            raise UnmaskError(
+                f"{card.name} {what}; take the card of that length, or one of your own (--card FILE.json)"
+            )
         if causal is not None and causal.vocabulary != body.vocabulary:
             sizes = f"{body.vocabulary} tokens, {causal.card.name} {causal.vocabulary}"
             raise UnmaskError(f"{card.name} knows {sizes}; a pair must have the same tokenizer")
@@ -85,7 +90,7 @@ class OpenModel(Denoiser):
     def start(self) -> int:
         """What an AR model reads first."""
         tokens = self.card.tokens
-        return next(token for token in (tokens.bos, tokens.eos, 0) if token is not None)
+        return next(token for token in (tokens.bos, tokens.start, tokens.eos, 0) if token is not None)
 
     def source(self) -> dict[str, Any]:
         about = {"denoiser": "open model", "card": self.card.name, "repository": self.card.repository} | self._about
@@ -188,11 +193,14 @@ def _body(
 
 def tokenizer_of(directory: Path, card: Card, rows: int) -> Published | None:
     """Of a model whose head has so many rows; None where there is none: tokens alone can still be written."""
-    if checkpoint.lies_in(directory):
+    if weights.is_packed(directory):
+        made = checkpoint.smollm2(str(directory))
+    elif checkpoint.lies_in(directory):
         made = checkpoint.read(directory)
-        made.check_fits(rows, card.tokens.mask)
-        return made
-    return checkpoint.gpt2() if card.family in GPT2S and rows >= checkpoint.GPT2 else None
+    else:
+        return checkpoint.gpt2() if card.family in GPT2S and rows >= checkpoint.GPT2 else None
+    made.check_fits(rows, card.tokens.mask)
+    return made
 
 
 __all__ = ["OpenModel", "load_model"]

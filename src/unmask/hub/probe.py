@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from unmask.hub.model import OpenModel
 
 CLEAR = 1.0  # nats a token
-KNOWS = 0.8  # of log V: a loss below it is no chance
+KNOWS, SURE = 0.8, 0.35  # of log V: a loss below the first is no chance, and one below the second leaves no doubt
 EVERY, MOST = 6, 96  # of so many tokens of a text one is hidden
 TRIED = 64  # other tokens that may be the mask
 TEXT = (
@@ -58,7 +58,7 @@ def _check_sight(model: OpenModel) -> None:
     far[end:] = torch.where(far[end:] < model.vocabulary, (far[end:] + 1) % model.vocabulary, far[end:])
     first, moved, later = (_said(model, x, torch.tensor([0, 3])) for x in (row, near, far))
     scale = float(first.abs().max()) + 1
-    if float((first - moved).abs().max()) <= 1e-6 * scale:
+    if float((first - moved)[0].abs().max()) <= 1e-6 * scale:
         what = f"what it says of position 0 does not move with the token at {place}: it attends from left to right"
         raise UnmaskError(f"{model.name} is refused: {what}, and its card says that it sees both sides")
     if block and length > block and float((first - later).abs().max()) > 1e-3 * scale:
@@ -78,14 +78,15 @@ def _check_text(model: OpenModel, text: Tensor) -> None:
     other = _loss(model, states[beside], truth)
     chance = KNOWS * math.log(model.vocabulary)
     if other < min(said - CLEAR, chance):
-        where, card = ("one place before it", "same") if model.shift == 0 else ("at its own place", "shifted")
+        before = "one place before it, as an AR model's does"
+        where, card = (before, "same") if model.shift == 0 else ("at its own place", "shifted")
         _refuse(model, f"the answer for a token stands {where}", f"prediction is {card!r}", said, other)
-    read = _read(model, text)
+    read = None if model.card.past == "causal" else _read(model, text)  # which reads as well as it writes
     if read is not None and read < min(said - 2 * CLEAR, chance):
         what = "it reads a text from left to right far better than it fills it in: these are an AR model's weights"
         _refuse(model, what, "it is a diffusion model", said, read)
-    if said < chance:
-        return  # it knows what is hidden
+    if said < SURE * math.log(model.vocabulary):
+        return
     for candidate in _candidates(model):
         row[places] = candidate
         found = _loss(model, _states(model, row)[answers], truth)

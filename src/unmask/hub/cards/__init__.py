@@ -1,5 +1,37 @@
 """One file a family: how its files become a body, and a card for each of its checkpoints."""
 
-from unmask.hub.cards import dream, llada, qwen
+from unmask.hub.cards import (
+    coder,
+    dream,
+    fast_dllm,
+    illada,
+    lfm2,
+    llada,
+    llada2,
+    llada_moe,
+    mdlm,
+    modernbert,
+    nemotron,
+    qwen,
+    sdar,
+    smdm,
+    smollm2,
+)
 
-__all__ = ["dream", "llada", "qwen"]
+__all__ = [
+    "coder",
+    "dream",
+    "fast_dllm",
+    "illada",
+    "lfm2",
+    "llada",
+    "llada2",
+    "llada_moe",
+    "mdlm",
+    "modernbert",
+    "nemotron",
+    "qwen",
+    "sdar",
+    "smdm",
+    "smollm2",
+]

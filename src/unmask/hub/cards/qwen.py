@@ -75,7 +75,7 @@ def of_type(*kinds: str) -> Any:
 
 UNUSED = (r"^lm_head\.weight$", r"rotary_emb\.inv_freq$")  # of a tied head a second copy
 FAMILIES["qwen2"] = Family(of_type("a2d-qwen2", "qwen2"), decoder(bias=True), as_named, UNUSED)
-FAMILIES["qwen3"] = Family(of_type("a2d-qwen3", "qwen3", "sdar"), decoder(normed=True), as_named, UNUSED)
+FAMILIES["qwen3"] = Family(of_type("a2d-qwen3", "qwen3"), decoder(normed=True), as_named, UNUSED)
 DLLM = "github.com/ZHZisZZ/dllm"
 ADAPTED = (Recipe("published", "--sampler llada --steps 256 --length 256 --temperature 0", f"{DLLM}: examples/a2d"),)
 QWEN3 = Tokens(mask=151669, eos=151645, pad=151643, end_of_turn=151645)

@@ -1,0 +1,257 @@
+"""An open model written by our samplers, against LLaDA's published loop on the same weights with the same tokens.
+
+The peer is that loop as it is published: transformers' Llama seeing both sides, logits of all positions in every step,
+their softmax in float64. Weights are random, and so large that answers are sure.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from benchmarks.timing import Report, Work, main, say
+from unmask import generate
+from unmask.hub.card import FAMILIES, Card, Tokens
+from unmask.hub.model import OpenModel
+from unmask.samplers import AtToken
+
+INSTALL = "not installed (pip install -e '.[bench]')"
+
+
+class Size(NamedTuple):
+    hidden: int
+    layers: int
+    vocabulary: int
+    prompt: int
+    new: int
+    steps: int
+    repeats: int
+
+
+SIZES = {
+    "toy": Size(32, 2, 500, 20, 16, 8, 1),
+    "quick": Size(256, 4, 8000, 200, 64, 32, 1),
+    "full": Size(512, 6, 32_000, 1000, 256, 64, 3),
+}
+WIDE = {"toy": (64, 2, 1500, 8, 2), "quick": (256, 4, 126_464, 64, 2), "full": (768, 12, 126_464, 256, 4)}
+PROGRAM = """
+import resource, sys
+from unmask import hub
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+hub.load_model(sys.argv[1], card=sys.argv[1] + "/card.json", device="cpu", checked=False)  # imports, and first pages
+before = peak()
+model = hub.load_model(sys.argv[2], card=sys.argv[2] + "/card.json", device="cpu")
+size = sum(weight.numel() * weight.element_size() for weight in model.body.parameters())
+print((peak() - before) / size)
+"""
+
+
+def config(hidden: int, layers: int, vocabulary: int) -> dict[str, Any]:
+    return {
+        "model_type": "llada",
+        "d_model": hidden,
+        "n_layers": layers,
+        "n_heads": hidden // 32,
+        "mlp_hidden_size": -(-hidden * 8 // 3 // 32) * 32,
+        "embedding_size": vocabulary,
+        "max_sequence_length": 4096,
+    }
+
+
+def model_of(hidden: int, layers: int, vocabulary: int, **options: Any) -> OpenModel:
+    card = Card(
+        name="random",
+        repository="random",
+        licence="none",
+        family="llada",
+        tokens=Tokens(mask=vocabulary - 1, eos=1),
+    )
+    torch.manual_seed(0)
+    make = FAMILIES["llada"].body
+    assert make is not None
+    body = make(config(hidden, layers, vocabulary), "config.json").requires_grad_(False).eval()
+    body.lm_head.weight.mul_(30)
+    return OpenModel(card, body, **options)
+
+
+def native(model: OpenModel) -> Any:
+    """The same weights in the class of transformers."""
+    import transformers
+
+    shape = model.body.shape
+    about = transformers.LlamaConfig(
+        hidden_size=shape.hidden,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        intermediate_size=shape.inner,
+        vocab_size=shape.vocabulary,
+        rms_norm_eps=shape.eps,
+        rope_parameters={"rope_type": "default", "rope_theta": shape.theta},
+        max_position_embeddings=shape.context,
+        tie_word_embeddings=False,
+    )
+    about.is_causal = False
+    made = transformers.LlamaForCausalLM(about).eval()
+    made.load_state_dict(model.body.state_dict())
+    return made
+
+
+@torch.no_grad()
+def published(llama: Any, prompt: Tensor, new: int, steps: int, block: int, mask: int) -> Tensor:
+    """LLaDA's generate at temperature 0: of each block, in each step, the surest of what is likeliest."""
+    x = torch.cat([prompt, torch.full((len(prompt), new), mask)], 1)
+    blocks = new // block
+    for index in range(blocks):
+        end = prompt.shape[1] + (index + 1) * block
+        for step in range(steps // blocks):
+            hidden = x == mask
+            logits = llama(x, use_cache=False).logits
+            logits[..., mask] = -torch.inf
+            best = logits.argmax(-1)
+            sure = torch.softmax(logits.to(torch.float64), -1).gather(-1, best.unsqueeze(-1)).squeeze(-1)
+            sure[:, end:] = -torch.inf
+            sure = torch.where(hidden, sure, -torch.inf)
+            left = block - step * (block // (steps // blocks))
+            count = block // (steps // blocks) if step + 1 < steps // blocks else left
+            chosen = sure.topk(count, -1).indices
+            x.scatter_(1, chosen, best.gather(1, chosen))
+    return x
+
+
+def ours(model: OpenModel, prompt: Tensor, new: int, steps: int, block: int, **options: Any) -> Tensor:
+    blank = torch.full((len(prompt), new), model.vocabulary)
+    given = torch.cat([prompt, blank], 1)
+    sampler = f"llada(block_length={block})"
+    return generate(model, sampler=sampler, given=given, rows=len(given), steps=steps, **options).tokens
+
+
+def measure(report: Report) -> None:
+    size = SIZES[report.size]
+    threads = torch.get_num_threads()
+    model = model_of(size.hidden, size.layers, size.vocabulary)
+    cached = OpenModel(model.card, model.body, cache="prefix(block=32)")
+    luck = torch.Generator().manual_seed(1)
+    long = torch.randint(2, size.vocabulary - 1, (1, size.prompt), generator=luck)
+    block = min(32, size.new)
+    if find_spec("transformers") is None:
+        report.missing["transformers"] = INSTALL
+    else:
+        llama = native(model)
+        short, new = long[:, : max(size.prompt // 10, 4)], size.new // 2
+        for prompt, count, who, asked, bound in (
+            (short, new, model, "no cache", 1.3),
+            (long, size.new, cached, "prefix cache", 3.0),
+        ):
+            arguments = prompt, count, size.steps, block
+            task = f"{prompt.shape[1]} tokens given, {count} written in {size.steps} steps, {asked}"
+            works = {
+                "unmask": Work(partial(ours, who, *arguments), threads),
+                "LLaDA's loop": Work(partial(published, llama, *arguments, model.card.tokens.mask), threads),
+            }
+            found = report.race(task, 1, count, works, size.repeats)
+            report.at_least(f"LLaDA's loop over unmask, {asked}", found["LLaDA's loop"].ratio or 0.0, bound)
+            if asked == "no cache":
+                same = ours(model, *arguments) == published(llama, *arguments, model.card.tokens.mask)
+                report.at_least("tokens that are the same", float(same.double().mean()), 1.0, "of them")
+    _batches(report, model, size, luck)
+    _stopping(report, model, size)
+    _overhead(report)
+    _loading(report, size)
+
+
+def _batches(report: Report, model: OpenModel, size: Size, luck: torch.Generator) -> None:
+    """Rows of a few tokens: those of one alone do not fill the machine."""
+    prompt = torch.randint(2, size.vocabulary - 1, (16, 8), generator=luck)
+    threads, count = torch.get_num_threads(), 8
+    works = {
+        "16 at once": Work(partial(ours, model, prompt, count, count, count), threads),
+        "one by one": Work(lambda: [ours(model, row[None], count, count, count) for row in prompt], threads),
+    }
+    found = report.race("16 rows of 16 tokens", 16, count, works, size.repeats)
+    report.at_least("one by one over 16 at once", found["one by one"].ratio or 0.0, 1.5)
+
+
+def _stopping(report: Report, model: OpenModel, size: Size) -> None:
+    """Tokens computed where every row ends at a quarter of what it might write: each makes the end token there."""
+    new = size.new // 4 * 4
+    given = torch.full((1, new), model.vocabulary)
+    given[0, new // 4] = 5
+
+    class AtQuarter(AtToken):
+        def ended(self, progress: Any) -> Tensor:
+            done = ~progress.hidden[:, : new // 4].any(1)
+            return torch.where(done, new // 4, -1)
+
+    options = {"sampler": "left-to-right", "given": given, "rows": 1, "steps": new}
+    whole, ended = generate(model, **options), generate(model, **options, stop=AtQuarter(1))
+    share = ended.spent.tokens / whole.spent.tokens
+    report.at_most("paid of a canvas that ends at a quarter", share, 0.27, "of it")
+
+
+def _overhead(report: Report) -> None:
+    """A round of the greedy rule, less the forward and the head, over the forward of 100 million parameters."""
+    hidden, layers, vocabulary, window, batch = WIDE[report.size]
+    model = model_of(hidden, layers, vocabulary)
+    say(f"a round at V = {vocabulary}")
+
+    def timed(work: Any) -> float:
+        began = time.perf_counter()
+        work()
+        return time.perf_counter() - began
+
+    rows = torch.full((batch, window), model.mask)
+
+    @torch.no_grad()
+    def forward() -> None:
+        states = model.body.states(rows, None, None, None)
+        for part in states.flatten(0, 1).split(max(2**24 // vocabulary, 1)):
+            model.body.logits(part)
+
+    def round_of_ours() -> None:
+        generate(model, sampler="low-confidence(temperature=0)", rows=batch, length=window, steps=1)
+
+    forward()
+    round_of_ours()
+    each = [(timed(forward), timed(round_of_ours)) for _ in range(3 if report.size == "full" else 1)]
+    least = [min(times) for times in zip(*each, strict=True)]
+    report.at_most(f"overhead of a round at V = {vocabulary}", (least[1] - least[0]) / least[0], 0.1, "of a forward")
+
+
+def _loading(report: Report, size: Size) -> None:
+    """Memory of a process that loads a checkpoint and probes it, over the checkpoint."""
+    import msgspec
+    from safetensors.torch import save_file
+
+    from unmask.hub.cards.llada import _place
+
+    say("loading")
+    with tempfile.TemporaryDirectory() as place:
+        for name, shape in (("small", (32, 2, 500)), ("large", (2 * size.hidden, size.layers, size.vocabulary))):
+            model, directory = model_of(*shape), Path(place) / name
+            directory.mkdir()
+            weights = {_place(key): weight.contiguous() for key, weight in model.body.state_dict().items()}
+            save_file(weights, directory / "model.safetensors")
+            (directory / "config.json").write_text(json.dumps(config(*shape)))
+            (directory / "card.json").write_bytes(msgspec.json.encode(model.card))
+        made = subprocess.run(
+            [sys.executable, "-c", PROGRAM, str(Path(place) / "small"), str(Path(place) / "large")],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    report.at_most("memory of loading, over the checkpoint", float(made.stdout), 1.2, "times")
+
+
+if __name__ == "__main__":
+    main(__doc__, measure)

@@ -1,0 +1,59 @@
+"""Fast-dLLM v2 (arXiv 2509.26328): Qwen2.5 that writes blocks of 32, its answers one place before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from unmask.core.reading import fit
+from unmask.hub.body import Body
+from unmask.hub.card import FAMILIES, Card, Family, Recipe, Tokens, add
+from unmask.hub.cards.llada import Count
+from unmask.hub.cards.qwen import UNUSED, as_named, of_type, shape_of
+from unmask.hub.decoder import Decoder
+
+
+class Config(msgspec.Struct):
+    """Beyond what every decoder says."""
+
+    bd_size: Count | None = None
+
+
+def body(config: Mapping[str, Any], where: str) -> Body:
+    made = Decoder(shape_of(config, where, bias=True))
+    made.block = fit(dict(config), Config, where).bd_size
+    return made
+
+
+FAMILIES["fast-dllm"] = Family(of_type("Fast_dLLM_Qwen"), body, as_named, UNUSED)
+GITHUB = "github.com/NVlabs/Fast-dLLM: v2"
+add(
+    *(
+        Card(
+            name=f"fast-dllm-v2-{size.lower()}",
+            repository=f"Efficient-Large-Model/Fast_dLLM_v2_{size}",
+            licence="Apache-2.0",
+            family="fast-dllm",
+            tokens=Tokens(mask=151665, eos=151645, pad=151643, end_of_turn=151645),
+            prediction="shifted",
+            block=32,
+            context=32768,
+            template="chatml",
+            recipes=(
+                Recipe(
+                    "published",
+                    '--sampler "blocks(block_length=8, inner=threshold(threshold=0.9))" --length 512 --temperature 0',
+                    f"{GITHUB}: README; its evaluation takes 1, one token a round",
+                ),
+            ),
+            traps=(
+                "blocks are counted from the first token of the prompt; the published loop writes each in parts of 8",
+                "its own template lets the system of Qwen2.5 speak where nobody makes it say anything; this does not",
+                "the first token of a block is predicted by the block before it: what the shift does here",
+            ),
+        )
+        for size in ("1.5B", "7B")
+    )
+)

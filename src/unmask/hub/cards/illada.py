@@ -1,0 +1,43 @@
+"""iLLaDA-8B (arXiv 2606.25331): LLaDA trained anew on 12T tokens, with grouped heads and the names of Llama."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from unmask.core.errors import UnmaskError
+from unmask.hub.body import Body
+from unmask.hub.card import FAMILIES, Card, Family, Recipe, Tokens, add
+from unmask.hub.cards.qwen import UNUSED, as_named, of_type, shape_of
+from unmask.hub.decoder import Decoder
+
+
+def body(config: Mapping[str, Any], where: str) -> Body:
+    for name in ("attention_bias", "mlp_bias"):
+        if config.get(name):
+            raise UnmaskError(f"{where}: {name} is true, and iLLaDA is known here without it")
+    if config.get("layer_norm_eps") is not None:
+        raise UnmaskError(f"{where}: layer_norm_eps asks for norms that subtract the mean; iLLaDA has none here")
+    return Decoder(shape_of(config, where))
+
+
+FAMILIES["illada"] = Family(of_type("illada"), body, as_named, UNUSED)
+GITHUB = "github.com/ML-GSAI/LLaDA: iLLaDA/eval.sh"
+add(
+    *(
+        Card(
+            name=f"illada-8b-{kind.lower()}",
+            repository=f"GSAI-ML/iLLaDA-8B-{kind}",
+            licence="Apache-2.0",
+            family="illada",
+            tokens=Tokens(mask=5, eos=2, pad=1, bos=0),
+            context=8192,
+            recipes=(Recipe("published", '--sampler "llada(block_length=32)" --steps 1024 --length 1024', GITHUB),),
+            traps=(
+                "neither config.json nor the tokenizer names its mask, 5, which the tokenizer writes <[MASK]>",
+                "LLaDA's 126336 is an ordinary token of its vocabulary",
+            ),
+        )
+        for kind in ("Base", "Instruct")
+    )
+)

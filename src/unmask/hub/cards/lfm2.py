@@ -1,0 +1,114 @@
+"""LFM2.5-Encoder-350M-Diffusion (Liquid AI, 2026): attention among short convolutions, both looking to both sides."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+
+from unmask.core.errors import UnmaskError
+from unmask.core.reading import fit
+from unmask.hub.body import Body
+from unmask.hub.card import FAMILIES, Card, Family, Recipe, Source, Tokens, add
+from unmask.hub.cards.llada import Count
+from unmask.hub.cards.qwen import shape_of
+from unmask.hub.lfm2 import LFM2, Hybrid
+
+PLACES = (
+    (r"^norm\.", "embedding_norm."),
+    (r"^embed\.", "embed_tokens."),
+    (r"\.operator\.(q_proj|k_proj|v_proj)\.", r".self_attn.\1."),
+    (r"\.operator\.o_proj\.", ".self_attn.out_proj."),
+    (r"\.operator\.(q|k)_norm\.", r".self_attn.\1_layernorm."),
+    (r"\.operator\.weight$", ".conv.conv.weight"),
+    (r"\.operator\.(in|out)_proj\.", r".conv.\1_proj."),
+    (r"\.mlp\.gate_proj\.", ".feed_forward.w1."),
+    (r"\.mlp\.up_proj\.", ".feed_forward.w3."),
+    (r"\.mlp\.down_proj\.", ".feed_forward.w2."),
+)
+
+
+class Config(msgspec.Struct):
+    """Beyond what every decoder says."""
+
+    layer_types: Annotated[list[str], msgspec.Meta(max_length=1000)]
+    intermediate_size: Count | None = None
+    block_ff_dim: Count | None = None  # the older name of the width
+    block_auto_adjust_ff_dim: bool = True
+    block_ffn_dim_multiplier: float | None = 1.0
+    block_multiple_of: Count = 256
+    conv_L_cache: Count = 3
+    conv_bias: bool = False
+    norm_eps: float = 1e-5
+
+
+def accepts(config: Mapping[str, Any]) -> bool:
+    """One that reads both ways, not the AR model that it comes from."""
+    kind, classes = config.get("model_type"), config.get("architectures") or [""]
+    return kind == "lfm2_bidirectional" or (kind == "lfm2" and str(classes[0]).startswith("Lfm2Bidirectional"))
+
+
+def body(config: Mapping[str, Any], where: str) -> Body:
+    said: Config = fit(dict(config), Config, where)
+    if said.conv_bias or said.conv_L_cache % 2 == 0:
+        what = "conv_bias is true" if said.conv_bias else f"conv_L_cache is {said.conv_L_cache}, which has no middle"
+        raise UnmaskError(f"{where}: {what}; convolutions are known here without a bias, and of odd length")
+    wide = said.block_ff_dim or said.intermediate_size
+    if wide is None:
+        raise UnmaskError(f"{where}: intermediate_size is missing")
+    theta = {"rope_theta": config.get("rope_theta", 1e6)}  # which some leave out
+    options = {"inner": _width(wide, said), "eps": said.norm_eps, "normed": True, "tied": True}
+    shape = shape_of(dict(config) | theta | {"intermediate_size": wide}, where, **options)
+    if len(said.layer_types) != shape.layers:
+        raise UnmaskError(f"{where}: layer_types has {len(said.layer_types)} entries for {shape.layers} layers")
+    attends = tuple(kind == "full_attention" for kind in said.layer_types)
+    return LFM2(shape, Hybrid(attends=attends, kernel=said.conv_L_cache))
+
+
+def _width(wide: int, said: Config) -> int:
+    """Of the MLP, which its configuration may leave to be worked out."""
+    if not said.block_auto_adjust_ff_dim:
+        return wide
+    wide = int(2 * wide / 3)
+    if said.block_ffn_dim_multiplier is None:
+        return wide
+    return -(-int(said.block_ffn_dim_multiplier * wide) // said.block_multiple_of) * said.block_multiple_of
+
+
+def sources(body: Body, found: frozenset[str]) -> dict[str, Source]:
+    prefix = "lfm2." if "lfm2.embed_tokens.weight" in found else "model."
+    made = {}
+    for name in body.state_dict():
+        theirs = name
+        for ours, place in PLACES:
+            theirs = re.sub(ours, place, theirs)
+        made[name] = Source((prefix + theirs,))
+    return made
+
+
+FAMILIES["lfm2"] = Family(accepts, body, sources, (r"^lm_head\.weight$",))
+add(
+    Card(
+        name="lfm2.5-350m-diffusion",
+        repository="LiquidAI/LFM2.5-Encoder-350M-Diffusion",
+        licence="LFM Open License v1.0 (lfm1.0)",
+        family="lfm2",
+        tokens=Tokens(mask=16, eos=7),
+        context=8192,
+        template="question",
+        recipes=(
+            Recipe(
+                "published",
+                "--sampler top-probability --steps 256 --length 256 --temperature 0",
+                "its model card: one token a round, the likeliest first",
+            ),
+        ),
+        traps=(
+            "its makers ban all special tokens but the end, and ids beyond the tokenizer's",
+            "an answer ends with the text [/Answer], which is several tokens and no symbol",
+            "that its convolutions are centred is what independent ports of its code say, and so is its template",
+        ),
+    )
+)

@@ -1,0 +1,95 @@
+"""SDAR (arXiv 2510.06303) and TraDo: Qwen3 that writes blocks, each seeing itself and those before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from unmask.core.errors import UnmaskError
+from unmask.core.reading import fit
+from unmask.hub.body import Body
+from unmask.hub.card import FAMILIES, Card, Family, Recipe, Tokens, add
+from unmask.hub.cards.llada import Count
+from unmask.hub.cards.llada_moe import sources
+from unmask.hub.cards.qwen import UNUSED, as_named, decoder, of_type, shape_of
+from unmask.hub.moe import Experts, MoE, SparseDecoder
+
+GITHUB = "github.com/JetAstra/SDAR: README"
+TOKENS = Tokens(mask=151669, eos=151643, pad=151643, end_of_turn=151645)
+BLOCK = 4  # of those whose names do not say
+SIZES = ("1.7B", "4B", "8B")
+
+
+class Config(msgspec.Struct):
+    """Beyond what every decoder says."""
+
+    num_experts: Count
+    num_experts_per_tok: Count
+    moe_intermediate_size: Count
+    norm_topk_prob: bool = True
+    decoder_sparse_step: int = 1
+    mlp_only_layers: list[int] = msgspec.field(default_factory=list)
+
+
+def sparse(config: Mapping[str, Any], where: str) -> Body:
+    said: Config = fit(dict(config), Config, where)
+    if said.decoder_sparse_step != 1 or said.mlp_only_layers:
+        raise UnmaskError(f"{where}: some of its layers have no experts, and Qwen3's are known here with them in all")
+    shape = shape_of(config, where, normed=True)
+    experts = Experts(
+        count=said.num_experts,
+        chosen=said.num_experts_per_tok,
+        inner=said.moe_intermediate_size,
+        normalised=said.norm_topk_prob,
+    )
+    return SparseDecoder(shape, lambda layer: MoE(shape.hidden, experts))
+
+
+FAMILIES["sdar-moe"] = Family(of_type("sdar_moe"), sparse, sources, UNUSED)
+FAMILIES["sdar"] = Family(of_type("sdar"), decoder(normed=True), as_named, UNUSED)
+
+
+def _recipes(block: int) -> tuple[Recipe, ...]:
+    return (
+        Recipe(
+            "static",
+            f'--sampler "llada(block_length={block})" --steps 512 --length 512',
+            f"{GITHUB}: as many rounds as tokens",
+        ),
+        Recipe(
+            "dynamic",
+            f'--sampler "blocks(block_length={block}, inner=threshold(threshold=0.9))" --length 512 --temperature 0',
+            f"{GITHUB}; its generate.py says 0.85",
+        ),
+    )
+
+
+TRAPS = (
+    "its blocks are counted from the first token of the prompt, so the first one written may be shorter",
+    "the published generate.py stops at once: it reads its arguments before they are there",
+)
+add(
+    *(
+        Card(
+            name=name.lower(),
+            repository=f"{owner}/{name}",
+            licence=licence,
+            family="sdar-moe" if "A3B" in name else "sdar",
+            tokens=TOKENS,
+            block=block,
+            context=32768,
+            template="chatml",
+            recipes=_recipes(block),
+            traps=TRAPS,
+        )
+        for owner, name, licence, block in (
+            *(("JetLM", f"SDAR-{size}-Chat", "Apache-2.0", BLOCK) for size in SIZES),
+            *(("JetLM", f"SDAR-{size}-Chat-b{b}", "Apache-2.0", b) for size in SIZES for b in (8, 16, 32, 64)),
+            *(("JetLM", f"SDAR-30B-A3B-{kind}", "Apache-2.0", BLOCK) for kind in ("Chat", "Sci")),
+            ("JetLM", "SDAR-30B-A3B-Chat-b32", "Apache-2.0", 32),
+            *(("Gen-Verse", f"TraDo-{size}", "MIT", BLOCK) for size in ("4B-Instruct", "8B-Instruct", "8B-Thinking")),
+        )
+    )
+)

@@ -1,0 +1,117 @@
+"""SMDM (arXiv 2410.18514): TinyLlama that sees both sides, 1.1B and smaller, with the names of Lit-GPT."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+from torch import Tensor
+
+from unmask.core.errors import UnmaskError
+from unmask.core.reading import fit
+from unmask.hub.body import Body
+from unmask.hub.card import FAMILIES, Card, Family, Recipe, Source, Tokens, add
+from unmask.hub.cards.llada import Count
+from unmask.hub.cards.qwen import of_type
+from unmask.hub.decoder import Decoder, Shape
+from unmask.hub.rotary import Rounded
+
+PLACES = (
+    (r"^model\.embed_tokens\.", "transformer.wte."),
+    (r"^model\.norm\.", "transformer.ln_f."),
+    (r"^model\.layers\.", "transformer.h."),
+    (r"\.input_layernorm\.", ".norm_1."),
+    (r"\.post_attention_layernorm\.", ".norm_2."),
+    (r"\.self_attn\.o_proj\.", ".attn.proj."),
+    (r"\.self_attn\.[qkv]_proj\.", ".attn.attn."),
+    (r"\.mlp\.gate_proj\.", ".mlp.swiglu.w1."),
+    (r"\.mlp\.up_proj\.", ".mlp.swiglu.w2."),
+    (r"\.mlp\.down_proj\.", ".mlp.swiglu.w3."),
+)
+
+
+class Config(msgspec.Struct):
+    """The fields of Lit-GPT; of others only what these checkpoints have is known."""
+
+    n_layer: Count
+    n_head: Count
+    n_embd: Count
+    intermediate_size: Count
+    vocab_size: Count
+    block_size: Count = 2048
+    n_query_groups: Count | None = None
+    norm_eps: float = 1e-5
+
+
+def body(config: Mapping[str, Any], where: str) -> Body:
+    said: Config = fit(dict(config), Config, where)
+    return Rounded(
+        Shape(
+            vocabulary=said.vocab_size,
+            symbols=said.vocab_size + 1,  # the mask is read, and never written
+            hidden=said.n_embd,
+            layers=said.n_layer,
+            heads=said.n_head,
+            kv_heads=said.n_query_groups or said.n_head,
+            head_dim=said.n_embd // said.n_head,
+            inner=said.intermediate_size,
+            context=said.block_size,
+            eps=said.norm_eps,
+        )
+    )
+
+
+def sources(body: Body, found: frozenset[str]) -> dict[str, Source]:
+    assert isinstance(body, Decoder)
+    made = {}
+    for name in body.state_dict():
+        theirs = name
+        for ours, place in PLACES:
+            theirs = re.sub(ours, place, theirs)
+        part = re.search(r"\.([qkv])_proj\.", name)
+        made[name] = Source((theirs,), partial(_part, body.shape, part[1]) if part else None)
+    return made
+
+
+def _part(shape: Shape, which: str, tensors: Sequence[Tensor]) -> Tensor:
+    """Of rows that hold, head of keys after head of keys, its queries, the key and the value."""
+    queries = shape.heads // shape.kv_heads
+    (fused,) = tensors
+    if fused.shape[0] != shape.kv_heads * (queries + 2) * shape.head_dim:
+        raise UnmaskError(f"attn.attn.weight is {tuple(fused.shape)}, which does not hold what config.json says of it")
+    groups = fused.unflatten(0, (shape.kv_heads, queries + 2, shape.head_dim))
+    part = {"q": slice(0, queries), "k": slice(queries, queries + 1), "v": slice(queries + 1, None)}[which]
+    return groups[:, part].flatten(0, 2)
+
+
+FAMILIES["smdm"] = Family(of_type("smdm"), body, sources)
+SIZES = {"n_layer": 20, "n_head": 14, "n_embd": 1792, "intermediate_size": 7168, "vocab_size": 32000}
+CONFIG = json.dumps({"model_type": "smdm"} | SIZES)
+GITHUB = "github.com/ML-GSAI/SMDM"
+add(
+    Card(
+        name="smdm-1.1b",
+        repository="nieshen/SMDM",
+        licence="MIT",
+        family="smdm",
+        tokens=Tokens(mask=32000, eos=2, bos=1),
+        context=2048,
+        recipes=(
+            Recipe(
+                "gsm8k",
+                "--sampler low-confidence --steps 256 --length 256 --temperature 0.1 --guidance 0.1",
+                f"{GITHUB}: evaluate_gsm8k.py, which asks twice, for a chain and for its answer",
+            ),
+        ),
+        traps=(
+            "its repository holds weights alone: mdm_safetensors/mdm-1028M-*.safetensors is model.safetensors here",
+            f"beside it go the tokenizer of TinyLlama and a config.json: {CONFIG}",
+            "the mask, 32000, is a row of the embedding without a row of the head",
+            "its rotary positions are rounded to bfloat16, whatever the weights are",
+        ),
+    ),
+)

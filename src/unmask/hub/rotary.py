@@ -1,0 +1,75 @@
+"""Rotary positions that are not plain: rounded to bfloat16 (SMDM), or stretched for longer texts (YaRN).
+
+YaRN   a pair that turns often in the original context keeps its turns, one that hardly turns has them divided by
+       the factor, and those in between are mixed; cosines and sines are scaled by one number
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import torch
+from torch import Tensor
+
+from unmask.hub.decoder import Decoder, Rotary, Shape
+
+
+class Yarn(msgspec.Struct, frozen=True):
+    """What config.json says under rope_parameters."""
+
+    factor: float
+    original_max_position_embeddings: int
+    beta_fast: float = 32.0  # turns in the original context from which on a pair is left as it is
+    beta_slow: float = 1.0  # and up to which it is stretched
+    mscale: float | None = None
+    mscale_all_dim: float | None = None
+    attention_factor: float | None = None
+
+    def turns(self, width: int, theta: float) -> Tensor:
+        """(width / 2) angles of one position."""
+
+        def place(turns: float) -> float:
+            """Which pair turns so often."""
+            return width * math.log(self.original_max_position_embeddings / (turns * 2 * math.pi)) / 2 / math.log(theta)
+
+        low, high = max(math.floor(place(self.beta_fast)), 0), min(math.ceil(place(self.beta_slow)), width - 1)
+        spread = high - low or 1e-3
+        kept = 1 - ((torch.arange(width // 2).float() - low) / spread).clamp(0, 1)
+        periods = theta ** (torch.arange(0, width, 2).float() / width)
+        return 1.0 / (self.factor * periods) * (1 - kept) + 1.0 / periods * kept
+
+    @property
+    def scale(self) -> float:
+        if self.attention_factor is not None:
+            return self.attention_factor
+        if self.mscale and self.mscale_all_dim:
+            return _grown(self.factor, self.mscale) / _grown(self.factor, self.mscale_all_dim)
+        return _grown(self.factor, 1.0)
+
+
+class Stretched(Decoder):
+    def __init__(self, shape: Shape, yarn: Yarn) -> None:
+        super().__init__(shape)
+        self.yarn = yarn
+
+    def rotary(self, columns: Tensor) -> Rotary:
+        rotate = super().rotary(columns)
+        turns = self.yarn.turns(self.shape.head_dim, self.shape.theta).to(columns.device)
+        angles = columns.unsqueeze(-1).float() * turns
+        angles = torch.cat([angles, angles], -1).unsqueeze(1)
+        rotate.cos, rotate.sin = (part.mul(self.yarn.scale).to(self.dtype) for part in (angles.cos(), angles.sin()))
+        return rotate
+
+
+class Rounded(Decoder):
+    """Cosines and sines are those that fit into bfloat16, whatever the weights are."""
+
+    def rotary(self, columns: Tensor) -> Rotary:
+        rotate = super().rotary(columns)
+        rotate.cos, rotate.sin = (part.bfloat16().to(self.dtype) for part in (rotate.cos, rotate.sin))
+        return rotate
+
+
+def _grown(factor: float, share: float) -> float:
+    return 0.1 * share * math.log(factor) + 1.0 if factor > 1 else 1.0

@@ -1,0 +1,148 @@
+"""The cards themselves: each names what there is, its recipes can be asked for, and directories are recognised."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+
+import msgspec
+import pytest
+import torch
+
+from tests.hub import test_dense, test_dit, test_lfm2, test_moe, test_nemotron, test_smdm
+from tests.hub.small import card, load, write
+from unmask import UnmaskError, generate, hub
+from unmask.hub.card import FAMILIES, Tokens, known, recognised
+from unmask.samplers.contract import SAMPLERS
+
+CARDS = known()
+OPTIONS = {"--sampler", "--steps", "--length", "--temperature", "--top-p", "--top-k", "--guidance", "--schedule"}
+
+
+@pytest.mark.parametrize("name", CARDS)
+def test_a_card_says_what_can_be_asked_for(name):
+    found = CARDS[name]
+    assert found.family in FAMILIES
+    assert found.name == name == name.lower()
+    assert re.fullmatch(r"[\w.-]+/[\w.-]+", found.repository)
+    assert found.licence
+    assert (found.tokens.mask is None) == found.causal
+    for recipe in found.recipes:
+        said = shlex.split(recipe.options)
+        asked = dict(zip(said[::2], said[1::2], strict=True))
+        assert set(asked) <= OPTIONS
+        SAMPLERS.make(asked["--sampler"])
+        numbers = {option: float(value) for option, value in asked.items() if option != "--sampler"}
+        assert numbers.get("--length", 1) <= found.context
+        assert 0 < numbers.get("--top-p", 1) <= 1
+        assert recipe.source
+    for trap in found.traps:
+        assert trap == " ".join(trap.split())
+
+
+def test_cards_survive_being_files():
+    for found in CARDS.values():
+        assert msgspec.json.decode(msgspec.json.encode(found), type=hub.Card) == found
+
+
+SMALL = {  # a config.json of each family, that says little
+    "sdar": {"model_type": "sdar"},
+    "sdar-moe": {"model_type": "sdar_moe"},
+    "bd3lm": {"model_type": "bd3lm"},
+    "mdlm": {"model_type": "mdlm"},
+    "llada2": {"model_type": "llada2_moe"},
+    "llada": {"model_type": "llada", "d_model": 8},
+    "llada-moe": {"model_type": "llada", "num_experts": 8},
+    "lfm2": test_lfm2.CONFIG,
+    "dream": {"model_type": "Dream"},
+    "fast-dllm": {"model_type": "Fast_dLLM_Qwen"},
+    "modernbert": {"model_type": "modernbert"},
+    "illada": {"model_type": "illada"},
+    "smdm": {"model_type": "smdm"},
+}
+
+
+@pytest.mark.parametrize("name", [name for name, found in CARDS.items() if found.family in SMALL])
+def test_a_directory_of_its_name_is_recognised(tmp_path, name):
+    found = CARDS[name]
+    label = found.repository.rpartition("/")[2]
+    for directory in (tmp_path / label, tmp_path / f"models--{found.repository.replace('/', '--')}"):
+        assert recognised(SMALL[found.family], directory).repository == found.repository
+
+
+def test_two_that_behave_differently_are_told_apart_by_hand(tmp_path):
+    with pytest.raises(UnmaskError, match="say which: --card NAME"):
+        recognised({"model_type": "sdar"}, tmp_path / "mine")
+    with pytest.raises(UnmaskError, match="nemotron-labs-diffusion-3b, nemotron-labs-diffusion-3b-ar"):
+        recognised(test_nemotron.CONFIG, tmp_path / "Nemotron-Labs-Diffusion-3B")
+
+
+def written(directory, family):
+    """A small checkpoint of it, and the fields of a card for it."""
+    if family == "mdlm":
+        write(directory, test_dit.CONFIG, test_dit.tensors())
+        return {"tokens": Tokens(mask=test_dit.MASK, eos=1)}
+    if family == "bd3lm":
+        write(directory, test_dit.CONFIG | {"model_type": "bd3lm", "block_size": 4}, test_dit.tensors())
+        return {"tokens": Tokens(mask=test_dit.MASK, eos=1), "block": 4}
+    if family == "smdm":
+        test_smdm.checkpoint(directory)
+        return test_smdm.CARD
+    if family == "lfm2":
+        write(directory, test_lfm2.CONFIG, test_lfm2.tensors())
+        return {}
+    if family == "nemotron":
+        test_nemotron.checkpoint(directory)
+        return {"block": 4, "past": "causal"}
+    if family == "llada-moe":
+        test_moe.llada_moe(directory)
+        return {}
+    if family == "llada2":
+        test_moe.llada2(directory)
+        return {"block": 4}
+    about = test_dense.checkpoint(directory, family)[2]
+    return {"block": about.block, "prediction": about.prediction}
+
+
+WRITTEN = ("mdlm", "bd3lm", "smdm", "lfm2", "nemotron", "llada-moe", "llada2", *test_dense.FAMILIES)
+
+
+@pytest.mark.parametrize("family", WRITTEN)
+def test_each_family_is_loaded_probed_and_writes(tmp_path, family):
+    """By the front door, with a card of one's own."""
+    fields = written(tmp_path, family)
+    about = tmp_path / "mine.json"
+    about.write_bytes(msgspec.json.encode(card(family, **fields)))
+    model = hub.load_model(tmp_path, card=str(about), dtype="float32", device="cpu")
+    made = generate(model, sampler="low-confidence", length=10, rows=4, steps=3)
+    assert int(made.tokens.max()) < model.vocabulary
+    assert not (made.tokens == model.card.tokens.mask).any()
+    again = hub.load_model(tmp_path, card=str(about), dtype="float32", device="cpu")
+    assert again.source() == model.source()
+    assert torch.equal(generate(again, sampler="low-confidence", length=10, rows=4, steps=3).tokens, made.tokens)
+
+
+@pytest.mark.parametrize("family", [family for family in WRITTEN if family not in ("lfm2",)])
+def test_weights_that_see_less_than_their_card_says_are_refused(tmp_path, family):
+    """Causal weights under its card: what is said of an early place does not move with a later one."""
+    fields = written(tmp_path, family)
+    model = load(tmp_path, card(family, **fields))
+    states = model.body.states
+
+    def causal(tokens, columns, seen, reach):
+        place = torch.arange(tokens.shape[1])
+        return states(tokens, columns, (place <= place.unsqueeze(1))[None, None], reach)
+
+    model.body.states = causal
+    with pytest.raises(UnmaskError, match="attends from left to right"):
+        hub.probe(model)
+
+
+@pytest.mark.parametrize(("family", "field"), [("bd3lm", "block_size"), ("fast-dllm", "bd_size")])
+def test_blocks_of_another_length_are_refused(tmp_path, family, field):
+    fields = written(tmp_path, family)
+    said = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(said | {field: 8}))
+    with pytest.raises(UnmaskError, match=r"blocks of 8 by its config\.json, and its card says 4"):
+        load(tmp_path, card(family, **fields))
