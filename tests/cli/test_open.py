@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -16,11 +17,15 @@ from tests.hub.small import CONFIGS
 from tests.hub.speaking import spoken
 from tests.text.test_published import byte_level
 from unmask import UnmaskError, generate
+from unmask.cli.generate import command as generate_command
+from unmask.cli.parser import _assign, options_of
 from unmask.core.samples import read_tokens
 from unmask.generation.conversation import Conversation
 from unmask.generation.prompted import Asked, ending, rows_of
-from unmask.hub import find, known, load_model
+from unmask.hub import CARDS, find, known, load_model
+from unmask.hub.chat import TEMPLATES
 from unmask.hub.checking import check
+from unmask.samplers.contract import as_sampler
 from unmask.text import checkpoint
 
 MODEL = ("--model", "m", "--card", "m/card.json")
@@ -188,7 +193,7 @@ def test_caches_and_guidance_are_named_in_the_result(place):
         (("--prompts", "p.jsonl", "--rows", 3), "--rows is 3, and there are 2 prompts"),
         (("--rows-per-prompt", 2), "--rows-per-prompt needs prompts"),
         (("--prompt", "a", "--length", 0), "--length is 0"),
-        (("--prompt", "a", "--cache", "none(block=3)"), "cache"),
+        (("--prompt", "a", "--cache", "prefix(size=3)"), "cache"),
         (("--prompt", "a", "--dtype", "int8"), "dtype"),
         (("--language", "interval-5"), "--language and --model both"),
         (("--prompt", "a", "--sampler", "autoregressive"), "no AR model beside it"),
@@ -406,3 +411,15 @@ def test_a_template_of_another_tokenizer_is_a_problem(place):
     with pytest.raises(UnmaskError, match="its conversations are those of 'llada'"):
         load_model("m", card="card.json", device="cpu")
     assert checkpoint.read("m").mask is not None
+
+
+@pytest.mark.parametrize("name", sorted(CARDS))
+def test_recipes_are_options_that_there_are(name):
+    """And none sharpens what a sampler scores by: at T = 0 of `generate` all confidences are one."""
+    for recipe in CARDS[name].recipes:
+        words = shlex.split(recipe.options)
+        said = _assign("unmask generate", list(options_of(generate_command)), words)
+        as_sampler(said.get("sampler", "ancestral"))
+        assert "--temperature" not in words or float(said["temperature"]) > 0, recipe.options
+        if CARDS[name].template is not None:
+            assert CARDS[name].template in TEMPLATES

@@ -90,8 +90,8 @@ class Spoken(NamedTuple):
         talks = self.chat or any(one.messages is not None for one in self.asked)
         if talks:
             chats(model)
-        answers = any(one.template is None for one in self.asked)
-        rule = ending(model, self.until, talks) if (answers and self.stop) or self.until else None
+        answers = any(one.template is None for one in self.asked)  # a text with gaps, or without a prompt, has no end
+        rule = ending(model, self.until, talks, own=answers and self.stop)
         if self.given is not None:
             start = read_tokens(self.given, hidden=model.vocabulary).repeat_interleave(each, 0)
             return Start(start, len(start) if rows is None else rows, length, rule)

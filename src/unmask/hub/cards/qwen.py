@@ -77,7 +77,14 @@ UNUSED = (r"^lm_head\.weight$", r"rotary_emb\.inv_freq$")  # of a tied head a se
 FAMILIES["qwen2"] = Family(of_type("a2d-qwen2", "qwen2"), decoder(bias=True), as_named, UNUSED)
 FAMILIES["qwen3"] = Family(of_type("a2d-qwen3", "qwen3"), decoder(normed=True), as_named, UNUSED)
 DLLM = "github.com/ZHZisZZ/dllm"
-ADAPTED = (Recipe("published", "--sampler llada --steps 256 --length 256 --temperature 0", f"{DLLM}: examples/a2d"),)
+
+
+def recipes(block: int) -> tuple[Recipe, ...]:
+    """One token a round, the likeliest."""
+    options = f'--sampler "llada(block_length={block})" --steps 256 --length 256'
+    return (Recipe("published", options, f"{DLLM}: examples/a2d"),)
+
+
 QWEN3 = Tokens(mask=151669, eos=151645, pad=151643, end_of_turn=151645)
 add(
     Card(
@@ -86,8 +93,8 @@ add(
         licence="Apache-2.0",
         family="qwen3",
         tokens=QWEN3,
-        template="chatml",
-        recipes=ADAPTED,
+        template="qwen3",
+        recipes=recipes(256),
     ),
     Card(
         name="qwen3-0.6b-diffusion-bd3lm",
@@ -96,7 +103,7 @@ add(
         family="qwen3",
         tokens=QWEN3,
         block=32,
-        template="chatml",
-        recipes=ADAPTED,
+        template="qwen3",
+        recipes=recipes(32),
     ),
 )
