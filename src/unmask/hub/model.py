@@ -28,6 +28,7 @@ from unmask.hub.probe import probe
 from unmask.networks.model.checkpoints import choose_device
 from unmask.networks.running.evaluation import FEW, probabilities
 from unmask.text import Tokenizer, checkpoint
+from unmask.text.bpe import smollm2
 
 GPT2S = ("mdlm", "bd3lm")  # families that are published without a tokenizer: it is GPT-2's
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
@@ -190,6 +191,8 @@ def _body(
 
 def _tokenizer(directory: Path, card: Card, body: Body) -> Tokenizer | None:
     """None where there is none: tokens alone can still be written."""
+    if weights.is_packed(directory):
+        return smollm2(str(directory))
     if checkpoint.lies_in(directory):
         made = checkpoint.read(directory)
         made.check_fits(body.vocabulary, card.tokens.mask)
