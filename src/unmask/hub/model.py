@@ -185,7 +185,7 @@ def _body(
             return body, {"revision": card.revision, "weights": weights.digest(files)}
     assert family.body is not None
     with torch.device("meta"):
-        body = family.body(config, str(directory / weights.CONFIG))
+        body = family.body(config, str(weights.config_of(directory)))
     with weights.opened(directory) as files:
         weights.fill(body, family, files, device, dtype)
         return body, {"revision": card.revision, "weights": weights.digest(files)}
@@ -194,13 +194,12 @@ def _body(
 def tokenizer_of(directory: Path, card: Card, rows: int) -> Published | None:
     """Of a model whose head has so many rows; None where there is none: tokens alone can still be written."""
     if weights.is_packed(directory):
-        made = checkpoint.smollm2(str(directory))
-    elif checkpoint.lies_in(directory):
+        return checkpoint.smollm2(str(directory))
+    if checkpoint.lies_in(directory):
         made = checkpoint.read(directory)
-    else:
-        return checkpoint.gpt2() if card.family in GPT2S and rows >= checkpoint.GPT2 else None
-    made.check_fits(rows, card.tokens.mask)
-    return made
+        made.check_fits(rows, card.tokens.mask)
+        return made
+    return checkpoint.gpt2() if card.family in GPT2S and rows >= checkpoint.GPT2 else None
 
 
 __all__ = ["OpenModel", "load_model"]
