@@ -431,7 +431,8 @@ def table_of_cards():
     for name, card in sorted(CARDS.items()):
         told = card.template or "-"
         sight = "left to right" if card.causal else f"blocks of {card.block}" if card.block else "both sides"
-        rows.append(f"| `{name}` | {card.repository} | {sight} | {told} | {card.licence.partition(' (')[0]} |")
+        licence = card.licence.partition(" (")[0].removesuffix(" Open Model License")
+        rows.append(f"| `{name}` | {card.repository} | {sight} | {told} | {licence} |")
     return "\n".join(rows)
 
 
