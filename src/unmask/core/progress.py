@@ -93,6 +93,7 @@ class _Bar:
 
 
 _lines = False  # whether a command runs, which says in lines what it does
+_silent = False  # whether somebody sees by other means how far it is
 _compiled = 0.0  # seconds; negative once it has been said
 _outermost: _Bar | None = None
 _listener: Callable[[float], None] | None = None
@@ -106,7 +107,7 @@ def track(label: str, total: int) -> Iterator[Callable[[int], None]]:
         with _heard(_listener, total) as advance:
             yield advance
         return
-    if _outermost is not None or not (_watched() or _lines):
+    if _silent or _outermost is not None or not (_watched() or _lines):
         yield _advance_inner
         return
     bar = _outermost = _Bar(label, total)
@@ -126,7 +127,7 @@ def command(label: str) -> Iterator[None]:
     began = time.monotonic()
 
     def tell() -> None:
-        if _outermost is None:
+        if _outermost is None and not _silent:
             note(f"{label}: at work for {_duration(time.monotonic() - began)}")
 
     before, _lines = _lines, True
@@ -135,6 +136,17 @@ def command(label: str) -> Iterator[None]:
             yield
     finally:
         _lines = before
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Within, nothing says how far it is: somebody sees what is made, or is asked for more of it."""
+    global _silent
+    before, _silent = _silent, True
+    try:
+        yield
+    finally:
+        _silent = before
 
 
 def compiling(seconds: float) -> None:

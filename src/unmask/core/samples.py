@@ -1,7 +1,7 @@
 """Sequences on disk: .npy of integers (rows, length), or .jsonl with one list, or {"tokens": list}, a line.
 
-Those of a text may be its words as well: .jsonl then says {"tokens": list, "text": text}, and .txt the texts alone,
-with a line of a form feed between them.
+Those of a text may be its words as well: .jsonl then says {"tokens": list, "text": text} and why the row has ended, and
+.txt the texts alone, with a line of a form feed between them.
 """
 
 from __future__ import annotations
@@ -69,8 +69,10 @@ def check_suffix(path: str | Path, text: bool = False) -> None:
         raise UnmaskError(f"{path}: samples are kept as {' or '.join(known)}, not {Path(path).suffix!r}")
 
 
-def write_tokens(path: str | Path, tokens: Tensor, texts: Sequence[str] | None = None) -> None:
-    """texts: what each row says, where tokens are those of a text."""
+def write_tokens(
+    path: str | Path, tokens: Tensor, texts: Sequence[str] | None = None, reasons: Sequence[str] | None = None
+) -> None:
+    """texts: what each row says, where tokens are those of a text; reasons: why each of them has ended."""
     check_suffix(path, texts is not None)
     with atomic(path) as file:
         if Path(path).suffix == ".npy":
@@ -78,8 +80,9 @@ def write_tokens(path: str | Path, tokens: Tensor, texts: Sequence[str] | None =
         elif texts is not None and Path(path).suffix == TEXT_SUFFIX:
             file.write(BETWEEN.join(texts).encode() + b"\n")
         elif texts is not None:
-            for row, text in zip(tokens.tolist(), texts, strict=True):
-                file.write(json.dumps({"tokens": row, "text": text}, ensure_ascii=False).encode() + b"\n")
+            for row, text, reason in zip(tokens.tolist(), texts, reasons or [None] * len(texts), strict=True):
+                line = {"tokens": row, "text": text} | ({} if reason is None else {"reason": reason})
+                file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
         else:
             for row in tokens.tolist():
                 file.write(json.dumps(row).encode() + b"\n")

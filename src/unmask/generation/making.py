@@ -50,8 +50,8 @@ def generate(
     source: a language, whose ideal denoiser is used, or any denoiser.
     sampler, schedule: a name with options, "blocks(block_length=16)"; or an instance, or a list of delta_k.
     steps: the number of rounds N; 64 for a named schedule unless told otherwise.
-    given: tokens to start from, V where hidden: (length), (rows, length), or a list of rows of any lengths. It says how
-        many rows there are and how long they are, if nothing else does; 2000 x 512 where nothing does.
+    given: tokens to start from, V where hidden: (length), for all rows; (rows, length); or a list of rows of any
+        lengths. It says how long they are and, but for one (length), how many; 2000 x 512 where nothing does.
     stop: when a row has ended before all of it is decided: a token, or a rule of `samplers.stopping`.
     temperature, top_p, top_k: what becomes of the denoiser's marginals before any sampler sees them (Sharpened).
     guidance: classifier-free guidance by what was given, before that (Guided); twice the evaluations.
@@ -88,13 +88,13 @@ def generate(
     about = {"source": denoiser.source(), "configuration": configuration}
 
     def make(part: slice) -> Generation:
-        began = time.perf_counter()
+        began = _now()
         luck = Luck(seed, torch.arange(first_row + part.start, first_row + part.stop))
         session = Session(denoiser, tokens[part], luck, delta, name, valid=valid[part], stop=rule)
         fill(used, session)
-        return finished(session, time.perf_counter() - began, about)
+        return finished(session, _now() - began, about)
 
-    began = time.perf_counter()
+    began = _now()
     block = denoiser.rows_at_once(length)
     block = MOST_ROWS if block is None else arguments.whole(f"rows_at_once of {denoiser.name}", block)
     block = min(block, rows)
@@ -104,7 +104,14 @@ def generate(
         for part in made:
             parts.append(part)
             advance(len(part.tokens))
-    return replace(join(parts), seconds=time.perf_counter() - began)
+    return replace(join(parts), seconds=_now() - began)
+
+
+def _now() -> float:
+    """Seconds, once a device has done all that it was given."""
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+    return time.perf_counter()
 
 
 def _blocks(rows: int, block: int) -> Iterator[slice]:

@@ -17,6 +17,7 @@ from unmask.denoisers import Cost
 from unmask.languages import Language
 from unmask.samplers import Session
 from unmask.samplers.session import REASONS
+from unmask.text import Tokenizer
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,11 +49,28 @@ class Generation:
         """(B, L): what there was to start from, V where it was hidden; `generate` takes it again."""
         return torch.where(self.order == 0, self.tokens, self.vocabulary)
 
+    @property
+    def written(self) -> Tensor:
+        """(B): tokens of each row that were not given, up to where it has ended."""
+        return ((self.order > 0) & (torch.arange(self.order.shape[1]) < self.lengths.unsqueeze(1))).sum(1)
+
+    def texts(self, tokenizer: Tokenizer) -> list[str]:
+        """What was written of each row: from its first place that was not given to its last, up to where it has ended;
+        between the gaps of a template also what stood there."""
+        found = []
+        for tokens, order, length in zip(self.tokens, self.order, self.lengths.tolist(), strict=True):
+            places = (order[:length] > 0).nonzero()
+            part = tokens[int(places[0]) : int(places[-1]) + 1] if len(places) else tokens[:0]
+            found.append(tokenizer.written(part.tolist()))
+        return found
+
     def summary(self) -> dict[str, Any]:
         rows, length = self.tokens.shape
+        written = int(self.written.sum())
         return {
             "rows": rows,
             "length": length,
+            "tokens_written": written,  # what was given is not, nor what stands behind a row's end
             "evaluations": float(self.evaluations.double().mean()),
             "evaluations_of": {name: float(count.double().mean()) for name, count in self.evaluations_of.items()},
             "forwards": self.spent.forwards,
@@ -60,6 +78,7 @@ class Generation:
             "tokens_computed": self.spent.tokens,
             "impossible_rows": int((self.impossible > 0).sum()),
             "seconds": self.seconds,
+            "tokens_per_second": written / max(self.seconds, 1e-9),  # of all rows together
         }
 
     def __repr__(self) -> str:
@@ -73,12 +92,12 @@ class Generation:
     def save(self, path: str | Path, texts: Sequence[str] | None = None) -> None:
         """Tokens as .npy, or as .jsonl with one list a line; what made them in PATH.json beside it.
 
-        texts: what each row says, where tokens are those of a text (`Tokenizer.decode`); they go into .jsonl too, or
-        alone into .txt. What rows were given goes beside them, where it is anything: samples.npy has its
-        samples.given.npy.
+        texts: what each row says, where tokens are those of a text (`Tokenizer.decode`, or `texts`); they go into
+        .jsonl too, beside why each row has ended, or alone into .txt. What rows were given goes beside them, where it
+        is anything: samples.npy has its samples.given.npy.
         """
         path = arguments.path("path", path)
-        write_tokens(path, self.tokens, texts)
+        write_tokens(path, self.tokens, texts, self.reasons)
         account = self.summary() | {"tokens_sha256": digest(self.tokens), "source": self.source}
         account |= {"origin": origin(**self.configuration)}
         if bool((self.lengths < self.tokens.shape[1]).any()):

@@ -26,14 +26,14 @@ def start(denoiser: Denoiser, given: Any, rows: int | None, length: int | None) 
     if lines is None:
         pattern = None if given is None else _pattern(given)
         if pattern is not None:
-            length = pattern.shape[1] if length is None else length
-            rows = len(pattern) if rows is None and pattern.shape[0] > 1 else rows
+            length = pattern.shape[-1] if length is None else length
+            rows = len(pattern) if rows is None and pattern.dim() == 2 else rows
         rows, length = ROWS if rows is None else rows, LENGTH if length is None else length
         _check_size(denoiser, rows, length)
         if pattern is None:
             start = torch.tensor(denoiser.vocabulary).expand(rows, length)
         else:
-            start = _checked_given(denoiser, pattern, rows, length).expand(rows, length)
+            start = _checked_given(denoiser, torch.atleast_2d(pattern), rows, length).expand(rows, length)
         return rows, length, start, torch.ones((), dtype=torch.bool).expand(rows, length)
     if (rows, length) not in ((None, None), (len(lines), None), (len(lines), max(map(len, lines)))):
         raise UnmaskError(f"given has {len(lines)} rows of lengths of their own; leave rows and length out")
@@ -42,7 +42,7 @@ def start(denoiser: Denoiser, given: Any, rows: int | None, length: int | None) 
     for row, line in enumerate(lines):
         _check_size(denoiser, rows, len(line))
         try:
-            start[row, : len(line)] = _checked_given(denoiser, _pattern(line), 1, len(line))[0]
+            start[row, : len(line)] = _checked_given(denoiser, torch.atleast_2d(_pattern(line)), 1, len(line))[0]
         except UnmaskError as error:
             raise UnmaskError(f"row {row}: {error}") from error
         valid[row, : len(line)] = True
@@ -65,11 +65,11 @@ def _check_size(denoiser: Denoiser, rows: int, length: int) -> None:
 
 
 def _pattern(given: Any) -> Tensor:
-    """(1, L) or (B, L) whole numbers."""
+    """(L), which is for all rows, or (B, L) whole numbers."""
     pattern = as_tokens(given, "given tokens")
     if pattern.dim() not in (1, 2):
         raise UnmaskError(f"given has shape {tuple(pattern.shape)}; expected (length) or (rows, length)")
-    return pattern.unsqueeze(0) if pattern.dim() == 1 else pattern
+    return pattern
 
 
 def _checked_given(denoiser: Denoiser, pattern: Tensor, rows: int, length: int) -> Tensor:

@@ -33,6 +33,7 @@ class Tokens(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pad: Id | None = None
     bos: Id | None = None
     end_of_turn: Id | None = None
+    start: Id | None = None  # what an AR model reads before a first token, where it has no bos; its eos otherwise
 
 
 class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,6 +51,7 @@ class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     family: str  # of FAMILIES: how its files become a body
     tokens: Tokens
     revision: str | None = None  # a commit; None: the newest
+    package: str | None = None  # a Python package that holds it in a GGUF file
     prediction: Prediction = "same"  # shifted: what stands at i says what stands at i + 1
     block: Annotated[int, msgspec.Meta(ge=1)] | None = None  # None: all see all; else blocks see those before them
     past: Literal["blocks", "causal"] = "blocks"  # causal: what is settled is read from left to right

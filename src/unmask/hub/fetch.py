@@ -9,6 +9,8 @@ from pathlib import Path
 from unmask.core.errors import UnmaskError
 from unmask.hub import card as cards
 from unmask.hub.card import Card
+from unmask.hub.weights import is_packed
+from unmask.text.packages import file_of
 
 PATTERNS = ("*.safetensors", "*.safetensors.index.json", "*.json", "tokenizer.model", "merges.txt")
 
@@ -17,10 +19,10 @@ def locate(source: str | Path, card: str | None = None) -> tuple[Path, Card | No
     """The directory of a checkpoint, and its card where a name says which; of a name its files are fetched if they are
     not here yet."""
     named = None if card is None else cards.find(card)
-    if os.path.isdir(source):
+    if os.path.isdir(source) or is_packed(Path(source)):
         return Path(source), named
     found = named or cards.find(str(source))
-    return _fetched(found), found
+    return _fetched(found) if found.package is None else file_of(found.package, ".gguf"), found
 
 
 def _fetched(card: Card) -> Path:

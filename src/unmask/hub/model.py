@@ -9,7 +9,6 @@ Logits are computed in the type of the weights, and decided upon in float32 (den
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +27,10 @@ from unmask.hub.engine import OpenEngine, OpenReader, cache_of
 from unmask.hub.probe import probe
 from unmask.networks.model.checkpoints import choose_device
 from unmask.networks.running.evaluation import FEW, probabilities
-from unmask.text import Tokenizer
+from unmask.text import Tokenizer, checkpoint
+from unmask.text.bpe import smollm2
 
+GPT2S = ("mdlm", "bd3lm")  # families that are published without a tokenizer: it is GPT-2's
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 
 
@@ -89,7 +90,7 @@ class OpenModel(Denoiser):
     def start(self) -> int:
         """What an AR model reads first."""
         tokens = self.card.tokens
-        return next(token for token in (tokens.bos, tokens.eos, 0) if token is not None)
+        return next(token for token in (tokens.bos, tokens.start, tokens.eos, 0) if token is not None)
 
     def source(self) -> dict[str, Any]:
         about = {"denoiser": "open model", "card": self.card.name, "repository": self.card.repository} | self._about
@@ -190,11 +191,13 @@ def _body(
 
 def _tokenizer(directory: Path, card: Card, body: Body) -> Tokenizer | None:
     """None where there is none: tokens alone can still be written."""
-    if not os.path.exists(directory / "tokenizer.json"):
-        return None
-    from unmask.text.published import read
-
-    return read(directory)
+    if weights.is_packed(directory):
+        return smollm2(str(directory))
+    if checkpoint.lies_in(directory):
+        made = checkpoint.read(directory)
+        made.check_fits(body.vocabulary, card.tokens.mask)
+        return made
+    return checkpoint.gpt2() if card.family in GPT2S and body.vocabulary >= checkpoint.GPT2 else None
 
 
 def _check_tokens(model: OpenModel, config: dict[str, Any], directory: Path) -> None:

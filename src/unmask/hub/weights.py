@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
@@ -24,6 +25,8 @@ from unmask.core.errors import UnmaskError, cut, shown
 from unmask.core.reading import check_file, read_json
 from unmask.hub.body import Body
 from unmask.hub.card import Family, Source
+from unmask.hub.gguf import Packed
+from unmask.text.gguf import read_header
 
 CONFIG, WHOLE, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 FLOATS = ("F64", "F32", "F16", "BF16")
@@ -38,6 +41,9 @@ class Index(msgspec.Struct):
 
 
 def read_config(directory: Path) -> dict[str, Any]:
+    """What config.json says; of a GGUF file, what stands before its tensors."""
+    if is_packed(directory):
+        return read_header(directory).values
     path = directory / CONFIG
     if not os.path.exists(path):
         raise UnmaskError(f"{directory} holds no model ({CONFIG} is not there); name the directory of a checkpoint")
@@ -63,10 +69,20 @@ class Files(Mapping[str, Any]):
     def read(self, name: str) -> Tensor:
         return self._files[name][1].get_tensor(name)
 
+    def bytes_of(self, name: str) -> np.ndarray:
+        return self.read(name).reshape(-1).contiguous().view(torch.uint8).numpy()
+
+
+def is_packed(path: Path) -> bool:
+    return path.suffix == ".gguf" and path.is_file()
+
 
 @contextmanager
-def opened(directory: Path) -> Iterator[Files]:
+def opened(directory: Path) -> Iterator[Files | Packed]:
     """All that lies in the files of a checkpoint; nothing is read yet but their headers."""
+    if is_packed(directory):
+        yield Packed(directory)
+        return
     paths = _paths(directory)
     with ExitStack() as stack:
         files = {}
@@ -101,7 +117,7 @@ def _paths(directory: Path) -> list[Path]:
     raise UnmaskError(f"{directory} holds no weights ({WHOLE} or {INDEX}); download them too")
 
 
-def fill(body: Body, family: Family, files: Files, device: torch.device, dtype: torch.dtype | None) -> None:
+def fill(body: Body, family: Family, files: Files | Packed, device: torch.device, dtype: torch.dtype | None) -> None:
     """Put the tensors of a checkpoint into a body on the meta device; an error that names all that does not fit."""
     assert family.sources is not None
     sources = family.sources(body, frozenset(files))
@@ -126,13 +142,13 @@ def fill(body: Body, family: Family, files: Files, device: torch.device, dtype: 
     body.requires_grad_(False).eval()
 
 
-def _made(source: Source, files: Files) -> Tensor:
+def _made(source: Source, files: Files | Packed) -> Tensor:
     tensors = [files.read(name) for name in source.names]
     return tensors[0] if source.make is None else source.make(tensors)
 
 
 def _problems(
-    sources: Mapping[str, Source], wanted: Mapping[str, torch.Size], files: Files, unused: Sequence[str]
+    sources: Mapping[str, Source], wanted: Mapping[str, torch.Size], files: Files | Packed, unused: Sequence[str]
 ) -> Iterator[str]:
     used = set()
     for name, shape in wanted.items():
@@ -151,14 +167,13 @@ def _problems(
             yield f"{shown(name)} belongs to nothing"
 
 
-def digest(files: Files) -> str:
+def digest(files: Files | Packed) -> str:
     """Of the names, types and shapes of all tensors, and the first bytes of each: a checkpoint has gigabytes."""
     whole = hashlib.sha256()
     for name in sorted(files):
         header = files[name]
         whole.update(f"{name} {header.get_dtype()} {header.get_shape()}\0".encode())
-        first = files.read(name).reshape(-1)[: SAMPLE // 8].contiguous()
-        whole.update(first.view(torch.uint8).numpy().tobytes())
+        whole.update(files.bytes_of(name)[:SAMPLE].tobytes())
     return whole.hexdigest()[:16]
 
 

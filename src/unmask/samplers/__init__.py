@@ -21,7 +21,7 @@ from unmask.samplers.remdm import ReMDM
 from unmask.samplers.self_speculative import SelfSpeculative
 from unmask.samplers.session import Session
 from unmask.samplers.speculative import Speculative
-from unmask.samplers.stopping import AtToken, Budget, StopRule, Until
+from unmask.samplers.stopping import AtToken, Budget, Either, StopRule, Until, Watched
 from unmask.samplers.structured import BlockStrided, Dilated, Dyadic, Strided
 from unmask.samplers.threshold import Factor, Threshold
 from unmask.samplers.verify_and_restart import VerifyAndRestart
@@ -41,6 +41,7 @@ __all__ = [
     "Clairvoyant",
     "Dilated",
     "Dyadic",
+    "Either",
     "Entropy",
     "EntropyBounded",
     "EntropySum",
@@ -63,6 +64,7 @@ __all__ = [
     "Until",
     "VerifyAndRestart",
     "View",
+    "Watched",
     "dream",
     "fill",
     "llada",

@@ -104,6 +104,43 @@ class Budget:
         return torch.where(progress.evaluations >= self.evaluations, progress.tokens.shape[1], -1)
 
 
+@dataclass(frozen=True)
+class Either:
+    """A row ends where the first of these rules ends it."""
+
+    rules: Sequence[StopRule]
+
+    @property
+    def fill(self) -> int:
+        return self.rules[0].fill
+
+    def __post_init__(self) -> None:
+        if not self.rules:
+            refuse("rules of Either", self.rules, "at least one rule")
+
+    def ended(self, progress: Progress) -> Tensor:
+        never = progress.tokens.shape[1] + 1
+        found = torch.stack([rule.ended(progress) for rule in self.rules])
+        first = torch.where(found < 0, never, found).amin(0)
+        return torch.where(first < never, first, -1)
+
+
+@dataclass(frozen=True)
+class Watched:
+    """Another rule; somebody sees the rows after each round, and changes nothing."""
+
+    see: Callable[[Progress], None]
+    rule: StopRule
+
+    @property
+    def fill(self) -> int:
+        return self.rule.fill
+
+    def ended(self, progress: Progress) -> Tensor:
+        self.see(progress)
+        return self.rule.ended(progress)
+
+
 def stop_rule(stop: int | StopRule | None, vocabulary: int) -> StopRule | None:
     """A token as a rule; an error where what it fills with is no token."""
     if stop is None:

@@ -146,7 +146,7 @@ def gpt2(directory: str) -> Bytes:
     names = sorted(numbers, key=numbers.__getitem__)
     if sorted(numbers.values()) != list(range(len(numbers))) or END not in numbers:
         raise UnmaskError(f"{cut(str(symbols))} does not number its symbols from 0, {END} among them")
-    return Bytes("gpt2", names, list(_pairs(read_text(merges), str(merges))), numbers[END], "words", str(symbols))
+    return Bytes("gpt2", names, list(pairs(read_text(merges), str(merges))), numbers[END], "words", str(symbols))
 
 
 def smollm2(file: str) -> Bytes:
@@ -156,9 +156,7 @@ def smollm2(file: str) -> Bytes:
     if END not in symbols:
         raise UnmaskError(f"{cut(str(path))} has no symbol {END}; expected the model SmolLM2")
     symbols += [letter for letter in LETTERS if letter not in set(symbols)]
-    return Bytes(
-        "smollm2", symbols, list(_pairs("\n".join(merges), str(path))), symbols.index(END), "digits", str(path)
-    )
+    return Bytes("smollm2", symbols, list(pairs("\n".join(merges), str(path))), symbols.index(END), "digits", str(path))
 
 
 def _either(directory: Path, names: Sequence[str]) -> Path:
@@ -168,7 +166,7 @@ def _either(directory: Path, names: Sequence[str]) -> Path:
     raise UnmaskError(f"{cut(str(directory))} holds no {' or '.join(names)}; name a directory with the files of GPT-2")
 
 
-def _pairs(text: str, where: str) -> Iterator[tuple[str, str]]:
+def pairs(text: str, where: str) -> Iterator[tuple[str, str]]:
     """A merge a line, two symbols with a space between them, behind a line that says the version."""
     for number, line in enumerate(text.split("\n"), 1):
         if not line or line.startswith("#version"):

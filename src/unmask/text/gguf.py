@@ -1,13 +1,15 @@
-"""The symbols and merges of a model in a GGUF file: names with values, of which two lists of texts are kept.
+"""A GGUF file, as llama.cpp writes models: names with values, then names of tensors, all of which is read here.
 
-"GGUF", version, number of tensors, number of entries; each: a name, a type, a value     (all little-endian)
+"GGUF", version, number of tensors, number of entries; each entry: a name, a type, a value; each tensor: a name, its
+sizes, the innermost first, its type and where it begins, counted from the end of all this     (all little-endian)
 """
 
 from __future__ import annotations
 
+import math
 import struct
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from unmask.core.errors import UnmaskError, cut
 from unmask.core.reading import opened
@@ -16,38 +18,67 @@ MAGIC, VERSIONS = b"GGUF", (2, 3)
 FIXED = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 TEXT, LIST = 8, 9
 TOKENS, MERGES = "tokenizer.ggml.tokens", "tokenizer.ggml.merges"
-MOST = 2**16  # entries, and bytes of a text
+ALIGNED = "general.alignment"  # of tensors, 32 bytes where it does not say
+MOST = 2**16  # entries, tensors, and bytes of a text
 LONGEST = 2**20  # values of a list
+DEEPEST = 4  # sizes of a tensor
+
+
+class Place(NamedTuple):
+    """Where a tensor lies."""
+
+    shape: tuple[int, ...]  # the outermost first
+    kind: int
+    begin: int  # byte of the file
+
+
+class Header(NamedTuple):
+    values: dict[str, Any]
+    tensors: dict[str, Place]
+
+
+def read_header(path: str | Path) -> Header:
+    """What stands in the file before its tensors."""
+    with opened(path) as file:
+        try:
+            return _header(file)
+        except (struct.error, UnicodeDecodeError, ValueError) as error:
+            raise UnmaskError(f"{cut(str(path))} is no complete GGUF file: {error}") from error
 
 
 def read_tokens(path: str | Path) -> tuple[list[str], list[str]]:
-    """(symbols, merges) that stand in the file; its tensors are not read."""
-    with opened(path) as file:
-        try:
-            found = _entries(file)
-        except (struct.error, UnicodeDecodeError, ValueError) as error:
-            raise UnmaskError(f"{cut(str(path))} is no complete GGUF file: {error}") from error
+    """(symbols, merges) that stand in the file."""
+    found = read_header(path).values
     for name in (TOKENS, MERGES):
-        if name not in found:
+        if not isinstance(listed := found.get(name), list) or not all(isinstance(one, str) for one in listed):
             raise UnmaskError(f"{cut(str(path))} has no {name}; expected a model with byte-level BPE")
     return found[TOKENS], found[MERGES]
 
 
-def _entries(file: IO[bytes]) -> dict[str, list[str]]:
+def _header(file: IO[bytes]) -> Header:
     if file.read(4) != MAGIC:
         raise ValueError("it does not begin like one")
-    version, _, count = _read(file, "IQQ")
-    if version not in VERSIONS or count > MOST:
-        raise ValueError(f"version {version}, {count} entries")
-    found = {}
+    version, number, count = _read(file, "IQQ")
+    if version not in VERSIONS or max(count, number) > MOST:
+        raise ValueError(f"version {version}, {count} entries, {number} tensors")
+    values, tensors = {}, {}
     for _ in range(count):
         name = _text(file)
-        value = _value(file, *_read(file, "I"))
-        if name in (TOKENS, MERGES):
-            if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-                raise ValueError(f"{name} is no list of texts")
-            found[name] = value
-    return found
+        values[name] = _value(file, *_read(file, "I"))
+    for _ in range(number):
+        name = _text(file)
+        (depth,) = _read(file, "I")
+        if depth > DEEPEST:
+            raise ValueError(f"a tensor of {depth} dimensions")
+        sizes, kind, begin = _read(file, f"{depth}Q"), *_read(file, "IQ")
+        if math.prod(sizes) > 2**40:
+            raise ValueError(f"a tensor of {sizes}")
+        tensors[name] = Place(sizes[::-1], kind, begin)
+    each = values.get(ALIGNED, 32)
+    if not isinstance(each, int) or not 0 < each <= MOST:
+        raise ValueError(f"{ALIGNED} is {each}")
+    end = -(-file.tell() // each) * each
+    return Header(values, {name: place._replace(begin=end + place.begin) for name, place in tensors.items()})
 
 
 def _value(file: IO[bytes], kind: int) -> Any:

@@ -42,6 +42,9 @@ class Tokenizer(ABC):
     @abstractmethod
     def to_dict(self) -> dict[str, Any]: ...
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.name}, {self.vocabulary} symbols>"
+
     @cached_property
     def digest(self) -> str:
         return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()
@@ -67,6 +70,10 @@ class Tokenizer(ABC):
     def decode(self, tokens: Iterable[int]) -> str:
         """The text of tokens: bytes that are none are shown as U+FFFD, the separator as a blank line."""
         return BREAK.join(self.documents(tokens))
+
+    def written(self, tokens: Iterable[int]) -> str:
+        """What tokens say that go on within a row."""
+        return self.decode(tokens)
 
     def save(self, directory: str | Path) -> None:
         write_json(Path(directory) / FILE, self.to_dict())

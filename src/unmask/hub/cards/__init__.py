@@ -15,6 +15,7 @@ from unmask.hub.cards import (
     qwen,
     sdar,
     smdm,
+    smollm2,
 )
 
 __all__ = [
@@ -32,4 +33,5 @@ __all__ = [
     "qwen",
     "sdar",
     "smdm",
+    "smollm2",
 ]

@@ -1,0 +1,176 @@
+"""What `unmask generate` starts from: tokens of a file, text, or what the language itself has drawn."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from unmask.generation.prompted import Asked
+    from unmask.hub import OpenModel
+    from unmask.languages import Language
+    from unmask.networks import Network
+    from unmask.samplers import StopRule
+    from unmask.text import Tokenizer
+
+NEW = 128  # tokens behind a prompt, of an open model
+
+
+def is_open(model: str) -> bool:
+    """Whether a model is an open one: it is no directory, or one of another kind than `unmask train` makes."""
+    from unmask.core.reading import read_json
+    from unmask.networks.model.checkpoints import CONFIG, MODEL_TYPE
+
+    if not os.path.isdir(model):
+        return True
+    config = Path(model) / CONFIG
+    if not os.path.exists(config):
+        return any(name.endswith((".safetensors", ".gguf", ".bin", ".index.json")) for name in os.listdir(model))
+    content = read_json(config, most=2**22)
+    return not isinstance(content, dict) or content.get("model_type") != MODEL_TYPE
+
+
+class Start(NamedTuple):
+    given: Tensor | list[Tensor] | None
+    rows: int | None
+    length: int | None
+    stop: StopRule | None = None
+
+
+class Spoken(NamedTuple):
+    """What an open model is asked, and when it has answered."""
+
+    asked: list[Asked]
+    given: Path | None
+    chat: bool
+    system: str | None
+    until: tuple[str, ...]
+    stop: bool
+
+    @classmethod
+    def of(
+        cls,
+        given: Path | None,
+        prompt: str | None,
+        prompts: Path | None,
+        template: str | None,
+        chat: bool,
+        system: str | None,
+        until: tuple[str, ...],
+        stop: bool,
+    ) -> Spoken:
+        """Read and checked before a model is loaded."""
+        from unmask.core.errors import UnmaskError
+        from unmask.generation.prompted import Asked, read_prompts
+
+        _one_of({"--given": given, "--prompt": prompt, "--prompts": prompts, "--template": template})
+        asked = [] if prompts is None else read_prompts(prompts)
+        if prompt is not None:
+            asked = [Asked(prompt=prompt)]
+        if template is not None:
+            asked = [Asked(template=template)]
+        if chat and not any(one.prompt is not None for one in asked):
+            raise UnmaskError("--chat needs --prompt or --prompts, which the user says")
+        if system is not None and not chat:
+            raise UnmaskError("--system needs --chat; in --prompts it is a message of its own")
+        return cls(asked, given, chat, system, until, stop)
+
+    def start(self, model: OpenModel, rows: int | None, length: int | None, each: int) -> Start:
+        import torch
+
+        from unmask.core.arguments import whole
+        from unmask.core.errors import UnmaskError
+        from unmask.core.samples import read_tokens
+        from unmask.generation.prompted import chats, ending, rows_of
+
+        whole("--rows-per-prompt", each)
+        talks = self.chat or any(one.messages is not None for one in self.asked)
+        if talks:
+            chats(model)
+        answers = any(one.template is None for one in self.asked)
+        rule = ending(model, self.until, talks) if (answers and self.stop) or self.until else None
+        if self.given is not None:
+            start = read_tokens(self.given, hidden=model.vocabulary).repeat_interleave(each, 0)
+            return Start(start, len(start) if rows is None else rows, length, rule)
+        if not self.asked:
+            if each > 1:
+                raise UnmaskError("--rows-per-prompt needs prompts; give --prompt, or --prompts with a file")
+            return Start(None, 1 if rows is None else rows, model.length if length is None else length, rule)
+        whole("--length", new := NEW if length is None else length)
+        made = rows_of(model, self.asked, new, self.chat, self.system)
+        if rows is not None and len(made) == 1 == each:
+            each = whole("--rows", rows)
+        elif rows is not None and rows != len(made) * each:
+            raise UnmaskError(
+                f"--rows is {rows}, and there are {len(made)} prompts; leave it out, or --rows-per-prompt"
+            )
+        made = [row for row in made for _ in range(each)]
+        alike = len({len(row) for row in made}) == 1
+        return Start(torch.stack(made) if alike else made, None if not alike else len(made), None, rule)
+
+
+class Prompts(NamedTuple):
+    """Of a language, or a network that `unmask train` has made."""
+
+    given: Path | None
+    prompt: str | None
+    tokenizer: Tokenizer | None
+    prompt_length: int | None
+    rows_per_prompt: int
+
+    def start(
+        self, source: Language | Network, rows: int | None, length: int | None, seed: int, first_row: int
+    ) -> Start:
+        from unmask import prompts
+        from unmask.core.arguments import whole
+        from unmask.core.errors import UnmaskError
+        from unmask.core.samples import read_tokens
+        from unmask.languages import Language
+
+        each = self.rows_per_prompt
+        whole("--rows-per-prompt", each)
+        _one_of({"--given": self.given, "--prompt": self.prompt, "--prompt-length": self.prompt_length})
+        if self.given is not None:
+            start = read_tokens(self.given, hidden=source.vocabulary).repeat_interleave(each, 0)
+            many = len(start) if len(start) > 1 else 2000
+            return Start(start, many if rows is None else rows, start.shape[1] if length is None else length)
+        usual = 512 if isinstance(source, Language) else source.length
+        rows, length = 2000 if rows is None else rows, usual if length is None else length
+        if self.prompt_length is not None and isinstance(source, Language):
+            drawn = prompts(
+                source,
+                rows,
+                length,
+                self.prompt_length,
+                rows_per_prompt=each,
+                seed=seed,
+                first_row=first_row,
+            )
+            return Start(drawn, rows, length)
+        if each > 1:
+            raise UnmaskError("--rows-per-prompt needs prompts; give --prompt-length, or --given with a file")
+        return Start(None if self.prompt is None else self._spoken(self.prompt, length), rows, length)
+
+    def _spoken(self, prompt: str, length: int) -> Tensor:
+        """(1, L): the prompt as tokens, then what is hidden."""
+        import torch
+
+        from unmask.core.errors import UnmaskError
+
+        if self.tokenizer is None:
+            raise UnmaskError("--prompt needs --model, the directory of a network that has learned a text")
+        said = torch.from_numpy(self.tokenizer.encode(prompt)).long()
+        if len(said) >= length:
+            raise UnmaskError(f"--prompt has {len(said)} tokens, and a row {length}; nothing is left to write")
+        return torch.cat([said, torch.full((length - len(said),), self.tokenizer.vocabulary)]).unsqueeze(0)
+
+
+def _one_of(starts: dict[str, object]) -> None:
+    from unmask.core.errors import UnmaskError
+
+    named = [name for name, value in starts.items() if value is not None]
+    if len(named) > 1:
+        raise UnmaskError(f"{' and '.join(named)} both say what to start from; leave one of them out")

@@ -1,0 +1,238 @@
+"""The tokenizer that a checkpoint was published with: plain data, which the package `tokenizers` encodes by.
+
+What a text says is never a symbol of control, as the end of a turn is: these have names, and whoever writes a template
+puts them in by name. What stands for a symbol in a text is a table made here, byte by byte, so that a character of
+which some bytes are still hidden is told from one that is none.
+"""
+
+from __future__ import annotations
+
+import codecs
+import copy
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unmask.core.errors import UnmaskError, cut, shown, unknown
+from unmask.core.files import write_json
+from unmask.text.bpe import LETTERS, packages
+from unmask.text.tokenizer import FILE, MOST_SYMBOLS, Ints, Tokenizer
+
+CONFIG = "tokenizer_config.json"
+ROLES = ("bos_token", "eos_token", "pad_token", "mask_token", "unk_token")
+BYTE = re.compile(r"<0x([0-9A-F]{2})>")  # a byte among the symbols of SentencePiece
+SPACE = "\u2581"  # and how it writes a space
+NO_TEXT = "\ufffd".encode()  # what a number is shown as that no symbol has
+
+
+class Published(Tokenizer):
+    """content: what a tokenizer.json says; named: the roles of symbols, "eos_token" to "</s>", as the files beside it
+    say. `controls` are the symbols that no text comes to, by name."""
+
+    def __init__(self, name: str, content: Mapping[str, Any], named: Mapping[str, str], where: str) -> None:
+        self.name, self.content, self.named, self.where = name, dict(content), dict(named), where
+        added = {one["content"]: one for one in self.content.get("added_tokens", ())}
+        self._plain = _made(self.content, where)
+        kept = self._plain.get_vocab(with_added_tokens=False)
+        self.numbers: dict[str, int] = kept | {text: one["id"] for text, one in added.items()}
+        self._texts = added.keys()  # symbols that are written as they are called
+        self.vocabulary = max(self.numbers.values(), default=-1) + 1
+        if not 0 < self.vocabulary <= MOST_SYMBOLS:
+            raise UnmaskError(f"{cut(where)}: its symbols go up to {self.vocabulary - 1}; expected 1 to {MOST_SYMBOLS}")
+        if len(set(self.numbers.values())) < len(self.numbers):
+            raise UnmaskError(f"{cut(where)}: two symbols have one number")
+        for role, symbol in self.named.items():
+            if symbol not in self.numbers:
+                raise UnmaskError(f"{cut(where)}: {role} is {shown(symbol)}, which is none of its symbols")
+        special = {text for text, one in added.items() if one.get("special", False)}
+        self.controls = {text: self.numbers[text] for text in sorted(special | set(self.named.values()))}
+        self._renumber = {
+            number: self.numbers[text]
+            for text, number in self._plain.get_vocab().items()
+            if self.numbers[text] != number
+        }
+        end = self.eos if self.eos is not None else self.pad
+        self.separator = -1 if end is None else end  # -1: it has none
+
+    def _role(self, role: str) -> int | None:
+        return self.numbers[self.named[role]] if role in self.named else None
+
+    @property
+    def bos(self) -> int | None:
+        return self._role("bos_token")
+
+    @property
+    def eos(self) -> int | None:
+        return self._role("eos_token")
+
+    @property
+    def pad(self) -> int | None:
+        return self._role("pad_token")
+
+    @property
+    def mask(self) -> int | None:
+        return self._role("mask_token")
+
+    def control(self, symbol: str) -> int:
+        """The number of a symbol of control."""
+        if symbol not in self.controls:
+            raise unknown(f"special symbol of the tokenizer {cut(self.name)}:", symbol, self.controls)
+        return self.controls[symbol]
+
+    def check_fits(self, rows: int, mask: int | None = None) -> None:
+        """An error where it has symbols that a head of so many rows cannot say; the mask needs none."""
+        beyond = sorted((number, text) for text, number in self.numbers.items() if number >= rows and number != mask)
+        if beyond:
+            number, text = beyond[0]
+            what = f"{self.vocabulary} symbols, and the model's head {rows} rows; the first without one is {number}"
+            raise UnmaskError(f"{cut(self.where)} has {what}, {shown(text)}: it is another model's tokenizer")
+
+    def _encode(self, text: str) -> Ints:
+        return self._numbered(self._plain, text)
+
+    def encode_inside(self, text: str) -> Ints:
+        """The tokens of a text that goes on within a row: without the space that some put before what begins one."""
+        return self._numbered(self._inner, text) if self._spaced and text else self.encode(text)
+
+    def _numbered(self, encoder: Any, text: str) -> Ints:
+        if self._lacking and (lost := next((c for c in text if self._lacking.intersection(c.encode())), None)):
+            raise UnmaskError(f"the tokenizer {cut(self.name)} has no symbols for {shown(lost)}; leave it out")
+        found = encoder.encode(text, add_special_tokens=False).ids
+        numbers = [self._renumber.get(number, number) for number in found] if self._renumber else found
+        if said := self._guarded.intersection(numbers):
+            symbol = next(name for name, number in self.controls.items() if number in said)
+            what = f"which {cut(self.name)} reads as a symbol of control wherever it stands; leave it out"
+            raise UnmaskError(f"the text {shown(text)} says {shown(symbol)}, {what}")
+        return np.array(numbers, dtype=np.int32)
+
+    @cached_property
+    def _guarded(self) -> frozenset[int]:
+        unk = self.named.get("unk_token")
+        return frozenset(number for name, number in self.controls.items() if name != unk)
+
+    @cached_property
+    def _lacking(self) -> frozenset[int]:
+        """Bytes that no symbol has, of a tokenizer that would drop them."""
+        if _kind(self.content) != "bytes":
+            return frozenset()
+        return frozenset(byte for letter, byte in LETTERS.items() if letter not in self.numbers)
+
+    @cached_property
+    def _inner(self) -> Any:
+        return _made(_without_space(self.content), self.where)
+
+    @cached_property
+    def _spaced(self) -> bool:
+        """Whether a space is put before what begins a row."""
+        found = self._plain.encode("x", add_special_tokens=False).ids
+        return bool(found) and self._pieces[self._renumber.get(found[0], found[0])].startswith(b" ")
+
+    @cached_property
+    def _pieces(self) -> dict[int, bytes]:
+        """The bytes of each symbol."""
+        kind = _kind(self.content)
+        found: dict[int, bytes] = {}
+        for name, number in self.numbers.items():
+            if name in self._texts:
+                found[number] = name.encode()
+            elif kind == "bytes" and LETTERS.keys() >= set(name):
+                found[number] = bytes(map(LETTERS.__getitem__, name))
+            elif kind == "spaces":
+                byte = BYTE.fullmatch(name)
+                found[number] = bytes([int(byte[1], 16)]) if byte else name.replace(SPACE, " ").encode()
+            elif kind == "words":
+                found[number] = name[2:].encode() if name.startswith("##") else f" {name}".encode()
+            else:
+                found[number] = name.encode()
+        return found
+
+    def _bytes(self, tokens: Sequence[int]) -> bytes:
+        made = b"".join(self._pieces.get(token, NO_TEXT) for token in tokens)
+        return made[1:] if self._spaced and made.startswith(b" ") else made
+
+    def written(self, tokens: Iterable[int]) -> str:
+        """What tokens say that go on within a row, without symbols of control."""
+        controls = set(self.controls.values())
+        made = b"".join(self._pieces.get(token, NO_TEXT) for token in tokens if token not in controls)
+        return made.decode(errors="replace")
+
+    def pieces(self, tokens: Iterable[int | None]) -> Iterator[str | None]:
+        """What each token adds to the text, None where it is hidden: a character comes with the last of its bytes, and
+        those at the edge of what is hidden wait for it."""
+        reader = codecs.getincrementaldecoder("utf-8")("replace")
+        open_ = False  # whether what stands before may be hidden
+        for token in tokens:
+            if token is None:
+                reader.reset()
+                open_ = True
+                yield None
+                continue
+            raw = self._pieces.get(token, NO_TEXT)
+            while open_ and raw and 0x80 <= raw[0] < 0xC0:  # of a character that has begun in what is hidden
+                raw = raw[1:]
+            open_ = open_ and not raw
+            yield reader.decode(raw)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"content": self.content, "named": self.named}
+
+    def save(self, directory: str | Path) -> None:
+        """As it is published: `checkpoint.read` and transformers read it."""
+        write_json(Path(directory) / FILE, self.content)
+        write_json(Path(directory) / CONFIG, {"tokenizer_class": "PreTrainedTokenizerFast"} | self.named)
+
+
+def _made(content: Mapping[str, Any], where: str) -> Any:
+    """What encodes: without symbols of control, which no text is to come to, and without what adds some."""
+    import json
+
+    added = [one for one in content.get("added_tokens", ()) if not one.get("special", False)]
+    plain = {**content, "added_tokens": added, "post_processor": None, "truncation": None, "padding": None}
+    try:
+        return packages().Tokenizer.from_str(json.dumps(plain))
+    except UnmaskError:
+        raise
+    except BaseException as error:  # what panics in Rust is no Exception
+        if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
+            raise
+        what = cut(str(error).partition("\n")[0])
+        raise UnmaskError(f"{cut(where)} is no tokenizer that the package tokenizers reads: {what}") from error
+
+
+def _kind(content: Mapping[str, Any]) -> str:
+    """How symbols are written: in the letters of bytes, with a sign for spaces, as words, or as they are."""
+    parts = {part.get("type") for name in ("decoder", "pre_tokenizer", "normalizer") for part in _parts(content, name)}
+    if "ByteLevel" in parts:
+        return "bytes"
+    if content["model"].get("byte_fallback") or parts & {"Metaspace", "ByteFallback"}:
+        return "spaces"
+    return "words" if content["model"].get("type") == "WordPiece" else "plain"
+
+
+def _parts(content: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
+    """A part and, of a sequence of them, those within it."""
+    part = content.get(name)
+    if isinstance(part, dict):
+        yield part
+        for within in ("normalizers", "pretokenizers", "decoders"):
+            for one in part.get(within) or ():
+                if isinstance(one, dict):
+                    yield one
+
+
+def _without_space(content: Mapping[str, Any]) -> dict[str, Any]:
+    made = copy.deepcopy(dict(content))
+    for name in ("pre_tokenizer", "normalizer"):
+        for part in _parts(made, name):
+            if part.get("type") == "Metaspace":
+                part |= {"prepend_scheme": "never"}
+                part.pop("add_prefix_space", None)
+            elif part.get("type") == "ByteLevel":
+                part["add_prefix_space"] = False
+            elif part.get("type") == "Prepend":
+                part["prepend"] = ""
+    return made

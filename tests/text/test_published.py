@@ -1,0 +1,295 @@
+"""Tokenizers as checkpoints publish them: every byte comes back, no text is ever a symbol of control, files that are
+wrong are one line. Held against the package `tokenizers` itself, on tokenizers made here."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import tokenizers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+
+from tests.text.test_tokenizers import HARD, LEARNT, PACKAGE, TEXTS, installed
+from unmask import UnmaskError
+from unmask.text import checkpoint
+from unmask.text.bpe import LETTERS
+from unmask.text.published import CONFIG, Published
+from unmask.text.tokenizer import FILE
+
+CONTROLS = ("<|startoftext|>", "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mask|>")
+NAMED = {"bos_token": "<|startoftext|>", "eos_token": "<|endoftext|>", "mask_token": {"content": "<|mask|>"}}
+ENCODES = settings(max_examples=100, deadline=None)
+
+
+def byte_level(path: Path, specials=CONTROLS, config=NAMED) -> tokenizers.Tokenizer:
+    """A byte-level BPE with specials, as Qwen's, LLaDA's and ModernBERT's are, in the files of a checkpoint."""
+    made = tokenizers.Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    alphabet = sorted(LETTERS)
+    made.train_from_iterator(LEARNT, trainers.BpeTrainer(vocab_size=300, initial_alphabet=alphabet))
+    made.add_tokens([tokenizers.AddedToken("    ", normalized=False)])  # whitespace, as ModernBERT has: no control
+    made.add_special_tokens(list(specials))
+    return written(path, made, config)
+
+
+def sentence_piece(path: Path) -> tokenizers.Tokenizer:
+    """BPE of characters with a sign for spaces and bytes to fall back on, as TinyLlama's."""
+    made = tokenizers.Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    made.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
+    made.decoder = decoders.Sequence(
+        [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    bytes_ = [f"<0x{byte:02X}>" for byte in range(256)]
+    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=["<unk>", "<s>", "</s>", *bytes_])
+    made.train_from_iterator(LEARNT, trainer)
+    content = json.loads(made.to_str())
+    content["added_tokens"] = content["added_tokens"][:3]  # the bytes are symbols as others are
+    made = tokenizers.Tokenizer.from_str(json.dumps(content))
+    return written(path, made, {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"})
+
+
+def meta_space(path: Path) -> tokenizers.Tokenizer:
+    """The same in the newer form: what tells words apart puts the sign, before the first alone."""
+    old = json.loads(sentence_piece(path).to_str())
+    space = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": False}
+    made = tokenizers.Tokenizer.from_str(json.dumps(old | {"normalizer": None, "pre_tokenizer": space}))
+    return written(path, made, {"eos_token": "</s>", "unk_token": "<unk>"})
+
+
+def written(path: Path, made: tokenizers.Tokenizer, config: dict) -> tokenizers.Tokenizer:
+    path.mkdir(exist_ok=True)
+    (path / FILE).write_text(made.to_str())
+    (path / CONFIG).write_text(json.dumps(config))
+    return made
+
+
+KINDS = {"byte level": byte_level, "sentence piece": sentence_piece, "metaspace": meta_space}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def pair(request, tmp_path_factory):
+    """(what the package makes of the files, what we make of them)."""
+    path = tmp_path_factory.mktemp("files")
+    return KINDS[request.param](path), checkpoint.read(path)
+
+
+@ENCODES
+@given(text=TEXTS)
+def test_every_byte_comes_back_and_tokens_are_those_of_the_package(pair, text):
+    theirs, ours = pair
+    tokens = ours.encode(text).tolist()
+    space = ours.content["pre_tokenizer"] or {}
+    if space.get("type") == "Metaspace" and text.startswith((" ", "\u2581")):  # to it such texts are those without one
+        assert ours.decode(tokens) == text[1:].replace("\u2581", " ")
+    else:
+        assert ours.decode(tokens) == (text if space.get("type") == "ByteLevel" else text.replace("\u2581", " "))
+    if not any(name in text for name in ours.controls):
+        assert tokens == theirs.encode(text, add_special_tokens=False).ids
+
+
+@ENCODES
+@given(parts=st.lists(st.one_of(st.text(), st.sampled_from([*CONTROLS, "</s>", "<s>", "<|im_", "end|>", "[MASK]"]))))
+def test_no_text_is_ever_a_symbol_of_control(pair, parts):
+    ours = pair[1]
+    text = "".join(parts)
+    for tokens in (ours.encode(text), ours.encode_inside(text)):
+        assert not set(ours.controls.values()) - {ours.numbers.get("<unk>")} & set(tokens.tolist())
+
+
+@ENCODES
+@given(first=TEXTS, second=TEXTS)
+def test_what_goes_on_within_a_row_has_no_space_before_it(pair, first, second):
+    ours = pair[1]
+    begun, inside = ours.encode(first).tolist(), ours.encode_inside(second).tolist()
+    assert ours.written(inside) == second
+    assert ours.written([*begun, *inside]) == ours.written(begun) + second
+
+
+@ENCODES
+@given(text=TEXTS, hidden=st.sets(st.integers(0, 30)))
+def test_pieces_are_the_text_and_wait_at_what_is_hidden(pair, text, hidden):
+    ours = pair[1]
+    tokens = ours.encode_inside(text).tolist()
+    assert "".join(ours.pieces(tokens)) == text
+    some = [None if place in hidden else token for place, token in enumerate(tokens)]
+    said = list(ours.pieces(some))
+    assert [piece is None for piece in said] == [token is None for token in some]
+    assert "\ufffd" not in "".join(piece or "" for piece in said) or "\ufffd" in text
+
+
+def test_the_roles_are_what_the_files_say(tmp_path):
+    byte_level(tmp_path)
+    ours = checkpoint.read(tmp_path)
+    theirs = json.loads((tmp_path / FILE).read_text())
+    numbers = {one["content"]: one["id"] for one in theirs["added_tokens"]}
+    assert (ours.bos, ours.eos, ours.mask, ours.pad) == (
+        numbers["<|startoftext|>"],
+        numbers["<|endoftext|>"],
+        numbers["<|mask|>"],
+        None,
+    )
+    assert ours.separator == ours.eos
+    assert ours.vocabulary == max(numbers.values()) + 1
+    assert ours.controls == {name: numbers[name] for name in CONTROLS}
+    assert ours.control("<|im_end|>") == numbers["<|im_end|>"]
+    with pytest.raises(UnmaskError, match=r"did you mean <\|im_end\|>"):
+        ours.control("<|im_ends|>")
+    assert ours.written([*ours.encode("a"), ours.eos, *ours.encode("b")]) == "ab"
+    assert ours.decode([*ours.encode("a"), ours.eos, *ours.encode("b")]) == "a\n\nb"
+    assert ours.decode([*ours.encode("a"), ours.control("<|im_end|>")]) == "a<|im_end|>"
+
+
+def test_it_comes_back_from_its_files(pair, tmp_path):
+    ours = pair[1]
+    ours.save(tmp_path)
+    again = checkpoint.read(tmp_path)
+    assert (again.digest, again.to_dict()) == (ours.digest, ours.to_dict())
+    assert (again.eos, again.mask, again.controls) == (ours.eos, ours.mask, ours.controls)
+    assert again.encode(LEARNT[0]).tolist() == ours.encode(LEARNT[0]).tolist()
+
+
+def test_older_files_say_the_same(tmp_path):
+    byte_level(tmp_path / "new")
+    byte_level(tmp_path / "old", specials=CONTROLS[:-1], config={})
+    (tmp_path / "old/special_tokens_map.json").write_text(json.dumps(NAMED))
+    mask = checkpoint.read(tmp_path / "new").mask
+    (tmp_path / "old/added_tokens.json").write_text(json.dumps({"<|mask|>": mask}))
+    new, old = checkpoint.read(tmp_path / "new"), checkpoint.read(tmp_path / "old")
+    assert (old.controls, old.mask, old.eos) == (new.controls, new.mask, new.eos)
+
+
+def test_a_symbol_that_a_file_names_is_of_control_whatever_another_calls_it(tmp_path):
+    """As with fast tokenizers whose added mask is not called special there."""
+    made = byte_level(tmp_path, specials=CONTROLS[:-1])
+    made.add_tokens([tokenizers.AddedToken("<|mask|>", normalized=False)])
+    written(tmp_path, made, NAMED)
+    ours = checkpoint.read(tmp_path)
+    assert ours.mask is not None
+    assert ours.mask not in ours.encode("<|mask|>")
+
+
+def test_a_role_that_no_file_has_can_be_told(tmp_path):
+    byte_level(tmp_path, config={})
+    assert checkpoint.read(tmp_path).mask is None
+    told = checkpoint.read(tmp_path, {"mask_token": "<|mask|>"})
+    assert told.mask == told.control("<|mask|>")
+
+
+@pytest.mark.parametrize("kind", ["Qwen2Tokenizer", "DreamTokenizer", "GPT2TokenizerFast"])
+def test_two_files_of_an_older_kind(tmp_path, kind):
+    """vocab.json and merges.txt, as Dream has them; words are told apart as the class says."""
+    whole = json.loads(byte_level(tmp_path / "whole").to_str())
+    merges = "\n".join(" ".join(pair) for pair in whole["model"]["merges"])
+    (tmp_path / "vocab.json").write_text(json.dumps(whole["model"]["vocab"]))
+    (tmp_path / "merges.txt").write_text(f"#version: 0.2\n{merges}\n")
+    decoder = {str(one["id"]): {"content": one["content"], "special": True} for one in whole["added_tokens"][1:]}
+    (tmp_path / CONFIG).write_text(json.dumps(NAMED | {"tokenizer_class": kind, "added_tokens_decoder": decoder}))
+    ours = checkpoint.read(tmp_path)
+    assert list(ours.controls) == sorted(CONTROLS)
+    for text in (*LEARNT, *HARD):
+        if text != "e\u0301":  # Qwen's composes it
+            assert ours.decode(ours.encode(text)) == text
+    begins = [ours.written([token]) for token in ours.encode("12")]
+    assert "".join(begins) == "12"
+
+
+def test_qwen_files_are_encoded_as_transformers_does(tmp_path):
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    whole = json.loads(byte_level(tmp_path / "whole").to_str())
+    vocabulary, merges = whole["model"]["vocab"], [tuple(pair) for pair in whole["model"]["merges"]]
+    theirs = transformers.Qwen2Tokenizer(vocab=vocabulary, merges=merges, unk_token=None)
+    (tmp_path / "vocab.json").write_text(json.dumps(vocabulary))
+    (tmp_path / "merges.txt").write_text("\n".join(" ".join(pair) for pair in merges))
+    (tmp_path / CONFIG).write_text(json.dumps({"tokenizer_class": "Qwen2Tokenizer"}))
+    ours = checkpoint.read(tmp_path)
+    for text in (*LEARNT, *HARD[:5], "I'll  go\n\n there, 12345 {}\r\n"):
+        assert ours.encode(text).tolist() == theirs.encode(text, add_special_tokens=False)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "smollm2"])
+def test_those_of_packages(name):
+    if not installed(PACKAGE[name]):
+        pytest.skip(f"{PACKAGE[name]} is not installed, which holds the symbols of {name}")
+    ours = getattr(checkpoint, name)()
+    text = "The cat <|endoftext|> sat,\n\n  1234 \u00e9."
+    assert ours.written(ours.encode(text)) == text
+    assert ours.eos == ours.control("<|endoftext|>")
+    ours.check_fits({"gpt2": 50257, "smollm2": 49152}[name])
+    assert ours.vocabulary == {"gpt2": 50257, "smollm2": 49152}[name]
+    if name == "smollm2":
+        assert len(ours.encode("1234")) == 4
+        with pytest.raises(UnmaskError, match=r"no symbols for '\\x04'"):
+            ours.encode("a\x04")
+
+
+def test_another_models_tokenizer_is_told(tmp_path):
+    byte_level(tmp_path)
+    ours = checkpoint.read(tmp_path)
+    ours.check_fits(ours.vocabulary)
+    ours.check_fits(ours.vocabulary + 7)  # rows that nobody uses
+    ours.check_fits(ours.mask, ours.mask)  # the mask is behind the head, as SMDM's
+    with pytest.raises(UnmaskError, match=r"the first without one is \d+, '<\|mask\|>': it is another model's"):
+        ours.check_fits(ours.mask)
+
+
+GOOD = {"version": "1.0", "model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}, "added_tokens": []}
+
+
+@pytest.mark.parametrize(
+    ("content", "config", "words"),
+    [
+        ([], {}, "expected a mapping"),
+        ({}, {}, "has no 'model'"),
+        ({"model": {"type": "Nope"}}, {}, "no tokenizer that the package tokenizers reads"),
+        (GOOD | {"model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["a b"]}}, {}, "out of vocabulary"),
+        (GOOD | {"model": {"type": "BPE", "vocab": {"a": 4 * 10**9}, "merges": []}}, {}, "go up to 4000000000"),
+        (GOOD | {"model": {"type": "BPE", "vocab": {"a": 0, "b": 0}, "merges": []}}, {}, "two symbols have one number"),
+        (GOOD | {"model": {"type": "BPE", "vocab": {}, "merges": []}}, {}, "go up to -1"),
+        (GOOD | {"added_tokens": [{"id": -1, "content": "x"}]}, {}, "added_tokens[0].id is -1"),
+        (GOOD | {"added_tokens": [{"id": 10**9, "content": "x"}]}, {}, "added_tokens[0].id"),
+        (GOOD | {"added_tokens": [{"id": 2, "content": ""}]}, {}, "added_tokens[0].content"),
+        (GOOD | {"added_tokens": [{"id": 0, "content": "x"}]}, {}, "two symbols have one number"),
+        (GOOD, {"eos_token": "</s>"}, "eos_token is '</s>', which is none of its symbols"),
+        (GOOD, {"eos_token": 3}, "eos_token is 3"),
+        (GOOD, {"added_tokens_decoder": {"x": {"content": "y"}}}, "'x' in added_tokens_decoder is no number"),
+        (GOOD, {"added_tokens_decoder": {"9" * 12: {"content": "y"}}}, "is no number"),
+    ],
+)
+def test_files_that_are_wrong(tmp_path, content, config, words):
+    (tmp_path / FILE).write_text(json.dumps(content))
+    (tmp_path / CONFIG).write_text(json.dumps(config))
+    with pytest.raises(UnmaskError, match=re.escape(words)) as caught:
+        checkpoint.read(tmp_path)
+    assert "\n" not in str(caught.value)
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_files_that_contradict_each_other(tmp_path):
+    byte_level(tmp_path)
+    (tmp_path / "added_tokens.json").write_text(json.dumps({"<|im_end|>": 7}))
+    with pytest.raises(UnmaskError, match=r"'<\|im_end\|>' is 7, and \d+ elsewhere in this directory"):
+        checkpoint.read(tmp_path)
+
+
+def test_no_tokenizer_says_what_to_do(tmp_path):
+    with pytest.raises(UnmaskError, match=r"has no tokenizer \(tokenizer\.json is not there\); take it from where"):
+        checkpoint.read(tmp_path)
+    (tmp_path / "tokenizer.model").write_bytes(b"\n")
+    with pytest.raises(UnmaskError, match=r"save it again by AutoTokenizer"):
+        checkpoint.read(tmp_path)
+
+
+def test_a_symbol_that_no_splitting_prevents_is_refused():
+    """A vocabulary that reads one wherever it stands: better no tokens than those of control."""
+    model = {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["</s>", -1.0], ["a", -5.0], ["<", -5.0]]}
+    content = GOOD | {"model": model, "added_tokens": [{"id": 1, "content": "</s>", "special": True}]}
+    content["added_tokens"][0] |= dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    made = Published("unigram", content, {"unk_token": "<unk>"}, "there")
+    assert made.encode("a<").tolist() == [2, 3]
+    with pytest.raises(UnmaskError, match=r"says '</s>', which unigram reads as a symbol of control"):
+        made.encode("a</s>")
