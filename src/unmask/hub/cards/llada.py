@@ -14,6 +14,7 @@ from unmask.hub.card import FAMILIES, Card, Family, Recipe, Source, Tokens, add
 from unmask.hub.decoder import Decoder, Shape
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=2**24)]
+Depth = Annotated[int, msgspec.Meta(ge=1, le=2**12)]  # of layers and of experts, each of which is made
 PLACES = (  # of our names, what the checkpoint calls them
     (r"^model\.embed_tokens\.", "model.transformer.wte."),
     (r"^model\.norm\.", "model.transformer.ln_f."),
@@ -31,7 +32,7 @@ PLACES = (  # of our names, what the checkpoint calls them
 
 class Config(msgspec.Struct):
     d_model: Count
-    n_layers: Count
+    n_layers: Depth
     n_heads: Count
     mlp_hidden_size: Count
     embedding_size: Count
