@@ -32,7 +32,7 @@ MEASURES = (
     "rows_with_unknown_words",
 )
 LEARNED = ("loss_nats_per_token", "bits_per_character")
-TIMES = ("mdm_seconds", "ar_seconds")
+SECONDS = "seconds"
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,7 @@ def recipe(settings: Settings, device: str = "auto") -> Recipe:
                 {"metrics": ["written"], "grid": steps},
                 {"metrics": ["written(sampler=autoregressive)", "original"]},
                 {"metrics": ["text_clock"], "grid": steps},
+                {"metrics": ["text_clock(kind=ar)"]},
             ],
         }
     )
@@ -106,13 +107,10 @@ def measured(made: Sweep, settings: Settings) -> Measured:
         if row["metric"] == "text_training" and row["measure"] in LEARNED:
             places[row["kind"]] = f"{STORE}/{FILES}/{row['key']}"
             found.append(about | {"measure": row["measure"], "evaluations": None} | estimate)
-        elif row["measure"] in MEASURES:
+        elif row["measure"] in (*MEASURES, SECONDS):
             found.append(about | {"measure": row["measure"], "evaluations": row["evaluations"]} | estimate)
             if row["measure"] == MEASURES[0]:
                 examples.append(about | {"text": read_text(made.directory / FILES / row["key"] / EXAMPLE)})
-        elif row["measure"] in TIMES:
-            about = {"who": row["measure"].partition("_")[0], "steps": row["steps"]}
-            found.append(about | {"measure": "seconds", "evaluations": row["evaluations"]} | estimate)
     said = standing.facts(made.directory.parent / places["ar"])
     alike = twins(*(made.directory.parent / places[kind] for kind in KINDS))
     for record in found:
@@ -127,6 +125,6 @@ def _who(row: Record) -> str:
     """mdm, ar or text."""
     if row["metric"] == "original":
         return "text"
-    if row["metric"] == "text_training":
+    if row["metric"] in ("text_training", "text_clock"):
         return str(row["kind"])
     return "ar" if row.get("sampler") == "autoregressive" else "mdm"
