@@ -127,6 +127,8 @@ def test_the_page(made, path):
     assert len(figure_2_page.sentences(measured.records, settings)) == 4
     assert all(f'<a href="{place}/README.md">' in page for place in figure_2_page.networks(measured.records).values())
     assert "words.txt, bpe:270" in page
+    for said in ("64 tokens, 128 for each N", "read 1.4 million", "128 tokens, 200 for each N", "read 6.6 million"):
+        assert said in " ".join(page.split()), said
     times = {(r["who"], r["steps"]): r["value"] for r in measured.records if r["measure"] == "seconds"}
     fast = {n: times["ar", None] / times["mdm", n] for n in (2, 8)}
     assert figure_2_page.speed(measured.records) == fast

@@ -18,8 +18,9 @@ from unmask.experiments.jobs.run import Sweep
 from unmask.experiments.jobs.store import FILES
 from unmask.experiments.measures.catalogue import Record
 from unmask.experiments.measures.texts import EXAMPLE
-from unmask.networks.model.shape import KINDS, Shape
+from unmask.networks.model.shape import KINDS, PRESETS, Shape
 from unmask.networks.training import standing
+from unmask.networks.training.recipe import recipe as training
 from unmask.networks.training.twins import twins
 from unmask.report.publishing import STORE
 
@@ -37,7 +38,7 @@ SECONDS = "seconds"
 
 @dataclass(frozen=True)
 class Settings:
-    """What half an hour of two cores can do; `quick` is one for eight minutes."""
+    """What half an hour of two cores can do; `quick` is one for five minutes."""
 
     text: str = "kjv"
     tokenizer: str = "bpe:1024"
@@ -59,6 +60,14 @@ class Settings:
             arguments.steps(count)
         arguments.whole("rows", self.rows, 1, arguments.MOST_ROWS)
         arguments.whole("batch", self.batch, 1, 2**16)
+
+    @property
+    def size(self) -> str:
+        """What a reader is told of how much is learned and written."""
+        length = self.length or PRESETS[self.preset]["length"]
+        learned = training(self.preset, steps=self.training_steps)
+        read = learned.steps * learned.batch * length
+        return f"rows of {length} tokens, {self.rows} for each N, by networks that have read {read / 1e6:.1f} million"
 
 
 def quick(**changes: Any) -> Settings:

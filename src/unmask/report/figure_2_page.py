@@ -14,7 +14,7 @@ from unmask.core.estimates import Estimate
 from unmask.experiments.board.table import Table
 from unmask.experiments.measures.catalogue import Record
 from unmask.report import frame
-from unmask.report.figure_2 import LEARNED, MEASURES, SECONDS, Measured, Settings, measured, recipe
+from unmask.report.figure_2 import LEARNED, MEASURES, SECONDS, Measured, Settings, measured, quick, recipe
 from unmask.report.frame import COLOURS, INK, PAGE, Sentence, text
 from unmask.report.publishing import Page
 
@@ -65,6 +65,8 @@ def contents(made: Measured, settings: Settings, origin: Mapping[str, Any], seco
         networks="\n".join(_network_item(*entry) for entry in networks(made.records).items()),
         label=text(made.label),
         length=str(made.length),
+        quick=quick().size,
+        whole=Settings().size,
     )
     return found
 
