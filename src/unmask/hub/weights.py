@@ -127,10 +127,10 @@ def fill(body: Body, family: Family, files: Files | Packed, device: torch.device
     assert family.sources is not None
     sources = family.sources(body, frozenset(files))
     wanted = {name: tensor.shape for name, tensor in body.state_dict().items()}
-    problems = list(_problems(sources, wanted, files, family.unused))
-    if problems:
-        more = f" (and {len(problems) - SHOWN} more)" if len(problems) > SHOWN else ""
-        what = "; ".join(problems[:SHOWN])
+    wrong = list(problems(sources, wanted, files, family.unused))
+    if wrong:
+        more = f" (and {len(wrong) - SHOWN} more)" if len(wrong) > SHOWN else ""
+        what = "; ".join(wrong[:SHOWN])
         raise UnmaskError(f"the weights in {files.directory} do not fit its {CONFIG}: {what}{more}")
     made = {}
     with progress.track("loading weights", len(wanted)) as advance:
@@ -152,9 +152,10 @@ def _made(source: Source, files: Files | Packed) -> Tensor:
     return tensors[0] if source.make is None else source.make(tensors)
 
 
-def _problems(
+def problems(
     sources: Mapping[str, Source], wanted: Mapping[str, torch.Size], files: Files | Packed, unused: Sequence[str]
 ) -> Iterator[str]:
+    """Each tensor that is missing, of another kind or shape, or nobody's."""
     used = set()
     for name, shape in wanted.items():
         for source in sources[name].names:
