@@ -351,7 +351,7 @@ SPOILED = {  # ten directories, and what is said of each: part, words
         "'model.transformer.blocks.0.ff_proj.weight' is (32, 48), not (48, 32)",
     ),
     "pickle": (pickled, "weights", "pickles can run any code and are not loaded"),
-    "unknown type": (lambda place: spoil_config(place, model_type="nobody"), "card", "config.json describes another"),
+    "unknown type": (lambda place: spoil_config(place, model_type="nobody"), "card", "which is none of small's family"),
     "another config": (lambda place: spoil_config(place, mlp_hidden_size=96), "weights", "(48, 32), not (96, 32)"),
     "another tokenizer": (other_tokenizer, "tokenizer", "it is another model's tokenizer"),
     "truncated": (truncated, "weights", "is not a complete safetensors file"),

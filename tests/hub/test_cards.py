@@ -47,6 +47,8 @@ def test_cards_survive_being_files():
 
 
 SMALL = {  # a config.json of each family, that says little
+    "qwen2": {"model_type": "a2d-qwen2"},
+    "qwen3": {"model_type": "a2d-qwen3"},
     "sdar": {"model_type": "sdar"},
     "sdar-moe": {"model_type": "sdar_moe"},
     "bd3lm": {"model_type": "bd3lm"},
@@ -71,11 +73,37 @@ def test_a_directory_of_its_name_is_recognised(tmp_path, name):
         assert recognised(SMALL[found.family], directory).repository == found.repository
 
 
+def test_an_ar_model_of_their_kind_is_none_of_them(tmp_path):
+    plain = {"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"]}
+    assert recognised(plain, tmp_path / "Qwen3-0.6B") is None
+    assert recognised(plain, tmp_path / "Qwen3-0.6B-diffusion-mdlm-v0.1").block is None
+
+
 def test_two_that_behave_differently_are_told_apart_by_hand(tmp_path):
     with pytest.raises(UnmaskError, match="say which: --card NAME"):
         recognised({"model_type": "sdar"}, tmp_path / "mine")
     with pytest.raises(UnmaskError, match="nemotron-labs-diffusion-3b, nemotron-labs-diffusion-3b-ar"):
         recognised(test_nemotron.CONFIG, tmp_path / "Nemotron-Labs-Diffusion-3B")
+
+
+@pytest.mark.parametrize(
+    ("family", "config", "changed", "message"),
+    [
+        ("mdlm", test_dit.CONFIG, {"n_heads": 5}, "hidden_dim 24 does not make 5 heads of even width"),
+        ("mdlm", test_dit.CONFIG, {"n_blocks": 10**6}, "n_blocks"),
+        ("smdm", test_smdm.CONFIG, {"n_query_groups": 3}, "4 heads of width 8 beside 3 of keys and values"),
+        ("sdar", test_dense.SHAPE | {"model_type": "sdar"}, {"head_dim": 7}, "4 heads of width 7"),
+        ("sdar", test_dense.SHAPE | {"model_type": "sdar"}, {"num_hidden_layers": 10**7}, "num_hidden_layers"),
+        ("sdar", test_dense.SHAPE | {"model_type": "sdar"}, {"hidden_size": "wide"}, "hidden_size"),
+        ("sdar-moe", test_moe.SDAR, {"num_experts_per_tok": 9}, "choose 9 of 8 experts"),
+        ("llada2", test_moe.LLADA2, {"topk_group": 5}, "from 5 of 4 groups"),
+        ("llada2", test_moe.LLADA2, {"n_group": 3}, "from 2 of 3 groups"),
+    ],
+)
+def test_a_configuration_that_cannot_be_is_refused(tmp_path, family, config, changed, message):
+    write(tmp_path, dict(config) | changed, {"x": torch.zeros(1)})
+    with pytest.raises(UnmaskError, match=message):
+        load(tmp_path, card(family))
 
 
 def written(directory, family):

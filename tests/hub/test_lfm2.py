@@ -147,7 +147,11 @@ def test_the_published_size_has_the_published_number_of_weights():
     }
     with torch.device("meta"):
         body = FAMILIES["lfm2"].body(published, "config.json")
-    assert round(sum(weight.numel() for weight in body.parameters()) / 1e5) == 3545
+    whole = sum(weight.numel() for weight in body.parameters())
+    assert round(whole / 1e5) == 3545
+    assert body.parameters_used() == whole - 1024 * (65536 + 1)  # without the embedding and the last norm
+    attended = body.flops(10, 300) - 2 * 10 * body.parameters_used()
+    assert attended == 6 * 2 * 2 * 10 * 300 * 1024  # two products of each of six layers
 
 
 @pytest.mark.parametrize(

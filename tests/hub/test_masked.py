@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from importlib.util import find_spec
 
+import msgspec
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
 from tests.hub.agreement import agree
 from tests.hub.small import card
-from unmask import UnmaskError, generate
+from unmask import UnmaskError, generate, hub
 from unmask.hub import OpenModel
 from unmask.hub.card import FAMILIES, Tokens
 
@@ -80,6 +81,22 @@ def test_it_says_what_the_class_says(directory):
 def test_rows_of_their_own_length_share_a_batch(directory):
     """The shortest ends further from the longest than a window is wide: places of padding see nobody at all."""
     agree(read(directory))
+
+
+def test_work_is_counted_of_what_is_seen(directory):
+    """Layers 0 and 3 see all keys, two others five of them."""
+    body = read(directory).body
+    layer = sum(weight.numel() for weight in body.model.model.layers[1].parameters())
+    used = 4 * layer - 32 + 32 * 32 + 32  # the first layer has no norm before its attention
+    assert body.parameters_used() == used
+    assert body.flops(10, 30) == 2 * 10 * used + 4 * 10 * (30 + 5 + 5 + 30) * 32
+
+
+def test_the_front_door_loads_it_with_a_card_of_ones_own(directory):
+    (directory / "mine.json").write_bytes(msgspec.json.encode(CARD))
+    model = hub.load_model(directory, card=str(directory / "mine.json"), dtype="float32", device="cpu")
+    assert model.body.dtype == torch.float32
+    assert generate(model, length=9, rows=2, steps=3).tokens.shape == (2, 9)
 
 
 def test_it_writes_whole_rows_without_the_mask(directory):

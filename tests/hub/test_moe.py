@@ -285,7 +285,7 @@ def test_experts_of_another_shape_are_refused(tmp_path):
         ("llada-moe", MOE, {"moe_router_score_function": "sigmoid"}, "expected 'softmax'"),
         ("llada-moe", MOE, {"moe_layer_freq": [1]}, "moe_layer_freq has 1 entries for 3 layers"),
         ("llada2", LLADA2, {"score_function": "softmax"}, "score_function is 'softmax'"),
-        ("llada2", LLADA2, {"n_group": 3}, "8 experts do not make 3 groups"),
+        ("llada2", LLADA2, {"n_group": 8}, "8 experts do not make 8 groups of two or more"),
         ("llada2", LLADA2, {"num_experts": None}, "num_experts"),
         ("sdar-moe", SDAR, {"mlp_only_layers": [0]}, "have no experts"),
     ],

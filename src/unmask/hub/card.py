@@ -19,6 +19,7 @@ from unmask.core.errors import UnmaskError, shown, unknown
 from unmask.core.reading import read_json
 from unmask.hub.body import Body
 
+READERS = ("Qwen2ForCausalLM", "Qwen3ForCausalLM")  # AR models, where no name says that they have learned otherwise
 GROUP = "unmask.cards"  # entry points of other packages: each a Card, or several
 Id = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 Prediction = Literal["same", "shifted"]
@@ -57,6 +58,7 @@ class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     banned: tuple[Id, ...] = ()  # what is never written, besides the mask
     template: str | None = None  # of chat.py; None of a base model
     context: int = 4096
+    billions: float | None = None  # of parameters, as its makers say; those of all experts
     recipes: tuple[Recipe, ...] = ()
     traps: tuple[str, ...] = ()
 
@@ -132,6 +134,8 @@ def recognised(config: Mapping[str, Any], directory: Path) -> Card | None:
     names = {card.name: card.repository.rpartition("/")[2].lower() for card in fitting}
     fullest = max((len(name) for name in names.values() if name in label), default=0)
     named = [card for card in fitting if names[card.name] in label and len(names[card.name]) == fullest]
+    if not named and (config.get("architectures") or [None])[0] in READERS:
+        return None
     behave = {
         msgspec.json.encode([card.prediction, card.block, card.tokens, card.banned, card.template]): card
         for card in named or fitting

@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 import torch
 
 from unmask.core.errors import UnmaskError
-from unmask.hub import card as cards
-from unmask.hub import native, tokens, weights
+from unmask.hub import tokens, weights
 from unmask.hub.body import Body
 from unmask.hub.card import FAMILIES, Card
 from unmask.hub.fetch import locate
-from unmask.hub.model import load_model, tokenizer_of
+from unmask.hub.model import card_of, load_model, tokenizer_of
 from unmask.hub.probe import probe
 from unmask.text.published import Published
 
@@ -52,9 +51,7 @@ def check(source: str | Path, card: str | None = None, device: str = "cpu") -> C
         config = weights.read_config(directory)
     if config is not None:
         with part("card"):
-            which = which or cards.recognised(config, directory) or native.card_of(config, directory)
-            if not FAMILIES[which.family].accepts(config):
-                raise UnmaskError(f"config.json describes another model than those of {which.name}'s family")
+            which, _ = card_of(directory, which)
     with part("weights") as problems, weights.opened(directory) as files:
         if config is not None and which is not None and not found.get("card"):
             body = _body(directory, which, config)

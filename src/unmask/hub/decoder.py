@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from unmask.core.errors import UnmaskError
 from unmask.hub.body import Body, Sizes
 from unmask.networks.model.cache import Reach
 
@@ -37,6 +38,11 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     normed: bool = False  # queries and keys, each head by itself
     tied: bool = False  # the head is the embedding
     symbols: int | None = None  # rows of the embedding, where they are others than the head's
+
+    def __post_init__(self) -> None:
+        if self.heads % self.kv_heads or self.head_dim < 1 or int(self.head_dim * self.rotary) % 2:
+            what = f"{self.heads} heads of width {self.head_dim} beside {self.kv_heads} of keys and values"
+            raise UnmaskError(f"config.json asks for {what}; expected a multiple of them, and an even width")
 
 
 class Norm(nn.Module):

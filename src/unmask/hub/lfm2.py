@@ -75,3 +75,9 @@ class LFM2(Body):
 
     def logits(self, states: Tensor) -> Tensor:
         return functional.linear(states, self.embed.weight)
+
+    def parameters_used(self) -> int:
+        return sum(weight.numel() for weight in self.layers.parameters())
+
+    def flops(self, columns: int, keys: int) -> float:
+        return super().flops(columns, keys) + 4.0 * sum(self.hybrid.attends) * columns * keys * self.hidden

@@ -38,6 +38,13 @@ class NativeMasked(Body):
     def logits(self, states: Tensor) -> Tensor:
         return self.head(states)
 
+    def flops(self, columns: int, keys: int) -> float:
+        """A layer of a window attends to that, whatever else there is."""
+        config = self.model.config
+        window = 2 * config.sliding_window + 1
+        seen = sum(keys if kind == "full_attention" else min(keys, window) for kind in config.layer_types)
+        return super().flops(columns, keys) + 4.0 * columns * seen * self.hidden
+
     def parameters_used(self) -> int:
         return sum(weight.numel() for weight in (*self.model.model.layers.parameters(), *self.model.head.parameters()))
 

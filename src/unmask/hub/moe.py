@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from unmask.core.errors import UnmaskError
 from unmask.hub.decoder import MLP, Decoder
 
 EVEN = 1e-20  # keeps a sum of nothing from dividing
@@ -35,6 +36,12 @@ class Experts(msgspec.Struct, frozen=True, kw_only=True):
     factor: float = 1.0  # of the weights
     shared: int = 0  # width of what every token goes through as well
 
+    def __post_init__(self) -> None:
+        open_to = self.count // self.groups * self.best
+        if self.count % self.groups or self.best > self.groups or self.chosen > open_to:
+            what = f"{self.chosen} of {self.count} experts, from {self.best} of {self.groups} groups"
+            raise UnmaskError(f"config.json lets a token choose {what}; there are not so many")
+
 
 class MoE(nn.Module):
     def __init__(self, hidden: int, experts: Experts) -> None:
@@ -50,8 +57,9 @@ class MoE(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         tokens = x.flatten(0, -2)
         which, weights = self.route(tokens)
-        order = which.flatten().argsort(stable=True)
-        counts = which.flatten().bincount(minlength=self.experts.count)
+        flat = which.flatten()
+        order = flat.argsort(stable=True)
+        counts = flat.new_zeros(self.experts.count).scatter_add_(0, flat, torch.ones_like(flat))  # waits for no device
         said = self._say(tokens[order // self.experts.chosen], counts)
         back = torch.empty_like(said)
         back[order] = said

@@ -95,6 +95,7 @@ add(
         repository="LiquidAI/LFM2.5-Encoder-350M-Diffusion",
         licence="LFM Open License v1.0 (lfm1.0)",
         family="lfm2",
+        billions=0.35,
         tokens=Tokens(mask=16, eos=7),
         context=8192,
         template="question",

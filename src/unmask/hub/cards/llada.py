@@ -14,6 +14,7 @@ from unmask.hub.card import FAMILIES, Card, Family, Recipe, Source, Tokens, add
 from unmask.hub.decoder import Decoder, Shape
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=2**24)]
+Depth = Annotated[int, msgspec.Meta(ge=1, le=2**12)]  # of layers and of experts, each of which is made
 PLACES = (  # of our names, what the checkpoint calls them
     (r"^model\.embed_tokens\.", "model.transformer.wte."),
     (r"^model\.norm\.", "model.transformer.ln_f."),
@@ -31,7 +32,7 @@ PLACES = (  # of our names, what the checkpoint calls them
 
 class Config(msgspec.Struct):
     d_model: Count
-    n_layers: Count
+    n_layers: Depth
     n_heads: Count
     mlp_hidden_size: Count
     embedding_size: Count
@@ -98,6 +99,7 @@ add(
         repository="GSAI-ML/LLaDA-8B-Base",
         licence="MIT",
         family="llada",
+        billions=8,
         tokens=TOKENS,
         recipes=RECIPES,
         traps=("a base model: no chat template; without a few examples it writes garbage",),
@@ -107,6 +109,7 @@ add(
         repository="GSAI-ML/LLaDA-8B-Instruct",
         licence="MIT",
         family="llada",
+        billions=8,
         tokens=TOKENS,
         template="llada",
         recipes=RECIPES,
@@ -117,6 +120,7 @@ add(
         repository="GSAI-ML/LLaDA-1.5",
         licence="MIT",
         family="llada",
+        billions=8,
         tokens=TOKENS,
         template="llada",
         recipes=RECIPES,

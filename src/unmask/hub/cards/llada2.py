@@ -15,7 +15,7 @@ from unmask.core.errors import UnmaskError, shown
 from unmask.core.reading import fit
 from unmask.hub.body import Body
 from unmask.hub.card import FAMILIES, Card, Family, Recipe, Source, Tokens, add
-from unmask.hub.cards.llada import Count
+from unmask.hub.cards.llada import Count, Depth
 from unmask.hub.cards.llada_moe import expert_source
 from unmask.hub.cards.qwen import UNUSED, of_type, shape_of
 from unmask.hub.decoder import MLP, Decoder, Shape
@@ -33,7 +33,7 @@ PLACES = (
 class Config(msgspec.Struct):
     """Beyond what every decoder says."""
 
-    num_experts: Count
+    num_experts: Depth
     num_experts_per_tok: Count
     moe_intermediate_size: Count
     n_group: Count
@@ -54,7 +54,7 @@ def body(config: Mapping[str, Any], where: str) -> Body:
     for name, expected in (("score_function", "sigmoid"), ("norm_topk_prob", True), ("use_bias", False)):
         if (value := getattr(said, name)) != expected:
             raise UnmaskError(f"{where}: {name} is {shown(value)}, and LLaDA2 is known here with {expected!r}")
-    if said.num_experts % said.n_group or said.num_experts // said.n_group < 2:
+    if said.num_experts // said.n_group < 2:
         raise UnmaskError(f"{where}: {said.num_experts} experts do not make {said.n_group} groups of two or more")
     options = {"bias": said.use_qkv_bias, "normed": said.use_qk_norm, "rotary": said.partial_rotary_factor}
     shape = shape_of(config, where, **options)
@@ -120,6 +120,7 @@ add(
             repository=f"inclusionAI/{name}",
             licence="Apache-2.0",
             family="llada2",
+            billions=16 if "mini" in name else 100,
             tokens=Tokens(mask=156895, eos=156892, pad=156892),
             block=32,
             context=32768,

@@ -14,7 +14,7 @@ from unmask.core.errors import UnmaskError, shown
 from unmask.core.reading import fit
 from unmask.hub.body import Body
 from unmask.hub.card import FAMILIES, Card, Family, Recipe, Source, Tokens, add
-from unmask.hub.cards.llada import Count
+from unmask.hub.cards.llada import Count, Depth
 from unmask.hub.cards.qwen import UNUSED, shape_of
 from unmask.hub.decoder import MLP
 from unmask.hub.moe import Experts, MoE, SparseDecoder
@@ -23,7 +23,7 @@ from unmask.hub.moe import Experts, MoE, SparseDecoder
 class Config(msgspec.Struct):
     """Beyond what every decoder says."""
 
-    num_experts: Count
+    num_experts: Depth
     num_experts_per_tok: Count
     expert_intermediate_size: Count
     dense_intermediate_size: Count
@@ -108,6 +108,7 @@ add(
             repository=f"inclusionAI/LLaDA-MoE-7B-A1B-{kind}",
             licence="Apache-2.0",
             family="llada-moe",
+            billions=7,
             tokens=Tokens(mask=156895, eos=156892, pad=156892),
             context=8192,
             template=None if kind == "Base" else "ling",

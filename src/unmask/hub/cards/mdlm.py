@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import torch
@@ -14,10 +14,10 @@ from unmask.core.errors import UnmaskError
 from unmask.core.reading import fit
 from unmask.hub.body import Body
 from unmask.hub.card import FAMILIES, Card, Family, Recipe, Source, Tokens, add
+from unmask.hub.cards.llada import Count, Depth
 from unmask.hub.cards.qwen import of_type
 from unmask.hub.dit import DiT, modulation
 
-Count = Annotated[int, msgspec.Meta(ge=1, le=2**24)]
 SHIFT, SCALE, GATE = 0, 1, 2  # of the attention; three further those of the MLP
 
 
@@ -25,7 +25,7 @@ class Config(msgspec.Struct):
     vocab_size: Count
     model_length: Count
     hidden_dim: Count
-    n_blocks: Count
+    n_blocks: Depth
     n_heads: Count
     time_conditioning: bool = False
     causal: bool = False
@@ -37,6 +37,8 @@ def body(config: Mapping[str, Any], where: str) -> Body:
     if said.time_conditioning or said.causal:
         what = "time_conditioning" if said.time_conditioning else "causal"
         raise UnmaskError(f"{where}: {what} is true, and only models without it are known here; take a published one")
+    if said.hidden_dim % (2 * said.n_heads):
+        raise UnmaskError(f"{where}: hidden_dim {said.hidden_dim} does not make {said.n_heads} heads of even width")
     made = DiT(said.vocab_size, said.hidden_dim, said.n_blocks, said.n_heads, said.model_length)
     made.block = said.block_size
     return made
@@ -134,6 +136,7 @@ add(
             repository=f"kuleshov-group/{name}",
             licence="Apache-2.0",
             family="mdlm",
+            billions=0.17,
             tokens=TOKENS,
             context=1024,
             recipes=(RECIPE,),
@@ -147,6 +150,7 @@ add(
             repository=f"kuleshov-group/bd3lm-owt-block_size{block}",
             licence="Apache-2.0",
             family="bd3lm",
+            billions=0.17,
             tokens=TOKENS,
             block=block,
             context=1024,
@@ -166,6 +170,7 @@ add(
         repository="kuleshov-group/bd3lm-owt-block_size1024-pretrain",
         licence="Apache-2.0",
         family="bd3lm",
+        billions=0.17,
         tokens=TOKENS,
         context=1024,
         traps=(*TRAPS, "one block of 1024: what the block models were trained on from"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
@@ -11,15 +11,14 @@ from unmask.core.errors import UnmaskError
 from unmask.core.reading import fit
 from unmask.hub.body import Body
 from unmask.hub.card import FAMILIES, Card, Family, Recipe, Source, Tokens, add
+from unmask.hub.cards.llada import Count, Depth
 from unmask.hub.decoder import Decoder, Shape
-
-Count = Annotated[int, msgspec.Meta(ge=1, le=2**24)]
 
 
 class Config(msgspec.Struct):
     vocab_size: Count
     hidden_size: Count
-    num_hidden_layers: Count
+    num_hidden_layers: Depth
     num_attention_heads: Count
     intermediate_size: Count
     num_key_value_heads: Count | None = None
@@ -77,6 +76,7 @@ UNUSED = (r"^lm_head\.weight$", r"rotary_emb\.inv_freq$")  # of a tied head a se
 FAMILIES["qwen2"] = Family(of_type("a2d-qwen2", "qwen2"), decoder(bias=True), as_named, UNUSED)
 FAMILIES["qwen3"] = Family(of_type("a2d-qwen3", "qwen3"), decoder(normed=True), as_named, UNUSED)
 DLLM = "github.com/ZHZisZZ/dllm"
+QWEN2 = Tokens(mask=151665, eos=151645, pad=151643, end_of_turn=151645)
 
 
 def recipes(block: int) -> tuple[Recipe, ...]:
@@ -86,24 +86,26 @@ def recipes(block: int) -> tuple[Recipe, ...]:
 
 
 QWEN3 = Tokens(mask=151669, eos=151645, pad=151643, end_of_turn=151645)
+ALIGNED = ("its published loop lets blocks begin where the prompt ends; here they are counted from its first token",)
 add(
-    Card(
-        name="qwen3-0.6b-diffusion-mdlm",
-        repository="dllm-hub/Qwen3-0.6B-diffusion-mdlm-v0.1",
-        licence="Apache-2.0",
-        family="qwen3",
-        tokens=QWEN3,
-        template="qwen3",
-        recipes=recipes(256),
-    ),
-    Card(
-        name="qwen3-0.6b-diffusion-bd3lm",
-        repository="dllm-hub/Qwen3-0.6B-diffusion-bd3lm-v0.1",
-        licence="Apache-2.0",
-        family="qwen3",
-        tokens=QWEN3,
-        block=32,
-        template="qwen3",
-        recipes=recipes(32),
-    ),
+    *(
+        Card(
+            name=f"{name.lower()}-diffusion-{kind}",
+            repository=f"dllm-hub/{repository}-diffusion-{kind}-v0.1",
+            licence="Apache-2.0",
+            family=family,
+            billions=float(name.rpartition("-")[2].removesuffix("B")),
+            tokens=tokens,
+            block=32 if kind == "bd3lm" else None,
+            template=template,
+            context=32768,
+            recipes=recipes(32 if kind == "bd3lm" else 256),
+            traps=ALIGNED if kind == "bd3lm" else (),
+        )
+        for name, repository, family, tokens, template in (
+            ("Qwen3-0.6B", "Qwen3-0.6B", "qwen3", QWEN3, "qwen3"),
+            ("Qwen2.5-Coder-0.5B", "Qwen2.5-Coder-0.5B-Instruct", "qwen2", QWEN2, "qwen2"),
+        )
+        for kind in ("mdlm", "bd3lm")
+    )
 )

@@ -11,7 +11,7 @@ from unmask.core.errors import UnmaskError
 from unmask.core.reading import fit
 from unmask.hub.body import Body
 from unmask.hub.card import FAMILIES, Card, Family, Recipe, Tokens, add
-from unmask.hub.cards.llada import Count
+from unmask.hub.cards.llada import Count, Depth
 from unmask.hub.cards.llada_moe import sources
 from unmask.hub.cards.qwen import UNUSED, as_named, decoder, of_type, shape_of
 from unmask.hub.moe import Experts, MoE, SparseDecoder
@@ -25,7 +25,7 @@ SIZES = ("1.7B", "4B", "8B")
 class Config(msgspec.Struct):
     """Beyond what every decoder says."""
 
-    num_experts: Count
+    num_experts: Depth
     num_experts_per_tok: Count
     moe_intermediate_size: Count
     norm_topk_prob: bool = True
@@ -77,6 +77,7 @@ add(
             repository=f"{owner}/{name}",
             licence=licence,
             family="sdar-moe" if "A3B" in name else "sdar",
+            billions=float(name.split("-")[1].removesuffix("B")),
             tokens=TOKENS,
             block=block,
             context=32768,

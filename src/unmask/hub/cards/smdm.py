@@ -15,7 +15,7 @@ from unmask.core.errors import UnmaskError
 from unmask.core.reading import fit
 from unmask.hub.body import Body
 from unmask.hub.card import FAMILIES, Card, Family, Recipe, Source, Tokens, add
-from unmask.hub.cards.llada import Count
+from unmask.hub.cards.llada import Count, Depth
 from unmask.hub.cards.qwen import of_type
 from unmask.hub.decoder import Decoder, Shape
 from unmask.hub.rotary import Rounded
@@ -37,7 +37,7 @@ PLACES = (
 class Config(msgspec.Struct):
     """The fields of Lit-GPT; of others only what these checkpoints have is known."""
 
-    n_layer: Count
+    n_layer: Depth
     n_head: Count
     n_embd: Count
     intermediate_size: Count
@@ -98,6 +98,7 @@ add(
         repository="nieshen/SMDM",
         licence="MIT",
         family="smdm",
+        billions=1.1,
         tokens=Tokens(mask=32000, eos=2, bos=1),
         context=2048,
         recipes=(
