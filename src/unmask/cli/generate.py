@@ -150,27 +150,21 @@ def command(
 
         asked = Spoken.of(given, prompt, prompts, template, chat, system, until, stop)
         if dry_run:
-            from unmask.cost.needs import look, needs
-
-            which, shape = look(str(model), card, cache)
-            many, longest, new = asked.size(which, shape, rows, length, rows_per_prompt)
-            rounds_at_most = new if steps is None else min(steps, new)
-            answers = rounds_at_most * (2 if guidance else 1)
-            show(needs(which, shape, device, dtype, many, longest, answers), json)
+            show(
+                asked.needs(str(model), card, device, dtype, cache, rows, length, rows_per_prompt, steps, guidance),
+                json,
+            )
             return
         found = source = load_model(
             str(model), card=card, device=device, dtype=dtype, cache=cache, batch=batch, causal_model=causal_model
         )
         start, tokenizer = asked.start(found, rows, length, rows_per_prompt), found.tokenizer
     else:
-        open_alone = {"--card": card, "--dtype": dtype, "--cache": cache, "--prompts": prompts, "--template": template}
-        open_alone |= {
-            "--chat": chat or None,
-            "--system": system,
-            "--until": until or None,
-            "--dry-run": dry_run or None,
-        }
-        _refuse(open_alone | {"--no-stop": None if stop else True}, "an open model, --model NAME")
+        open_alone: dict[str, object] = {"--card": card, "--dtype": dtype, "--cache": cache, "--system": system}
+        open_alone |= {"--prompts": prompts, "--template": template, "--chat": chat or None, "--until": until or None}
+        open_alone |= {"--dry-run": dry_run or None, "--no-stop": None if stop else True}
+        _refuse(open_alone, "an open model, --model NAME")
+        known: Language | Network
         if model is None:
             known = source = languages.load(str(language), seed=language_seed, pruned=pruned)
         else:

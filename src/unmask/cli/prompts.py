@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -113,7 +113,28 @@ class Spoken(NamedTuple):
         alike = len({len(row) for row in made}) == 1
         return Start(torch.stack(made) if alike else made, None if not alike else len(made), None, rule)
 
-    def size(
+    def needs(
+        self,
+        model: str,
+        card: str | None,
+        device: str,
+        dtype: str | None,
+        cache: str | None,
+        rows: int | None,
+        length: int | None,
+        each: int,
+        steps: int | None,
+        guidance: float,
+    ) -> dict[str, Any]:
+        """What answering takes, without loading the model."""
+        from unmask.cost.needs import look, needs
+
+        which, shape = look(model, card, cache)
+        many, longest, new = self._size(which, shape, rows, length, each)
+        rounds = new if steps is None else min(steps, new)
+        return needs(which, shape, device, dtype, many, longest, rounds * (2 if guidance else 1))
+
+    def _size(
         self, card: Card, model: OpenModel | None, rows: int | None, length: int | None, each: int
     ) -> tuple[int, int, int]:
         """(rows, their length, the tokens that are written of each) at most; of a model that is not here, whose tokens

@@ -14,6 +14,7 @@ from unmask.hub import tokens, weights
 from unmask.hub.body import Body
 from unmask.hub.card import FAMILIES, Card
 from unmask.hub.fetch import locate
+from unmask.hub.gguf import Packed
 from unmask.hub.model import card_of, load_model, tokenizer_of
 from unmask.hub.probe import probe
 from unmask.text.published import Published
@@ -77,7 +78,7 @@ def _body(directory: Path, card: Card, config: dict[str, Any]) -> Body | None:
         return family.body(config, str(directory / weights.CONFIG))
 
 
-def _misfits(card: Card, body: Body | None, files: weights.Files) -> Iterator[str]:
+def _misfits(card: Card, body: Body | None, files: weights.Files | Packed) -> Iterator[str]:
     family = FAMILIES[card.family]
     if body is None or family.sources is None:
         return
