@@ -14,6 +14,7 @@ from tests.hub import test_dense, test_dit, test_lfm2, test_moe, test_nemotron, 
 from tests.hub.small import card, load, write
 from unmask import UnmaskError, generate, hub
 from unmask.hub.card import FAMILIES, Tokens, known, recognised
+from unmask.hub.chat import TEMPLATES
 from unmask.samplers.contract import SAMPLERS
 
 CARDS = known()
@@ -28,6 +29,7 @@ def test_a_card_says_what_can_be_asked_for(name):
     assert re.fullmatch(r"[\w.-]+/[\w.-]+", found.repository)
     assert found.licence
     assert (found.tokens.mask is None) == found.causal
+    assert found.template is None or found.template in TEMPLATES
     for recipe in found.recipes:
         said = shlex.split(recipe.options)
         asked = dict(zip(said[::2], said[1::2], strict=True))
