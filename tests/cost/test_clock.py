@@ -9,7 +9,7 @@ import torch
 
 from unmask.core.errors import UnmaskError
 from unmask.cost import flops
-from unmask.cost.clock import PLACES, TOGETHER, clock, measure, most_steps, untrained
+from unmask.cost.clock import PLACES, TOGETHER, clock, measure, most_steps, needed, of_evaluations, of_tokens, untrained
 from unmask.cost.memory import peak
 from unmask.networks import Shape
 from unmask.schedules import deltas
@@ -24,12 +24,8 @@ def test_the_most_steps_are_the_last_within_the_budget(budget, length):
     if budget >= length:
         assert found is None
         return
-
-    def needed(steps):
-        return flops.evaluations(deltas("linear", steps), length)
-
-    assert found == 0 or needed(found) <= budget + 1e-9
-    assert needed(found + 1) > budget - 1e-9
+    assert found == 0 or needed(length, found) <= budget + 1e-9
+    assert needed(length, found + 1) > budget - 1e-9
 
 
 def test_a_timing_of_each_length_and_batch():
@@ -127,3 +123,12 @@ def test_a_time_is_that_of_one_round_and_one_token(monkeypatch):
     rounds = tokens = TOGETHER["cpu"]
     assert (found.evaluation_ms.value, found.token_ms.value) == (2000 / rounds, 2000 / tokens)
     assert (found.ar_seconds, found.mdm_seconds) == (2 / tokens * 16, found.evaluations * 2 / rounds)
+
+
+def test_the_parts_of_a_timing_can_be_had_alone(monkeypatch):
+    monkeypatch.setattr("unmask.cost.clock.measure", lambda run, device, repeats, advance: [2.0] * repeats)
+    network = untrained(SHAPE, 16, "cpu")
+    (whole,) = clock(SHAPE, [16], [3], steps=8, device="cpu")
+    assert of_evaluations(network, 16, 3, 8) == whole.evaluation_ms
+    assert of_tokens(network, 16, 3) == whole.token_ms
+    assert needed(16, 8) == whole.evaluations

@@ -77,7 +77,11 @@ def test_the_records_are_what_the_networks_write(made, path):
     assert found["generative_perplexity", "mdm", 2]["evaluations"] <= 2
     assert found["generative_perplexity", "ar", None]["evaluations"] == 12
     assert found["unknown_words", "text", None]["value"] == 0
-    assert found["seconds", "mdm", 8]["value"] > 0
+    times = {key[1:]: record for key, record in found.items() if key[0] == "seconds"}
+    assert times.keys() == {("mdm", 2), ("mdm", 8), ("ar", None)}  # of AR once: it has no rounds
+    for key, evaluations in ((("mdm", 2), 2 * (1 - 2.0**-12)), (("ar", None), 12)):
+        assert times[key]["evaluations"] == pytest.approx(evaluations)
+        assert 0 < times[key]["low"] <= times[key]["value"] <= times[key]["high"]
     account = json.loads((directories["mdm"] / "training.json").read_text())
     loss = found["loss_nats_per_token", "mdm", None]
     assert loss["value"] == pytest.approx(account["journal"][-1]["validation"])
@@ -123,9 +127,13 @@ def test_the_page(made, path):
     assert len(figure_2_page.sentences(measured.records, settings)) == 4
     assert all(f'<a href="{place}/README.md">' in page for place in figure_2_page.networks(measured.records).values())
     assert "words.txt, bpe:270" in page
-    fast = figure_2_page.speed(measured.records)
-    assert fast.keys() == {2, 8}
-    assert fast[2] > fast[8]
+    for said in ("64 tokens, 128 for each N", "read 1.4 million", "128 tokens, 200 for each N", "read 6.6 million"):
+        assert said in " ".join(page.split()), said
+    times = {(r["who"], r["steps"]): r["value"] for r in measured.records if r["measure"] == "seconds"}
+    fast = {n: times["ar", None] / times["mdm", n] for n in (2, 8)}
+    assert figure_2_page.speed(measured.records) == fast
+    assert [cells[-1][0] for _, cells in written.rows] == [f"{fast[2]:.2g}x", f"{fast[8]:.2g}x", "-", "-"]
+    assert [cells[-2][0] == "-" for _, cells in written.rows] == [False, False, False, True]
 
 
 def test_the_recipe_is_that_of_the_command():

@@ -39,7 +39,7 @@ def command(
     what is written beside it, the time, and the share of words that the text does
     not have; AR at the end, the text itself as a line. The judges are the AR model,
     an n-gram of what was held out and, with --smollm2, a language model that knows
-    English. Half an hour on two cores; --quick takes eight minutes.
+    English. Half an hour on two cores; --quick takes five minutes.
 
     Ctrl-C once ends after the networks that are being trained, twice at once, and
     the same command goes on from there, also within a training. OUT/sweep holds the

@@ -88,11 +88,11 @@ def most_steps(budget: float, length: int) -> int | None:
     if budget >= length:
         return None
 
-    def needed(steps: int) -> float:
-        return steps * (1 - (1 - 1 / steps) ** length)
+    def exceeds(steps: int) -> bool:
+        return steps * (1 - (1 - 1 / steps) ** length) > budget
 
     with suppress(Floor):
-        return first(lambda steps: needed(steps) > budget, most=MOST_STEPS + 1) - 1
+        return first(exceeds, most=MOST_STEPS + 1) - 1
     return None
 
 
@@ -140,17 +140,16 @@ def _timing(
 ) -> Timing:
     assert network.mdm is not None
     device = network.mdm.device
-    each = flops.evaluations(deltas("linear", steps), length)
     with peak(device) as most:
-        evaluation = _of_evaluations(network, length, batch, max(1, round(length / each)), repeats, advance)
-        token = _of_tokens(network, length, batch, repeats, advance)
+        evaluation = of_evaluations(network, length, batch, steps, repeats, advance)
+        token = of_tokens(network, length, batch, repeats, advance)
     return Timing(
         length=length,
         batch=batch,
         steps=steps,
         evaluation_ms=evaluation,
         token_ms=token,
-        evaluations=each,
+        evaluations=needed(length, steps),
         evaluation_flop=batch * flops.evaluation(shape, length),
         token_flop=batch * flops.autoregression(shape, length) / length,
         peak_bytes=most(),
@@ -159,12 +158,23 @@ def _timing(
     )
 
 
-def _of_evaluations(
-    network: Network, length: int, batch: int, revealed: int, repeats: int, advance: Callable[[], None]
+def needed(length: int, steps: int) -> float:
+    """Evaluations that N steps of a linear schedule need on average, a row."""
+    return flops.evaluations(deltas("linear", steps), length)
+
+
+def of_evaluations(
+    network: Network,
+    length: int,
+    batch: int,
+    steps: int,
+    repeats: int = REPEATS,
+    advance: Callable[[], None] = lambda: None,
 ) -> Estimate:
-    """Rounds that reveal so many positions each; what they leave is given."""
+    """Milliseconds of one of the evaluations of N steps: each reveals as many positions as theirs do on average."""
     assert network.mdm is not None
     luck = Luck(0, torch.arange(batch))
+    revealed = max(1, round(length / needed(length, steps)))
     rounds = max(1, min(TOGETHER[network.mdm.device.type], length // revealed))
     order = torch.zeros((batch, length), dtype=torch.int64)
     order[:, : rounds * revealed] = torch.arange(1, rounds + 1).repeat_interleave(revealed)[:length]
@@ -180,8 +190,11 @@ def _of_evaluations(
     return _middle([1000 * seconds / rounds for seconds in times])
 
 
-def _of_tokens(network: Network, length: int, batch: int, repeats: int, advance: Callable[[], None]) -> Estimate:
-    """The mean over distances of the start, evenly over the sequence; each repeat is a mean of its own."""
+def of_tokens(
+    network: Network, length: int, batch: int, repeats: int = REPEATS, advance: Callable[[], None] = lambda: None
+) -> Estimate:
+    """Milliseconds of a token: the mean over distances of the start, evenly over the sequence; each repeat is a mean of
+    its own."""
     assert network.ar is not None
     luck, device = Luck(0, torch.arange(batch)), network.ar.device
     together = min(TOGETHER[device.type], length)

@@ -183,7 +183,7 @@ def _body(
             return body, {"revision": card.revision, "weights": weights.digest(files)}
     assert family.body is not None
     with torch.device("meta"):
-        body = family.body(config, str(directory / weights.CONFIG))
+        body = family.body(config, str(weights.config_of(directory)))
     with weights.opened(directory) as files:
         weights.fill(body, family, files, device, dtype)
         return body, {"revision": card.revision, "weights": weights.digest(files)}

@@ -73,6 +73,11 @@ class Files(Mapping[str, Any]):
         return self.read(name).reshape(-1).contiguous().view(torch.uint8).numpy()
 
 
+def config_of(directory: Path) -> Path:
+    """The file that says what a model is."""
+    return directory if is_packed(directory) else directory / CONFIG
+
+
 def is_packed(path: Path) -> bool:
     return path.suffix == ".gguf" and path.is_file()
 

@@ -14,7 +14,7 @@ from unmask.core.estimates import Estimate
 from unmask.experiments.board.table import Table
 from unmask.experiments.measures.catalogue import Record
 from unmask.report import frame
-from unmask.report.figure_2 import LEARNED, MEASURES, Measured, Settings, measured, recipe
+from unmask.report.figure_2 import LEARNED, MEASURES, SECONDS, Measured, Settings, measured, quick, recipe
 from unmask.report.frame import COLOURS, INK, PAGE, Sentence, text
 from unmask.report.publishing import Page
 
@@ -65,6 +65,8 @@ def contents(made: Measured, settings: Settings, origin: Mapping[str, Any], seco
         networks="\n".join(_network_item(*entry) for entry in networks(made.records).items()),
         label=text(made.label),
         length=str(made.length),
+        quick=quick().size,
+        whole=Settings().size,
     )
     return found
 
@@ -119,8 +121,8 @@ def _panel(data: pd.DataFrame, measure: str, settings: Settings) -> Any:
 
 def speed(records: Sequence[Record]) -> dict[int, float]:
     """How many times as fast as AR each number of rounds is, of the same batch."""
-    times = {(record["who"], record["steps"]): record["value"] for record in records if record["measure"] == "seconds"}
-    return {steps: times["ar", steps] / seconds for (who, steps), seconds in times.items() if who == "mdm"}
+    times = {(record["who"], record["steps"]): record["value"] for record in records if record["measure"] == SECONDS}
+    return {steps: times["ar", None] / seconds for (who, steps), seconds in times.items() if who == "mdm"}
 
 
 def sentences(records: Sequence[Record], settings: Settings) -> list[Sentence]:
@@ -180,7 +182,7 @@ def tables(records: Sequence[Record], settings: Settings) -> list[Table]:
     rows = []
     for who, steps in [*(("mdm", n) for n in settings.steps), ("ar", None), ("text", None)]:
         cells = [_cell(found.get((measure, who, steps)), measure) for measure in shown]
-        cells.append(_time(found.get(("seconds", who, steps or settings.steps[0]))))
+        cells.append(_time(found.get((SECONDS, who, steps))))
         cells.append((f"{fast[steps]:.2g}x" if steps in fast else "-", ""))
         rows.append((f"{steps}" if who == "mdm" else NAMES[who], cells))
     written = Table(

@@ -3,7 +3,7 @@
     text_training   an MDM or an AR model learns a text: nats a token and bits a character of what is held out
     written         what they write, as the judges of metrics/texts.py find it; the AR network is one of them
     original        what the same judges say of windows of the text, each of some that it has not seen
-    text_clock      seconds of a batch that an MDM fills in N rounds, and of one that the AR model writes with its cache
+    text_clock      seconds of a batch that an MDM fills in N rounds, or that an AR model writes with its cache
 
 All are named by what a training consists of, and need it. An MDM and an AR model of one cell are twins (training/
 twins.py). A training stays what it is when the code changes; a text that changes is another cell.
@@ -69,6 +69,7 @@ def _corpus(text: str, digest: str) -> Any:
 
 def _check(cells: Sequence[Arguments]) -> None:
     """Names, sizes and packages, before hours of work."""
+    from unmask.core import arguments
     from unmask.hub import judge as outsider
     from unmask.schedules import deltas
     from unmask.text import tokenizers
@@ -76,13 +77,16 @@ def _check(cells: Sequence[Arguments]) -> None:
     for cell in cells:
         _corpus(cell["text"], cell["digest"])
         tokenizers.check(cell["tokenizer"])
-        shape = _shape("mdm", _symbols(cell["tokenizer"]), cell)
+        shape = _shape(cell.get("kind", "mdm"), _symbols(cell["tokenizer"]), cell)
         _recipe(shape.kind, cell)
         if cell.get("smollm2"):
             outsider.check()
         if "schedule" in cell:
             kinds_of(cell["sampler"])
             deltas(cell["schedule"], cell["steps"])
+        if "batch" in cell:
+            deltas("linear", cell["steps"])
+            arguments.whole("batch", cell["batch"], 1, arguments.MOST_LENGTH)
 
 
 def _about(cell: Arguments) -> Record:
@@ -161,10 +165,6 @@ def _needs(cell: Arguments) -> list[Arguments]:
 
 def _needs_judge(cell: Arguments) -> list[Arguments]:
     return [_training(cell, "ar")]
-
-
-def _needs_both(cell: Arguments) -> list[Arguments]:
-    return [_training(cell, kind) for kind in ("ar", "mdm")]
 
 
 def _cost_of_written(cell: Arguments) -> float:
@@ -294,13 +294,14 @@ def original(
     return Output(_records(tally), _example(judges, held_out))
 
 
-@metric("text_clock", check=_check, needs=_needs_both, about=_about)
+@metric("text_clock", check=_check, needs=_needs_judge, about=_about)
 def text_clock(
     *,
     text: str,
     tokenizer: str = "chars",
     digest: str = "",
     preset: str = "text",
+    kind: str = "mdm",
     length: int | None = None,
     layers: int | None = None,
     hidden: int | None = None,
@@ -311,21 +312,20 @@ def text_clock(
     seed: int = 0,
     needed: tuple[Path, ...],
 ) -> list[Record]:
-    """Seconds of a batch, on one thread where that is a CPU: filled in so many rounds, and written token by token.
+    """Seconds of a batch, on one thread where that is a CPU: a median with quartiles, as `unmask time` has it.
 
-    Medians with quartiles, as `unmask time` has them.
+    kind: mdm, filled in so many steps, or ar, written token by token, whatever the steps. One shape is both.
     """
     from unmask.core.threads import torch_threads
-    from unmask.cost.clock import clock
+    from unmask.cost import clock
     from unmask.networks.model.checkpoints import read_shape
 
     shape = read_shape(needed[0])
+    network = clock.untrained(shape, shape.length, device)
     with torch_threads(1):
-        (timing,) = clock(shape, [shape.length], [batch], steps, device)
-    if isinstance(timing, UnmaskError):
-        raise timing
-    found = {
-        "mdm_seconds": timing.evaluation_ms.map(lambda ms: timing.evaluations * ms / 1000),
-        "ar_seconds": timing.token_ms.map(lambda ms: timing.length * ms / 1000),
-    }
-    return [record(name, estimate, timing.evaluations) for name, estimate in found.items()]
+        if kind == "mdm":
+            each = clock.of_evaluations(network, shape.length, batch, steps)
+            count = clock.needed(shape.length, steps)
+        else:
+            each, count = clock.of_tokens(network, shape.length, batch), float(shape.length)
+    return [record("seconds", each.map(lambda ms: count * ms / 1000), count)]
