@@ -72,6 +72,7 @@ class Source(NamedTuple):
 
     names: tuple[str, ...]  # tensors of the checkpoint
     make: Callable[[Sequence[Tensor]], Tensor] | None = None  # None: of the one that is named, as it is
+    shapes: tuple[tuple[int | None, ...], ...] = ()  # of those it is made of; None: of any size
 
 
 class Family(NamedTuple):

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -127,7 +128,7 @@ def fill(body: Body, family: Family, files: Files | Packed, device: torch.device
     assert family.sources is not None
     sources = family.sources(body, frozenset(files))
     wanted = {name: tensor.shape for name, tensor in body.state_dict().items()}
-    problems = list(_problems(sources, wanted, files, family.unused))
+    problems = list(dict.fromkeys(_problems(sources, wanted, files, family.unused)))
     if problems:
         more = f" (and {len(problems) - SHOWN} more)" if len(problems) > SHOWN else ""
         what = "; ".join(problems[:SHOWN])
@@ -157,7 +158,8 @@ def _problems(
 ) -> Iterator[str]:
     used = set()
     for name, shape in wanted.items():
-        for source in sources[name].names:
+        shapes = sources[name].shapes or (tuple(shape),) * (sources[name].make is None)
+        for source, expected in zip_longest(sources[name].names, shapes):
             used.add(source)
             if source not in files:
                 yield f"no {source!r}"
@@ -165,11 +167,16 @@ def _problems(
             header = files[source]
             if header.get_dtype() not in FLOATS:
                 yield f"{source!r} is of type {header.get_dtype()}, not {', '.join(FLOATS)}"
-            elif sources[name].make is None and tuple(header.get_shape()) != tuple(shape):
-                yield f"{source!r} is {tuple(header.get_shape())}, not {tuple(shape)}"
+            elif expected is not None and not _fits(found := tuple(header.get_shape()), expected):
+                sizes = ", ".join("any" if size is None else str(size) for size in expected)
+                yield f"{source!r} is {found}, not ({sizes}{',' * (len(expected) == 1)})"
     for name in files:
         if name not in used and not any(re.search(pattern, name) for pattern in unused):
             yield f"{shown(name)} belongs to nothing"
+
+
+def _fits(found: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
+    return len(found) == len(expected) and all(size in (None, mine) for mine, size in zip(found, expected, strict=True))
 
 
 def digest(files: Files | Packed) -> str:
