@@ -93,7 +93,7 @@ def command(
         schedule: How much is revealed at each round: a name of `unmask schedule list`, or a list of shares.
         steps: The number of rounds N; 64 if not given.
         length: Tokens a sequence; if not given 512, what the network was made for, or as many as in the given file. Of
-            an open model those that it writes behind each prompt, or in each gap; 128 if not given.
+            an open model those that it writes behind each prompt, or in each gap; 128 if not given, or what fits.
         rows: Sequences; 2000 if not given, one of an open model, or one for each prompt where there are several.
         given: Tokens to start from, one row for all or a row each, with V (or null in .jsonl) where hidden.
         prompt: A text that each row begins with, for a network that has learned one.

@@ -90,8 +90,8 @@ class Spoken(NamedTuple):
         talks = self.chat or any(one.messages is not None for one in self.asked)
         if talks:
             chats(model)
-        answers = any(one.template is None for one in self.asked)
-        rule = ending(model, self.until, talks) if (answers and self.stop) or self.until else None
+        answers = any(one.template is None for one in self.asked)  # a text with gaps, or without a prompt, has no end
+        rule = ending(model, self.until, talks, own=answers and self.stop)
         if self.given is not None:
             start = read_tokens(self.given, hidden=model.vocabulary).repeat_interleave(each, 0)
             return Start(start, len(start) if rows is None else rows, length, rule)
@@ -99,14 +99,16 @@ class Spoken(NamedTuple):
             if each > 1:
                 raise UnmaskError("--rows-per-prompt needs prompts; give --prompt, or --prompts with a file")
             return Start(None, 1 if rows is None else rows, model.length if length is None else length, rule)
-        whole("--length", new := NEW if length is None else length)
-        made = rows_of(model, self.asked, new, self.chat, self.system)
-        if rows is not None and len(made) == 1 == each:
+        many = len(self.asked)
+        if rows is not None and many == 1 == each:
             each = whole("--rows", rows)
-        elif rows is not None and rows != len(made) * each:
-            raise UnmaskError(
-                f"--rows is {rows}, and there are {len(made)} prompts; leave it out, or --rows-per-prompt"
-            )
+        elif rows is not None and rows != many * each:
+            what = f"--rows is {rows}, and there are {many} prompts, each continued by {each} rows"
+            raise UnmaskError(f"{what}; leave it out, and say --rows-per-prompt")
+        if length is None:
+            longest = max(map(len, rows_of(model, self.asked, 0, self.chat, self.system)))
+            length = max(min(NEW, model.length - longest), 1)
+        made = rows_of(model, self.asked, whole("--length", length), self.chat, self.system)
         made = [row for row in made for _ in range(each)]
         alike = len({len(row) for row in made}) == 1
         return Start(torch.stack(made) if alike else made, None if not alike else len(made), None, rule)

@@ -96,12 +96,12 @@ def _label(one: Asked) -> str:
     return shown(text if len(text) < 40 else f"{text[:40]}..")
 
 
-def ending(model: OpenModel, until: Sequence[str] = (), chat: bool = False) -> StopRule | None:
-    """A row ends with the model's end, or that of a turn, or where one of these strings is complete."""
+def ending(model: OpenModel, until: Sequence[str] = (), chat: bool = False, own: bool = True) -> StopRule | None:
+    """A row ends where one of these strings is complete; and, its own, with the model's end or that of a turn."""
     tokens = model.card.tokens
-    ends = {token for token in (tokens.eos, tokens.end_of_turn) if token is not None}
+    ends = {token for token in (tokens.eos, tokens.end_of_turn) if token is not None and own}
     strings = list(until)
-    if chat:
+    if chat and own:
         end = chats(model).ends(speaker(model))
         if isinstance(end, str):
             strings.append(end)

@@ -20,7 +20,7 @@ from unmask.core.errors import UnmaskError, shown
 from unmask.denoisers import Causal, Denoiser, Engine, Logits, Marginals, Table
 from unmask.denoisers.scan import FLOAT32
 from unmask.hub import card as cards
-from unmask.hub import native, weights
+from unmask.hub import native, tokens, weights
 from unmask.hub.body import Body
 from unmask.hub.card import FAMILIES, Card
 from unmask.hub.engine import OpenEngine, OpenReader, cache_of
@@ -28,7 +28,7 @@ from unmask.hub.probe import probe
 from unmask.networks.model.checkpoints import choose_device
 from unmask.networks.running.evaluation import FEW, probabilities
 from unmask.text import Tokenizer, checkpoint
-from unmask.text.bpe import smollm2
+from unmask.text.published import Published
 
 GPT2S = ("mdlm", "bd3lm")  # families that are published without a tokenizer: it is GPT-2's
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
@@ -163,10 +163,12 @@ def load_model(
         kind = shown(config.get("model_type"))
         raise UnmaskError(f"{directory} holds a model of type {kind}, which is none of {found.name}'s family")
     body, about = _body(directory, found, config, place, None if dtype is None else DTYPES[dtype])
-    tokenizer = _tokenizer(directory, found, body)
+    tokenizer = tokenizer_of(directory, found, body.vocabulary)
     beside = None if causal_model is None else load_model(causal_model, device=device, dtype=dtype, batch=batch)
     model = OpenModel(found, body, tokenizer=tokenizer, about=about, cache=cache, batch=batch, causal=beside)
-    _check_tokens(model, config, directory)
+    for problem in tokens.problems(found, config, tokenizer):
+        what = "it is another model, or a card of your own must say so (--card FILE.json)"
+        raise UnmaskError(f"{directory}: {problem}; {what}")
     if checked:
         probe(model)
     return model
@@ -189,26 +191,16 @@ def _body(
         return body, {"revision": card.revision, "weights": weights.digest(files)}
 
 
-def _tokenizer(directory: Path, card: Card, body: Body) -> Tokenizer | None:
-    """None where there is none: tokens alone can still be written."""
+def tokenizer_of(directory: Path, card: Card, rows: int) -> Published | None:
+    """Of a model whose head has so many rows; None where there is none: tokens alone can still be written."""
     if weights.is_packed(directory):
-        return smollm2(str(directory))
-    if checkpoint.lies_in(directory):
+        made = checkpoint.smollm2(str(directory))
+    elif checkpoint.lies_in(directory):
         made = checkpoint.read(directory)
-        made.check_fits(body.vocabulary, card.tokens.mask)
-        return made
-    return checkpoint.gpt2() if card.family in GPT2S and body.vocabulary >= checkpoint.GPT2 else None
-
-
-def _check_tokens(model: OpenModel, config: dict[str, Any], directory: Path) -> None:
-    """What config.json says of the mask and the end, against what the card says; and the mask against the embedding."""
-    said = {"mask_token_id": model.card.tokens.mask, "eos_token_id": model.card.tokens.eos}
-    for name, expected in said.items():
-        found = config.get(name)
-        among = found if isinstance(found, list) else [found]
-        if found is not None and expected is not None and expected not in among:
-            what = f"the card {model.card.name} says {expected}; it is another model, or a card of your own must say so"
-            raise UnmaskError(f"{directory / weights.CONFIG}: {name} is {shown(found)}, and {what} (--card FILE.json)")
+    else:
+        return checkpoint.gpt2() if card.family in GPT2S and rows >= checkpoint.GPT2 else None
+    made.check_fits(rows, card.tokens.mask)
+    return made
 
 
 __all__ = ["OpenModel", "load_model"]

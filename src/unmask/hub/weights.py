@@ -128,10 +128,10 @@ def fill(body: Body, family: Family, files: Files | Packed, device: torch.device
     assert family.sources is not None
     sources = family.sources(body, frozenset(files))
     wanted = {name: tensor.shape for name, tensor in body.state_dict().items()}
-    problems = list(dict.fromkeys(_problems(sources, wanted, files, family.unused)))
-    if problems:
-        more = f" (and {len(problems) - SHOWN} more)" if len(problems) > SHOWN else ""
-        what = "; ".join(problems[:SHOWN])
+    wrong = list(problems(sources, wanted, files, family.unused))
+    if wrong:
+        more = f" (and {len(wrong) - SHOWN} more)" if len(wrong) > SHOWN else ""
+        what = "; ".join(wrong[:SHOWN])
         raise UnmaskError(f"the weights in {files.directory} do not fit its {CONFIG}: {what}{more}")
     made = {}
     with progress.track("loading weights", len(wanted)) as advance:
@@ -153,13 +153,16 @@ def _made(source: Source, files: Files | Packed) -> Tensor:
     return tensors[0] if source.make is None else source.make(tensors)
 
 
-def _problems(
+def problems(
     sources: Mapping[str, Source], wanted: Mapping[str, torch.Size], files: Files | Packed, unused: Sequence[str]
 ) -> Iterator[str]:
+    """Each tensor that is missing, of another kind or shape, or nobody's."""
     used = set()
     for name, shape in wanted.items():
         shapes = sources[name].shapes or (tuple(shape),) * (sources[name].make is None)
         for source, expected in zip_longest(sources[name].names, shapes):
+            if source in used:
+                continue
             used.add(source)
             if source not in files:
                 yield f"no {source!r}"

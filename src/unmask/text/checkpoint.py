@@ -108,8 +108,8 @@ def gpt2() -> Published:
 
 
 def smollm2(file: str = "") -> Published:
-    """SmolLM2's of its GGUF file; without the bytes that its model does not have."""
-    return _of_bytes(bpe.smollm2(file), {"bos_token": bpe.END, "eos_token": bpe.END})
+    """That of SmolLM2's Instruct models, of a GGUF file; without the bytes that these do not have."""
+    return _of_bytes(bpe.smollm2(file), {"eos_token": "<|im_end|>", "pad_token": "<|im_end|>"})
 
 
 def _of_bytes(made: bpe.Bytes, named: Mapping[str, str]) -> Published:

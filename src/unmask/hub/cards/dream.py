@@ -8,7 +8,11 @@ from unmask.hub.cards.qwen import UNUSED, as_named, decoder, of_type
 FAMILIES["dream"] = Family(of_type("Dream", "dream"), decoder(bias=True), as_named, UNUSED)
 README = "github.com/DreamLM/Dream: README"
 TOKENS = Tokens(mask=151666, eos=151643, pad=151643, bos=151643, end_of_turn=151645)
-RECIPES = (Recipe("published", "--sampler dream --steps 512 --length 512 --temperature 0.2 --top-p 0.95", README),)
+RECIPES = (
+    Recipe(
+        "published", '--sampler "dream(alg=entropy)" --steps 512 --length 512 --temperature 0.2 --top-p 0.95', README
+    ),
+)
 TRAPS = ("its published loop reveals nothing in its first round and two in its last where steps are as many as tokens",)
 add(
     Card(
@@ -30,7 +34,7 @@ add(
         tokens=TOKENS,
         prediction="shifted",
         context=2048,
-        template="chatml",
+        template="qwen2",
         recipes=RECIPES,
         traps=TRAPS,
     ),

@@ -40,11 +40,11 @@ add(
             prediction="shifted",
             block=32,
             context=32768,
-            template="chatml",
+            template="qwen2",
             recipes=(
                 Recipe(
                     "published",
-                    '--sampler "blocks(block_length=8, inner=threshold(threshold=0.9))" --length 512 --temperature 0',
+                    '--sampler "blocks(block_length=8, inner=threshold(threshold=0.9, temperature=0))" --length 512',
                     f"{GITHUB}: README; its evaluation takes 1, one token a round",
                 ),
             ),

@@ -101,7 +101,7 @@ add(
         recipes=(
             Recipe(
                 "published",
-                "--sampler top-probability --steps 256 --length 256 --temperature 0",
+                '--sampler "top-probability(temperature=0)" --steps 256 --length 256',
                 "its model card: one token a round, the likeliest first",
             ),
         ),

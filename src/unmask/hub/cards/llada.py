@@ -84,7 +84,9 @@ TOKENS = Tokens(mask=126336, eos=126081, pad=126081, bos=126080, end_of_turn=126
 PAPER = "github.com/ML-GSAI/LLaDA"
 RECIPES = (
     Recipe(
-        "published", "--sampler llada --steps 128 --length 128 --temperature 0", f"{PAPER}: generate.py, its defaults"
+        "published",
+        '--sampler "llada(block_length=128)" --steps 128 --length 128',
+        f"{PAPER}: generate.py, its defaults; its demonstration has blocks of 32",
     ),
 )
 TRAPS = (

@@ -109,8 +109,8 @@ GITHUB = "github.com/inclusionAI/LLaDA2.X: generate() of its model, and the tabl
 
 
 def _recipe(name: str, threshold: float, source: str) -> Recipe:
-    blocks = f'--sampler "blocks(block_length=32, inner=threshold(threshold={threshold}))"'
-    return Recipe(name, f"{blocks} --length 2048 --temperature 0", source)
+    blocks = f'--sampler "blocks(block_length=32, inner=threshold(threshold={threshold}, temperature=0))"'
+    return Recipe(name, f"{blocks} --length 2048", source)
 
 
 TRAPS = (

@@ -74,7 +74,7 @@ add(
                 if reads
                 else Recipe(
                     "published",
-                    '--sampler "blocks(block_length=32, inner=threshold(threshold=0.9))" --length 512 --temperature 0',
+                    '--sampler "blocks(block_length=32, inner=threshold(threshold=0.9, temperature=0))" --length 512',
                     GITHUB,
                 ),
             ),

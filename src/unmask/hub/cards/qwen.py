@@ -76,8 +76,15 @@ UNUSED = (r"^lm_head\.weight$", r"rotary_emb\.inv_freq$")  # of a tied head a se
 FAMILIES["qwen2"] = Family(of_type("a2d-qwen2", "qwen2"), decoder(bias=True), as_named, UNUSED)
 FAMILIES["qwen3"] = Family(of_type("a2d-qwen3", "qwen3"), decoder(normed=True), as_named, UNUSED)
 DLLM = "github.com/ZHZisZZ/dllm"
-ADAPTED = (Recipe("published", "--sampler llada --steps 256 --length 256 --temperature 0", f"{DLLM}: examples/a2d"),)
 QWEN2 = Tokens(mask=151665, eos=151645, pad=151643, end_of_turn=151645)
+
+
+def recipes(block: int) -> tuple[Recipe, ...]:
+    """One token a round, the likeliest."""
+    options = f'--sampler "llada(block_length={block})" --steps 256 --length 256'
+    return (Recipe("published", options, f"{DLLM}: examples/a2d"),)
+
+
 QWEN3 = Tokens(mask=151669, eos=151645, pad=151643, end_of_turn=151645)
 ALIGNED = ("its published loop lets blocks begin where the prompt ends; here they are counted from its first token",)
 add(
@@ -91,7 +98,7 @@ add(
             block=32 if kind == "bd3lm" else None,
             template=template,
             context=32768,
-            recipes=ADAPTED,
+            recipes=recipes(32 if kind == "bd3lm" else 256),
             traps=ALIGNED if kind == "bd3lm" else (),
         )
         for name, repository, family, tokens, template in (

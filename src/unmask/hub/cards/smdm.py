@@ -100,7 +100,7 @@ add(
         recipes=(
             Recipe(
                 "gsm8k",
-                "--sampler low-confidence --steps 256 --length 256 --temperature 0.1 --guidance 0.1",
+                '--sampler "low-confidence(temperature=0.1)" --steps 256 --length 256 --guidance 0.1',
                 f"{GITHUB}: evaluate_gsm8k.py, which asks twice, for a chain and for its answer",
             ),
         ),
