@@ -423,3 +423,19 @@ def test_recipes_are_options_that_there_are(name):
         assert "--temperature" not in words or float(said["temperature"]) > 0, recipe.options
         if CARDS[name].template is not None:
             assert CARDS[name].template in TEMPLATES
+
+
+def table_of_cards():
+    """As docs/open-models.md has it."""
+    rows = ["| model | repository | sees | conversations | licence |", "|---|---|---|---|---|"]
+    for name, card in sorted(CARDS.items()):
+        told = card.template or "-"
+        sight = "left to right" if card.causal else f"blocks of {card.block}" if card.block else "both sides"
+        licence = card.licence.partition(" (")[0].removesuffix(" Open Model License")
+        rows.append(f"| `{name}` | {card.repository} | {sight} | {told} | {licence} |")
+    return "\n".join(rows)
+
+
+def test_the_page_lists_all_cards():
+    page = (Path(__file__).parents[2] / "docs/open-models.md").read_text()
+    assert table_of_cards() in page

@@ -33,6 +33,9 @@ BASE = {
     "language fit": "text --out o.json --order 2",
     "board": "--rows 5 --samplers ancestral --languages interval-5 --lengths 8 --steps 2 --seeds 1 --out b",
     "generate": "--language interval-5 --length 8 --rows 3 --steps 2 --out o.npy",
+    "model show": "mdlm-owt",
+    "model check": "net",
+    "chat": "--model net --length 4",
     "audit": "samples.npy --language interval-5 --steps 4",
     "theory exact": "--language interval-5 --length 8 --steps 2",
     "theory table": "--language paper-2gram --length 8 --rows 5 --steps 2",
@@ -53,7 +56,7 @@ BASE = {
     "sweep rescue": "store --out t.csv",
     "score": "samples.npy --language interval-5",
 }  # what is quickly done
-EMPTY = ("theory list", "sampler list", "schedule list", "metric list")
+EMPTY = ("theory list", "sampler list", "schedule list", "metric list", "model list")
 BASE |= dict.fromkeys(EMPTY, "") | {"sampler show": "blocks", "schedule show": "cosine", "metric show": "samples"}
 FILES = {"net": None, "store": None, "text": None, "tiny.yaml": None, "samples.npy": None, "pipe": pipe}
 FILES |= {"loop": link_to_itself, "directory": directory, "l.json": '{"kind": "interval", "width": 3}'}

@@ -167,7 +167,7 @@ def test_files_that_are_not_whole(model, tmp_path):
             (whole[:200], "is no complete GGUF file"),
             (
                 whole.replace(b"llama.block_count", b"llama.clock_count"),
-                r"bad2\.gguf: layers is None",
+                r"bad2\.gguf: layers is None; expected a whole number",
             ),
             (whole.replace(b"blk.1.attn_q.weight", b"blk.1.attn_x.weight"), "no 'blk.1.attn_q.weight'"),
             (b"GGML" + whole[4:], "does not begin like one"),

@@ -37,12 +37,12 @@ def command(
 
     Examples:
         unmask chat --model modernbert-base-chat
-        unmask chat --model llada-8b-instruct --length 256 --steps 128 --dtype bfloat16
-        echo "Why is the sky blue?" | unmask chat --model dream-v0-instruct-7b --json
+        unmask chat --model llada-8b-instruct --length 256 --steps 128
+        echo "Why?" | unmask chat --model smollm2-135m-instruct --json
 
-    In a terminal the answer is shown after each round, with a sign at each place that
-    is still hidden; elsewhere when it is complete. A line /new begins a conversation
-    anew; the end of the input ends it, as Ctrl-C does.
+    In a terminal the answer is shown after each round, with a sign at each place
+    that is still hidden; elsewhere when it is complete. A line /new begins anew;
+    the end of the input ends the conversation, as Ctrl-C does.
 
     Args:
         model: An open model, by its name of `unmask model list`, its repository, or a directory with its files.

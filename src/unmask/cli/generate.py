@@ -63,12 +63,12 @@ def command(
         unmask generate --model runs/mdm --causal-model runs/ar \\
             --sampler speculative --out f.npy
         unmask generate --model bible --rows 5 --prompt "And God said" --out g.txt
-        unmask generate --model llada-8b-instruct --chat --prompt "Why is the sky blue?" \\
-            --sampler llada --steps 128 --length 128 --temperature 0 --out h.jsonl
-        unmask generate --model modernbert-base-chat --prompts questions.jsonl --chat \\
-            --until "[/Answer]" --out i.jsonl
-        unmask generate --model mdlm-owt --template "def f():___return x" --length 8 \\
-            --out j.txt
+        unmask generate --model llada-8b-instruct --chat --length 128 --steps 128 \\
+            --prompt "Why is the sky blue?" --sampler llada --out h.jsonl
+        unmask generate --model modernbert-base-chat --prompts asked.jsonl \\
+            --chat --until "?" --out i.jsonl
+        unmask generate --model mdlm-owt --template "The ___ sat on___{3}." \\
+            --length 2 --out j.txt
 
     A network that has learned a text writes it: into .txt, and into .jsonl beside
     its tokens. So does an open model (`unmask model list`), which writes --length

@@ -37,6 +37,7 @@ COMMANDS = {
     "figure-2": ("unmask.cli.figure_2", "train networks on a text, and judge what they write"),
     "learning": ("unmask.cli.learning", "say what a network has not learned, and what that adds to its errors"),
     "sweep": ("unmask.cli.sweep", "measure a grid of cells, stopped and resumed at will, here or on a cluster"),
+    "judge": ("unmask.cli.judge", "say how likely an open model finds texts, and how varied they are"),
     "score": ("unmask.cli.score", "measure the error rates of sequences against a language"),
 }
 ABOUT = "Measure masked diffusion language models: what a number of sampling steps costs and buys."

@@ -25,7 +25,7 @@ from torch import Tensor
 from unmask.core.errors import UnmaskError, cut
 from unmask.core.files import atomic
 from unmask.core.memory import available, counted, size
-from unmask.core.reading import fit, opened, read_json, read_lines
+from unmask.core.reading import fit, opened, read_json, read_lines, read_text
 
 Ints = NDArray[np.int64]
 SUFFIXES = (".npy", ".jsonl")
@@ -41,6 +41,12 @@ class Row(msgspec.Struct):
     """A line of .jsonl that says more than its tokens."""
 
     tokens: list[Token]
+
+
+class Line(msgspec.Struct):
+    """A line of .jsonl of which the text is read."""
+
+    text: str
 
 
 class HiddenRow(msgspec.Struct):
@@ -95,6 +101,20 @@ def read_tokens(path: str | Path, hidden: int | None = None) -> Tensor:
     if tokens.ndim != 2 or 0 in tokens.shape:
         raise UnmaskError(f"{path} has shape {tokens.shape}; expected (rows, length) with at least one of each")
     return torch.from_numpy(tokens.astype(np.int64))
+
+
+def read_texts(path: str | Path) -> list[str]:
+    """The texts of a .txt or .jsonl file, as they are written here; of .jsonl also a text alone a line."""
+    suffix = Path(path).suffix
+    if suffix == TEXT_SUFFIX:
+        found = read_text(path).removesuffix("\n").split(BETWEEN)
+    elif suffix == ".jsonl":
+        found = [line if isinstance(line, str) else line.text for _, line in read_lines(path, str | Line)]
+    else:
+        raise UnmaskError(f"{path}: expected a file of texts, .txt or .jsonl")
+    if not any(found):
+        raise UnmaskError(f"{path} holds no text")
+    return found
 
 
 def _read_npy(path: Path) -> Ints:

@@ -202,13 +202,12 @@ def _body(
 def tokenizer_of(directory: Path, card: Card, rows: int) -> Published | None:
     """Of a model whose head has so many rows; None where there is none: tokens alone can still be written."""
     if weights.is_packed(directory):
-        made = checkpoint.smollm2(str(directory))
-    elif checkpoint.lies_in(directory):
+        return checkpoint.smollm2(str(directory))
+    if checkpoint.lies_in(directory):
         made = checkpoint.read(directory)
-    else:
-        return checkpoint.gpt2() if card.family in GPT2S and rows >= checkpoint.GPT2 else None
-    made.check_fits(rows, card.tokens.mask)
-    return made
+        made.check_fits(rows, card.tokens.mask)
+        return made
+    return checkpoint.gpt2() if card.family in GPT2S and rows >= checkpoint.GPT2 else None
 
 
 __all__ = ["OpenModel", "load_model"]

@@ -108,19 +108,16 @@ def gpt2() -> Published:
 
 
 def smollm2(file: str = "") -> Published:
-    """That of SmolLM2's Instruct models, of a GGUF file; without the bytes that these do not have."""
+    """That of SmolLM2's Instruct models, of a GGUF file; behind its symbols the bytes that it lacks (bpe.py)."""
     return _of_bytes(bpe.smollm2(file), {"eos_token": "<|im_end|>", "pad_token": "<|im_end|>"})
 
 
 def _of_bytes(made: bpe.Bytes, named: Mapping[str, str]) -> Published:
-    """Symbols that are no byte and that no merge makes are of control; bytes behind the others are no model's."""
-    symbols = list(made.symbols)
-    while symbols[-1] in bpe.LETTERS:
-        symbols.pop()
-    numbers = {symbol: number for number, symbol in enumerate(symbols)}
+    """Symbols that are no byte and that no merge makes are of control."""
+    numbers = {symbol: number for number, symbol in enumerate(made.symbols)}
     model = {"type": "BPE", "vocab": numbers, "merges": [list(pair) for pair in made.merges]}
     plain = {"".join(pair) for pair in made.merges} | bpe.LETTERS.keys()
-    added = [_entry(number, symbol) for number, symbol in enumerate(symbols) if symbol not in plain]
+    added = [_entry(number, symbol) for symbol, number in numbers.items() if symbol not in plain]
     words: dict[str, Any] = _byte_level(use_regex=True)
     if made.split == "digits":
         digits = {"type": "Digits", "individual_digits": True}

@@ -70,7 +70,7 @@ def _corpus(text: str, digest: str) -> Any:
 def _check(cells: Sequence[Arguments]) -> None:
     """Names, sizes and packages, before hours of work."""
     from unmask.core import arguments
-    from unmask.hub import judge as outsider
+    from unmask.metrics import judge as outsider
     from unmask.schedules import deltas
     from unmask.text import tokenizers
 
@@ -216,7 +216,7 @@ def _records(tally: Tally, **cell: Any) -> list[Record]:
 def _outsider(smollm2: bool, judges: Judges, tokens: Tensor) -> dict[str, Tensor]:
     if not smollm2:
         return {}
-    from unmask.hub.judge import judge, usual
+    from unmask.metrics.judge import judge, usual
 
     return {"smollm2": judge(usual(), [judges.text.tokenizer.decode(row) for row in tokens.tolist()]).nats}
 

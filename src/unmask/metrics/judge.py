@@ -50,11 +50,8 @@ def usual() -> OpenModel:
 
 def judge(model: OpenModel, texts: Sequence[str], *, draws: int = DRAWS, seed: int = 0) -> Judged:
     """Texts beyond the model's context are read up to its end. draws: of a masked model, sets of places a text."""
-    if model.tokenizer is None:
-        raise UnmaskError(f"{model.name} has no tokenizer beside it, and cannot read a text")
     arguments.whole("draws", draws, 2)
-    rows = [torch.from_numpy(model.tokenizer.encode(text)).long()[: model.length - 1] for text in texts]
-    rows = [row.clamp(max=model.vocabulary - 1) for row in rows]  # of bytes that it has no symbol for the last one
+    rows = tokens_of(model, texts)
     lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
     nats, error = (torch.full((len(rows),), torch.nan, dtype=torch.float64) for _ in range(2))
     said = lengths.argsort()
@@ -65,6 +62,14 @@ def judge(model: OpenModel, texts: Sequence[str], *, draws: int = DRAWS, seed: i
             for number in part.tolist():
                 nats[number], error[number] = _filled(rows[number], model, draws, seed + number)
     return Judged(nats, error, lengths)
+
+
+def tokens_of(model: OpenModel, texts: Sequence[str]) -> list[Tensor]:
+    """The tokens of each text, up to the model's context."""
+    if model.tokenizer is None:
+        raise UnmaskError(f"{model.name} has no tokenizer beside it, and cannot read a text")
+    rows = (torch.from_numpy(model.tokenizer.encode(text)).long()[: model.length - 1] for text in texts)
+    return [row.clamp(max=model.vocabulary - 1) for row in rows]  # of bytes that it has no symbol for the last one
 
 
 @torch.no_grad()
