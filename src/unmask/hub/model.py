@@ -70,8 +70,16 @@ class OpenModel(Denoiser):
         self.vocabulary, self.length = body.vocabulary, min(card.context, body.context)
         self.shift = int(card.prediction == "shifted")
         self._about = about or {}
-        banned = {token for token in (card.tokens.mask, *card.banned) if token is not None and token < self.vocabulary}
-        self._banned = torch.tensor(sorted(banned), dtype=torch.int64, device=body.device)
+        self._banned = torch.tensor(sorted(self._never()), dtype=torch.int64, device=body.device)
+
+    def _never(self) -> set[int]:
+        """What is never written."""
+        card, tokens = self.card, self.card.tokens
+        never = {token for token in (tokens.mask, *card.banned) if token is not None}
+        if card.plain and isinstance(self.tokenizer, Published):
+            never |= {*self.tokenizer.controls.values(), *range(self.tokenizer.vocabulary, self.vocabulary)}
+            never -= {tokens.eos, tokens.end_of_turn} - {tokens.mask}
+        return {token for token in never if token < self.vocabulary}
 
     @property
     def name(self) -> str:

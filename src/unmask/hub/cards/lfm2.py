@@ -96,6 +96,7 @@ add(
         licence="LFM Open License v1.0 (lfm1.0)",
         family="lfm2",
         tokens=Tokens(mask=16, eos=7),
+        plain=True,  # as its makers have it
         context=8192,
         template="question",
         recipes=(
@@ -106,7 +107,6 @@ add(
             ),
         ),
         traps=(
-            "its makers ban all special tokens but the end, and ids beyond the tokenizer's",
             "an answer ends with the text [/Answer], which is several tokens and no symbol",
             "that its convolutions are centred is what independent ports of its code say, and so is its template",
         ),
