@@ -36,14 +36,6 @@ BRIEF = Recipe(steps=20, batch=8, rate=3e-3, average=0.9, seed=4)
 OFTEN = Conditions(save_seconds=0.0)
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def shape(kind="mdm", length=8, **changes):
     return Shape(kind, 4, length, **(TINY | changes))
 
