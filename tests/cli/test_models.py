@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 import torch
 
+from tests.hub.small import CONFIGS, card, published
 from tests.networks.small import L, V, trunk
 from unmask import generate
 from unmask.core.samples import read_tokens
@@ -72,3 +74,12 @@ def test_mistakes(run, pair, monkeypatch, words):
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("unmask: error: ")
     assert words in ran.err
+
+
+def test_an_open_model_is_timed(run, tmp_path):
+    (tmp_path / "card.json").write_bytes(msgspec.json.encode(card("qwen2")))
+    published(tmp_path / "model", "qwen2", CONFIGS["qwen2"])
+    options = ("--lengths", 16, "--batch", 1, "--steps", 4, "--repeats", 1, "--json")
+    found = run("time", "--model", "model", "--card", "card.json", *options).result
+    assert found["model"]["card"] == "small-qwen2"
+    assert [timing["length"] for timing in found["timings"]] == [16]

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from pathlib import Path
 
 import msgspec
 import pytest
 import torch
 
 from tests.hub import test_dense, test_dit, test_lfm2, test_moe, test_nemotron, test_smdm
-from tests.hub.small import card, load, write
+from tests.hub.small import card, load, published, write
+from tests.hub.speaking import spoken
 from unmask import UnmaskError, generate, hub
 from unmask.hub.card import FAMILIES, Tokens, known, recognised
+from unmask.hub.chat import TEMPLATES
 from unmask.samplers.contract import SAMPLERS
+from unmask.text import checkpoint
 
 CARDS = known()
 OPTIONS = {"--sampler", "--steps", "--length", "--temperature", "--top-p", "--top-k", "--guidance", "--schedule"}
@@ -28,6 +32,7 @@ def test_a_card_says_what_can_be_asked_for(name):
     assert re.fullmatch(r"[\w.-]+/[\w.-]+", found.repository)
     assert found.licence
     assert (found.tokens.mask is None) == found.causal
+    assert found.template is None or found.template in TEMPLATES
     for recipe in found.recipes:
         said = shlex.split(recipe.options)
         asked = dict(zip(said[::2], said[1::2], strict=True))
@@ -174,3 +179,111 @@ def test_blocks_of_another_length_are_refused(tmp_path, family, field):
     (tmp_path / "config.json").write_text(json.dumps(said | {field: 8}))
     with pytest.raises(UnmaskError, match=r"blocks of 8 by its config\.json, and its card says 4"):
         load(tmp_path, card(family, **fields))
+
+
+def test_a_plain_writer_writes_no_symbols_of_control(tmp_path):
+    """But for its ends; and no numbers that its tokenizer has no symbols for."""
+    directory = Path(spoken(tmp_path))
+    about = json.loads((directory / "card.json").read_text())
+    tokenizer = checkpoint.read(directory)
+    plain = {**about, "plain": True}
+    (directory / "card.json").write_text(json.dumps(plain))
+    model = hub.load_model(directory, card=str(directory / "card.json"), checked=False, device="cpu")
+    said = model.logits(torch.zeros(1, model.body.hidden, dtype=model.body.dtype))[0]
+    never = (said == -torch.inf).nonzero().squeeze(1).tolist()
+    ends = {model.card.tokens.eos, model.card.tokens.end_of_turn}
+    assert set(never) == set(tokenizer.controls.values()) - ends
+    assert model.card.tokens.mask in never
+    config = json.loads((directory / "config.json").read_text())
+    published(directory, "llada", config | {"embedding_size": model.vocabulary + 5})  # rows without a symbol
+    wider = hub.load_model(directory, card=str(directory / "card.json"), checked=False, device="cpu")
+    said = wider.logits(torch.zeros(1, wider.body.hidden, dtype=wider.body.dtype))[0]
+    assert bool((said[tokenizer.vocabulary :] == -torch.inf).all())
+
+
+SIZES = {  # as config.json says, and how many weights are published, in thousands of millions
+    "illada": (
+        {
+            "hidden_size": 4096,
+            "num_hidden_layers": 32,
+            "num_attention_heads": 32,
+            "num_key_value_heads": 8,
+            "intermediate_size": 14336,
+            "vocab_size": 155136,
+            "tie_word_embeddings": True,
+        },
+        7.62,
+    ),
+    "nemotron": (
+        {
+            "hidden_size": 3072,
+            "num_hidden_layers": 26,
+            "num_attention_heads": 32,
+            "num_key_value_heads": 8,
+            "head_dim": 128,
+            "intermediate_size": 9216,
+            "vocab_size": 131072,
+            "rope_parameters": test_nemotron.ROTARY | {"original_max_position_embeddings": 16384},
+        },
+        3.83,
+    ),
+    "llada-moe": (
+        test_moe.MOE
+        | {
+            "hidden_size": 2048,
+            "num_hidden_layers": 16,
+            "num_attention_heads": 16,
+            "num_key_value_heads": 16,
+            "dense_intermediate_size": 8192,
+            "expert_intermediate_size": 1024,
+            "num_experts": 64,
+            "num_experts_per_tok": 8,
+            "moe_layer_freq": [1] * 16,
+            "vocab_size": 157184,
+        },
+        7.36,
+    ),
+    "llada2": (
+        test_moe.LLADA2
+        | {
+            "hidden_size": 2048,
+            "num_hidden_layers": 20,
+            "num_attention_heads": 16,
+            "num_key_value_heads": 4,
+            "head_dim": 128,
+            "intermediate_size": 5120,
+            "moe_intermediate_size": 512,
+            "num_experts": 256,
+            "num_experts_per_tok": 8,
+            "n_group": 8,
+            "topk_group": 4,
+            "num_shared_experts": 1,
+            "vocab_size": 157184,
+        },
+        16.3,
+    ),
+    "sdar-moe": (
+        test_moe.SDAR
+        | {
+            "hidden_size": 2048,
+            "num_hidden_layers": 48,
+            "num_attention_heads": 32,
+            "num_key_value_heads": 4,
+            "head_dim": 128,
+            "moe_intermediate_size": 768,
+            "num_experts": 128,
+            "num_experts_per_tok": 8,
+            "intermediate_size": 6144,
+            "vocab_size": 151936,
+        },
+        30.5,
+    ),
+}
+
+
+@pytest.mark.parametrize("family", SIZES)
+def test_published_sizes_have_the_published_number_of_weights(family):
+    config, count = SIZES[family]
+    with torch.device("meta"):
+        body = FAMILIES[family].body(config, "config.json")
+    assert abs(sum(weight.numel() for weight in body.parameters()) / 1e9 / count - 1) < 0.01

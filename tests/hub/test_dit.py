@@ -164,10 +164,14 @@ def test_models_that_need_the_time_are_refused(tmp_path, field):
         load(tmp_path, card("mdlm"))
 
 
-def test_layers_of_conditions_that_do_not_fit_are_named(tmp_path):
-    write(tmp_path, CONFIG, tensors() | {"backbone.blocks.1.adaLN_modulation.bias": torch.ones(5)})
-    with pytest.raises(UnmaskError, match=r"backbone\.blocks\.1\.adaLN_modulation\.bias"):
+def test_all_layers_of_conditions_that_do_not_fit_are_named(tmp_path):
+    spoiled = {"backbone.blocks.1.adaLN_modulation.bias": torch.ones(5)}
+    spoiled |= {"backbone.sigma_map.mlp.0.weight": torch.ones(CONDITIONS, 128)}
+    write(tmp_path, CONFIG, tensors() | spoiled)
+    with pytest.raises(UnmaskError) as error:
         load(tmp_path, card("mdlm"))
+    for what in ("blocks.1.adaLN_modulation.bias' is (5,), not (144,)", "mlp.0.weight' is (10, 128), not (10, 256)"):
+        assert str(error.value).count(what) == 1
 
 
 def test_missing_conditions_are_named(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 
@@ -273,8 +275,19 @@ def test_a_missing_expert_is_as_llama(tmp_path):
 def test_experts_of_another_shape_are_refused(tmp_path):
     name = "model.layers.1.mlp.experts.2.down_proj.weight"
     write_without(tmp_path, "", **{name: torch.zeros(HIDDEN, INNER + 1, dtype=torch.float64)})
-    with pytest.raises(UnmaskError, match=r"model\.layers\.1\.mlp\.experts\.0\.down_proj\.weight' and those of the"):
+    with pytest.raises(UnmaskError, match=r"experts\.2\.down_proj\.weight' is \(32, 13\), not \(32, 12\)"):
         load(tmp_path, card("llada-moe"))
+
+
+def test_fused_rows_that_do_not_fit_are_named_once(tmp_path):
+    llada2(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text()) | {"num_key_value_heads": 4}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UnmaskError) as error:
+        load(tmp_path, card("llada2"))
+    for n in range(3):
+        name = f"'model.layers.{n}.attention.query_key_value.weight' is (64, 32), not (96, 32)"
+        assert str(error.value).count(name) == 1
 
 
 @pytest.mark.parametrize(

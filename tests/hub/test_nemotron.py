@@ -39,6 +39,7 @@ CONFIG = {
     "rms_norm_eps": 1e-5,
     "tie_word_embeddings": False,
     "rope_parameters": ROTARY,
+    "rope_scaling": ROTARY,  # once more, as published
     "attention_bias": False,
     "mlp_bias": False,
     "sliding_window": None,
@@ -140,7 +141,7 @@ def test_stretched_turns_are_those_of_transformers(changed, theta):
     config = Ministral3Config(hidden_size=256, num_attention_heads=2, head_dim=128, rope_parameters=dict(said))
     theirs, scale = ROPE_INIT_FUNCTIONS["yarn"](config, None)
     ours = Yarn(**{name: value for name, value in said.items() if name in Yarn.__struct_fields__})
-    assert torch.equal(ours.turns(128, theta), theirs)
+    assert torch.equal(ours.turns(128), theirs)
     assert ours.scale == pytest.approx(scale)
 
 
@@ -151,6 +152,9 @@ def test_stretched_turns_are_those_of_transformers(changed, theta):
         ({"sliding_window": 128}, "sliding_window is 128"),
         ({"mlp_bias": True}, "mlp_bias is True"),
         ({"rope_parameters": {"rope_type": "yarn"}}, "factor"),
+        ({"rope_parameters": ROTARY | {"factor": 0.0}}, "factor"),
+        ({"rope_parameters": ROTARY | {"original_max_position_embeddings": 0}}, "original_max_position_embeddings"),
+        ({"rope_parameters": ROTARY | {"rope_theta": 1.0}}, "rope_theta"),
     ],
 )
 def test_what_is_not_known_is_refused(tmp_path, changed, message):

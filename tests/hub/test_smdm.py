@@ -82,5 +82,5 @@ def test_fused_rows_that_do_not_fit_are_refused(tmp_path):
     checkpoint(tmp_path)
     text = (tmp_path / "config.json").read_text().replace('"n_query_groups": 4', '"n_query_groups": 2')
     (tmp_path / "config.json").write_text(text)
-    with pytest.raises(UnmaskError, match=r"attn\.attn\.weight is \(96, 32\)"):
+    with pytest.raises(UnmaskError, match=r"attn\.attn\.weight' is \(96, 32\), not \(64, 32\)"):
         load(tmp_path, card("smdm", **CARD))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from unmask.cli.options import Count, Counts, Switch
+from unmask.cli.options import Count, Counts, Model, Switch, Word
 
 if TYPE_CHECKING:
     from unmask.core.estimates import Estimate
@@ -18,6 +18,9 @@ POSTER_STEPS = 512
 def command(
     *,
     preset: str = "quick",
+    model: Model = None,
+    card: Word = None,
+    causal_model: Model = None,
     lengths: Counts = (),
     batch: Counts = (),
     steps: int = 512,
@@ -25,7 +28,7 @@ def command(
     layers: Count = None,
     hidden: Count = None,
     device: Literal["auto", "cpu", "cuda"] = "auto",
-    dtype: Literal["float32", "bfloat16"] = "float32",
+    dtype: Literal["float32", "bfloat16"] | None = None,
     threads: Count = None,
     repeats: int = 5,
     compiled: Switch = False,
@@ -38,6 +41,7 @@ def command(
         unmask time --preset paper --lengths 512 1024 2048 --steps 512 \\
             --batch 1 16 --device cuda
         unmask time --preset small --lengths 128 --threads 1 --json
+        unmask time --model llada-8b-instruct --lengths 512 --batch 1 8
 
     Both models have one trunk and untrained weights, on which the time does not
     depend. A time is the median of some repeats, with quartiles, after one that
@@ -49,10 +53,16 @@ def command(
     compare at yours, and give both times to `unmask plan`, which says what quality
     they buy.
 
+    An open model is timed as it is; the AR model beside it is --causal-model, or its
+    own layers read from left to right.
+
     Presets: quick (hidden 64, 4 layers), small (128, 4), paper (512, 8).
 
     Args:
         preset: Of what size the trunk is.
+        model: In place of a preset an open model: a name of `unmask model list`, or a checkpoint's directory.
+        card: Which model that directory holds, if it does not say so itself.
+        causal_model: An AR model of the same tokens beside it.
         lengths: Tokens a sequence; the preset's own unless told otherwise.
         batch: Rows that are filled at once; 1 and 16 unless told otherwise.
         steps: Sampling steps N of the MDM.
@@ -60,7 +70,7 @@ def command(
         layers: Instead of the preset's.
         hidden: Instead of the preset's.
         device: Where; auto takes CUDA where it is.
-        dtype: Of weights and activations.
+        dtype: Of weights and activations: float32 if not given, and of an open model its own.
         threads: Of torch on the CPU; all cores unless told otherwise.
         repeats: Of each measurement.
         compiled: Through torch.compile, with CUDA graphs where there is CUDA.
@@ -76,20 +86,29 @@ def command(
     from unmask.networks import PRESETS
     from unmask.networks import preset as shaped
 
-    shape = shaped(preset, "mdm", vocabulary, layers=layers, hidden=hidden)
     if threads is not None:
         whole("--threads", threads, 1, MOST_THREADS)
+    settings: dict[str, Any]
     with torch_threads(threads or torch.get_num_threads()):
-        asked = lengths or (PRESETS[preset]["length"],)
-        found = clock(shape, asked, batch or (1, 16), steps, device, getattr(torch, dtype), repeats, compiled)
+        if model is None:
+            shape = shaped(preset, "mdm", vocabulary, layers=layers, hidden=hidden)
+            asked, dtype = lengths or (PRESETS[preset]["length"],), dtype or "float32"
+            settings = {"preset": preset, "vocabulary": vocabulary, "dtype": dtype, "shape": shape.to_dict()}
+            found = clock(shape, asked, batch or (1, 16), steps, device, getattr(torch, dtype), repeats, compiled)
+        else:
+            from unmask.cost.open_clock import open_clock
+            from unmask.hub.model import load_model
+
+            opened = load_model(model, card=card, device=device, dtype=dtype, causal_model=causal_model)
+            settings = {"model": opened.source()}
+            found = open_clock(opened, lengths or (min(512, opened.length - 1),), batch or (1, 16), steps, repeats)
     timings = [timing for timing in found if isinstance(timing, Timing)]
     failures = [str(error) for error in found if isinstance(error, UnmaskError)]
     if not timings:
         raise UnmaskError(failures[0])
-    known = preset == "paper" and steps == POSTER_STEPS and layers is hidden is None
+    known = model is None and preset == "paper" and steps == POSTER_STEPS and layers is hidden is None
     if json:
         rows = [timing.to_dict() | ({"poster": _poster(timing.length)} if known else {}) for timing in timings]
-        settings = {"preset": preset, "vocabulary": vocabulary, "dtype": dtype, "shape": shape.to_dict()}
         show(settings | {"timings": rows, "failures": failures}, True)
     else:
         _print(timings, failures, known)

@@ -154,7 +154,7 @@ def _timing(
         token_flop=batch * flops.autoregression(shape, length) / length,
         peak_bytes=most(),
         threads=torch.get_num_threads(),
-        device=_name(device),
+        device=device_name(device),
     )
 
 
@@ -187,7 +187,7 @@ def of_evaluations(
         engine.follow(order, luck, torch.zeros_like(order))
 
     times = measure(run, network.mdm.device, repeats, advance)
-    return _middle([1000 * seconds / rounds for seconds in times])
+    return middle([1000 * seconds / rounds for seconds in times])
 
 
 def of_tokens(
@@ -211,7 +211,7 @@ def of_tokens(
             reader.finish(last, tokens, luck)
 
         total += torch.tensor(measure(run, device, repeats, advance), dtype=torch.float64) / together
-    return _middle((1000 * total / PLACES).tolist())
+    return middle((1000 * total / PLACES).tolist())
 
 
 def measure(
@@ -229,7 +229,7 @@ def measure(
     return times[1:]
 
 
-def _middle(values: Sequence[float]) -> Estimate:
+def middle(values: Sequence[float]) -> Estimate:
     low, middle, high = torch.tensor(values, dtype=torch.float64).quantile(torch.tensor([0.25, 0.5, 0.75]).double())
     return Estimate(float(middle), float(low), float(high), len(values), 0.5, "median and quartiles")
 
@@ -243,5 +243,5 @@ def _wait(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def _name(device: torch.device) -> str:
+def device_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

@@ -56,6 +56,7 @@ class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     block: Annotated[int, msgspec.Meta(ge=1)] | None = None  # None: all see all; else blocks see those before them
     past: Literal["blocks", "causal"] = "blocks"  # causal: what is settled is read from left to right
     banned: tuple[Id, ...] = ()  # what is never written, besides the mask
+    plain: bool = False  # symbols of control are never written but for its ends, nor numbers without a symbol
     template: str | None = None  # of chat.py; None of a base model
     context: int = 4096
     billions: float | None = None  # of parameters, as its makers say; those of all experts
@@ -73,6 +74,7 @@ class Source(NamedTuple):
 
     names: tuple[str, ...]  # tensors of the checkpoint
     make: Callable[[Sequence[Tensor]], Tensor] | None = None  # None: of the one that is named, as it is
+    shapes: tuple[tuple[int | None, ...], ...] = ()  # of those it is made of; None: of any size
 
 
 class Family(NamedTuple):
@@ -137,7 +139,7 @@ def recognised(config: Mapping[str, Any], directory: Path) -> Card | None:
     if not named and (config.get("architectures") or [None])[0] in READERS:
         return None
     behave = {
-        msgspec.json.encode([card.prediction, card.block, card.tokens, card.banned, card.template]): card
+        msgspec.json.encode([card.prediction, card.block, card.tokens, card.banned, card.plain, card.template]): card
         for card in named or fitting
     }
     if len(behave) > 1:

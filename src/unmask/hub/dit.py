@@ -45,8 +45,11 @@ class Block(nn.Module):
 
 
 class DiT(Body):
-    def __init__(self, vocabulary: int, hidden: int, layers: int, heads: int, context: int) -> None:
+    """conditions: how many there were, before they were folded in."""
+
+    def __init__(self, vocabulary: int, hidden: int, layers: int, heads: int, context: int, conditions: int) -> None:
         super().__init__()
+        self.conditions = conditions
         self.vocabulary, self.hidden, self.context = vocabulary, hidden, context
         self.sizes = Sizes(layers, heads, hidden // heads)
         self.width = hidden // heads

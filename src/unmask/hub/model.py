@@ -25,6 +25,7 @@ from unmask.hub.body import Body
 from unmask.hub.card import FAMILIES, Card
 from unmask.hub.engine import OpenEngine, OpenReader, cache_of
 from unmask.hub.probe import probe
+from unmask.hub.quantize import quantize as quantized
 from unmask.networks.model.checkpoints import choose_device
 from unmask.networks.running.evaluation import FEW, probabilities
 from unmask.text import Tokenizer, checkpoint
@@ -69,8 +70,16 @@ class OpenModel(Denoiser):
         self.vocabulary, self.length = body.vocabulary, min(card.context, body.context)
         self.shift = int(card.prediction == "shifted")
         self._about = about or {}
-        banned = {token for token in (card.tokens.mask, *card.banned) if token is not None and token < self.vocabulary}
-        self._banned = torch.tensor(sorted(banned), dtype=torch.int64, device=body.device)
+        self._banned = torch.tensor(sorted(self._never()), dtype=torch.int64, device=body.device)
+
+    def _never(self) -> set[int]:
+        """What is never written."""
+        card, tokens = self.card, self.card.tokens
+        never = {token for token in (tokens.mask, *card.banned) if token is not None}
+        if card.plain and isinstance(self.tokenizer, Published):
+            never |= {*self.tokenizer.controls.values(), *range(self.tokenizer.vocabulary, self.vocabulary)}
+            never -= {tokens.eos, tokens.end_of_turn} - {tokens.mask}
+        return {token for token in never if token < self.vocabulary}
 
     @property
     def name(self) -> str:
@@ -143,12 +152,14 @@ def load_model(
     cache: str | None = None,
     batch: int | None = None,
     causal_model: str | Path | None = None,
+    quantize: str | None = None,
     checked: bool = True,
 ) -> OpenModel:
     """A checkpoint in a directory, or by the name of its card or its repository, as `unmask.hub.fetch` finds it.
 
     card: which one it is, by name or a JSON file, where the directory does not say. dtype: of the weights, unless told
-    otherwise the checkpoint's own. checked: ask the probe whether it behaves as its card says.
+    otherwise the checkpoint's own; quantize: "int8" or "int4" (quantize.py). checked: ask the probe whether it behaves
+    as its card says.
     """
     from unmask.hub.fetch import locate
 
@@ -158,6 +169,9 @@ def load_model(
     place = choose_device(device)
     found, config = card_of(directory, named)
     body, about = _body(directory, found, config, place, None if dtype is None else DTYPES[dtype])
+    about |= {"quantize": quantize or "none"}
+    if quantize is not None:
+        body = quantized(body, quantize)
     tokenizer = tokenizer_of(directory, found, body.vocabulary)
     beside = None if causal_model is None else load_model(causal_model, device=device, dtype=dtype, batch=batch)
     model = OpenModel(found, body, tokenizer=tokenizer, about=about, cache=cache, batch=batch, causal=beside)

@@ -7,6 +7,7 @@ YaRN   a pair that turns often in the original context keeps its turns, one that
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
 import msgspec
 import torch
@@ -14,20 +15,24 @@ from torch import Tensor
 
 from unmask.hub.decoder import Decoder, Rotary, Shape
 
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+
 
 class Yarn(msgspec.Struct, frozen=True):
     """What config.json says under rope_parameters."""
 
-    factor: float
-    original_max_position_embeddings: int
-    beta_fast: float = 32.0  # turns in the original context from which on a pair is left as it is
-    beta_slow: float = 1.0  # and up to which it is stretched
-    mscale: float | None = None
-    mscale_all_dim: float | None = None
-    attention_factor: float | None = None
+    factor: Positive
+    original_max_position_embeddings: Annotated[int, msgspec.Meta(ge=1, le=2**24)]
+    rope_theta: Annotated[float, msgspec.Meta(gt=1)] = 1e6
+    beta_fast: Positive = 32.0  # turns in the original context from which on a pair is left as it is
+    beta_slow: Positive = 1.0  # and up to which it is stretched
+    mscale: Positive | None = None
+    mscale_all_dim: Positive | None = None
+    attention_factor: Positive | None = None
 
-    def turns(self, width: int, theta: float) -> Tensor:
+    def turns(self, width: int, device: torch.device | None = None) -> Tensor:
         """(width / 2) angles of one position."""
+        theta = self.rope_theta
 
         def place(turns: float) -> float:
             """Which pair turns so often."""
@@ -35,8 +40,8 @@ class Yarn(msgspec.Struct, frozen=True):
 
         low, high = max(math.floor(place(self.beta_fast)), 0), min(math.ceil(place(self.beta_slow)), width - 1)
         spread = high - low or 1e-3
-        kept = 1 - ((torch.arange(width // 2).float() - low) / spread).clamp(0, 1)
-        periods = theta ** (torch.arange(0, width, 2).float() / width)
+        kept = 1 - ((torch.arange(width // 2, device=device).float() - low) / spread).clamp(0, 1)
+        periods = theta ** (torch.arange(0, width, 2, device=device).float() / width)
         return 1.0 / (self.factor * periods) * (1 - kept) + 1.0 / periods * kept
 
     @property
@@ -55,8 +60,7 @@ class Stretched(Decoder):
 
     def rotary(self, columns: Tensor) -> Rotary:
         rotate = super().rotary(columns)
-        turns = self.yarn.turns(self.shape.head_dim, self.shape.theta).to(columns.device)
-        angles = columns.unsqueeze(-1).float() * turns
+        angles = columns.unsqueeze(-1).float() * self.yarn.turns(self.shape.head_dim, columns.device)
         angles = torch.cat([angles, angles], -1).unsqueeze(1)
         rotate.cos, rotate.sin = (part.mul(self.yarn.scale).to(self.dtype) for part in (angles.cos(), angles.sin()))
         return rotate

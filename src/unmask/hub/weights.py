@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -158,7 +159,10 @@ def problems(
     """Each tensor that is missing, of another kind or shape, or nobody's."""
     used = set()
     for name, shape in wanted.items():
-        for source in sources[name].names:
+        shapes = sources[name].shapes or (tuple(shape),) * (sources[name].make is None)
+        for source, expected in zip_longest(sources[name].names, shapes):
+            if source in used:
+                continue
             used.add(source)
             if source not in files:
                 yield f"no {source!r}"
@@ -166,11 +170,16 @@ def problems(
             header = files[source]
             if header.get_dtype() not in FLOATS:
                 yield f"{source!r} is of type {header.get_dtype()}, not {', '.join(FLOATS)}"
-            elif sources[name].make is None and tuple(header.get_shape()) != tuple(shape):
-                yield f"{source!r} is {tuple(header.get_shape())}, not {tuple(shape)}"
+            elif expected is not None and not _fits(found := tuple(header.get_shape()), expected):
+                sizes = ", ".join("any" if size is None else str(size) for size in expected)
+                yield f"{source!r} is {found}, not ({sizes}{',' * (len(expected) == 1)})"
     for name in files:
         if name not in used and not any(re.search(pattern, name) for pattern in unused):
             yield f"{shown(name)} belongs to nothing"
+
+
+def _fits(found: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
+    return len(found) == len(expected) and all(size in (None, mine) for mine, size in zip(found, expected, strict=True))
 
 
 def digest(files: Files | Packed) -> str:

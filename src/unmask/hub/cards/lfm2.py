@@ -97,6 +97,7 @@ add(
         family="lfm2",
         billions=0.35,
         tokens=Tokens(mask=16, eos=7),
+        plain=True,  # as its makers have it
         context=8192,
         template="question",
         recipes=(
@@ -107,7 +108,6 @@ add(
             ),
         ),
         traps=(
-            "its makers ban all special tokens but the end, and ids beyond the tokenizer's",
             "an answer ends with the text [/Answer], which is several tokens and no symbol",
             "that its convolutions are centred is what independent ports of its code say, and so is its template",
         ),

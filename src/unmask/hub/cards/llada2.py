@@ -87,17 +87,21 @@ def _source(name: str, shape: Shape) -> Source:
     for ours, place in PLACES:
         theirs = re.sub(ours, place, theirs)
     part = re.search(r"\.([qkv])_proj\.", name)
-    return Source((theirs,), partial(_rows, shape, part[1]) if part else None)
+    if part is None:
+        return Source((theirs,))
+    sizes = _sizes(shape)
+    fused = (sum(sizes), shape.hidden) if name.endswith(".weight") else (sum(sizes),)
+    return Source((theirs,), partial(_rows, sizes, part[1]), (fused,))
 
 
-def _rows(shape: Shape, which: str, tensors: Sequence[Tensor]) -> Tensor:
-    """All queries, then all keys, then all values."""
-    queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-    (fused,) = tensors
-    if fused.shape[0] != queries + 2 * keys:
-        what = f"should have {queries + 2 * keys} rows by config.json"
-        raise UnmaskError(f"attention.query_key_value is {tuple(fused.shape)}, but {what}")
-    return fused.split([queries, keys, keys])["qkv".index(which)]
+def _sizes(shape: Shape) -> list[int]:
+    """Rows of all queries, then of all keys, then of all values."""
+    keys = shape.kv_heads * shape.head_dim
+    return [shape.heads * shape.head_dim, keys, keys]
+
+
+def _rows(sizes: list[int], which: str, tensors: Sequence[Tensor]) -> Tensor:
+    return tensors[0].split(sizes)["qkv".index(which)]
 
 
 FAMILIES["llada2"] = Family(of_type("llada2_moe"), body, sources, UNUSED)

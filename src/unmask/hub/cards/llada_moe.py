@@ -72,26 +72,23 @@ def expert_source(name: str, body: Body) -> Source | None:
     layer = body.get_submodule(f"{at}.mlp") if at else None
     if not isinstance(layer, MoE):
         return None
-    theirs = f"{at}.mlp.experts"
+    each = [f"{at}.mlp.experts.{expert}" for expert in range(layer.experts.count)]
+    inner, hidden = layer.experts.inner, layer.router.in_features
     if what == "gate_up":
-        parts = ("gate_proj", "up_proj")
-        return _stacked([f"{theirs}.{e}.{part}.weight" for e in range(layer.experts.count) for part in parts], 2)
+        return _stacked([f"{one}.{part}.weight" for one in each for part in ("gate_proj", "up_proj")], 2, inner, hidden)
     if what == "down":
-        return _stacked([f"{theirs}.{e}.down_proj.weight" for e in range(layer.experts.count)], 1)
+        return _stacked([f"{one}.down_proj.weight" for one in each], 1, hidden, inner)
     renamed = {"router.weight": "gate.weight", "bias": "gate.expert_bias"}.get(what)
     return Source((f"{at}.mlp.{renamed or re.sub(r'^shared', 'shared_experts', what)}",))
 
 
-def _stacked(names: Sequence[str], parts: int) -> Source:
+def _stacked(names: Sequence[str], parts: int, *shape: int) -> Source:
     """So many tensors of each expert below one another, and the experts in a tensor of their own."""
 
     def make(tensors: Sequence[Tensor]) -> Tensor:
-        shapes = {tuple(tensor.shape) for tensor in tensors}
-        if len(shapes) > 1:
-            raise UnmaskError(f"{names[0]!r} and those of the other experts are of shapes {sorted(shapes)}")
         return torch.stack(list(tensors)).unflatten(0, (-1, parts)).flatten(1, 2)
 
-    return Source(tuple(names), make)
+    return Source(tuple(names), make, (shape,) * len(names))
 
 
 FAMILIES["llada-moe"] = Family(accepts, body, sources, UNUSED)

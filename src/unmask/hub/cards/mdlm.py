@@ -16,8 +16,13 @@ from unmask.hub.body import Body
 from unmask.hub.card import FAMILIES, Card, Family, Recipe, Source, Tokens, add
 from unmask.hub.cards.llada import Count, Depth
 from unmask.hub.cards.qwen import of_type
-from unmask.hub.dit import DiT, modulation
+from unmask.hub.dit import RATIO, DiT, modulation
 
+Shape = tuple[int, ...]
+Make = Callable[[Sequence[Tensor]], Tensor]
+Change = Callable[[Tensor, Tensor], Tensor]  # of a tensor and (parts, hidden) of its layer's modulation
+ADA = "adaLN_modulation"
+FREQUENCIES = 256  # that the noise level is embedded in
 SHIFT, SCALE, GATE = 0, 1, 2  # of the attention; three further those of the MLP
 
 
@@ -27,6 +32,7 @@ class Config(msgspec.Struct):
     hidden_dim: Count
     n_blocks: Depth
     n_heads: Count
+    cond_dim: Count = 129  # which is what their class says where the file does not
     time_conditioning: bool = False
     causal: bool = False
     block_size: Count | None = None
@@ -39,7 +45,7 @@ def body(config: Mapping[str, Any], where: str) -> Body:
         raise UnmaskError(f"{where}: {what} is true, and only models without it are known here; take a published one")
     if said.hidden_dim % (2 * said.n_heads):
         raise UnmaskError(f"{where}: hidden_dim {said.hidden_dim} does not make {said.n_heads} heads of even width")
-    made = DiT(said.vocab_size, said.hidden_dim, said.n_blocks, said.n_heads, said.model_length)
+    made = DiT(said.vocab_size, said.hidden_dim, said.n_blocks, said.n_heads, said.model_length, said.cond_dim)
     made.block = said.block_size
     return made
 
@@ -47,59 +53,52 @@ def body(config: Mapping[str, Any], where: str) -> Body:
 def sources(body: Body, found: frozenset[str]) -> dict[str, Source]:
     """Their conditions folded in; of models without conditions the weights as they are."""
     assert isinstance(body, DiT)
-    conditioned = "backbone.sigma_map.mlp.0.weight" in found
+    hidden, level = body.hidden, _level(body.conditions)
+    conditioned = not level.keys().isdisjoint(found)
+
+    def folded(at: str, what: str, shape: Shape, parts: int, change: Change, plain: Make | None = None) -> Source:
+        """The tensor `what` changed by its layer's modulation of so many parts; where there is none, `plain` of it."""
+        if not conditioned:
+            return Source((at + what,), plain, (shape,))
+        of_layer = {f"{at}{ADA}.weight": (parts * hidden, body.conditions), f"{at}{ADA}.bias": (parts * hidden,)}
+        made = {at + what: shape} | of_layer | level
+        return Source(tuple(made), partial(_folded, change, parts), tuple(made.values()))
+
+    def norm(ours: str, at: str, what: str, first: int, parts: int) -> dict[str, Source]:
+        name = f"{what}.weight"
+        return {
+            f"{ours}.weight": folded(at, name, (hidden,), parts, partial(_scaled, first + SCALE)),
+            f"{ours}.bias": folded(at, name, (hidden,), parts, partial(_shifted, first + SHIFT), _nothing),
+        }
+
     made = {
         "embed": Source(("backbone.vocab_embed.embedding",)),
         "head.weight": Source(("backbone.output_layer.linear.weight",)),
         "head.bias": Source(("backbone.output_layer.linear.bias",)),
     }
-    made |= _norm("norm", "backbone.output_layer.", "norm_final", 0, 2, conditioned)
+    made |= norm("norm", "backbone.output_layer.", "norm_final", 0, 2)
     for number in range(len(body.blocks)):
-        ours, theirs = f"blocks.{number}.", f"backbone.blocks.{number}."
-        made |= _norm(f"{ours}norm1", theirs, "norm1", 0, 6, conditioned)
-        made |= _norm(f"{ours}norm2", theirs, "norm2", 3, 6, conditioned)
-        made[f"{ours}qkv.weight"] = Source((f"{theirs}attn_qkv.weight",))
-        made[f"{ours}up.weight"] = Source((f"{theirs}mlp.0.weight",))
-        made[f"{ours}up.bias"] = Source((f"{theirs}mlp.0.bias",))
-        for name, what, gate in (
-            ("out.weight", "attn_out.weight", GATE),
-            ("down.weight", "mlp.2.weight", GATE + 3),
-            ("down.bias", "mlp.2.bias", GATE + 3),
-        ):
-            made[ours + name] = _conditioned(theirs, what, 6, partial(_gated, gate), conditioned, None)
+        ours, at = f"blocks.{number}.", f"backbone.blocks.{number}."
+        made |= norm(f"{ours}norm1", at, "norm1", 0, 6) | norm(f"{ours}norm2", at, "norm2", 3, 6)
+        made[f"{ours}qkv.weight"] = Source((f"{at}attn_qkv.weight",))
+        made[f"{ours}up.weight"] = Source((f"{at}mlp.0.weight",))
+        made[f"{ours}up.bias"] = Source((f"{at}mlp.0.bias",))
+        attention, mlp = partial(_gated, GATE), partial(_gated, GATE + 3)
+        made[f"{ours}out.weight"] = folded(at, "attn_out.weight", (hidden, hidden), 6, attention)
+        made[f"{ours}down.weight"] = folded(at, "mlp.2.weight", (hidden, RATIO * hidden), 6, mlp)
+        made[f"{ours}down.bias"] = folded(at, "mlp.2.bias", (hidden,), 6, mlp)
     return made
 
 
-def _norm(ours: str, theirs: str, what: str, first: int, parts: int, conditioned: bool) -> dict[str, Source]:
-    name = f"{what}.weight"
-    return {
-        f"{ours}.weight": _conditioned(theirs, name, parts, partial(_scaled, first + SCALE), conditioned, None),
-        f"{ours}.bias": _conditioned(theirs, name, parts, partial(_shifted, first + SHIFT), conditioned, _nothing),
-    }
+def _level(conditions: int) -> dict[str, Shape]:
+    """What makes conditions of the noise level."""
+    at = "backbone.sigma_map.mlp"
+    first = {f"{at}.0.weight": (conditions, FREQUENCIES), f"{at}.0.bias": (conditions,)}
+    return first | {f"{at}.2.weight": (conditions, conditions), f"{at}.2.bias": (conditions,)}
 
 
-def _conditioned(
-    theirs: str,
-    what: str,
-    parts: int,
-    change: Callable[[Tensor, Tensor], Tensor],
-    conditioned: bool,
-    otherwise: Callable[[Sequence[Tensor]], Tensor] | None,
-) -> Source:
-    """The tensor `what` changed by its layer's modulation, where there is one."""
-    if not conditioned:
-        return Source((theirs + what,), otherwise)
-    of_level = (f"backbone.sigma_map.mlp.{layer}.{part}" for layer in (0, 2) for part in ("weight", "bias"))
-    names = (theirs + what, *(f"{theirs}adaLN_modulation.{part}" for part in ("weight", "bias")), *of_level)
-
-    def make(tensors: Sequence[Tensor]) -> Tensor:
-        try:
-            return change(tensors[0].double(), modulation(tensors[1:], parts)).to(tensors[0].dtype)
-        except RuntimeError as error:
-            shapes = ", ".join(f"{name} {tuple(of.shape)}" for name, of in zip(names, tensors, strict=True))
-            raise UnmaskError(f"what one layer is made of does not fit together: {shapes}") from error
-
-    return Source(names, make)
+def _folded(change: Change, parts: int, tensors: Sequence[Tensor]) -> Tensor:
+    return change(tensors[0].double(), modulation(tensors[1:], parts)).to(tensors[0].dtype)
 
 
 def _scaled(part: int, weight: Tensor, modulated: Tensor) -> Tensor:

@@ -35,8 +35,8 @@ def body(config: Mapping[str, Any], where: str) -> Body:
         raise UnmaskError(f"{where}: rope_type is {shown(kind)}; expected 'yarn'")
     fields = {name: value for name, value in said.rope_parameters.items() if name in Yarn.__struct_fields__}
     yarn: Yarn = fit(fields, Yarn, f"{where}: rope_parameters")
-    plain = dict(config) | {"rope_parameters": {"rope_theta": said.rope_parameters.get("rope_theta", 1e6)}}
     # beyond the original context queries are scaled as well, which is not done here
+    plain = dict(config) | {"rope_parameters": None, "rope_scaling": None}
     return Stretched(shape_of(plain, where, context=yarn.original_max_position_embeddings), yarn)
 
 

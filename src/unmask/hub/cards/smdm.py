@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 from torch import Tensor
 
-from unmask.core.errors import UnmaskError
 from unmask.core.reading import fit
 from unmask.hub.body import Body
 from unmask.hub.card import FAMILIES, Card, Family, Recipe, Source, Tokens, add
@@ -68,22 +67,20 @@ def body(config: Mapping[str, Any], where: str) -> Body:
 def sources(body: Body, found: frozenset[str]) -> dict[str, Source]:
     assert isinstance(body, Decoder)
     made = {}
+    fused = (((body.shape.heads + 2 * body.shape.kv_heads) * body.shape.head_dim, body.shape.hidden),)
     for name in body.state_dict():
         theirs = name
         for ours, place in PLACES:
             theirs = re.sub(ours, place, theirs)
         part = re.search(r"\.([qkv])_proj\.", name)
-        made[name] = Source((theirs,), partial(_part, body.shape, part[1]) if part else None)
+        made[name] = Source((theirs,), partial(_part, body.shape, part[1]), fused) if part else Source((theirs,))
     return made
 
 
 def _part(shape: Shape, which: str, tensors: Sequence[Tensor]) -> Tensor:
     """Of rows that hold, head of keys after head of keys, its queries, the key and the value."""
     queries = shape.heads // shape.kv_heads
-    (fused,) = tensors
-    if fused.shape[0] != shape.kv_heads * (queries + 2) * shape.head_dim:
-        raise UnmaskError(f"attn.attn.weight is {tuple(fused.shape)}, which does not hold what config.json says of it")
-    groups = fused.unflatten(0, (shape.kv_heads, queries + 2, shape.head_dim))
+    groups = tensors[0].unflatten(0, (shape.kv_heads, queries + 2, shape.head_dim))
     part = {"q": slice(0, queries), "k": slice(queries, queries + 1), "v": slice(queries + 1, None)}[which]
     return groups[:, part].flatten(0, 2)
 
