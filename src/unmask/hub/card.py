@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -15,7 +16,7 @@ import msgspec
 import torch
 from torch import Tensor
 
-from unmask.core.errors import UnmaskError, shown, unknown
+from unmask.core.errors import UnmaskError, shown
 from unmask.core.reading import read_json
 from unmask.hub.body import Body
 
@@ -109,7 +110,9 @@ def find(name: str) -> Card:
     for card in cards.values():
         if name.lower() in (card.name, card.repository.lower()):
             return card
-    raise unknown("model", name, cards)
+    near = get_close_matches(name.lower(), cards, 1, 0.5)
+    what = f"; the nearest is {near[0]}" if near else ""
+    raise UnmaskError(f"{shown(name)} is no directory here, and no name of `unmask model list`{what}")
 
 
 def read(path: str | Path) -> Card:
