@@ -4,6 +4,10 @@ import os
 
 import pytest
 
+os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+"""Calls of torch and numpy are so short here that their threads would only wait for each other, in a loop, and keep the
+cores from the other tests. Before anybody imports them; processes that tests start have the same."""
+
 
 @pytest.fixture(autouse=True, scope="session")
 def _state_of_our_own(tmp_path_factory: pytest.TempPathFactory) -> None:

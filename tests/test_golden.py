@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-import torch
 
 from tests import golden
 
@@ -13,15 +12,6 @@ RECORDED = json.loads(golden.FILE.read_text())
 CASES: dict[str, dict[str, object]] = {}
 for what, case, ask in golden.cases():
     CASES.setdefault(what, {})[case] = ask
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """A canvas is so small here that torch's threads would only wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def difference(was: object, now: object) -> str:

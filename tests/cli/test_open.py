@@ -19,6 +19,7 @@ from tests.text.test_published import byte_level
 from unmask import UnmaskError, generate
 from unmask.cli.generate import command as generate_command
 from unmask.cli.parser import _assign, options_of
+from unmask.core.memory import size
 from unmask.core.samples import read_tokens
 from unmask.generation.conversation import Conversation
 from unmask.generation.prompted import Asked, ending, rows_of
@@ -222,6 +223,30 @@ def test_what_is_for_open_models_alone(run, option):
     assert f"{option[0]} needs an open model, --model NAME" in ran.err
 
 
+def test_a_dry_run_says_what_it_takes_and_does_nothing(place, monkeypatch):
+    """Of what is here exactly; of what is not what the card says; nothing is fetched, and weights are not opened."""
+    options = ("--prompt", "the cat", "--length", 8, "--out", "a.txt", "--dry-run", "--json", "--dtype", "float32")
+    found = load_model("b", card="b/card.json", device="cpu", dtype="float32")
+    parameters = sum(weight.numel() for weight in found.body.parameters())
+    monkeypatch.setattr("unmask.hub.weights.opened", lambda directory: pytest.fail("weights are opened"))
+    ran = place("generate", "--model", "b", "--card", "b/card.json", *options, "--rows", 3, "--guidance", 0.5).result
+    length = len(found.tokenizer.encode("the cat")) + 8
+    assert (ran["rows"], ran["length"], ran["evaluations_at_most"]) == (3, length, 16)
+    assert ran["parameters"] == parameters
+    layers, heads, width = found.body.sizes
+    kept = 4 * 2 * layers * heads * width * 3 * (length + 1)
+    assert ran["memory"]["keys_and_values"] == size(kept)
+    assert ran["memory"]["all"] == size(4 * parameters + kept + 4 * 3 * (length + 1) * found.body.hidden)
+    assert ran["flops_at_most"] == 16 * 3 * found.body.flops(length, length)
+    monkeypatch.setattr("unmask.hub.fetch._fetched", lambda card: pytest.fail("files are fetched"))
+    ran = place("generate", "--model", "llada-8b-instruct", *options).result
+    assert (ran["files"], ran["parameters"], ran["memory"]["weights"]) == ("not here", 8 * 10**9, "32 GB")
+    monkeypatch.setattr("unmask.cost.needs.available", lambda: 2 * 10**10)
+    ran = place("generate", "--model", "llada-8b-instruct", *options).result
+    assert ran["fits"] == "no; with --dtype bfloat16 it does"
+    assert not Path("a.txt").exists()
+
+
 def test_a_model_without_conversations_or_a_tokenizer_says_so(place, written, tmp_path):
     found = model()
     base = load_model("m", card=card_with(template=None), device="cpu")
@@ -351,7 +376,7 @@ SPOILED = {  # ten directories, and what is said of each: part, words
         "'model.transformer.blocks.0.ff_proj.weight' is (32, 48), not (48, 32)",
     ),
     "pickle": (pickled, "weights", "pickles can run any code and are not loaded"),
-    "unknown type": (lambda place: spoil_config(place, model_type="nobody"), "card", "config.json describes another"),
+    "unknown type": (lambda place: spoil_config(place, model_type="nobody"), "card", "which is none of small's family"),
     "another config": (lambda place: spoil_config(place, mlp_hidden_size=96), "weights", "(48, 32), not (96, 32)"),
     "another tokenizer": (other_tokenizer, "tokenizer", "it is another model's tokenizer"),
     "truncated": (truncated, "weights", "is not a complete safetensors file"),

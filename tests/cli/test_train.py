@@ -67,6 +67,8 @@ def test_every_option_reaches_the_recipe(run):
         2,
         "--spread",
         0.25,
+        "--run",
+        3,
         "--targets",
         "posterior",
         "--optimiser",
@@ -83,6 +85,7 @@ def test_every_option_reaches_the_recipe(run):
         "rounds": 3,
         "schedule": "cosine",
         "spread": 0.25,
+        "run": 3,
         "targets": "posterior",
         "optimiser": "muon",
     }

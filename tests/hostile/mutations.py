@@ -215,7 +215,7 @@ def network(random: Random) -> Callable[[Path], object]:
 
 
 COLUMNS = {
-    "cell": ("key", "metric", "spec", "cost", "state", "lease", "heartbeat", "attempts", "error", "records", "seconds"),
+    "cell": ("key", "metric", "spec", "cost", "state", "attempts", "error", "records", "seconds"),
     "block": ("key", "first_row", "rows", "tally", "seconds"),
     "run": ("recipe", "origin", "engine", "began", "heartbeat", "ended"),
 }

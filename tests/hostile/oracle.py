@@ -29,7 +29,7 @@ LINES = 3
 BYTES = 2**30
 LONGEST = 2600  # characters of a line of stderr: a message of ours has 2,000
 PROGRESS = re.compile(r".*: (at work for .*|\d+% after .*)")
-SINGLE = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "UNMASK_THREADS")
+SINGLE = ("NUMBA_NUM_THREADS", "UNMASK_THREADS")
 Make = Callable[[Path], object]
 Content = bytes | str | Make | tuple[str, Make] | None
 Snapshot = dict[str, tuple[int, str]]
@@ -79,6 +79,7 @@ class Server:
         home.mkdir(parents=True)
         paths = os.pathsep.join([str(HERE.parents[1]), *(path for path in sys.path if path)])
         environment = os.environ | dict.fromkeys(SINGLE, "1") | {"PYTHONPATH": paths, "HOME": str(home)}
+        environment["GLIBC_TUNABLES"] = "glibc.malloc.hugetlb=1"  # large pages: a fork copies fewer of their entries
         self.log = (place / "log").open("w+")
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", "tests.hostile.server", str(self.seeds)],

@@ -50,13 +50,10 @@ def main() -> None:
 
 def _simulate() -> None:
     """A machine with a gigabyte for a command, and sweeps in their own process."""
-    import torch
-
     import unmask.core.memory
     from unmask.experiments.jobs import here, run
     from unmask.report import frame
 
-    torch.set_num_threads(1)
     real = unmask.core.memory.available
     watching.import_all()
     for module in list(sys.modules.values()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 from dataclasses import replace
 from math import comb, log
@@ -258,6 +259,31 @@ def test_spread_masks_hide_every_so_manieth():
     changed = sum(not made.order[row].equal(plain.order[row]) for row in range(600))
     assert abs(changed - 420) < 5 * (600 * 0.7 * 0.3) ** 0.5  # false alarms: 6e-7
     assert spread_out(plain, luck, 0.0).order.equal(plain.order)
+
+
+def test_spread_masks_hide_runs():
+    """Every period, phase and width as often as it should be: periods alike, then phases and widths of each."""
+    rows, length, run = 6000, 24, 3
+    expected = collections.Counter()
+    for period in range(2, 7):
+        for first, wide in itertools.product(range(period), range(1, min(run, period // 2) + 1)):
+            hidden = tuple(place for place in range(length) if (place - first) % period < wide)
+            expected[hidden] += rows / 5 / period / min(run, period // 2)
+    luck = Luck(4, torch.arange(rows))
+    made = spread_out(draw_masks(luck, rows, length), luck, 1.0, run)
+    found = collections.Counter(tuple(sorted(o[:n].tolist())) for o, n in zip(made.order, made.counts, strict=True))
+    assert found.keys() == expected.keys()
+    assert sum(expected.values()) == pytest.approx(rows)
+    worst = max(abs(found[hidden] - mean) / (mean * (1 - mean / rows)) ** 0.5 for hidden, mean in expected.items())
+    assert worst < 6  # false alarms: 1e-7
+
+
+def test_runs_longer_than_the_rows_leave_something_to_ask():
+    luck = Luck(5, torch.arange(500))
+    plain = draw_masks(luck, 500, 5)
+    made = spread_out(plain, luck, 1.0, run=40)
+    assert bool((made.counts > 0).all())
+    assert any(made.order[row].equal(plain.order[row]) for row in range(500))
 
 
 def test_spread_masks_go():

@@ -36,14 +36,6 @@ BRIEF = Recipe(steps=20, batch=8, rate=3e-3, average=0.9, seed=4)
 OFTEN = Conditions(save_seconds=0.0)
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def shape(kind="mdm", length=8, **changes):
     return Shape(kind, 4, length, **(TINY | changes))
 
@@ -235,22 +227,21 @@ def test_half_precision_learns_nearly_the_same(tmp_path):
 
 
 def test_what_is_kept_says_where_it_came_from(tmp_path):
-    train(LANGUAGE, shape(), replace(BRIEF, rounds=3, samples=90), tmp_path, label="my language")
+    recipe = replace(BRIEF, rounds=3, samples=90, spread=0.5, run=2)
+    train(LANGUAGE, shape(), recipe, tmp_path, label="my language")
     account = json.loads((tmp_path / "training.json").read_text())
     assert account["step"] == 20
     assert len(account["journal"]) == 10
     assert account["entropy"] == pytest.approx(LANGUAGE.entropy(8).value / 8)
     origin = account["origin"]["configuration"]
     assert languages.from_dict(origin["language"]).to_dict() == LANGUAGE.to_dict()
-    assert (Recipe.from_dict(origin["recipe"]), Shape.from_dict(origin["shape"])) == (
-        replace(BRIEF, rounds=3, samples=90),
-        shape(),
-    )
+    assert (Recipe.from_dict(origin["recipe"]), Shape.from_dict(origin["shape"])) == (recipe, shape())
     card = (tmp_path / "README.md").read_text()
     assert card.startswith("---\nlibrary_name: unmask")
     entry = account["journal"][-1]
     for text in ("my language", "NELBO of 3 rounds, schedule linear", "90, of which 89", f"{entry['validation']:.5f}"):
         assert text in card
+    assert "masks are spread evenly, in runs of up to 2, in the first 0.5 of the steps" in card
     assert f"the entropy of the language is {account['entropy']:.5f}" in card
 
 

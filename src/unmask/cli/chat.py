@@ -30,6 +30,7 @@ def command(
     seed: int = 0,
     device: str = "auto",
     dtype: Word = None,
+    quantize: Word = None,
     cache: Word = None,
     json: Switch = False,
 ) -> None:
@@ -57,6 +58,7 @@ def command(
         seed: The seed of the luck; each answer has its own part of it.
         device: Where the model runs: auto, cpu or cuda.
         dtype: Of its weights: float32, bfloat16 or float16; as they are published if not given.
+        quantize: Of its layers: int8 or int4, by torchao.
         cache: prefix or dual, "prefix(block=32)"; faster, and another law (docs/open-models.md).
         json: Print one JSON object for each answer.
     """
@@ -67,7 +69,7 @@ def command(
     from unmask.generation.conversation import Conversation
     from unmask.hub import load_model
 
-    found = load_model(model, card=card, device=device, dtype=dtype, cache=cache)
+    found = load_model(model, card=card, device=device, dtype=dtype, quantize=quantize, cache=cache)
     options = {"steps": steps, "sampler": sampler, "temperature": temperature, "top_p": top_p, "guidance": guidance}
     talk = Conversation(found, system, length, seed=seed, **options)
     live = sys.stdout.isatty() and not json

@@ -31,8 +31,8 @@ def command(
     SER and generative perplexity against the number of sampling steps, of the ideal
     denoiser and of a trained MDM, with AR at the end: what parallel sampling does
     wrong by itself, and what learning adds. --quick is six languages of 64 tokens,
-    by the presets quick and thorough: half an hour of two cores. Without it this is
-    the paper's setting, 512 tokens and 25 million parameters, for a GPU.
+    by the presets quick, thorough and sums: half an hour of two cores. Without it
+    this is the paper's setting, 512 tokens and 25 million parameters, for a GPU.
 
     Ctrl-C once ends after the networks that are being trained, twice at once, and
     the same command goes on from there, also within a training. OUT/sweep holds the

@@ -46,8 +46,10 @@ def command(
     pruned: Switch = True,
     device: str = "auto",
     dtype: Word = None,
+    quantize: Word = None,
     cache: Word = None,
     batch: Count = None,
+    dry_run: Switch = False,
     json: Switch = False,
 ) -> None:
     """Fill sequences with a language's exact denoiser or a network; say the cost.
@@ -115,8 +117,10 @@ def command(
         pruned: Without, a random preset keeps every transition, and no string is impossible.
         device: Where a network runs: auto, cpu or cuda.
         dtype: Of an open model's weights: float32, bfloat16 or float16; as they are published if not given.
+        quantize: Of an open model's layers: int8 or int4, by torchao; another model, which results name.
         cache: Of an open model: prefix or dual, "prefix(block=32)"; faster, and another law (docs/open-models.md).
         batch: Rows that a network evaluates at once, for a device that cannot hold more.
+        dry_run: Of an open model, say the memory and the time that it takes; nothing is fetched, loaded or written.
         json: Print one JSON object instead of a table.
     """
     from unmask import UnmaskError, generate, languages
@@ -147,14 +151,29 @@ def command(
         from unmask.hub import load_model
 
         asked = Spoken.of(given, prompt, prompts, template, chat, system, until, stop)
+        if dry_run:
+            show(
+                asked.needs(str(model), card, device, dtype, cache, rows, length, rows_per_prompt, steps, guidance),
+                json,
+            )
+            return
         found = source = load_model(
-            str(model), card=card, device=device, dtype=dtype, cache=cache, batch=batch, causal_model=causal_model
+            str(model),
+            card=card,
+            device=device,
+            dtype=dtype,
+            quantize=quantize,
+            cache=cache,
+            batch=batch,
+            causal_model=causal_model,
         )
         start, tokenizer = asked.start(found, rows, length, rows_per_prompt), found.tokenizer
     else:
-        open_alone = {"--card": card, "--dtype": dtype, "--cache": cache, "--prompts": prompts, "--template": template}
-        open_alone |= {"--chat": chat or None, "--system": system, "--until": until or None}
-        _refuse(open_alone | {"--no-stop": None if stop else True}, "an open model, --model NAME")
+        open_alone: dict[str, object] = {"--card": card, "--dtype": dtype, "--cache": cache, "--system": system}
+        open_alone |= {"--prompts": prompts, "--template": template, "--chat": chat or None, "--until": until or None}
+        open_alone |= {"--dry-run": dry_run or None, "--no-stop": None if stop else True, "--quantize": quantize}
+        _refuse(open_alone, "an open model, --model NAME")
+        known: Language | Network
         if model is None:
             known = source = languages.load(str(language), seed=language_seed, pruned=pruned)
         else:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from unmask.generation.prompted import Asked
-    from unmask.hub import OpenModel
+    from unmask.hub import Card, OpenModel
     from unmask.languages import Language
     from unmask.networks import Network
     from unmask.samplers import StopRule
@@ -112,6 +112,43 @@ class Spoken(NamedTuple):
         made = [row for row in made for _ in range(each)]
         alike = len({len(row) for row in made}) == 1
         return Start(torch.stack(made) if alike else made, None if not alike else len(made), None, rule)
+
+    def needs(
+        self,
+        model: str,
+        card: str | None,
+        device: str,
+        dtype: str | None,
+        cache: str | None,
+        rows: int | None,
+        length: int | None,
+        each: int,
+        steps: int | None,
+        guidance: float,
+    ) -> dict[str, Any]:
+        """What answering takes, without loading the model."""
+        from unmask.cost.needs import look, needs
+
+        which, shape = look(model, card, cache)
+        many, longest, new = self._size(which, shape, rows, length, each)
+        rounds = new if steps is None else min(steps, new)
+        return needs(which, shape, device, dtype, many, longest, rounds * (2 if guidance else 1))
+
+    def _size(
+        self, card: Card, model: OpenModel | None, rows: int | None, length: int | None, each: int
+    ) -> tuple[int, int, int]:
+        """(rows, their length, the tokens that are written of each) at most; of a model that is not here, whose tokens
+        nobody can count, a prompt has as many as bytes."""
+        if model is not None:
+            start = self.start(model, rows, length, each)
+            if start.given is None:
+                return start.rows or 1, start.length or model.length, start.length or model.length
+            new = max(int((row == model.vocabulary).sum()) for row in start.given)
+            return max(start.rows or 1, len(start.given)), max(map(len, start.given)), new
+        new = min(NEW if length is None and self.asked else length or card.context, card.context)
+        said = [one.prompt or one.template or "".join(m.content for m in one.messages or ()) for one in self.asked]
+        longest = max((len(text.encode()) for text in said), default=0)
+        return (rows or 1) if len(said) < 2 else len(said) * each, min(longest + new, card.context), new
 
 
 class Prompts(NamedTuple):

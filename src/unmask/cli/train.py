@@ -34,6 +34,7 @@ def command(
     average: Number = None,
     samples: Count = None,
     spread: Number = None,
+    run: Count = None,
     targets: Word = None,
     optimiser: Word = None,
     schedule_rounds: Count = None,
@@ -89,6 +90,9 @@ def command(
             learns as the paper's networks do, and needs longer.
         thorough
             The same for ten minutes: for the languages that are hard to learn.
+        sums
+            The same for modular-sum, in six minutes: at a lower rate, and masks
+            that are spread at first hide runs of up to seven positions.
         small
             800,000 parameters, length 128.
         text
@@ -103,7 +107,7 @@ def command(
         text: In place of a language a text: a file, a directory, or kjv.
         tokenizer: Of a text: chars (if not given), bpe:4096, gpt2, or smollm2.
         model: mdm, a masked diffusion model (if not given), or ar, an autoregressive one.
-        preset: Size and recipe: quick (if not given; of a text: text), thorough, small, or paper.
+        preset: Size and recipe: quick (if not given; of a text: text), thorough, sums, small, or paper.
         length: Tokens a sequence; what follows below replaces a value of the preset.
         layers: Of the transformer; the paper takes 10 for its 4-gram.
         hidden: The width of a layer.
@@ -116,6 +120,7 @@ def command(
         average: How much of the moving average of the weights a step keeps; 0 for none.
         samples: Train on a fixed set of so many sequences, 1% of it for validation, not on fresh ones.
         spread: The share of the steps in which some masks hide every second to sixth position, fewer and fewer.
+        run: The most positions side by side that those hide, with as many shown between; one if not given.
         targets: tokens, as the paper, or posterior: the exact law that each token was drawn from.
         optimiser: adamw, or muon, which takes the matrices; AdamW has the rest.
         schedule_rounds: Train on the NELBO of so many rounds of the schedule, not on that in continuous time.
@@ -152,6 +157,7 @@ def command(
         "weight_decay": weight_decay,
         "samples": samples,
         "spread": spread,
+        "run": run,
         "targets": targets,
         "optimiser": optimiser,
         "rounds": schedule_rounds,

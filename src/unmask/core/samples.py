@@ -86,7 +86,8 @@ def write_tokens(
         elif texts is not None and Path(path).suffix == TEXT_SUFFIX:
             file.write(BETWEEN.join(texts).encode() + b"\n")
         elif texts is not None:
-            for row, text, reason in zip(tokens.tolist(), texts, reasons or [None] * len(texts), strict=True):
+            why: Sequence[str | None] = [None] * len(texts) if reasons is None else reasons
+            for row, text, reason in zip(tokens.tolist(), texts, why, strict=True):
                 line = {"tokens": row, "text": text} | ({} if reason is None else {"reason": reason})
                 file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
         else:

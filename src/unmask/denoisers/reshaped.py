@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ from unmask.denoisers.marginals import Marginals, as_marginals
 from unmask.denoisers.stateless import followed
 
 
-class Reshaped(Denoiser):
+class Reshaped(Denoiser, ABC):
     """Another denoiser whose marginals at hidden positions go through `reshape`, whoever reads them."""
 
     def __init__(self, inner: Denoiser) -> None:
@@ -22,9 +23,9 @@ class Reshaped(Denoiser):
         self.vocabulary, self.language = self.inner.vocabulary, self.inner.language
         self.time_free, self.calls, self.concurrent = self.inner.time_free, self.inner.calls, self.inner.concurrent
 
+    @abstractmethod
     def reshape(self, marginals: Marginals, positions: Tensor) -> Marginals | Tensor:
         """The new form of what is said of places (K) at positions (K): Marginals, or probabilities (K, V)."""
-        raise NotImplementedError
 
     def options(self) -> Mapping[str, Any]:
         """How it changes what it is told, for `source`."""

@@ -60,6 +60,7 @@ class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     plain: bool = False  # symbols of control are never written but for its ends, nor numbers without a symbol
     template: str | None = None  # of chat.py; None of a base model
     context: int = 4096
+    billions: float | None = None  # of parameters, as its makers say; those of all experts
     recipes: tuple[Recipe, ...] = ()
     traps: tuple[str, ...] = ()
 

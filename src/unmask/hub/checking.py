@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import torch
 
 from unmask.core.errors import UnmaskError
-from unmask.hub import card as cards
-from unmask.hub import native, tokens, weights
+from unmask.hub import tokens, weights
 from unmask.hub.body import Body
 from unmask.hub.card import FAMILIES, Card
 from unmask.hub.fetch import locate
-from unmask.hub.model import load_model, tokenizer_of
+from unmask.hub.gguf import Packed
+from unmask.hub.model import card_of, load_model, tokenizer_of
 from unmask.hub.probe import probe
 from unmask.text.published import Published
 
@@ -52,9 +52,7 @@ def check(source: str | Path, card: str | None = None, device: str = "cpu") -> C
         config = weights.read_config(directory)
     if config is not None:
         with part("card"):
-            which = which or cards.recognised(config, directory) or native.card_of(config, directory)
-            if not FAMILIES[which.family].accepts(config):
-                raise UnmaskError(f"config.json describes another model than those of {which.name}'s family")
+            which, _ = card_of(directory, which)
     with part("weights") as problems, weights.opened(directory) as files:
         if config is not None and which is not None and not found.get("card"):
             body = _body(directory, which, config)
@@ -80,7 +78,7 @@ def _body(directory: Path, card: Card, config: dict[str, Any]) -> Body | None:
         return family.body(config, str(directory / weights.CONFIG))
 
 
-def _misfits(card: Card, body: Body | None, files: weights.Files) -> Iterator[str]:
+def _misfits(card: Card, body: Body | None, files: weights.Files | Packed) -> Iterator[str]:
     family = FAMILIES[card.family]
     if body is None or family.sources is None:
         return

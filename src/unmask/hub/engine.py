@@ -16,6 +16,7 @@ B rows, L positions; R rows, W columns and A answers of one forward.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -88,20 +89,18 @@ class Computer:
         for part in torch.arange(len(rows)).split(self.model.batch or max(len(rows), 1)):
             mine, begin, end = rows[part], first[part], last[part]
             width = int((end - begin).max())
-
-            def attempt(count: int, mine: Tensor = mine, begin: Tensor = begin, end: Tensor = end, width: int = width):  # type: ignore[no-untyped-def]
-                self._forward(tokens, mine[:count], begin[:count], end[:count], width)
-                return True
-
-            fitted(attempt, len(mine), f"of {width} tokens", self.body.device)
+            forward = partial(self._forward, tokens, mine, begin, end)
+            fitted(forward, len(mine), f"of {width} tokens", self.body.device)
             number = int((end - begin).sum())
             keys = int(self.ends[mine].max()) if self.kept is not None else width
             cost = cost + Cost(1, len(mine), number, self.body.flops(number, keys))
         return cost
 
-    def _forward(self, tokens: Tensor, rows: Tensor, first: Tensor, last: Tensor, width: int) -> None:
+    def _forward(self, tokens: Tensor, rows: Tensor, first: Tensor, last: Tensor, count: int) -> bool:
+        """Of the first so many rows; whether it could be done is for `fitted` to find."""
+        rows, first, last = rows[:count], first[:count], last[:count]
         device = self.body.device
-        columns = first.unsqueeze(1) + torch.arange(width)
+        columns = first.unsqueeze(1) + torch.arange(int((last - first).max()))
         columns = torch.where(columns < last.unsqueeze(1), columns, self.length)  # padding, seen by nobody
         read = tokens[rows.unsqueeze(1), columns.clamp(max=self.length - 1)]
         read = torch.where(read == self.model.vocabulary, self.model.mask, read).to(device)
@@ -114,6 +113,7 @@ class Computer:
             reach = Reach(self.kept, None if whole else mine, 0, places, self.length, None, False)
         states = self.body.states(read, None if plain else self._told(places), seen, reach)
         self.states[mine.unsqueeze(1), places] = states
+        return True
 
     def _told(self, columns: Tensor) -> Tensor:
         """What the body is told of where columns stand."""

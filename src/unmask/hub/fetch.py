@@ -25,6 +25,21 @@ def locate(source: str | Path, card: str | None = None) -> tuple[Path, Card | No
     return _fetched(found) if found.package is None else file_of(found.package, ".gguf"), found
 
 
+def here(source: str | Path, card: str | None = None) -> tuple[Path | None, Card | None]:
+    """The same, without fetching anything: None where its files are not here."""
+    if os.path.isdir(source) or is_packed(Path(source)):
+        return locate(source, card)
+    found = cards.find(str(source) if card is None else card)
+    if found.package is not None:
+        return file_of(found.package, ".gguf"), found
+    if find_spec("huggingface_hub") is None:
+        return None, found
+    from huggingface_hub import try_to_load_from_cache
+
+    kept = try_to_load_from_cache(found.repository, "config.json", revision=found.revision)
+    return (Path(kept).parent if isinstance(kept, str) else None), found
+
+
 def _fetched(card: Card) -> Path:
     by_hand = f"download https://huggingface.co/{card.repository} elsewhere, and name its directory: --model DIR"
     if find_spec("huggingface_hub") is None:

@@ -165,14 +165,9 @@ def load_model(
 
     if dtype is not None:
         arguments.word("dtype", dtype, DTYPES)
-    directory, found = locate(source, card)
+    directory, named = locate(source, card)
     place = choose_device(device)
-    config = weights.read_config(directory)
-    found = found or cards.recognised(config, directory) or native.card_of(config, directory)
-    family = FAMILIES[found.family]
-    if not family.accepts(config):
-        kind = shown(config.get("model_type"))
-        raise UnmaskError(f"{directory} holds a model of type {kind}, which is none of {found.name}'s family")
+    found, config = card_of(directory, named)
     body, about = _body(directory, found, config, place, None if dtype is None else DTYPES[dtype])
     about |= {"quantize": quantize or "none"}
     if quantize is not None:
@@ -186,6 +181,27 @@ def load_model(
     if checked:
         probe(model)
     return model
+
+
+def card_of(directory: Path, named: Card | None) -> tuple[Card, dict[str, Any]]:
+    """The card of a directory, unless it has been named, and its config.json; an error where they do not fit."""
+    config = weights.read_config(directory)
+    found = named or cards.recognised(config, directory) or native.card_of(config, directory)
+    if not FAMILIES[found.family].accepts(config):
+        kind = shown(config.get("model_type"))
+        raise UnmaskError(f"{directory} holds a model of type {kind}, which is none of {found.name}'s family")
+    return found, config
+
+
+def outline(directory: Path, named: Card | None, cache: str | None = None) -> OpenModel | None:
+    """A model without its weights, for what its shape says; None where a library alone knows it."""
+    found, config = card_of(directory, named)
+    family = FAMILIES[found.family]
+    if family.body is None:
+        return None
+    with torch.device("meta"):
+        body = family.body(config, str(weights.config_of(directory)))
+    return OpenModel(found, body, tokenizer=tokenizer_of(directory, found, body.vocabulary), cache=cache)
 
 
 def _body(

@@ -9,6 +9,7 @@ Contexts of probability zero are answered as by `ideal.Ideal`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -34,7 +35,7 @@ class Output(NamedTuple):
     logits: Tensor  # (B, L, vocab_size)
 
 
-class Oracle(nn.Module):
+class Oracle(nn.Module, ABC):
     """What both oracles share: reading ids and padding, widening to the vocabulary, and counting.
 
     `calls` counts forwards, `rows` the rows in them, and `needed` those rows that differ from the same row of the call
@@ -109,9 +110,9 @@ class Oracle(nn.Module):
             self._answer(ids[rows, first : first + count], answers[:, first : first + count], rows)
         return answers.log()
 
+    @abstractmethod
     def _answer(self, ids: Tensor, answers: Tensor, rows: Tensor) -> None:
         """Write the probabilities of what each place of ids (b, l) predicts to answers[rows]."""
-        raise NotImplementedError
 
     def _read(self, input_ids: Tensor, attention_mask: Tensor | str | None) -> Tensor:
         """Ids (B, L) as int64 on the CPU, -1 where padded, or an error that names the first bad place."""

@@ -29,8 +29,12 @@ from unmask.networks.model.shape import KINDS, PRESETS
 from unmask.report.publishing import STORE
 
 LAYERS = {("paper", "paper-4gram"): 10}  # its Table 3
-HARD = ("paper-3gram", "paper-4gram", "sparse-hmm", "modular-sum")  # for a network that sees a part of a sequence
-THOROUGH = {"quick": "thorough"}  # what learns those
+HARD = {  # for a network that sees a part of a sequence, and what learns them in the place of quick
+    "paper-3gram": "thorough",
+    "paper-4gram": "thorough",
+    "sparse-hmm": "thorough",
+    "modular-sum": "sums",
+}
 FIELDS = tuple(Estimate.__dataclass_fields__)
 
 
@@ -77,7 +81,7 @@ class Settings:
         return f"{least}" if least == most else f"{least} to {most}"
 
     def preset_of(self, language: str) -> str:
-        return THOROUGH.get(self.preset, self.preset) if language in HARD else self.preset
+        return HARD.get(language, self.preset) if self.preset == "quick" else self.preset
 
 
 def quick(**changes: Any) -> Settings:

@@ -204,7 +204,8 @@ def tables(records: Sequence[Record], settings: Settings) -> list[Table]:
 
 def _presets(settings: Settings) -> str:
     names = dict.fromkeys(f"<em>{settings.preset_of(name)}</em>" for name in settings.languages)
-    return f"the preset{'s' if len(names) > 1 else ''} {' and '.join(names)}"
+    *others, last = names
+    return f"the presets {', '.join(others)} and {last}" if others else f"the preset {last}"
 
 
 def _parts(records: Sequence[Record], settings: Settings) -> Table:

@@ -91,8 +91,8 @@ def read(directory: str | Path, roles: Mapping[str, str] | None = None) -> Publi
     said = {role: _said(getattr(config, role)) or _said(getattr(older, role)) for role in ROLES}
     named = {role: symbol for role, symbol in said.items() if symbol} | dict(roles or {})
     more = [*(config.additional_special_tokens or ()), *(older.additional_special_tokens or ())]
-    for text in {*named.values(), *map(_said, more)} & known.keys():
-        known[text]["special"] = True
+    for name in known.keys() & {*named.values(), *map(_said, more)}:
+        known[name]["special"] = True
     whole = content | {"added_tokens": sorted(known.values(), key=lambda one: one["id"])}
     return Published(directory.resolve().name, whole, named, str(directory / FILE))
 

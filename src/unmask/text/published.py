@@ -122,6 +122,10 @@ class Published(Tokenizer):
         return frozenset(byte for letter, byte in LETTERS.items() if letter not in self.numbers)
 
     @cached_property
+    def _silent(self) -> frozenset[int]:
+        return frozenset(self.controls.values())
+
+    @cached_property
     def _inner(self) -> Any:
         return _made(_without_space(self.content), self.where)
 
@@ -156,8 +160,7 @@ class Published(Tokenizer):
 
     def written(self, tokens: Iterable[int]) -> str:
         """What tokens say that go on within a row, without symbols of control."""
-        controls = set(self.controls.values())
-        made = b"".join(self._pieces.get(token, NO_TEXT) for token in tokens if token not in controls)
+        made = b"".join(self._pieces.get(token, NO_TEXT) for token in tokens if token not in self._silent)
         return made.decode(errors="replace")
 
     def pieces(self, tokens: Iterable[int | None]) -> Iterator[str | None]:

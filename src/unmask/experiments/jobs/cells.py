@@ -22,7 +22,7 @@ from unmask.core.registry import parse
 from unmask.experiments.jobs.recipe import RESERVED, Point, Recipe
 from unmask.experiments.measures.catalogue import TRIVIAL_COST, Measure, Tally, find, merge
 
-SCHEMA = 2  # of cells and of the store: a change of either makes it another
+SCHEMA = 3  # of cells and of the store: a change of either makes it another
 TOKENS_A_BLOCK = 2**18  # rows of a block x length: half a second to some seconds of work that a kill can lose
 MOST_BLOCKS = 10**5
 EMPTY = inspect.Parameter.empty

@@ -115,7 +115,7 @@ class Driver:
                 if job:
                     taken.add(seat)
                     given.append((seat, job))
-                    stores.claim(connection, {block.key for block in job}, seat)
+                    stores.claim(connection, {block.key for block in job})
             if self.interrupts and not self.flying:
                 stores.release_all(connection)
         return given

@@ -25,8 +25,8 @@ BUSY = 10.0  # seconds that another process may hold it
 TABLES = """
 create table cell (
   number integer primary key, key text not null unique, metric text not null, spec text not null, cost real not null,
-  state text not null default 'todo', owner text, lease real, heartbeat real, attempts integer not null default 0,
-  error text, records text, seconds real, ended real, run integer);
+  state text not null default 'todo', attempts integer not null default 0, error text, records text, seconds real,
+  run integer);
 create index cell_state on cell (state, run, metric, cost, seconds);
 create table block (
   key text not null, first_row integer not null, rows integer not null, tally text not null, seconds real not null,

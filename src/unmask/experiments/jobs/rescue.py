@@ -24,7 +24,7 @@ from unmask.experiments.measures.catalogue import Plain, decoded, read_records
 TIMES = 4  # what reading takes of memory, of the size of a file
 LEAF = 0x0D  # the first byte of a page with rows
 INTEGERS = (0, 1, 2, 3, 4, 6, 8)  # bytes of the values of each type
-CELL, RUN = 15, 7  # columns
+CELL, RUN = 11, 7  # columns
 UNREADABLE = (IndexError, ValueError, KeyError, struct.error, UnmaskError)
 
 
@@ -63,11 +63,11 @@ def _found(pages: _Pages) -> tuple[dict[int, dict[str, Any]], dict[int, str | No
     SQLite had given up, what has got furthest counts."""
     cells: dict[int, dict[str, Any]] = {}
     codes: dict[int, str | None] = {}
-    names = ("key", "metric", "spec", "cost", "state", "owner", "lease", "heartbeat", "attempts", "error", "records")
+    names = ("key", "metric", "spec", "cost", "state", "attempts", "error", "records", "seconds", "run")
     for number, values in pages.rows():
         with suppress(UnmaskError, TypeError):
             if len(values) == CELL and isinstance(values[1], str) and len(values[1]) == 64:
-                cell = dict(zip((*names, "seconds", "ended", "run"), values[1:], strict=True))
+                cell = dict(zip(names, values[1:], strict=True))
                 cell["spec"] = decoded(cell["spec"], dict[str, Plain], cell["key"])
                 if number not in cells or _far(cell) > _far(cells[number]):
                     cells[number] = cell

@@ -1,6 +1,6 @@
 """The store: one directory a sweep, an SQLite database with a row a cell, and larger outputs as files beside it.
 
-    cell      key, what it is, its state (todo, running, done, failed), who has it until when, attempts, error, records
+    cell      key, what it is, its state (todo, running, done, failed), attempts, error, records
     block     what is known of parts of cells that are not done
     run       each time that somebody drove it: recipe, command, versions, machine
 
@@ -27,7 +27,6 @@ from unmask.experiments.jobs.opening import FILE, connect, damaged, explained
 from unmask.experiments.measures.catalogue import Plain, Record, Tally, decoded, read_records
 
 FILES = "files"  # a directory, with one for each cell that has any
-LEASE = 60.0  # seconds without a heartbeat after which others need not believe that a cell is being measured
 
 
 class Store:
@@ -251,26 +250,22 @@ class Store:
         return f"{self.directory / FILE}, {what} {name}"
 
 
-def claim(connection: sqlite3.Connection, keys: Iterable[str], owner: str) -> None:
-    now = time.time()
-    update = "update cell set state = 'running', owner = ?, heartbeat = ?, lease = ? where key = ?"
-    connection.executemany(update, [(owner, now, now + LEASE, key) for key in keys])
+def claim(connection: sqlite3.Connection, keys: Iterable[str]) -> None:
+    connection.executemany("update cell set state = 'running' where key = ?", [(key,) for key in keys])
 
 
 def beat(connection: sqlite3.Connection, run: int) -> None:
-    """The driver is alive, and so is what it has given out."""
-    now = time.time()
-    connection.execute("update cell set heartbeat = ?, lease = ? where state = 'running'", (now, now + LEASE))
-    connection.execute("update run set heartbeat = ? where number = ?", (now, run))
+    """The driver is alive: what a run has taken is told by it where its driver was killed."""
+    connection.execute("update run set heartbeat = ? where number = ?", (time.time(), run))
 
 
 def finish(connection: sqlite3.Connection, key: str, records: list[Record], seconds: float, run: int) -> None:
     """seconds: besides those of its blocks."""
     connection.execute(
-        "update cell set state = 'done', lease = null, error = null, records = ?, ended = ?, run = ?,"
+        "update cell set state = 'done', error = null, records = ?, run = ?,"
         " seconds = ? + (select coalesce(sum(block.seconds), 0.0) from block where block.key = cell.key)"
         " where key = ? and state = 'running'",
-        (canonical(records), time.time(), run, seconds, key),
+        (canonical(records), run, seconds, key),
     )
     connection.execute("delete from block where key = ?", (key,))
 
@@ -281,15 +276,15 @@ def keep(connection: sqlite3.Connection, key: str, rows: tuple[int, int], tally:
 
 def fail(connection: sqlite3.Connection, key: str, error: str, attempts: int, run: int) -> None:
     connection.execute(
-        "update cell set state = 'failed', lease = null, error = ?, attempts = ?, ended = ?, run = ? where key = ?",
-        (error, attempts, time.time(), run, key),
+        "update cell set state = 'failed', error = ?, attempts = ?, run = ? where key = ?",
+        (error, attempts, run, key),
     )
 
 
 def release(connection: sqlite3.Connection, key: str, error: str | None = None, attempts: int | None = None) -> None:
     """To do again: not begun, interrupted, or killed and worth another attempt."""
     connection.execute(
-        "update cell set state = 'todo', owner = null, lease = null, error = coalesce(?, error),"
+        "update cell set state = 'todo', error = coalesce(?, error),"
         " attempts = coalesce(?, attempts) where key = ? and state = 'running'",
         (error, attempts, key),
     )
@@ -297,4 +292,4 @@ def release(connection: sqlite3.Connection, key: str, error: str | None = None, 
 
 def release_all(connection: sqlite3.Connection) -> None:
     """The driver ends, and nobody is at anything."""
-    connection.execute("update cell set state = 'todo', owner = null, lease = null where state = 'running'")
+    connection.execute("update cell set state = 'todo' where state = 'running'")

@@ -149,10 +149,12 @@ def training(
 
 def check_same(place: Path, shape: Shape, wanted: Recipe) -> None:
     """A cell names a preset, which another version of the code may have given other values."""
+    from unmask.networks import Shape
     from unmask.networks.training import standing
+    from unmask.networks.training.recipe import Recipe
 
     said = standing.facts(place)
-    if (said.shape, said.recipe) != (shape.to_dict(), wanted.to_dict()):
+    if (Shape.from_dict(said.shape), Recipe.from_dict(said.recipe)) != (shape, wanted):
         what = "which was begun when its preset had other values; remove that directory, and try again"
         raise UnmaskError(f"{place} holds a training of {said.step} steps, {what}")
 

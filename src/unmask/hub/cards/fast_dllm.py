@@ -36,6 +36,7 @@ add(
             repository=f"Efficient-Large-Model/Fast_dLLM_v2_{size}",
             licence="Apache-2.0",
             family="fast-dllm",
+            billions=7.6 if size == "7B" else 1.5,
             tokens=Tokens(mask=151665, eos=151645, pad=151643, end_of_turn=151645),
             prediction="shifted",
             block=32,

@@ -30,6 +30,7 @@ add(
             repository=f"GSAI-ML/iLLaDA-8B-{kind}",
             licence="Apache-2.0",
             family="illada",
+            billions=8,
             tokens=Tokens(mask=5, eos=2, pad=1, bos=0),
             context=8192,
             recipes=(Recipe("published", '--sampler "llada(block_length=32)" --steps 1024 --length 1024', GITHUB),),

@@ -95,6 +95,7 @@ add(
         repository="LiquidAI/LFM2.5-Encoder-350M-Diffusion",
         licence="LFM Open License v1.0 (lfm1.0)",
         family="lfm2",
+        billions=0.35,
         tokens=Tokens(mask=16, eos=7),
         plain=True,  # as its makers have it
         context=8192,

@@ -124,6 +124,7 @@ add(
             repository=f"inclusionAI/{name}",
             licence="Apache-2.0",
             family="llada2",
+            billions=16 if "mini" in name else 100,
             tokens=Tokens(mask=156895, eos=156892, pad=156892),
             block=32,
             context=32768,

@@ -105,6 +105,7 @@ add(
             repository=f"inclusionAI/LLaDA-MoE-7B-A1B-{kind}",
             licence="Apache-2.0",
             family="llada-moe",
+            billions=7,
             tokens=Tokens(mask=156895, eos=156892, pad=156892),
             context=8192,
             template=None if kind == "Base" else "ling",

@@ -15,6 +15,7 @@ add(
             repository=f"dllm-hub/ModernBERT-{size}-chat-v0.1",
             licence="Apache-2.0",
             family="modernbert",
+            billions=0.15 if size == "base" else 0.4,
             tokens=Tokens(mask=50284, pad=50283, bos=50281, eos=50282),
             context=8192,
             template="question",

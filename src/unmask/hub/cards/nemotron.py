@@ -64,6 +64,7 @@ add(
             repository=f"nvidia/Nemotron-Labs-Diffusion-{size}{kind}",
             licence="NVIDIA Open Model License",
             family="nemotron",
+            billions=float(size.removesuffix("B")),
             tokens=Tokens(mask=None if reads else 100, eos=11, bos=1),
             prediction="shifted" if reads else "same",
             block=1 if reads else 32,

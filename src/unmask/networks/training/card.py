@@ -87,7 +87,8 @@ def card(
 
 def _objective(shape: Shape, recipe: Recipe) -> str:
     exact = ", expected by the exact law of each token" if recipe.targets == "posterior" else ""
-    begins = f"; masks are spread evenly in the first {recipe.spread:g} of the steps, ever fewer of them"
+    runs = f", in runs of up to {recipe.run}," if recipe.run > 1 else ""
+    begins = f"; masks are spread evenly{runs} in the first {recipe.spread:g} of the steps, ever fewer of them"
     return _loss(shape, recipe) + exact + (begins if recipe.spread and not shape.causal else "")
 
 

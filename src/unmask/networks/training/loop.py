@@ -230,7 +230,7 @@ class Training:
         if not self.shape.causal:
             masks = draw_masks(luck, self.recipe.batch, self.shape.length, self.delta)
             if share := self.recipe.spread_at(step):
-                masks = spread_out(masks, luck, share)
+                masks = spread_out(masks, luck, share, self.recipe.run)
         parts = []
         for which in torch.arange(rows).chunk(self.parts):
             own = None if masks is None else Masks(*(part[which] for part in masks))

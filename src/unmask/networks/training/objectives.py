@@ -32,7 +32,7 @@ from unmask.core.chance import Luck, Stream
 from unmask.schedules import Schedule
 
 FORCED, SPREAD = 1, 2  # visits of the uniforms that choose the position hidden for certain, and that spread masks
-WIDEST = 6  # between two positions hidden
+PERIOD = 6  # of masks that hide one position at a time, at most
 
 
 class Network(Protocol):
@@ -84,17 +84,21 @@ def draw_masks(luck: Luck, batch: int, length: int, delta: Tensor | None = None)
     return Masks(labels.argsort(1), counts, 1 - k / rounds)
 
 
-def spread_out(masks: Masks, luck: Luck, share: float) -> Masks:
-    """Masks that hide, in so many of the rows, every s-th position, s from 2 to 6: a curriculum.
+def spread_out(masks: Masks, luck: Luck, share: float, run: int = 1) -> Masks:
+    """Masks that hide, in so many of the rows, w positions side by side of every s: a curriculum.
 
-    What is around a hidden position says most about it, and all of it is there. Random masks of few positions show it
-    too, and have less to ask; of many, it is rarely whole. For a start alone: it is no NELBO.
+    s is from 2 to 6, or to twice the longest run if that is more, and w from 1 to run and at most s/2. What is around a
+    hidden position says most about it, and all of it is there. Random masks of few positions show it too, and have less
+    to ask; of many, it is rarely whole. Of a run the ends are told by one side alone: where a symbol stands in two
+    places, as the result of a sum that is the next one's operand, only a run makes a network compute it. For a start
+    alone: it is no NELBO.
     """
-    own = luck.grid(Stream.ORDER, 3, SPREAD)
-    stride = 2 + (own[:, :1] * (WIDEST - 1)).long()
-    first = (own[:, 1:2] * stride).long()
+    own = luck.grid(Stream.ORDER, 4, SPREAD)
+    period = 2 + (own[:, :1] * (max(PERIOD, 2 * run) - 1)).long()
+    first = (own[:, 1:2] * period).long()
+    wide = 1 + (own[:, 3:] * (period // 2).clamp(max=run)).long()
     places = torch.arange(masks.order.shape[1])
-    apart = (places % stride != first).long()
+    apart = ((places - first) % period >= wide).long()
     order, counts = apart.argsort(dim=1, stable=True), (1 - apart).sum(1)
     chosen = (own[:, 2] < share) & (counts > 0)
     return Masks(

@@ -23,7 +23,7 @@ BETAS = (0.9, 0.999)
 WARM_UP_OF_AVERAGE = 10.0  # the average of the first t steps forgets with (1 + t)/(10 + t)
 
 
-MOST = {"steps": 10**9, "batch": 2**24, "samples": 2**40, "rounds": arguments.MOST_STEPS}
+MOST = {"steps": 10**9, "batch": 2**24, "samples": 2**40, "rounds": arguments.MOST_STEPS, "run": arguments.MOST_LENGTH}
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ class Recipe:
     rounds: int | None = None  # the NELBO of so many rounds; None: of infinitely many
     schedule: str = "linear"  # of those rounds
     spread: float = 0.0  # the share of the steps in which masks of an MDM are spread at first, ever fewer of them
+    run: int = 1  # positions side by side that those hide, at most
     targets: str = "tokens"  # or the exact law of each, "posterior"
     optimiser: str = "adamw"  # or "muon", of matrices; AdamW has the rest
     seed: int = 0
@@ -99,11 +100,13 @@ RECIPES: dict[str, dict[str, Any]] = {
     "small": {"steps": 4000, "batch": 64, "rate": 2e-3},
     "quick": SOON | {"steps": 1200, "average": 0.995},
     "thorough": SOON | {"steps": 6000, "average": 0.998},
+    "sums": SOON | {"steps": 4000, "average": 0.998, "rate": 4e-3, "spread": 0.7, "run": 7},
     "text": {"steps": 1600, "batch": 32, "rate": 6e-3, "fall": 0.6, "average": 0.99, "optimiser": "muon"},
 }
 OF_KIND: dict[tuple[str, str], dict[str, Any]] = {  # every place teaches an AR model
     ("quick", "ar"): {"steps": 800},
     ("thorough", "ar"): {"steps": 1500, "average": 0.995},
+    ("sums", "ar"): SOON | {"steps": 1500, "average": 0.995, "run": 1},
 }
 
 

@@ -1,0 +1,81 @@
+"""What an open model takes, said before anything of it is fetched or loaded: memory, and time about.
+
+    weights           parameters x bytes of their type
+    keys and values   2 x layers x heads x width x rows x (L + 1), where it remembers
+    states            rows x (L + 1) x hidden
+    arithmetic        evaluations x that of all columns; what caches and ends save is not taken off
+
+Of what is not here the card knows the number of parameters, and nothing else.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from unmask.core.cores import count
+from unmask.core.errors import UnmaskError
+from unmask.core.memory import available, size
+from unmask.cost.matmul import flop_per_second
+from unmask.hub import Card, OpenModel
+from unmask.hub.fetch import here
+from unmask.hub.model import DTYPES, outline
+from unmask.networks.model.checkpoints import choose_device
+
+USUAL = "bfloat16"  # of published weights
+SMALLER = {"bfloat16": 2}  # bytes of types that less memory takes
+
+
+def look(source: str | Path, card: str | None, cache: str | None) -> tuple[Card, OpenModel | None]:
+    """A model's card, and where its files are here the model without its weights."""
+    directory, named = here(source, card)
+    model = None if directory is None else outline(directory, named, cache)
+    known = named if model is None else model.card
+    if known is None:
+        what = "its shape is known to transformers alone; load it, or give a card of it"
+        raise UnmaskError(f"what {source} needs cannot be said: {what}")
+    return known, model
+
+
+def needs(
+    card: Card, model: OpenModel | None, device: str, dtype: str | None, rows: int, length: int, evaluations: int
+) -> dict[str, Any]:
+    """Of rows of `length` tokens that need at most so many evaluations each."""
+    place, kind = choose_device(device), dtype or USUAL
+    each = DTYPES[kind].itemsize
+    parameters = _told(card) if model is None else sum(weight.numel() for weight in model.body.parameters())
+    parts = {"weights": parameters * each}
+    if model is not None:
+        if model.body.sizes is not None and (model.cache is not None or card.block is not None):
+            layers, heads, width = model.body.sizes
+            parts["keys_and_values"] = 2 * layers * heads * width * rows * (length + 1) * each
+        parts["states"] = rows * (length + 1) * model.body.hidden * each
+    room = torch.cuda.mem_get_info(place)[0] if place.type == "cuda" else available()
+    total = sum(parts.values())
+    about: dict[str, Any] = {"model": card.name, "files": "not here" if model is None else "here"}
+    about |= {"parameters": parameters, "dtype": kind, "device": str(place)}
+    about["memory"] = {name: size(number) for name, number in (parts | {"all": total}).items()}
+    about |= {"there_is": size(room), "fits": "yes" if total < room else _instead(kind, parameters, total, room)}
+    about |= {"rows": rows, "length": length, "evaluations_at_most": evaluations}
+    if model is not None:
+        flops = float(evaluations * rows * model.body.flops(length, length))
+        speed = flop_per_second(place, DTYPES[kind] if place.type == "cuda" else torch.float32, count())
+        about |= {"flops_at_most": flops, "seconds_about": flops / speed}
+    return about
+
+
+def _told(card: Card) -> int:
+    if card.billions is None:
+        raise UnmaskError(f"the files of {card.name} are not here, and its card does not say how large it is")
+    return round(card.billions * 1e9)
+
+
+def _instead(kind: str, parameters: int, total: int, room: int) -> str:
+    """What would fit where this does not."""
+    weights = parameters * DTYPES[kind].itemsize
+    for other, each in SMALLER.items():
+        if each < DTYPES[kind].itemsize and total - weights + parameters * each < room:
+            return f"no; with --dtype {other} it does"
+    return "no; fewer rows, a smaller model, or another device" if weights < room else "no; a smaller model, or device"
