@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from unmask.cli.options import Switch
+
+if TYPE_CHECKING:
+    from unmask.core.estimates import Estimate
 
 Texts = Annotated[Path, "TEXTS"]
 
@@ -67,9 +70,13 @@ def command(
         "tokens": int(found.tokens.sum()),
         "judge": model.name,
         "kind": "exact" if model.card.causal else "bound",
-        "perplexity": mean(found.nats[there]).map(math.exp),
+        "perplexity": _told(mean(found.nats[there]).map(math.exp), json),
         "draws_standard_error": float((found.error[there] ** 2).sum().sqrt() / there.sum()),
         "bits_a_character": nats / math.log(2) / sum(map(len, read)),
-        "token_entropy_nats": mean(entropy),
+        "token_entropy_nats": _told(mean(entropy), json),
     }
     show(about, json)
+
+
+def _told(estimate: Estimate, as_json: bool) -> Estimate | dict[str, Any]:
+    return estimate.to_dict() if as_json else estimate
