@@ -21,6 +21,7 @@ from unmask.core.reading import read_json
 from unmask.hub.body import Body
 
 READERS = ("Qwen2ForCausalLM", "Qwen3ForCausalLM")  # AR models, where no name says that they have learned otherwise
+UNIFORM = ("diffusion_gemma",)  # model types whose noise is no mask
 GROUP = "unmask.cards"  # entry points of other packages: each a Card, or several
 Id = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 Prediction = Literal["same", "shifted"]
@@ -131,6 +132,9 @@ def recognised(config: Mapping[str, Any], directory: Path) -> Card | None:
     fitting = [card for card in known().values() if FAMILIES[card.family].accepts(config)]
     if not fitting and FAMILIES["causal"].accepts(config):
         return None
+    if config.get("model_type") in UNIFORM:
+        what = "whose canvas begins as random tokens, and not as masks: no sampler here can fill it"
+        raise UnmaskError(f"{directory} holds a model of uniform noise ({shown(config['model_type'])}), {what}")
     if not fitting:
         kind = shown(config.get("model_type"))
         what = "unmask model list says which are known; a card of your own is a file: --card FILE.json"
