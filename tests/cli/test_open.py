@@ -244,6 +244,14 @@ def test_a_dry_run_says_what_it_takes_and_does_nothing(place, monkeypatch):
     monkeypatch.setattr("unmask.cost.needs.available", lambda: 2 * 10**10)
     ran = place("generate", "--model", "llada-8b-instruct", *options).result
     assert ran["fits"] == "no; with --dtype bfloat16 it does"
+    ran = place("generate", "--model", "llada-8b-instruct", *options, "--quantize", "int4").result
+    assert (ran["memory"]["weights"], ran["fits"]) == ("4 GB", "yes")
+    monkeypatch.setattr("unmask.cost.needs.available", lambda: 10**10)
+    ran = place("generate", "--model", "llada-8b-instruct", *options).result
+    assert ran["fits"] == "no; with --quantize int8 it does"
+    monkeypatch.setattr("unmask.cost.needs.available", lambda: 10**9)
+    ran = place("generate", "--model", "llada-8b-instruct", *options).result
+    assert ran["fits"] == "no; a smaller model, or fewer rows"
     assert not Path("a.txt").exists()
 
 
@@ -452,12 +460,11 @@ def test_recipes_are_options_that_there_are(name):
 
 def table_of_cards():
     """As docs/open-models.md has it."""
-    rows = ["| model | repository | sees | conversations | licence |", "|---|---|---|---|---|"]
+    rows = ["| model | repository | block | licence |", "|---|---|---|---|"]
     for name, card in sorted(CARDS.items()):
-        told = card.template or "-"
-        sight = "left to right" if card.causal else f"blocks of {card.block}" if card.block else "both sides"
+        block = "AR" if card.causal else card.block or "-"
         licence = card.licence.partition(" (")[0].removesuffix(" Open Model License")
-        rows.append(f"| `{name}` | {card.repository} | {sight} | {told} | {licence} |")
+        rows.append(f"| `{name}` | {card.repository} | {block} | {licence} |")
     return "\n".join(rows)
 
 

@@ -152,10 +152,10 @@ def command(
 
         asked = Spoken.of(given, prompt, prompts, template, chat, system, until, stop)
         if dry_run:
-            show(
-                asked.needs(str(model), card, device, dtype, cache, rows, length, rows_per_prompt, steps, guidance),
-                json,
+            answered = asked.needs(
+                str(model), card, device, dtype, quantize, cache, rows, length, rows_per_prompt, steps, guidance
             )
+            show(answered, json)
             return
         found = source = load_model(
             str(model),

@@ -119,6 +119,7 @@ class Spoken(NamedTuple):
         card: str | None,
         device: str,
         dtype: str | None,
+        quantize: str | None,
         cache: str | None,
         rows: int | None,
         length: int | None,
@@ -132,7 +133,7 @@ class Spoken(NamedTuple):
         which, shape = look(model, card, cache)
         many, longest, new = self._size(which, shape, rows, length, each)
         rounds = new if steps is None else min(steps, new)
-        return needs(which, shape, device, dtype, many, longest, rounds * (2 if guidance else 1))
+        return needs(which, shape, device, dtype, quantize, many, longest, rounds * (2 if guidance else 1))
 
     def _size(
         self, card: Card, model: OpenModel | None, rows: int | None, length: int | None, each: int

@@ -53,8 +53,8 @@ def command(
     compare at yours, and give both times to `unmask plan`, which says what quality
     they buy.
 
-    An open model is timed as it is; the AR model beside it is --causal-model, or its
-    own layers read from left to right.
+    An open model is timed as it is; the AR model beside it is --causal-model, or
+    its own layers read from left to right.
 
     Presets: quick (hidden 64, 4 layers), small (128, 4), paper (512, 8).
 

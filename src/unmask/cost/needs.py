@@ -1,6 +1,6 @@
 """What an open model takes, said before anything of it is fetched or loaded: memory, and time about.
 
-    weights           parameters x bytes of their type
+    weights           parameters x bytes of their type, those that are packed (hub/quantize.py) 1 or 1/2
     keys and values   2 x layers x heads x width x rows x (L + 1), where it remembers
     states            rows x (L + 1) x hidden
     arithmetic        evaluations x that of all columns; what caches and ends save is not taken off
@@ -10,11 +10,14 @@ Of what is not here the card knows the number of parameters, and nothing else.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
+from unmask.core import arguments
 from unmask.core.cores import count
 from unmask.core.errors import UnmaskError
 from unmask.core.memory import available, size
@@ -22,10 +25,11 @@ from unmask.cost.matmul import flop_per_second
 from unmask.hub import Card, OpenModel
 from unmask.hub.fetch import here
 from unmask.hub.model import DTYPES, outline
+from unmask.hub.quantize import HEAD
 from unmask.networks.model.checkpoints import choose_device
 
 USUAL = "bfloat16"  # of published weights
-SMALLER = {"bfloat16": 2}  # bytes of types that less memory takes
+PACKED = {"int8": 1.0, "int4": 0.5}  # bytes of a weight of a layer
 
 
 def look(source: str | Path, card: str | None, cache: str | None) -> tuple[Card, OpenModel | None]:
@@ -40,13 +44,28 @@ def look(source: str | Path, card: str | None, cache: str | None) -> tuple[Card,
 
 
 def needs(
-    card: Card, model: OpenModel | None, device: str, dtype: str | None, rows: int, length: int, evaluations: int
+    card: Card,
+    model: OpenModel | None,
+    device: str,
+    dtype: str | None,
+    quantize: str | None,
+    rows: int,
+    length: int,
+    evaluations: int,
 ) -> dict[str, Any]:
     """Of rows of `length` tokens that need at most so many evaluations each."""
-    place, kind = choose_device(device), dtype or USUAL
-    each = DTYPES[kind].itemsize
+    arguments.word("dtype", kind := dtype or USUAL, DTYPES)
+    if quantize is not None:
+        arguments.word("quantize", quantize, PACKED)
+    place, each = choose_device(device), DTYPES[kind].itemsize
     parameters = _told(card) if model is None else sum(weight.numel() for weight in model.body.parameters())
-    parts = {"weights": parameters * each}
+    inner = parameters if model is None else sum(weight.numel() for weight in _packed(model))
+
+    def weights(kind: str, quantize: str | None) -> int:
+        usual = DTYPES[kind].itemsize
+        return round(inner * PACKED.get(quantize or "", usual) + (parameters - inner) * usual)
+
+    parts = {"weights": weights(kind, quantize)}
     if model is not None:
         if model.body.sizes is not None and (model.cache is not None or card.block is not None):
             layers, heads, width = model.body.sizes
@@ -57,7 +76,11 @@ def needs(
     about: dict[str, Any] = {"model": card.name, "files": "not here" if model is None else "here"}
     about |= {"parameters": parameters, "dtype": kind, "device": str(place)}
     about["memory"] = {name: size(number) for name, number in (parts | {"all": total}).items()}
-    about |= {"there_is": size(room), "fits": "yes" if total < room else _instead(kind, parameters, total, room)}
+    about |= {"there_is": size(room), "fits": "yes"}
+    if total >= room:
+        ways = {"--dtype bfloat16": weights(USUAL, None)} | {f"--quantize {way}": weights(kind, way) for way in PACKED}
+        fitting = [way for way, less in ways.items() if total - max(parts["weights"] - less, 0) < room]
+        about["fits"] = f"no; with {fitting[0]} it does" if fitting else "no; a smaller model, or fewer rows"
     about |= {"rows": rows, "length": length, "evaluations_at_most": evaluations}
     if model is not None:
         flops = float(evaluations * rows * model.body.flops(length, length))
@@ -72,10 +95,8 @@ def _told(card: Card) -> int:
     return round(card.billions * 1e9)
 
 
-def _instead(kind: str, parameters: int, total: int, room: int) -> str:
-    """What would fit where this does not."""
-    weights = parameters * DTYPES[kind].itemsize
-    for other, each in SMALLER.items():
-        if each < DTYPES[kind].itemsize and total - weights + parameters * each < room:
-            return f"no; with --dtype {other} it does"
-    return "no; fewer rows, a smaller model, or another device" if weights < room else "no; a smaller model, or device"
+def _packed(model: OpenModel) -> Iterator[Tensor]:
+    """The weights that hub/quantize.py packs."""
+    for name, module in model.body.named_modules():
+        if isinstance(module, nn.Linear) and HEAD not in name:
+            yield module.weight

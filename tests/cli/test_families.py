@@ -1,0 +1,169 @@
+"""Text in and out with every family: a small random checkpoint as it is published, a tokenizer of letters beside it."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import msgspec
+import pytest
+import tokenizers
+from tokenizers import decoders, models, pre_tokenizers
+
+from tests.hub import small, test_dense, test_dit, test_lfm2, test_moe, test_nemotron, test_smdm
+from unmask.core.samples import read_tokens
+from unmask.hub.card import Tokens
+from unmask.hub.checking import check
+from unmask.text.tokenizer import FILE
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz .?"
+LIBRARY = find_spec("transformers") is not None
+
+
+def letters(directory: Path, mask: int, eos: int) -> None:
+    """Forty symbols: of 1 and 2 one ends a text, the other a turn, 3 begins one; the mask where the card has it."""
+    special = {"<|endoftext|>": eos, "<|im_end|>": 3 - eos, "<|im_start|>": 3, "<|mask|>": mask}
+    free = [number for number in range(40) if number not in special.values()]
+    byte_letters = [*LETTERS.replace(" ", "\u0120"), "\u010a"]  # as GPT-2 writes a space and a line end
+    made = tokenizers.Tokenizer(models.BPE(dict(zip(byte_letters, free, strict=False)), []))
+    made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    content = json.loads(made.to_str())
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False) | {"special": True}
+    content["added_tokens"] = [{"id": number, "content": name} | flags for name, number in sorted(special.items())]
+    (directory / FILE).write_text(json.dumps(content))
+    roles = {"eos_token": "<|endoftext|>", "mask_token": "<|mask|>"}
+    (directory / "tokenizer_config.json").write_text(json.dumps(roles))
+
+
+def dense(family):
+    return lambda place: test_dense.checkpoint(place, family)[2]
+
+
+def plain(family):
+    def make(place):
+        small.published(place, family, small.CONFIGS[family])
+        return small.card(family)
+
+    return make
+
+
+def dit(block):
+    def make(place):
+        family = "mdlm" if block is None else "bd3lm"
+        small.write(
+            place,
+            test_dit.CONFIG | {"model_type": family} | ({"block_size": block} if block else {}),
+            test_dit.tensors(),
+        )
+        return small.card(family, tokens=Tokens(mask=test_dit.MASK, eos=1), block=block, context=16)
+
+    return make
+
+
+def lfm2(place):
+    small.write(place, test_lfm2.CONFIG, test_lfm2.tensors())
+    return small.card("lfm2")
+
+
+def llada_moe(place):
+    test_moe.llada_moe(place)
+    return small.card("llada-moe")
+
+
+def llada2(place):
+    test_moe.llada2(place)
+    return small.card("llada2", block=4)
+
+
+def smdm(place):
+    test_smdm.checkpoint(place)
+    return small.card("smdm", tokens=Tokens(mask=small.V, eos=2, bos=1), context=32)
+
+
+def nemotron(place):
+    test_nemotron.checkpoint(place)
+    return small.card("nemotron", block=4, past="causal")
+
+
+FAMILIES = {
+    "llada": plain("llada"),
+    "qwen2": plain("qwen2"),
+    "qwen3": plain("qwen3"),
+    "dream": dense("dream"),
+    "illada": dense("illada"),
+    "sdar": dense("sdar"),
+    "fast-dllm": dense("fast-dllm"),
+    "mdlm": dit(None),
+    "bd3lm": dit(4),
+    "lfm2": lfm2,
+    "llada-moe": llada_moe,
+    "llada2": llada2,
+    "smdm": smdm,
+    "nemotron": nemotron,
+}
+
+
+@pytest.fixture(params=FAMILIES)
+def family(request, run):
+    """In the directory m, its card in card.json; returns how to run commands with it."""
+    place = Path("m")
+    place.mkdir()
+    made = FAMILIES[request.param](place)
+    talks = made.context >= 64
+    made = msgspec.structs.replace(made, template="chatml" if talks else None)
+    letters(place, made.tokens.mask, made.tokens.eos)
+    Path("card.json").write_text(json.dumps(msgspec.to_builtins(made)))
+    return lambda command, *words: run(command, "--model", "m", "--card", "card.json", *words), made
+
+
+def test_prompts_gaps_and_conversations(family, monkeypatch):
+    run, card = family
+    assert check("m", "card.json").sound
+    options = ("--length", 6, "--steps", 6, "--seed", 3, "--json")
+    ran = run("generate", "--prompt", "the cat", "--rows", 2, *options, "--out", "a.jsonl")
+    assert ran.code == 0, ran.err
+    assert ran.result["tokens_written"] <= 12
+    assert int(read_tokens("a.jsonl").max()) < 40
+    ran = run("generate", "--template", "a___b___.", "--length", 2, "--out", "b.txt")
+    assert ran.code == 0, ran.err
+    monkeypatch.setattr(sys, "stdin", io.StringIO("hi\n"))
+    ran = run("chat", "--length", 6, "--json")
+    if card.template is None:
+        assert "holds no conversations" in ran.err
+        return
+    assert ran.code == 0, ran.err
+    assert ran.result["user"] == "hi"
+    assert ran.result["reason"] in ("filled", "stopped")
+
+
+def test_blocks_and_thresholds_and_repairs(family):
+    """Samplers of three kinds: semi-autoregressive, as many as are sure, and one that takes back."""
+    run, _ = family
+    for sampler in ("llada(block_length=4)", "threshold(threshold=0.3, temperature=0)", "remdm"):
+        ran = run("generate", "--prompt", "ab", "--length", 8, "--steps", 4, "--sampler", sampler, "--out", "a.txt")
+        assert ran.code == 0, ran.err
+
+
+@pytest.mark.skipif(not LIBRARY, reason="transformers is not installed (pip install 'unmask[hub]')")
+@pytest.mark.filterwarnings("ignore")  # those of its own
+def test_an_ar_model_of_transformers(run, monkeypatch):
+    from tests.hub import test_native
+
+    Path("m").mkdir()
+    test_native.made("Qwen2", "m")
+    letters(Path("m"), 39, 2)
+    options = ("--sampler", "autoregressive", "--length", 8, "--rows", 2)
+    ran = run("generate", "--model", "m", "--prompt", "the cat", *options, "--out", "a.txt")
+    assert ran.code == 0, ran.err
+    ran = run("generate", "--model", "m", "--prompt", "the cat", "--length", 8, "--out", "a.txt")
+    assert "an AR model, which cannot fill a canvas; take --sampler autoregressive" in ran.err
+
+
+def test_every_family_is_here():
+    from unmask.hub.card import FAMILIES as REGISTERED
+
+    elsewhere = {"causal", "modernbert", "gguf-llama", "sdar-moe"}  # of transformers, of a package, or of two of these
+    assert set(REGISTERED) == set(FAMILIES) | elsewhere
