@@ -1,7 +1,7 @@
 # Each target first makes .venv, and makes it again when the dependencies changed.
 
 PYTHON ?= python3
-PYTEST_ARGS ?= -n 2 --dist loadfile
+PYTEST_ARGS ?= -n 2 --dist worksteal
 BENCH_ARGS ?=
 BIN := .venv/bin
 

@@ -18,7 +18,7 @@ from unmask.diagnosis.audit.verdict import account
 from unmask.languages import random_ngram
 
 LANGUAGE = languages.preset("paper-2gram")
-ROWS, BATCH, STEPS = 2000, 100, 8
+ROWS, BATCH, STEPS = 2000, 500, 8
 LOOPS = {"ancestral": (mdlm, 32), "low-confidence": (llada, 16)}
 
 
@@ -52,7 +52,8 @@ def run(sampler, seed, rows=ROWS, steps=STEPS, **options):
     loop, length = LOOPS[sampler]
     torch.manual_seed(seed)
     model = oracle(LANGUAGE)
-    return torch.cat([loop(model, BATCH, length, steps, **options) for _ in range(rows // BATCH)])
+    size = min(rows, BATCH)
+    return torch.cat([loop(model, size, length, steps, **options) for _ in range(rows // size)])
 
 
 @cache
@@ -153,7 +154,7 @@ def test_scores_that_are_ordered_by_topk_are_no_fault():
     """On a language where scores are equal, torch.topk chooses among them by their places."""
     torch.manual_seed(5)
     model = oracle("interval-5")
-    made = torch.cat([llada(model, BATCH, 20, 4) for _ in range(20)])
+    made = torch.cat([llada(model, BATCH, 20, 4) for _ in range(ROWS // BATCH)])
     found = audit(made, languages.preset("interval-5"), sampler="low-confidence", steps=4)
     assert (found.verdict, found.fault) == ("follows", "ties"), found.sentence
 
@@ -162,7 +163,7 @@ def test_ties_are_a_suspect_inside_blocks_too():
     """LLaDA's loop over blocks of ten: all that differs from ours is how torch.topk orders equal scores."""
     torch.manual_seed(5)
     model, language = oracle("interval-5"), languages.preset("interval-5")
-    made = torch.cat([llada(model, BATCH, 20, 2, blocks=2) for _ in range(20)])
+    made = torch.cat([llada(model, BATCH, 20, 2, blocks=2) for _ in range(ROWS // BATCH)])
     in_blocks = "llada(block_length=10, temperature=1)"
     found = audit(made, language, sampler=in_blocks, steps=4)
     assert (found.verdict, found.fault) == ("follows", "ties"), found.sentence

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
+from tests.sparing import in_this_process, undrawn
 from unmask import UnmaskError, networks
 from unmask.experiments.board import Settings, board
 from unmask.experiments.board.joining import Failure
@@ -23,6 +24,14 @@ TINY = ("--languages", "interval-5", "--lengths", 20, "--rows", 20, "--seeds", 2
 FEW = ("--samplers", "ancestral", "left-to-right", "autoregressive")
 
 
+@pytest.fixture
+def alone():
+    with in_this_process() as asked:
+        yield
+    assert asked
+
+
+@pytest.mark.usefixtures("alone")
 def test_json_and_files(run):
     ran = run("board", *FEW, *TINY, "--out", "shown", "--json")
     assert (ran.code, ran.err) == (0, "")
@@ -44,6 +53,7 @@ def test_json_and_files(run):
     assert Path("shown/board.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.usefixtures("alone")
 def test_table(run):
     ran = run("board", *FEW, *TINY, "--seed", 3, "--language-seed", 3)
     assert (ran.code, ran.err) == (0, "")
@@ -54,6 +64,7 @@ def test_table(run):
     assert json.loads(Path("board/board.json").read_text())["settings"]["seed"] == 3
 
 
+@pytest.mark.usefixtures("alone")
 def test_a_budget_that_fails_is_said(run):
     ran = run("board", "--samplers", "ancestral", "blocks(block_length=5)", *TINY)
     assert ran.code == 0
@@ -80,8 +91,9 @@ def test_mistakes(run, monkeypatch, arguments, expected):
 
 
 def test_an_interrupted_board_goes_on(run, monkeypatch):
-    whole = run("board", *FEW, *TINY, "--out", "whole")
-    assert whole.code == 0
+    """Stopped among its processes; its numbers are those of a board that one process measured."""
+    with in_this_process(), undrawn():
+        assert run("board", *FEW, *TINY, "--out", "whole").code == 0
 
     def stop(self, timeout):
         nonlocal came
@@ -96,13 +108,15 @@ def test_an_interrupted_board_goes_on(run, monkeypatch):
         patch.setattr(Local, "wait", stop)
         assert run("board", *FEW, *TINY, "--out", "shown").code == 130
     assert [path.name for path in Path("shown").iterdir()] == ["sweep"]
-    assert run("board", *FEW, *TINY, "--out", "shown").code == 0
+    with in_this_process(), undrawn():
+        assert run("board", *FEW, *TINY, "--out", "shown").code == 0
     records = [json.loads(Path(out, "board.json").read_text())["records"] for out in ("whole", "shown")]
     assert records[0] == records[1]
     status = run("sweep", "status", "shown/sweep", "--json").result
     assert (status["cells"], status["done"]) == (6, 6)
 
 
+@pytest.mark.usefixtures("alone")
 def test_what_was_left_out_altogether_is_said(run, monkeypatch):
     made = board(Settings(("ancestral",), ("interval-5",), (20,), 20, 2, steps=(2, 20)))
     lost = Failure("interval-5", 20, "strided", "steps", None, "its process was killed")

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.sparing import undrawn
 from unmask.experiments.jobs.attempt import attempt
 from unmask.experiments.jobs.status import status
-from unmask.report import demo, publishing
+from unmask.report import demo, frame, publishing
 
 TINY = {"steps": (2, 64), "length": 20, "panel_lengths": (10, 20), "profile_rows": 5, "perplexity_rows": 5}
 TINY |= {"samplers": ("ancestral",), "sampler_languages": ("interval-5",), "sampler_length": 20, "sampler_rows": 8}
@@ -41,7 +43,8 @@ def test_json(run):
 
 
 def test_table(run):
-    ran = run("demo", *FEW, "--seed", 3, "--language-seed", 3, "--generative-perplexity", "--lengths", "sparse-hmm")
+    with undrawn():
+        ran = run("demo", *FEW, "--seed", 3, "--language-seed", 3, "--generative-perplexity", "--lengths", "sparse-hmm")
     assert (ran.code, ran.err) == (0, "")
     assert "SER, the share of wrong sequences" in ran.out
     assert "Generative perplexity" in ran.out
@@ -51,6 +54,17 @@ def test_table(run):
     assert json.loads(Path("demo/data.json").read_text())["settings"]["seed"] == 3
 
 
+@pytest.fixture
+def numbers_alone(monkeypatch):
+    """A page of nothing, beside the records: charts take seconds to define."""
+
+    def contents(story, *about):
+        return frame.numbers("data", story.records) | {"index.html": b""}
+
+    monkeypatch.setattr(demo, "PAGE", replace(demo.PAGE, contents=contents))
+
+
+@pytest.mark.usefixtures("numbers_alone")
 def test_an_interrupted_demo_goes_on(run, monkeypatch):
     """What was done is not done again, and the numbers are those of an undisturbed run to the bit."""
     measured = []
@@ -80,6 +94,7 @@ def test_an_interrupted_demo_goes_on(run, monkeypatch):
     assert resumed == undisturbed
 
 
+@pytest.mark.usefixtures("numbers_alone")
 def test_a_finished_demo_is_drawn_again_without_measuring(run, monkeypatch):
     assert run("demo", *FEW).code == 0
     Path("demo/index.html").unlink()

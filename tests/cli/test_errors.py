@@ -385,7 +385,7 @@ def test_a_word_for_a_number(run, words):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["language", "show", "nothere"], b"unmask: error: unknown language"),
+        (["sweep", "status", "nothere"], b"unmask: error: there is no sweep in nothere"),
         (["generate", "--language", "interval-5", "--steps", "0", "--out"], b"unmask: error: steps is 0"),
     ],
 )

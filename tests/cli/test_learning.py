@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
+
+from unmask.cli.main import main
 
 LANGUAGE = ("--language", "paper-2gram")
 BRIEF = ("--rows", 50, "--contexts", 10)
 
 
+@pytest.fixture(scope="module")
+def networks(tmp_path_factory):
+    """Directories of an MDM and of an AR model, by their names."""
+    made = tmp_path_factory.mktemp("networks")
+    size = ("--length", "8", "--hidden", "8", "--heads", "1", "--steps", "20", "--batch", "16")
+    for kind in ("mdm", "ar"):
+        words = (*LANGUAGE, "--model", kind, *size, "--device", "cpu", "--out", str(made / kind))
+        assert main(["train", *words]) == 0
+    return made
+
+
 @pytest.fixture
-def trained(run):
-    def train(kind):
-        size = ("--length", 8, "--hidden", 8, "--heads", 1, "--steps", 20, "--batch", 16)
-        assert run("train", *LANGUAGE, "--model", kind, *size, "--device", "cpu", "--out", kind).code == 0
+def trained(run, networks):
+    def copied(kind):
+        shutil.copytree(networks / kind, kind)
         return kind
 
-    return train
+    return copied
 
 
 def test_an_mdm(run, trained):

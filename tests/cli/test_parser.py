@@ -13,6 +13,7 @@ import pytest
 
 from unmask.cli.parser import call, help_of
 from unmask.core.errors import UnmaskError
+from unmask.experiments.jobs import sweep
 
 
 @dataclass(frozen=True)
@@ -156,21 +157,28 @@ def process(arguments: str, **streams: object) -> subprocess.CompletedProcess[st
     return subprocess.run(line, shell=True, capture_output=True, text=True, check=False, **streams)
 
 
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """Of a sweep that is done: what it holds is told by a process that does not wait for torch."""
+    recipe = {"name": "t", "metrics": ["tests.sweeps.trivial:square"], "grid": {"x": [1]}}
+    return sweep(recipe, store=tmp_path_factory.mktemp("swept") / "store", engine="here").directory
+
+
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("name", "streams", "code", "said"),
     [
-        ("schedule list >&-", 0, ""),
-        ("schedule list >&- 2>&-", 0, ""),
-        ("schedule show nope 2>&-", 2, ""),
-        ("schedule show nope 2>/dev/full", 2, ""),
-        ("schedule list >/dev/full", 2, "unmask: error: [Errno 28] No space left on device\n"),
-        ("schedule list >/dev/full 2>/dev/full", 2, ""),
-        ("schedule list <&-", 0, ""),
+        ("store", ">&-", 0, ""),
+        ("store", ">&- 2>&-", 0, ""),
+        ("nowhere", "2>&-", 2, ""),
+        ("nowhere", "2>/dev/full", 2, ""),
+        ("store", ">/dev/full", 2, "unmask: error: [Errno 28] No space left on device\n"),
+        ("store", ">/dev/full 2>/dev/full", 2, ""),
+        ("store", "<&-", 0, ""),
     ],
 )
-def test_closed_and_full_streams_end_quietly(arguments, code, said):
-    done = process(arguments)
-    assert (done.returncode, done.stderr.removeprefix("unmask schedule list: at work for 5 s\n")) == (code, said)
+def test_closed_and_full_streams_end_quietly(store, name, streams, code, said):
+    done = process(f"sweep status {store.with_name(name)} {streams}")
+    assert (done.returncode, done.stderr.removeprefix("unmask sweep status: at work for 5 s\n")) == (code, said)
 
 
 def test_what_stdout_cannot_encode_is_escaped():

@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from unmask.cli.main import main
 from unmask.core.samples import read_tokens
 from unmask.text import Text, read, tokenizers
 
 TINY = ("--length", 16, "--hidden", 16, "--layers", 1, "--heads", 2, "--steps", 10, "--batch", 8)
+WORDS = "\n\n".join(f"the cat number {number} sat on the mat" for number in range(60))
 KEYS = {"loss_nats_per_token", "validation_nats_per_token", "validation_bits_per_character", "validation_bits_per_byte"}
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A text, and an MDM and an AR model of it."""
+    made = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(made)
+        Path("words.txt").write_text(WORDS)
+        for kind in ("mdm", "ar"):
+            words = ("train", "--text", "words.txt", *TINY, "--model", kind, "--out", kind)
+            assert main([str(word) for word in words]) == 0
+    return made
+
+
 @pytest.fixture
-def place(run):
-    Path("words.txt").write_text("\n\n".join(f"the cat number {number} sat on the mat" for number in range(60)))
-    for kind in ("mdm", "ar"):
-        assert run("train", "--text", "words.txt", *TINY, "--model", kind, "--out", kind).code == 0
+def place(run, trained):
+    shutil.copytree(trained, ".", dirs_exist_ok=True)
     return run
 
 
@@ -112,8 +126,10 @@ def test_mistakes_are_told(place, arguments, words):
     assert len(ran.err.splitlines()) == 1
 
 
-def test_a_text_that_changed_is_refused(place):
+def test_a_text_that_changed_is_refused(run):
+    Path("words.txt").write_text(WORDS)
+    assert run("train", "--text", "words.txt", *TINY, "--out", "mdm").code == 0
     Path("words.txt").write_text("other\n\nwords")
-    ran = place("train", "--resume", "--out", "mdm")
+    ran = run("train", "--resume", "--out", "mdm")
     assert ran.code == 2
     assert "has changed since this training was begun" in ran.err

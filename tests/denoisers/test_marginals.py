@@ -171,14 +171,13 @@ def test_logits_are_sharpened_as_their_table_is(symbols, kind, how):
     logits, table = made(kind, symbols)
     which = torch.tensor([6, 1, 1])
     for one, other in ((logits, table), (logits[which], table[which])):
-        sharpened = one.sharpened(*how)
-        agree(sharpened, other.sharpened(*how), 1e-4)
+        sharpened, expected = one.sharpened(*how), other.sharpened(*how)
+        agree(sharpened, expected, 1e-4)
         last = sharpened[torch.tensor([2])].dense().double()
-        torch.testing.assert_close(last, other.sharpened(*how).dense()[2:3], atol=1e-5, rtol=0)
+        torch.testing.assert_close(last, expected.dense()[2:3], atol=1e-5, rtol=0)
     none = torch.zeros(7, dtype=torch.bool)
     assert logits[none].sharpened(*how).dense().shape == (0, symbols)
-    again = sharpened.sharpened(0.5, 0.9, 2)
-    agree(again, other.sharpened(*how).sharpened(0.5, 0.9, 2), 1e-4)
+    agree(sharpened.sharpened(0.5, 0.9, 2), expected.sharpened(0.5, 0.9, 2), 1e-4)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -277,7 +276,8 @@ def test_draws_follow_the_law(symbols, kind):
     law = table.dense()[3].numpy()
     for how in ((1.0, 1.0, None), (0.7, 0.9, None)):
         p = sharp(law.tolist(), *how) if how[0] != 1 else law
-        right, wrong = (logits[which].sharpened(*how).draw(luck) for luck in (u, u**1.1))
+        asked = logits[which].sharpened(*how)
+        right, wrong = (asked.draw(luck) for luck in (u, u**1.1))
         assert p_value(right, np.array(p)) > ALARM > p_value(wrong, np.array(p))
 
 

@@ -84,6 +84,11 @@ def test_an_ar_model_of_their_kind_is_none_of_them(tmp_path):
     assert recognised(plain, tmp_path / "Qwen3-0.6B-diffusion-mdlm-v0.1").block is None
 
 
+def test_models_of_uniform_noise_are_out_of_scope(tmp_path):
+    with pytest.raises(UnmaskError, match=r"uniform noise.*begins as random tokens, and not as masks"):
+        recognised({"model_type": "diffusion_gemma"}, tmp_path)
+
+
 def test_two_that_behave_differently_are_told_apart_by_hand(tmp_path):
     with pytest.raises(UnmaskError, match="say which: --card NAME"):
         recognised({"model_type": "sdar"}, tmp_path / "mine")

@@ -36,7 +36,7 @@ class Plain(Denoiser):
     """Each row from scratch, by itself, all of its logits: attention that the card says, softmax in float64."""
 
     def __init__(self, model):
-        self.model, self.vocabulary = model, model.vocabulary
+        self.model, self.vocabulary, self.grid = model, model.vocabulary, model.grid
 
     @torch.no_grad()
     def posterior(self, tokens, positions=None, time=None):
@@ -101,6 +101,20 @@ def test_blocks_that_are_settled_are_computed_once(directory):
     assert made.spent.tokens == 3 * (16 * 4 + 3 * 4)
     free = load(directory, card("qwen2"))
     assert generate(free, sampler="blocks(block_length=4)", steps=16, length=16, rows=3).spent.tokens == 3 * 16 * 16
+
+
+def test_blocks_of_samplers_are_those_of_the_model(directory):
+    """A prompt leaves a part of one, a gap may leave nothing; one round each. Of other lengths they are the row's."""
+    row = [1, 2, 3, 4, 5, 6, V, V, 3, 4, 5, 6, V, V, 7, V, V]
+    by_grid = [0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 2, 2, 0, 2, 3]
+    by_count = [0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 1, 1, 0, 2, 2]
+    model, free = load(directory, card("qwen2", block=4)), load(directory, card("qwen2"))
+    options = {"sampler": "blocks(block_length=4)", "given": [row]}
+    assert generate(model, steps=3, **options).order.tolist() == [by_grid]
+    assert generate(model, steps=3, temperature=0.5, guidance=1.0, **options).order.tolist() == [by_grid]
+    assert generate(free, steps=2, **options).order.tolist() == [by_count]
+    odd = options | {"sampler": "blocks(block_length=3)"}
+    assert generate(model, steps=3, **odd).order.tolist() == generate(free, steps=3, **odd).order.tolist()
 
 
 def test_what_is_remembered_of_blocks_is_forgotten_where_it_changes(directory):

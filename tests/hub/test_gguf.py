@@ -14,8 +14,9 @@ from unmask.hub.decoder import Decoder, Shape
 from unmask.hub.gguf import KINDS, Packed
 from unmask.text.bpe import LETTERS
 
+SYMBOLS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *LETTERS]
 SHAPE = Shape(
-    vocabulary=len(LETTERS) + 1, hidden=64, layers=2, heads=4, kv_heads=2, head_dim=16, inner=96, context=32, tied=True
+    vocabulary=len(SYMBOLS), hidden=64, layers=2, heads=4, kv_heads=2, head_dim=16, inner=96, context=32, tied=True
 )
 NAMES = {
     "model.embed_tokens": "token_embd",
@@ -140,7 +141,7 @@ def model(tmp_path):
         "llama.context_length": 32,
         "llama.vocab_size": SHAPE.vocabulary,
         "llama.attention.layer_norm_rms_epsilon": 1e-6,
-        "tokenizer.ggml.tokens": ["<|endoftext|>", *LETTERS],
+        "tokenizer.ggml.tokens": SYMBOLS,
         "tokenizer.ggml.merges": [],
     }
     path = tmp_path / "small.gguf"

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
+from tests.sparing import in_this_process, undrawn
 from unmask import UnmaskError, generate, languages, metrics, score
 from unmask.cli.main import main
 from unmask.core.estimates import LEAST
@@ -23,7 +24,7 @@ from unmask.networks import Network, load
 from unmask.networks.model.checkpoints import ACCOUNT, WEIGHTS
 from unmask.networks.training import conditions, loop
 from unmask.report import figure_1_page
-from unmask.report.figure_1 import Settings, quick, recipe
+from unmask.report.figure_1 import LAYERS, Settings, quick, recipe
 from unmask.report.publishing import STORE, publish
 from unmask.samplers import fill
 
@@ -36,7 +37,10 @@ def changed(**changes):
 
 
 def measure(out, settings):
-    return publish(figure_1_page.page("cpu"), settings, out).measured
+    """Of networks of one layer."""
+    with undrawn(), pytest.MonkeyPatch.context() as patch:
+        patch.setitem(LAYERS, ("quick", "paper-2gram"), 1)
+        return publish(figure_1_page.page("cpu"), settings, out).measured
 
 
 def directories(out, records):
@@ -179,14 +183,18 @@ def test_the_page(made):
     assert all(f'<a href="{place}/README.md">' in page for place in figure_1_page.networks(records).values())
 
 
-def test_the_command(tmp_path, capsys):
+def test_the_command(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(LAYERS, ("quick", "paper-2gram"), 1)
     out = tmp_path / "out"
-    assert main([*COMMAND.split(), str(out), "--json"]) == 0
+    with in_this_process() as asked:
+        assert main([*COMMAND.split(), str(out), "--json"]) == 0
+    assert asked
     said = json.loads(capsys.readouterr().out)
     assert Path(said["page"]) == (out / "index.html").resolve()
     assert load(said["networks"]["paper-2gram, MDM"], "cpu").shape.kind == "mdm"
     assert (status(out / STORE)["todo"], status(out / STORE)["failed"]) == (0, 0)
-    assert main([*COMMAND.split(), str(out)]) == 0
+    with undrawn():
+        assert main([*COMMAND.split(), str(out)]) == 0
     assert said["networks"]["paper-2gram, AR"] in capsys.readouterr().out
 
 

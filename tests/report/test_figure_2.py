@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sparing import in_this_process, undrawn
 from unmask import UnmaskError, generate
 from unmask.cli.main import main
 from unmask.core.estimates import mean
@@ -39,7 +40,8 @@ def settings_of(path, **changes):
 
 
 def measure(out, settings):
-    return publish(figure_2_page.page("cpu"), settings, out).measured
+    with undrawn():
+        return publish(figure_2_page.page("cpu"), settings, out).measured
 
 
 @pytest.fixture(scope="module")
@@ -145,12 +147,15 @@ def test_the_recipe_is_that_of_the_command():
 def test_the_command(path, tmp_path, capsys):
     out = tmp_path / "out"
     command = ["figure-2", "--quick", "--text", str(path), *COMMAND.split(), "--device", "cpu", "--out", str(out)]
-    assert main([*command, "--json"]) == 0
+    with in_this_process() as asked:
+        assert main([*command, "--json"]) == 0
+    assert asked
     said = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert Path(said["page"]) == (out / "index.html").resolve()
     assert load(said["networks"]["MDM"], "cpu").shape.kind == "mdm"
     assert (status(out / STORE)["todo"], status(out / STORE)["failed"]) == (0, 0)
-    assert main(command) == 0
+    with undrawn():
+        assert main(command) == 0
     assert said["networks"]["AR"] in capsys.readouterr().out
 
 

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.sparing import undrawn
 from unmask.core.errors import UnmaskError
 from unmask.experiments.jobs.cells import cells_of
 from unmask.report.demo import PAGE, Settings, Story, figures
@@ -159,7 +160,8 @@ def test_a_figure_is_declared_in_one_place(made, monkeypatch):
     sweep.whole = lambda: sweep
     assert [record["measure"] for record in PAGE.measured(sweep, SETTINGS).records] == ["unique"]
     origin = json.loads((made.page.parent / "data.json").read_text())["origin"]
-    contents = PAGE.contents(made.measured, SETTINGS, origin, 1.0)
+    with undrawn():
+        contents = PAGE.contents(made.measured, SETTINGS, origin, 1.0)
     assert {"unique.svg", "unique.png"} <= contents.keys()
     assert "<h3>Nothing but a test</h3>" in contents["index.html"].decode()
 

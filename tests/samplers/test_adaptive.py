@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from tests.brute import law, p_value, sequences, tiny_languages
-from tests.samplers.test_laws import ALARM, CASES, denoiser_of, fixed, labels, order_law, passes
+from tests.samplers.test_laws import ALARM, CASES, denoiser_of, fixed, labels, order_law, passes, said
 from tests.samplers.test_reference import OWN, PUBLISHED, REMASKING, SCORES, entropy, remdm_rates
 from unmask import generate, schedules
 from unmask.core.chance import Stream
@@ -37,7 +37,7 @@ def adaptive_law(name, sets, rounds=None):
     while any(v in context for context in states) and turn != rounds:
         following = defaultdict(float)
         for context, mass in states.items():
-            p = denoiser.posterior(torch.tensor([context]))[0].numpy()
+            p = said(name, context)
             hidden = {j: p[j] for j in range(length) if context[j] == v}
             for chance, places in sets(hidden, turn) if hidden else [(1.0, ())]:
                 for tokens in itertools.product(range(v), repeat=len(places)):
@@ -223,7 +223,7 @@ def test_the_clairvoyant_follows_its_law(name):
                 fit = np.all([(every[:, j] == t) | (t == v) for j, t in enumerate(context)], 0) * q
                 p = fit / fit.sum() if fit.sum() else fit
                 places = leftmost(p, every, [j for j in range(length) if context[j] == v], gamma)
-                shown = Ideal(language).posterior(torch.tensor([context]))[0].numpy()
+                shown = said(name, context)
                 for tokens in itertools.product(range(v), repeat=len(places)):
                     weight = mass * math.prod(shown[j, t] for j, t in zip(places, tokens, strict=True))
                     new = list(context)
@@ -250,7 +250,7 @@ def remdm_law(name, strategy, delta, o):
         sigma, rate = remdm_rates(strategy, k, delta, o)
         following = defaultdict(float)
         for state, mass in states.items():
-            p = denoiser.posterior(torch.tensor([[t for t, _ in state]]))[0].tolist()
+            p = said(name, tuple(t for t, _ in state)).tolist()
             weights = {j: math.exp(-psi) for j, (t, psi) in enumerate(state) if t < v}
             options = []
             for j, (t, psi) in enumerate(state):

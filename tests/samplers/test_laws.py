@@ -41,6 +41,12 @@ def denoiser_of(name):
 
 
 @cache
+def said(name, context):
+    """Marginals (L, V) of a context: the sums over what samplers can meet come by each many times."""
+    return denoiser_of(name)[0].posterior(torch.tensor([context]))[0].numpy()
+
+
+@cache
 def fits(name):
     """context (a tuple with V where hidden) -> probability of each sequence's tokens there, (V^L, L)."""
     denoiser, length = denoiser_of(name)
@@ -192,7 +198,7 @@ def low_confidence_law(name, steps, temperature=1.0):
     for count in [length // steps + (k < length % steps) for k in range(steps)]:
         following: dict[tuple[int, ...], float] = {}
         for context, mass in states.items():
-            marginals = denoiser.posterior(torch.tensor([context]))[0].numpy()
+            marginals = said(name, context)
             heated = marginals ** (1 / temperature) if temperature else np.eye(v)[marginals.argmax(1)]
             heated = heated / heated.sum(1, keepdims=True)
             hidden = [j for j in range(length) if context[j] == v]

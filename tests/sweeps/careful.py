@@ -24,4 +24,4 @@ def careful(*, language: str, training_steps: int, seconds: float = 0.0, place: 
 
     Training._learn = noted  # type: ignore[method-assign]
     conditions.Conditions = partial(conditions.Conditions, save_seconds=0.0)  # type: ignore[assignment,misc]
-    return training(language=language, length=8, training_steps=training_steps, device="cpu", place=place)
+    return training(language=language, length=8, layers=1, training_steps=training_steps, device="cpu", place=place)

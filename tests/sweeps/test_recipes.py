@@ -21,10 +21,10 @@ SMALLER = {
     "figure-1-exact": {"steps": [8, 2048]},
     "demo": {"steps": [8]},
     "board": {"sampler": ["ancestral", "threshold", "autoregressive"], "language": ["paper-2gram", "interval-5"]},
-    "figure-1-quick": {"preset": "quick", "language": ["paper-2gram"], "steps": [4], "training_steps": 2},
+    "figure-1-quick": {"preset": "quick", "language": ["paper-2gram"], "steps": [4], "layers": 1, "training_steps": 2},
     "figure-2-quick": {"tokenizer": "chars", "layers": 1, "hidden": 16, "steps": [4], "training_steps": 2},
-    "learning": {"language": ["paper-2gram"], "training_steps": 2},
-    "arithmetic": {"preset": "quick", "length": 17, "steps": [4], "training_steps": 2},
+    "learning": {"language": ["paper-2gram"], "layers": 1, "training_steps": 2},
+    "arithmetic": {"preset": "quick", "length": 17, "steps": [4], "layers": 1, "training_steps": 2},
 }
 SIZES = {"smoke": 54, "lengths": 90, "figure-1-exact": 135, "demo": 159, "board": 468}
 SIZES |= {"figure-1-quick": 108, "figure-2-quick": 21, "learning": 9, "arithmetic": 60}
@@ -54,12 +54,13 @@ def test_it_runs(path, tmp_path):
             assert (record["low"] or 0) <= record["value"] <= (record["high"] or record["value"])
 
 
-def test_two_workers_and_one_agree_to_the_bit(tmp_path):
+def test_two_workers_and_this_process_agree_to_the_bit(tmp_path):
     """The smallest grid of every metric, cut into blocks by its length."""
     changes = {"steps": [8], "rows": 150, "length": 2050, "language": ["paper-2gram", "interval-5"]}
     path = next(path for path in RECIPES if path.stem == "figure-1-exact")
     recipe = read_recipe(path, changes | {"metrics": ["samples", "ter_upper(rows=3)", "theory"]})
-    found = [sweep(recipe, store=tmp_path / str(workers), workers=workers) for workers in (1, 2)]
+    ways = ({"engine": "here"}, {"workers": 2})
+    found = [sweep(recipe, store=tmp_path / next(iter(how)), **how) for how in ways]
     tables = [made.table().drop(columns="seconds") for made in found]
     assert tables[0].equals(tables[1])
     assert len(tables[0]["key"].unique()) == 6

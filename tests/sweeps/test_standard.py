@@ -270,7 +270,7 @@ def test_samples_of_a_network_on_the_language_it_was_trained_on(tmp_path):
         "fixed": {"model": str(tmp_path / "net"), "length": length, "steps": 4},
         "rows": 100,
     }
-    found = {row["measure"]: row for row in sweep(recipe, store=tmp_path / "store", workers=1).rows()}
+    found = {row["measure"]: row for row in sweep(recipe, store=tmp_path / "store", engine="here").rows()}
     network = networks.Network(networks.load(tmp_path / "net"))
     made = generate(network, steps=4, length=length, rows=100)
     assert found["ser"]["value"] == score(made, language).ser.value

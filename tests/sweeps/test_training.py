@@ -23,7 +23,7 @@ from unmask.experiments.measures.catalogue import merge
 from unmask.networks import Network, load
 from unmask.networks.model import checkpoints
 
-NETWORK = {"language": "paper-2gram", "length": 8, "training_steps": 6, "device": "cpu"}
+NETWORK = {"language": "paper-2gram", "length": 8, "layers": 1, "training_steps": 6, "device": "cpu"}
 RECIPE = {
     "name": "t",
     "metrics": ["learned"],
@@ -40,6 +40,14 @@ CAREFUL = {
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     return sweep(RECIPE, store=tmp_path_factory.mktemp("trained") / "store", engine="here")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """Where a training of twelve steps lies, and its records."""
+    place = tmp_path_factory.mktemp("undisturbed") / "network"
+    _, records, _ = measure(cell_of({"metric": "training", **NETWORK, "training_steps": 12}).spec, True, place)
+    return place, records
 
 
 def directories(made):
@@ -103,9 +111,8 @@ def test_two_workers_and_this_process_agree_to_the_bit(made, tmp_path):
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="finds workers in /proc")
 @pytest.mark.parametrize("victim", ["worker", "driver"])
-def test_a_training_that_is_killed_goes_on(bench: Bench, tmp_path, victim):
-    undisturbed = tmp_path / "undisturbed"
-    _, expected, _ = measure(cell_of({"metric": "training", **NETWORK, "training_steps": 12}).spec, True, undisturbed)
+def test_a_training_that_is_killed_goes_on(bench: Bench, undisturbed, victim):
+    place, expected = undisturbed
     driver = bench.drive(CAREFUL, workers=1)
     until(lambda: len(bench.measured()) >= 4, 60)
     if victim == "worker":
@@ -121,7 +128,7 @@ def test_a_training_that_is_killed_goes_on(bench: Bench, tmp_path, victim):
     assert bench.measured().total() <= 14  # the step that it was in, and one that was not saved yet
     ((key, records),) = bench.records()
     assert json.loads(records) == expected
-    assert same_network(undisturbed, bench.store / FILES / key)
+    assert same_network(place, bench.store / FILES / key)
 
 
 def test_a_kill_between_the_last_state_and_the_network(made, tmp_path):

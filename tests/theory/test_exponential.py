@@ -45,12 +45,13 @@ def test_the_law_holds_beyond_the_lengths_it_is_fitted_on(schedule, steps):
 def test_the_law_at_512_against_sampling(steps):
     """Orders alone (400 of them), and whole generations (600 rows): three ways to one number."""
     language = preset("paper-2gram")
-    ours = exponential_law(language, deltas("linear", steps), 15).ser(512)
+    law = exponential_law(language, deltas("linear", steps), 15)
+    ours = law.ser(512)
     by_orders = ser_by_orders(first_order(language), 512, deltas("linear", steps), rows=400, seed=11)
     assert abs(ours - by_orders.value) < 5 * by_orders.standard_error
     made = score(generate(language, steps=steps, length=512, rows=600, seed=5), language)
     assert abs(ours - made.ser.value) < 5 * made.ser.standard_error
-    nll = exponential_law(language, deltas("linear", steps), 15).generative_nll(512) / 512 / math.log(2)
+    nll = law.generative_nll(512) / 512 / math.log(2)
     measured = made.generative_perplexity.map(math.log2)
     assert abs(nll - measured.value) < 5 * measured.standard_error
 

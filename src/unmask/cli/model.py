@@ -122,7 +122,10 @@ def sees(card: Card) -> str:
     """What a model's positions see, in words."""
     if card.causal:
         return "reads from left to right"
-    return "sees both sides" if card.block is None else f"sees blocks of {card.block} and those before"
+    if card.block is None:
+        return "sees both sides"
+    before = "what is before, read from left to right" if card.past == "causal" else "those before"
+    return f"sees blocks of {card.block} and {before}"
 
 
 command = {"list": list_, "show": show, "check": check}

@@ -36,6 +36,7 @@ class Denoiser:
     vocabulary: int  # V
     time_free: bool = True  # False: every round needs a fresh look, nothing may be kept
     calls: int = 1  # evaluations that one answer takes: 2 where it is guided
+    grid: int | None = None  # of one that sees blocks of so many positions and those before them: samplers keep to it
     concurrent: bool = False  # whether blocks of rows may be filled side by side, in threads of the host
     language: Language | None = None  # the one behind it, however what it says is changed
     ideal: bool = False  # whether what it says is the language's posterior itself

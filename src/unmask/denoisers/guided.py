@@ -25,7 +25,7 @@ class Guided(Denoiser):
         arguments.number("scale", scale, what=", of which 0 is no guidance")
         self.inner = checked(inner)
         self.scale = scale
-        self.vocabulary, self.language = self.inner.vocabulary, self.inner.language
+        self.vocabulary, self.language, self.grid = self.inner.vocabulary, self.inner.language, self.inner.grid
         self.time_free, self.concurrent = self.inner.time_free, self.inner.concurrent
         self.calls = self.inner.calls * (2 if scale else 1)
 

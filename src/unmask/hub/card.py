@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -15,11 +16,12 @@ import msgspec
 import torch
 from torch import Tensor
 
-from unmask.core.errors import UnmaskError, shown, unknown
+from unmask.core.errors import UnmaskError, shown
 from unmask.core.reading import read_json
 from unmask.hub.body import Body
 
 READERS = ("Qwen2ForCausalLM", "Qwen3ForCausalLM")  # AR models, where no name says that they have learned otherwise
+UNIFORM = ("diffusion_gemma",)  # model types whose noise is no mask
 GROUP = "unmask.cards"  # entry points of other packages: each a Card, or several
 Id = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 Prediction = Literal["same", "shifted"]
@@ -109,7 +111,9 @@ def find(name: str) -> Card:
     for card in cards.values():
         if name.lower() in (card.name, card.repository.lower()):
             return card
-    raise unknown("model", name, cards)
+    near = get_close_matches(name.lower(), cards, 1, 0.5)
+    what = f"; the nearest is {near[0]}" if near else ""
+    raise UnmaskError(f"{shown(name)} is no directory here, and no name of `unmask model list`{what}")
 
 
 def read(path: str | Path) -> Card:
@@ -128,6 +132,9 @@ def recognised(config: Mapping[str, Any], directory: Path) -> Card | None:
     fitting = [card for card in known().values() if FAMILIES[card.family].accepts(config)]
     if not fitting and FAMILIES["causal"].accepts(config):
         return None
+    if config.get("model_type") in UNIFORM:
+        what = "whose canvas begins as random tokens, and not as masks: no sampler here can fill it"
+        raise UnmaskError(f"{directory} holds a model of uniform noise ({shown(config['model_type'])}), {what}")
     if not fitting:
         kind = shown(config.get("model_type"))
         what = "unmask model list says which are known; a card of your own is a file: --card FILE.json"

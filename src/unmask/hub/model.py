@@ -68,6 +68,7 @@ class OpenModel(Denoiser):
             sizes = f"{body.vocabulary} tokens, {causal.card.name} {causal.vocabulary}"
             raise UnmaskError(f"{card.name} knows {sizes}; a pair must have the same tokenizer")
         self.vocabulary, self.length = body.vocabulary, min(card.context, body.context)
+        self.grid = None if card.causal else card.block
         self.shift = int(card.prediction == "shifted")
         self._about = about or {}
         self._banned = torch.tensor(sorted(self._never()), dtype=torch.int64, device=body.device)

@@ -25,7 +25,12 @@ class Watched(Denoiser):
         self.uncounted: list[str] = []
         self._counting = 0
         self.vocabulary, self.language, self.ideal = inner.vocabulary, inner.language, inner.ideal
-        self.time_free, self.calls, self.concurrent = inner.time_free, inner.calls, inner.concurrent
+        self.time_free, self.calls, self.concurrent, self.grid = (
+            inner.time_free,
+            inner.calls,
+            inner.concurrent,
+            inner.grid,
+        )
 
     @property
     def name(self) -> str:

@@ -37,6 +37,7 @@ add(
             traps=(
                 "neither config.json nor the tokenizer names its mask, 5, which the tokenizer writes <[MASK]>",
                 "LLaDA's 126336 is an ordinary token of its vocabulary",
+                "conversations of the instructed one have a template that is not known here",
             ),
         )
         for kind in ("Base", "Instruct")

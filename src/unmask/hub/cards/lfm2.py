@@ -109,7 +109,7 @@ add(
         ),
         traps=(
             "an answer ends with the text [/Answer], which is several tokens and no symbol",
-            "that its convolutions are centred is what independent ports of its code say, and so is its template",
+            "that its convolutions are centred is what ports of its code do; its template is read off its end",
         ),
     )
 )

@@ -53,6 +53,7 @@ TRAPS = (
     "its published blocks begin where the prompt ends; here they are counted from its first token",
     "its published loop reads the first token of a block from the one before; here all of a block is written",
     "beyond 16384 positions its queries are scaled as well, which is not done: longer texts are refused",
+    "its conversations have a template that is not known here: write them as its tokenizer's card says",
     "its third mode drafts with an adapter (linear_spec_lora) that is not loaded",
 )
 SIZES = ("3B", "8B", "14B")

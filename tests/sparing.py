@@ -1,0 +1,39 @@
+"""What takes seconds where it is not the point of a test: processes of a sweep's own, and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+
+from unmask.experiments.jobs import run
+from unmask.experiments.jobs.here import Here
+from unmask.report import frame
+
+
+@contextmanager
+def in_this_process() -> Iterator[list[object]]:
+    """Cells for which processes are asked are measured here; a list of what was asked for."""
+    asked: list[object] = []
+
+    def here(directory: object, *how: object) -> Here:
+        asked.append(how)
+        return Here(directory)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "Local", here)
+        yield asked
+
+
+@contextmanager
+def undrawn() -> Iterator[None]:
+    """Charts are defined, and no picture is made of them."""
+    without = SimpleNamespace(
+        svg_to_png=lambda *_, **options: b"", javascript_bundle=frame.vl_convert.javascript_bundle
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frame, "svg", lambda chart: chart.to_json())
+        patch.setattr(frame, "vl_convert", without)
+        yield
