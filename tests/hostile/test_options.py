@@ -36,6 +36,7 @@ BASE = {
     "model show": "mdlm-owt",
     "model check": "net",
     "chat": "--model net --length 4",
+    "judge": "text",
     "audit": "samples.npy --language interval-5 --steps 4",
     "theory exact": "--language interval-5 --length 8 --steps 2",
     "theory table": "--language paper-2gram --length 8 --rows 5 --steps 2",
