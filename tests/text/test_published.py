@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tokenizers
 from hypothesis import given, settings
@@ -301,3 +303,41 @@ def test_a_symbol_that_no_splitting_prevents_is_refused():
     assert made.encode("a<").tolist() == [2, 3]
     with pytest.raises(UnmaskError, match=r"says '</s>', which unigram reads as a symbol of control"):
         made.encode("a</s>")
+
+
+ODD = (None, -1, 0, 2**31, 2**62, "", "x", "\u2581", [], {}, [1], {"type": "x"}, True, 1.5, ["a", "b"], "a" * 5000)
+ODD += ({"type": "Sequence", "normalizers": [1]}, {"type": "Sequence", "pretokenizers": True}, {"type": {}})
+
+
+def places(value, at=()):
+    """Of all that a file says, and of long lists the first few."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in list(inner)[:12]:
+        yield (*at, key)
+        yield from places(one, (*at, key))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_that_somebody_has_spoiled_are_refused_or_work(tmp_path, kind):
+    KINDS[kind](tmp_path)
+    whole = {name: json.loads((tmp_path / name).read_text()) for name in (FILE, CONFIG)}
+    luck = np.random.default_rng(0)
+    for _ in range(60):
+        name = (FILE, CONFIG)[luck.random() < 0.2]
+        content = json.loads(json.dumps(whole[name]))
+        found = list(places(content))
+        *path, key = found[luck.integers(len(found))]
+        inner = content
+        for step in path:
+            inner = inner[step]
+        if luck.random() < 0.25 and isinstance(inner, dict):
+            del inner[key]
+        else:
+            inner[key] = ODD[luck.integers(len(ODD))]
+        (tmp_path / name).write_text(json.dumps(content))
+        with suppress(UnmaskError):
+            made = checkpoint.read(tmp_path)
+            tokens = made.encode("the cat <|im_end|>").tolist()
+            assert isinstance(made.decode(tokens) + made.written(made.encode_inside("\u00e9")), str)
+            assert len(list(made.pieces(tokens))) == len(tokens)
+        (tmp_path / name).write_text(json.dumps(whole[name]))

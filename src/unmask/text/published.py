@@ -208,7 +208,8 @@ def _made(content: Mapping[str, Any], where: str) -> Any:
 
 def _kind(content: Mapping[str, Any]) -> str:
     """How symbols are written: in the letters of bytes, with a sign for spaces, as words, or as they are."""
-    parts = {part.get("type") for name in ("decoder", "pre_tokenizer", "normalizer") for part in _parts(content, name)}
+    places = ("decoder", "pre_tokenizer", "normalizer")
+    parts = {str(part.get("type")) for name in places for part in _parts(content, name)}
     if "ByteLevel" in parts:
         return "bytes"
     if content["model"].get("byte_fallback") or parts & {"Metaspace", "ByteFallback"}:
@@ -222,9 +223,8 @@ def _parts(content: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
     if isinstance(part, dict):
         yield part
         for within in ("normalizers", "pretokenizers", "decoders"):
-            for one in part.get(within) or ():
-                if isinstance(one, dict):
-                    yield one
+            inner = part.get(within)
+            yield from (one for one in inner if isinstance(one, dict)) if isinstance(inner, list) else ()
 
 
 def _without_space(content: Mapping[str, Any]) -> dict[str, Any]:
