@@ -91,7 +91,7 @@ def command(
         thorough
             The same for ten minutes: for the languages that are hard to learn.
         sums
-            The same for modular-sum, in six minutes: at a lower rate, and masks
+            The same for modular-sum, in five minutes: at a lower rate, and masks
             that are spread at first hide runs of up to seven positions.
         small
             800,000 parameters, length 128.
