@@ -193,6 +193,7 @@ def _made(content: Mapping[str, Any], where: str) -> Any:
     """What encodes: without symbols of control, which no text is to come to, and without what adds some."""
     import json
 
+    _check_merges(content["model"], where)
     added = [one for one in content.get("added_tokens", ()) if not one.get("special", False)]
     plain = {**content, "added_tokens": added, "post_processor": None, "truncation": None, "padding": None}
     try:
@@ -204,6 +205,22 @@ def _made(content: Mapping[str, Any], where: str) -> Any:
             raise
         what = cut(str(error).partition("\n")[0])
         raise UnmaskError(f"{cut(where)} is no tokenizer that the package tokenizers reads: {what}") from error
+
+
+def _check_merges(model: Mapping[str, Any], where: str) -> None:
+    """An error where a merge has not the prefix that the package would cut off it, in the midst of a character."""
+    prefix, merges = model.get("continuing_subword_prefix"), model.get("merges")
+    for pair in merges if prefix and isinstance(merges, list) else ():
+        right = (
+            str(pair).rpartition(" ")[2]
+            if isinstance(pair, str)
+            else str(pair[-1])
+            if isinstance(pair, list) and pair
+            else ""
+        )
+        if not right.startswith(str(prefix)):
+            what = f"{shown(right)} is merged to the right, and does not begin with continuing_subword_prefix"
+            raise UnmaskError(f"{cut(where)}: {what}, {shown(prefix)}")
 
 
 def _kind(content: Mapping[str, Any]) -> str:
