@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +120,7 @@ def join(parts: Sequence[Generation]) -> Generation:
     return replace(
         parts[0],
         **rows,
-        reasons=tuple(reason for part in parts for reason in part.reasons),
+        reasons=tuple(chain.from_iterable(part.reasons for part in parts)),
         evaluations_of={
             name: torch.cat([part.evaluations_of.get(name, none) for part, none in zip(parts, nothing, strict=True)])
             for name in names
