@@ -232,6 +232,7 @@ def test_a_row_that_has_ended_is_not_paid_for(directory):
     ("options", "message"),
     [
         ({"cache": "tripple"}, "tripple"),
+        ({"cache": "none(block=3)"}, "none"),
         ({"cache": "dual(block=0)"}, "block of the cache"),
         ({"cache": "dual(size=3)"}, "has no option 'size'; write dual(block=32)"),
         ({"batch": 0}, "batch"),

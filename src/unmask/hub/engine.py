@@ -34,7 +34,7 @@ from unmask.networks.running.evaluation import fitted
 if TYPE_CHECKING:
     from unmask.hub.model import OpenModel
 
-CACHES = ("none", "prefix", "dual")
+CACHES = ("prefix", "dual")
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def cache_of(said: str | None) -> Cache | None:
     if said is None or said == "none":
         return None
     kind, options = parse("cache", said)
-    arguments.word("cache", kind, CACHES)
+    arguments.word("cache", kind, CACHES)  # or none, which has no options
     for option in options:
         if option != "block":
             raise UnmaskError(f"cache {kind!r} has no option {option!r}; write {kind}(block=32)")
