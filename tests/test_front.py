@@ -9,12 +9,25 @@ import sys
 import pytest
 
 import unmask
+from tests.hub.speaking import spoken
 from unmask.networks import Network, preset
 from unmask.networks.model.checkpoints import save
 from unmask.networks.model.trunk import Trunk
 
 WANTED = {"theory", "networks", "board", "cost", "orders", "plan", "train", "load", "languages", "samplers"}
-WANTED |= {"schedules", "denoisers", "metrics", "generate", "score", "sweep", "audit", "oracle", "prompts", "check"}
+WANTED |= {
+    "schedules",
+    "denoisers",
+    "hub",
+    "metrics",
+    "generate",
+    "score",
+    "sweep",
+    "audit",
+    "oracle",
+    "prompts",
+    "check",
+}
 
 
 def test_dir_shows_what_there_is_and_nothing_else():
@@ -53,6 +66,11 @@ def test_load_takes_a_language_or_a_network(tmp_path):
     network = unmask.load(tmp_path / "mdm", device="cpu")
     assert isinstance(network, Network)
     assert network.vocabulary == 8
+    (tmp_path / "open").mkdir()
+    spoken(tmp_path / "open")
+    model = unmask.load(tmp_path / "open", card=str(tmp_path / "open" / "card.json"))
+    assert isinstance(model, unmask.hub.OpenModel)
+    assert model.name == "small"
     (tmp_path / "empty").mkdir()
     with pytest.raises(unmask.UnmaskError, match=r"holds no network: there is no config\.json in it"):
         unmask.load(tmp_path / "empty")

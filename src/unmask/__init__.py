@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from unmask import denoisers as denoisers
     from unmask import diagnosis as diagnosis
     from unmask import experiments as experiments
+    from unmask import hub as hub
     from unmask import ideal as ideal
     from unmask import languages as languages
     from unmask import metrics as metrics
@@ -64,6 +65,7 @@ ROOMS = {
     "denoisers": "unmask.denoisers",
     "diagnosis": "unmask.diagnosis",
     "experiments": "unmask.experiments",
+    "hub": "unmask.hub",
     "ideal": "unmask.ideal",
     "languages": "unmask.languages",
     "metrics": "unmask.metrics",

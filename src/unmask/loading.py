@@ -1,4 +1,4 @@
-"""load(): whatever has a name or lies in a file, by what it is: a language, or a network."""
+"""load(): whatever has a name or lies in a file, by what it is: a language, a network, or an open model."""
 
 from __future__ import annotations
 
@@ -10,17 +10,24 @@ from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 
 if TYPE_CHECKING:
+    from unmask.hub import OpenModel
     from unmask.languages import Language
     from unmask.networks import Network
 
 CONFIG = "config.json"  # what the directory of a network has
+WEIGHTS = (".safetensors", ".gguf", ".bin", ".index.json")
 
 
-def load(source: str | Path, **options: Any) -> Language | Network:
-    """A language, of a preset, a file or a kind with options (languages.load); or the network of a directory that
-    `unmask train` has made (networks.read_network), which can be given an AR model beside it: causal_model=DIR.
+def load(source: str | Path, **options: Any) -> Language | Network | OpenModel:
+    """A language, of a preset, a file or a kind with options (languages.load); the network of a directory that `unmask
+    train` has made (networks.read_network), which can be given an AR model beside it: causal_model=DIR; or an open
+    model, by a name of `unmask model list` or the directory of a checkpoint (hub.load_model).
     """
     path = arguments.path("source", source)
+    if path.suffix == ".gguf" or (os.path.isdir(path) and is_open(path)) or (not path.exists() and _has_card(source)):
+        from unmask.hub import load_model
+
+        return load_model(source, **options)
     if not os.path.isdir(path):
         from unmask import languages
 
@@ -31,3 +38,23 @@ def load(source: str | Path, **options: Any) -> Language | Network:
     from unmask.networks import read_network
 
     return read_network(path, **options)
+
+
+def is_open(model: str | Path) -> bool:
+    """Whether a model is an open one: it is no directory, or one of another kind than `unmask train` makes."""
+    from unmask.core.reading import read_json
+    from unmask.networks.model.checkpoints import MODEL_TYPE
+
+    if not os.path.isdir(model):
+        return True
+    config = Path(model) / CONFIG
+    if not os.path.exists(config):
+        return any(name.endswith(WEIGHTS) for name in os.listdir(model))
+    content = read_json(config, most=2**22)
+    return not isinstance(content, dict) or content.get("model_type") != MODEL_TYPE
+
+
+def _has_card(source: str | Path) -> bool:
+    from unmask.hub.card import known
+
+    return any(str(source).lower() in (card.name, card.repository.lower()) for card in known().values())

@@ -125,9 +125,10 @@ def command(
     """
     from unmask import UnmaskError, generate, languages
     from unmask.cli.output import show
-    from unmask.cli.prompts import Prompts, Spoken, is_open
+    from unmask.cli.prompts import Prompts, Spoken
     from unmask.core.files import check_writable
     from unmask.core.samples import account_path, check_suffix, given_path
+    from unmask.loading import is_open
     from unmask.networks import read_network
     from unmask.networks.model.checkpoints import read_tokenizer
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,20 +16,6 @@ if TYPE_CHECKING:
     from unmask.text import Tokenizer
 
 NEW = 128  # tokens behind a prompt, of an open model
-
-
-def is_open(model: str) -> bool:
-    """Whether a model is an open one: it is no directory, or one of another kind than `unmask train` makes."""
-    from unmask.core.reading import read_json
-    from unmask.networks.model.checkpoints import CONFIG, MODEL_TYPE
-
-    if not os.path.isdir(model):
-        return True
-    config = Path(model) / CONFIG
-    if not os.path.exists(config):
-        return any(name.endswith((".safetensors", ".gguf", ".bin", ".index.json")) for name in os.listdir(model))
-    content = read_json(config, most=2**22)
-    return not isinstance(content, dict) or content.get("model_type") != MODEL_TYPE
 
 
 class Start(NamedTuple):
