@@ -143,7 +143,6 @@ def measure(report: Report) -> None:
     cached = OpenModel(model.card, model.body, cache="prefix(block=32)")
     luck = torch.Generator().manual_seed(1)
     long = torch.randint(2, size.vocabulary - 1, (1, size.prompt), generator=luck)
-    block = min(32, size.new)
     if find_spec("transformers") is None:
         report.missing["transformers"] = INSTALL
     else:
@@ -153,6 +152,7 @@ def measure(report: Report) -> None:
             (short, new, model, "no cache", 1.3),
             (long, size.new, cached, "prefix cache", 3.0),
         ):
+            block = min(32, count)
             arguments = prompt, count, size.steps, block
             task = f"{prompt.shape[1]} tokens given, {count} written in {size.steps} steps, {asked}"
             mask, few = model.card.tokens.mask, (prompt, block, 2, block)  # enough to warm up
