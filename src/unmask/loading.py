@@ -55,6 +55,10 @@ def is_open(model: str | Path) -> bool:
 
 
 def _has_card(source: str | Path) -> bool:
+    from unmask.languages.presets import PRESETS
+
+    if str(source) in PRESETS:
+        return False
     from unmask.hub.card import known
 
     return any(str(source).lower() in (card.name, card.repository.lower()) for card in known().values())

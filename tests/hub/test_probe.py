@@ -114,6 +114,13 @@ def test_what_sees_otherwise_is_refused_whatever_its_weights(tmp_path, kind, fie
         probe(model)
 
 
+def test_weights_that_are_no_numbers_are_refused(tmp_path):
+    model = load(published(tmp_path, "qwen2", CONFIGS["qwen2"]), card("qwen2"))
+    model.body.model.layers[0].mlp.up_proj.weight[0, 0] = torch.nan
+    with pytest.raises(UnmaskError, match="is refused: what it says is no number"):
+        probe(model)
+
+
 def test_loading_asks_the_probe(tmp_path):
     """By a card of one's own, in a file."""
     directory = published(tmp_path / "model", "qwen2", CONFIGS["qwen2"])

@@ -7,15 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
-
 from unmask.core.errors import UnmaskError
 from unmask.hub import tokens, weights
 from unmask.hub.body import Body
 from unmask.hub.card import FAMILIES, Card
 from unmask.hub.fetch import locate
 from unmask.hub.gguf import Packed
-from unmask.hub.model import card_of, load_model, tokenizer_of
+from unmask.hub.model import card_of, load_model, shape_of, tokenizer_of
 from unmask.hub.probe import probe
 from unmask.text.published import Published
 
@@ -55,7 +53,7 @@ def check(source: str | Path, card: str | None = None, device: str = "cpu") -> C
             which, _ = card_of(directory, which)
     with part("weights") as problems, weights.opened(directory) as files:
         if config is not None and which is not None and not found.get("card"):
-            body = _body(directory, which, config)
+            body = shape_of(directory, which, config)
             problems += _misfits(which, body, files)
     with part("tokenizer"):
         if which is not None:
@@ -67,15 +65,6 @@ def check(source: str | Path, card: str | None = None, device: str = "cpu") -> C
         with part("behaviour"):
             probe(load_model(directory, card=card, device=device, checked=False))
     return Checked(which, found)
-
-
-def _body(directory: Path, card: Card, config: dict[str, Any]) -> Body | None:
-    """Its shape alone, by its config.json; None where a library knows it."""
-    family = FAMILIES[card.family]
-    if family.body is None:
-        return None
-    with torch.device("meta"):
-        return family.body(config, str(directory / weights.CONFIG))
 
 
 def _misfits(card: Card, body: Body | None, files: weights.Files | Packed) -> Iterator[str]:

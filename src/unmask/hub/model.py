@@ -197,12 +197,19 @@ def card_of(directory: Path, named: Card | None) -> tuple[Card, dict[str, Any]]:
 def outline(directory: Path, named: Card | None, cache: str | None = None) -> OpenModel | None:
     """A model without its weights, for what its shape says; None where a library alone knows it."""
     found, config = card_of(directory, named)
-    family = FAMILIES[found.family]
+    body = shape_of(directory, found, config)
+    if body is None:
+        return None
+    return OpenModel(found, body, tokenizer=tokenizer_of(directory, found, body.vocabulary), cache=cache)
+
+
+def shape_of(directory: Path, card: Card, config: dict[str, Any]) -> Body | None:
+    """A body on the meta device, which has no weights; None where a library alone knows it."""
+    family = FAMILIES[card.family]
     if family.body is None:
         return None
     with torch.device("meta"):
-        body = family.body(config, str(weights.config_of(directory)))
-    return OpenModel(found, body, tokenizer=tokenizer_of(directory, found, body.vocabulary), cache=cache)
+        return family.body(config, str(weights.config_of(directory)))
 
 
 def _body(
@@ -214,12 +221,11 @@ def _body(
         body = family.read(directory, config, dtype).to(device)
         with weights.opened(directory) as files:
             return body, {"revision": card.revision, "weights": weights.digest(files)}
-    assert family.body is not None
-    with torch.device("meta"):
-        body = family.body(config, str(weights.config_of(directory)))
+    shaped = shape_of(directory, card, config)
+    assert shaped is not None
     with weights.opened(directory) as files:
-        weights.fill(body, family, files, device, dtype)
-        return body, {"revision": card.revision, "weights": weights.digest(files)}
+        weights.fill(shaped, family, files, device, dtype)
+        return shaped, {"revision": card.revision, "weights": weights.digest(files)}
 
 
 def tokenizer_of(directory: Path, card: Card, rows: int) -> Published | None:

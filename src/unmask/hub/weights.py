@@ -18,19 +18,18 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from unmask.core import progress
-from unmask.core.errors import UnmaskError, cut, shown
-from unmask.core.reading import check_file, read_json
+from unmask.core.errors import UnmaskError, shown
+from unmask.core.reading import read_json
 from unmask.hub.body import Body
 from unmask.hub.card import Family, Source
 from unmask.hub.gguf import Packed
+from unmask.networks.model import checkpoints
 from unmask.text.gguf import read_header
 
 CONFIG, WHOLE, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
-FLOATS = ("F64", "F32", "F16", "BF16")
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 SHOWN = 12  # names of an error
 SAMPLE = 2**12  # bytes of each tensor that the digest reads
@@ -89,18 +88,8 @@ def opened(directory: Path) -> Iterator[Files | Packed]:
     if is_packed(directory):
         yield Packed(directory)
         return
-    paths = _paths(directory)
     with ExitStack() as stack:
-        files = {}
-        for path in paths:
-            size = check_file(path)
-            try:
-                files[path] = stack.enter_context(safe_open(path, "pt"))
-            except SafetensorError as error:
-                what = f"is not a complete safetensors file: {cut(str(error))}; download it again"
-                raise UnmaskError(f"{path} ({size} bytes) {what}") from error
-            except OSError as error:
-                raise UnmaskError(f"cannot read {path}: {error.strerror or error}") from error
+        files = {path: stack.enter_context(checkpoints.opened(path)) for path in _paths(directory)}
         yield Files(directory, files)
 
 
@@ -168,8 +157,8 @@ def problems(
                 yield f"no {source!r}"
                 continue
             header = files[source]
-            if header.get_dtype() not in FLOATS:
-                yield f"{source!r} is of type {header.get_dtype()}, not {', '.join(FLOATS)}"
+            if header.get_dtype() not in checkpoints.FLOATS:
+                yield f"{source!r} is of type {header.get_dtype()}, not {', '.join(checkpoints.FLOATS)}"
             elif expected is not None and not _fits(found := tuple(header.get_shape()), expected):
                 sizes = ", ".join("any" if size is None else str(size) for size in expected)
                 yield f"{source!r} is {found}, not ({sizes}{',' * (len(expected) == 1)})"

@@ -214,7 +214,7 @@ def _write(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) 
 
 def read_metadata(path: Path) -> dict[str, str]:
     """What a file of tensors says beside them; nothing else of it is read."""
-    with _opened(path) as file:
+    with opened(path) as file:
         return file.metadata() or {}
 
 
@@ -223,7 +223,7 @@ def read_tensors(path: Path, expected: Mapping[str, torch.Size], whose: str) -> 
 
     Names, shapes and types are compared in its header, before there is room made for anything.
     """
-    with _opened(path) as file:
+    with opened(path) as file:
         names = {name.removeprefix("trunk."): name for name in file.keys()}  # noqa: SIM118 -- it is no mapping
         for name in expected:
             if name not in names:
@@ -246,7 +246,8 @@ def read_tensors(path: Path, expected: Mapping[str, torch.Size], whose: str) -> 
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def opened(path: Path) -> Iterator[Any]:
+    """A file of safetensors; what is wrong with it is an UnmaskError."""
     if not os.path.exists(path):
         raise UnmaskError(f"{path.parent} holds no {path.name}; copy it there, or train the network again")
     size = check_file(path)
