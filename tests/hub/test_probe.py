@@ -114,8 +114,9 @@ def test_what_sees_otherwise_is_refused_whatever_its_weights(tmp_path, kind, fie
         probe(model)
 
 
-def test_weights_that_are_no_numbers_are_refused(tmp_path):
-    model = load(published(tmp_path, "qwen2", CONFIGS["qwen2"]), card("qwen2"))
+@pytest.mark.parametrize("block", [None, 4, 1])
+def test_weights_that_are_no_numbers_are_refused(tmp_path, block):
+    model = load(published(tmp_path, "qwen2", CONFIGS["qwen2"]), card("qwen2", block=block))
     model.body.model.layers[0].mlp.up_proj.weight[0, 0] = torch.nan
     with pytest.raises(UnmaskError, match="is refused: what it says is no number"):
         probe(model)

@@ -107,11 +107,7 @@ def clock(
     compiled: bool = False,
 ) -> list[Timing | UnmaskError]:
     """A Timing of each length and batch, in order; in place of those that do not fit, the error that says why."""
-    for name, given in (("lengths", lengths), ("batches", batches), ("steps", [steps]), ("repeats", [repeats])):
-        if not given:
-            raise UnmaskError(f"{name}: expected at least one number")
-        for number in given:
-            arguments.whole(name, number, 1, arguments.MOST_LENGTH)
+    check_sizes(lengths, batches, steps, repeats)
     network = untrained(shape, max(lengths), device, dtype, compiled)
     found: list[Timing | UnmaskError] = []
     with progress.track("timing", len(lengths) * len(batches) * (1 + PLACES) * (1 + repeats)) as advance:
@@ -122,6 +118,14 @@ def clock(
                 except UnmaskError as error:
                     found.append(error)
     return found
+
+
+def check_sizes(lengths: Sequence[int], batches: Sequence[int], steps: int, repeats: int) -> None:
+    for name, given in (("lengths", lengths), ("batches", batches), ("steps", [steps]), ("repeats", [repeats])):
+        if not given:
+            raise UnmaskError(f"{name}: expected at least one number")
+        for number in given:
+            arguments.whole(name, number, 1, arguments.MOST_LENGTH)
 
 
 def untrained(
@@ -139,20 +143,33 @@ def _timing(
     network: Network, shape: Shape, length: int, batch: int, steps: int, repeats: int, advance: Callable[[], None]
 ) -> Timing:
     assert network.mdm is not None
-    device = network.mdm.device
-    with peak(device) as most:
+    with peak(network.mdm.device) as most:
         evaluation = of_evaluations(network, length, batch, steps, repeats, advance)
         token = of_tokens(network, length, batch, repeats, advance)
+    arithmetic = flops.evaluation(shape, length), flops.autoregression(shape, length) / length
+    return timing(length, batch, steps, (evaluation, token), arithmetic, most(), network.mdm.device)
+
+
+def timing(
+    length: int,
+    batch: int,
+    steps: int,
+    times: tuple[Estimate, Estimate],
+    arithmetic: tuple[float, float],
+    memory: int | None,
+    device: torch.device,
+) -> Timing:
+    """times: milliseconds of an evaluation and of a token; arithmetic: their FLOP, of a row."""
     return Timing(
         length=length,
         batch=batch,
         steps=steps,
-        evaluation_ms=evaluation,
-        token_ms=token,
+        evaluation_ms=times[0],
+        token_ms=times[1],
         evaluations=needed(length, steps),
-        evaluation_flop=batch * flops.evaluation(shape, length),
-        token_flop=batch * flops.autoregression(shape, length) / length,
-        peak_bytes=most(),
+        evaluation_flop=batch * arithmetic[0],
+        token_flop=batch * arithmetic[1],
+        peak_bytes=memory,
         threads=torch.get_num_threads(),
         device=device_name(device),
     )

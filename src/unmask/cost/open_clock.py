@@ -14,10 +14,10 @@ import msgspec
 import torch
 from torch import Tensor
 
-from unmask.core import arguments, progress
+from unmask.core import progress
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate
-from unmask.cost.clock import PLACES, REPEATS, TOGETHER, Timing, device_name, measure, middle, needed
+from unmask.cost.clock import PLACES, REPEATS, TOGETHER, Timing, check_sizes, measure, middle, needed, timing
 from unmask.cost.memory import peak
 from unmask.denoisers import Causal, Marginals
 from unmask.denoisers.marginals import as_marginals
@@ -28,9 +28,7 @@ def open_clock(
     model: OpenModel, lengths: Sequence[int], batches: Sequence[int], steps: int = 512, repeats: int = REPEATS
 ) -> list[Timing | UnmaskError]:
     """As cost.clock.clock, of a model that is there."""
-    for name, given in (("lengths", lengths), ("batches", batches), ("steps", [steps]), ("repeats", [repeats])):
-        for number in given:
-            arguments.whole(name, number, 1, arguments.MOST_LENGTH)
+    check_sizes(lengths, batches, steps, repeats)
     found: list[Timing | UnmaskError] = []
     with progress.track("timing", len(lengths) * len(batches)) as advance:
         for length in lengths:
@@ -54,24 +52,12 @@ def as_reader(model: OpenModel) -> OpenModel:
 
 
 def _timing(model: OpenModel, length: int, batch: int, steps: int, repeats: int) -> Timing:
-    device = model.body.device
     reader = as_reader(model)
-    with peak(device) as most:
+    with peak(model.body.device) as most:
         evaluation = _of_evaluations(model, length, batch, steps, repeats)
         token = _of_tokens(reader, length, batch, repeats)
-    return Timing(
-        length=length,
-        batch=batch,
-        steps=steps,
-        evaluation_ms=evaluation,
-        token_ms=token,
-        evaluations=needed(length, steps),
-        evaluation_flop=batch * model.body.flops(length, length),
-        token_flop=batch * reader.body.flops(1, length // 2),
-        peak_bytes=most(),
-        threads=torch.get_num_threads(),
-        device=device_name(device),
-    )
+    arithmetic = model.body.flops(length, length), reader.body.flops(1, length // 2)
+    return timing(length, batch, steps, (evaluation, token), arithmetic, most(), model.body.device)
 
 
 def _of_evaluations(model: OpenModel, length: int, batch: int, steps: int, repeats: int) -> Estimate:

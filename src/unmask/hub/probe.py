@@ -40,6 +40,8 @@ def probe(model: OpenModel, text: Tensor | None = None) -> None:
     if text is None and model.tokenizer is not None:
         with suppress(UnmaskError):  # a tokenizer may have no symbols for it
             text = torch.from_numpy(model.tokenizer.encode(TEXT)).long()
+    if not bool(_said(model, torch.arange(min(8, model.length)) % model.vocabulary, torch.arange(2)).isfinite().all()):
+        raise UnmaskError(f"{model.name} is refused: what it says is no number; its weights are spoiled, or too large")
     if model.card.causal:
         return
     _check_sight(model)
@@ -59,8 +61,6 @@ def _check_sight(model: OpenModel) -> None:
     near[place] = (near[place] + 1) % model.vocabulary
     far[end:] = torch.where(far[end:] < model.vocabulary, (far[end:] + 1) % model.vocabulary, far[end:])
     first, moved, later = (_said(model, x, torch.tensor([0, 3])) for x in (row, near, far))
-    if not bool(first.isfinite().all()):
-        raise UnmaskError(f"{model.name} is refused: what it says is no number; its weights are spoiled, or too large")
     scale = float(first.abs().max()) + 1
     if float((first - moved)[0].abs().max()) <= 1e-6 * scale:
         what = f"what it says of position 0 does not move with the token at {place}: it attends from left to right"

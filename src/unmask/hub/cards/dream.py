@@ -15,29 +15,20 @@ RECIPES = (
 )
 TRAPS = ("its published loop reveals nothing in its first round and two in its last where steps are as many as tokens",)
 add(
-    Card(
-        name="dream-v0-base-7b",
-        repository="Dream-org/Dream-v0-Base-7B",
-        licence="Apache-2.0",
-        family="dream",
-        billions=7.6,
-        tokens=TOKENS,
-        prediction="shifted",
-        context=2048,
-        recipes=RECIPES,
-        traps=TRAPS,
-    ),
-    Card(
-        name="dream-v0-instruct-7b",
-        repository="Dream-org/Dream-v0-Instruct-7B",
-        licence="Apache-2.0",
-        family="dream",
-        billions=7.6,
-        tokens=TOKENS,
-        prediction="shifted",
-        context=2048,
-        template="qwen2",
-        recipes=RECIPES,
-        traps=TRAPS,
-    ),
+    *(
+        Card(
+            name=name.lower(),
+            repository=f"Dream-org/{name}",
+            licence="Apache-2.0",
+            family="dream",
+            billions=7.6,
+            tokens=TOKENS,
+            prediction="shifted",
+            context=2048,
+            template=template,
+            recipes=RECIPES,
+            traps=TRAPS,
+        )
+        for name, template in (("Dream-v0-Base-7B", None), ("Dream-v0-Instruct-7B", "qwen2"))
+    )
 )

@@ -93,37 +93,24 @@ TRAPS = (
     "the end token is confident early: without blocks much of the canvas is filled with it (GSM8K 69 against 79)",
     "classifier-free guidance of the published loop fails without an attention mask",
 )
+BASE = ("a base model: no chat template; without a few examples it writes garbage",)
 add(
-    Card(
-        name="llada-8b-base",
-        repository="GSAI-ML/LLaDA-8B-Base",
-        licence="MIT",
-        family="llada",
-        billions=8,
-        tokens=TOKENS,
-        recipes=RECIPES,
-        traps=("a base model: no chat template; without a few examples it writes garbage",),
-    ),
-    Card(
-        name="llada-8b-instruct",
-        repository="GSAI-ML/LLaDA-8B-Instruct",
-        licence="MIT",
-        family="llada",
-        billions=8,
-        tokens=TOKENS,
-        template="llada",
-        recipes=RECIPES,
-        traps=TRAPS,
-    ),
-    Card(
-        name="llada-1.5",
-        repository="GSAI-ML/LLaDA-1.5",
-        licence="MIT",
-        family="llada",
-        billions=8,
-        tokens=TOKENS,
-        template="llada",
-        recipes=RECIPES,
-        traps=TRAPS,
-    ),
+    *(
+        Card(
+            name=name.lower(),
+            repository=f"GSAI-ML/{name}",
+            licence="MIT",
+            family="llada",
+            billions=8,
+            tokens=TOKENS,
+            template=template,
+            recipes=RECIPES,
+            traps=traps,
+        )
+        for name, template, traps in (
+            ("LLaDA-8B-Base", None, BASE),
+            ("LLaDA-8B-Instruct", "llada", TRAPS),
+            ("LLaDA-1.5", "llada", TRAPS),
+        )
+    )
 )
