@@ -376,7 +376,7 @@ def renamed(tensors):
     tensors["model.transformer.blocks.0.k_projection.weight"] = tensors.pop("model.transformer.blocks.0.k_proj.weight")
 
 
-SPOILED = {  # ten directories, and what is said of each: part, words
+SPOILED = {  # directories, and what is said of each: part, words
     "missing shard": (shards, "weights", "lacks 'model-1.safetensors', which model.safetensors.index.json names"),
     "wrong shape": (
         lambda place: spoil_weights(place, transposed),
