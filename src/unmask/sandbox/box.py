@@ -5,23 +5,23 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, Self
 
 from unmask.core.errors import UnmaskError
 from unmask.sandbox import interpreter
 from unmask.sandbox.jail import landlock, seccomp
+from unmask.sandbox.keepers import Keeper
 from unmask.sandbox.limits import Limits, Ran
 
 LEVELS = {"namespaces": 3, "bubblewrap": 3, "landlock": 2, "none": 1}
 LEAST = 4  # of Landlock, where nothing else keeps files: those before it let files be cut short, and TCP pass
 GRACE = 60.0  # seconds beyond its wall time in which a keeper has made a jail and emptied it
-HERE = Path(__file__).parent
-KEEPER = f"import sys; sys.path.insert(0, {str(HERE)!r}); from jail.keeper import main; main()"
+INSIDE = Path(__file__).parent / "inside.py"
 
 
 class Sandbox:
@@ -45,6 +45,7 @@ class Sandbox:
         if not there:
             raise UnmaskError(f"{means}: {why}")
         self.interpreter = interpreter.for_strangers(means == "namespaces")
+        self._idle: SimpleQueue[Keeper] = SimpleQueue()
         self._home = tempfile.TemporaryDirectory(prefix="unmask-sandbox-")
         os.chmod(self._home.name, 0o711)
         os.mkdir(f"{self._home.name}/root")
@@ -116,26 +117,8 @@ class Sandbox:
         job = {"means": self.means, "abi": self.abi, "bwrap": self.bwrap, "home": self._home.name}
         job |= {"python": self.interpreter.python, "read": self.interpreter.read, "library": self.interpreter.library}
         job |= {"devices": [path for path in interpreter.DEVICES if os.path.exists(path)], "limits": vars(limits)}
-        job |= {"program": program, "tests": tests, "entry": entry, "stdin": stdin or "", "inside": _inside()}
-        with subprocess.Popen(
-            [interpreter.own().python, "-sSPE", "-c", KEEPER],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd="/",
-            start_new_session=True,  # a Ctrl-C is for us alone; we tell it
-        ) as keeper:
-            try:
-                said, wrong = keeper.communicate(json.dumps(job).encode(), timeout=limits.wall + GRACE)
-            except BaseException as error:
-                keeper.terminate()
-                _wait(keeper)
-                if isinstance(error, subprocess.TimeoutExpired):
-                    raise UnmaskError(f"{self.name}: a run did not end {GRACE:g} s after its time; is this machine busy?")
-                raise
-        if keeper.returncode or not said:
-            raise UnmaskError(f"{self.name}: its keeper has ended: {wrong.decode(errors='replace')[-500:].strip()}")
-        result = json.loads(said)
+        job |= {"program": program, "tests": tests, "entry": entry, "stdin": stdin or "", "inside": INSIDE.read_text()}
+        result = self._told(json.dumps(job), limits.wall + GRACE)
         if "setup" in result:
             raise UnmaskError(f"{self.name}: {result['setup']}")
         return Ran(
@@ -147,7 +130,25 @@ class Sandbox:
             result["signal"],
         )
 
+    def _told(self, job: str, seconds: float) -> dict[str, Any]:
+        """What a keeper answers: one that has nothing to do, or another."""
+        try:
+            keeper = self._idle.get_nowait()
+        except Empty:
+            keeper = Keeper()
+        try:
+            result = keeper.keep(job, seconds)
+        except BaseException as error:
+            keeper.end()
+            if isinstance(error, UnmaskError):
+                raise UnmaskError(f"{self.name}: {error}") from error
+            raise
+        self._idle.put(keeper)
+        return result
+
     def close(self) -> None:
+        while not self._idle.empty():
+            self._idle.get().end()
         self._home.cleanup()
 
     def __enter__(self) -> Self:
@@ -155,14 +156,3 @@ class Sandbox:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
-
-
-def _inside() -> str:
-    return (HERE / "inside.py").read_text()
-
-
-def _wait(keeper: subprocess.Popen[bytes]) -> None:
-    try:
-        keeper.communicate(timeout=GRACE)
-    except subprocess.TimeoutExpired:
-        keeper.kill()

@@ -1,6 +1,6 @@
-"""Keeps one program: makes its jail, watches it, kills all of it, and says what came of it.
+"""Keeps programs, one after another: makes a jail, watches it, kills all of it, and says what came of it.
 
-A job comes on our input and a result goes to our output, JSON each. Whoever started us may end at any time: then all
+A job is a line of our input and a result one of our output, JSON each. Whoever started us may end at any time: then all
 ends. The jail is confined before the program's interpreter is started in it, and what cannot be confined is not run.
 """
 
@@ -19,7 +19,7 @@ from . import bubblewrap, identity, landlock, namespaces, seccomp, watch
 from .calls import PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, prctl
 
 SETUP = 20.0  # seconds that making a jail may take on a busy machine
-FIRST, BETWEEN = 0.03, 0.05  # seconds before what a program uses is first counted, and then
+FIRST, BETWEEN = 0.1, 0.05  # seconds before what a program uses is first counted, and then
 PIECE = 1 << 16
 GIVEN, TESTS = 3, 4  # descriptors of the program's text and of its tests'
 SEALS = 1 | 2 | 4 | 8  # no more seals, no shrinking, growing or writing
@@ -38,22 +38,26 @@ class Failure(Exception):
 
 
 def main() -> None:
-    job = json.load(sys.stdin)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     prctl(PR_SET_CHILD_SUBREAPER, 1)
+    for line in sys.stdin:
+        print(json.dumps(done(json.loads(line))), flush=True)
+
+
+def done(job: dict[str, Any]) -> dict[str, Any]:
+    """The result of a job; nothing of it is left, however it went."""
     scratch = f"{job['home']}/run-{os.getpid()}"
     os.mkdir(scratch, 0o700)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         result = keep(job, scratch)
     except (Failure, OSError) as error:
-        result = {"setup": str(error)}
+        result = {"setup": f"{error}"}
     finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # our input ends then, and we with it
         clean = watch.sweep()
         watch.remove(scratch)
-    if not clean:
-        result = {"setup": "a program could not be killed; look for processes of this user"}
-    json.dump(result, sys.stdout)
-    sys.stdout.flush()
+        os.closerange(3, identity.FILES)
+    return result if clean else {"setup": "a program could not be killed; look for processes of this user"}
 
 
 def keep(job: dict[str, Any], scratch: str) -> dict[str, Any]:
@@ -161,11 +165,11 @@ def watched(job: dict[str, Any], scratch: str, child: int, pipes: tuple[int, int
     if reason is None:
         _, how, used = os.wait4(child, 0)
         cpu = used.ru_utime + used.ru_stime
-    if not watch.sweep():
-        raise Failure("a program could not be killed")
+    watch.sweep()
     for pipe in pipes:  # nobody writes there any more
-        while len(kept[pipe]) <= limits["output"] and taken(pipe, kept, limits["output"]):
-            pass
+        while len(kept[pipe]) <= limits["output"] and select.select([pipe], [], [], 0)[0]:
+            if not taken(pipe, kept, limits["output"]):
+                break
     if reason is None and sum(map(len, kept.values())) > limits["output"]:
         reason = "output"
     if job["means"] == "namespaces" and how is not None:
