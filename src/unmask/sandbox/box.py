@@ -71,8 +71,8 @@ class Sandbox:
         return {"level": self.level, "name": self.name, "python": version, "self_test": dict(self.tested)}
 
     @classmethod
-    def strongest(cls, allowed: str = "confined") -> Self:
-        """The first of `LEVELS` that passes its test; `allowed="unconfined"` lets it be the last, which confines nothing."""
+    def strongest(cls, allowed: str = "confined") -> Sandbox:
+        """The first of `LEVELS` that passes its test; the last, which confines nothing, where "unconfined" is allowed."""
         from unmask.sandbox.strength import tested  # here: it makes sandboxes
 
         reasons = []
@@ -80,11 +80,11 @@ class Sandbox:
             if level == 1 and allowed != "unconfined":
                 continue
             try:
-                return tested(lambda means=means: cls(means))
+                return tested(cls(means))
             except UnmaskError as error:
                 reasons.append(str(error))
         raise UnmaskError(
-            f"no sandbox works here: {'; '.join(reasons)}; run in a virtual machine, or a container whose loss is none, "
+            f"no sandbox works here: {'; '.join(reasons)}; run in a virtual machine or container that may be lost, "
             'and allow "unconfined"'
         )
 

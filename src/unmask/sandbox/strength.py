@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 LIMITS = Limits(wall=20, cpu=10, memory=256 * MiB, processes=8, file=MiB, disk=4 * MiB)
 REFUSED = "refused"
-ATTEMPTS = '''
+ATTEMPTS = """
 import ctypes, json, os, socket, sys, threading
 
 told, found = json.loads(sys.stdin.read()), {}
@@ -75,7 +74,7 @@ with open("mine", "w") as file:
     file.write("something")
 assert ran and open("mine").read() == "something" and socket.socketpair()
 print(json.dumps(found))
-'''
+"""
 BOMB = """
 import os, time
 for _ in range(200):
@@ -106,16 +105,15 @@ def levels() -> list[Level]:
     found = []
     for means, level in LEVELS.items():
         try:
-            with tested(lambda means=means: Sandbox(means)) as box:
+            with tested(Sandbox(means)) as box:
                 found.append(Level(level, means, box.name, True))
         except UnmaskError as error:
             found.append(Level(level, means, means, False, str(error)))
     return found
 
 
-def tested(made: Callable[[], Sandbox]) -> Sandbox:
-    """A sandbox that was attempted and has refused all, but at level 1; otherwise an error that says what it did not."""
-    box = made()
+def tested(box: Sandbox) -> Sandbox:
+    """The same, once it has refused whatever was attempted, but at level 1; otherwise an error says what it has not."""
     try:
         box.tested = attempted(box)
         let = [name for name, answer in box.tested.items() if answer != REFUSED]
