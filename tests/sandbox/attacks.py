@@ -12,6 +12,7 @@ from unmask.sandbox.limits import MiB
 
 LIMITS = Limits(wall=8, cpu=6, memory=192 * MiB, processes=16, file=2 * MiB, disk=6 * MiB, output=MiB)
 SHORT = Limits(wall=0.6, cpu=6, memory=192 * MiB, processes=16, file=2 * MiB, disk=6 * MiB, output=MiB)
+BRIEF = Limits(wall=2, cpu=6, memory=192 * MiB, processes=16, file=2 * MiB, disk=6 * MiB, output=MiB)
 HURRIED = Limits(wall=8, cpu=1, memory=192 * MiB, processes=16, file=2 * MiB, disk=6 * MiB, output=MiB)
 
 
@@ -69,6 +70,7 @@ ATTACKS = [
         "endless files",
         "n = 0\nwhile True:\n    open(f'f{n}', 'w').close()\n    n += 1",
         "disk timeout",  # bubblewrap counts bytes alone
+        limits=BRIEF,
     ),
     Attack(
         "very deep directories",
@@ -172,7 +174,7 @@ ATTACKS = [
     ),
     Attack(
         "a datagram from a pair",
-        "import socket\na, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)\na.sendto(b'x', 'PATH')\n"
+        "import socket\na, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)\na.sendto(b'x', 'PATH.datagrams')\n"
         "print('ESCAPED')",
         "failed",
         "Error",

@@ -72,7 +72,7 @@ class Sandbox:
 
     @classmethod
     def strongest(cls, allowed: str = "confined") -> Sandbox:
-        """The first of `LEVELS` that passes its test; the last, which confines nothing, where "unconfined" is allowed."""
+        """The first of `LEVELS` that passes its test; the last, confining nothing, where "unconfined" is allowed."""
         from unmask.sandbox.strength import tested  # here: it makes sandboxes
 
         reasons = []

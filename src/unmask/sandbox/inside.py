@@ -238,7 +238,7 @@ def raised(error: BaseException) -> tuple[list[str], str]:
 def encoded(value: Any, thing: Callable[[Any], int]) -> Any:
     """JSON that says which plain data it was; `thing` numbers whatever else it is."""
     if isinstance(value, PLAIN):
-        return value + 0.0 if isinstance(value, float) else str(value) if isinstance(value, str) else value
+        return value
     if isinstance(value, int):
         return int(value) if -(2**63) < value < 2**63 else {"int": hex(value)}
     if isinstance(value, list):
