@@ -35,6 +35,10 @@ class Outside:
             victim.kill()
         if "ESCAPED" in ran.stdout:
             reached.append(ran.stdout[:200])
+        left = [name for name in os.listdir("/dev/shm") if "unmask-attack" in name]
+        for name in left:
+            os.remove(f"/dev/shm/{name}")
+        reached += left
         if not self.file.exists() or self.file.read_text() != "ours" or self.file.stat().st_mode & 0o777 != 0o666:
             reached.append("a file")
         self.renew()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import multiprocessing.shared_memory
 import os
-import tempfile
 
 import pytest
 
@@ -43,6 +41,7 @@ OPEN = (  # what nothing refuses at level 1: so these do try what they say
     "a unix socket",
     "a datagram from a pair",
     "shells",
+    "left in /dev/shm",
 )
 
 
@@ -76,8 +75,7 @@ def test_pools_of_processes_run_where_memory_is_shared_within(kind, box):
 
 @pytest.mark.parametrize("kind", ["namespaces", "bubblewrap", "landlock"])
 def test_nothing_is_left(kind, box):
-    """Of a program that leaves what it can: files of any mode, deep and with odd names, pipes, memory, processes."""
-    before = set(os.listdir("/dev/shm")), set(os.listdir(tempfile.gettempdir()))
+    """Of a program that leaves what it can: files of any mode, deep and with odd names, pipes, processes."""
     home = box(kind)._home.name
     program = (
         "import os, time\nos.mkfifo('pipe')\nos.symlink('/etc', 'link')\nos.mkdir('closed')\n"
@@ -88,10 +86,6 @@ def test_nothing_is_left(kind, box):
     assert box(kind).run(program, LIMITS).passed
     assert os.listdir(home) == ["root"]
     assert os.listdir(f"{home}/root") == []
-    assert set(os.listdir("/dev/shm")) <= before[0] | set(os.listdir("/dev/shm")) - {"unmask-attack", "unmask-attack-2"}
-    with pytest.raises(FileNotFoundError):
-        multiprocessing.shared_memory.SharedMemory("unmask-attack-2")
-    assert not {name for name in set(os.listdir(tempfile.gettempdir())) - before[1] if "attack" in name}
 
 
 def test_an_attack_that_succeeds_is_seen(box, outside):

@@ -30,6 +30,12 @@ def text_of(descriptor: int) -> str:
         return file.read()
 
 
+def write(descriptor: int, what: dict[str, Any]) -> None:
+    message = memoryview(json.dumps(what).encode() + b"\n")
+    while message:
+        message = message[os.write(descriptor, message) :]
+
+
 def begin(name: str) -> dict[str, Any]:
     """The namespace of a program that begins, as an interpreter would make it."""
     from _sitebuiltins import Quitter
@@ -117,12 +123,10 @@ class Far:
         self.worker, self.asked, self.answered = worker, asked, os.fdopen(answered, "rb")
 
     def ask(self, what: dict[str, Any]) -> Any:
-        message = json.dumps(what).encode() + b"\n"
         try:
-            while message:
-                message = message[os.write(self.asked, message) :]
+            write(self.asked, what)
         except BrokenPipeError:
-            pass  # why, is heard
+            return self.hear()  # why it has ended
         return self.hear()
 
     def hear(self) -> Any:
@@ -203,9 +207,10 @@ class Worker:
 
     def answer(self, what: dict[str, Any]) -> None:
         sys.stdout.flush()
-        message = json.dumps(what).encode() + b"\n"
-        while message:
-            message = message[os.write(self.answered, message) :]
+        try:
+            write(self.answered, what)
+        except BrokenPipeError:
+            os._exit(1)  # the tests have ended
 
     def done(self, asked: dict[str, Any], space: dict[str, Any]) -> Any:
         if "name" in asked:

@@ -70,7 +70,7 @@ def sweep() -> bool:
 
 
 def occupied(directory: str) -> tuple[int, int]:
-    """Bytes and entries of a directory that others write to; a directory too deep to be looked through counts as many."""
+    """Bytes and entries of a directory that others write to; one too deep to be looked through has too many."""
     total, entries, waiting = 0, 0, [directory]
     while waiting:
         place = waiting.pop()
