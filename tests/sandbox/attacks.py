@@ -1,6 +1,7 @@
 """Hostile programs. Each prints ESCAPED where it has succeeded; `outcome` is as what it is to be reported.
 
-TARGET, PORT, PATH, VICTIM and PARENT are a file, a TCP port, a unix socket and two processes of ours, outside.
+TARGET, PORT, PATH, VICTIM and PARENT are a file, a TCP port, a unix socket and two processes of ours, outside; LEFT is
+a name for what is to be left there.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ ATTACKS = [
         "writing where programs are",
         "import os, sys\nfor d in ('/usr/bin', '/usr/lib', '/lib', '/etc', '/', os.path.dirname(os.__file__), '/tmp',"
         " '/var/tmp', '/dev', '/run', os.path.dirname(sys.executable), '/home'):\n    try:\n"
-        "        open(d + '/unmask-attack', 'w').close()\n        os.remove(d + '/unmask-attack')\n"
+        "        open(d + '/LEFT', 'w').close()\n        os.remove(d + '/LEFT')\n"
         "        print('ESCAPED', d)\n    except OSError: pass",
         "passed",
     ),
@@ -220,8 +221,8 @@ ATTACKS = [
     ),
     Attack(
         "left in /dev/shm",
-        "import os\ntry:\n    open('/dev/shm/unmask-attack', 'w').write('x')\nexcept OSError: pass\n"
-        "from multiprocessing import shared_memory\nshared_memory.SharedMemory('unmask-attack-2', True, 100)",
+        "import os\ntry:\n    open('/dev/shm/LEFT', 'w').write('x')\nexcept OSError: pass\n"
+        "from multiprocessing import shared_memory\nshared_memory.SharedMemory('LEFT-2', True, 100)",
         "passed failed",
     ),
     Attack("devices", "print('ESCAPED', open('/dev/vda', 'rb').read(1), open('/dev/kmsg').read(1))", "failed", "Error"),

@@ -15,6 +15,8 @@ from unmask.core.errors import UnmaskError
 from unmask.sandbox import Ran, Sandbox
 from unmask.sandbox.strength import tested
 
+LEFT = f"unmask-attack-{os.getpid()}"
+
 
 @dataclass
 class Outside:
@@ -30,12 +32,13 @@ class Outside:
             program = attack.program.replace("TARGET", str(self.file)).replace("PATH", self.path)
             program = program.replace("PORT", str(self.server.getsockname()[1]))
             program = program.replace("VICTIM", str(victim.pid)).replace("PARENT", str(os.getpid()))
+            program = program.replace("LEFT", LEFT)
             ran = box.run(program, attack.limits)
             reached = ["a process"] if victim.poll() is not None else []
             victim.kill()
         if "ESCAPED" in ran.stdout:
             reached.append(ran.stdout[:200])
-        left = [name for name in os.listdir("/dev/shm") if "unmask-attack" in name]
+        left = [name for name in os.listdir("/dev/shm") if name.startswith(LEFT)]
         for name in left:
             os.remove(f"/dev/shm/{name}")
         reached += left

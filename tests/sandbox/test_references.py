@@ -18,7 +18,10 @@ from unmask.sandbox import Limits, Ran, Sandbox
 DATA = Path(os.environ.get("UNMASK_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
 LIMITS = Limits(wall=30)
 EVERY = 16  # of which one is changed
-pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason=f"no data in {DATA}; set UNMASK_DATA to where they are")
+pytestmark = [
+    pytest.mark.skipif(not DATA.is_dir(), reason=f"no data in {DATA}; set UNMASK_DATA to where they are"),
+    pytest.mark.filterwarnings("ignore:invalid escape sequence"),  # in what their authors wrote
+]
 
 
 @dataclass(frozen=True)

@@ -172,7 +172,7 @@ def test_an_interrupt_ends_what_runs(box, monkeypatch):
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user; this one is ordinary already")
 def test_an_ordinary_user_has_it_too(box):
     """Who cannot become a stranger: user namespaces, and Landlock among processes of one's own."""
-    copy = interpreter._copied()
+    copy = interpreter.copied()
     with tempfile.TemporaryDirectory(prefix="unmask-ordinary-") as directory:
         house = Path(unmask.__file__).parent
         for room in ("core", "sandbox"):

@@ -149,6 +149,7 @@ class Sandbox:
     def close(self) -> None:
         while not self._idle.empty():
             self._idle.get().end()
+        self.interpreter = interpreter.own()  # a copy goes where nobody holds it
         self._home.cleanup()
 
     def __enter__(self) -> Self:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import shutil
 import stat
@@ -11,6 +10,7 @@ import tempfile
 from dataclasses import dataclass
 from functools import lru_cache
 from glob import glob
+from weakref import WeakValueDictionary, finalize
 
 SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache", "/usr/share/zoneinfo")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
@@ -47,7 +47,7 @@ def for_strangers(reached: bool) -> Interpreter:
     found = own()
     open_to_all = all(_open(path) for path in found.read if path not in SYSTEM)
     way = reached or all(_open(parent) for path in found.read for parent in _parents(path))
-    return found if os.geteuid() != 0 or (open_to_all and way) else _copied()
+    return found if os.geteuid() != 0 or (open_to_all and way) else copied()
 
 
 def _open(path: str) -> bool:
@@ -62,12 +62,21 @@ def _parents(path: str) -> list[str]:
     return found
 
 
-@lru_cache(maxsize=1)
-def _copied() -> Interpreter:
-    """Until we end."""
+COPIES: WeakValueDictionary[str, Interpreter] = WeakValueDictionary()
+
+
+def copied() -> Interpreter:
+    """A copy that every user may read; it is there as long as somebody holds it."""
     found = own()
-    home = tempfile.mkdtemp(prefix="unmask-python-")
-    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    made = COPIES.get(found.python)
+    if made is None:
+        home = tempfile.mkdtemp(prefix="unmask-python-")
+        made = COPIES[found.python] = _copied_to(home, found)
+        finalize(made, shutil.rmtree, home, ignore_errors=True)
+    return made
+
+
+def _copied_to(home: str, found: Interpreter) -> Interpreter:
     standard = os.path.realpath(os.path.dirname(os.__file__))
     python, library = os.path.join(home, "bin", os.path.basename(found.python)), os.path.join(home, "lib")
     copy = os.path.join(library, os.path.basename(standard))
