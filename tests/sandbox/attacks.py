@@ -228,9 +228,11 @@ ATTACKS = [
     Attack("devices", "print('ESCAPED', open('/dev/vda', 'rb').read(1), open('/dev/kmsg').read(1))", "failed", "Error"),
     Attack("shells", "import os\nif os.system('echo ESCAPED') == 0: print('ESCAPED')", "passed"),
     Attack("signal to itself", "import os\nos.kill(os.getpid(), 11)", "killed", "SIGSEGV"),
+    Attack("signal without a name", "import os\nos.kill(os.getpid(), 40)", "killed", "signal 40"),
     Attack("abort", "import os\nos.abort()", "killed", "SIGABRT"),
     Attack("an exit code", "import sys\nsys.exit(3)", "failed"),
     Attack("a syntax error", "def f(:", "failed", "SyntaxError"),
+    Attack("no text", "\0\ud800 = '\udfff'", "failed", "Error"),
 ]
 
 BENIGN = {

@@ -108,6 +108,34 @@ def test_limits_are_positive_numbers(wrong):
         Limits(**wrong)
 
 
+def test_an_entry_point_is_a_name(strongest):
+    with pytest.raises(UnmaskError, match="entry point 'f; g' is no name of a function"):
+        strongest.check("", "", "f; g")
+
+
+CONTAINER = """
+from unmask.sandbox.jail import seccomp
+seccomp.REFUSED = {name: seccomp.REFUSED[name] for name in ("unshare", "mount", "pivot_root", "setns")}
+seccomp.restrict(seccomp.machine(), None)
+import json
+from unmask.sandbox import Sandbox, levels
+with Sandbox.strongest() as box:
+    ran = box.check("def f(): return 1", "assert f() == 1")
+print(json.dumps([[one.level for one in levels() if one.works], box.level, ran.outcome]))
+"""
+
+
+def test_in_a_container_that_makes_no_namespaces_it_is_level_2(box):
+    """As plain Docker has it: calls that make namespaces are refused to us, root or not."""
+    box("landlock")
+    if seccomp.machine() is None:
+        pytest.skip("no filter of system calls for this machine")
+    environment = os.environ | {"PYTHONPATH": str(Path(unmask.__file__).parents[1])}
+    ran = subprocess.run([sys.executable, "-c", CONTAINER], env=environment, capture_output=True, text=True)
+    assert ran.stdout, ran.stderr
+    assert json.loads(ran.stdout) == [[2, 1], 2, "passed"]
+
+
 def test_a_program_is_given_its_input_and_a_clean_world(strongest):
     program = "import os, sys\nprint(input())\nprint(sorted(os.environ), os.listdir('.'), sys.argv, sys.path[-1][-11:])"
     ran = strongest.run(program, stdin="caf\u00e9\n")

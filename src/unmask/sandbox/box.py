@@ -12,7 +12,7 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, Self
 
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import UnmaskError, shown
 from unmask.sandbox import interpreter
 from unmask.sandbox.jail import landlock, seccomp
 from unmask.sandbox.keepers import Keeper
@@ -108,6 +108,8 @@ class Sandbox:
         tests may call it, read and set its attributes and hand it back, and it equals itself alone. Arguments are
         copies: what a function does to them is not seen.
         """
+        if entry_point is not None and not entry_point.isidentifier():
+            raise UnmaskError(f"entry point {shown(entry_point)} is no name of a function; give the one that is tested")
         return self._kept(program, tests, entry_point, limits, None)
 
     def _kept(
