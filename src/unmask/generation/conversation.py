@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unmask.core.errors import UnmaskError
 from unmask.generation.making import generate
-from unmask.generation.prompted import Asked, chats, ending, rows_of, speaker
+from unmask.generation.prompted import Asked, chats, ending, rows_of, speaker, usual
 from unmask.generation.result import Generation
 from unmask.hub.chat import Message
 from unmask.samplers.stopping import Progress, Watched
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from unmask.hub import OpenModel
 
 See = Callable[[list[str | None]], None]  # the pieces of an answer after a round, None where it is hidden
-BLOCK = 32
 
 
 class Answer(NamedTuple):
@@ -25,8 +24,7 @@ class Answer(NamedTuple):
 
 
 class Conversation:
-    """`length` tokens at most an answer; options: of `generate`. Unless told otherwise an AR model takes the likeliest
-    token, and a masked model fills blocks from left to right as LLaDA does, one token a round."""
+    """`length` tokens at most an answer; options: of `generate`, where they are not the usual ones."""
 
     def __init__(self, model: OpenModel, system: str | None = None, length: int = 128, **options: Any) -> None:
         self.model, self.length = model, length
@@ -36,10 +34,7 @@ class Conversation:
         if rule is None:
             raise UnmaskError(f"the card {model.name} does not say what an answer ends with; give it an end_of_turn")
         self.rule = rule
-        usual: dict[str, Any] = {"sampler": "autoregressive", "temperature": 0.0}
-        if not model.card.causal:
-            usual = {"sampler": f"llada(block_length={min(model.card.block or BLOCK, length)})", "steps": length}
-        self.options = usual | {name: value for name, value in options.items() if value is not None}
+        self.options = usual(model, length) | {name: value for name, value in options.items() if value is not None}
         self.turns = 0
 
     def say(self, text: str, see: See | None = None) -> Answer:
