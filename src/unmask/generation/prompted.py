@@ -26,15 +26,18 @@ Messages = Annotated[list[Message], msgspec.Meta(min_length=1)]
 
 
 class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Exactly one of them."""
+    """Exactly one of prompt, messages and template."""
 
     prompt: Text | None = None  # which the row begins with
     messages: Messages | None = None  # a conversation, in the model's own template
     template: Text | None = None  # a text with gaps, ___ or ___{N}
+    begun: Text = ""  # what the answer to messages begins with
 
     def __post_init__(self) -> None:
         if sum(part is not None for part in (self.prompt, self.messages, self.template)) != 1:
             raise ValueError("Expected one of prompt, messages and template")
+        if self.begun and self.messages is None:
+            raise ValueError("Expected messages beside begun, which their answer begins with")
 
 
 def read_prompts(path: str | Path) -> list[Asked]:
@@ -78,7 +81,7 @@ def rows_of(
         else:
             messages = [*first, Message("user", one.prompt)] if chat and one.prompt is not None else one.messages
             if messages is not None:
-                row = chats(model).tokens(tokenizer, messages)
+                row = chats(model).tokens(tokenizer, messages, one.begun)
             else:
                 row = tokenizer.encode(one.prompt or "").tolist()
             row = row + [model.vocabulary] * length
@@ -100,13 +103,9 @@ def ending(model: OpenModel, until: Sequence[str] = (), chat: bool = False, own:
     """A row ends where one of these strings is complete; and, its own, with the model's end or that of a turn."""
     tokens = model.card.tokens
     ends = {token for token in (tokens.eos, tokens.end_of_turn) if token is not None and own}
-    strings = list(until)
-    if chat and own:
-        end = chats(model).ends(speaker(model))
-        if isinstance(end, str):
-            strings.append(end)
-        else:
-            ends.add(end)
+    strings = strings_of(model, until, chat, own)
+    if chat and own and isinstance(end := chats(model).ends(speaker(model)), int):
+        ends.add(end)
     ends = {token for token in ends if token < model.vocabulary}
     fills = [token for token in (tokens.pad, tokens.eos, *sorted(ends)) if token is not None and token != tokens.mask]
     fill = next((token for token in fills if token < model.vocabulary), 0)
@@ -114,3 +113,9 @@ def ending(model: OpenModel, until: Sequence[str] = (), chat: bool = False, own:
     if strings:
         rules.append(Until(tuple(strings), speaker(model).written, fill))
     return None if not rules else rules[0] if len(rules) == 1 else Either(tuple(rules))
+
+
+def strings_of(model: OpenModel, until: Sequence[str] = (), chat: bool = False, own: bool = True) -> list[str]:
+    """What ends a row as a text; that of a turn among it, where the tokenizer has no symbol for it."""
+    end = chats(model).ends(speaker(model)) if chat and own else None
+    return [*until, end] if isinstance(end, str) else [*until]
