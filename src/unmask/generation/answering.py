@@ -57,6 +57,7 @@ def usual(
         raise UnmaskError(f"sampler {name!r} has no option block_length; leave it out, or take 'llada' or 'blocks'")
     if own:
         sampler = f"{name}({', '.join(f'{key}={value!r}' for key, value in (own | said).items())})"
+    SAMPLERS.make(sampler)  # which refuses one that there is not
     if temperature is not None and "temperature" not in own:
         options["temperature"] = temperature
     found = {"sampler": sampler, "steps": steps} | options
