@@ -40,6 +40,7 @@ COMMANDS = {
     "eval": ("unmask.cli.eval", "let models write the answers of tasks: accuracy with interval, cost and time"),
     "advise": ("unmask.cli.advise", "say which model and how many rounds to take: a masked model or AR"),
     "task": ("unmask.cli.task", "what models are asked: list the tasks, or show one with its options"),
+    "lm-eval": ("unmask.cli.lm_eval", "run EleutherAI's harness with open models and samplers of unmask"),
     "judge": ("unmask.cli.judge", "say how likely an open model finds texts, and how varied they are"),
     "score": ("unmask.cli.score", "measure the error rates of sequences against a language"),
 }
@@ -78,7 +79,7 @@ def _run(arguments: list[str]) -> int:
     code = _guide("unmask", ABOUT, {name: summary for name, (_, summary) in COMMANDS.items()}, OPTIONS, arguments)
     if code is not None:
         return code
-    from unmask.cli.parser import HELP, about_of, call, help_of
+    from unmask.cli.parser import HELP, about_of, call, help_of, takes_all
 
     name, *rest = arguments
     program, command = f"unmask {name}", import_module(COMMANDS[name][0]).command
@@ -92,7 +93,7 @@ def _run(arguments: list[str]) -> int:
         if code is not None:
             return code
         program, command, rest = f"{program} {rest[0]}", command[rest[0]], rest[1:]
-    if any(word in HELP for word in rest):
+    if any(word in HELP for word in (rest[:1] if takes_all(command) else rest)):
         print(help_of(program, command))
     else:
         from unmask.core import cores, progress

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import torch
@@ -21,33 +21,27 @@ from unmask.text.published import Published
 if TYPE_CHECKING:
     from unmask.hub import OpenModel
 
-BLOCK = 32  # of LLaDA's, where a card has none
 Text = Annotated[str, msgspec.Meta(max_length=2**24)]
 Messages = Annotated[list[Message], msgspec.Meta(min_length=1)]
 
 
 class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Exactly one of them."""
+    """Exactly one of prompt, messages and template."""
 
     prompt: Text | None = None  # which the row begins with
     messages: Messages | None = None  # a conversation, in the model's own template
     template: Text | None = None  # a text with gaps, ___ or ___{N}
+    begun: Text = ""  # what the answer to messages begins with
 
     def __post_init__(self) -> None:
         if sum(part is not None for part in (self.prompt, self.messages, self.template)) != 1:
             raise ValueError("Expected one of prompt, messages and template")
+        if self.begun and self.messages is None:
+            raise ValueError("Expected messages beside begun, which their answer begins with")
 
 
 class TooLong(UnmaskError):
     """What is asked has more tokens than the model was made for."""
-
-
-def usual(model: OpenModel, length: int) -> dict[str, Any]:
-    """How a model writes unless told otherwise: an AR model takes the likeliest token, and a masked one fills blocks
-    from left to right as LLaDA does, one token a round."""
-    if model.card.causal:
-        return {"sampler": "autoregressive", "temperature": 0.0}
-    return {"sampler": f"llada(block_length={min(model.card.block or BLOCK, length)})", "steps": length}
 
 
 def read_prompts(path: str | Path) -> list[Asked]:
@@ -91,7 +85,7 @@ def rows_of(
         else:
             messages = [*first, Message("user", one.prompt)] if chat and one.prompt is not None else one.messages
             if messages is not None:
-                row = chats(model).tokens(tokenizer, messages)
+                row = chats(model).tokens(tokenizer, messages, one.begun)
             else:
                 row = tokenizer.encode(one.prompt or "").tolist()
             row = row + [model.vocabulary] * length

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 from torch import Tensor
@@ -15,7 +14,8 @@ from unmask.core.registry import parse
 from unmask.core.samples import digest
 from unmask.cost.memory import peak
 from unmask.generation import Generation, generate
-from unmask.generation.prompted import Asked, TooLong, ending, ends, rows_of, speaker, usual
+from unmask.generation.answering import before_any, usual
+from unmask.generation.prompted import Asked, TooLong, ending, ends, rows_of, speaker
 from unmask.hub import OpenModel
 from unmask.hub.chat import Message
 from unmask.samplers import SAMPLERS
@@ -77,10 +77,10 @@ class Writer:
         """Of `generate`."""
         how = self.how
         said = {name: getattr(how, name) for name in ("sampler", "steps", "temperature", "top_p", "top_k")}
-        options = usual(self.model, self.length) | {name: value for name, value in said.items() if value is not None}
+        options = usual(self.model, self.length, **said, schedule=how.schedule, guidance=how.guidance)
         if how.eos == "last":
             options["sampler"] = _last(options["sampler"], self.ends)
-        return options | {"schedule": how.schedule, "guidance": how.guidance}
+        return options
 
     def _told(self) -> dict[str, Any]:
         how = self.how
@@ -112,25 +112,21 @@ class Writer:
 
     def __call__(self, items: Sequence[Item], numbers: Sequence[int], first_row: int, seed: int) -> list[Sample]:
         """One sample of each of these items, rows from first_row on; numbers: which of its item's samples each is."""
-        rows: list[Tensor | None] = []
-        for item in items:
+        asked, rows, found = [], [], {}
+        for at, one in enumerate(zip(items, numbers, range(first_row, first_row + len(items)), strict=True)):
             try:
-                rows.append(self.row(item))
+                rows.append(self.row(one[0]))
+                asked.append((at, *one))
             except TooLong:
-                rows.append(None)
-        found: list[Sample] = []
-        for begin, end in _runs([row is None for row in rows]):
-            asked = [(items[at], numbers[at], first_row + at) for at in range(begin, end)]
-            said = [row for row in rows[begin:end] if row is not None]
-            found += self._written(said, asked, seed) if said else [self._unasked(*one) for one in asked]
-        return found
-
-    def _written(self, rows: list[Tensor], asked: Sequence[tuple[Item, int, int]], seed: int) -> list[Sample]:
-        with peak(self.model.body.device) as most:
-            first = asked[0][2]
-            made = generate(self.model, given=rows, stop=self.rule, seed=seed, first_row=first, **self.options)
-            memory = most()
-        return [self._sample(made, at, rows[at], *one, memory) for at, one in enumerate(asked)]
+                found[at] = self._unasked(*one)
+        if rows:
+            with peak(self.model.body.device) as most:
+                luck = [row for *_, row in asked]
+                made = generate(self.model, given=rows, stop=self.rule, seed=seed, first_row=luck, **self.options)
+                memory = most()
+            for place, (at, *one) in enumerate(asked):
+                found[at] = self._sample(made, place, rows[place], *one, memory)
+        return [found[at] for at in range(len(items))]
 
     def _sample(
         self, made: Generation, at: int, row: Tensor, item: Item, number: int, numbered: int, memory: int | None
@@ -140,9 +136,7 @@ class Writer:
         reason = made.reasons[at]
         if (end := next((place for place, token in enumerate(tokens) if token in self.ends), None)) is not None:
             tokens, reason = tokens[: end + 1], "stopped"
-        text = self.speaker.written(tokens if end is None else tokens[:-1])
-        for string in self.strings:
-            text = text.partition(string)[0]
+        text = before_any(self.speaker.written(tokens if end is None else tokens[:-1]), self.strings)
         return Sample(
             item=item.name,
             number=number,
@@ -175,15 +169,6 @@ class Writer:
             "text": "",
         }
         return Sample(item=item.name, number=number, row=row, about=self.about, reason=TOO_LONG, **nothing)
-
-
-def _runs(apart: Sequence[bool]) -> Iterator[tuple[int, int]]:
-    """(begin, end) of what is alike and side by side."""
-    begin = 0
-    for _, members in groupby(apart):
-        end = begin + len(list(members))
-        yield begin, end
-        begin = end
 
 
 def _last(sampler: str, tokens: Collection[int]) -> str:

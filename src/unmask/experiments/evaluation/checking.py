@@ -14,6 +14,7 @@ import msgspec
 
 from unmask.core import progress
 from unmask.core.cores import count
+from unmask.generation.answering import before_any
 from unmask.tasks import TASKS, Item, Task
 from unmask.tasks.sample import TOO_LONG, Sample
 
@@ -31,8 +32,7 @@ def checked(
     """The same samples with what is to be said of each."""
     made = TASKS.make(task)
     by_name = {item.name: item for item in items}
-    texts = [_cut(made, sample) for sample in samples]
-    answered = [_read(made, by_name[sample.item], sample, text) for sample, text in zip(samples, texts, strict=True)]
+    answered = [_read(made, by_name[sample.item], sample) for sample in samples]
     if made.kind == "judged":
         return _judged(answered, made)
     if made.kind == "programs":
@@ -40,15 +40,8 @@ def checked(
     return [_held(made, by_name[sample.item], sample) for sample in answered]
 
 
-def _cut(task: Task, sample: Sample) -> str:
-    """The text, up to the first of what an answer ends before."""
-    text = sample.text
-    for string in sample.about["how"]["until"]:
-        text = text.partition(string)[0]
-    return text
-
-
-def _read(task: Task, item: Item, sample: Sample, text: str) -> Sample:
+def _read(task: Task, item: Item, sample: Sample) -> Sample:
+    text = before_any(sample.text, sample.about["how"]["until"])
     answer = None if sample.reason == TOO_LONG else task.answer(item, text)
     why = TOO_LONG if sample.reason == TOO_LONG else "" if answer is not None else NO_ANSWER
     return msgspec.structs.replace(sample, answer=answer, why=why, right=False if why else None)
