@@ -112,7 +112,9 @@ class Writer:
 
     def __call__(self, items: Sequence[Item], numbers: Sequence[int], first_row: int, seed: int) -> list[Sample]:
         """One sample of each of these items, rows from first_row on; numbers: which of its item's samples each is."""
-        asked, rows, found = [], [], {}
+        asked: list[tuple[int, Item, int, int]] = []
+        rows: list[Tensor] = []
+        found: dict[int, Sample] = {}
         for at, one in enumerate(zip(items, numbers, range(first_row, first_row + len(items)), strict=True)):
             try:
                 rows.append(self.row(one[0]))
@@ -124,8 +126,8 @@ class Writer:
                 luck = [row for *_, row in asked]
                 made = generate(self.model, given=rows, stop=self.rule, seed=seed, first_row=luck, **self.options)
                 memory = most()
-            for place, (at, *one) in enumerate(asked):
-                found[at] = self._sample(made, place, rows[place], *one, memory)
+            for place, (at, item, number, row) in enumerate(asked):
+                found[at] = self._sample(made, place, rows[place], item, number, row, memory)
         return [found[at] for at in range(len(items))]
 
     def _sample(
