@@ -73,6 +73,7 @@ def run(
     allow_code_execution: Switch = False,
     unconfined: Switch = False,
     card: Word = None,
+    causal_card: Word = None,
     device: str = "auto",
     dtype: Word = None,
     quantize: Word = None,
@@ -116,6 +117,7 @@ def run(
         allow_code_execution: Run generated programs, confined as well as this machine can.
         unconfined: Also where it can confine them by limits and a session alone.
         card: Which open model a directory holds, by name, or a JSON file of yours, where its files do not say.
+        causal_card: Which the AR model is.
         device: auto, cpu or cuda.
         dtype: Of the weights: float32, bfloat16 or float16; as they are published if not given.
         quantize: Of the layers: int8 or int4, by torchao.
@@ -136,7 +138,14 @@ def run(
         raise UnmaskError("--unconfined is about programs, which need --allow-code-execution")
     said = {name: getattr(by, name) for name in by.__dataclass_fields__ if name != "no_until"}
     said |= {"card": card, "device": device, "dtype": dtype, "quantize": quantize, "cache": cache, "seed": seed}
-    said |= {"causal_model": causal_model, "each": each, "batch": batch, "limit": limit, "until": not by.no_until}
+    said |= {
+        "causal_model": causal_model,
+        "causal_card": causal_card,
+        "each": each,
+        "batch": batch,
+        "limit": limit,
+        "until": not by.no_until,
+    }
     if recipe is not None:
         model, task, said = _as_published(named(recipe), model, task, said)
     if task is None or model is None:

@@ -152,7 +152,9 @@ class Thing:
         object.__setattr__(self, "_number", number)
 
     def __call__(self, *given, **named):
-        return self._far.ask({"call": self._number, "given": encoded(given, number_of), "named": encoded(named, number_of)})
+        return self._far.ask(
+            {"call": self._number, "given": encoded(given, number_of), "named": encoded(named, number_of)}
+        )
 
     def __getattr__(self, name):
         if name.startswith("__") and name not in ("__name__", "__doc__"):
@@ -210,7 +212,9 @@ class Worker:
             given, named = (decoded(asked[part], self.things.__getitem__) for part in ("given", "named"))
             return self.things[asked["call"]](*given, **named)
         if "value" in asked:
-            return setattr(self.things[asked["of"]], asked["attribute"], decoded(asked["value"], self.things.__getitem__))
+            return setattr(
+                self.things[asked["of"]], asked["attribute"], decoded(asked["value"], self.things.__getitem__)
+            )
         return getattr(self.things[asked["of"]], asked["attribute"])
 
     def kept(self, value):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 LIMITS = Limits(wall=20, cpu=10, memory=256 * MiB, processes=8, file=MiB, disk=4 * MiB)
 REFUSED = "refused"
-ATTEMPTS = '''
+ATTEMPTS = """
 import ctypes, json, os, socket, sys, threading
 
 told, found = json.loads(sys.stdin.read()), {}
@@ -75,7 +75,7 @@ with open("mine", "w") as file:
     file.write("something")
 assert ran and open("mine").read() == "something" and socket.socketpair()
 print(json.dumps(found))
-'''
+"""
 BOMB = """
 import os, time
 for _ in range(200):

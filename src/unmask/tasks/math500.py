@@ -105,7 +105,7 @@ def plain(answer: str) -> str:
 def value(answer: str) -> Fraction | None:
     found = FRACTION.fullmatch(answer)
     if found is None:
-        return numbers.value(answer)
+        return None if "," in answer else numbers.value(answer)
     sign, above, below, over, under = found.groups()
     numerator, denominator = int(above or over), int(below or under)
     return None if denominator == 0 else Fraction(numerator, denominator) * (-1 if sign else 1)

@@ -9,6 +9,7 @@ from typing import Any
 from unmask.core.errors import UnmaskError, cut
 from unmask.experiments.jobs.cells import canonical
 from unmask.experiments.jobs.store import FILES
+from unmask.tasks import asking
 from unmask.tasks import sample as samples
 from unmask.tasks.sample import Sample
 
@@ -41,11 +42,14 @@ def setting(sample: Sample) -> str:
     return canonical({name: value for name, value in sample.about.items() if name not in OF_MACHINES})
 
 
-def check_same_items(found: Sequence[Sample], of: str, where: str) -> None:
-    """An error where records are of other items than these."""
+def check_same_items(found: Sequence[Sample], task: str, of: str, where: str) -> None:
+    """An error where records are of another task, or of other items than these."""
     for sample in found:
+        if sample.about["task"] != asking(task):
+            what = f"of {sample.about['task']}, and this is {asking(task)}"
+            raise UnmaskError(f"{cut(where)} has records {what}; take a directory for each (--out)")
         if sample.about["data"] != of:
-            what = f"{sample.about['data']} and not {of}: another file under the same name, or other shots"
+            what = f"{sample.about['data']} and not {of}: another file under the same name"
             raise UnmaskError(f"{cut(where)} has records of items {what}; take another directory (--out)")
 
 

@@ -16,7 +16,7 @@ from unmask.experiments.jobs.opening import FILE
 from unmask.experiments.jobs.recipe import Recipe, from_dict
 from unmask.experiments.jobs.run import EngineName, sweep
 from unmask.experiments.jobs.store import Store
-from unmask.tasks import TASKS, asking
+from unmask.tasks import TASKS
 from unmask.tasks import sample as samples
 from unmask.tasks.contract import fingerprint
 from unmask.tasks.sample import Sample
@@ -63,11 +63,12 @@ def evaluate(
     directory = arguments.path("out", out)
     every = TASKS.make(settings.task).items(settings.file or None)
     of, items = fingerprint(every), every[: settings.limit]
+    if (directory / records.RECORDS).exists():
+        records.check_same_items(records.read(directory), settings.task, of, str(directory))
     end = len(items) if until_decided is None else min(FIRST, len(items))
     while True:
         made = sweep(plan(settings, directory, end), store=directory, engine=engine, workers=workers, **how).whole()
-        found = [one for one in records.written(directory, made.keys) if one.about["task"] == asking(settings.task)]
-        records.check_same_items(found, of, str(directory))
+        found = records.written(directory, made.keys)
         found = checking.checked(found, settings.task, items, sandbox)
         samples.write(directory / records.RECORDS, found)
         if end == len(items) or _decided(groups(found), until_decided):

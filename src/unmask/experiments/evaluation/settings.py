@@ -29,6 +29,7 @@ class Settings:
     causal_model: str | None = None  # the baseline, and what speculation asks
     data: str | None = None
     card: str | None = None
+    causal_card: str | None = None
     device: str = "auto"
     dtype: str | None = None
     quantize: str | None = None
@@ -80,7 +81,7 @@ class Settings:
         found = [_said(masked | dict(zip(swept, chosen, strict=True))) for chosen in product(*swept.values())]
         if self.causal_model is not None:
             alone = {name: values for name, values in swept.items() if name in OF_BOTH}
-            causal = common | {"model": self.causal_model}
+            causal = common | {"model": self.causal_model, "card": self.causal_card}
             found += [_said(causal | dict(zip(alone, chosen, strict=True))) for chosen in product(*alone.values())]
         return found
 
