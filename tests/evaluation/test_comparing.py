@@ -48,8 +48,7 @@ def pair(both, first, second, neither):
 
 
 def test_false_alarms_by_enumeration():
-    """Where neither is better a verdict is given in at most 5% of cases, however many items differ: hence whatever their
-    share."""
+    """Where neither is better a verdict is given in at most 5% of cases, however many items differ."""
     largest = 0.0
     for d in range(1, 101):
         alarms = sum(comb(d, b) * 0.5**d for b in range(d + 1) if mcnemar(b, d - b) <= LEVEL)

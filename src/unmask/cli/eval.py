@@ -1,4 +1,4 @@
-"""unmask eval run|show|compare|export."""
+"""unmask eval run|check|show|compare|export."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def run(
     if dry_run:
         _plan(settings, out, json)
         return
-    with _sandbox(allow_code_execution, unconfined, kind) as sandbox:
+    with _sandbox(allow_code_execution and kind == "programs", unconfined) as sandbox:
         how: dict[str, Any] = {"engine": engine, "workers": workers, "address": address, "until_decided": until_decided}
         _tell(evaluate(settings, out=out, sandbox=sandbox, **how), json)
 
@@ -185,6 +185,36 @@ def show(records: Records, /, *, wrong: Switch = False, json: Switch = False) ->
     if wrong and not json:
         for label, group in zip(labels(found.groups), found.groups, strict=True):
             _show_wrong(label, group)
+
+
+def check(
+    store: Annotated[Path, "STORE"],
+    /,
+    *,
+    reading: Annotated[str | None, "TASK"] = None,
+    allow_code_execution: Switch = False,
+    unconfined: Switch = False,
+    json: Switch = False,
+) -> None:
+    """Hold what has been written against the truth, again or for the first time, as after `unmask sweep run`.
+
+    Examples:
+        unmask eval check eval --reading "gsm8k(answer_by=strict)"
+        unmask eval check sweeps/code --allow-code-execution
+
+    Nothing is written anew but STORE/records.jsonl.
+
+    Args:
+        store: A directory of `unmask eval`, or of a sweep of the metric `evaluation`.
+        reading: A task with options that say how its answers are read.
+        allow_code_execution: Run generated programs, confined as well as this machine can.
+        unconfined: Also where it can confine them by limits and a session alone.
+        json: Print one JSON object instead of tables.
+    """
+    from unmask.experiments.evaluation import check as checked
+
+    with _sandbox(allow_code_execution, unconfined) as sandbox:
+        _tell(checked(store, sandbox=sandbox, reading=reading), json)
 
 
 def compare(
@@ -315,8 +345,12 @@ def _tell(found: Evaluation, json: bool) -> None:
     if json:
         put({"records": str(found.directory), "settings": summary(found.groups)}, True)
         return
-    for title, head, rows in table(found.groups):
-        show_grid(title, head, rows)
+    tasks: dict[str, list[Group]] = {}
+    for group in found.groups:
+        tasks.setdefault(group.settings["task"], []).append(group)
+    for own in tasks.values():
+        for title, head, rows in table(own):
+            show_grid(title, head, rows)
     say(f"{found.directory}")
 
 
@@ -350,8 +384,8 @@ def _only(samples: Sequence[Any], filters: Sequence[str], flag: str) -> Group:
 
 
 @contextmanager
-def _sandbox(allowed: bool, unconfined: bool, kind: str) -> Iterator[Sandbox | None]:
-    if not allowed or kind != "programs":
+def _sandbox(allowed: bool, unconfined: bool) -> Iterator[Sandbox | None]:
+    if not allowed:
         yield None
         return
     from unmask.core import progress
@@ -362,4 +396,4 @@ def _sandbox(allowed: bool, unconfined: bool, kind: str) -> Iterator[Sandbox | N
         yield sandbox
 
 
-command = {"run": run, "show": show, "compare": compare, "export": export}
+command = {"run": run, "check": check, "show": show, "compare": compare, "export": export}

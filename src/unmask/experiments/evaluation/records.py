@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from unmask.core.errors import UnmaskError, cut
 from unmask.experiments.jobs.cells import canonical
-from unmask.experiments.jobs.store import FILES
-from unmask.tasks import asking
+from unmask.experiments.jobs.store import FILES, Store
 from unmask.tasks import sample as samples
 from unmask.tasks.sample import Sample
 
@@ -17,14 +16,20 @@ RECORDS = "records.jsonl"  # of a store: all samples, with what became of them
 OF_MACHINES = ("device", "threads", "code")  # in `about`, and no part of what was asked
 
 
-def written(directory: Path, keys: Iterable[str]) -> list[Sample]:
-    """What these cells of a store have written."""
-    found: dict[tuple[str, str, int], Sample] = {}
-    for key in keys:
+def written(directory: Path) -> dict[tuple[str, str], list[Sample]]:
+    """What the cells of a store have written, those that are not done too: by (task, file of its items)."""
+    found: dict[tuple[str, str], dict[tuple[str, str, int], Sample]] = {}
+    with Store.open(directory) as store:
+        keys = store.keys()
+        specs = {key: store.spec(key) for key in keys}
+    for key, spec in specs.items():
+        if spec["metric"] != "evaluation":
+            continue
+        own = found.setdefault((spec["task"], spec["data"]), {})
         for file in sorted((directory / FILES / key).glob("samples-*.jsonl")):
             for sample in samples.read(file):
-                found[setting(sample), sample.item, sample.number] = sample
-    return list(found.values())
+                own[setting(sample), sample.item, sample.number] = sample
+    return {what: list(own.values()) for what, own in found.items() if own}
 
 
 def read(directory: str | Path) -> list[Sample]:
@@ -32,7 +37,7 @@ def read(directory: str | Path) -> list[Sample]:
     path = Path(directory)
     file = path / RECORDS if path.is_dir() else path
     if not file.exists():
-        what = "`unmask eval --model .. --task ..  --out DIR` leaves them"
+        what = "`unmask eval --out DIR` leaves them, and `unmask eval check` makes them of a sweep"
         raise UnmaskError(f"there are no records in {cut(str(directory))}; {what}")
     return samples.read(file)
 
@@ -42,15 +47,11 @@ def setting(sample: Sample) -> str:
     return canonical({name: value for name, value in sample.about.items() if name not in OF_MACHINES})
 
 
-def check_same_items(found: Sequence[Sample], task: str, of: str, where: str) -> None:
-    """An error where records are of another task, or of other items than these."""
-    for sample in found:
-        if sample.about["task"] != asking(task):
-            what = f"of {sample.about['task']}, and this is {asking(task)}"
-            raise UnmaskError(f"{cut(where)} has records {what}; take a directory for each (--out)")
-        if sample.about["data"] != of:
-            what = f"{sample.about['data']} and not {of}: another file under the same name"
-            raise UnmaskError(f"{cut(where)} has records of items {what}; take another directory (--out)")
+def check_same_items(found: Sequence[Sample], of: str, where: str) -> None:
+    """An error where records are of other items than these."""
+    if other := next((sample.about["data"] for sample in found if sample.about["data"] != of), None):
+        what = f"{other} and not {of}: another file under the same name"
+        raise UnmaskError(f"{cut(where)} has records of items {what}; take another directory (--out)")
 
 
 def told(about: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from unmask.experiments.jobs.opening import FILE
 from unmask.experiments.jobs.recipe import Recipe, from_dict
 from unmask.experiments.jobs.run import EngineName, sweep
 from unmask.experiments.jobs.store import Store
-from unmask.tasks import TASKS
+from unmask.tasks import TASKS, asking
 from unmask.tasks import sample as samples
 from unmask.tasks.contract import fingerprint
 from unmask.tasks.sample import Sample
@@ -62,18 +62,33 @@ def evaluate(
         arguments.number("until_decided", until_decided, 0.0, 1.0, above=True)
     directory = arguments.path("out", out)
     every = TASKS.make(settings.task).items(settings.file or None)
-    of, items = fingerprint(every), every[: settings.limit]
     if (directory / records.RECORDS).exists():
-        records.check_same_items(records.read(directory), settings.task, of, str(directory))
-    end = len(items) if until_decided is None else min(FIRST, len(items))
+        same = [one for one in records.read(directory) if one.about["task"] == asking(settings.task)]
+        records.check_same_items(same, fingerprint(every), str(directory))
+    wanted = len(every[: settings.limit])
+    end = wanted if until_decided is None else min(FIRST, wanted)
     while True:
-        made = sweep(plan(settings, directory, end), store=directory, engine=engine, workers=workers, **how).whole()
-        found = records.written(directory, made.keys)
-        found = checking.checked(found, settings.task, items, sandbox)
-        samples.write(directory / records.RECORDS, found)
-        if end == len(items) or _decided(groups(found), until_decided):
-            return Evaluation(directory, found)
-        end = min(2 * end, len(items))
+        sweep(plan(settings, directory, end), store=directory, engine=engine, workers=workers, **how).whole()
+        made = check(directory, sandbox=sandbox, reading=settings.task)
+        if end == wanted or _decided(made.groups, until_decided):
+            return made
+        end = min(2 * end, wanted)
+
+
+def check(directory: str | Path, *, sandbox: Sandbox | None = None, reading: str | None = None) -> Evaluation:
+    """All that a store has written, whoever drove it, held against the truth; its records are left there.
+
+    reading: a task with options that say how its answers are read: "gsm8k(answer_by=strict)".
+    """
+    place = arguments.path("directory", directory)
+    found: list[Sample] = []
+    for (task, data), own in records.written(place).items():
+        way = reading if reading is not None and asking(reading) == task else task
+        items = TASKS.make(way).items(data or None)
+        records.check_same_items(own, fingerprint(items), str(place))
+        found += checking.checked(own, way, items, sandbox)
+    samples.write(place / records.RECORDS, found)
+    return Evaluation(place, found)
 
 
 def plan(settings: Settings, directory: Path, end: int) -> Recipe:

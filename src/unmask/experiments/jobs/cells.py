@@ -202,7 +202,9 @@ def _complete(measure: Measure, metric: str, point: Point, digests: dict[str, st
     if measure.open:
         spec |= {name: value for name, value in point.items() if name not in spec}
     if "digest" in measure.parameters and digests is not None:
-        files = [str(spec[name]) for name in ("language", "text", "model", "causal_model", "data") if spec.get(name)]
+        files = [
+            str(spec[name]) for name in ("language", "text", "model", "causal_model", "card", "data") if spec.get(name)
+        ]
         spec["digest"] = "".join(digests.setdefault(file, digest(file)) for file in files)
     return spec
 

@@ -15,6 +15,7 @@ from unmask.experiments.measures.catalogue import Arguments, Output, Record, Tal
 from unmask.experiments.measures.sources import record, unchanged
 
 if TYPE_CHECKING:
+    from unmask.hub import OpenModel
     from unmask.tasks import Item
     from unmask.tasks.writing import How, Writer
 
@@ -48,7 +49,7 @@ def _writer(task: str, model: tuple[Any, ...], writing: tuple[Any, ...], data: s
     from unmask.tasks.contract import fingerprint
     from unmask.tasks.writing import Writer
 
-    loaded = _model(model)
+    loaded = _model(model, digest)
     device = loaded.body.device
     named = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
     of = fingerprint(items_of(task, data, digest))
@@ -60,7 +61,7 @@ def _writer(task: str, model: tuple[Any, ...], writing: tuple[Any, ...], data: s
 
 
 @lru_cache(maxsize=1)
-def _model(said: tuple[Any, ...]) -> Any:
+def _model(said: tuple[Any, ...], digest: str) -> OpenModel:
     from unmask.hub import load_model
 
     how = dict(zip(OF_MODEL, said, strict=True))
@@ -169,7 +170,7 @@ def evaluation(
     from unmask.tasks import sample
 
     given = dict(locals())
-    unchanged(digest, *(name for name in (model, causal_model, data) if name))
+    unchanged(digest, *(name for name in (model, causal_model, card, data) if name))
     asked = items_of(task, data, digest)
     writing = tuple(given[name] for name in OF_WRITING)
     numbers = range(first_row, first_row + rows)
