@@ -76,6 +76,7 @@ ROOMS = {
     "samplers": "unmask.samplers",
     "sandbox": "unmask.sandbox",
     "schedules": "unmask.schedules",
+    "tasks": "unmask.tasks",
     "text": "unmask.text",
     "theory": "unmask.theory",
 }
@@ -87,6 +88,7 @@ ADDING |= {  # imported when a name is asked for that the registry of a lower ro
         "unmask.experiments.measures.rounds",
         "unmask.experiments.measures.training",
         "unmask.experiments.measures.texts",
+        "unmask.experiments.measures.evaluation",
         "unmask.experiments.board.curves",
     ),
 }
