@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from unmask.sandbox import Limits
 from unmask.sandbox.limits import MiB
 
-LIMITS = Limits(wall=8, cpu=6, memory=192 * MiB, processes=16, file=2 * MiB, disk=6 * MiB, output=MiB)
+LIMITS = Limits(wall=30, cpu=20, memory=192 * MiB, processes=16, file=2 * MiB, disk=6 * MiB, output=MiB)
 SHORT = Limits(wall=0.6, cpu=6, memory=192 * MiB, processes=16, file=2 * MiB, disk=6 * MiB, output=MiB)
 BRIEF = Limits(wall=2, cpu=6, memory=192 * MiB, processes=16, file=2 * MiB, disk=6 * MiB, output=MiB)
-HURRIED = Limits(wall=8, cpu=1, memory=192 * MiB, processes=16, file=2 * MiB, disk=6 * MiB, output=MiB)
+HURRIED = Limits(wall=60, cpu=1, memory=192 * MiB, processes=16, file=2 * MiB, disk=6 * MiB, output=MiB)
 
 
 @dataclass(frozen=True)

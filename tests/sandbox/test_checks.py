@@ -6,7 +6,7 @@ import pytest
 
 from unmask.sandbox import Limits
 
-LIMITS = Limits(wall=5, cpu=2)
+LIMITS = Limits(wall=30, cpu=20)
 SHORT = Limits(wall=0.8)
 TESTS = "def check(f):\n    assert f(2) == 31337\n    assert f(3) == 27182\ncheck(candidate)"
 RIGHT = "def candidate(x): return 31337 if x == 2 else 27182"
@@ -137,7 +137,7 @@ def test_data_go_across_as_they_are(program, tests, strongest):
         ("import os\nos._exit(0)", "1", "failed", "the program ended (exit 0) before its tests did"),
         ("import os\nos.abort()", "1", "killed", "SIGABRT"),
         ("def f(): return bytearray(10**9)", "f()", "memory", "MemoryError"),
-        ("def f(): return 'x' * 10**8", "f()", "failed", "64 MiB"),
+        ("def f(): return 'x' * 2**25", "f()", "failed", "16 MiB"),
         ("def abs(x): return 0", "assert abs(-1) == 0", "failed", "AssertionError"),  # a builtin is nobody else's
         ("class math:\n    isclose = all", "assert math.isclose(1, 2)", "failed", "AssertionError"),
     ],

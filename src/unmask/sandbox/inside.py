@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # typing takes as long to import as all else here
     from typing import Any
 
 PROGRAM, TESTS = 3, 4  # descriptors
-LINE = 1 << 26  # bytes of one message
+LINE = 1 << 24  # bytes of one message
 PLAIN = (bool, float, str, type(None))
 
 
@@ -134,7 +134,7 @@ class Far:
         line = self.answered.readline(LINE)
         if not line.endswith(b"\n"):
             if len(line) == LINE:
-                raise RuntimeError("the program's answer has more than 64 MiB")
+                raise RuntimeError("the program's answer has more than 16 MiB")
             how = os.waitstatus_to_exitcode(os.waitpid(self.worker, 0)[1])
             if how < 0:
                 os.kill(os.getpid(), -how)

@@ -81,12 +81,23 @@ def _copied_to(home: str, found: Interpreter) -> Interpreter:
     python, library = os.path.join(home, "bin", os.path.basename(found.python)), os.path.join(home, "lib")
     copy = os.path.join(library, os.path.basename(standard))
     os.makedirs(os.path.dirname(python))
-    shutil.copytree(standard, copy, ignore=shutil.ignore_patterns(*LEFT, "config-*", "*.opt-*.pyc"))
-    shutil.copy(found.python, python)
+    unwanted = shutil.ignore_patterns(*LEFT, "config-*", "*.opt-*.pyc")
+    shutil.copytree(standard, copy, ignore=unwanted, copy_function=_same)
+    _same(found.python, python)
     for path in glob(os.path.join(os.path.realpath(sys.base_prefix), "lib", "libpython*.so*")):
-        shutil.copy(path, library)
-    for directory, _, files in os.walk(home):
+        _same(path, os.path.join(library, os.path.basename(path)))
+    for directory, _, _ in os.walk(home):
         os.chmod(directory, 0o755)
-        for name in files:
-            os.chmod(os.path.join(directory, name), 0o755)
     return _reading(python, copy, library, library)
+
+
+def _same(path: str, place: str) -> None:
+    """The same file under another name if everybody may read it and that can be, otherwise a copy for everybody."""
+    mode = os.stat(path).st_mode
+    if mode & stat.S_IROTH:
+        try:
+            return os.link(path, place)
+        except OSError:
+            pass  # another file system
+    shutil.copyfile(path, place)
+    os.chmod(place, 0o755 if mode & stat.S_IXUSR else 0o644)
