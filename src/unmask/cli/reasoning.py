@@ -43,7 +43,7 @@ def command(
         out: A directory for the page, the numbers and the networks; made if it is not there.
         quick: The questions alone, with fewer rows.
         steps: Numbers of sampling steps N; from 1 to 64 unless told otherwise.
-        rows: Rows of each; 2000 unless told otherwise, 500 if quick.
+        rows: Rows of each; 1000 unless told otherwise, 500 if quick.
         training_steps: Batches that each network learns from, instead of the recipe's.
         batch: Rows that are timed together; 16 unless told otherwise.
         seed: The seed of networks and samples.

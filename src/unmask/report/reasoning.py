@@ -40,7 +40,7 @@ class Settings:
 
     tasks: tuple[str, ...] = tuple(TASKS)
     steps: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
-    rows: int = 2000
+    rows: int = 1000
     batch: int = 16  # rows that are timed together
     training_steps: int | None = None  # None: the presets'
     seed: int = 0  # of networks and samples
