@@ -16,6 +16,7 @@ from unmask.languages import ModularSum
 from unmask.tasks.contract import TASKS, Item
 from unmask.tasks.made import Made
 
+SIGNS = "0123456789+=;"  # of the language
 RULES = "Add from the left, one sum at a time, and keep the last digit of each sum."
 
 
@@ -75,5 +76,5 @@ class Sums(Made):
         text = f"{item.row.question}={answer}"
         if answer is None or not self.language.possible_lengths(len(text))[-1]:
             return {"every_step": 0.0}
-        tokens = torch.tensor([[self.language.names.index(sign) for sign in text]])
+        tokens = torch.tensor([[SIGNS.index(sign) for sign in text]])
         return {"every_step": float(self.language.supports(tokens))}
