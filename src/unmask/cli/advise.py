@@ -41,7 +41,7 @@ def command(
         budget_ms: Milliseconds that a sample may take.
         json: Print one JSON object instead of sentences.
     """
-    from unmask.cli.output import say, show
+    from unmask.cli.output import show, show_lines
     from unmask.core.errors import UnmaskError
 
     if bool(results) == (language is not None):
@@ -58,7 +58,7 @@ def command(
         if json:
             show({"target": target} | verdict.to_dict(), True)
         else:
-            say(verdict.text)
+            show_lines([("advice", verdict.text)])
         return
     from unmask.experiments.evaluation import groups, read
     from unmask.experiments.evaluation.advise import advise
@@ -70,7 +70,5 @@ def command(
     if json:
         show(advice.to_dict(), True)
         return
-    say(advice.text)
-    for about, option in (("at AR's time", advice.at_time), ("at AR's arithmetic", advice.at_flops)):
-        if option is not None:
-            say(f"{about}: {option}")
+    beside = (("at AR's time", advice.at_time), ("at AR's arithmetic", advice.at_flops))
+    show_lines([("advice", advice.text), *((name, str(option)) for name, option in beside if option is not None)])
