@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import ast
-import gzip
-import json
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
+from tests.tasks.data import DATA, needs_data
 from unmask.sandbox import Limits, Ran, Sandbox
+from unmask.tasks import TASKS
+from unmask.tasks import Item as Asked
+from unmask.tasks.data import read
+from unmask.tasks.mbpp import SANITIZED, Row
 
-DATA = Path(os.environ.get("UNMASK_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
 LIMITS = Limits(wall=30)
 EVERY = 16  # of which one is changed
 pytestmark = [
-    pytest.mark.skipif(not DATA.is_dir(), reason=f"no data in {DATA}; set UNMASK_DATA to where they are"),
+    needs_data,
     pytest.mark.filterwarnings("ignore:invalid escape sequence"),  # in what their authors wrote
 ]
 
@@ -33,30 +33,17 @@ class Item:
 
 
 def humaneval() -> list[Item]:
-    with gzip.open(DATA / "HumanEval.jsonl.gz", "rt") as lines:
-        said = [json.loads(line) for line in lines]
+    task = TASKS.make("humaneval")
+    items = task.items(DATA / "HumanEval.jsonl.gz")
     return [
-        Item(
-            i["task_id"],
-            i["prompt"] + i["canonical_solution"],
-            f"{i['test']}\ncheck({i['entry_point']})",
-            i["entry_point"],
-        )
-        for i in said
+        Item(item.name, *task.program(item, task.answer(item, item.row.canonical_solution) or "")) for item in items
     ]
 
 
 def mbpp() -> list[Item]:
-    """Its entry point is the function of the reference that the tests name."""
-    found = []
-    for i in json.loads((DATA / "sanitized-mbpp.json").read_text()):
-        tests = "\n".join([*i["test_imports"], *i["test_list"]])
-        used = {node.id for node in ast.walk(ast.parse(tests)) if isinstance(node, ast.Name)}
-        entry = next(
-            n.name for n in ast.walk(ast.parse(i["code"])) if isinstance(n, ast.FunctionDef) and n.name in used
-        )
-        found.append(Item(f"MBPP/{i['task_id']}", i["code"], tests, entry))
-    return found
+    """All of the sanitized ones, of which the task asks those of the test set."""
+    task, rows = TASKS.make("mbpp"), read(SANITIZED, Row, DATA / SANITIZED.files[0]).found
+    return [Item(f"MBPP/{row.task_id}", *task.program(Asked(str(row.task_id), (row, ())), row.code)) for row in rows]
 
 
 def checked(box: Sandbox, items: list[Item]) -> list[Ran]:
