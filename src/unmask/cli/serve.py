@@ -60,9 +60,10 @@ def command(
         cache: prefix or dual, "prefix(block=32)"; faster, and another law (docs/open-models.md).
         json: Print the address as one JSON object.
     """
+    import sys
     from importlib.util import find_spec
 
-    from unmask.core import arguments
+    from unmask.core import arguments, progress
     from unmask.core.errors import UnmaskError
 
     for package in ("starlette", "uvicorn"):
@@ -91,10 +92,9 @@ def command(
         show(address, True)
     else:
         print(f"{address['model']} answers at {address['url']}; Ctrl-C ends it")
-    import sys
-
     sys.stdout.flush()
-    run(endpoint, listening)
+    with progress.silent():
+        run(endpoint, listening)
 
 
 def _token(file: File) -> str | None:

@@ -38,7 +38,7 @@ class Row:
     place: int  # of the task's
     tell: Callable[[Row, Event], None]
     sent: str = ""
-    gone: bool = False  # nobody waits any more
+    gone: bool = False  # nobody waits any more: it is told nothing
 
     @property
     def asked(self) -> Asked:
@@ -51,16 +51,23 @@ class Row:
             self.tell(self, safe[len(self.sent) :])
             self.sent = safe
 
+    def end(self, event: Answered | Refused) -> None:
+        """The last that is told; nothing where nobody waits."""
+        if not self.gone:
+            self.tell(self, event)
+        self.gone = True
+
     def finish(self, answer: Answered) -> None:
+        if self.gone:
+            return
         if self.task.streams and answer.text.startswith(self.sent) and answer.text != self.sent:
             self.tell(self, answer.text[len(self.sent) :])
         if self.task.streams and not answer.text.startswith(self.sent):
             what = (
                 f"sampler {self.task.options['sampler']!r} has taken back what was sent, and does not say that it may"
             )
-            self.tell(self, Refused(f"{what}; ask without stream", 500))
-            return
-        self.tell(self, answer)
+            self.end(Refused(f"{what}; ask without stream", 500))
+        self.end(answer)
 
 
 def settled(text: str, strings: Sequence[str]) -> str:
@@ -129,11 +136,9 @@ class Batches:
         with self._news:
             self._closed = True
             left, self._rows = [*self._rows, *self._under_way], deque()
-            for row in self._under_way:
-                row.gone = True
+            for row in left:
+                row.end(Refused("the server is being stopped; ask again later", 503))
             self._news.notify_all()
-        for row in left:
-            row.tell(row, Refused("the server is being stopped; ask again later", 503))
         if self._thread is not None:
             self._thread.join(timeout=10)
 
@@ -175,7 +180,6 @@ class Batches:
         with progress.silent(), imports(tuple(self.allowed), IN_REQUEST):
             while rows := self._next():
                 self._make(rows)
-                self._under_way = ()
 
     def _make(self, rows: Sequence[Row]) -> None:
         first = rows[0].task
@@ -196,9 +200,11 @@ class Batches:
                 return
             known = isinstance(error, UnmaskError)
             what = str(error) if known else f"this is a defect of unmask: {type(error).__name__}: {error}"
-            rows[0].tell(rows[0], Refused(what, 400 if known else 500))
+            with self._news:
+                rows[0].end(Refused(what, 400 if known else 500))
             return
-        self.made += 1
-        for row, answer in zip(rows, found, strict=True):
-            if not row.gone:
+        with self._news:
+            self.made += 1
+            self._under_way = ()
+            for row, answer in zip(rows, found, strict=True):
                 row.finish(answer)
