@@ -33,8 +33,8 @@ def command(
 
     Examples:
         unmask serve --model smollm2-135m-instruct
-        unmask serve --model llada-8b-instruct --dtype bfloat16 --batch 16 --port 8001
-        UNMASK_TOKEN=.. unmask serve --model dream-v0-instruct-7b --host 0.0.0.0
+        unmask serve --model llada-8b-instruct --dtype bfloat16 --batch 16
+        unmask serve --model dream-v0-instruct-7b --host 0.0.0.0 --token-file key
 
     /v1/models, /v1/chat/completions and /v1/completions (pip install
     'unmask[serve]'), whole or as a stream; beside OpenAI's fields sampler,
