@@ -26,7 +26,7 @@ WRONG = [  # fields of a completion, status, code, and words of the message
     ({"max_tokens": 33}, 413, "too_many_tokens", "max_tokens is 33, and an answer has 32"),
     ({"max_tokens": 0}, 400, None, "max_tokens is 0"),
     ({"steps": 10**6}, 413, None, "steps are asked for"),
-    ({"prompt": LONG}, 400, None, "was made for 64"),
+    ({"prompt": LONG}, 400, "context_length_exceeded", "was made for 64"),
     ({"prompt": LONG[:150], "max_tokens": 32}, 400, "context_length_exceeded", "and small was made for 64"),
     ({"prompt": [1, 2]}, 400, None, "prompt"),
     ({"prompt": []}, 400, None, "prompt"),

@@ -10,7 +10,7 @@ import torch
 from unmask.core.errors import UnmaskError
 from unmask.core.registry import parse
 from unmask.generation.making import generate
-from unmask.generation.prompted import Asked, ending, rows_of, speaker, strings_of
+from unmask.generation.prompted import Asked, ending, ends, rows_of, speaker
 from unmask.generation.result import Generation
 from unmask.samplers import SAMPLERS
 from unmask.samplers.stopping import StopRule
@@ -18,7 +18,7 @@ from unmask.samplers.stopping import StopRule
 if TYPE_CHECKING:
     from unmask.hub import OpenModel
 
-BLOCK = 32
+BLOCK = 32  # of LLaDA's, where a card has none
 
 
 class Answered(NamedTuple):
@@ -88,7 +88,7 @@ def answers(
     alike = len({len(row) for row in rows}) == 1
     stop = rule if watch is None else watch(rule)
     made = generate(model, given=torch.stack(rows) if alike else rows, stop=stop, **options)
-    found, strings = [], strings_of(model, until, talks, own)
+    found, strings = [], [*until, *(ends(model, talks)[1] if own else ())]
     for row, (text, given) in enumerate(zip(made.texts(speaker(model)), rows, strict=True)):
         end = int(made.lengths[row])
         tokens = made.tokens[row, :end][made.order[row, :end] > 0].tolist()

@@ -40,6 +40,10 @@ class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("Expected messages beside begun, which their answer begins with")
 
 
+class TooLong(UnmaskError):
+    """What is asked has more tokens than the model was made for."""
+
+
 def read_prompts(path: str | Path) -> list[Asked]:
     """A line each: a text, messages, or {"prompt": text}, {"messages": [..]}, {"template": text}."""
     lines = (line for _, line in read_lines(path, Asked | Text | Messages))
@@ -87,7 +91,7 @@ def rows_of(
             row = row + [model.vocabulary] * length
         if len(row) > model.length:
             what = f"{len(row)} tokens with what is to be written, and {model.name} was made for {model.length}"
-            raise UnmaskError(f"prompt {number} ({_label(one)}) has {what}; ask for fewer (--length)")
+            raise TooLong(f"prompt {number} ({_label(one)}) has {what}; ask for fewer (--length)")
         if max(row, default=0) > model.vocabulary:
             raise UnmaskError(f"prompt {number} ({_label(one)}) has token {max(row)}, which {model.name} does not know")
         found.append(torch.tensor(row))
@@ -99,23 +103,28 @@ def _label(one: Asked) -> str:
     return shown(text if len(text) < 40 else f"{text[:40]}..")
 
 
+def ends(model: OpenModel, chat: bool = False) -> tuple[set[int], list[str]]:
+    """What a row ends with by itself: tokens, the model's end and that of a turn, which may be a string instead."""
+    tokens = model.card.tokens
+    found = {token for token in (tokens.eos, tokens.end_of_turn) if token is not None}
+    strings = []
+    if chat:
+        end = chats(model).ends(speaker(model))
+        if isinstance(end, str):
+            strings.append(end)
+        else:
+            found.add(end)
+    return {token for token in found if token < model.vocabulary}, strings
+
+
 def ending(model: OpenModel, until: Sequence[str] = (), chat: bool = False, own: bool = True) -> StopRule | None:
     """A row ends where one of these strings is complete; and, its own, with the model's end or that of a turn."""
-    tokens = model.card.tokens
-    ends = {token for token in (tokens.eos, tokens.end_of_turn) if token is not None and own}
-    strings = strings_of(model, until, chat, own)
-    if chat and own and isinstance(end := chats(model).ends(speaker(model)), int):
-        ends.add(end)
-    ends = {token for token in ends if token < model.vocabulary}
-    fills = [token for token in (tokens.pad, tokens.eos, *sorted(ends)) if token is not None and token != tokens.mask]
+    tokens, strings = ends(model, chat) if own else (set(), [])
+    strings = [*until, *strings]
+    card = model.card.tokens
+    fills = [token for token in (card.pad, card.eos, *sorted(tokens)) if token is not None and token != card.mask]
     fill = next((token for token in fills if token < model.vocabulary), 0)
-    rules: list[StopRule] = [AtToken(tuple(sorted(ends)), fill)] if ends else []
+    rules: list[StopRule] = [AtToken(tuple(sorted(tokens)), fill)] if tokens else []
     if strings:
         rules.append(Until(tuple(strings), speaker(model).written, fill))
     return None if not rules else rules[0] if len(rules) == 1 else Either(tuple(rules))
-
-
-def strings_of(model: OpenModel, until: Sequence[str] = (), chat: bool = False, own: bool = True) -> list[str]:
-    """What ends a row as a text; that of a turn among it, where the tokenizer has no symbol for it."""
-    end = chats(model).ends(speaker(model)) if chat and own else None
-    return [*until, end] if isinstance(end, str) else [*until]

@@ -17,7 +17,7 @@ from unmask.core.errors import UnmaskError, shown
 from unmask.core.reading import from_json
 from unmask.denoisers.marginals import check_sharpening
 from unmask.generation.answering import usual
-from unmask.generation.prompted import Asked, Text, rows_of, strings_of
+from unmask.generation.prompted import Asked, Text, TooLong, ends, rows_of
 from unmask.hub.chat import Message
 from unmask.samplers.contract import CAUSAL, as_sampler
 from unmask.schedules import deltas
@@ -200,7 +200,10 @@ def read(body: bytes, kind: type[Request], model: OpenModel, names: Sequence[str
     if len(asked) * each > limits.answers:
         what = f"{len(asked) * each} answers are asked for, and {limits.answers} are given to a request at most"
         raise Refused(f"{what}; ask for fewer", 413, "too_many_answers", "n")
-    longest = max(map(len, _or_refused(lambda: rows_of(model, asked, 0))))
+    try:
+        longest = max(map(len, _or_refused(lambda: rows_of(model, asked, 0))))
+    except TooLong as error:
+        raise Refused(str(error), code="context_length_exceeded") from error
     length = _length(request, model, longest, limits)
     given = {name: value for name in FIELDS if (value := getattr(request, name)) is not None}
     schedule = given.get("schedule")
@@ -213,7 +216,7 @@ def read(body: bytes, kind: type[Request], model: OpenModel, names: Sequence[str
         each=each,
         numbers=tuple(seed * EACH + place for place in range(len(rows))),
         until=tuple(until),
-        strings=tuple(strings_of(model, until, asked[0].messages is not None)),
+        strings=(*until, *ends(model, asked[0].messages is not None)[1]),
         length=length,
         seed=seed,
         options=options,
@@ -263,7 +266,7 @@ Found = TypeVar("Found")
 def _or_refused(make: Callable[[], Found]) -> Found:
     try:
         return make()
-    except Refused:
+    except (Refused, TooLong):
         raise
     except (UnmaskError, ValueError) as error:
         raise Refused(str(error)) from error
