@@ -43,7 +43,7 @@ def test_words_are_passed_on(monkeypatch, capsys):
     assert main(["lm-eval", "--tasks", "x"]) == 2
     assert said == [words, ["--tasks", "x"], ["--tasks", "x"]]
     assert sys.argv == before
-    errors = capsys.readouterr().err.splitlines()
+    errors = [line for line in capsys.readouterr().err.splitlines() if ": at work for " not in line]
     assert errors == [
         "unmask: error: lm-eval fails with ValueError: no such task; --debug shows more",
         "unmask: error: a mistake",

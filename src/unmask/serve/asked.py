@@ -191,8 +191,8 @@ def read(body: bytes, kind: type[Request], model: OpenModel, names: Sequence[str
         value = getattr(request, field, None)
         if value and value != SILENT.get(field):
             raise Refused(f"{field} is {shown(value)}, which cannot be had here; leave it out", param=field)
-    asked = _or_refused(request.asked)
-    until = [request.stop] if isinstance(request.stop, str) else list(request.stop or ())
+    asked: list[Asked] = _or_refused(request.asked)
+    until: list[str] = [request.stop] if isinstance(request.stop, str) else list(request.stop or ())
     until = [string for string in until if string]
     each = _or_refused(lambda: arguments.whole("n", 1 if request.n is None else request.n))
     seed = secrets.randbelow(SEEDS) if request.seed is None else request.seed
