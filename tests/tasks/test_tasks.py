@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unmask.core.errors import UnmaskError
-from unmask.tasks import TASKS, asking, numbers
+from unmask.tasks import TASKS, Item, asking, numbers
 from unmask.tasks.countdown import solves
 from unmask.tasks.data import Dataset, read
 from unmask.tasks.gsm8k import Row
@@ -20,7 +20,13 @@ from unmask.tasks.math500 import boxed, same
 from unmask.tasks.programs import fenced, longest
 from unmask.tasks.sudoku import grids
 
-MADE = ("countdown", "sudoku", "json", *(f"lists(operation={name})" for name in ("copy", "reverse", "sort", "replace")))
+MADE = (
+    "countdown",
+    "sudoku",
+    "json",
+    "sums",
+    *(f"lists(operation={name})" for name in ("copy", "reverse", "sort", "replace")),
+)
 
 
 @pytest.mark.parametrize(
@@ -214,3 +220,16 @@ def test_items_that_are_nowhere(monkeypatch):
     monkeypatch.delenv("UNMASK_DATA", raising=False)
     with pytest.raises(UnmaskError, match=r"give a file \(--data FILE.jsonl\), or put rows.jsonl into a directory"):
         read(FILE, Row)
+
+
+def test_sums_are_right_by_their_last_result_and_by_each_step():
+    task = TASKS.make("sums(terms=3)")
+    item = Item("0", type(task.items(None)[0].row)("1+2+3", "3+3=6"))
+    for answer, right, steps in (("3+3=6", 1, 1), ("4+3=6", 1, 0), ("6", 1, 0), ("3+3=7", 0, 0), ("3+4=7", 0, 0)):
+        assert task.answer(item, f" {answer}\nand") == answer
+        assert (task.right(item, answer), task.values(item, answer)["every_step"]) == (right, steps)
+    assert task.answer(item, "six") is None
+    assert task.values(item, None) == {"every_step": 0.0}
+    for made in task.items(None)[:20]:
+        assert task.right(made, made.row.solution)
+        assert task.values(made, made.row.solution) == {"every_step": 1.0}

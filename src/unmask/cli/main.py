@@ -36,6 +36,7 @@ COMMANDS = {
     "train": ("unmask.cli.train", "train a network on a language: masked diffusion or autoregressive"),
     "figure-1": ("unmask.cli.figure_1", "train networks, and hold them against the ideal denoiser"),
     "figure-2": ("unmask.cli.figure_2", "train networks on a text, and judge what they write"),
+    "reasoning": ("unmask.cli.reasoning", "train networks on sums, and judge their answers and their steps"),
     "learning": ("unmask.cli.learning", "say what a network has not learned, and what that adds to its errors"),
     "sweep": ("unmask.cli.sweep", "measure a grid of cells, stopped and resumed at will, here or on a cluster"),
     "eval": ("unmask.cli.eval", "let models write the answers of tasks: accuracy with interval, cost and time"),

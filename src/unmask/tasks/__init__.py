@@ -8,6 +8,7 @@ from unmask.tasks import math500 as math500
 from unmask.tasks import mbpp as mbpp
 from unmask.tasks import open_text as open_text
 from unmask.tasks import sudoku as sudoku
+from unmask.tasks import sums as sums
 from unmask.tasks import validity as validity
 from unmask.tasks.contract import TASKS, Item, Program, Task, asking
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -65,6 +65,10 @@ class Task(ABC):
 
     def right(self, item: Item, answer: str) -> bool:
         raise NotImplementedError
+
+    def values(self, item: Item, answer: str | None) -> Mapping[str, float]:
+        """What else there is to say of an answer, or of there being none; each a number whose mean is shown."""
+        return {}
 
     def program(self, item: Item, answer: str) -> Program:
         raise NotImplementedError

@@ -44,7 +44,8 @@ def _read(task: Task, item: Item, sample: Sample) -> Sample:
     text = before_any(sample.text, sample.about["how"]["until"])
     answer = None if sample.reason == TOO_LONG else task.answer(item, text)
     why = TOO_LONG if sample.reason == TOO_LONG else "" if answer is not None else NO_ANSWER
-    return msgspec.structs.replace(sample, answer=answer, why=why, right=False if why else None)
+    values = dict(task.values(item, answer))
+    return msgspec.structs.replace(sample, answer=answer, why=why, right=False if why else None, values=values)
 
 
 def _held(task: Task, item: Item, sample: Sample) -> Sample:

@@ -53,9 +53,12 @@ class Group:
         """None where nothing is right or wrong, or nobody has looked."""
         if any(sample.right is None for sample in self.samples):
             return None
+        return self._share([(sample, bool(sample.right)) for sample in self.samples])
+
+    def _share(self, events: Sequence[tuple[Sample, bool]]) -> Estimate:
         order = {name: number for number, name in enumerate(self.items)}
-        groups = torch.tensor([order[sample.item] for sample in self.samples])
-        return share(torch.tensor([bool(sample.right) for sample in self.samples]), groups)
+        groups = torch.tensor([order[sample.item] for sample, _ in events])
+        return share(torch.tensor([happened for _, happened in events]), groups)
 
     def passed(self, k: int) -> Estimate | None:
         """pass@k; None of items with fewer samples."""
@@ -65,9 +68,18 @@ class Group:
         return bounded_mean(torch.tensor(shares, dtype=torch.float64))
 
     def value(self, name: str) -> Estimate | None:
-        """The mean of what the judge, or somebody else, says of each."""
-        found = [sample.values[name] for sample in self.samples if name in sample.values]
-        return mean(torch.tensor(found, dtype=torch.float64)) if found else None
+        """The mean of what the task, or the judge, says of each; a share where it is 0 or 1."""
+        found = [(sample, sample.values[name]) for sample in self.samples if name in sample.values]
+        if not found:
+            return None
+        if all(value in (0, 1) for _, value in found):
+            return self._share([(sample, value == 1) for sample, value in found])
+        return mean(torch.tensor([value for _, value in found], dtype=torch.float64))
+
+    @property
+    def valued(self) -> list[str]:
+        """What else there is to say of its samples."""
+        return list(dict.fromkeys(name for sample in self.samples for name in sample.values))
 
     @property
     def perplexity(self) -> Estimate | None:

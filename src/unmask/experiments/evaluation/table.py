@@ -24,7 +24,8 @@ def summary(found: Sequence[Group]) -> list[dict[str, Any]]:
 
 def _summary(label: str, group: Group, found: Sequence[Group]) -> dict[str, Any]:
     told: dict[str, Any] = {"label": label, "items": len(group.items), "samples": len(group.samples)}
-    estimates = {"accuracy": group.accuracy, "perplexity": group.perplexity, "entropy_nats": group.value("entropy")}
+    estimates = {"accuracy": group.accuracy, "perplexity": group.perplexity}
+    estimates |= {name: group.value(name) for name in group.valued}
     estimates |= {f"pass@{k}": group.passed(k) for k in _passed(group)}
     told |= {name: estimate.to_dict() for name, estimate in estimates.items() if estimate is not None}
     against = beside(group, found)
@@ -47,6 +48,7 @@ def table(found: Sequence[Group]) -> list[Grid]:
             said = [_told(group.perplexity), _told(group.value("entropy"))]
         else:
             said = [_share(group.accuracy), *(_share(group.passed(k)) for k in _passed(first))]
+            said += [_share(group.value(name)) for name in first.valued]
         against = beside(group, found)
         said.append("" if against is None else f"{against.verdict}, {against.difference.value:+.1%}")
         others = ", ".join(f"{one.figure:.1f}%" for one in figures(group.settings))
@@ -58,7 +60,8 @@ def table(found: Sequence[Group]) -> list[Grid]:
         shown += ["" if ratio is None else f"{ratio:.2f}", "" if memory is None else size(int(memory))]
         cost.append([label, *shown])
     measured = ["perplexity", "entropy, nats"] if first.perplexity is not None else ["accuracy"]
-    measured += [f"pass@{k}" for k in _passed(first)] if first.perplexity is None else []
+    if first.perplexity is None:
+        measured += [*(f"pass@{k}" for k in _passed(first)), *(name.replace("_", " ") for name in first.valued)]
     task = first.settings["task"]
     heads = (
         ["", "items", *measured, "against AR", "published"],
