@@ -156,10 +156,10 @@ def sentences(records: Sequence[Record], settings: Settings) -> list[Sentence]:
             if one["steps"]["value"] >= ar["steps"]["value"] - CLOSE
         ]
         took = 1000 * each[task, "ar"] * ar["steps"]["evaluations"]
-        rest = f"No MDM is as good within {CLOSE:.0%}; AR takes {took:.2g} ms a row."
+        rest = f"No MDM is as good within {CLOSE:.0%}; AR takes {took:.3g} ms a row."
         if good:
             least, order, n = min(good)
-            times = f"{least:.2g} ms a row to {took:.2g}"
+            times = f"{least:.3g} ms a row to {took:.3g}"
             rest = f"As good within {CLOSE:.0%} is, soonest, N = {n}, {NAMES[order]}: {times}."
         said.append(
             Sentence(
