@@ -1,5 +1,6 @@
 """What decides: one file a sampler, one contract for all of them."""
 
+from unmask.samplers.adaptive_parallel import AdaptiveParallel
 from unmask.samplers.ancestral import Ancestral
 from unmask.samplers.autoregressive import Autoregressive
 from unmask.samplers.best_order import BestOrder
@@ -34,6 +35,7 @@ from unmask.samplers.wino import Wino
 
 __all__ = [
     "SAMPLERS",
+    "AdaptiveParallel",
     "Ancestral",
     "AsPublishedMDLM",
     "AtToken",

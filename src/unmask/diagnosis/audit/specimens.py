@@ -17,7 +17,7 @@ from torch import Tensor
 from unmask.denoisers import Denoiser, Engine, Marginals, Reshaped, as_marginals
 from unmask.denoisers.reshaped import ReshapedEngine
 from unmask.diagnosis.audit.noise import BFLOAT16, FLOAT32, OneShot, RaceLuck
-from unmask.samplers import Choice, LowConfidence, Sampler, Session, View, checks, fill
+from unmask.samplers import LowConfidence, Sampler, Session, checks, fill
 from unmask.samplers.blocks import Blocks
 from unmask.schedules import sizes
 

@@ -31,9 +31,10 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.chance import Luck
 from unmask.core.errors import UnmaskError
+from unmask.samplers import checks
 from unmask.samplers.ancestral import Ancestral
 from unmask.samplers.confidence import Entropy, Margin
-from unmask.samplers.contract import SAMPLERS, Choice, Sampler
+from unmask.samplers.contract import SAMPLERS, Choice, Law, Sampler
 from unmask.samplers.low_confidence import LowConfidence
 from unmask.samplers.ranking import ROUND_TIES
 from unmask.samplers.view import View
@@ -63,22 +64,25 @@ class Origin(Ancestral):
 
 @dataclass(frozen=True)
 class Dreamed(Sampler):
-    """A rule that takes as many as it is given, given Dream's counts."""
+    """A rule that takes as many places as it is given, given Dream's counts."""
 
     pace = "rounds"
-    rule: Sampler
+    inner: str | Sampler = "entropy"
     eps: float = 1e-3
 
+    def __post_init__(self) -> None:
+        checks.inner(self)
+
     @property
-    def law(self):  # type: ignore[no-untyped-def]
-        return self.rule.law
+    def law(self) -> Law | None:
+        return checks.made(self.inner).law
 
     def choose(self, view: View) -> Choice:
         share = torch.ones(len(view.round))
         for steps in view.rounds.unique().tolist():
             mine = view.rounds == steps
             share[mine] = shares(steps, self.eps)[(view.round[mine] - 1).clamp(max=steps - 1)]
-        return self.rule.choose(replace(view, count=(view.hidden.sum(1) * share).long()))
+        return checks.made(self.inner).choose(replace(view, count=(view.hidden.sum(1) * share).long()))
 
 
 @SAMPLERS.register("dream")
