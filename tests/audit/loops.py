@@ -124,9 +124,9 @@ DREAM_SCORES = {
 
 
 @torch.no_grad()
-def dream(model, rows, length, steps, *, alg="entropy", bug="", temperature=1.0, alg_temp=0.0, eps=1e-3):
+def dream(model, rows, length, steps, *, alg="entropy", bug="", temperature=1.0, alg_temp=0.0, eps=1e-3, given=None):
     mask = model.config.mask_token_id
-    x = torch.full((rows, length), mask)
+    x = torch.full((rows, length), mask) if given is None else given.clone()
     times = torch.linspace(1, eps, steps + 1)
     for k in range(steps):
         hidden = x == mask
@@ -139,10 +139,8 @@ def dream(model, rows, length, steps, *, alg="entropy", bug="", temperature=1.0,
         else:
             count = int(hidden.sum() / rows * share)
             if bug == "evenly":
-                count = length // steps + (k < length % steps)
+                count = int(hidden.sum() / rows) // (steps - k)
             scores = DREAM_SCORES[alg](p, drawn).masked_fill(~hidden, -torch.inf)
-            if bug == "first of equals":
-                scores = scores.double() - 1e-7 * torch.arange(length)
             if alg_temp:
                 found = torch.multinomial((scores / alg_temp).softmax(-1), max(count, 1))[:, :count]
             else:

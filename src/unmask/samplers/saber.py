@@ -57,7 +57,8 @@ class Saber(Sampler):
         if self.published:
             standing = view.memory.get("ever", torch.zeros_like(now))
         mean = torch.where((standing > 0).any(1), standing.sum(1) / (standing > 0).sum(1).clamp(min=1), 1.0)
-        reveal = view.hidden & ((sure > mean.unsqueeze(1)) | (in_order(view, sure, self.ties) < self.least))
+        surer = sure > mean.unsqueeze(1) + view.resolution  # of tokens that are all as sure none is surer than the mean
+        reveal = view.hidden & (surer | (in_order(view, sure, self.ties) < self.least))
         if self.published:
             view.memory["ever"] = torch.where(reveal, sure, standing)
 
