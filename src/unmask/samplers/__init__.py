@@ -17,6 +17,7 @@ from unmask.samplers.informed_corrector import InformedCorrector
 from unmask.samplers.left_to_right import LeftToRight
 from unmask.samplers.loops import fill, walk
 from unmask.samplers.low_confidence import LowConfidence
+from unmask.samplers.particle_gibbs import ParticleGibbs
 from unmask.samplers.planned import PathPlanning
 from unmask.samplers.published.dream import dream
 from unmask.samplers.published.llada import llada
@@ -60,6 +61,7 @@ __all__ = [
     "LeftToRight",
     "LowConfidence",
     "Margin",
+    "ParticleGibbs",
     "PathPlanning",
     "ReMDM",
     "Saber",
