@@ -12,6 +12,7 @@ import torch
 
 from tests.audit.loops import dream as published_dream
 from tests.audit.loops import llada as published_llada
+from tests.samplers.counting import LOOKING_BACK
 from tests.samplers.test_reference import LENGTH, SEED, SOURCES, draw, heat, luck, surest_first, written
 from unmask import UnmaskError, generate, oracle
 from unmask.core.chance import Stream
@@ -19,7 +20,7 @@ from unmask.denoisers import Denoiser, Logits, Table
 from unmask.diagnosis import conformance
 from unmask.ideal import Ideal
 from unmask.languages import Language, preset, random_ngram
-from unmask.samplers import ParticleGibbs, PathPlanning, informed_corrector
+from unmask.samplers import SAMPLERS, ParticleGibbs, PathPlanning, informed_corrector
 from unmask.samplers.adaptive_parallel import agreement
 from unmask.samplers.published.dream import shares
 
@@ -244,6 +245,11 @@ WRONG = [  # the reference with a subtle fault, each of which some row shows
     ("informed-corrector", {}, {"score": "confidence"}),
     ("apd", {"weight": 0.8}, {"weight": 0.2}),
 ]
+
+
+def test_who_takes_back_says_so():
+    assert all(SAMPLERS.make(name).revises for name in LOOKING_BACK)
+    assert not SAMPLERS.make("particle-gibbs").revises  # it writes once, at the end
 
 
 @pytest.mark.parametrize(("name", "options", "fault"), WRONG)
