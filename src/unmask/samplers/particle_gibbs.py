@@ -144,6 +144,8 @@ def _picked(states: list[Trajectory], which: Tensor) -> Trajectory:
 
 def _become(one: Session, state: Trajectory, changed: Tensor, turn: int) -> None:
     """Let these rows, Bool (B), of a particle's session be what the trajectory is."""
+    if not bool(changed.any()):
+        return
     rows, positions = ((one.order > 0) & changed.unsqueeze(1)).nonzero(as_tuple=True)
     one.hide(rows, positions, turn)
     rows, positions = ((state.order > 0) & changed.unsqueeze(1)).nonzero(as_tuple=True)
