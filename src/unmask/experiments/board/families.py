@@ -40,6 +40,7 @@ KNOBS: dict[str, tuple[str, tuple[float, ...]]] = {
     "apd": ("weight", (0.9, 0.5)),
     "wino": ("threshold", (0.2, 0.5)),
     "saber": ("least", (32, 8, 2)),
+    "particle-gibbs": (STEPS, (4, 16)),
     "token-editing": ("threshold", (0.3, 0.6)),
 }
 USUAL = {"gibbs": "gibbs(stride=8)"}  # what stands for a sampler whose default costs more than AR
