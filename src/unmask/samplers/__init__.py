@@ -7,28 +7,39 @@ from unmask.samplers.blocks import Blocks
 from unmask.samplers.clairvoyant import Clairvoyant
 from unmask.samplers.confidence import Entropy, Margin, TopProbability
 from unmask.samplers.contract import SAMPLERS, Choice, Sampler
+from unmask.samplers.credit import Credit
+from unmask.samplers.early_commit import EarlyCommit
 from unmask.samplers.entropy_budget import EntropyBounded, EntropySum
 from unmask.samplers.first_hitting import FirstHitting
 from unmask.samplers.fixed_size import FixedSize
 from unmask.samplers.gibbs import Gibbs
+from unmask.samplers.info_gain import InfoGain
+from unmask.samplers.klass import Klass
 from unmask.samplers.left_to_right import LeftToRight
+from unmask.samplers.local_leap import LocalLeap
 from unmask.samplers.loops import fill, walk
 from unmask.samplers.low_confidence import LowConfidence
+from unmask.samplers.pc_sampler import PCSampler
 from unmask.samplers.published.dream import dream
 from unmask.samplers.published.llada import llada
 from unmask.samplers.published.mdlm import AsPublishedMDLM
+from unmask.samplers.punt import Punt
 from unmask.samplers.remdm import ReMDM
 from unmask.samplers.self_speculative import SelfSpeculative
 from unmask.samplers.session import Session
+from unmask.samplers.settled import Settled
+from unmask.samplers.slow_fast import SlowFast
 from unmask.samplers.speculative import Speculative
 from unmask.samplers.stopping import AtToken, Budget, Either, StopRule, Until, Watched
 from unmask.samplers.structured import BlockStrided, Dilated, Dyadic, Strided
 from unmask.samplers.threshold import Factor, Threshold
 from unmask.samplers.verify_and_restart import VerifyAndRestart
 from unmask.samplers.view import View
+from unmask.samplers.windows import AdaptiveBlocks, Deferred, MultiBlock
 
 __all__ = [
     "SAMPLERS",
+    "AdaptiveBlocks",
     "Ancestral",
     "AsPublishedMDLM",
     "AtToken",
@@ -39,8 +50,11 @@ __all__ = [
     "Budget",
     "Choice",
     "Clairvoyant",
+    "Credit",
+    "Deferred",
     "Dilated",
     "Dyadic",
+    "EarlyCommit",
     "Either",
     "Entropy",
     "EntropyBounded",
@@ -49,13 +63,21 @@ __all__ = [
     "FirstHitting",
     "FixedSize",
     "Gibbs",
+    "InfoGain",
+    "Klass",
     "LeftToRight",
+    "LocalLeap",
     "LowConfidence",
     "Margin",
+    "MultiBlock",
+    "PCSampler",
+    "Punt",
     "ReMDM",
     "Sampler",
     "SelfSpeculative",
     "Session",
+    "Settled",
+    "SlowFast",
     "Speculative",
     "StopRule",
     "Strided",

@@ -16,7 +16,7 @@ from unmask.denoisers import Cost
 from unmask.diagnosis.conformance.cases import Case, Counted, Wide, cases, patterns, tiny
 from unmask.diagnosis.conformance.exam import Exam, Wrong
 from unmask.diagnosis.conformance.laws import ALARM, p_value
-from unmask.diagnosis.conformance.watch import NotedLuck, WatchedSession
+from unmask.diagnosis.conformance.watch import NotedLuck, WatchedCanvas, WatchedSession
 from unmask.generation import Generation
 from unmask.samplers import AtToken
 from unmask.schedules import deltas
@@ -60,7 +60,9 @@ def counting(exam: Exam) -> None:
         if exam.sampler.implements("order"):
             least = most = turns
         elif exam.sampler.implements("choose"):
-            least, most = turns, torch.where(asked, order.max(), 0)
+            assert isinstance(session.canvas, WatchedCanvas)
+            ahead = session.canvas.ahead  # contexts that it looked at beside its rounds
+            least, most = turns + ahead, torch.where(asked, order.max(), 0) + ahead
         _check_rows(where, evaluations, least, most)
     for what, pattern in patterns(case):
         counted = Counted(case.language)

@@ -68,17 +68,19 @@ class Watched(Denoiser):
 
 
 class WatchedCanvas(Canvas):
-    """A canvas whose own questions are counted, since it counts them."""
+    """A canvas whose own questions are counted, since it counts them; `ahead` (B) is how many contexts were asked."""
 
     denoiser: Watched
 
     def __init__(self, denoiser: Watched, *arguments: Any, **options: Any) -> None:
         with denoiser.counting():
             super().__init__(denoiser, *arguments, **options)
+        self.ahead = torch.zeros_like(self.evaluations)
 
-    def ask(self, tokens: Tensor, rows: Tensor, positions: Tensor, time: Tensor | None = None) -> Marginals:
+    def ask(self, tokens: Tensor, rows: Tensor, *asked: Any, **options: Any) -> Marginals:
+        self.ahead.index_add_(0, rows, torch.ones_like(rows))
         with self.denoiser.counting():
-            return super().ask(tokens, rows, positions, time)
+            return super().ask(tokens, rows, *asked, **options)
 
 
 class WatchedSession(Session):
