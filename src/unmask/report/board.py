@@ -26,8 +26,9 @@ ORACLES = ("best-order", "clairvoyant")  # which ask the language itself: dashed
 KINDS = {  # one colour for what works alike; a line is told apart by its name
     "#0077bb": ("ancestral", "fixed-size", "first-hitting", "blocks", "as-published-mdlm"),
     "#009988": ("left-to-right", "strided", "dyadic", "block-strided", "dilated"),
-    "#ee3377": ("low-confidence", "top-probability", "margin", "entropy"),
-    "#ee7733": ("threshold", "factor", "entropy-bounded", "entropy-sum"),
+    "#ee3377": ("low-confidence", "top-probability", "margin", "entropy", "pc-sampler", "info-gain"),
+    "#ee7733": ("threshold", "factor", "entropy-bounded", "entropy-sum", "localleap", "deferred", "adaptive-blocks")
+    + ("multi-block", "klass", "settled", "credit", "slowfast", "sched", "punt"),
     "#8c6bb1": ("remdm", "gibbs", "verify-and-restart"),
     GREY: ("speculative", "self-speculative", *ORACLES, "autoregressive"),
 }

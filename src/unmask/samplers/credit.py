@@ -66,9 +66,9 @@ class Credit(ChoosesFirst):
         symbols = view.memory.get("symbols", empty.long())[view.places] - 1
         credit = view.memory.get("credit", empty)[view.places] * self.decay
         best = view.marginals.best.unsqueeze(1)
-        if bool(((symbols != best).all(1) & (credit > SPENT).all(1)).any()):  # nobody's place is free
+        if bool(((symbols != best) & (credit > SPENT)).all(1).any()):  # somewhere none is free
             symbols, credit = (torch.nn.functional.pad(x, (0, 1), value=y) for x, y in ((symbols, -1), (credit, 0.0)))
-        place = torch.where(symbols == best, torch.inf, -credit).argmax(1, keepdim=True)
+        place = torch.where(symbols == best, 2, (credit <= SPENT).long()).argmax(1, keepdim=True)  # its own, or free
         kept = torch.where(symbols.gather(1, place) == best, credit.gather(1, place), 0.0)
         symbols = symbols.scatter(1, place, best)
         credit = credit.scatter(1, place, kept + view.marginals.confidence.unsqueeze(1) ** self.power)

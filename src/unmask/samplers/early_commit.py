@@ -51,7 +51,6 @@ class EarlyCommit(ChoosesFirst):
         arguments.word("shape", self.shape, SHAPES)
         arguments.number("rate", self.rate)
         arguments.word("score", self.score, SCORES)
-        arguments.flag("agreed", self.agreed)
 
     def choose(self, view: View) -> Choice:
         second = (view.confidence - view.margin).clamp(min=LEAST)

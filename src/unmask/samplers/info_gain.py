@@ -1,12 +1,12 @@
-"""Info-Gain (arXiv 2602.18176 v1): of several ways to spend a round, the one that leaves least in doubt.
+"""Info-Gain (arXiv 2602.18176): of several ways to spend a round, the one that leaves least in doubt.
 
 A candidate is a set of as many positions as the schedule gives, with a token drawn at each. The first takes the surest
 by max_v p(v); each of the others draws its tokens y and its set anew, without replacement by softmax(p(y) / noise).
-Sets that came before are left out. Each candidate is looked at, one evaluation of the row, counted, and the one with most of
+Sets that came before are left out. Each candidate is looked at, an evaluation of the row, counted, and that with most
 
-    J = IG - C:   C = sum of the entropies it takes,  IG = mean entropy of the hidden before - after
+    J = IG - C,   C = sum of the entropies it takes,   IG = mean entropy of the hidden before - after
 
-is carried out; the first of equal ones. Where a set takes all that is hidden nothing is asked. What is looked at decides
+is carried out, the first of equal ones. Where a set takes all that is hidden nothing is asked. What is looked at decides
 which tokens stay, so that there is no law of tokens given their places. The published code can also commit whatever is
 above a threshold without looking; that is `threshold`, and not built in here.
 """

@@ -2,13 +2,14 @@
 
 Each round reveals as many positions as the schedule gives, those with the highest
 
-    e^(-decay i) min(most, -p log f),   p = max_v p(v), f the frequency of that symbol, i the place in the block from 0
+    e^(-decay i) min(most, -p log f),   p = max_v p(v), f the frequency of that symbol, i the position
 
-so that a likely but common symbol, as the end of a text, waits. The paper counts f in a corpus: frequencies=FILE.npy
-has V counts. Without a file f is what the denoiser says of the place where nothing at all is revealed: one evaluation more
-of each row and block, which is counted; of a language it is the symbol's frequency there. What f does not know has
-f = 1e-9. Tokens are drawn after the choice; at temperature 0, the paper's, the published code is the same, and at others
-it draws first and scores what it drew. decay and `most` are the paper's usual 0.25 and 10; the code's own are 1 and 1.
+by their logarithms: in float32 all of it is 0 from position 420 on. So a likely but common symbol, such as the end of
+a text, waits. The paper counts f in a corpus: frequencies=FILE.npy has V counts. Without a file f is what the denoiser
+says of the place where nothing is revealed: one more evaluation of each row and block, which is counted; of a language
+it is the symbol's frequency there. What f does not know has 1e-9. Tokens are drawn after the choice, which at
+temperature 0, the paper's, is what the published code does; at others it draws first and scores what it drew. `decay`
+and `most` are the paper's usual 0.25 and 10; the defaults of its code are 1 and 1.
 """
 
 from __future__ import annotations
@@ -48,10 +49,9 @@ class PCSampler(ChoosesFirst):
             counted(self.frequencies)
 
     def choose(self, view: View) -> Choice:
-        here = view.hidden | view.revealed
-        place = torch.arange(here.shape[1]) - here.int().argmax(1, keepdim=True)
         surprise = view.confidence * -self._frequency(view).clamp(min=RARE).log()
-        scores = (-self.decay * place).exp() * surprise.clamp(max=self.most)
+        place = torch.arange(view.hidden.shape[1])  # a block's first one counts for all
+        scores = surprise.clamp(RARE, self.most).log() - self.decay * place
         return chosen(view, self.surest(view, view.hidden, scores, view.count.unsqueeze(1)), self.temperature)
 
     def _frequency(self, view: View) -> Tensor:

@@ -8,8 +8,8 @@ A row goes through cycles, each beginning where the last one ended, at position 
     fast  rounds between s and the end, until nothing is hidden there
 
 Every round, slow or fast, reveals all hidden positions whose confidence is at least `sure` if these are two or more,
-and the surest one if not: in the slow phase from s on, in the fast one within the cycle. The text ends the slow phase when
-the end is found; the published code stays in it for all of `rounds`, with the end that was found first
+and the surest one if not: in the slow phase from s on, in the fast one within the cycle. The text ends the slow phase
+when the end is found; the published code stays in it for all of `rounds`, with the end that was found first
 (published=True). Tokens are drawn after the choice; the paper's temperature is 0. Steps and schedule are not used.
 """
 
@@ -46,13 +46,12 @@ class SlowFast(ChoosesFirst):
         for name in ("rounds", "window"):
             arguments.whole(name, getattr(self, name), 1, arguments.FEW)
         arguments.number("spread", self.spread)
-        arguments.flag("published", self.published)
 
     def choose(self, view: View) -> Choice:
         here = view.hidden | view.revealed
         place = torch.arange(here.shape[1]) - here.int().argmax(1, keepdim=True)  # (B, L) within the block
         start, end, fast = self._begin(view, place)
-        among = view.hidden & (place >= start) & (~fast | (place < end))
+        among = view.hidden & (~fast | (place < end))
         far = torch.where(among & (view.confidence >= self.explore - view.resolution), place + 1, 0).amax(
             1, keepdim=True
         )
@@ -69,7 +68,7 @@ class SlowFast(ChoosesFirst):
         none = torch.zeros((len(place), 1), dtype=torch.int64)
         start, end, turns = (view.memory.get(name, none) for name in ("start", "end", "turns"))
         fast = (end > 0) & ((turns >= self.rounds) | (not self.published))
-        full = fast & ~(view.hidden & (place >= start) & (place < end)).any(1, keepdim=True)
+        full = fast & ~(view.hidden & (place < end)).any(1, keepdim=True)
         start, end, turns = torch.where(full, end, start), torch.where(full, 0, end), torch.where(full, 0, turns)
         view.memory.update({"start": start, "end": end, "turns": turns})
         return start, end, fast & ~full
