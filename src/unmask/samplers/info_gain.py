@@ -2,7 +2,7 @@
 
 A candidate is a set of as many positions as the schedule gives, with a token drawn at each. The first takes the surest
 by max_v p(v); each of the others draws its tokens y and its set anew, without replacement by softmax(p(y) / noise).
-Sets that came before are left out. Each candidate is looked at, an evaluation of the row, counted, and that with most
+Sets that came before are left out. Each candidate is looked at, an evaluation of the row each, and the one with most
 
     J = IG - C,   C = sum of the entropies it takes,   IG = mean entropy of the hidden before - after
 
