@@ -196,7 +196,7 @@ def punt(s):
 
 
 def info_gain(s):
-    o, candidates = {"candidates": 8, "noise": 0.1} | s.o, []
+    o, candidates = {"candidates": 4, "noise": 0.1} | s.o, []
     for c in range(o["candidates"]):
         tokens, scores = s.draw(), s.confident()
         if c:

@@ -2,13 +2,14 @@
 
 A candidate is a set of as many positions as the schedule gives, with a token drawn at each. The first takes the surest
 by max_v p(v); each of the others draws its tokens y and its set anew, without replacement by softmax(p(y) / noise).
-Sets that came before are left out. Each candidate is looked at, an evaluation of the row each, and the one with most
+Sets that came before are left out. Each candidate is looked at, counted as an evaluation of the row, and the one with
+the most of
 
     J = IG - C,   C = sum of the entropies it takes,   IG = mean entropy of the hidden before - after
 
-is carried out, the first of equal ones. Where a set takes all that is hidden nothing is asked. What is looked at decides
-which tokens stay, so that there is no law of tokens given their places. The published code can also commit whatever is
-above a threshold without looking; that is `threshold`, and not built in here.
+is carried out, the first of equal ones. Where a set takes all that is hidden nothing is asked. What is seen decides
+which tokens stay, so that there is no law of tokens given their places. The papers' runs take 8 candidates; the code
+can also commit whatever is above a threshold without looking, which is `threshold`, and not built in here.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from unmask.samplers.view import View
 class InfoGain(Sampler):
     """Info-Gain: looks ahead at several candidates for a round, and takes the one that leaves least in doubt."""
 
-    candidates: int = 8
+    candidates: int = 4
     noise: float = 0.1
     temperature: float = 1.0
     ties: str = "chance"

@@ -44,7 +44,7 @@ KNOBS: dict[str, tuple[str, tuple[float, ...]]] = {
     "sched": ("gap", (0.5, 1.5, 4.0)),
     "localleap": ("threshold", (0.35, 0.5, 0.7)),
     "punt": ("epsilon", (0.5, 0.1, 0.01)),
-    "info-gain": (STEPS, (2, 4, 8, 12)),  # each round looks at eight more contexts
+    "info-gain": (STEPS, (4, 8, 16, 24)),  # each round looks at four more contexts
     "deferred": ("threshold", (0.2, 0.35, 0.6)),
     "adaptive-blocks": ("threshold", (0.2, 0.35, 0.6)),
     "multi-block": ("threshold", (2.0, 1.5, 1.0)),
