@@ -350,7 +350,7 @@ MUTANTS = {  # module, what stands there, what stands there instead, the case th
     ),
     "the mean begins at zero": ("settled", "torch.where(seen,", "torch.where(seen | True,", 4, 1),
     "changes are forgotten": ("memory", "view.hidden.long())", "view.memory.get('held', nothing))", 3, 1),
-    "a first time that gives none": ("credit", "kept + view", "kept + (kept > 0) * view", 5, 1),
+    "a first time that gives none": ("credit", "0.0) + earned", "-earned) + earned", 5, 1),
     "credit that does not fade": ("credit", " * self.decay", "", 5, 1),
     "the cycle is found again": ("slow_fast", "slow & (end == 0)", "slow", 8, 1),
     "the text and not the code": ("slow_fast", "not self.published", "True", 8, 1),

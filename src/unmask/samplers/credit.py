@@ -62,18 +62,19 @@ class Credit(ChoosesFirst):
 
     def _credits(self, view: View) -> tuple[Tensor, Tensor]:
         """(K, M): symbols that have credit, -1 where there is none, and how much; the most likely one among them."""
-        empty = torch.zeros((*view.hidden.shape, 1), dtype=torch.float64)
-        symbols = view.memory.get("symbols", empty.long())[view.places] - 1
-        credit = view.memory.get("credit", empty)[view.places] * self.decay
-        best = view.marginals.best.unsqueeze(1)
-        if bool(((symbols != best) & (credit > SPENT)).all(1).any()):  # somewhere none is free
-            symbols, credit = (torch.nn.functional.pad(x, (0, 1), value=y) for x, y in ((symbols, -1), (credit, 0.0)))
-        place = torch.where(symbols == best, 2, (credit <= SPENT).long()).argmax(1, keepdim=True)  # its own, or free
-        kept = torch.where(symbols.gather(1, place) == best, credit.gather(1, place), 0.0)
-        symbols = symbols.scatter(1, place, best)
-        credit = credit.scatter(1, place, kept + view.marginals.confidence.unsqueeze(1) ** self.power)
-        for name, values in (("symbols", symbols + 1), ("credit", credit)):
-            spread = torch.zeros((*view.hidden.shape, values.shape[1]), dtype=values.dtype)
-            spread[view.places] = values
-            view.memory[name] = spread
-        return symbols, credit
+        shape = (*view.hidden.shape, 1)
+        symbols = view.memory.get("symbols", torch.zeros(shape, dtype=torch.int64))  # from 1; 0: none
+        credit = view.memory.get("credit", torch.zeros(shape, dtype=torch.float64)) * self.decay
+        held, best = symbols[view.places], view.marginals.best.unsqueeze(1) + 1
+        known = held == best
+        free = credit[view.places] <= SPENT
+        if bool((~(known | free)).all(1).any()):  # somewhere there is no place for another
+            symbols, credit = (torch.nn.functional.pad(x, (0, 1)) for x in (symbols, credit))
+            known, free = (torch.nn.functional.pad(x, (0, 1), value=y) for x, y in ((known, False), (free, True)))
+        place = torch.where(known, 2, free.long()).argmax(1)
+        at = (*view.places, place)
+        earned = view.marginals.confidence**self.power
+        credit[at] = torch.where(symbols[at] == best.squeeze(1), credit[at], 0.0) + earned
+        symbols[at] = best.squeeze(1)
+        view.memory.update(symbols=symbols, credit=credit)
+        return symbols[view.places] - 1, credit[view.places]

@@ -151,11 +151,10 @@ def _adapt(sampler: Sampler, session: Session, blocks: Tensor, shares: Shares) -
     canvas = session.canvas
     memory: dict[str, Any] = {}
     for turn in turns(sampler.pace, blocks, shares, lambda: (canvas.hidden, session.settled)):
-        for name, kept in memory.items():
-            if isinstance(kept, Marginals):
-                continue
-            begins = turn.begins.view(-1, *[1] * (kept.dim() - 1))
-            memory[name] = torch.where(begins, torch.zeros_like(kept), kept)
+        for name, kept in memory.items() if bool(turn.begins.any()) else ():
+            if isinstance(kept, Tensor):
+                begins = turn.begins.view(-1, *[1] * (kept.dim() - 1))
+                memory[name] = torch.where(begins, torch.zeros_like(kept), kept)
         here = (blocks == turn.block.unsqueeze(1)) & turn.going.unsqueeze(1)
         hidden = here & canvas.hidden
         rows, positions = hidden.nonzero(as_tuple=True)

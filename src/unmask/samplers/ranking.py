@@ -57,8 +57,17 @@ class ChoosesFirst(Sampler):
 
     def surest(self, view: View, among: Tensor, scores: Tensor, number: Tensor | int = 1) -> Tensor:
         """Bool (B, L): of each row so many of those among which to choose, Bool (B, L), the highest scores first."""
-        place = in_order(view, torch.where(among, scores, -torch.inf), self.ties)
-        return among & (place < number)
+        if not isinstance(number, Tensor) and number == 1:
+            return self._highest(view, among, scores)
+        return among & (in_order(view, torch.where(among, scores, -torch.inf), self.ties) < number)
+
+    def _highest(self, view: View, among: Tensor, scores: Tensor) -> Tensor:
+        """The first by `in_order`, without an order."""
+        rounded = torch.where(among, torch.round(scores / view.resolution), -torch.inf)
+        equal = among & (rounded == rounded.amax(1, keepdim=True))
+        place = torch.arange(among.shape[1])
+        first = view.luck(Stream.TIE) if self.ties == "chance" else place.double().expand(among.shape)
+        return equal & (place == torch.where(equal, first, torch.inf).argmin(1, keepdim=True))
 
     def enough(self, view: View, among: Tensor, scores: Tensor, threshold: float) -> Tensor:
         """Bool (B, L): all of them that have at least the threshold, and of each row the highest in any case."""
