@@ -41,10 +41,10 @@ KNOBS: dict[str, tuple[str, tuple[float, ...]]] = {
     "settled": ("threshold", (0.2, 0.35, 0.6)),
     "credit": ("threshold", (0.35, 0.6, 0.9)),
     "slowfast": ("sure", (0.2, 0.35, 0.6)),
-    "sched": ("gap", (0.5, 1.5, 4.0)),
+    "sched": ("gap", (0.5, 1.5, 6.0)),
     "localleap": ("threshold", (0.35, 0.5, 0.7)),
-    "punt": ("epsilon", (0.5, 0.1, 0.01)),
-    "info-gain": (STEPS, (4, 8, 16, 24)),  # each round looks at four more contexts
+    "punt": ("epsilon", (2.0, 0.5, 0.1)),
+    "info-gain": (STEPS, (4, 12, 24)),  # each round looks at four more contexts
     "deferred": ("threshold", (0.2, 0.35, 0.6)),
     "adaptive-blocks": ("threshold", (0.2, 0.35, 0.6)),
     "multi-block": ("threshold", (2.0, 1.5, 1.0)),
