@@ -74,6 +74,7 @@ ROOMS = {
     "report": "unmask.report",
     "samplers": "unmask.samplers",
     "schedules": "unmask.schedules",
+    "tasks": "unmask.tasks",
     "text": "unmask.text",
     "theory": "unmask.theory",
 }
@@ -85,6 +86,7 @@ ADDING |= {  # imported when a name is asked for that the registry of a lower ro
         "unmask.experiments.measures.rounds",
         "unmask.experiments.measures.training",
         "unmask.experiments.measures.texts",
+        "unmask.experiments.measures.evaluation",
         "unmask.experiments.board.curves",
     ),
 }

@@ -16,13 +16,13 @@ from unmask.experiments.measures.catalogue import Record
 from unmask.networks.model.shape import KINDS
 from unmask.report import frame
 from unmask.report.figure_1 import Settings, recipe, records_of
-from unmask.report.frame import COLOURS, INK, PAGE, Sentence, text
+from unmask.report.frame import COLOURS, INK, PAGE, Sentence
 from unmask.report.publishing import Page
+from unmask.report.rounds import across, network_item, placed
 
 WIDTH, HEIGHT = 250, 230  # of a panel, in pixels
 MOST_WIDE, WRAPPED = 4, 3  # languages side by side; where there are more, so many
 LEAST_SPAN = 0.08  # of perplexities: below it, an axis would show rounding
-AR_PLACE = 2.6  # AR stands so many times to the right of the last N
 LOOKS = {"exact": INK, "trained": COLOURS[2]}
 MEASURES = {
     "ser": ("SER: share of wrong sequences", ".0%"),
@@ -61,7 +61,7 @@ def contents(
         origin,
         found,
         figure=frame.figure("figure-1", *TITLE, CAPTION.format(rows=settings.rows), plain, plain),
-        networks="\n".join(_network_item(*entry) for entry in networks(records).items()),
+        networks="\n".join(network_item(*entry) for entry in networks(records).items()),
         length=settings.size,
         preset=_presets(settings),
     )
@@ -69,11 +69,7 @@ def contents(
 
 
 def chart(records: Sequence[Record], settings: Settings) -> Any:
-    data = pd.DataFrame([record for record in records if record["measure"] in MEASURES])
-    last = max(settings.steps)
-    data["place"] = data["steps"].fillna(last * AR_PLACE)
-    data["rounds"] = ["AR" if pd.isna(steps) else f"{steps:.0f}" for steps in data["steps"]]
-    data["shown"] = [str(Estimate.of_record(record)) for record in data.to_dict("records")]
+    data = placed([record for record in records if record["measure"] in MEASURES], settings.steps)
     columns: list[Any] = []
     wide = len(settings.languages) if len(settings.languages) <= MOST_WIDE else WRAPPED
     for name in settings.languages:
@@ -90,19 +86,8 @@ def chart(records: Sequence[Record], settings: Settings) -> Any:
 def _panel(data: pd.DataFrame, measure: str, settings: Settings, name: str, first: bool) -> Any:
     said, form = MEASURES[measure]
     above = measure == "ser"
-    last = max(settings.steps)
-    label = f"datum.value > {last} ? 'AR' : format(datum.value, 'd')"
-    ticks = alt.Axis(
-        values=[*sorted(settings.steps), last * AR_PLACE],
-        labelExpr=label,
-        grid=False,
-        labelOverlap="greedy",
-        labelSeparation=4,
-        labels=not above,
-    )
-    across = None if above else f"N, the number of sampling steps (L = {settings.lengths[name]})"
-    x = alt.X("place:Q", title=across, axis=ticks)
-    x = x.scale(type="log", base=2, nice=False, domain=[min(settings.steps) * 0.8, last * AR_PLACE * 1.6])
+    title = None if above else f"N, the number of sampling steps (L = {settings.lengths[name]})"
+    x = across(settings.steps, title, labels=not above)
     y = alt.Y("value:Q", title=said if first else None, axis=alt.Axis(format=form, tickCount=5))
     y = y.scale(domain=[0, 1] if above else _domain(data), nice=False, zero=False)
     colour = alt.Color("model:N", legend=None).scale(domain=list(LOOKS), range=list(LOOKS.values()))
@@ -238,10 +223,6 @@ def networks(records: Sequence[Record]) -> dict[str, str]:
         for record in records
         if record["measure"] == "excess_percent"
     }
-
-
-def _network_item(named: str, directory: str) -> str:
-    return f'<li>{text(named)}: <a href="{directory}/README.md"><code>{directory}</code></a></li>'
 
 
 def _lookup(records: Sequence[Record]) -> dict[tuple[str, str, str, int | None], Record]:

@@ -17,9 +17,9 @@ from unmask.report import frame
 from unmask.report.figure_2 import LEARNED, MEASURES, SECONDS, Measured, Settings, measured, quick, recipe
 from unmask.report.frame import COLOURS, INK, PAGE, Sentence, text
 from unmask.report.publishing import Page
+from unmask.report.rounds import across, network_item, placed
 
 WIDTH, HEIGHT = 400, 230  # of a panel, in pixels
-AR_PLACE = 2.6  # AR stands so many times to the right of the last N
 LOOKS = {"mdm": COLOURS[2], "ar": COLOURS[0], "text": INK}
 NAMES = {"mdm": "MDM", "ar": "AR", "text": "the text"}
 PANELS = {
@@ -62,7 +62,7 @@ def contents(made: Measured, settings: Settings, origin: Mapping[str, Any], seco
         found,
         figure=frame.figure("figure-2", *TITLE, CAPTION.format(rows=settings.rows, batch=settings.batch), plain, plain),
         examples="\n".join(_example(record) for record in made.examples),
-        networks="\n".join(_network_item(*entry) for entry in networks(made.records).items()),
+        networks="\n".join(network_item(*entry) for entry in networks(made.records).items()),
         label=text(made.label),
         length=str(made.length),
         quick=quick().size,
@@ -72,11 +72,8 @@ def contents(made: Measured, settings: Settings, origin: Mapping[str, Any], seco
 
 
 def chart(records: Sequence[Record], settings: Settings) -> Any:
-    data = pd.DataFrame([record for record in records if record["measure"] in PANELS])
-    last = max(settings.steps)
-    data["place"] = data["steps"].fillna(last * AR_PLACE)
-    data["rounds"] = ["-" if pd.isna(steps) else f"{steps:.0f}" for steps in data["steps"]]
-    data["shown"] = [str(Estimate.of_record(record)) for record in data.to_dict("records")]
+    data = placed([record for record in records if record["measure"] in PANELS], settings.steps)
+    data.loc[data["who"] == "text", "rounds"] = "-"
     data["writer"] = data["who"].map(NAMES)
     fast = speed(records)
     data["faster"] = [f"{fast[steps]:.2g}x" if steps in fast else "" for steps in data["steps"]]
@@ -86,17 +83,7 @@ def chart(records: Sequence[Record], settings: Settings) -> Any:
 
 def _panel(data: pd.DataFrame, measure: str, settings: Settings) -> Any:
     said, form, logarithmic = PANELS[measure]
-    last = max(settings.steps)
-    label = f"datum.value > {last} ? 'AR' : format(datum.value, 'd')"
-    ticks = alt.Axis(
-        values=[*sorted(settings.steps), last * AR_PLACE],
-        labelExpr=label,
-        grid=False,
-        labelOverlap="greedy",
-        labelSeparation=4,
-    )
-    x = alt.X("place:Q", title="N, the number of sampling steps", axis=ticks)
-    x = x.scale(type="log", base=2, nice=False, domain=[min(settings.steps) * 0.8, last * AR_PLACE * 1.6])
+    x = across(settings.steps, "N, the number of sampling steps")
     y = alt.Y("value:Q", title=None, axis=alt.Axis(format=form, tickCount=5))
     y = y.scale(type="log", nice=False, padding=18) if logarithmic else y.scale(zero=False, padding=8)
     colour = alt.Color("who:N", legend=None).scale(domain=list(LOOKS), range=list(LOOKS.values()))
@@ -215,10 +202,6 @@ def tables(records: Sequence[Record], settings: Settings) -> list[Table]:
 def networks(records: Sequence[Record]) -> dict[str, str]:
     """Their directories, seen from that of the page."""
     return {NAMES[r["who"]]: r["network"] for r in records if r["measure"] == LEARNED[0]}
-
-
-def _network_item(named: str, directory: str) -> str:
-    return f'<li>{text(named)}: <a href="{directory}/README.md"><code>{directory}</code></a></li>'
 
 
 def _example(record: Record) -> str:
