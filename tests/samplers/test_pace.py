@@ -364,14 +364,14 @@ MUTANTS = {  # module, what stands there, what stands there instead, the case th
     "all that is left": ("info_gain", "after / contexts.bincount(minlength=len(index))", "after", 19, 1),
     "costs nothing": ("info_gain", "-cost - mean", "-mean", 19, 1),
     "a window of positions": (
-        "windows",
+        "deferred",
         "(view.hidden.cumsum(1) <= self.window) & (place",
         "(place < first + self.window) & (place",
         21,
         1,
     ),
-    "where doubt falls": ("windows", ".diff(dim=1)", ".diff(dim=1).neg()", 22, 1),
-    "one block too far": ("windows", "((share >= self.join) | full)", "((share > 0) | full)", 24, 1),
+    "where doubt falls": ("adaptive_blocks", ".diff(dim=1)", ".diff(dim=1).neg()", 22, 1),
+    "one block too far": ("multi_block", "((share >= self.join) | full)", "((share > 0) | full)", 24, 1),
 }
 
 

@@ -1,5 +1,6 @@
 """What decides: one file a sampler, one contract for all of them."""
 
+from unmask.samplers.adaptive_blocks import AdaptiveBlocks
 from unmask.samplers.ancestral import Ancestral
 from unmask.samplers.autoregressive import Autoregressive
 from unmask.samplers.best_order import BestOrder
@@ -8,6 +9,7 @@ from unmask.samplers.clairvoyant import Clairvoyant
 from unmask.samplers.confidence import Entropy, Margin, TopProbability
 from unmask.samplers.contract import SAMPLERS, Choice, Sampler
 from unmask.samplers.credit import Credit
+from unmask.samplers.deferred import Deferred
 from unmask.samplers.early_commit import EarlyCommit
 from unmask.samplers.entropy_budget import EntropyBounded, EntropySum
 from unmask.samplers.first_hitting import FirstHitting
@@ -19,6 +21,7 @@ from unmask.samplers.left_to_right import LeftToRight
 from unmask.samplers.local_leap import LocalLeap
 from unmask.samplers.loops import fill, walk
 from unmask.samplers.low_confidence import LowConfidence
+from unmask.samplers.multi_block import MultiBlock
 from unmask.samplers.pc_sampler import PCSampler
 from unmask.samplers.published.dream import dream
 from unmask.samplers.published.llada import llada
@@ -35,7 +38,6 @@ from unmask.samplers.structured import BlockStrided, Dilated, Dyadic, Strided
 from unmask.samplers.threshold import Factor, Threshold
 from unmask.samplers.verify_and_restart import VerifyAndRestart
 from unmask.samplers.view import View
-from unmask.samplers.windows import AdaptiveBlocks, Deferred, MultiBlock
 
 __all__ = [
     "SAMPLERS",
