@@ -1,9 +1,9 @@
 """Deferred commitment (arXiv 2601.02076 v1; DSB, 2602.05992, is alike): a window that slides, and no border to force.
 
 The window begins at the first hidden position, and is as long as it can be with at most `window` hidden ones and
-`longest` positions in all. Within it every hidden position with max_v p(v) >= threshold is revealed, or the surest where there
-is none. As soon as its first position is revealed it slides on, so that what is unsure at its end waits for context,
-where a block would have to be filled. The paper's further extension of blocks at low confidence is for models that see
+`longest` positions in all. Within it each hidden position with max_v p(v) >= threshold is revealed, or the surest where
+there is none. As soon as its first position is revealed it slides on, so that what is unsure at its end waits for
+context, where a block would have to be filled. The paper's extension of blocks at low confidence is for models that see
 blocks, and left out.
 
 Tokens are drawn after the choice; the paper's temperature is 0. What its code caches is not built in. In `blocks` it
