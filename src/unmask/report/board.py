@@ -46,7 +46,7 @@ def contents(board: Board, settings: Settings, origin: Mapping[str, Any], second
     """All files by name."""
     about = {"origin": origin, "seconds": seconds, "settings": asdict(settings)}
     about["failures"] = [asdict(failure) for failure in board.failures]
-    chart = frame.alone(panels(board.records), frame.heading(*TITLE, **HEADING))
+    chart = frame.alone(frame.themed(panels(board.records)), frame.heading(*TITLE, **HEADING))
     return {
         "board.json": _json(about, board.records).encode(),
         "board.csv": frame.csv(board.records),
