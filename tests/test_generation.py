@@ -13,6 +13,15 @@ from unmask.languages import preset
 from unmask.samplers import SAMPLERS, Blocks, Choice, Sampler
 
 OPTIONED = {"blocks": "blocks(block_length=16)", "as-published-mdlm": "as-published-mdlm(batch=1)"}
+OPTIONED |= {
+    name: f"{name}(threshold=0.3)" for name in ("klass", "settled", "deferred", "adaptive-blocks", "localleap")
+}
+OPTIONED |= {
+    "credit": "credit(threshold=0.5)",
+    "slowfast": "slowfast(sure=0.3)",
+    "multi-block": "multi-block(threshold=2)",
+}
+OPTIONED |= {"punt": "punt(epsilon=0.3)"}  # so that rounds take several
 SAMPLED = [OPTIONED.get(name, name) for name in SAMPLERS.makers]
 OPTIONS = {"steps": 12, "length": 48, "seed": 4}
 
