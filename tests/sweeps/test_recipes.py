@@ -24,7 +24,8 @@ SMALLER = {
     "figure-1-quick": {"preset": "quick", "language": ["paper-2gram"], "steps": [4], "layers": 1, "training_steps": 2},
     "figure-2-quick": {"tokenizer": "chars", "layers": 1, "hidden": 16, "steps": [4], "training_steps": 2},
     "learning": {"language": ["paper-2gram"], "layers": 1, "training_steps": 2},
-    "reasoning": {"language": ["modular-sum"], "length": [17], "preset": ["sums"], "steps": [4], "training_steps": 2},
+    "reasoning": {"language": "modular-sum", "length": 17, "preset": "sums", "prompt_length": 0, "training_steps": 2}
+    | {"sampler": ["ancestral"], "steps": 4, "layers": 1},
 }
 SIZES = {"smoke": 54, "lengths": 90, "figure-1-exact": 135, "demo": 159, "board": 468}
 SIZES |= {"figure-1-quick": 108, "figure-2-quick": 21, "learning": 9, "reasoning": 74}
