@@ -16,13 +16,12 @@ from unmask.experiments.measures.catalogue import Record
 from unmask.networks.model.shape import KINDS
 from unmask.report import frame
 from unmask.report.figure_1 import Settings, recipe, records_of
-from unmask.report.frame import COLOURS, INK, PAGE, Sentence, text
+from unmask.report.frame import AR_PLACE, COLOURS, INK, PAGE, Sentence, across, text
 from unmask.report.publishing import Page
 
 WIDTH, HEIGHT = 250, 230  # of a panel, in pixels
 MOST_WIDE, WRAPPED = 4, 3  # languages side by side; where there are more, so many
 LEAST_SPAN = 0.08  # of perplexities: below it, an axis would show rounding
-AR_PLACE = 2.6  # AR stands so many times to the right of the last N
 LOOKS = {"exact": INK, "trained": COLOURS[2]}
 MEASURES = {
     "ser": ("SER: share of wrong sequences", ".0%"),
@@ -89,19 +88,8 @@ def chart(records: Sequence[Record], settings: Settings) -> Any:
 def _panel(data: pd.DataFrame, measure: str, settings: Settings, name: str, first: bool) -> Any:
     said, form = MEASURES[measure]
     above = measure == "ser"
-    last = max(settings.steps)
-    label = f"datum.value > {last} ? 'AR' : format(datum.value, 'd')"
-    ticks = alt.Axis(
-        values=[*sorted(settings.steps), last * AR_PLACE],
-        labelExpr=label,
-        grid=False,
-        labelOverlap="greedy",
-        labelSeparation=4,
-        labels=not above,
-    )
-    across = None if above else f"N, the number of sampling steps (L = {settings.lengths[name]})"
-    x = alt.X("place:Q", title=across, axis=ticks)
-    x = x.scale(type="log", base=2, nice=False, domain=[min(settings.steps) * 0.8, last * AR_PLACE * 1.6])
+    title = None if above else f"N, the number of sampling steps (L = {settings.lengths[name]})"
+    x = across(settings.steps, title, (0.8, 1.6), labelSeparation=4, labels=not above)
     y = alt.Y("value:Q", title=said if first else None, axis=alt.Axis(format=form, tickCount=5))
     y = y.scale(domain=[0, 1] if above else _domain(data), nice=False, zero=False)
     colour = alt.Color("model:N", legend=None).scale(domain=list(LOOKS), range=list(LOOKS.values()))

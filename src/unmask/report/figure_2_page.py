@@ -15,11 +15,10 @@ from unmask.experiments.board.table import Table
 from unmask.experiments.measures.catalogue import Record
 from unmask.report import frame
 from unmask.report.figure_2 import LEARNED, MEASURES, SECONDS, Measured, Settings, measured, quick, recipe
-from unmask.report.frame import COLOURS, INK, PAGE, Sentence, text
+from unmask.report.frame import AR_PLACE, COLOURS, INK, PAGE, Sentence, across, text
 from unmask.report.publishing import Page
 
 WIDTH, HEIGHT = 400, 230  # of a panel, in pixels
-AR_PLACE = 2.6  # AR stands so many times to the right of the last N
 LOOKS = {"mdm": COLOURS[2], "ar": COLOURS[0], "text": INK}
 NAMES = {"mdm": "MDM", "ar": "AR", "text": "the text"}
 PANELS = {
@@ -85,17 +84,7 @@ def chart(records: Sequence[Record], settings: Settings) -> Any:
 
 def _panel(data: pd.DataFrame, measure: str, settings: Settings) -> Any:
     said, form, logarithmic = PANELS[measure]
-    last = max(settings.steps)
-    label = f"datum.value > {last} ? 'AR' : format(datum.value, 'd')"
-    ticks = alt.Axis(
-        values=[*sorted(settings.steps), last * AR_PLACE],
-        labelExpr=label,
-        grid=False,
-        labelOverlap="greedy",
-        labelSeparation=4,
-    )
-    x = alt.X("place:Q", title="N, the number of sampling steps", axis=ticks)
-    x = x.scale(type="log", base=2, nice=False, domain=[min(settings.steps) * 0.8, last * AR_PLACE * 1.6])
+    x = across(settings.steps, "N, the number of sampling steps", (0.8, 1.6), labelSeparation=4)
     y = alt.Y("value:Q", title=None, axis=alt.Axis(format=form, tickCount=5))
     y = y.scale(type="log", nice=False, padding=18) if logarithmic else y.scale(zero=False, padding=8)
     colour = alt.Color("who:N", legend=None).scale(domain=list(LOOKS), range=list(LOOKS.values()))
