@@ -238,7 +238,7 @@ def test_a_dry_run_says_what_it_takes_and_does_nothing(place, monkeypatch):
     assert ran["memory"]["keys_and_values"] == size(kept)
     assert ran["memory"]["all"] == size(4 * parameters + kept + 4 * 3 * (length + 1) * found.body.hidden)
     assert ran["flops_at_most"] == 16 * 3 * found.body.flops(length, length)
-    monkeypatch.setattr("unmask.hub.fetch._fetched", lambda card: pytest.fail("files are fetched"))
+    monkeypatch.setattr("unmask.hub.fetch._fetched", lambda *_: pytest.fail("files are fetched"))
     ran = place("generate", "--model", "llada-8b-instruct", *options).result
     assert (ran["files"], ran["parameters"], ran["memory"]["weights"]) == ("not here", 8 * 10**9, "32 GB")
     monkeypatch.setattr("unmask.cost.needs.available", lambda: 2 * 10**10)

@@ -47,6 +47,7 @@ BASE = {
     "train": "--language paper-2gram --steps 1 --hidden 8 --heads 1 --layers 1 --length 4 --batch 2 --out n",
     "figure-1": "--quick --rows 5 --steps 2 --training-steps 1 --out f",
     "figure-2": "--quick --rows 5 --steps 2 --training-steps 1 --out f",
+    "reasoning": "--quick --rows 5 --steps 2 --training-steps 1 --out f",
     "learning": "net --rows 5 --contexts 3 --steps 2",
     "sweep run": "tiny.yaml --store st --dry-run",
     "sweep status": "store",

@@ -130,3 +130,18 @@ def test_speculation_with_an_ar_model_of_the_same_tokens(tmp_path):
     assert rows.evaluations_of.keys() == {"denoiser", "causal"}
     with pytest.raises(UnmaskError, match="a pair must have the same tokenizer"):
         load(published(tmp_path / "odd", "qwen2", CONFIGS["qwen2"]), card("qwen2"), causal=reader)
+
+
+def test_a_repository_that_no_card_is_of(tmp_path, monkeypatch):
+    place = tmp_path / "models--Qwen--Qwen2.5-7B" / "snapshots" / "0123abc"
+    place.mkdir(parents=True)
+    made("Qwen2", place)
+    asked = []
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda name, **how: asked.append((name, how)) or place)
+    found = hub.load_model("Qwen/Qwen2.5-7B")
+    assert asked[0][0] == "Qwen/Qwen2.5-7B"
+    assert (found.card.name, found.card.repository, found.card.revision) == ("qwen2.5-7b", "Qwen/Qwen2.5-7B", "0123abc")
+    assert found.source()["revision"] == "0123abc"
+    monkeypatch.undo()
+    with pytest.raises(UnmaskError, match="models/mine is no directory here, nor in the cache of the hub"):
+        hub.load_model("models/mine")

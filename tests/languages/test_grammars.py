@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import permutations, product
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import torch
 
 from tests import brute
 from unmask.core.errors import UnmaskError
-from unmask.languages import Brackets, ModularSum
+from unmask.languages import Brackets, ListOperation, ModularSum
 from unmask.languages.grammar import Grammar
 
 
@@ -178,3 +179,41 @@ def test_impossible_lengths_name_the_nearest(language, length, near):
     for ask in (lambda: language.sample(1, length), lambda: language.entropy(length)):
         with pytest.raises(UnmaskError, match=f"no sequence of length {length}; the nearest it has: {near}$"):
             ask()
+
+
+def law_of_lists(operation, size, letters):
+    """Each string of one list with its probability, from what the operation means."""
+    found = {}
+    for items in product(range(letters), repeat=size):
+        if operation == "shuffle":
+            orders = [tuple(order) for order in permutations(items)]
+        elif operation == "replace":
+            places = [(at, other) for at in range(size) for other in range(letters) if other != items[at]]
+            orders = [(*items[:at], other, *items[at + 1 :]) for at, other in places]
+        else:
+            orders = [{"copy": items, "reverse": items[::-1], "sort": tuple(sorted(items))}[operation]]
+        for order in orders:
+            text = (*items, letters, *order)
+            found[text] = found.get(text, 0) + letters**-size / len(orders)
+    return found
+
+
+@pytest.mark.parametrize("operation", ["copy", "reverse", "sort", "shuffle", "replace"])
+def test_lists(operation):
+    for size, letters in ((2, 3), (3, 2)):
+        language, law = ListOperation(operation, size, letters), law_of_lists(operation, size, letters)
+        assert sum(law.values()) == pytest.approx(1)
+        strings = torch.tensor(list(product(range(letters + 1), repeat=2 * size + 1)))
+        expected = torch.tensor([law.get(tuple(string), 0.0) for string in strings.tolist()], dtype=torch.float64)
+        torch.testing.assert_close(language.log_prob(strings).exp(), expected, rtol=1e-12, atol=0)
+        assert torch.equal(language.supports(strings), expected > 0)
+        lengths = np.flatnonzero(language.possible_lengths(30))
+        assert (lengths + 1 == (2 * size + 2) * np.arange(1, len(lengths) + 1)).all()
+    assert ListOperation().render(tokens(ListOperation(), "abca=acba;bbaa=abab")[0]) == "abca=acba;bbaa=abab"
+
+
+def test_lists_that_are_too_many():
+    with pytest.raises(UnmaskError, match="lists of 8 of 6 letters need about 6,718,464 states"):
+        ListOperation(size=8)
+    with pytest.raises(UnmaskError, match="unknown operation 'turn'"):
+        ListOperation("turn")

@@ -24,6 +24,7 @@ GOOD = {
     "ngram": {"kind": "ngram", "order": 2, "initial": [0.5, 0.5], "transition": [[0.25, 0.75], [1, 0]]},
     "interval": {"kind": "interval", "width": 3},
     "modular-sum": {"kind": "modular-sum", "modulus": 3, "chained": False},
+    "list-operation": {"kind": "list-operation", "operation": "sort", "size": 2, "letters": 3},
     "brackets": {"kind": "brackets", "kinds": 2, "depth": 3, "stop": 0.5},
 }
 

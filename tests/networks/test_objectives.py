@@ -10,7 +10,7 @@ from math import comb, log
 import numpy as np
 import pytest
 import torch
-from scipy.stats import beta, kstest
+from scipy.stats import beta, chi2_contingency, kstest
 
 from tests.brute import p_value, sequences
 from tests.networks.small import L, V, causal_law, trunk
@@ -20,6 +20,7 @@ from unmask.languages.random import random_ngram
 from unmask.networks.training.laws import hidden_laws, next_laws
 from unmask.networks.training.objectives import Masks, causal_nats, draw_masks, masked_nats, spread_out
 from unmask.networks.training.recipe import Recipe
+from unmask.networks.training.validation import Judge
 from unmask.schedules import Schedule, deltas
 
 ALARM = 1e-6  # false alarms of each statistical test
@@ -290,3 +291,44 @@ def test_spread_masks_go():
     made = Recipe(steps=10, batch=1, rate=1.0, spread=0.5)
     assert [made.spread_at(step) for step in range(10)] == pytest.approx([1, 0.8, 0.6, 0.4, 0.2, 0, 0, 0, 0, 0])
     assert replace(made, spread=0.0).spread_at(0) == 0
+
+
+@pytest.mark.parametrize("delta", [None, SCHEDULES["geometric"]], ids=["orders", "rounds"])
+def test_a_prompt_is_never_hidden(delta):
+    """What stands behind it is hidden as all of a shorter sequence would be."""
+    masks = draw_masks(Luck(5, torch.arange(6000)), 6000, L, delta, prompt=1)
+    assert (masks.order[:, -1] == 0).all()
+    assert int(masks.counts.min()) == 1
+    assert int(masks.counts.max()) == L - 1
+    alone = draw_masks(Luck(6, torch.arange(6000)), 6000, L - 1, delta)
+    behind = Masks(masks.order[:, :-1] - 1, masks.counts, masks.time)
+    seen = [
+        collections.Counter(map(tuple, m.hide(torch.zeros(6000, L - 1).long(), 1).tolist())) for m in (behind, alone)
+    ]
+    assert seen[0].keys() == seen[1].keys()
+    table = [[each[pattern] for pattern in seen[0]] for each in seen]
+    assert chi2_contingency(table).pvalue > ALARM
+    assert kstest(behind.time.numpy(), alone.time.numpy(), method="asymp").pvalue > ALARM
+    apart = spread_out(draw_masks(Luck(5, torch.arange(500)), 500, 9, prompt=4), Luck(5, torch.arange(500)), 1.0, 3, 4)
+    shown = apart.hide(torch.zeros(500, 9).long(), 1)
+    assert not shown[:, :4].any()
+    assert (shown.sum(1) == apart.counts).all()
+    assert (shown[:, 4:].sum(0) > 0).all()
+
+
+@pytest.mark.parametrize("kind", ["mdm", "ar"])
+def test_validation_behind_a_prompt(kind):
+    """H(X_1) + E[-log p(x_2.. | x_1)], a token, by enumeration, so that an ideal network has H(q); |z| < 5.1."""
+    made = trunk(kind, spread=0.2)
+    judge = Judge(LANGUAGE, LANGUAGE.sample(3000, L, seed=9), 3, kind == "ar", prompt=1)
+    if kind == "mdm":  # each number hidden, then each place of these, weighs the same
+        subsets = [m for m in SUBSETS if 0 not in m]
+        nats = sum(sum(losses(made, m).values()) / len(m) / comb(L - 1, len(m)) for m in subsets)
+    else:
+        first = torch.log_softmax(made(torch.full((1, 1), V)), -1)[0, 0, EVERY[:, 0]].detach().numpy()
+        nats = first - np.log(causal_law(made))
+    first = torch.special.entr(LANGUAGE.posterior(LANGUAGE.blank(1, L), [0])[0, 0]).sum()
+    exact = float(first + LIKELY @ torch.from_numpy(nats)) / L
+    found = judge(made)
+    assert abs(found.loss.value - exact) < 5.1 * found.loss.standard_error
+    assert found.loss.standard_error < 0.01 * found.loss.value

@@ -24,10 +24,10 @@ SMALLER = {
     "figure-1-quick": {"preset": "quick", "language": ["paper-2gram"], "steps": [4], "layers": 1, "training_steps": 2},
     "figure-2-quick": {"tokenizer": "chars", "layers": 1, "hidden": 16, "steps": [4], "training_steps": 2},
     "learning": {"language": ["paper-2gram"], "layers": 1, "training_steps": 2},
-    "arithmetic": {"preset": "quick", "length": 17, "steps": [4], "layers": 1, "training_steps": 2},
+    "reasoning": {"language": ["modular-sum"], "length": [17], "preset": ["sums"], "steps": [4], "training_steps": 2},
 }
 SIZES = {"smoke": 54, "lengths": 90, "figure-1-exact": 135, "demo": 159, "board": 468}
-SIZES |= {"figure-1-quick": 108, "figure-2-quick": 21, "learning": 9, "arithmetic": 60}
+SIZES |= {"figure-1-quick": 108, "figure-2-quick": 21, "learning": 9, "reasoning": 74}
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)

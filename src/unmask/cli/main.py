@@ -28,6 +28,7 @@ COMMANDS = {
     "generate": ("unmask.cli.generate", "fill sequences with a sampler, a schedule and a number of steps"),
     "model": ("unmask.cli.model", "open models: list the published checkpoints, show one, or check its files"),
     "chat": ("unmask.cli.chat", "talk to an open model, and see its answers being written"),
+    "serve": ("unmask.cli.serve", "let programs ask an open model, by an endpoint that speaks as OpenAI's"),
     "audit": ("unmask.cli.audit", "say whether a generate loop is right, from samples it made on our oracle"),
     "theory": ("unmask.cli.theory", "what is known without running anything: exact values, bounds, figures"),
     "plan": ("unmask.cli.plan", "say how many steps a quality takes, and whether AR is the better choice"),
@@ -35,12 +36,18 @@ COMMANDS = {
     "train": ("unmask.cli.train", "train a network on a language: masked diffusion or autoregressive"),
     "figure-1": ("unmask.cli.figure_1", "train networks, and hold them against the ideal denoiser"),
     "figure-2": ("unmask.cli.figure_2", "train networks on a text, and judge what they write"),
+    "reasoning": ("unmask.cli.reasoning", "train networks on sums, and judge their answers and their steps"),
     "learning": ("unmask.cli.learning", "say what a network has not learned, and what that adds to its errors"),
     "sweep": ("unmask.cli.sweep", "measure a grid of cells, stopped and resumed at will, here or on a cluster"),
+    "eval": ("unmask.cli.eval", "let models write the answers of tasks: accuracy with interval, cost and time"),
+    "advise": ("unmask.cli.advise", "say which model and how many rounds to take: a masked model or AR"),
+    "task": ("unmask.cli.task", "what models are asked: list the tasks, or show one with its options"),
+    "lm-eval": ("unmask.cli.lm_eval", "run EleutherAI's harness with open models and samplers of unmask"),
     "judge": ("unmask.cli.judge", "say how likely an open model finds texts, and how varied they are"),
     "score": ("unmask.cli.score", "measure the error rates of sequences against a language"),
 }
 ABOUT = "Measure masked diffusion language models: what a number of sampling steps costs and buys."
+RUN = "run"  # the subcommand that options without one are of
 OPTIONS = {
     "--help": "show this help; `unmask COMMAND --help` shows that of a command",
     "--version": "show the version",
@@ -74,19 +81,21 @@ def _run(arguments: list[str]) -> int:
     code = _guide("unmask", ABOUT, {name: summary for name, (_, summary) in COMMANDS.items()}, OPTIONS, arguments)
     if code is not None:
         return code
-    from unmask.cli.parser import HELP, about_of, call, help_of
+    from unmask.cli.parser import HELP, about_of, call, help_of, takes_all
 
     name, *rest = arguments
     program, command = f"unmask {name}", import_module(COMMANDS[name][0]).command
     if isinstance(command, dict):
         summaries = {subname: about_of(function).partition("\n")[0] for subname, function in command.items()}
+        if RUN in command and rest and rest[0].startswith("--") and rest[0] != "--help":
+            rest = [RUN, *rest]
         about = COMMANDS[name][1].capitalize() + "."
         options = {"--help": f"show this help; `{program} COMMAND --help` shows that of a command"}
         code = _guide(program, about, summaries, options, rest)
         if code is not None:
             return code
         program, command, rest = f"{program} {rest[0]}", command[rest[0]], rest[1:]
-    if any(word in HELP for word in rest):
+    if any(word in HELP for word in (rest[:1] if takes_all(command) else rest)):
         print(help_of(program, command))
     else:
         from unmask.core import cores, progress

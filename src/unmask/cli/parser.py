@@ -73,6 +73,8 @@ class Option:
 
 def call(program: str, command: Callable[..., Any], words: Sequence[str]) -> Any:
     """What the command returns, called with what the words say."""
+    if takes_all(command):
+        return command(*words)
     options = list(options_of(command))
     given = _assign(program, options, words)
     missing = [option.label for option in options if option.default is EMPTY and option.name not in given]
@@ -93,6 +95,11 @@ def call(program: str, command: Callable[..., Any], words: Sequence[str]) -> Any
         else:
             places.append(value)
     return command(*places, **named)
+
+
+def takes_all(command: Callable[..., Any]) -> bool:
+    """Whether a command has no flags of its own: `*words` are those of another program."""
+    return any(one.kind is one.VAR_POSITIONAL for one in inspect.signature(command).parameters.values())
 
 
 def _assign(program: str, options: Sequence[Option], words: Sequence[str]) -> dict[str, Any]:
@@ -194,9 +201,9 @@ def _arguments(documented: Any) -> dict[str, str]:
 
 def help_of(program: str, command: Callable[..., Any]) -> str:
     """The usage, the first line of the docstring, each option with its own line of it, and the rest of it."""
-    options = list(options_of(command))
+    options = [] if takes_all(command) else list(options_of(command))
     places = [option for option in options if option.positional]
-    usage = " ".join([program, *(option.label for option in places), "[OPTIONS]"])
+    usage = " ".join([program, *(option.label for option in places), "[WORDS]" if takes_all(command) else "[OPTIONS]"])
     summary, _, details = about_of(command).partition("\n\n")
     entries = [(option.label, option.about + option.hint) for option in options]
     entries.append(("-h, --help", "Show this help."))

@@ -25,7 +25,9 @@ def command(
     SER is the share of rows that the language cannot have made; the generative
     perplexity is that of the other rows, and low for samples that repeat
     themselves: read it beside the entropy of the bigrams. Impossible rows are
-    known where `unmask generate` has left its account beside the samples.
+    known where `unmask generate` has left its account beside the samples. Of a
+    language with steps, as modular-sum, there are three more: the share of wrong
+    answers, of answers that are right by wrong steps, and of steps that are wrong.
 
     What made the samples is named, where that account says it, and samples that
     another version of unmask has made are said to be old.

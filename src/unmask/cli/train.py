@@ -35,6 +35,7 @@ def command(
     samples: Count = None,
     spread: Number = None,
     run: Count = None,
+    prompt_length: Count = None,
     targets: Word = None,
     optimiser: Word = None,
     schedule_rounds: Count = None,
@@ -93,6 +94,10 @@ def command(
         sums
             The same for modular-sum, in five minutes: at a lower rate, and masks
             that are spread at first hide runs of up to seven positions.
+        questions
+            The same for modular-sum(terms=4), in three minutes: the first eight
+            tokens, 1+2+3+4=, are always shown, and what follows from them is
+            learned.
         small
             800,000 parameters, length 128.
         text
@@ -107,7 +112,7 @@ def command(
         text: In place of a language a text: a file, a directory, or kjv.
         tokenizer: Of a text: chars (if not given), bpe:4096, gpt2, or smollm2.
         model: mdm, a masked diffusion model (if not given), or ar, an autoregressive one.
-        preset: Size and recipe: quick (if not given; of a text: text), thorough, sums, small, or paper.
+        preset: Size and recipe: quick (if not given; of a text: text), thorough, sums, questions, small, or paper.
         length: Tokens a sequence; what follows below replaces a value of the preset.
         layers: Of the transformer; the paper takes 10 for its 4-gram.
         hidden: The width of a layer.
@@ -121,6 +126,7 @@ def command(
         samples: Train on a fixed set of so many sequences, 1% of it for validation, not on fresh ones.
         spread: The share of the steps in which some masks hide every second to sixth position, fewer and fewer.
         run: The most positions side by side that those hide, with as many shown between; one if not given.
+        prompt_length: Tokens at the beginning that are always shown, as a question is, and not learned.
         targets: tokens, as the paper, or posterior: the exact law that each token was drawn from.
         optimiser: adamw, or muon, which takes the matrices; AdamW has the rest.
         schedule_rounds: Train on the NELBO of so many rounds of the schedule, not on that in continuous time.
@@ -158,6 +164,7 @@ def command(
         "samples": samples,
         "spread": spread,
         "run": run,
+        "prompt_length": prompt_length,
         "targets": targets,
         "optimiser": optimiser,
         "rounds": schedule_rounds,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unmask.core.errors import UnmaskError
-from unmask.generation.making import generate
-from unmask.generation.prompted import Asked, chats, ending, rows_of, speaker
+from unmask.generation.answering import answers, usual
+from unmask.generation.prompted import Asked, chats, ending, speaker
 from unmask.generation.result import Generation
 from unmask.hub.chat import Message
 from unmask.samplers.stopping import Progress, Watched
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from unmask.hub import OpenModel
 
 See = Callable[[list[str | None]], None]  # the pieces of an answer after a round, None where it is hidden
-BLOCK = 32
 
 
 class Answer(NamedTuple):
@@ -25,43 +25,34 @@ class Answer(NamedTuple):
 
 
 class Conversation:
-    """`length` tokens at most an answer; options: of `generate`. Unless told otherwise an AR model takes the likeliest
-    token, and a masked model fills blocks from left to right as LLaDA does, one token a round."""
+    """`length` tokens at most an answer; options: those of `answering.usual`."""
 
     def __init__(self, model: OpenModel, system: str | None = None, length: int = 128, **options: Any) -> None:
         self.model, self.length = model, length
         self.messages = [] if system is None else [Message("system", system)]
         self.template, self.tokenizer = chats(model), speaker(model)
-        rule = ending(model, chat=True)
-        if rule is None:
+        if ending(model, chat=True) is None:
             raise UnmaskError(f"the card {model.name} does not say what an answer ends with; give it an end_of_turn")
-        self.rule = rule
-        usual: dict[str, Any] = {"sampler": "autoregressive", "temperature": 0.0}
-        if not model.card.causal:
-            usual = {"sampler": f"llada(block_length={min(model.card.block or BLOCK, length)})", "steps": length}
-        self.options = usual | {name: value for name, value in options.items() if value is not None}
+        self.options = usual(model, length, **options)
         self.turns = 0
 
     def say(self, text: str, see: See | None = None) -> Answer:
         """What it answers; see: is shown the answer after each round."""
         messages = [*self.messages, Message("user", text)]
-        (row,) = rows_of(self.model, [Asked(messages=messages)], self.length)
-        begin, hidden = len(row) - self.length, self.model.vocabulary
+        hidden = self.model.vocabulary
 
         def watch(progress: Progress) -> None:
             if see is not None:
-                tokens = progress.tokens[0, begin:].tolist()
+                tokens = progress.tokens[0, -self.length :].tolist()
                 see(list(self.tokenizer.pieces(None if token == hidden else token for token in tokens)))
 
         options = {"first_row": self.turns} | self.options  # other luck each time
-        made = generate(self.model, given=row.unsqueeze(0), rows=1, stop=Watched(watch, self.rule), **options)
-        (said,) = made.texts(self.tokenizer)
-        end = self.template.ends(self.tokenizer)
-        if isinstance(end, str):
-            said = said.partition(end)[0]
-        self.messages = [*messages, Message("assistant", said.strip())]
+        asked = [Asked(messages=messages)]
+        (found,), made = answers(self.model, asked, self.length, watch=partial(Watched, watch), **options)
+        said = found.text.strip()
+        self.messages = [*messages, Message("assistant", said)]
         self.turns += 1
-        return Answer(said.strip(), made)
+        return Answer(said, made)
 
     def forget(self) -> None:
         """Begin anew; what the system says stands."""

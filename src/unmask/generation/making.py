@@ -12,6 +12,7 @@ from torch import Tensor
 
 from unmask.core import arguments, progress
 from unmask.core.chance import Luck, check_seed
+from unmask.core.errors import UnmaskError
 from unmask.core.threads import over_blocks
 from unmask.denoisers import Denoiser, Guided, Sharpened
 from unmask.denoisers.marginals import check_sharpening
@@ -37,7 +38,7 @@ def generate(
     length: int | None = None,
     rows: int | None = None,
     seed: int = 0,
-    first_row: int = 0,
+    first_row: int | Sequence[int] = 0,
     given: ArrayLike | Sequence[Sequence[int]] | Tensor | None = None,
     stop: int | StopRule | None = None,
     temperature: float = 1.0,
@@ -50,6 +51,7 @@ def generate(
     source: a language, whose ideal denoiser is used, or any denoiser.
     sampler, schedule: a name with options, "blocks(block_length=16)"; or an instance, or a list of delta_k.
     steps: the number of rounds N; 64 for a named schedule unless told otherwise.
+    first_row: the number of the first row; or that of each, where they are not consecutive.
     given: tokens to start from, V where hidden: (length), for all rows; (rows, length); or a list of rows of any
         lengths. It says how long they are and, but for one (length), how many; 2000 x 512 where nothing does.
     stop: when a row has ended before all of it is decided: a token, or a rule of `samplers.stopping`.
@@ -69,7 +71,7 @@ def generate(
         steps = STEPS
     delta = deltas(schedule, steps, None if denoiser.language is None else fit_of(used, denoiser.language, length))
     rows, length = int(rows), int(length)
-    seed, first_row = check_seed(seed), arguments.whole("first_row", first_row, 0, arguments.MOST - rows)
+    seed, numbers = check_seed(seed), _numbered(first_row, rows)
     name = f"sampler {sampler if isinstance(sampler, str) else type(sampler).__name__}"
     configuration = {
         "sampler": sampler if isinstance(sampler, str) else used.spec,
@@ -78,7 +80,7 @@ def generate(
         "length": length,
         "rows": rows,
         "seed": seed,
-        "first_row": first_row,
+        "first_row": numbers.tolist() if isinstance(first_row, Sequence) else first_row,
         "temperature": temperature,
         "top_p": top_p,
         "top_k": top_k,
@@ -89,7 +91,7 @@ def generate(
 
     def make(part: slice) -> Generation:
         began = _now()
-        luck = Luck(seed, torch.arange(first_row + part.start, first_row + part.stop))
+        luck = Luck(seed, numbers[part])
         session = Session(denoiser, tokens[part], luck, delta, name, valid=valid[part], stop=rule)
         fill(used, session)
         return finished(session, _now() - began, about)
@@ -105,6 +107,16 @@ def generate(
             parts.append(part)
             advance(len(part.tokens))
     return replace(join(parts), seconds=_now() - began)
+
+
+def _numbered(first_row: int | Sequence[int], rows: int) -> Tensor:
+    """(B): the number of each row."""
+    if not isinstance(first_row, Sequence):
+        first = arguments.whole("first_row", first_row, 0, arguments.MOST - rows)
+        return torch.arange(first, first + rows)
+    if len(first_row) != rows:
+        raise UnmaskError(f"first_row numbers {len(first_row)} rows, and there are {rows}; number each of them")
+    return torch.tensor([arguments.whole("first_row", one, 0) for one in first_row])
 
 
 def _now() -> float:

@@ -26,15 +26,22 @@ Messages = Annotated[list[Message], msgspec.Meta(min_length=1)]
 
 
 class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Exactly one of them."""
+    """Exactly one of prompt, messages and template."""
 
     prompt: Text | None = None  # which the row begins with
     messages: Messages | None = None  # a conversation, in the model's own template
     template: Text | None = None  # a text with gaps, ___ or ___{N}
+    begun: Text = ""  # what the answer to messages begins with
 
     def __post_init__(self) -> None:
         if sum(part is not None for part in (self.prompt, self.messages, self.template)) != 1:
             raise ValueError("Expected one of prompt, messages and template")
+        if self.begun and self.messages is None:
+            raise ValueError("Expected messages beside begun, which their answer begins with")
+
+
+class TooLong(UnmaskError):
+    """What is asked has more tokens than the model was made for."""
 
 
 def read_prompts(path: str | Path) -> list[Asked]:
@@ -78,13 +85,13 @@ def rows_of(
         else:
             messages = [*first, Message("user", one.prompt)] if chat and one.prompt is not None else one.messages
             if messages is not None:
-                row = chats(model).tokens(tokenizer, messages)
+                row = chats(model).tokens(tokenizer, messages, one.begun)
             else:
                 row = tokenizer.encode(one.prompt or "").tolist()
             row = row + [model.vocabulary] * length
         if len(row) > model.length:
             what = f"{len(row)} tokens with what is to be written, and {model.name} was made for {model.length}"
-            raise UnmaskError(f"prompt {number} ({_label(one)}) has {what}; ask for less by --length")
+            raise TooLong(f"prompt {number} ({_label(one)}) has {what}; ask for fewer (--length)")
         if max(row, default=0) > model.vocabulary:
             raise UnmaskError(f"prompt {number} ({_label(one)}) has token {max(row)}, which {model.name} does not know")
         found.append(torch.tensor(row))
@@ -96,21 +103,28 @@ def _label(one: Asked) -> str:
     return shown(text if len(text) < 40 else f"{text[:40]}..")
 
 
-def ending(model: OpenModel, until: Sequence[str] = (), chat: bool = False, own: bool = True) -> StopRule | None:
-    """A row ends where one of these strings is complete; and, its own, with the model's end or that of a turn."""
+def ends(model: OpenModel, chat: bool = False) -> tuple[set[int], list[str]]:
+    """What a row ends with by itself: tokens, the model's end and that of a turn, which may be a string instead."""
     tokens = model.card.tokens
-    ends = {token for token in (tokens.eos, tokens.end_of_turn) if token is not None and own}
-    strings = list(until)
-    if chat and own:
+    found = {token for token in (tokens.eos, tokens.end_of_turn) if token is not None}
+    strings = []
+    if chat:
         end = chats(model).ends(speaker(model))
         if isinstance(end, str):
             strings.append(end)
         else:
-            ends.add(end)
-    ends = {token for token in ends if token < model.vocabulary}
-    fills = [token for token in (tokens.pad, tokens.eos, *sorted(ends)) if token is not None and token != tokens.mask]
+            found.add(end)
+    return {token for token in found if token < model.vocabulary}, strings
+
+
+def ending(model: OpenModel, until: Sequence[str] = (), chat: bool = False, own: bool = True) -> StopRule | None:
+    """A row ends where one of these strings is complete; and, its own, with the model's end or that of a turn."""
+    tokens, strings = ends(model, chat) if own else (set(), [])
+    strings = [*until, *strings]
+    card = model.card.tokens
+    fills = [token for token in (card.pad, card.eos, *sorted(tokens)) if token is not None and token != card.mask]
     fill = next((token for token in fills if token < model.vocabulary), 0)
-    rules: list[StopRule] = [AtToken(tuple(sorted(ends)), fill)] if ends else []
+    rules: list[StopRule] = [AtToken(tuple(sorted(tokens)), fill)] if tokens else []
     if strings:
         rules.append(Until(tuple(strings), speaker(model).written, fill))
     return None if not rules else rules[0] if len(rules) == 1 else Either(tuple(rules))

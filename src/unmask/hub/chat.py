@@ -41,8 +41,8 @@ class Template:
     spoken: str | None = None  # what the system says where nobody makes it say anything
     trimmed: bool = False  # spaces around what was said are left out
 
-    def tokens(self, tokenizer: Published, messages: Sequence[Message]) -> list[int]:
-        """A conversation, up to where its next turn is to be written."""
+    def tokens(self, tokenizer: Published, messages: Sequence[Message], begun: str = "") -> list[int]:
+        """A conversation, up to where its next turn is to be written, or with what that begins with."""
         if not messages or messages[-1].role == "assistant":
             raise UnmaskError("a conversation ends with what the user says; it is the model's turn then")
         if any(message.role == "system" for message in messages[1:]):
@@ -54,7 +54,7 @@ class Template:
             before, _, after = getattr(self, message.role).partition("{}")
             said = message.content.strip() if self.trimmed else message.content
             parts += [*self._parts(tokenizer, before), said, *self._parts(tokenizer, after)]
-        return joined(tokenizer, [*parts, *self._parts(tokenizer, self.opening)])
+        return joined(tokenizer, [*parts, *self._parts(tokenizer, self.opening), begun])
 
     def ends(self, tokenizer: Published) -> int | str:
         """What its turn ends with: a symbol, or where the tokenizer has none a text."""

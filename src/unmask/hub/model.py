@@ -9,9 +9,11 @@ Logits are computed in the type of the weights, and decided upon in float32 (den
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
 from torch import Tensor
 
@@ -124,6 +126,14 @@ class OpenModel(Denoiser):
 
     def rows_at_once(self, length: int) -> int | None:
         return self.batch
+
+    def without(self, tokens: Collection[int]) -> OpenModel:
+        """The same model, which never writes these tokens either."""
+        card = msgspec.structs.replace(self.card, banned=tuple(sorted({*self.card.banned, *tokens})))
+        about = self._about | {"banned": sorted(tokens)}
+        cache = None if self.cache is None else str(self.cache)
+        how: dict[str, Any] = {"cache": cache, "batch": self.batch, "causal": self.reader}
+        return OpenModel(card, self.body, tokenizer=self.tokenizer, about=about, **how)
 
     def said(self, states: Tensor) -> Marginals:
         """What the head makes of states (K, hidden)."""

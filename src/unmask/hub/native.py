@@ -6,6 +6,7 @@ Its code is the library's, never the checkpoint's: trust_remote_code is never se
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,9 @@ def read(directory: Path, config: Mapping[str, Any], dtype: torch.dtype | None) 
     return NativeCausal(pretrained(directory, "AutoModelForCausalLM", dtype), str(directory))
 
 
+CACHED = re.compile(r"models--(?P<owner>.+?)--(?P<name>.+)")  # as the cache of the hub calls a repository
+
+
 def card_of(config: Mapping[str, Any], directory: Path) -> Card:
     """Of an AR model that has no card: what its files say of it."""
     about: dict[str, Any] = {}
@@ -163,9 +167,11 @@ def card_of(config: Mapping[str, Any], directory: Path) -> Card:
         return found[0] if isinstance(found, list) and found else found if isinstance(found, int) else None
 
     begins = bool(about.get("add_bos_token"))
+    kept = CACHED.fullmatch(directory.parents[1].name) if len(directory.parents) > 1 else None
     return Card(
-        name=directory.resolve().name,
-        repository=str(directory),
+        name=kept["name"].lower() if kept else directory.resolve().name,
+        repository=f"{kept['owner']}/{kept['name']}" if kept else str(directory),
+        revision=directory.name if kept else None,
         licence="not known",
         family="causal",
         tokens=Tokens(

@@ -5,6 +5,7 @@ from unmask.languages.brackets import Brackets
 from unmask.languages.closed_form import ClosedForm
 from unmask.languages.hmm import HMM
 from unmask.languages.interval import Interval
+from unmask.languages.lists import ListOperation
 from unmask.languages.modular_sum import ModularSum
 from unmask.languages.ngram import NGram
 from unmask.languages.presets import PRESETS, preset
@@ -20,6 +21,7 @@ __all__ = [
     "ClosedForm",
     "Interval",
     "Language",
+    "ListOperation",
     "ModularSum",
     "NGram",
     "from_dict",

@@ -25,6 +25,7 @@ from unmask.core.memory import fits
 from unmask.kernels.chain import Chain
 from unmask.kernels.machine import Machine
 from unmask.languages.closed_form import ClosedForm
+from unmask.languages.steps import Steps
 
 if TYPE_CHECKING:
     from unmask.languages.ngram import NGram
@@ -142,6 +143,11 @@ class Language(ABC):
     @property
     def closed_form(self) -> ClosedForm | None:
         """What it knows of its own sampling by formulas; None where it has none."""
+        return None
+
+    def steps(self, tokens: Tokens) -> Steps | None:
+        """What each of tokens (B, L) says step by step, and whether its answer is right; None where the language has no
+        steps."""
         return None
 
     def independent(self, tokens: Tensor, hidden: Tensor, gamma: float) -> Tensor:

@@ -6,6 +6,12 @@ A yardstick is the mean over rows of a number that each row has, shown on a scal
     generative_perplexity   2^mean of -log2 q(x | c) / |x|      over the valid rows that had something to write
     evaluations             those that a row needed
 
+and of languages with steps (languages/steps.py), the others having nothing to say of them:
+
+    answer_error            1[the answer of x is not that of its question]
+    lucky_answers           1[it is, and q(x | c) = 0]: right by wrong steps
+    wrong_steps             the share of the steps of x that do not follow
+
 Rows with one prompt are not independent, and intervals are over prompts (metrics/given.py). A yardstick more is an
 entry more in YARDSTICKS: scores, sweeps and boards ask all of them.
 """
@@ -15,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -23,6 +30,7 @@ from unmask.core.estimates import Estimate, mean, share
 from unmask.generation import Generation
 from unmask.languages import Language
 from unmask.languages.base import as_language
+from unmask.languages.steps import Steps
 from unmask.metrics.given import own_sizes, patterns, prompt_numbers
 
 
@@ -52,6 +60,10 @@ class Rows:
     def bits_per_token(self) -> Tensor:
         """(B) -log2 q(x | c) / |x|; NaN of rows that are not told."""
         return torch.where(self.told, self.bits / self.size, torch.nan)
+
+    @cached_property
+    def steps(self) -> Steps | None:
+        return self.language.steps(self.tokens)
 
     @property
     def ser(self) -> Estimate:
@@ -86,9 +98,16 @@ class Yardstick:
         return self.reduce(self.values(made), made.prompt)
 
 
+def _of_steps(made: Rows, what: Callable[[Steps], Tensor]) -> Tensor | None:
+    return None if made.steps is None else what(made.steps).double()
+
+
 YARDSTICKS = {
     "ser": Yardstick(lambda made: (~made.valid).double(), events=True),
     "generative_perplexity": Yardstick(lambda made: made.bits_per_token, shown=lambda bits: 2.0**bits),
+    "answer_error": Yardstick(lambda made: _of_steps(made, lambda steps: ~steps.answer), events=True),
+    "lucky_answers": Yardstick(lambda made: _of_steps(made, lambda steps: steps.answer & ~made.valid), events=True),
+    "wrong_steps": Yardstick(lambda made: _of_steps(made, lambda steps: steps.wrong_share)),
     "evaluations": Yardstick(lambda made: None if made.evaluations is None else made.evaluations.double(), cost=True),
 }
 

@@ -28,7 +28,7 @@ class Score:
     rows: int
     length: int
     ser: Estimate
-    yardsticks: dict[str, Estimate | None]  # the others of YARDSTICKS
+    yardsticks: dict[str, Estimate | None]  # the others of YARDSTICKS that its rows know
     nll_bits_per_token: float | None
     nll_bits_per_token_pooled: float | None
     invalid_rows: int
@@ -58,11 +58,12 @@ def score(samples: Generation | Tensor, language: Language, given: Tensor | None
     """
     seen = rows(samples, language, given=given)
     told = seen.told
+    asked = {name: one for name, one in YARDSTICKS.items() if name != "ser" and not one.cost}
     return Score(
         rows=len(seen),
         length=seen.tokens.shape[1],
         ser=seen.ser,
-        yardsticks={name: one.of(seen) for name, one in YARDSTICKS.items() if name != "ser" and not one.cost},
+        yardsticks={name: one.of(seen) for name, one in asked.items() if one.values(seen) is not None},
         nll_bits_per_token=float(seen.bits_per_token[told].mean()) if told.any() else None,
         nll_bits_per_token_pooled=float(seen.bits[told].sum() / seen.size[told].sum()) if told.any() else None,
         invalid_rows=int((~seen.valid).sum()),

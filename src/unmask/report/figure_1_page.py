@@ -16,8 +16,9 @@ from unmask.experiments.measures.catalogue import Record
 from unmask.networks.model.shape import KINDS
 from unmask.report import frame
 from unmask.report.figure_1 import Settings, recipe, records_of
-from unmask.report.frame import AR_PLACE, COLOURS, INK, PAGE, Sentence, across, text
+from unmask.report.frame import COLOURS, INK, PAGE, Sentence
 from unmask.report.publishing import Page
+from unmask.report.rounds import across, network_item, placed
 
 WIDTH, HEIGHT = 250, 230  # of a panel, in pixels
 MOST_WIDE, WRAPPED = 4, 3  # languages side by side; where there are more, so many
@@ -59,7 +60,7 @@ def contents(
         origin,
         found,
         figure=frame.figure("figure-1", *TITLE, CAPTION.format(rows=settings.rows), plain, plain),
-        networks="\n".join(_network_item(*entry) for entry in networks(records).items()),
+        networks="\n".join(network_item(*entry) for entry in networks(records).items()),
         length=settings.size,
         preset=_presets(settings),
     )
@@ -67,11 +68,7 @@ def contents(
 
 
 def chart(records: Sequence[Record], settings: Settings) -> Any:
-    data = pd.DataFrame([record for record in records if record["measure"] in MEASURES])
-    last = max(settings.steps)
-    data["place"] = data["steps"].fillna(last * AR_PLACE)
-    data["rounds"] = ["AR" if pd.isna(steps) else f"{steps:.0f}" for steps in data["steps"]]
-    data["shown"] = [str(Estimate.of_record(record)) for record in data.to_dict("records")]
+    data = placed([record for record in records if record["measure"] in MEASURES], settings.steps)
     columns: list[Any] = []
     wide = len(settings.languages) if len(settings.languages) <= MOST_WIDE else WRAPPED
     for name in settings.languages:
@@ -89,7 +86,7 @@ def _panel(data: pd.DataFrame, measure: str, settings: Settings, name: str, firs
     said, form = MEASURES[measure]
     above = measure == "ser"
     title = None if above else f"N, the number of sampling steps (L = {settings.lengths[name]})"
-    x = across(settings.steps, title, (0.8, 1.6), labelSeparation=4, labels=not above)
+    x = across(settings.steps, title, labels=not above)
     y = alt.Y("value:Q", title=said if first else None, axis=alt.Axis(format=form, tickCount=5))
     y = y.scale(domain=[0, 1] if above else _domain(data), nice=False, zero=False)
     colour = alt.Color("model:N", legend=None).scale(domain=list(LOOKS), range=list(LOOKS.values()))
@@ -225,10 +222,6 @@ def networks(records: Sequence[Record]) -> dict[str, str]:
         for record in records
         if record["measure"] == "excess_percent"
     }
-
-
-def _network_item(named: str, directory: str) -> str:
-    return f'<li>{text(named)}: <a href="{directory}/README.md"><code>{directory}</code></a></li>'
 
 
 def _lookup(records: Sequence[Record]) -> dict[tuple[str, str, str, int | None], Record]:

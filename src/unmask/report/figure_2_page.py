@@ -15,8 +15,9 @@ from unmask.experiments.board.table import Table
 from unmask.experiments.measures.catalogue import Record
 from unmask.report import frame
 from unmask.report.figure_2 import LEARNED, MEASURES, SECONDS, Measured, Settings, measured, quick, recipe
-from unmask.report.frame import AR_PLACE, COLOURS, INK, PAGE, Sentence, across, text
+from unmask.report.frame import COLOURS, INK, PAGE, Sentence, text
 from unmask.report.publishing import Page
+from unmask.report.rounds import across, network_item, placed
 
 WIDTH, HEIGHT = 400, 230  # of a panel, in pixels
 LOOKS = {"mdm": COLOURS[2], "ar": COLOURS[0], "text": INK}
@@ -60,7 +61,7 @@ def contents(made: Measured, settings: Settings, origin: Mapping[str, Any], seco
         found,
         figure=frame.figure("figure-2", *TITLE, CAPTION.format(rows=settings.rows, batch=settings.batch), plain, plain),
         examples="\n".join(_example(record) for record in made.examples),
-        networks="\n".join(_network_item(*entry) for entry in networks(made.records).items()),
+        networks="\n".join(network_item(*entry) for entry in networks(made.records).items()),
         label=text(made.label),
         length=str(made.length),
         quick=quick().size,
@@ -70,11 +71,8 @@ def contents(made: Measured, settings: Settings, origin: Mapping[str, Any], seco
 
 
 def chart(records: Sequence[Record], settings: Settings) -> Any:
-    data = pd.DataFrame([record for record in records if record["measure"] in PANELS])
-    last = max(settings.steps)
-    data["place"] = data["steps"].fillna(last * AR_PLACE)
-    data["rounds"] = ["-" if pd.isna(steps) else f"{steps:.0f}" for steps in data["steps"]]
-    data["shown"] = [str(Estimate.of_record(record)) for record in data.to_dict("records")]
+    data = placed([record for record in records if record["measure"] in PANELS], settings.steps)
+    data.loc[data["who"] == "text", "rounds"] = "-"
     data["writer"] = data["who"].map(NAMES)
     fast = speed(records)
     data["faster"] = [f"{fast[steps]:.2g}x" if steps in fast else "" for steps in data["steps"]]
@@ -84,7 +82,7 @@ def chart(records: Sequence[Record], settings: Settings) -> Any:
 
 def _panel(data: pd.DataFrame, measure: str, settings: Settings) -> Any:
     said, form, logarithmic = PANELS[measure]
-    x = across(settings.steps, "N, the number of sampling steps", (0.8, 1.6), labelSeparation=4)
+    x = across(settings.steps, "N, the number of sampling steps")
     y = alt.Y("value:Q", title=None, axis=alt.Axis(format=form, tickCount=5))
     y = y.scale(type="log", nice=False, padding=18) if logarithmic else y.scale(zero=False, padding=8)
     colour = alt.Color("who:N", legend=None).scale(domain=list(LOOKS), range=list(LOOKS.values()))
@@ -203,10 +201,6 @@ def tables(records: Sequence[Record], settings: Settings) -> list[Table]:
 def networks(records: Sequence[Record]) -> dict[str, str]:
     """Their directories, seen from that of the page."""
     return {NAMES[r["who"]]: r["network"] for r in records if r["measure"] == LEARNED[0]}
-
-
-def _network_item(named: str, directory: str) -> str:
-    return f'<li>{text(named)}: <a href="{directory}/README.md"><code>{directory}</code></a></li>'
 
 
 def _example(record: Record) -> str:

@@ -33,7 +33,6 @@ HEIGHT = 320
 COLOURS = ("#0077bb", "#009988", "#ee3377", "#ee7733", "#8c6bb1", "#7a7a7a")  # Paul Tol's vibrant: all can tell apart
 INK = "currentColor"
 GREY = "#7a7a7a"  # for what cannot take the colour of the text
-AR_PLACE = 2.6  # AR stands this many times to the right of the last N: a place on the axis, not a number of steps
 
 Definition = dict[str, Any]  # of a figure, as Vega-Lite reads it
 
@@ -106,20 +105,6 @@ def numbers(name: str, records: Sequence[Mapping[str, Any]], **about: Any) -> di
 
 def csv(records: Sequence[Mapping[str, Any]]) -> bytes:
     return pd.DataFrame(list(records)).to_csv(index=False).encode()
-
-
-def across(steps: Sequence[int], title: str | None, room: tuple[float, float], **axis: Any) -> alt.X:
-    """The column `place`, N or AR's, on a logarithmic axis, AR at its right end; room: of its ends, times the marks."""
-    last = max(steps)
-    ticks = alt.Axis(
-        values=[*sorted(steps), last * AR_PLACE],
-        labelExpr=f"datum.value > {last} ? 'AR' : format(datum.value, 'd')",
-        labelOverlap="greedy",
-        grid=False,
-        **axis,
-    )
-    ends = [min(steps) * room[0], last * AR_PLACE * room[1]]
-    return alt.X("place:Q", title=title, axis=ticks).scale(type="log", base=2, nice=False, domain=ends)
 
 
 def themed(chart: alt.TopLevelMixin) -> Definition:

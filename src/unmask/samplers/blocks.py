@@ -37,6 +37,10 @@ class Blocks(Sampler):
     def reads(self) -> frozenset[Reads]:
         return checks.made(self.inner).reads
 
+    @property
+    def revises(self) -> bool:
+        return checks.made(self.inner).revises
+
     def run(self, session: Session) -> None:
         hidden, grid = session.hidden, session.denoiser.grid
         if grid is None or self.block_length % grid:

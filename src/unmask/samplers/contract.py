@@ -73,6 +73,11 @@ class Sampler:
         return False
 
     @property
+    def revises(self) -> bool:
+        """Whether it may take back what it has written: whoever shows a row before it is done waits for its end."""
+        return False
+
+    @property
     def spec(self) -> str:
         """Its name with its options, which makes it again: "blocks(block_length=16, inner='margin')"."""
         return specification(self)

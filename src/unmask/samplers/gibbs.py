@@ -37,6 +37,10 @@ class Gibbs(Sampler):
     def reads(self) -> frozenset[Reads]:
         return checks.made(self.inner).reads | CANVAS
 
+    @property
+    def revises(self) -> bool:
+        return True
+
     def run(self, session: Session) -> None:
         fill(checks.made(self.inner), session)
         session.planned = False

@@ -69,6 +69,10 @@ class ReMDM(Sampler):
         if self.published and self.strategy != "loop":
             raise UnmaskError(f"published is about strategy loop, whose phases it changes; here it is {self.strategy}")
 
+    @property
+    def revises(self) -> bool:
+        return True
+
     def choose(self, view: View) -> Choice:
         t, s = (1 - k.unsqueeze(1).double() / view.rounds.unsqueeze(1) for k in (view.round - 1, view.round))  # (B, 1)
         before, after = view.alpha.unsqueeze(1), view.alpha_next.unsqueeze(1)

@@ -127,18 +127,18 @@ class Either:
 
 @dataclass(frozen=True)
 class Watched:
-    """Another rule; somebody sees the rows after each round, and changes nothing."""
+    """Another rule, or none; somebody sees the rows after each round, and changes nothing."""
 
     see: Callable[[Progress], None]
-    rule: StopRule
+    rule: StopRule | None
 
     @property
     def fill(self) -> int:
-        return self.rule.fill
+        return 0 if self.rule is None else self.rule.fill
 
     def ended(self, progress: Progress) -> Tensor:
         self.see(progress)
-        return self.rule.ended(progress)
+        return torch.full((len(progress.tokens),), -1) if self.rule is None else self.rule.ended(progress)
 
 
 def stop_rule(stop: int | StopRule | None, vocabulary: int) -> StopRule | None:

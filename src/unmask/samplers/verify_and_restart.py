@@ -44,6 +44,10 @@ class VerifyAndRestart(Sampler):
     def reads(self) -> frozenset[Reads]:
         return checks.made(self.inner).reads
 
+    @property
+    def revises(self) -> bool:
+        return True
+
     def run(self, session: Session) -> None:
         verify = self.verifier or self._support(session)
         rows = torch.arange(len(session.given))

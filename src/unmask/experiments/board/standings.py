@@ -21,7 +21,6 @@ from unmask.experiments.board.joining import Measured
 from unmask.experiments.board.measures import Curve, Need, paired, ratio
 from unmask.experiments.board.optimum import Best, need_of
 from unmask.kernels.machine import Floats
-from unmask.metrics import YARDSTICKS
 
 Record = dict[str, Any]
 TOLD = ("ser", "generative_perplexity", "evaluations")  # in ways of their own: by seed, as a ratio, beside every number
@@ -49,7 +48,8 @@ def records(found: Sequence[Measured], settings: Settings, best: Best | None = N
 def of_point(point: Point) -> list[Record]:
     """What a sampler's rows are like at one budget."""
     made = [record("ser", point.ser, by_seed=point.ser_by_seed)]
-    made += [record(name, point.estimate(name), note="no row says it") for name in YARDSTICKS if name not in TOLD]
+    asked = [name for name in point.samples[0].values if name not in TOLD]
+    made += [record(name, point.estimate(name), note="no row says it") for name in asked]
     name = "ter_ratio" if point.lawful else "ter_upper_ratio"
     made.append(record(name, point.ter_ratio, note=point.unbounded))
     made.append(record("generative_perplexity_ratio", point.perplexity_ratio, note="fewer than two valid rows"))

@@ -25,6 +25,7 @@ from unmask.experiments.measures.catalogue import TRIVIAL_COST, Measure, Tally, 
 SCHEMA = 3  # of cells and of the store: a change of either makes it another
 TOKENS_A_BLOCK = 2**18  # rows of a block x length: half a second to some seconds of work that a kill can lose
 MOST_BLOCKS = 10**5
+LARGE, END = 2**28, 2**20  # bytes of a file that is not read whole for its digest, and of what is read of it
 EMPTY = inspect.Parameter.empty
 NOTHING: Mapping[Any, Any] = {}
 
@@ -115,7 +116,8 @@ def _size(cell: Cell) -> tuple[int, int]:
     """Rows of a block of a cell that merges, and of those that stay together."""
     rows = arguments.whole("rows", cell.spec.get("rows"), 1, arguments.MOST_ROWS)
     arguments.whole("first_row", cell.spec.get("first_row"), 0, arguments.MOST - rows)
-    size = max(TOKENS_A_BLOCK // arguments.length(cell.spec.get("length") or 1), 1)
+    told = cell.measure.at_once(cell.arguments)
+    size = told or max(TOKENS_A_BLOCK // arguments.length(cell.spec.get("length") or 1), 1)
     together = arguments.whole("rows that stay together", cell.measure.together(cell.arguments))
     if rows > MOST_BLOCKS * max(size, together):
         what = f"{rows} rows are more than {MOST_BLOCKS} blocks of {max(size, together)}"
@@ -200,7 +202,9 @@ def _complete(measure: Measure, metric: str, point: Point, digests: dict[str, st
     if measure.open:
         spec |= {name: value for name, value in point.items() if name not in spec}
     if "digest" in measure.parameters and digests is not None:
-        files = [str(spec[name]) for name in ("language", "text", "model", "causal_model") if spec.get(name)]
+        files = [
+            str(spec[name]) for name in ("language", "text", "model", "causal_model", "card", "data") if spec.get(name)
+        ]
         spec["digest"] = "".join(digests.setdefault(file, digest(file)) for file in files)
     return spec
 
@@ -224,5 +228,15 @@ def digest(name: str) -> str:
         return ""
     whole = hashlib.sha256()
     for file in [path] if path.is_file() else sorted(entry for entry in path.iterdir() if entry.is_file()):
-        whole.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
+        whole.update(file.name.encode() + b"\0" + hashlib.sha256(_contents(file)).digest())
     return whole.hexdigest()
+
+
+def _contents(file: Path) -> bytes:
+    """All of a file; of the weights of an open model, which are gigabytes, how many bytes they are and the ends."""
+    if (size := file.stat().st_size) <= LARGE:
+        return file.read_bytes()
+    with open(file, "rb") as opened:
+        first = opened.read(END)
+        opened.seek(-END, os.SEEK_END)
+        return str(size).encode() + first + opened.read()

@@ -86,6 +86,7 @@ class Measure:
     together: Callable[[Arguments], int] = field(
         default=lambda arguments: 1
     )  # rows, k to a multiple of them, in a tally
+    at_once: Callable[[Arguments], int | None] = field(default=lambda arguments: None)  # rows of a block, if it matters
     needs: Callable[[Arguments], Sequence[Arguments]] = field(default=lambda arguments: ())  # each with its metric
     about: Callable[[Arguments], Record] = field(default=lambda arguments: {})  # which truth it is of, in each record
     lasts: bool = False  # what it makes stays what it is when the code changes, like a trained network
@@ -130,7 +131,7 @@ def _found(name: str) -> Measure:
     return Measure(name, found, **options)
 
 
-ASKED = {"cost", "check", "together", "needs"}  # while a sweep is planned, by the driver
+ASKED = {"cost", "check", "together", "at_once", "needs"}  # while a sweep is planned, by the driver
 
 
 def _answered(name: str, option: str, function: Function) -> Function:

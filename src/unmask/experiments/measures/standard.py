@@ -49,8 +49,8 @@ def tally_of(made: Generation, q: Language, prompt: Tensor | None = None) -> Tal
     seen = rows(made, q, prompt=prompt)
     tally: Tally = {}
     for name, yardstick in YARDSTICKS.items():
-        values = yardstick.values(seen)
-        assert values is not None  # a generation knows them all
+        if (values := yardstick.values(seen)) is None:  # as of steps, where the language has none
+            continue
         said = ~values.isnan()
         tally |= (counts if yardstick.events else sums)(name, values[said], None if prompt is None else prompt[said])
     return tally
@@ -63,6 +63,8 @@ def records_of_samples(tally: Tally, **cell: Any) -> list[Record]:
     evaluations, found = mean("evaluations", tally), []
     needed = None if evaluations is None else evaluations.value
     for name, yardstick in YARDSTICKS.items():
+        if f"{name}_count" not in tally:
+            continue
         if (estimate := (share if yardstick.events else mean)(name, tally)) is not None:
             found.append(record(name, estimate.map(yardstick.shown), needed))
     return found

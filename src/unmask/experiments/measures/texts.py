@@ -20,7 +20,15 @@ from typing import TYPE_CHECKING, Any
 from unmask.core.errors import UnmaskError
 from unmask.experiments.measures.catalogue import Arguments, Output, Record, Tally, metric
 from unmask.experiments.measures.sources import record, unchanged
-from unmask.experiments.measures.training import AR_PASSES, STEP_PASSES, check_same, kinds_of, speed, trained_trunk
+from unmask.experiments.measures.training import (
+    AR_PASSES,
+    STEP_PASSES,
+    check_same,
+    kinds_of,
+    milliseconds,
+    speed,
+    trained_trunk,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -316,16 +324,10 @@ def text_clock(
 
     kind: mdm, filled in so many steps, or ar, written token by token, whatever the steps. One shape is both.
     """
-    from unmask.core.threads import torch_threads
-    from unmask.cost import clock
+    from unmask.cost.clock import needed as evaluations
     from unmask.networks.model.checkpoints import read_shape
 
     shape = read_shape(needed[0])
-    network = clock.untrained(shape, shape.length, device)
-    with torch_threads(1):
-        if kind == "mdm":
-            each = clock.of_evaluations(network, shape.length, batch, steps)
-            count = clock.needed(shape.length, steps)
-        else:
-            each, count = clock.of_tokens(network, shape.length, batch), float(shape.length)
+    each = milliseconds(shape, kind, batch, device, steps)
+    count = evaluations(shape.length, steps) if kind == "mdm" else float(shape.length)
     return [record("seconds", each.map(lambda ms: count * ms / 1000), count)]

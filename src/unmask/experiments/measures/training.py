@@ -3,6 +3,7 @@
     training   an MDM or an AR model of a preset learns a language: excess_percent and loss_nats_per_token of sequences
                that it has not seen, entropy_nats_per_token of the language, training_steps
     learned    samples of what was trained so, by any sampler: what `samples` has of the ideal denoiser
+    clock      milliseconds of an evaluation of such an MDM, or of a token of such an AR model
 
 A training leaves in its cell's directory what `unmask train` leaves, goes on with it where it was stopped, and lasts
 when the code changes. The language_seed draws the language, where it is random; the seed the
@@ -16,18 +17,21 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unmask.core.arguments import whole
 from unmask.core.errors import UnmaskError
 from unmask.experiments.measures.catalogue import Arguments, Record, Tally, metric
-from unmask.experiments.measures.sources import about, check_prompts, ground_truth, prompts_of, record
+from unmask.experiments.measures.sources import USUAL_STEPS, about, check_prompts, ground_truth, prompts_of, record
 from unmask.experiments.measures.standard import records_of_samples, rows_of_a_prompt, tally_of
 
 if TYPE_CHECKING:
+    from unmask.core.estimates import Estimate
     from unmask.languages import Language
     from unmask.networks import Shape, Trunk
     from unmask.networks.training.recipe import Recipe
 
 FLOP_PER_SECOND = {"cpu": 4e10, "cuda": 5e13}  # of one core, or of a device that has enough to do
 STEP_PASSES = 3.0  # a training step takes as long as so many evaluations: one forwards, two backwards
+MOST_BATCH = 2**16  # rows that are timed together
 AR_PASSES = 2.0  # a sequence that is written token by token as so many: there is little to do at a time
 OF_TRAINING = (
     "language",
@@ -245,3 +249,43 @@ def trained_trunk(directory: Path, device: str) -> Trunk:
     except UnmaskError as error:
         what = "put its directory back, or name another store, in which it is trained again"
         raise UnmaskError(f"a network that was trained cannot be had: {error}; {what}") from error
+
+
+def _check_clock(cells: Sequence[Arguments]) -> None:
+    for cell in cells:
+        _planned(**cell, training_steps=None)
+        whole("batch", cell["batch"], 1, MOST_BATCH)
+
+
+@metric("clock", check=_check_clock, about=about)
+def clock(
+    *,
+    language: str,
+    digest: str = "",
+    preset: str = "quick",
+    kind: str = "mdm",
+    length: int | None = None,
+    layers: int | None = None,
+    device: str = "auto",
+    batch: int = 16,
+    language_seed: int = 0,
+    seed: int = 0,
+) -> list[Record]:
+    """Milliseconds of a batch, as `unmask time` has them: one evaluation of an MDM, or one token of an AR model.
+
+    kind: mdm or ar. Weights are untrained, on which the time does not depend.
+    """
+    _, shape, _ = _planned(**locals(), training_steps=None)
+    return [record("milliseconds", milliseconds(shape, kind, batch, device), None)]
+
+
+def milliseconds(shape: Shape, kind: str, batch: int, device: str, steps: int = USUAL_STEPS) -> Estimate:
+    """A median with quartiles, on one thread where the device is a CPU. steps: of whose rounds an evaluation is one."""
+    from unmask.core.threads import torch_threads
+    from unmask.cost import clock
+
+    network = clock.untrained(shape, shape.length, device)
+    with torch_threads(1):
+        if kind == "mdm":
+            return clock.of_evaluations(network, shape.length, batch, steps)
+        return clock.of_tokens(network, shape.length, batch)

@@ -78,6 +78,7 @@ PRESETS: dict[str, dict[str, int]] = {
     "quick": {"hidden": 64, "layers": 4, "heads": 4, "length": 64},  # about 200,000 parameters
     "thorough": {"hidden": 64, "layers": 4, "heads": 4, "length": 64},  # the same, which learns longer
     "sums": {"hidden": 64, "layers": 4, "heads": 4, "length": 65},  # the same, for modular-sum
+    "questions": {"hidden": 64, "layers": 4, "heads": 4, "length": 19},  # the same, for modular-sum(terms=4)
     "text": {"hidden": 128, "layers": 4, "heads": 4, "length": 128},  # a million, for a text of some megabytes
 }
 

@@ -89,7 +89,8 @@ def _objective(shape: Shape, recipe: Recipe) -> str:
     exact = ", expected by the exact law of each token" if recipe.targets == "posterior" else ""
     runs = f", in runs of up to {recipe.run}," if recipe.run > 1 else ""
     begins = f"; masks are spread evenly{runs} in the first {recipe.spread:g} of the steps, ever fewer of them"
-    return _loss(shape, recipe) + exact + (begins if recipe.spread and not shape.causal else "")
+    shown = f", behind prompts of {recipe.prompt_length} tokens" if recipe.prompt_length else ""
+    return _loss(shape, recipe) + shown + exact + (begins if recipe.spread and not shape.causal else "")
 
 
 def _loss(shape: Shape, recipe: Recipe) -> str:

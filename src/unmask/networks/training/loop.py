@@ -117,6 +117,10 @@ class Training:
         self.directory, self.here, self.conditions = directory, here, conditions
         if recipe.targets == "posterior" and isinstance(source, Text):
             raise UnmaskError("targets are the posterior of a language, and a text has none; take its tokens")
+        left = ", so that something is left to learn"
+        arguments.whole("prompt_length", recipe.prompt_length, 0, shape.length - 1, left)
+        if recipe.prompt_length and isinstance(source, Text):
+            raise UnmaskError("a prompt_length is for languages, whose prompts are known; leave it out of a text")
         self.mine = here.part(recipe.batch)
         self.parts = conditions.parts(self.mine.stop - self.mine.start, shape.length, here.device)
         self.threads = conditions.threads_of(shape, here.device)
@@ -126,7 +130,7 @@ class Training:
             fit = Fit(source, shape.length) if isinstance(source, Language) else None
             self.delta = deltas(recipe.schedule, recipe.rounds, fit)
         self.examples = _examples(source, shape.length, recipe)
-        self.judge = _judge(source, self.examples.held_out(HELD_OUT), recipe.seed, shape.causal)
+        self.judge = _judge(source, self.examples.held_out(HELD_OUT), recipe, shape.causal)
         self.learner = Learner(shape, recipe, here.device)
         self.network = here.share(self.learner.trunk)
         self.journal = Journal(directory, conditions.tensorboard and here.first, conditions.say if here.first else None)
@@ -228,9 +232,10 @@ class Training:
         luck = Luck(self.recipe.seed, torch.arange(first, first + rows))
         masks = None
         if not self.shape.causal:
-            masks = draw_masks(luck, self.recipe.batch, self.shape.length, self.delta)
+            prompt = self.recipe.prompt_length
+            masks = draw_masks(luck, self.recipe.batch, self.shape.length, self.delta, prompt)
             if share := self.recipe.spread_at(step):
-                masks = spread_out(masks, luck, share, self.recipe.run)
+                masks = spread_out(masks, luck, share, self.recipe.run, prompt)
         parts = []
         for which in torch.arange(rows).chunk(self.parts):
             own = None if masks is None else Masks(*(part[which] for part in masks))
@@ -263,10 +268,10 @@ class Training:
         tokens = part.tokens.to(device, non_blocking=True)
         laws = None if part.laws is None else part.laws.to(device, non_blocking=True)
         if part.masks is None:
-            return causal_nats(self.network, self.shape.vocabulary, tokens, laws)
+            return causal_nats(self.network, self.shape.vocabulary, tokens, laws, self.recipe.prompt_length)
         masks = Masks(*(column.to(device, non_blocking=True) for column in part.masks))
-        timed = not self.shape.time_free
-        return masked_nats(self.network, self.shape.vocabulary, tokens, masks, part.most, timed, laws)
+        how = (part.most, not self.shape.time_free, laws, self.recipe.prompt_length)
+        return masked_nats(self.network, self.shape.vocabulary, tokens, masks, *how)
 
     def _look(self) -> None:
         """Are the losses and gradients of the last steps good?"""
@@ -310,8 +315,9 @@ def _examples(source: Source, length: int, recipe: Recipe) -> Examples | Windows
     return Examples(source, length, recipe.seed, recipe.samples)
 
 
-def _judge(source: Source, tokens: Tensor, seed: int, causal: bool) -> HeldOut:
-    return HeldOut(tokens, seed, causal) if isinstance(source, Text) else Judge(source, tokens, seed, causal)
+def _judge(source: Source, tokens: Tensor, recipe: Recipe, causal: bool) -> HeldOut:
+    how = (recipe.seed, causal, recipe.prompt_length)
+    return HeldOut(tokens, *how) if isinstance(source, Text) else Judge(source, tokens, *how)
 
 
 def _silent(steps: int) -> None:

@@ -16,6 +16,9 @@ Soft targets are the expectation of either over x_j ~ q(. | x_R), which an exact
 law in the place of a drawn token. It has the same minimiser, and the same gradient in expectation, without the noise of
 the draw (laws.py).
 
+Of a prompt, c tokens at the beginning that are always shown, nothing is learned: all of this is conditional on it, with
+L - c in the place of L, and M among what stands behind it.
+
 A language with an end pads what follows it. Both kinds write whole canvases, and are trained on the padding too, which
 costs a trained network nothing; nats a token are nats over |x|, the tokens up to and including the first end.
 """
@@ -63,28 +66,30 @@ class Masks(NamedTuple):
         return torch.arange(self.order.shape[1], device=self.order.device)
 
 
-def draw_masks(luck: Luck, batch: int, length: int, delta: Tensor | None = None) -> Masks:
-    """Masks for the rows of the luck, of the NELBO at infinitely many rounds or for a schedule delta (N).
+def draw_masks(luck: Luck, batch: int, length: int, delta: Tensor | None = None, prompt: int = 0) -> Masks:
+    """Masks for the rows of the luck, of the NELBO at infinitely many rounds or for a schedule delta (N), behind a
+    prompt of so many tokens.
 
     Low discrepancy: row r takes its number of hidden positions, or its round, from the (r mod batch)-th of `batch`
     equal parts of their distribution, so that every batch sees them all; within a batch they increase with the row.
     """
-    labels = luck.grid(Stream.ORDER, length)
+    labels, left = luck.grid(Stream.ORDER, length), length - prompt
+    labels[:, :prompt] = torch.inf
     own = luck.grid(Stream.ORDER, 1, FORCED + 1).squeeze(1)
     share = (luck.row_ids % batch + own) / batch
     if delta is None:
-        counts = 1 + (share * length).long().clamp(max=length - 1)
+        counts = 1 + (share * left).long().clamp(max=left - 1)
         ordered = labels.sort(1)
         return Masks(ordered.indices, counts, ordered.values.gather(1, counts.unsqueeze(1) - 1).squeeze(1))
     rounds = len(delta)
     k = torch.searchsorted(delta.cumsum(0), share, right=True).clamp(max=rounds - 1)
-    forced = (luck.grid(Stream.ORDER, 1, FORCED) * length).long()
+    forced = prompt + (luck.grid(Stream.ORDER, 1, FORCED) * left).long()
     labels.scatter_(1, forced, -1.0)
     counts = (labels < (1 - Schedule(delta).p)[k].unsqueeze(1)).sum(1).clamp(min=1)
     return Masks(labels.argsort(1), counts, 1 - k / rounds)
 
 
-def spread_out(masks: Masks, luck: Luck, share: float, run: int = 1) -> Masks:
+def spread_out(masks: Masks, luck: Luck, share: float, run: int = 1, prompt: int = 0) -> Masks:
     """Masks that hide, in so many of the rows, w positions side by side of every s: a curriculum.
 
     s is from 2 to 6, or to twice the longest run if that is more, and w from 1 to run and at most s/2. What is around a
@@ -98,13 +103,13 @@ def spread_out(masks: Masks, luck: Luck, share: float, run: int = 1) -> Masks:
     first = (own[:, 1:2] * period).long()
     wide = 1 + (own[:, 3:] * (period // 2).clamp(max=run)).long()
     places = torch.arange(masks.order.shape[1])
-    apart = ((places - first) % period >= wide).long()
+    apart = (((places - first) % period >= wide) | (places < prompt)).long()
     order, counts = apart.argsort(dim=1, stable=True), (1 - apart).sum(1)
     chosen = (own[:, 2] < share) & (counts > 0)
     return Masks(
         torch.where(chosen.unsqueeze(1), order, masks.order),
         torch.where(chosen, counts, masks.counts),
-        torch.where(chosen, counts.double() / len(places), masks.time),
+        torch.where(chosen, counts.double() / (len(places) - prompt), masks.time),
     )
 
 
@@ -116,19 +121,20 @@ def masked_nats(
     most: int,
     timed: bool = False,
     laws: Tensor | None = None,
+    prompt: int = 0,
 ) -> Tensor:
-    """(B): L times the mean of -log p(x_j | x_R) over what is hidden, at most `most` positions of a row.
+    """(B): L, less the prompt, times the mean of -log p(x_j | x_R) over what is hidden, at most `most` places of a row.
 
     With laws (B, most, V), those of the positions hidden, its expectation over x_j.
     """
     asked = masks.order[:, :most]
     logits = network(masks.hide(tokens, mask), asked, masks.time.float() if timed else None)
-    return tokens.shape[1] * masks.mean(_surprise(logits, tokens.gather(1, asked) if laws is None else laws))
+    return (tokens.shape[1] - prompt) * masks.mean(_surprise(logits, tokens.gather(1, asked) if laws is None else laws))
 
 
-def causal_nats(network: Network, start: int, tokens: Tensor, laws: Tensor | None = None) -> Tensor:
-    """(B): the sum of -log p(x_j | x_<j), or with laws (B, L, V) of its expectations over x_j."""
-    return _surprise(network(follows(tokens, start)), tokens if laws is None else laws).sum(1)
+def causal_nats(network: Network, start: int, tokens: Tensor, laws: Tensor | None = None, prompt: int = 0) -> Tensor:
+    """(B): the sum of -log p(x_j | x_<j) behind the prompt, or with laws (B, L, V) of its expectations over x_j."""
+    return _surprise(network(follows(tokens, start)), tokens if laws is None else laws)[:, prompt:].sum(1)
 
 
 def follows(tokens: Tensor, start: int) -> Tensor:

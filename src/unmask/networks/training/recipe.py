@@ -43,6 +43,7 @@ class Recipe:
     schedule: str = "linear"  # of those rounds
     spread: float = 0.0  # the share of the steps in which masks of an MDM are spread at first, ever fewer of them
     run: int = 1  # positions side by side that those hide, at most
+    prompt_length: int = 0  # of what is always shown, and not learned
     targets: str = "tokens"  # or the exact law of each, "posterior"
     optimiser: str = "adamw"  # or "muon", of matrices; AdamW has the rest
     seed: int = 0
@@ -94,6 +95,8 @@ class Recipe:
 
 # Without the noise of drawn targets small batches teach as well as large ones, and a rate that stays up learns more.
 SOON = {"batch": 16, "rate": 7e-3, "fall": 0.6, "spread": 0.5, "run": 7, "targets": "posterior", "optimiser": "muon"}
+# What follows from a prompt is certain: its tokens are its laws, and it is always there.
+QUESTIONS = {"batch": 64, "spread": 0.0, "run": 1, "targets": "tokens", "prompt_length": 8}
 RECIPES: dict[str, dict[str, Any]] = {
     # Its section 5 and Table 3; the batch is that of Sahoo et al., whose framework it follows: its own is illegible.
     "paper": {"epochs": 20, "samples": 1_000_000, "batch": 512, "rate": 3e-4, "average": 0.9999},
@@ -101,12 +104,14 @@ RECIPES: dict[str, dict[str, Any]] = {
     "quick": SOON | {"steps": 1200, "average": 0.995},
     "thorough": SOON | {"steps": 6000, "average": 0.998},
     "sums": SOON | {"steps": 4000, "average": 0.998, "rate": 4e-3, "spread": 0.7},
+    "questions": SOON | QUESTIONS | {"steps": 1500, "average": 0.995, "rate": 4e-3},
     "text": {"steps": 1600, "batch": 32, "rate": 6e-3, "fall": 0.6, "average": 0.99, "optimiser": "muon"},
 }
 OF_KIND: dict[tuple[str, str], dict[str, Any]] = {  # every place teaches an AR model
     ("quick", "ar"): {"steps": 800, "run": 1},
     ("thorough", "ar"): {"steps": 1500, "average": 0.995, "run": 1},
     ("sums", "ar"): SOON | {"steps": 1500, "average": 0.995, "run": 1},
+    ("questions", "ar"): {"steps": 800},
 }
 
 

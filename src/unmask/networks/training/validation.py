@@ -44,10 +44,11 @@ class Validation(NamedTuple):
 class HeldOut:
     """Held-out sequences (rows, L) with masks of their own, the same at every call: the plain loss."""
 
-    def __init__(self, tokens: Tensor, seed: int, causal: bool) -> None:
-        self.tokens, self.causal = tokens, causal
+    def __init__(self, tokens: Tensor, seed: int, causal: bool, prompt: int = 0) -> None:
+        self.tokens, self.causal, self.prompt = tokens, causal, prompt
         rows, length = tokens.shape
-        self.masks = None if causal else draw_masks(Luck(seed, HELD_OUT + torch.arange(rows)), rows, length)
+        luck = Luck(seed, HELD_OUT + torch.arange(rows))
+        self.masks = None if causal else draw_masks(luck, rows, length, prompt=prompt)
 
     @property
     def padding(self) -> float:
@@ -72,19 +73,20 @@ class HeldOut:
     def _nats(self, trunk: Trunk, rows: slice) -> Tensor:
         tokens, symbols = self.tokens[rows].to(trunk.device), trunk.shape.vocabulary
         if self.masks is None:
-            nats = causal_nats(trunk, symbols, tokens)
+            nats = causal_nats(trunk, symbols, tokens, prompt=self.prompt)
         else:
             masks = Masks(*(part[rows].to(trunk.device) for part in self.masks))
             most = int(self.masks.counts[rows].max())
-            nats = masked_nats(trunk, symbols, tokens, masks, most, timed=not trunk.shape.time_free)
+            timed = not trunk.shape.time_free
+            nats = masked_nats(trunk, symbols, tokens, masks, most, timed, prompt=self.prompt)
         return nats.double().cpu()
 
 
 class Judge(HeldOut):
-    """Beside the exact denoiser of their language."""
+    """Beside the exact denoiser of their language; of a prompt, which nobody writes, the loss is its entropy."""
 
-    def __init__(self, language: Language, tokens: Tensor, seed: int, causal: bool) -> None:
-        super().__init__(tokens, seed, causal)
+    def __init__(self, language: Language, tokens: Tensor, seed: int, causal: bool, prompt: int = 0) -> None:
+        super().__init__(tokens, seed, causal, prompt)
         self.language, self.sizes = language, language.sizes(tokens)
 
     @property
@@ -104,7 +106,9 @@ class Judge(HeldOut):
     def _ideal(self) -> Tensor:
         """(rows): the nats of the ideal denoiser."""
         if self.masks is None:
-            return -self.language.log_prob(self.tokens)
+            places = torch.arange(self.tokens.shape[1])
+            shown = torch.where(places < self.prompt, self.tokens, self.language.vocabulary)
+            return -self.language.log_prob(self.tokens, shown)
         tokens, places = self.tokens, self.masks.order
         contexts = self.masks.hide(tokens, self.language.vocabulary)
         block = max(1, LAW // (8 * tokens.shape[1] * self.language.vocabulary))
@@ -114,7 +118,7 @@ class Judge(HeldOut):
             )
             for rows in (slice(begin, begin + block) for begin in range(0, len(tokens), block))
         ]
-        return tokens.shape[1] * self.masks.mean(-torch.cat(found).squeeze(2).log())
+        return (tokens.shape[1] - self.prompt) * self.masks.mean(-torch.cat(found).squeeze(2).log())
 
     def __call__(self, trunk: Trunk) -> Validation:
         a_token = (self.nats(trunk) - self._ideal) * self.padding / self.tokens.shape[1]

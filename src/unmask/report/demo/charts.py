@@ -14,7 +14,8 @@ import pandas as pd
 from unmask.core.estimates import Estimate
 from unmask.experiments.measures.catalogue import Record
 from unmask.report.demo.settings import Settings
-from unmask.report.frame import AR_PLACE, COLOURS, HEIGHT, INK, across
+from unmask.report.frame import COLOURS, HEIGHT, INK
+from unmask.report.rounds import AR_PLACE, across
 
 SHAPES = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down")
 TOOLTIP = {"language": "language", "length": "L", "rounds": "N", "shown": "value", "cost": "evaluations a row"}
@@ -51,7 +52,7 @@ class Charts:
         joined = data[data["steps"].notna() & ~data["language"].isin(curves["language"])]
         lines = pd.concat([joined, curves]) if len(curves) else joined
         title = f"N, the number of sampling steps (L = {self.settings.length} tokens)"
-        x = across(self.settings.steps, title, (0.85, 2.5), labelSeparation=5)
+        x = across(self.settings.steps, title, apart=5, room=(0.85, 2.5))
         end = alt.Chart(data[data["steps"].isna()].head(1)).encode(x=x)
         rule = end.mark_rule(color=INK, opacity=0.4, strokeDash=[2, 3])
         rule = rule.encode(y=alt.value(HEIGHT / 2), y2=alt.value(HEIGHT))

@@ -1,0 +1,90 @@
+"""What an evaluation asks: one task, models, and the ways of writing that are swept."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from unmask.core import arguments
+from unmask.samplers import SAMPLERS
+from unmask.tasks import TASKS
+from unmask.tasks.contract import asking
+from unmask.tasks.data import find
+
+SWEPT = ("sampler", "steps", "length", "eos", "temperature")  # which may be several
+COMMON = ("dtype", "quantize", "device", "top_p", "top_k", "until", "chat", "system", "each", "batch", "seed")
+OF_BOTH = ("length", "eos", "temperature")  # of what is swept
+OF_MASKED = ("schedule", "guidance", "cache")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Of what is swept, every combination. The AR model beside it writes from left to right, and knows no rounds."""
+
+    task: str
+    model: str
+    causal_model: str | None = None  # the baseline, and what speculation asks
+    data: str | None = None
+    card: str | None = None
+    causal_card: str | None = None
+    device: str = "auto"
+    dtype: str | None = None
+    quantize: str | None = None
+    cache: str | None = None
+    sampler: Sequence[str] = ()
+    schedule: str = "linear"
+    steps: Sequence[int] = ()
+    length: Sequence[int] = ()
+    eos: Sequence[str] = ()
+    temperature: Sequence[float] = ()
+    top_p: float | None = None
+    top_k: int | None = None
+    guidance: float = 0.0
+    until: bool = True
+    chat: bool = False
+    system: str | None = None
+    each: int = 1  # samples of an item
+    batch: int = 8
+    limit: int | None = None  # items, the first of them; all if not given
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        TASKS.make(self.task)
+        if self.limit is not None:
+            arguments.whole("limit", self.limit, 1)
+
+    @property
+    def file(self) -> str:
+        """The file that the items are in: the one that was named, or that the directory of data has; "" if none is."""
+        if self.data is not None:
+            return os.path.abspath(self.data)
+        dataset = TASKS.make(self.task).dataset
+        found = None if dataset is None else find(dataset)
+        return "" if found is None else os.path.abspath(found)
+
+    @property
+    def items(self) -> int:
+        """How many are asked."""
+        there = len(TASKS.make(self.task).items(self.file or None))
+        return there if self.limit is None else min(self.limit, there)
+
+    def points(self) -> list[dict[str, Any]]:
+        """What each cell says but for its rows: the combinations of what is swept, and then the AR model."""
+        swept = {name: list(values) for name in SWEPT if (values := getattr(self, name))}
+        common = {name: getattr(self, name) for name in COMMON} | {"task": asking(self.task), "data": self.file}
+        masked = common | {name: getattr(self, name) for name in OF_MASKED} | {"model": self.model, "card": self.card}
+        if any("causal" in SAMPLERS.make(sampler).reads for sampler in self.sampler):
+            masked["causal_model"] = self.causal_model
+        found = [_said(masked | dict(zip(swept, chosen, strict=True))) for chosen in product(*swept.values())]
+        if self.causal_model is not None:
+            alone = {name: values for name, values in swept.items() if name in OF_BOTH}
+            causal = common | {"model": self.causal_model, "card": self.causal_card}
+            found += [_said(causal | dict(zip(alone, chosen, strict=True))) for chosen in product(*alone.values())]
+        return found
+
+
+def _said(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}

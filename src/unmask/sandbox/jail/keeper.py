@@ -1,0 +1,227 @@
+"""Keeps programs, one after another: makes a jail, watches it, kills all of it, and says what came of it.
+
+A job is a line of our input and a result one of our output, JSON each. Whoever started us may end at any time: then all
+ends. The jail is confined before the program's interpreter is started in it, and what cannot be confined is not run.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import select
+import signal
+import sys
+import time
+from typing import Any
+
+from . import bubblewrap, identity, landlock, namespaces, seccomp, watch
+from .calls import PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, prctl
+
+SETUP = 20.0  # seconds that making a jail may take on a busy machine
+FIRST, BETWEEN = 0.1, 0.05  # seconds before what a program uses is first counted, and then
+PIECE = 1 << 16
+GIVEN, TESTS = 3, 4  # descriptors of the program's text and of its tests'
+SEALS = 1 | 2 | 4 | 8  # no more seals, no shrinking, growing or writing
+OVERHEAD = {"namespaces": 2, "bubblewrap": 2}  # processes of the jail's own
+EXHAUSTED = {  # how what a limit refuses ends, where nobody catches it
+    "MemoryError": "memory",
+    "BlockingIOError: [Errno 11]": "processes",
+    "RuntimeError: can't start new thread": "processes",
+    "OSError: [Errno 27]": "disk",
+    "OSError: [Errno 28]": "disk",
+}
+
+
+class Failure(Exception):
+    """The jail could not be made."""
+
+
+def main() -> None:
+    signal.signal(signal.SIGTERM, stop)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    for line in sys.stdin:
+        print(json.dumps(done(json.loads(line))), flush=True)
+
+
+def done(job: dict[str, Any]) -> dict[str, Any]:
+    """The result of a job; nothing of it is left, however it went."""
+    scratch = f"{job['home']}/run-{os.getpid()}"
+    os.mkdir(scratch, 0o700)
+    try:
+        result = keep(job, scratch)
+    except (Failure, OSError) as error:
+        result = {"setup": f"{error}"}
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # our input ends then too
+        clean = watch.sweep()
+        watch.remove(scratch)
+        os.closerange(3, identity.FILES)
+        signal.signal(signal.SIGTERM, stop)
+    return result if clean else {"setup": "a program could not be killed; look for processes of this user"}
+
+
+def stop(*_: object) -> None:
+    sys.exit(1)
+
+
+def keep(job: dict[str, Any], scratch: str) -> dict[str, Any]:
+    user = identity.stranger()
+    if user is not None:
+        os.chown(scratch, user, user)
+    texts = [sealed(job["stdin"]), sealed(job["program"]), sealed(job["tests"] or "")]
+    out, err, setup, status = (os.pipe() for _ in range(4))
+    child = os.fork()
+    if not child:
+        try:
+            confine(job, scratch, user, [texts[0], out[1], err[1], *texts[1:]], [setup[1], status[1]])
+        except BaseException as error:  # whatever it is, nothing may go on from here
+            os.write(setup[1], f"{type(error).__name__}: {error}".encode()[:4000])
+        finally:
+            os._exit(1)
+    for descriptor in (*texts, out[1], err[1], setup[1], status[1]):
+        os.close(descriptor)
+    ready, _, _ = select.select([setup[0]], [], [], SETUP)
+    said = os.read(setup[0], PIECE).decode(errors="replace") if ready else f"not done in {SETUP:g} s"
+    if said:
+        raise Failure(said)
+    return watched(job, scratch, child, (out[0], err[0]), status[0])
+
+
+def sealed(text: str) -> int:
+    """A text to be read once, that nobody changes."""
+    descriptor = os.memfd_create("text", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(text.encode(errors="surrogatepass"))
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, SEALS)
+    return descriptor
+
+
+def confine(job: dict[str, Any], scratch: str, user: int | None, texts: list[int], told: list[int]) -> None:
+    """Becomes the program. `texts` are its descriptors 0 to 4; all others close as it starts."""
+    means, limits, read, devices = job["means"], job["limits"], job["read"], job["devices"]
+    os.setsid()
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    others = watch.tasks(os.getuid()) if user is None else 0
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if means == "namespaces":
+        namespaces.enter(f"{job['home']}/root", read, devices, limits["disk"], user, told)
+        scratch = namespaces.SCRATCH
+    identity.become(user)
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of users forgets it
+    os.chdir(scratch)
+    for place, descriptor in enumerate([fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, 64) for one in texts]):
+        os.dup2(descriptor, place)
+    command = [job["python"], "-sSPB", "-Xutf8", "-c", job["inside"], "run" if job["tests"] is None else "check"]
+    if job["entry"]:
+        command.append(job["entry"])
+    environment = {"HOME": scratch, "TMPDIR": scratch, "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
+    environment |= {"PYTHONHASHSEED": "0"} | ({"LD_LIBRARY_PATH": job["library"]} if job["library"] else {})
+    machine = seccomp.machine() if means != "none" else None
+    identity.bound(limits, others)
+    if means == "bubblewrap":
+        environment |= {"HOME": namespaces.SCRATCH, "TMPDIR": namespaces.SCRATCH}
+        rules = None
+        if machine:
+            rules = os.memfd_create("rules", 0)
+            os.write(rules, seccomp.program(machine))
+            os.lseek(rules, 0, os.SEEK_SET)
+        command = bubblewrap.arguments(job["bwrap"], read, devices, limits["disk"], rules) + command
+    else:
+        if means != "none" and job["abi"]:
+            landlock.restrict(job["abi"], read, devices, [scratch, "/dev/shm"] if means == "namespaces" else [scratch])
+        prctl(PR_SET_NO_NEW_PRIVS, 1)
+        if machine:
+            seccomp.restrict(machine, os.getpid() if means == "landlock" and job["abi"] < 6 else None)
+    os.execve(command[0], command, environment)
+
+
+def watched(job: dict[str, Any], scratch: str, child: int, pipes: tuple[int, int], status: int) -> dict[str, Any]:
+    """The result, once the program has ended or has gone too far; and everybody else in its jail has ended."""
+    limits, begun = job["limits"], time.monotonic()
+    kept: dict[int, bytearray] = {pipe: bytearray() for pipe in pipes}
+    ended = os.pidfd_open(child)
+    poll = select.poll()
+    for descriptor in (*pipes, ended):
+        poll.register(descriptor, select.POLLIN)
+    poll.register(1, 0)  # an error there: nobody waits for us any more
+    reason, look = None, begun + FIRST
+    while reason is None:
+        now = time.monotonic()
+        wait = max(min(begun + limits["wall"], look) - now, 0)
+        events = dict(poll.poll(wait * 1000))
+        for pipe in pipes:
+            if pipe in events and not taken(pipe, kept, limits["output"]):
+                poll.unregister(pipe)
+        if 1 in events:
+            sys.exit(1)
+        if ended in events:
+            break
+        now = time.monotonic()
+        if sum(map(len, kept.values())) > limits["output"]:
+            reason = "output"
+        elif now >= begun + limits["wall"]:
+            reason = "timeout"
+        elif now >= look:
+            reason, look = exceeded(job, scratch), now + BETWEEN
+    seconds = time.monotonic() - begun
+    how, cpu = None, 0.0
+    if reason is None:
+        _, how, used = os.wait4(child, 0)
+        cpu = used.ru_utime + used.ru_stime
+    watch.sweep()
+    for pipe in pipes:  # nobody writes there any more
+        while len(kept[pipe]) <= limits["output"] and select.select([pipe], [], [], 0)[0]:
+            if not taken(pipe, kept, limits["output"]):
+                break
+    if reason is None and sum(map(len, kept.values())) > limits["output"]:
+        reason = "output"
+    if job["means"] == "namespaces" and how is not None:
+        said = os.read(status, namespaces.STATUS.size) if select.select([status], [], [], 0)[0] else b""
+        if len(said) == namespaces.STATUS.size:
+            how, cpu = namespaces.STATUS.unpack(said)
+        else:
+            how = signal.SIGKILL  # the world ended before its program did
+    out, err = (bytes(kept[pipe][: limits["output"]]).decode(errors="replace") for pipe in pipes)
+    result = {"stdout": out, "stderr": err, "seconds": seconds, "exit": None, "signal": None, "outcome": reason}
+    if how is not None:
+        code = os.waitstatus_to_exitcode(how)
+        if job["means"] == "bubblewrap" and 128 < code < 128 + signal.NSIG:
+            code = 128 - code  # how it tells of a signal
+        result["exit" if code >= 0 else "signal"] = abs(code)
+        result["outcome"] = reason or judged(code, cpu, limits, err)
+    return result
+
+
+def taken(pipe: int, kept: dict[int, bytearray], most: int) -> bool:
+    """What is there to read, of which no more is kept than tells that it is too much. False at its end."""
+    piece = os.read(pipe, PIECE)
+    kept[pipe] += piece[: max(most + 1 - len(kept[pipe]), 0)]
+    return bool(piece)
+
+
+def exceeded(job: dict[str, Any], scratch: str) -> str | None:
+    """The limit that all processes together have exceeded, if they have."""
+    limits = job["limits"]
+    processes, memory = watch.below(os.getpid())
+    if len(processes) > limits["processes"] + OVERHEAD.get(job["means"], 0):
+        return "processes"
+    if memory > limits["memory"]:
+        return "memory"
+    occupied, entries = watch.occupied(scratch)
+    return "disk" if occupied > limits["disk"] or entries > namespaces.ENTRIES else None
+
+
+def judged(code: int, cpu: float, limits: dict[str, Any], err: str) -> str:
+    """What came of a program that ended by itself, by how it ended and the last that it said."""
+    if code == -signal.SIGXCPU or (code == -signal.SIGKILL and cpu >= limits["cpu"]):
+        return "timeout"
+    if code == -signal.SIGXFSZ:
+        return "disk"
+    if code < 0:
+        return "killed"
+    if code == 0:
+        return "passed"
+    last = err.rstrip().rpartition("\n")[2]
+    return next((outcome for begin, outcome in EXHAUSTED.items() if last.startswith(begin)), "failed")

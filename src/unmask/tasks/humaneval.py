@@ -1,0 +1,77 @@
+"""HumanEval: functions to be completed, held against tests (Chen et al., arXiv 2107.03374); EvalPlus' files fit too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import msgspec
+
+from unmask.core import arguments
+from unmask.hub.chat import Message
+from unmask.tasks import programs
+from unmask.tasks.contract import TASKS, Item, Program, Task
+from unmask.tasks.data import Dataset, read
+
+TEST = Dataset(("HumanEval.jsonl.gz", "HumanEval.jsonl"), ("openai/openai_humaneval", None, "test"))
+ASK = "Complete this function. Answer with the whole of it, in a block of Python.\n\n```python\n{}\n```"
+WAYS = ("sanitized", "raw")
+
+
+class Row(msgspec.Struct, frozen=True):
+    task_id: str
+    prompt: str
+    entry_point: str
+    test: str
+    canonical_solution: str = ""
+
+
+@TASKS.register("humaneval")
+@dataclass(frozen=True)
+class HumanEval(Task):
+    """164 functions to be completed, no shots; the tests of EvalPlus where its file is given.
+
+    post: sanitized, the program in the text, between fences if there are some and without what cuts it short; or raw,
+    the prompt and all that follows, as the text has it.
+    """
+
+    post: str = "sanitized"
+
+    reading: ClassVar[frozenset[str]] = frozenset({"post"})
+    length: ClassVar[int] = 512
+    until: ClassVar[tuple[str, ...]] = ("\nclass ", "\ndef ", "\n#", "\nif ", "\nprint(", "\nassert ", "\n```")
+    kind: ClassVar[str] = "programs"
+    source: ClassVar[str] = "openai/openai_humaneval, MIT"
+
+    def __post_init__(self) -> None:
+        arguments.word("post", self.post, WAYS)
+
+    @property
+    def dataset(self) -> Dataset:
+        return TEST
+
+    def items(self, data: str | Path | None) -> Sequence[Item]:
+        return [Item(row.task_id, row) for row in read(self.dataset, Row, data).found]
+
+    def asked(self, item: Item) -> str:
+        prompt: str = item.row.prompt
+        return prompt
+
+    def said(self, item: Item) -> Sequence[Message]:
+        return [Message("user", ASK.format(item.row.prompt.rstrip()))]
+
+    def answer(self, item: Item, text: str) -> str | None:
+        if not text.strip():
+            return None
+        if self.post == "raw":
+            return item.row.prompt + text
+        inside = programs.fenced(text)
+        code = text if inside is None else inside
+        if item.row.entry_point in programs.functions(programs.longest(code)):
+            return f"{item.row.prompt}    pass\n\n{programs.longest(code)}"  # what the prompt imports is kept
+        return programs.longest(item.row.prompt + code)
+
+    def program(self, item: Item, answer: str) -> Program:
+        return Program(answer, f"{item.row.test}\n\ncheck({item.row.entry_point})\n", item.row.entry_point)

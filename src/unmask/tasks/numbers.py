@@ -1,0 +1,20 @@
+"""Numbers in texts, as people write them: $1,234.50."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+NUMBER = re.compile(r"-?\$?\s?\d(?:[\d,]*\d)?(?:\.\d+)?|-?\$?\.\d+")
+
+
+def value(text: str) -> Fraction | None:
+    """What a text says that is a number and nothing else; None of any other."""
+    plain = text.strip().rstrip(".").replace("$", "").replace(",", "").replace(" ", "")
+    return Fraction(plain) if re.fullmatch(r"-?(\d+(\.\d*)?|\.\d+)", plain) and len(plain) < 100 else None
+
+
+def last(text: str) -> str | None:
+    """The last number of a text, as it stands there."""
+    found = NUMBER.findall(text)
+    return found[-1].strip() if found else None

@@ -1,0 +1,49 @@
+"""Open text: nothing is asked, and no text is wrong; a judge says how likely it finds each (metrics/judge.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import msgspec
+
+from unmask.core import arguments
+from unmask.tasks.contract import TASKS, Item, Task
+from unmask.tasks.data import Dataset, read
+
+NONE = Dataset(("prompts.jsonl",), ("", None, ""))
+
+
+class Row(msgspec.Struct, frozen=True):
+    prompt: str
+
+
+@TASKS.register("open-text")
+@dataclass(frozen=True)
+class OpenText(Task):
+    """Texts from nothing, or behind the prompts of a file: generative perplexity by an AR model, and entropy beside it.
+
+    many: texts, where no file says how many. judge: an AR model of `unmask model list`, or a directory.
+    """
+
+    many: int = 256
+    judge: str = "smollm2-135m-instruct"
+
+    reading: ClassVar[frozenset[str]] = frozenset({"judge"})
+    length: ClassVar[int] = 256
+    kind: ClassVar[str] = "judged"
+    source: ClassVar[str] = "no items, or prompts of one's own"
+
+    def __post_init__(self) -> None:
+        arguments.whole("many", self.many, 1, 10**6)
+
+    def items(self, data: str | Path | None) -> Sequence[Item]:
+        if data is None:
+            return [Item(str(number), Row("")) for number in range(self.many)]
+        return [Item(str(number), row) for number, row in enumerate(read(NONE, Row, data).found)]
+
+    def asked(self, item: Item) -> str:
+        prompt: str = item.row.prompt
+        return prompt

@@ -1,0 +1,153 @@
+"""unmask eval, task and advise from the command line, with small random models of every family."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.cli.test_families import FAMILIES
+from tests.evaluation.models import causal, kept, masked
+from tests.tasks.data import DATA, needs_data
+from unmask.tasks import TASKS
+
+EVAL = ("eval", "--engine", "here", "--json", "--model", "m", "--card", "m.json", "--length", 6)
+QUICK = (
+    "countdown(shots=0)",
+    "sudoku(shots=0)",
+    "json(shots=0)",
+    *(f"lists(operation={o}, shots=0)" for o in ("copy", "shuffle")),
+)
+PUBLISHED = ("gsm8k(shots=1)", "humaneval", "mbpp(shots=1)")
+MATH = {"problem": "What is 1+1?", "answer": "2", "level": 1}
+
+
+@pytest.fixture
+def model(run):
+    masked(Path("m"))
+    return run
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_writes_answers(run, family):
+    place = Path("m")
+    place.mkdir()
+    card = FAMILIES[family](place)
+    kept(place, msgspec.structs.replace(card, template=None))
+    Path("p.jsonl").write_text(
+        "\n".join(json.dumps({"question": text, "answer": "#### 1"}) for text in ("ab", "", "c" * 99))
+    )
+    options = ("--task", "gsm8k(shots=0)", "--data", "p.jsonl", "--batch", 2, "--steps", 3)
+    ran = run(*EVAL, *options)
+    assert ran.code == 0, ran.err
+    (found,) = ran.result["settings"]
+    assert found["samples"] == 3
+    assert found["settings"]["model"] == card.name
+    assert found["wrong_because"]["prompt too long"] >= 1
+
+
+@pytest.mark.parametrize("task", QUICK)
+def test_every_task_that_is_made(model, task):
+    ran = model(*EVAL, "--task", task, "--limit", 3, "--steps", 2, "--chat" if "copy" in task else "--no-until")
+    assert ran.code == 0, ran.err
+    assert ran.result["settings"][0]["accuracy"]["n"] == 3
+
+
+@needs_data
+@pytest.mark.parametrize("task", PUBLISHED)
+def test_every_task_that_is_published(model, monkeypatch, task):
+    monkeypatch.setenv("UNMASK_DATA", str(DATA))
+    programs = TASKS.make(task).kind == "programs"
+    ran = model(*EVAL, "--task", task, "--limit", 2, "--steps", 2, *(["--allow-code-execution"] if programs else []))
+    assert ran.code == 0, ran.err
+    assert ran.result["settings"][0]["accuracy"]["value"] == 0
+    if programs:
+        ran = model(*EVAL, "--task", task, "--limit", 2)
+        assert ran.code == 2
+        assert "programs that are to be run; allow it: --allow-code-execution" in ran.err
+
+
+def test_math_with_an_ar_model_beside_it_and_what_is_said_of_both(model):
+    causal(Path("a"))
+    Path("math.jsonl").write_text("\n".join(json.dumps(MATH | {"problem": f"What is {n}+1?"}) for n in range(6)))
+    options = ("--causal-model", "a", "--causal-card", "a.json", "--task", "math500", "--data", "math.jsonl")
+    ran = model(*EVAL, *options, "--steps", 2, 6, "--out", "o")
+    assert ran.code == 0, ran.err
+    named = [found["label"] for found in ran.result["settings"]]
+    assert named[0].endswith("steps=2")
+    assert named[2] == "small-reader, autoregressive"
+    assert ran.result["settings"][0]["against_ar"]["verdict"] == "not distinguishable"
+    ran = model("eval", "show", "o", "--wrong")
+    assert "math500, quality" in ran.out
+    assert "no answer in the text: 6" in ran.out
+    ran = model("eval", "compare", "o", "o", "--first-is", "steps=2", "--second-is", "model=small-reader")
+    assert "are not distinguishable in 6 items" in ran.out
+    ran = model("eval", "compare", "o", "o", "--first-is", "steps=3")
+    assert (
+        "none of its settings is that; say which by --first-is: small-llada, llada(block_length=6), steps=2" in ran.err
+    )
+    ran = model("advise", "--results", "o", "--target", 0.3)
+    assert "more items would tell" in ran.out
+    ran = model("eval", "export", "o", "--format", "lm-eval", "--out", "files", "--json")
+    assert len(ran.result["files"]) == 3
+    assert json.loads(Path(ran.result["files"][0]).read_text().splitlines()[0])["filtered_resps"] == ["[invalid]"]
+    ran = model("eval", "export", "o", "--format", "evalplus", "--out", "files")
+    assert "EvalPlus reads programs, and the answers of math500 are none" in ran.err
+
+
+def test_dry_run(model):
+    ran = model(*EVAL, "--task", "sudoku", "--dry-run", "--steps", 2, 4)
+    assert [cell["steps"] for cell in ran.result["cells"]] == [2, 4]
+    assert ran.result["items"] == 256
+    assert not Path("eval").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "unmask eval needs --task; `unmask task list` and `unmask model list` say which there are"),
+        (("--task", "gsm9k"), "unknown task 'gsm9k'"),
+        (("--task", "lists(operation=turn)"), "unknown operation 'turn'"),
+        (("--task", "sudoku", "--eos", "never", "gone"), "unknown eos 'gone'"),
+        (("--task", "sudoku", "--limit", 0), "limit is 0"),
+        (("--task", "sudoku", "--data", "p.jsonl"), "are made, and stand in no file"),
+        (("--task", "gsm8k", "--data", "none.jsonl"), "cannot read"),
+        (("--task", "sudoku", "--unconfined"), "--unconfined is about programs"),
+        (("--task", "sudoku", "--system", "x"), "the system speaks in conversations alone; say --chat, too"),
+        (("--task", "sudoku", "--sampler", "ladda"), "unknown sampler 'ladda'"),
+        (("--recipe", "llada-gsm8k"), "unknown recipe 'llada-gsm8k'"),
+    ],
+)
+def test_what_is_refused_before_anything_is_written(model, words, said):
+    ran = model(*EVAL, *words)
+    assert ran.code == 2
+    assert said in ran.err
+    assert not Path("eval").exists() or not list(Path("eval").rglob("*.jsonl"))
+
+
+def test_tasks_are_listed_and_shown(run):
+    ran = run("task", "list", "--json")
+    assert {
+        "gsm8k",
+        "humaneval",
+        "mbpp",
+        "math500",
+        "countdown",
+        "sudoku",
+        "lists",
+        "json",
+        "open-text",
+    } <= ran.result.keys()
+    ran = run("task", "show", "sudoku(shots=1)")
+    assert "Fill the 4x4 sudoku" in ran.out
+    ran = run("task", "show", "math500")
+    assert "HuggingFaceH4/MATH-500" in ran.out
+
+
+def test_advice_about_a_language(run):
+    ran = run("advise", "--language", "paper-2gram", "--length", 64, "--target", 0.9)
+    assert "An SER of 0.1 takes" in ran.out
+    ran = run("advise", "--target", 0.9)
+    assert "give --results, directories of `unmask eval`, or --language; one of them" in ran.err

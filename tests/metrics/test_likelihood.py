@@ -1,0 +1,144 @@
+"""Likelihoods of targets behind contexts: an exact language says its own, whichever way it is asked."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from tests.hub.small import CONFIGS, card, load, published
+from tests.hub.small import tokens as some_tokens
+from unmask import languages
+from unmask.denoisers import Denoiser
+from unmask.ideal import Ideal
+from unmask.metrics.likelihood import bound, chain, drawn, every, read, sets_of
+
+FIRST, SIZE = 3, 6
+
+
+@pytest.fixture(scope="module")
+def language():
+    return languages.load("paper-2gram")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    return load(published(tmp_path_factory.mktemp("small"), "llada", CONFIGS["llada"]), card("llada"))
+
+
+@pytest.fixture(scope="module")
+def row(language):
+    return language.sample(1, FIRST + SIZE, seed=5)[0]
+
+
+class Parity(Denoiser):
+    """Of the rows whose sum is even: the last hidden place is known, and nothing of any other."""
+
+    vocabulary = 2
+
+    def posterior(self, tokens, positions=None, time=None):
+        hidden = tokens == 2
+        missing = torch.where(hidden, 0, tokens).sum(1) % 2
+        known = torch.nn.functional.one_hot(missing, 2).double()[:, None].expand(-1, tokens.shape[1], -1)
+        said = torch.where((hidden.sum(1) == 1)[:, None, None], known, 0.5)
+        return (
+            said
+            if positions is None
+            else said.gather(1, positions.expand(len(tokens), -1)[..., None].expand(-1, -1, 2))
+        )
+
+
+def test_of_an_exact_language_all_of_them_are_its_own(language, row):
+    """log q(y | c) = log q(c y) - log q(c): the chain rule, and the mean over all sets of places."""
+    exact = float(language.log_prob(row[None])[0] - language.log_prob(row[None, :FIRST])[0])
+    assert chain(Ideal(language), row, FIRST).nats == pytest.approx(exact, abs=1e-9)
+    whole = bound(Ideal(language), row, FIRST, every(SIZE))
+    assert whole.nats == pytest.approx(exact, abs=1e-9)
+    assert (whole.error, whole.evaluations) == (0, 2**SIZE - 1)
+    some = bound(Ideal(language), row, FIRST, drawn(SIZE, 4000, seed=1))
+    assert 0 < some.error < 0.2
+    assert abs(some.nats - exact) < 5 * some.error
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_sizes_are_stratified(rounds):
+    """A set of m of T places says T log 1/2, and nothing where m = 1: with as many sets of each size the mean is
+    (T - 1) log 1/2 whatever is drawn, and its error that of the one step between sizes."""
+    row = torch.tensor([1, 0, 1, 1, 0, 1, 1, 1, 0])
+    exact = (SIZE - 1) * math.log(0.5)
+    for seed in range(10):
+        found = bound(Parity(), row, FIRST, drawn(SIZE, rounds * SIZE, seed))
+        assert found.nats == pytest.approx(exact, abs=1e-12)
+        many = rounds * SIZE
+        assert found.error == pytest.approx(SIZE * math.log(2) / (2 * many * (many - 1)) ** 0.5, abs=1e-12)
+    assert bound(Parity(), row, FIRST, every(SIZE)).nats == pytest.approx(exact, abs=1e-12)
+    assert chain(Parity(), row, FIRST).nats == pytest.approx(exact, abs=1e-12)
+
+
+def test_an_error_is_as_large_as_what_seeds_differ_by(small):
+    row = some_tokens(1, FIRST + 9, hidden=0, seed=4)[0]
+    made = [bound(small, row, FIRST, drawn(9, 36, seed)) for seed in range(60)]
+    nats, errors = (torch.tensor([getattr(one, name) for one in made]) for name in ("nats", "error"))
+    assert float(errors.mean() / nats.std()) == pytest.approx(1, rel=0.35)
+
+
+def test_sets_of_places():
+    sets = every(4)
+    assert len({tuple(hidden.tolist()) for hidden in sets.hidden}) == 15
+    assert float(sets.weights.sum()) == pytest.approx(1)
+    for hidden, weight in zip(sets.hidden, sets.weights.tolist(), strict=True):
+        assert weight == pytest.approx(1 / (4 * math.comb(4, int(hidden.sum()))))
+    sizes = drawn(5, 1000, seed=0).hidden.sum(1)
+    assert sizes.bincount().tolist() == [0, 200, 200, 200, 200, 200]
+    assert not sets_of(7, 127, 0).drawn
+    assert sets_of(7, 126, 0).drawn
+
+
+def test_one_token_is_exact_by_every_way(small):
+    row = some_tokens(1, 8, hidden=0, seed=1)[0]
+    one, other = chain(small, row, 7), bound(small, row, 7, sets_of(1, 2, 0))
+    assert one == other
+    assert one.evaluations == 1
+    assert one.greedy is not None
+
+
+def test_the_chain_rule_is_that_of_its_contexts(small):
+    row = some_tokens(1, 8, hidden=0, seed=2)[0]
+    found = chain(small, row, 3)
+    nats, greedy = 0.0, True
+    for place in range(3, 8):
+        tokens = row.clone()
+        tokens[place:] = small.vocabulary
+        said = small.engine(tokens[None], tokens[None]).at(torch.tensor([0]), torch.tensor([place]), None)
+        nats += float(said.of(row[place : place + 1]).log())
+        greedy &= int(said.best) == int(row[place])
+    assert found.nats == pytest.approx(nats, abs=1e-6)
+    assert (found.greedy, found.evaluations) == (greedy, 5)
+    for place in range(3, 8):  # what is the likeliest at each place is greedy
+        tokens = row.clone()
+        tokens[place:] = small.vocabulary
+        row[place] = int(
+            small.engine(tokens[None], tokens[None]).at(torch.tensor([0]), torch.tensor([place]), None).best
+        )
+    assert chain(small, row, 3).greedy
+
+
+def test_an_ar_model_reads_targets_of_any_lengths(tmp_path):
+    model = load(published(tmp_path, "qwen2", CONFIGS["qwen2"]), card("qwen2", block=1))
+    rows = [some_tokens(1, length, hidden=0, seed=length)[0] % 37 for length in (9, 4, 1)]  # the mask is never said
+    firsts = [5, 1, 0]
+    for one, row, first in zip(read(model, rows, firsts), rows, firsts, strict=True):
+        whole = read(model, [row], [0])[0].nats
+        before = read(model, [row[:first]], [0])[0].nats if first else 0.0
+        assert one.nats == pytest.approx(whole - before, abs=1e-9)
+        assert (one.error, one.evaluations) == (0, 1)
+    row = torch.cat([rows[0][:5], torch.zeros(4, dtype=torch.int64)])
+    for place in range(5, 9):
+        best = max(
+            range(40), key=lambda token: read(model, [torch.cat([row[:place], torch.tensor([token])])], [place])[0].nats
+        )
+        row[place] = best
+    assert read(model, [row], [5])[0].greedy
+    row[8] = (row[8] + 1) % 36
+    assert not read(model, [row], [5])[0].greedy

@@ -1,0 +1,235 @@
+"""Tasks whose truth is small enough to be counted, and what their answers are read from."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from fractions import Fraction
+from itertools import permutations, product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unmask.core.errors import UnmaskError
+from unmask.tasks import TASKS, Item, asking, numbers
+from unmask.tasks.countdown import solves
+from unmask.tasks.data import Dataset, read
+from unmask.tasks.gsm8k import Row
+from unmask.tasks.math500 import boxed, same
+from unmask.tasks.programs import fenced, longest
+from unmask.tasks.sudoku import grids
+
+MADE = (
+    "countdown",
+    "sudoku",
+    "json",
+    "sums",
+    *(f"lists(operation={name})" for name in ("copy", "reverse", "sort", "replace")),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("so $1,234.50.", "$1,234.50"), ("3 + 4 = 7", "7"), ("-5", "-5"), (".5 or 0.25", "0.25"), ("none", None)],
+)
+def test_the_last_number(text, said):
+    assert numbers.last(text) == said
+    if said is not None:
+        assert numbers.value(said) == Fraction(said.replace("$", "").replace(",", ""))
+
+
+@given(st.integers(-(10**9), 10**9), st.text("abc .,", max_size=8))
+def test_a_number_is_found_however_it_is_written(number, before):
+    for written in (f"{number}", f"{number:,}"):
+        assert numbers.value(numbers.last(f"{before} {written}")) == number
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "are"),
+    [
+        (r"\frac{1}{2}", r"\dfrac12", True),
+        (r"\frac12", "0.5", True),
+        ("1/2", r"\frac{2}{4}", True),
+        ("1,000", "1000", True),
+        (r"5\text{ cm}", "5cm", True),
+        ("x=5", "5", True),
+        (r"\left( 3, \frac{\pi}{2} \right)", r"(3,\frac{\pi}{2})", True),
+        (r"10\%", "10", True),
+        (r"\sqrt2", r"\sqrt{2}", True),
+        ("-1", "1", False),
+        (r"\frac{1}{0}", "1", False),
+        ("(1,2)", "(2,1)", False),
+        ("12", "1,2", False),
+    ],
+)
+def test_answers_that_are_spelt_otherwise(first, second, are):
+    assert same(first, second) is are
+    assert same(second, first) is are
+
+
+def test_what_is_boxed():
+    assert boxed(r"\boxed{1} and \boxed{\frac{1}{2}}") == r"\frac{1}{2}"
+    assert boxed(r"\boxed{3} and \boxed{4") == "3"  # the second is never closed
+    assert boxed("nothing") is None
+
+
+def test_sudoku_has_288_grids_and_each_puzzle_one_solution():
+    rows = list(permutations("1234"))
+    quarters = [(0, 1, 4, 5), (2, 3, 6, 7), (8, 9, 12, 13), (10, 11, 14, 15)]
+    found = set()
+    for grid in product(rows, repeat=4):
+        cells = "".join(map("".join, grid))
+        columns = all(len({row[i] for row in grid}) == 4 for i in range(4))
+        if columns and all(len({cells[place] for place in quarter}) == 4 for quarter in quarters):
+            found.add(cells)
+    assert set(grids()) == found
+    assert len(found) == 288
+    task = TASKS.make("sudoku(empty=6)")
+    for item in task.items(None)[:10]:
+        right = [grid for grid in found if task.right(item, grid)]
+        assert right == [item.row.solution]
+        assert task.answer(item, "\n".join(item.row.solution)) == item.row.solution
+
+
+def brute(numbers):
+    """All that can be reached of numbers by joining them two by two, as fractions."""
+    if len(numbers) == 1:
+        return {numbers[0]}
+    found = set()
+    for i, j in permutations(range(len(numbers)), 2):
+        rest = [numbers[k] for k in range(len(numbers)) if k not in (i, j)]
+        a, b = numbers[i], numbers[j]
+        for made in (a + b, a - b, a * b, *([a / b] if b else [])):
+            found |= brute([*rest, made])
+    return found
+
+
+def test_countdown_can_be_solved_and_checks_each_number_once():
+    task = TASKS.make("countdown(numbers=3)")
+    for item in task.items(None)[:20]:
+        assert item.row.target in brute([Fraction(number) for number in item.row.numbers])
+    assert solves("(3 + 8) * 2", (3, 8, 2), 22)
+    for wrong in (
+        "(3 + 8) * 2 * 1",
+        "22",
+        "3 + 8 + 11",
+        "(3 + 8) * 3",
+        "(3 + 8) * __import__('os')",
+        "3 +",
+        "(3+8)**2",
+    ):
+        assert not solves(wrong, (3, 8, 2), 22)
+    assert not solves("8 / (3 - 3)", (8, 3, 3), 8)
+    item = task.items(None)[0]
+    assert task.answer(item, " (3 + 8) * 2 = 22\n\n") == "(3 + 8) * 2"
+    assert task.answer(item, "no idea") is None
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_items_are_the_same_each_time_and_their_examples_are_right(name):
+    task = TASKS.make(name)
+    items = task.items(None)
+    assert [item.row for item in items] == [item.row for item in TASKS.make(name).items(None)]
+    other = TASKS.make(f"{name[:-1]}, items_seed=1)" if name.endswith(")") else f"{name}(items_seed=1)")
+    assert [item.row for item in other.items(None)] != [item.row for item in items]
+    with pytest.raises(UnmaskError, match="are made, and stand in no file"):
+        task.items("items.jsonl")
+
+
+def test_lists():
+    for operation, wrong in (("copy", "reverse"), ("reverse", "copy"), ("sort", "copy"), ("replace", "copy")):
+        task, other = TASKS.make(f"lists(operation={operation})"), TASKS.make(f"lists(operation={wrong})")
+        for item in task.items(None)[:20]:
+            answer = task.answer(item, f" {', '.join(task._solution(item.row))}\nand more")
+            assert task.right(item, answer)
+            if task._solution(item.row) != other._solution(item.row):
+                assert not task.right(item, " ".join(other._solution(item.row)))
+    task = TASKS.make("lists(operation=shuffle, size=3)")
+    item = task.items(None)[0]
+    words = item.row.words
+    right = [order for order in product(words, repeat=3) if task.right(item, " ".join(order))]
+    assert set(right) == set(permutations(words)) - {words}
+
+
+def test_json_is_held_against_its_fields():
+    task = TASKS.make("json")
+    item = task.items(None)[0]
+    examples = {
+        "a string": "x",
+        "a number": 1.5,
+        "true or false": True,
+        "a list of strings": ["x"],
+        "a list of numbers": [],
+    }
+    right = {name: examples[kind] for name, kind in item.row.fields.items()}
+    assert task.right(item, task.answer(item, f"```json\n{json.dumps(right)}\n```"))
+    name = next(iter(right))
+    for wrong in ({}, right | {"more": 1}, right | {name: None}, right | {name: [True]}):
+        assert not task.right(item, json.dumps(wrong))
+    assert not task.right(item, "{not json")
+
+
+def test_programs_in_texts():
+    assert fenced("so\n```python\nx = 1\n```\nand\n```\ny\n```") == "x = 1"
+    assert fenced("```py\nx = 1\ny = ") == "x = 1\ny = "
+    assert fenced("x = 1") is None
+    assert longest("x = 1\ny = (2\nwords here") == "x = 1"
+    assert longest("no program at all") == "no program at all"
+
+
+def test_options_of_reading_are_no_part_of_what_is_asked():
+    assert asking("gsm8k(shots=5, answer_by=strict)") == "gsm8k(shots=5)"
+    assert asking("humaneval(post=raw)") == "humaneval"
+    assert asking("sudoku") == "sudoku"
+
+
+FILE = Dataset(("rows.jsonl",), ("nobody/nothing", None, "test"))
+
+
+def test_a_broken_line_is_named_and_the_rest_kept(tmp_path, capsys):
+    lines = [
+        '{"question": "a", "answer": "#### 1"}',
+        "{broken",
+        '{"question": "b"}',
+        '{"question": "c", "answer": "#### 2"}',
+    ]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(lines))
+    found = read(FILE, Row, path)
+    assert [row.question for row in found.found] == ["a", "c"]
+    assert "rows.jsonl, line 2" in found.broken[0]
+    assert "rows.jsonl, line 3" in found.broken[1]
+    assert "answer" in found.broken[1]
+    packed = tmp_path / "rows.jsonl.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert read(FILE, Row, packed).found == found.found
+    packed.write_bytes(packed.read_bytes()[:-20])
+    with pytest.raises(UnmaskError, match=r"is gzipped and (ends too early|broken)"):
+        read(FILE, Row, packed)
+    path.write_text("nothing")
+    with pytest.raises(UnmaskError, match="line 1"):
+        read(FILE, Row, path)
+    path.write_text("")
+    with pytest.raises(UnmaskError, match="holds no items"):
+        read(FILE, Row, path)
+
+
+def test_items_that_are_nowhere(monkeypatch):
+    monkeypatch.setattr("sys.modules", {**__import__("sys").modules, "datasets": None})
+    monkeypatch.delenv("UNMASK_DATA", raising=False)
+    with pytest.raises(UnmaskError, match=r"give a file \(--data FILE.jsonl\), or put rows.jsonl into a directory"):
+        read(FILE, Row)
+
+
+def test_sums_are_right_by_their_last_result_and_by_each_step():
+    task = TASKS.make("sums(terms=3)")
+    item = Item("0", type(task.items(None)[0].row)("1+2+3", "3+3=6"))
+    for answer, right, steps in (("3+3=6", 1, 1), ("4+3=6", 1, 0), ("6", 1, 0), ("3+3=7", 0, 0), ("3+4=7", 0, 0)):
+        assert task.answer(item, f" {answer}\nand") == answer
+        assert (task.right(item, answer), task.values(item, answer)["every_step"]) == (right, steps)
+    assert task.answer(item, "six") is None
+    assert task.values(item, None) == {"every_step": 0.0}
+    for made in task.items(None)[:20]:
+        assert task.right(made, made.row.solution)
+        assert task.values(made, made.row.solution) == {"every_step": 1.0}
