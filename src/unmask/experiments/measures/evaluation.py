@@ -167,6 +167,7 @@ def evaluation(
     """
     import torch
 
+    from unmask.core import progress
     from unmask.core.cores import count
     from unmask.core.threads import torch_threads
     from unmask.experiments.measures.tallies import counts, sums
@@ -178,7 +179,8 @@ def evaluation(
     writing = tuple(given[name] for name in OF_WRITING)
     numbers = range(first_row, first_row + rows)
     with torch_threads(count()):  # all cores: a large model is one call after another, each long enough to share
-        write = _writer(task, tuple(given[name] for name in OF_MODEL), writing, data, digest)
+        with progress.silent():  # what it tries at first is no part of the rows
+            write = _writer(task, tuple(given[name] for name in OF_MODEL), writing, data, digest)
         made = write([asked[row // each] for row in numbers], [row % each for row in numbers], first_row, seed)
     said = [one for one in made if one.reason != sample.TOO_LONG]
     tally = {
