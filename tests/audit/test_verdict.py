@@ -11,7 +11,7 @@ from functools import cache
 import pytest
 import torch
 
-from tests.audit.loops import causal, llada, mdlm
+from tests.audit.loops import causal, dream, llada, mdlm
 from unmask import UnmaskError, audit, generate, languages, oracle
 from unmask.diagnosis.audit import bench, verdict
 from unmask.diagnosis.audit.verdict import account
@@ -160,15 +160,23 @@ def test_scores_that_are_ordered_by_topk_are_no_fault():
 
 
 def test_ties_are_a_suspect_inside_blocks_too():
-    """LLaDA's loop over blocks of ten: all that differs from ours is how torch.topk orders equal scores."""
+    """LLaDA's loop over blocks of ten: equal scores are as torch.topk orders them, as in ours, unless by chance."""
     torch.manual_seed(5)
     model, language = oracle("interval-5"), languages.preset("interval-5")
     made = torch.cat([llada(model, BATCH, 20, 2, blocks=2) for _ in range(ROWS // BATCH)])
     in_blocks = "llada(block_length=10, temperature=1)"
-    found = audit(made, language, sampler=in_blocks, steps=4)
+    assert audit(made, language, sampler=in_blocks, steps=4).sentence.startswith("follows: the law of llada")
+    by_chance = "llada(block_length=10, temperature=1, ties=chance)"
+    found = audit(made, language, sampler=by_chance, steps=4)
     assert (found.verdict, found.fault) == ("follows", "ties"), found.sentence
-    ours = generate(language, sampler=in_blocks, steps=4, length=20, rows=ROWS, seed=6).tokens
-    assert audit(ours, language, sampler=in_blocks, steps=4).sentence.startswith("follows: the law of llada")
+
+
+@pytest.mark.parametrize(("bug", "verdict"), [("", "follows"), ("evenly", "differs")])
+def test_dreams_own_loop_has_dreams_counts(bug, verdict):
+    """Unmodified it follows `dream`; a loop that shares out its places evenly does not."""
+    torch.manual_seed(3)
+    made = torch.cat([dream(oracle(LANGUAGE), BATCH, 16, 8, bug=bug) for _ in range(ROWS // BATCH)])
+    assert audit(made, LANGUAGE, sampler="dream(alg=entropy)", steps=8).verdict == verdict
 
 
 @pytest.mark.parametrize(("temperature", "fault"), [(1.0, None), (0.9, "temperature")])

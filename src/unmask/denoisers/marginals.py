@@ -18,7 +18,7 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.chance import BLOCK, categorical, search
 from unmask.core.errors import UnmaskError
-from unmask.denoisers.scan import FLOAT32, IMPOSSIBLE, Combined, Scaled, Scan, Stored, lowest_first
+from unmask.denoisers.scan import FLOAT32, IMPOSSIBLE, Combine, Combined, Scaled, Scan, Stored, lowest_first
 
 EXACT = 1e-9  # how close two probabilities in float64 are that count as equal
 
@@ -59,7 +59,11 @@ class Marginals(ABC):
 
     @abstractmethod
     def of(self, tokens: Tensor) -> Tensor:
-        """(K): the probability of one token each (K)."""
+        """(K) or (K, n): the probability of one token each (K), or of n (K, n)."""
+
+    @abstractmethod
+    def divergence(self, other: Marginals) -> Tensor:
+        """(K) nats: sum_v p log(p / other), 0 or more; infinite where other excludes what may be."""
 
     @abstractmethod
     def sharpened(self, temperature: float = 1.0, top_p: float = 1.0, top_k: int | None = None) -> Marginals:
@@ -69,8 +73,15 @@ class Marginals(ABC):
         """
 
     @abstractmethod
-    def beyond(self, other: Marginals) -> Marginals:
-        """(p - other)+, normalised: the mass that no accepted draft of `other` has delivered (theory.md 10)."""
+    def beyond(self, other: Marginals, share: Tensor | None = None) -> Marginals:
+        """(c p - other)+, normalised: the mass that no accepted draft of `other` has delivered (theory.md 10).
+
+        c = share (K), 1 unless told otherwise.
+        """
+
+    @abstractmethod
+    def excess(self, other: Marginals, share: Tensor) -> Tensor:
+        """(K): the sum of (c p - other)+ over all symbols, c = share (K)."""
 
     @abstractmethod
     def guided(self, other: Marginals, scale: float) -> Marginals:
@@ -91,6 +102,11 @@ def check_sharpening(temperature: float, top_p: float, top_k: int | None) -> Non
     arguments.number("top_p", top_p, 0, 1, above=True, what=": a share of the mass")
     if top_k is not None:
         arguments.whole("top_k", top_k)
+
+
+def columns(tokens: Tensor) -> Tensor:
+    """(K, n) of tokens (K) or (K, n)."""
+    return tokens if tokens.dim() == 2 else tokens.unsqueeze(1)
 
 
 class Table(Marginals):
@@ -127,7 +143,11 @@ class Table(Marginals):
         return self._rounded.argmax(-1)
 
     def of(self, tokens: Tensor) -> Tensor:
-        return self.probabilities.gather(1, tokens.unsqueeze(1)).squeeze(1).double()
+        return self.probabilities.gather(1, columns(tokens)).view_as(tokens).double()
+
+    def divergence(self, other: Marginals) -> Tensor:
+        p, q = self.probabilities.double(), other.dense().double()
+        return (torch.xlogy(p, p) - torch.xlogy(p, q)).sum(-1).clamp(min=0)
 
     def sharpened(self, temperature: float = 1.0, top_p: float = 1.0, top_k: int | None = None) -> Table:
         p = self.probabilities
@@ -146,9 +166,16 @@ class Table(Marginals):
             kept = kept._without(by_mass, (torch.arange(self.vocabulary) >= top_k).expand(p.shape))
         return self._with(kept.probabilities / kept.probabilities.sum(1, keepdim=True))
 
-    def beyond(self, other: Marginals) -> Table:
-        excess = (self.probabilities - other.dense()).clamp(min=0)
+    def beyond(self, other: Marginals, share: Tensor | None = None) -> Table:
+        excess = self._above(other, share)
         return self._with(excess / excess.sum(1, keepdim=True))
+
+    def excess(self, other: Marginals, share: Tensor) -> Tensor:
+        return self._above(other, share).sum(1).double()
+
+    def _above(self, other: Marginals, share: Tensor | None) -> Tensor:
+        mine = self.probabilities if share is None else share.unsqueeze(1) * self.probabilities
+        return (mine - other.dense()).clamp(min=0)
 
     def guided(self, other: Marginals, scale: float) -> Table:
         floor = torch.finfo(self.probabilities.dtype).tiny
@@ -219,8 +246,22 @@ class Logits(Marginals):
         return self._host(self._scan.best)
 
     def of(self, tokens: Tensor) -> Tensor:
-        found = self._scan.at(tokens.to(self._scan.device).unsqueeze(1), self._numbers).squeeze(1)
-        return ((found - self._mine(self._scan.highest)).double().exp() / self._mine(self._scan.total)).cpu()
+        found = self._scan.at(columns(tokens.to(self._scan.device)), self._numbers)
+        chances = (found - self._mine(self._scan.highest).unsqueeze(1)).double().exp()
+        return (chances / self._mine(self._scan.total).unsqueeze(1)).view_as(tokens).cpu()
+
+    def divergence(self, other: Marginals) -> Tensor:
+        """sum_v e^(x - X) (x - y) / Z_x - log Z_x + log Z_y with logits x below X and y below Y, in one pass."""
+        scans, found = (self, _logits(other)), []
+        tops = [each._mine(each._scan.highest) for each in scans]
+        pieces = [each._scan.pieces(each._numbers) for each in scans]
+        parts = [top.split(self._scan._piece) for top in tops]
+        for x, y, top, theirs in zip(*pieces, *parts, strict=True) if len(self) else ():
+            x, y = ((logits - high.unsqueeze(1)).clamp_(min=IMPOSSIBLE) for logits, high in ((x, top), (y, theirs)))
+            found.append(torch.linalg.vecdot(x.exp(), x - y).double())
+        ours, other_total = (each._mine(each._scan.total) for each in scans)
+        nats = torch.cat(found) / ours - ours.log() + other_total.log() if found else ours
+        return nats.clamp(min=0).cpu()
 
     def sharpened(self, temperature: float = 1.0, top_p: float = 1.0, top_k: int | None = None) -> Marginals:
         if temperature == 0:
@@ -229,11 +270,19 @@ class Logits(Marginals):
         few = top_p < 1 or (top_k is not None and top_k < self.vocabulary)
         return kept._likeliest(top_p, top_k) if few else kept
 
-    def beyond(self, other: Marginals) -> Logits:
-        return self._against(other, lambda ours, theirs: (ours.softmax(-1) - theirs.softmax(-1)).clamp(min=0).log())
+    def beyond(self, other: Marginals, share: Tensor | None = None) -> Logits:
+        def above(ours: Tensor, theirs: Tensor, factor: Tensor) -> Tensor:
+            return (factor * ours.softmax(-1) - theirs.softmax(-1)).clamp(min=0).log()
+
+        return self._against(other, above, torch.ones(len(self)) if share is None else share)
+
+    def excess(self, other: Marginals, share: Tensor) -> Tensor:
+        rest = self.beyond(other, share)
+        highest = rest._scan.highest.double()
+        return rest._host(torch.where(highest > -torch.inf, highest.exp() * rest._scan.total, 0.0))
 
     def guided(self, other: Marginals, scale: float) -> Logits:
-        def away(ours: Tensor, theirs: Tensor) -> Tensor:
+        def away(ours: Tensor, theirs: Tensor, _: Tensor) -> Tensor:
             guided = (1 + scale) * ours - scale * theirs.clamp(min=IMPOSSIBLE)
             return guided.masked_fill(ours == -torch.inf, -torch.inf)
 
@@ -281,11 +330,12 @@ class Logits(Marginals):
         found = lowest_first(logits.masked_fill(symbols >= self.vocabulary, -torch.inf), number)
         return logits.gather(1, found), symbols.gather(1, found)
 
-    def _against(self, other: Marginals, combine: Callable[[Tensor, Tensor], Tensor]) -> Logits:
-        """Logits that are combined from these and others at the same places, whenever they are asked for."""
-        if not isinstance(other, Logits):
-            raise UnmaskError(f"logits are held against {type(other).__name__}; expected logits of the same symbols")
-        return self._like(Combined((self._scan, other._scan), (self._numbers, other._numbers), combine))
+    def _against(self, other: Marginals, combine: Combine, factors: Tensor | None = None) -> Logits:
+        """Logits that are combined from these and others at the same places, and a factor each (K), whenever they are
+        asked for."""
+        other = _logits(other)
+        each = torch.ones(len(self)) if factors is None else factors
+        return self._like(Combined((self._scan, other._scan), (self._numbers, other._numbers), combine, each))
 
     @cached_property
     def _numbers(self) -> Tensor:
@@ -298,6 +348,12 @@ class Logits(Marginals):
     def _host(self, values: Tensor) -> Tensor:
         found = self._mine(values)
         return (found.double() if found.is_floating_point() else found).cpu()
+
+
+def _logits(other: Marginals) -> Logits:
+    if not isinstance(other, Logits):
+        raise UnmaskError(f"logits are held against {type(other).__name__}; expected logits of the same symbols")
+    return other
 
 
 class Few(Marginals):
@@ -331,21 +387,29 @@ class Few(Marginals):
         return self._named(self.table.best)
 
     def of(self, tokens: Tensor) -> Tensor:
-        return torch.where(self.symbols == tokens.unsqueeze(1), self.table.probabilities, 0.0).sum(1)
+        asked = columns(tokens).unsqueeze(2)
+        chances = torch.where(self.symbols.unsqueeze(1) == asked, self.table.probabilities.unsqueeze(1), 0.0)
+        return chances.sum(2).view_as(tokens)
+
+    def divergence(self, other: Marginals) -> Tensor:
+        return self.table.divergence(Table(other.of(self.symbols)))
 
     def sharpened(self, temperature: float = 1.0, top_p: float = 1.0, top_k: int | None = None) -> Few:
         return Few(self.symbols, self.table.sharpened(temperature, top_p, top_k).probabilities, self)
 
-    def beyond(self, other: Marginals) -> Few:
+    def beyond(self, other: Marginals, share: Tensor | None = None) -> Few:
         """Of these symbols alone, since only they have mass to spare."""
-        places = torch.arange(len(self))
-        theirs = torch.stack([other[places].of(column) for column in self.symbols.unbind(1)], 1)
-        excess = (self.table.probabilities - theirs).clamp(min=0)
+        excess = self._above(other, torch.ones(len(self)) if share is None else share)
         return Few(self.symbols, excess / excess.sum(1, keepdim=True), self)
 
+    def excess(self, other: Marginals, share: Tensor) -> Tensor:
+        return self._above(other, share).sum(1)
+
+    def _above(self, other: Marginals, share: Tensor) -> Tensor:
+        return (share.unsqueeze(1) * self.table.probabilities - other.of(self.symbols)).clamp(min=0)
+
     def guided(self, other: Marginals, scale: float) -> Few:
-        theirs = torch.stack([other.of(column) for column in self.symbols.unbind(1)], 1)
-        log = self.table.probabilities.log() * (1 + scale) - scale * theirs.clamp(min=1e-300).log()
+        log = self.table.probabilities.log() * (1 + scale) - scale * other.of(self.symbols).clamp(min=1e-300).log()
         return Few(self.symbols, torch.softmax(log, -1), self)
 
     def dense(self) -> Tensor:

@@ -75,6 +75,7 @@ class Session:
         self.planned = False  # set where the order does not depend on the tokens
         self.tokens = given.clone(memory_format=torch.contiguous_format)  # given may be one row for all
         self.order = torch.zeros_like(self.tokens)  # the round that revealed each position, 0 where it was given
+        self.turns = torch.zeros_like(self.lengths)  # (B): rounds in which the sampler was asked what to do
         self.probability = torch.ones(given.shape, dtype=torch.float64)  # of each token when it was revealed
         self._attempts: list[tuple[Tensor, Account]] = []
         self._hidings = 0
@@ -144,6 +145,10 @@ class Session:
         """Let rows (K) be what an attempt has made of them, at its cost."""
         for name in ("tokens", "order", "probability", "lengths", "reasons"):
             getattr(self, name)[rows] = getattr(attempt, name)
+        self.charge(rows, attempt)
+
+    def charge(self, rows: Tensor, attempt: Session) -> None:
+        """Count what an attempt at rows (K) has cost."""
         self._attempts.append((rows, attempt.account()))
 
     def account(self) -> Account:

@@ -60,7 +60,9 @@ def counting(exam: Exam) -> None:
         if exam.sampler.implements("order"):
             least = most = turns
         elif exam.sampler.implements("choose"):
-            least, most = turns, torch.where(asked, order.max(), 0)
+            # whoever takes back may reveal a row of T rounds in fewer; and each context that it looks at is one more
+            contexts = session.canvas.contexts
+            least, most = turns + contexts, torch.where(asked, session.turns, 0) + contexts
         _check_rows(where, evaluations, least, most)
     for what, pattern in patterns(case):
         counted = Counted(case.language)

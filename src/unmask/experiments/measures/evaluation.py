@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from unmask.experiments.jobs.cells import digest as of_contents
 from unmask.experiments.measures.catalogue import Arguments, Output, Record, Tally, metric
 from unmask.experiments.measures.sources import record, unchanged
 
@@ -49,7 +50,9 @@ def _writer(task: str, model: tuple[Any, ...], writing: tuple[Any, ...], data: s
     from unmask.tasks.contract import fingerprint
     from unmask.tasks.writing import Writer
 
-    loaded = _model(model, digest)
+    how = dict(zip(OF_MODEL, model, strict=True))
+    files = [how[name] for name in ("model", "card", "causal_model") if how[name] is not None]
+    loaded = _model(model, "".join(map(of_contents, files)))
     device = loaded.body.device
     named = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
     of = fingerprint(items_of(task, data, digest))
@@ -61,7 +64,7 @@ def _writer(task: str, model: tuple[Any, ...], writing: tuple[Any, ...], data: s
 
 
 @lru_cache(maxsize=1)
-def _model(said: tuple[Any, ...], digest: str) -> OpenModel:
+def _model(said: tuple[Any, ...], contents: str) -> OpenModel:
     from unmask.hub import load_model
 
     how = dict(zip(OF_MODEL, said, strict=True))
