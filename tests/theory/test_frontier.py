@@ -180,7 +180,7 @@ def test_the_figure_has_every_finite_point_and_the_line_of_no_divergence():
     records = report.records(points)
     assert [record["sampler"] for record in records[:5]] == ["language", *["ancestral"] * 2, *["low-confidence"] * 2]
     assert records[3]["entropy"] is None
-    left, right = report.chart(points).hconcat
+    left, right = report.panels(points).hconcat
     line = left.layer[0].data
     assert (line["entropy"] == line["cross_entropy"]).all()
     shown = [set(panel.layer[index].data["sampler"]) for panel, index in ((left, 1), (right, 0))]

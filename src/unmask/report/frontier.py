@@ -18,7 +18,7 @@ from unmask.core.files import origin
 from unmask.diagnosis.frontier import LANGUAGE, NAIVE, Point
 from unmask.languages import Language
 from unmask.report import labels
-from unmask.report.frame import COLOURS, INK, alone, drawings, heading, numbers
+from unmask.report.frame import COLOURS, INK, alone, drawings, heading, numbers, themed
 from unmask.report.publishing import check_directory, write
 
 WIDTH, HEIGHT, EDGE = 330, 320, 0.06  # of a panel in pixels, and its margin as a share of what it shows
@@ -39,11 +39,8 @@ def check(out: Path) -> None:
 def publish(out: Path, language: Language, points: Sequence[Point], configuration: dict[str, Any]) -> list[Path]:
     """frontier.svg and .png, and the numbers as JSON and CSV."""
     about = origin(**configuration) | {"language": language.source()}
-    return write(
-        out,
-        drawings({"frontier": chart(points)}) | numbers("frontier", records(points), origin=about),
-        LAST,
-    )
+    drawn = drawings({"frontier": alone(themed(panels(points)), heading(TITLE, *BELOW))})
+    return write(out, drawn | numbers("frontier", records(points), origin=about), LAST)
 
 
 def records(points: Sequence[Point]) -> list[dict[str, Any]]:
@@ -59,15 +56,14 @@ def records(points: Sequence[Point]) -> list[dict[str, Any]]:
     return found
 
 
-def chart(points: Sequence[Point]) -> Any:
-    """Both panels, on white."""
+def panels(points: Sequence[Point]) -> alt.HConcatChart:
+    """Against H(p), and against the entropy of a row's own tokens; points of infinite perplexity have no place."""
     data = pd.DataFrame(records(points))
     data = data[[math.isfinite(value) for value in data["cross_entropy"]]]
     names = [name for name in dict.fromkeys(data["sampler"]) if name != LANGUAGE]
     colours = {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(n for n in names if n != NAIVE)}
     colours[NAIVE] = INK
-    both = alt.hconcat(*(_panel(data, across, colours) for across in AXES), spacing=28).resolve_scale(y="shared")
-    return alone(both, heading(TITLE, *BELOW))
+    return alt.hconcat(*(_panel(data, across, colours) for across in AXES), spacing=28).resolve_scale(y="shared")
 
 
 def _panel(data: pd.DataFrame, across: str, colours: dict[str, str]) -> Any:
