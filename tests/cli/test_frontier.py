@@ -18,10 +18,8 @@ def test_table_and_files(run):
     assert rows["ancestral", "0.5"][3].startswith("~")
     assert rows["low-confidence", "1"][3:5] == ["-", "-"]
     assert rows["language", "-"][-1] == "0.000"
-    assert {path.name for path in Path("shown").iterdir()} == {
-        f"frontier.{end}" for end in ("svg", "png", "json", "csv")
-    }
-    assert ElementTree.parse("shown/frontier.svg").getroot().tag.endswith("svg")
+    names = {f"frontier.{end}" for end in ("svg", "png", "json", "csv")}
+    assert {path.name for path in Path("shown").iterdir()} == names
 
 
 def test_json(run):
