@@ -72,6 +72,21 @@ def test_a_budget_that_fails_is_said(run):
     assert f"{said} (interval-5)" in " ".join(ran.out.split())
 
 
+@pytest.mark.usefixtures("alone")
+def test_two_samplers_are_compared_in_the_store_of_a_board(run):
+    few = TINY[:-3]  # budgets stand in the specifications
+    pair = ("ancestral(steps=[2])", "ancestral(steps=[2, 20])")
+    said = run("board", "compare", *pair, *few)
+    assert (said.code, said.err) == (0, "")
+    assert said.out.startswith("interval-5, 2 evaluations: ancestral(steps=[2]) and ancestral(steps=[2, 20])")
+    assert "are not distinguishable in 40 rows: +0.0% [+0.0%, +0.0%]; p = 1 by McNemar's exact test" in said.out
+    assert {path.name for path in Path("board").iterdir()} == {"sweep"}
+    ran = run("board", "compare", *pair, *few, "--evaluations", 2, "--json")
+    (found,) = ran.result["languages"]
+    assert (found["language"], found["evaluations"]) == ("interval-5", [[2.0, 2.0], [2.0, 2.0]])
+    assert found["comparison"]["verdict"] == "not distinguishable"
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [

@@ -22,6 +22,7 @@ SUBCOMMANDS = [f"language {name}" for name in ("list", "new", "show", "fit")]
 SUBCOMMANDS += [f"{room} {name}" for room in ("sampler", "schedule", "metric") for name in ("list", "show")]
 SUBCOMMANDS += [f"model {name}" for name in ("list", "show", "check")]
 SUBCOMMANDS += [f"theory {name}" for name in ("exact", "table", "figure")]
+SUBCOMMANDS += [f"board {name}" for name in ("run", "compare")]
 SUBCOMMANDS += [f"sweep {name}" for name in ("run", "status", "resume", "retry", "export", "compare")]
 CALLABLE = [name for name in COMMANDS if not any(other.startswith(f"{name} ") for other in SUBCOMMANDS)] + SUBCOMMANDS
 

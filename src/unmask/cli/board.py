@@ -1,35 +1,84 @@
-"""unmask board."""
+"""unmask board run|compare."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from unmask.cli.options import Count, Counts, Directory, Languages, Switch
+from unmask.cli.options import Count, Counts, Directory, Languages, Number, Switch
 
 if TYPE_CHECKING:
-    from unmask.experiments.board import Board
+    from unmask.experiments.board import Board, Settings
 
 Sampler = Annotated[str, "SAMPLER"]
 Samplers = Annotated[tuple[str, ...], "SAMPLER"]
 
 
-def command(
+@dataclass(frozen=True)
+class Ground:
+    """Where samplers are measured, and on how much.
+
+    Args:
+        languages: Presets or files; six presets unless told otherwise, three if quick.
+        model: In place of languages, the directory of a network that `unmask train` has made, on its own language.
+        causal_model: The directory of an AR network beside an MDM.
+        lengths: Tokens a sequence, or the nearest below that the language has; 128, or the model's, if not given.
+        rows: Sequences a budget and seed; 400 unless told otherwise, 100 if quick.
+        seeds: How many seeds; 3 unless told otherwise, 2 if quick.
+        steps: The numbers of rounds N; from L/32 to 8 L unless told otherwise.
+        quick: Fewer languages, budgets, rows and seeds: a minute.
+        seed: The first seed of the luck; the next seeds are those that follow it.
+        language_seed: The first seed of random presets, each seed of the luck having one of its own.
+        device: Where a model runs: auto, cpu or cuda.
+    """
+
+    languages: Languages = ()
+    model: Directory = None
+    causal_model: Directory = None
+    lengths: Counts = ()
+    rows: Count = None
+    seeds: Count = None
+    steps: Counts = ()
+    quick: Switch = False
+    seed: int = 0
+    language_seed: int = 0
+    device: str = "auto"
+
+    def settings(self, samplers: tuple[str, ...], **more: Any) -> Settings:
+        from unmask.core.errors import UnmaskError
+        from unmask.experiments.board import Settings
+        from unmask.experiments.board import quick as brief
+        from unmask.networks.model.checkpoints import read_shape
+
+        lengths = self.lengths
+        if self.model is not None:
+            if self.languages:
+                raise UnmaskError("a model is measured on the language that it was trained on; leave --languages out")
+            lengths = lengths or (read_shape(self.model).length,)
+        elif self.causal_model is not None:
+            raise UnmaskError("--causal-model stands beside --model; give both")
+        given: dict[str, Any] = {"samplers": samplers, "languages": self.languages, "lengths": lengths}
+        given |= {"rows": self.rows, "seeds": self.seeds, "model": self.model and str(self.model)}
+        given |= {"causal_model": self.causal_model and str(self.causal_model)}
+        chosen: dict[str, Any] = {name: value for name, value in given.items() if value not in ((), None)}
+        places = {"seed": self.seed, "language_seed": self.language_seed, "device": self.device, "steps": self.steps}
+        return (brief if self.quick else Settings)(**chosen, **places, **more)
+
+    @property
+    def engine(self) -> Literal["here", "local"]:
+        """A device takes one process at a time."""
+        from unmask.networks.model.checkpoints import choose_device
+
+        return "here" if self.model is not None and choose_device(self.device).type != "cpu" else "local"
+
+
+def run(
     *,
     samplers: Samplers = (),
-    languages: Languages = (),
-    model: Directory = None,
-    causal_model: Directory = None,
-    lengths: Counts = (),
-    rows: Count = None,
-    seeds: Count = None,
-    steps: Counts = (),
-    quick: Switch = False,
+    ground: Ground,
     against: Sampler = "ancestral",
     out: Path = Path("board"),
-    seed: int = 0,
-    language_seed: int = 0,
-    device: str = "auto",
     json: Switch = False,
 ) -> None:
     """Compare samplers on languages that are known exactly.
@@ -55,52 +104,18 @@ def command(
 
     Args:
         samplers: Names with options, or package.module:Name; all of ours unless told otherwise.
-        languages: Presets or files; six presets unless told otherwise, three if quick.
-        model: In place of languages, the directory of a network that `unmask train` has made, on its own language.
-        causal_model: The directory of an AR network beside an MDM.
-        lengths: Tokens a sequence, or the nearest below that the language has; 128, or the model's, if not given.
-        rows: Sequences a budget and seed; 400 unless told otherwise, 100 if quick.
-        seeds: How many seeds; 3 unless told otherwise, 2 if quick.
-        steps: The numbers of rounds N; from L/32 to 8 L unless told otherwise.
-        quick: Fewer languages, budgets, rows and seeds: a minute.
         against: The sampler that accuracy is compared to, row by row.
         out: A directory for board.json, board.csv, board.svg, board.png and the store; made if it is not there.
-        seed: The first seed of the luck; the next seeds are those that follow it.
-        language_seed: The first seed of random presets, each seed of the luck having one of its own.
-        device: Where a model runs: auto, cpu or cuda.
         json: Print one JSON object instead of tables.
     """
     from dataclasses import asdict
 
     from unmask.cli.output import show
-    from unmask.core.errors import UnmaskError
-    from unmask.experiments.board import Settings
-    from unmask.experiments.board import quick as brief
     from unmask.experiments.board.standings import summary
-    from unmask.networks.model.checkpoints import choose_device, read_shape
     from unmask.report.board import PAGE
     from unmask.report.publishing import STORE, publish
 
-    if model is not None:
-        if languages:
-            raise UnmaskError("a model is measured on the language that it was trained on; leave --languages out")
-        lengths = lengths or (read_shape(model).length,)
-    elif causal_model is not None:
-        raise UnmaskError("--causal-model stands beside --model; give both")
-    given: dict[str, Any] = {
-        "samplers": samplers,
-        "languages": languages,
-        "lengths": lengths,
-        "rows": rows,
-        "seeds": seeds,
-    }
-    given |= {"model": model and str(model), "causal_model": causal_model and str(causal_model)}
-    chosen: dict[str, Any] = {name: value for name, value in given.items() if value not in ((), None)}
-    settings = (brief if quick else Settings)(
-        **chosen, seed=seed, language_seed=language_seed, device=device, steps=steps, against=against
-    )
-    on_a_device = model is not None and choose_device(device).type != "cpu"  # which takes one process at a time
-    published = publish(PAGE, settings, out, engine="here" if on_a_device else "local")
+    published = publish(PAGE, ground.settings(samplers, against=against), out, engine=ground.engine)
     made = published.measured
     files = [str(path) for path in published.files]
     if json:
@@ -111,6 +126,57 @@ def command(
     if any(failure.value is None for failure in made.failures):
         print(f"`unmask sweep retry {out / STORE}` measures again what was left out altogether.")
     print("\n".join(files))
+
+
+def compare(
+    first: Sampler,
+    second: Sampler,
+    /,
+    *,
+    ground: Ground,
+    evaluations: Number = None,
+    out: Path = Path("board"),
+    json: Switch = False,
+) -> None:
+    """Say which of two samplers is right more often for the same evaluations.
+
+    Examples:
+        unmask board compare strided ancestral --languages paper-2gram
+        unmask board compare entropy-bounded threshold --evaluations 32 --quick
+        unmask board compare "ancestral(steps=[64])" "first-hitting(steps=[64])"
+
+    Both write the same rows with the same luck. Between two of its budgets a
+    sampler is the mixture of both that takes as many evaluations: each row is
+    written with the dearer one by chance, so that its SER lies on the straight line
+    between theirs. Without EVALUATIONS a sampler that has one budget alone sets
+    them; two that have one each are compared as they are; and two that have several
+    are compared in the mean over log2 of the evaluations that both can take.
+
+    A verdict at a level of 5%: by McNemar's exact test where each row is right or
+    wrong, else by the interval of the mean difference over rows (Gaffke's). The
+    draw of a random language is not in it: by seed says how much they differ.
+
+    What is measured is kept in OUT/sweep; what a board of the same settings has
+    measured there is not measured again.
+
+    Args:
+        first: A sampler, with options; a list in place of an option makes it the knob.
+        second: Another, or the same with other options.
+        evaluations: At how many evaluations a row.
+        out: The directory of a board, whose store is OUT/sweep; made if it is not there.
+        json: Print one JSON object instead of sentences.
+    """
+    from unmask.cli.output import say, show
+    from unmask.experiments.board.versus import versus
+    from unmask.report.publishing import STORE
+
+    settings = ground.settings(())
+    found = versus(first, second, settings, evaluations, store=out / STORE, engine=ground.engine)
+    if json:
+        show({"first": first, "second": second, "languages": [one.to_dict() for one in found]}, True)
+        return
+    for one in found:
+        say(one.sentence(first, second))
 
 
 def _print(made: Board) -> None:
@@ -128,3 +194,6 @@ def _print(made: Board) -> None:
         say(f"left out: {reason} ({', '.join(dict.fromkeys(languages))})")
     s = made.settings
     print(f"\n{s.seeds} seeds of {s.rows} rows a budget; {made.seconds:.0f} s of work.")
+
+
+command = {"run": run, "compare": compare}

@@ -25,6 +25,7 @@ COMMANDS = {
     "schedule": ("unmask.cli.schedule", "how much is revealed at each round: list, or show one"),
     "metric": ("unmask.cli.metric", "what a sweep can measure: list, or show one with its fields"),
     "board": ("unmask.cli.board", "compare samplers: evaluations, errors, and what they do to what they write"),
+    "frontier": ("unmask.cli.frontier", "hold perplexity and entropy of samples against what is true of their law"),
     "generate": ("unmask.cli.generate", "fill sequences with a sampler, a schedule and a number of steps"),
     "model": ("unmask.cli.model", "open models: list the published checkpoints, show one, or check its files"),
     "chat": ("unmask.cli.chat", "talk to an open model, and see its answers being written"),

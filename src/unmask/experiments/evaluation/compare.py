@@ -40,12 +40,12 @@ class Comparison(NamedTuple):
     def to_dict(self) -> dict[str, Any]:
         return self._asdict() | {"difference": self.difference.to_dict()}
 
-    def sentence(self, first: str, second: str) -> str:
+    def sentence(self, first: str, second: str, unit: str = "items") -> str:
         by = f"{self.difference.value:+.1%} [{self.difference.low:+.1%}, {self.difference.high:+.1%}]"
         if self.verdict != "not distinguishable":
-            return f"{first} is {self.verdict} than {second}: {by} on {self.items} items"
-        more = "" if self.enough is None else f"; about {self.enough} items would decide"
-        return f"{first} and {second} are not distinguishable in {self.items} items: {by}{more}"
+            return f"{first} is {self.verdict} than {second}: {by} on {self.items} {unit}"
+        more = "" if self.enough is None else f"; about {self.enough} {unit} would decide"
+        return f"{first} and {second} are not distinguishable in {self.items} {unit}: {by}{more}"
 
 
 def compare(first: Sequence[Sample], second: Sequence[Sample]) -> Comparison:
@@ -54,7 +54,11 @@ def compare(first: Sequence[Sample], second: Sequence[Sample]) -> Comparison:
     common = [name for name in one if name in other]
     if not common:
         raise UnmaskError("they have no items in common; compare evaluations of the same task")
-    told = [(one[name], other[name]) for name in common]
+    return compare_shares([(one[name], other[name]) for name in common])
+
+
+def compare_shares(told: Sequence[tuple[float, float]]) -> Comparison:
+    """Of pairs of shares that are right, an item each: all 0 or 1 where each side has one sample of it."""
     n = len(told)
     differences = torch.tensor([a - b for a, b in told], dtype=torch.float64)
     ahead, behind = int((differences > 0).sum()), int((differences < 0).sum())
