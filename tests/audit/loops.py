@@ -1,7 +1,8 @@
 """Generate loops as strangers write them: nothing of ours but `.logits`; each known bug can be planted, one at a time.
 
-`mdlm` is MDLM's ancestral step (Sahoo et al. 2024), `llada` LLaDA's low-confidence remasking (Nie et al. 2025), both
-after the published code.
+`mdlm` is MDLM's ancestral step (Sahoo et al. 2024), `llada` LLaDA's low-confidence remasking (Nie et al. 2025), `dream`
+Dream's own loop (Ye et al. 2025) with its counts, its eps and its order of equal scores: all three after the published
+code.
 """
 
 from __future__ import annotations
@@ -113,3 +114,37 @@ def causal(model, rows, length, *, temperature=1.0):
         p = (model(x).logits[:, -1].double() / temperature).softmax(-1)
         x = torch.cat([x, torch.multinomial(p, 1)], 1)
     return x[:, 1:]
+
+
+DREAM_SCORES = {
+    "maskgit_plus": lambda p, drawn: p.gather(-1, drawn.unsqueeze(-1)).squeeze(-1),
+    "topk_margin": lambda p, drawn: p.sort(dim=-1, descending=True).values[..., :2].diff(dim=-1).neg().squeeze(-1),
+    "entropy": lambda p, drawn: (p * (p + 1e-10).log()).sum(-1),
+}
+
+
+@torch.no_grad()
+def dream(model, rows, length, steps, *, alg="entropy", bug="", temperature=1.0, alg_temp=0.0, eps=1e-3, given=None):
+    mask = model.config.mask_token_id
+    x = torch.full((rows, length), mask) if given is None else given.clone()
+    times = torch.linspace(1, eps, steps + 1)
+    for k in range(steps):
+        hidden = x == mask
+        logits = model(x).logits[..., :mask]
+        p = (logits / temperature if temperature else logits).softmax(-1)
+        drawn = torch.distributions.Categorical(probs=p).sample() if temperature else p.argmax(-1)
+        share = 1 - times[k + 1] / times[k] if k < steps - 1 else torch.ones(())
+        if alg == "origin":
+            taken = hidden & (torch.rand(x.shape) < share)
+        else:
+            count = int(hidden.sum() / rows * share)
+            if bug == "evenly":
+                count = int(hidden.sum() / rows) // (steps - k)
+            scores = DREAM_SCORES[alg](p, drawn).masked_fill(~hidden, -torch.inf)
+            if alg_temp:
+                found = torch.multinomial((scores / alg_temp).softmax(-1), max(count, 1))[:, :count]
+            else:
+                found = torch.topk(scores, count).indices
+            taken = torch.zeros_like(hidden).scatter_(1, found, True)
+        x = torch.where(taken, drawn, x)
+    return x

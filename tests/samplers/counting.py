@@ -11,6 +11,7 @@ from unmask.samplers import SAMPLERS
 
 LANGUAGE = random_ngram(2, 4, seed=1)
 OPTIONED = {"blocks": "blocks(block_length=4)", "llada": "llada(block_length=4, temperature=1)"}
+LOOKING_BACK = ["token-editing", "informed-corrector", "p2", "saber", "wino"]
 SAMPLED = [OPTIONED.get(name, name) for name in SAMPLERS.makers]
 
 
@@ -43,6 +44,13 @@ class Computing(Denoiser):
         return Counting(tokens, self)
 
 
+class Hollow(Computing):
+    """The same, which may be asked about revealed places too: what is said of one is given all the others."""
+
+    def engine(self, tokens, given=None, valid=None):
+        return super().engine(tokens, given, valid) if valid is not None else HollowCounting(tokens, self)
+
+
 class Counting(Engine):
     """Evaluates each row in which it is asked anything, every time."""
 
@@ -56,6 +64,31 @@ class Counting(Engine):
             denoiser.counted = denoiser.counted + Cost(1, len(which), len(which) * self.tokens.shape[1])
         self.spend_on(rows)
         return denoiser.language.posterior(self.tokens)[rows, positions]
+
+
+class HollowCounting(Counting):
+    """Each place by a context of its own, which hides it; but one evaluation for all that stands as it does."""
+
+    hollow = True
+
+    def __init__(self, tokens, denoiser):
+        super().__init__(tokens, denoiser)
+        self.changed = torch.ones(len(tokens), dtype=torch.bool)
+
+    def renew(self, rows, positions):
+        self.changed[rows] = True
+
+    def at(self, rows, positions, time):
+        which = rows.unique()
+        which = which[self.changed[which]]
+        self.changed[which] = False
+        cost = Cost(int(len(which) > 0), len(which), len(which) * self.tokens.shape[1])
+        self.denoiser.counted = self.denoiser.counted + cost
+        self.spend_on(which)
+        contexts = self.tokens[rows]
+        contexts[torch.arange(len(rows)), positions] = self.denoiser.vocabulary
+        said = self.denoiser.language.posterior(contexts, positions.unsqueeze(1))
+        return said[:, 0]
 
 
 def counts(source=Asked, **options):

@@ -30,6 +30,7 @@ class Canvas:
     spent        what was computed, as the engine says
     impossible   (B) the number of the evaluation at which a row's context had probability zero for the first time, or 0
     visits       (B, L) earlier draws at a place, so that a redrawn token is drawn from fresh luck
+    contexts     (B) how many of the evaluations were of other contexts than what stands on the canvas
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Canvas:
         self.visits = torch.zeros_like(self.tokens)
         self.evaluations = self.tokens.new_zeros(len(tokens))
         self.impossible = self.tokens.new_zeros(len(tokens))
+        self.contexts = self.tokens.new_zeros(len(tokens))
         self.patience = patience
         self._fresh = torch.zeros_like(self.evaluations, dtype=torch.bool)
         self._wanted = torch.zeros_like(self._fresh)
@@ -83,13 +85,29 @@ class Canvas:
 
         One batched call that leaves the canvas as it is: for samplers that look ahead. time (K), of each context.
         """
-        self.evaluations.index_add_(0, rows, torch.full_like(rows, self.denoiser.calls))
+        for counts in (self.evaluations, self.contexts):
+            counts.index_add_(0, rows, torch.full_like(rows, self.denoiser.calls))
         valid = None if self._valid is None else self._valid[rows]
         engine = self.denoiser.engine(tokens, self._given[rows], valid)
         said = as_marginals(engine.at(torch.arange(len(tokens)), positions, time))
         self._ahead = self._ahead + engine.spent
         self._count_look()
         return said
+
+    def around(self, rows: Tensor, positions: Tensor) -> Marginals:
+        """What is said of revealed places (K), rows ascending, each given all the others of its row and not itself.
+
+        Of an engine that is hollow that is part of the row's evaluation; of any other each place is a context of its
+        own, and an evaluation. The time, where there is one, is the share that is hidden in such a context.
+        """
+        time = None if self.time_free else (self.hidden.sum(1) + 1).double() / self.lengths
+        if self._engine.hollow:
+            return self.at(rows, positions, time)
+        if not len(rows):
+            return Table(torch.empty((0, self.vocabulary), dtype=torch.float64))
+        contexts = self.tokens[rows]
+        contexts[torch.arange(len(rows)), positions] = self.vocabulary
+        return self.ask(contexts, rows, positions, None if time is None else time[rows])
 
     def recompute(self, rows: Tensor) -> None:
         """Let the next look count rows, Bool (B), whether they need it or not: for caches coarser than a row."""

@@ -49,6 +49,12 @@ class Engine(Spender, ABC):
     def __init__(self, tokens: Tensor) -> None:
         self.tokens = tokens
 
+    @property
+    def hollow(self) -> bool:
+        """Whether `at` may be asked about revealed places too, in the same evaluation: what is said of one is then
+        given all the others, and not given its own token."""
+        return False
+
     def spend_on(self, rows: Tensor) -> None:
         """One batched call for rows (K), ascending, each of them counted once and computed whole."""
         number = int((rows[1:] != rows[:-1]).sum()) + 1 if len(rows) else 0

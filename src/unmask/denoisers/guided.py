@@ -70,6 +70,10 @@ class GuidedEngine(Engine):
         prompted, bare = (as_marginals(engine.at(rows, positions, time)) for engine in self.engines)
         return prompted.guided(bare, self.scale)
 
+    @property
+    def hollow(self) -> bool:
+        return all(engine.hollow for engine in self.engines)
+
     def dead(self) -> Tensor | None:
         return self.engines[0].dead()
 

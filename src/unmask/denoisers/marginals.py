@@ -18,7 +18,7 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.chance import BLOCK, categorical, search
 from unmask.core.errors import UnmaskError
-from unmask.denoisers.scan import FLOAT32, IMPOSSIBLE, Combined, Scaled, Scan, Stored, lowest_first
+from unmask.denoisers.scan import FLOAT32, IMPOSSIBLE, Combine, Combined, Scaled, Scan, Stored, lowest_first
 
 EXACT = 1e-9  # how close two probabilities in float64 are that count as equal
 
@@ -69,8 +69,15 @@ class Marginals(ABC):
         """
 
     @abstractmethod
-    def beyond(self, other: Marginals) -> Marginals:
-        """(p - other)+, normalised: the mass that no accepted draft of `other` has delivered (theory.md 10)."""
+    def beyond(self, other: Marginals, share: Tensor | None = None) -> Marginals:
+        """(c p - other)+, normalised: the mass that no accepted draft of `other` has delivered (theory.md 10).
+
+        c = share (K), 1 unless told otherwise.
+        """
+
+    @abstractmethod
+    def excess(self, other: Marginals, share: Tensor) -> Tensor:
+        """(K): the sum of (c p - other)+ over all symbols, c = share (K)."""
 
     @abstractmethod
     def guided(self, other: Marginals, scale: float) -> Marginals:
@@ -146,9 +153,16 @@ class Table(Marginals):
             kept = kept._without(by_mass, (torch.arange(self.vocabulary) >= top_k).expand(p.shape))
         return self._with(kept.probabilities / kept.probabilities.sum(1, keepdim=True))
 
-    def beyond(self, other: Marginals) -> Table:
-        excess = (self.probabilities - other.dense()).clamp(min=0)
+    def beyond(self, other: Marginals, share: Tensor | None = None) -> Table:
+        excess = self._above(other, share)
         return self._with(excess / excess.sum(1, keepdim=True))
+
+    def excess(self, other: Marginals, share: Tensor) -> Tensor:
+        return self._above(other, share).sum(1).double()
+
+    def _above(self, other: Marginals, share: Tensor | None) -> Tensor:
+        mine = self.probabilities if share is None else share.unsqueeze(1) * self.probabilities
+        return (mine - other.dense()).clamp(min=0)
 
     def guided(self, other: Marginals, scale: float) -> Table:
         floor = torch.finfo(self.probabilities.dtype).tiny
@@ -229,11 +243,19 @@ class Logits(Marginals):
         few = top_p < 1 or (top_k is not None and top_k < self.vocabulary)
         return kept._likeliest(top_p, top_k) if few else kept
 
-    def beyond(self, other: Marginals) -> Logits:
-        return self._against(other, lambda ours, theirs: (ours.softmax(-1) - theirs.softmax(-1)).clamp(min=0).log())
+    def beyond(self, other: Marginals, share: Tensor | None = None) -> Logits:
+        def above(ours: Tensor, theirs: Tensor, factor: Tensor) -> Tensor:
+            return (factor * ours.softmax(-1) - theirs.softmax(-1)).clamp(min=0).log()
+
+        return self._against(other, above, torch.ones(len(self)) if share is None else share)
+
+    def excess(self, other: Marginals, share: Tensor) -> Tensor:
+        rest = self.beyond(other, share)
+        highest = rest._scan.highest.double()
+        return rest._host(torch.where(highest > -torch.inf, highest.exp() * rest._scan.total, 0.0))
 
     def guided(self, other: Marginals, scale: float) -> Logits:
-        def away(ours: Tensor, theirs: Tensor) -> Tensor:
+        def away(ours: Tensor, theirs: Tensor, _: Tensor) -> Tensor:
             guided = (1 + scale) * ours - scale * theirs.clamp(min=IMPOSSIBLE)
             return guided.masked_fill(ours == -torch.inf, -torch.inf)
 
@@ -281,11 +303,13 @@ class Logits(Marginals):
         found = lowest_first(logits.masked_fill(symbols >= self.vocabulary, -torch.inf), number)
         return logits.gather(1, found), symbols.gather(1, found)
 
-    def _against(self, other: Marginals, combine: Callable[[Tensor, Tensor], Tensor]) -> Logits:
-        """Logits that are combined from these and others at the same places, whenever they are asked for."""
+    def _against(self, other: Marginals, combine: Combine, factors: Tensor | None = None) -> Logits:
+        """Logits that are combined from these and others at the same places, and a factor each (K), whenever they are
+        asked for."""
         if not isinstance(other, Logits):
             raise UnmaskError(f"logits are held against {type(other).__name__}; expected logits of the same symbols")
-        return self._like(Combined((self._scan, other._scan), (self._numbers, other._numbers), combine))
+        each = torch.ones(len(self)) if factors is None else factors
+        return self._like(Combined((self._scan, other._scan), (self._numbers, other._numbers), combine, each))
 
     @cached_property
     def _numbers(self) -> Tensor:
@@ -336,12 +360,17 @@ class Few(Marginals):
     def sharpened(self, temperature: float = 1.0, top_p: float = 1.0, top_k: int | None = None) -> Few:
         return Few(self.symbols, self.table.sharpened(temperature, top_p, top_k).probabilities, self)
 
-    def beyond(self, other: Marginals) -> Few:
+    def beyond(self, other: Marginals, share: Tensor | None = None) -> Few:
         """Of these symbols alone, since only they have mass to spare."""
-        places = torch.arange(len(self))
-        theirs = torch.stack([other[places].of(column) for column in self.symbols.unbind(1)], 1)
-        excess = (self.table.probabilities - theirs).clamp(min=0)
+        excess = self._above(other, torch.ones(len(self)) if share is None else share)
         return Few(self.symbols, excess / excess.sum(1, keepdim=True), self)
+
+    def excess(self, other: Marginals, share: Tensor) -> Tensor:
+        return self._above(other, share).sum(1)
+
+    def _above(self, other: Marginals, share: Tensor) -> Tensor:
+        theirs = torch.stack([other.of(column) for column in self.symbols.unbind(1)], 1)
+        return (share.unsqueeze(1) * self.table.probabilities - theirs).clamp(min=0)
 
     def guided(self, other: Marginals, scale: float) -> Few:
         theirs = torch.stack([other.of(column) for column in self.symbols.unbind(1)], 1)

@@ -60,6 +60,10 @@ class ReshapedEngine(Engine):
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor | Marginals:
         return self.denoiser.reshape(as_marginals(self.inner.at(rows, positions, time)), positions)
 
+    @property
+    def hollow(self) -> bool:
+        return self.inner.hollow
+
     def dead(self) -> Tensor | None:
         return self.inner.dead()
 

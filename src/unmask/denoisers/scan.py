@@ -154,16 +154,21 @@ class Scaled(Scan):
         return self.scan.at(symbols, self.places[places]) * self.factor
 
 
+Combine = Callable[[Tensor, Tensor, Tensor], Tensor]  # of two logits (K, V) and a factor (K, 1)
+
+
 class Combined(Scan):
-    """What a function makes of the logits of two scans, at places (K) of each."""
+    """What a function makes of the logits of two scans, at places (K) of each, and of a factor (K)."""
 
     def __init__(
         self,
         scans: tuple[Scan, Scan],
         places: tuple[Tensor, Tensor],
-        combine: Callable[[Tensor, Tensor], Tensor],
+        combine: Combine,
+        factors: Tensor,
     ) -> None:
         self.scans, self.places, self.combine = scans, places, combine
+        self.factors = factors.float().unsqueeze(1).to(scans[0].device)
         self.vocabulary, self.device, self.resolution = scans[0].vocabulary, scans[0].device, scans[0].resolution
 
     def __len__(self) -> int:
@@ -174,7 +179,7 @@ class Combined(Scan):
             scan.rows(numbers[places.to(scan.device)]).float().to(self.device)
             for scan, numbers in zip(self.scans, self.places, strict=True)
         )
-        return self.combine(one, other)
+        return self.combine(one, other, self.factors[places.to(self.device)])
 
 
 def lowest_first(values: Tensor, number: int) -> Tensor:

@@ -134,6 +134,10 @@ class ByLength(Engine):
         return joined(said)[torch.cat(where).argsort()]
 
     @property
+    def hollow(self) -> bool:
+        return all(engine.hollow for _, engine in self._engines)
+
+    @property
     def spent(self) -> Cost:
         return sum((engine.spent for _, engine in self._engines), Cost())
 

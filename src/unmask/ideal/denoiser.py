@@ -94,7 +94,12 @@ def _blank_messages(language: MachineLanguage, length: int) -> tuple[Floats, Flo
 
 
 class MessageEngine(Engine):
-    """Forward and backward messages (B, L, S), swept outwards from what changes (kernels/messages.py)."""
+    """Forward and backward messages (B, L, S), swept outwards from what changes (kernels/messages.py).
+
+    Those at a place know nothing of its own token, so that it may be asked about revealed places too.
+    """
+
+    hollow = True
 
     def __init__(self, language: MachineLanguage, tokens: Tensor) -> None:
         super().__init__(tokens)
@@ -172,8 +177,11 @@ class LocalEngine(Engine):
     """A closed form over the tokens themselves: nothing to keep but which rows contradict themselves.
 
     tables: those of a chain, where the nearest revealed neighbours are all that counts; None for the interval language
-    of this width, where every bit that a revealed partner shows is copied (kernels/neighbours.py).
+    of this width, where every bit that a revealed partner shows is copied (kernels/neighbours.py). Neither asks for the
+    token of the place itself, so that it may be revealed.
     """
+
+    hollow = True
 
     def __init__(self, language: Language, tokens: Tensor, tables: Chain | None, width: int) -> None:
         super().__init__(tokens)

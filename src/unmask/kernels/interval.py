@@ -31,13 +31,10 @@ def partners(width, tokens, j):  # type: ignore[no-untyped-def]
 
 @kernel(_nrt=False)
 def marginal(width, row, j, out):  # type: ignore[no-untyped-def]
-    """out (V) at place j of row (L): uniform over the tokens that copy every known bit; one-hot where revealed."""
+    """out (V) at place j of row (L), whatever stands there: uniform over the tokens that copy every known bit."""
     hidden = 1 << (width - 1)
     for v in range(hidden):
         out[v] = 0.0
-    if row[j] != hidden:
-        out[row[j]] = 1.0
-        return
     known, value = partners(width, row, j)
     free = width - 1
     for c in range(width - 1):

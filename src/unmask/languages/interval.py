@@ -66,6 +66,9 @@ class Interval(Language):
         out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
         places = (t.numpy() for t in (tokens, rows, positions.reshape(-1), out))
         neighbours.marginals_at(None, self.width, *places)
+        asked = tokens.gather(1, positions).reshape(-1)
+        shown = asked < self.vocabulary
+        out[shown] = torch.nn.functional.one_hot(asked[shown], self.vocabulary).double()
         return out.view(*positions.shape, self.vocabulary)
 
     def _entropy(self, given: Tensor) -> float:

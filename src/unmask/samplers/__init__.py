@@ -1,5 +1,6 @@
 """What decides: one file a sampler, one contract for all of them."""
 
+from unmask.samplers.adaptive_parallel import AdaptiveParallel
 from unmask.samplers.ancestral import Ancestral
 from unmask.samplers.autoregressive import Autoregressive
 from unmask.samplers.best_order import BestOrder
@@ -7,17 +8,21 @@ from unmask.samplers.blocks import Blocks
 from unmask.samplers.clairvoyant import Clairvoyant
 from unmask.samplers.confidence import Entropy, Margin, TopProbability
 from unmask.samplers.contract import SAMPLERS, Choice, Sampler
+from unmask.samplers.editing import TokenEditing
 from unmask.samplers.entropy_budget import EntropyBounded, EntropySum
 from unmask.samplers.first_hitting import FirstHitting
 from unmask.samplers.fixed_size import FixedSize
 from unmask.samplers.gibbs import Gibbs
+from unmask.samplers.informed_corrector import InformedCorrector
 from unmask.samplers.left_to_right import LeftToRight
 from unmask.samplers.loops import fill, walk
 from unmask.samplers.low_confidence import LowConfidence
+from unmask.samplers.planned import PathPlanning
 from unmask.samplers.published.dream import dream
 from unmask.samplers.published.llada import llada
 from unmask.samplers.published.mdlm import AsPublishedMDLM
 from unmask.samplers.remdm import ReMDM
+from unmask.samplers.saber import Saber
 from unmask.samplers.self_speculative import SelfSpeculative
 from unmask.samplers.session import Session
 from unmask.samplers.speculative import Speculative
@@ -26,9 +31,11 @@ from unmask.samplers.structured import BlockStrided, Dilated, Dyadic, Strided
 from unmask.samplers.threshold import Factor, Threshold
 from unmask.samplers.verify_and_restart import VerifyAndRestart
 from unmask.samplers.view import View
+from unmask.samplers.wino import Wino
 
 __all__ = [
     "SAMPLERS",
+    "AdaptiveParallel",
     "Ancestral",
     "AsPublishedMDLM",
     "AtToken",
@@ -49,10 +56,13 @@ __all__ = [
     "FirstHitting",
     "FixedSize",
     "Gibbs",
+    "InformedCorrector",
     "LeftToRight",
     "LowConfidence",
     "Margin",
+    "PathPlanning",
     "ReMDM",
+    "Saber",
     "Sampler",
     "SelfSpeculative",
     "Session",
@@ -60,11 +70,13 @@ __all__ = [
     "StopRule",
     "Strided",
     "Threshold",
+    "TokenEditing",
     "TopProbability",
     "Until",
     "VerifyAndRestart",
     "View",
     "Watched",
+    "Wino",
     "dream",
     "fill",
     "llada",

@@ -6,7 +6,8 @@ In each round score every hidden position by its marginal, reveal the s_k highes
 
 The order depends on what is revealed alone, so that the ideal denoiser at one token a round samples its language
 exactly. Margin and entropy do not look at the drawn token: to sample first and choose afterwards is the same law. For
-the probability it is not; that is low-confidence. Equal scores (to 1e-9) are ordered by chance or by position.
+the probability it is not; that is low-confidence. Equal scores (to 1e-9) are ordered by chance or by position,
+or as torch.topk does it.
 `temperature` is that of the drawn tokens, the scores are those of T = 1; `noise` is Dream's alg_temp.
 """
 
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from unmask.samplers.contract import SAMPLERS, Choice, Law, Sampler
-from unmask.samplers.ranking import SCORES, check_ranking, chosen, surest
+from unmask.samplers.ranking import ROUND_TIES, SCORES, check_ranking, chosen, surest
 from unmask.samplers.view import View
 
 
@@ -26,7 +27,7 @@ class Surest(Sampler):
     score: ClassVar[str]
 
     def __post_init__(self) -> None:
-        check_ranking(self.temperature, self.ties, self.noise)
+        check_ranking(self.temperature, self.ties, self.noise, ROUND_TIES)
 
     @property
     def law(self) -> Law | None:

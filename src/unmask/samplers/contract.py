@@ -34,10 +34,12 @@ CAUSAL: frozenset[Reads] = frozenset(["causal"])
 class Choice(NamedTuple):
     """What an adaptive sampler decides in a round."""
 
-    reveal: Tensor  # Bool (B, L), among the hidden
+    reveal: Tensor  # Bool (B, L), among the hidden, and among what `hide` takes back: there another token is written
     tokens: Tensor | None = None  # (B, L): what to write there; None: draw now from what the denoiser says
     hide: Tensor | None = None  # Bool (B, L), among the `revealed`: to be decided again
     done: Tensor | None = None  # Bool (B): what is left of the row is settled, and is filled without being looked at
+    stay: Tensor | None = None  # Bool (B): another round in the block, though nothing is hidden; where pace is "free"
+    odds: Tensor | None = None  # (B, L) float64: the probabilities of tokens that are written where others stood
 
 
 class Sampler:

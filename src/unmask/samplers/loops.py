@@ -149,7 +149,8 @@ def _check_order(session: Session, order: Tensor, asked: Tensor, rounds: Tensor)
 def _adapt(sampler: Sampler, session: Session, blocks: Tensor, shares: Shares) -> None:
     canvas = session.canvas
     memory: dict[str, Tensor] = {}
-    for turn in turns(sampler.pace, blocks, shares, lambda: (canvas.hidden, session.settled)):
+    stays = torch.zeros_like(canvas.hidden)  # blocks that have another round though nothing is hidden there
+    for turn in turns(sampler.pace, blocks, shares, lambda: (canvas.hidden | stays, session.settled)):
         for name, kept in memory.items():
             begins = turn.begins.view(-1, *[1] * (kept.dim() - 1))
             memory[name] = torch.where(begins, torch.zeros_like(kept), kept)
@@ -175,48 +176,58 @@ def _adapt(sampler: Sampler, session: Session, blocks: Tensor, shares: Shares) -
             alpha_next=turn.alpha_next,
             memory=memory,
         )
-        _carry_out(sampler, session, view, hidden, turn.going)
+        stay = _carry_out(sampler, session, view, hidden, turn.going)
+        stays[:] = False if stay is None else here & stay.unsqueeze(1)
 
 
-def _carry_out(sampler: Sampler, session: Session, view: View, hidden: Tensor, going: Tensor) -> None:
+def _carry_out(sampler: Sampler, session: Session, view: View, hidden: Tensor, going: Tensor) -> Tensor | None:
     """One round of the rows that are going, Bool (B), of which this is hidden, Bool (B, L): check the choice, write
-    what it reveals, hide what it hides."""
+    what it reveals, hide what it hides. The rows that stay in their block, Bool (B), where the sampler says."""
     choice = sampler.choose(view)
     _check_choice(session, view, choice, hidden.shape)
-    reveal, tokens, hide, done = choice
+    reveal, tokens, hide, done, stay, odds = choice
+    session.turns = torch.where(going, view.turn, session.turns)
     _check_memory(session, view)
     if done is not None:
         done = done & going
-    rows, positions = reveal.nonzero(as_tuple=True)
+    over = torch.zeros_like(reveal) if hide is None else reveal & hide  # where another token is written
+    new = reveal & ~over
     if sampler.pace != "rounds":
-        _keep_pace(sampler, session, view, hidden, reveal, done)
+        _keep_pace(sampler, session, view, hidden, new, done)
     if hide is not None and bool((wrong := hide & ~view.revealed).any()):
         row, position = (int(i) for i in wrong.nonzero()[0])
         where = f"position {position} of row {int(session.luck.row_ids[row])}"
         raise Breach(f"{session.name} hides {where} in round {int(view.turn[row])}, which it has not revealed")
-    if bool((wrong := reveal & ~hidden).any()):
+    if bool((wrong := new & ~hidden).any()):
         row, position = (int(i) for i in wrong.nonzero()[0])
         where = f"position {position} of row {int(session.luck.row_ids[row])} in round {int(view.turn[row])}"
         raise Breach(f"{session.name} reveals what it is not shown as hidden, at {where}")
-    said = view.marginals[reveal[view.places]]
+    if (tokens is None or odds is None) and bool(over.any()):
+        raise Breach(f"{session.name} writes over tokens and does not say what, and how likely; give tokens and odds")
+    rows, positions = new.nonzero(as_tuple=True)
+    said = view.marginals[new[view.places]]
     drawn = session.canvas.draw(said, rows, positions) if tokens is None else tokens[rows, positions]
     probability = said.of(drawn.clamp(0, session.denoiser.vocabulary - 1))
     session.write(rows, positions, drawn, probability, view.turn[rows])
     if hide is not None:
         rows, positions = hide.nonzero(as_tuple=True)
         session.hide(rows, positions, view.turn[rows])
+    if tokens is not None and odds is not None and bool(over.any()):
+        rows, positions = over.nonzero(as_tuple=True)
+        session.write(rows, positions, tokens[rows, positions], odds[rows, positions], view.turn[rows])
     if done is not None:
         session.settle(done, view.turn, "done")
     session.check_stop()
+    return stay
 
 
 def _check_choice(session: Session, view: View, choice: object, shape: torch.Size) -> None:
     """What a sampler answers: a Choice of tensors of the right kinds, as large as what it was shown."""
     if not isinstance(choice, Choice):
         raise Breach(f"{session.name} chooses {shown(choice)}; expected samplers.contract.Choice(reveal, tokens, ..)")
-    kinds = {"reveal": torch.bool, "tokens": torch.int64, "hide": torch.bool, "done": torch.bool}
-    for (name, kind), part in zip(kinds.items(), choice, strict=True):
-        wanted = shape[:1] if name == "done" else shape
+    kinds = {"tokens": torch.int64, "odds": torch.float64}
+    for name, part in choice._asdict().items():
+        kind, wanted = kinds.get(name, torch.bool), shape[:1] if name in ("done", "stay") else shape
         if part is None and name != "reveal":
             continue
         if not isinstance(part, Tensor) or part.shape != wanted or part.dtype != kind or part.is_sparse:

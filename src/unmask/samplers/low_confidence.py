@@ -4,7 +4,7 @@ In each round draw a token for every hidden position, score it by the probabilit
 the s_k best; the others are drawn again in the next round. Even at one token a round this does not sample the model's
 law: which position is written depends on what was drawn there. Scores are compared to 1e-9, and equal ones are ordered
 by keyed chance, or by position (ties="position"), which on languages with many equal scores turns it into
-left-to-right.
+left-to-right, or as torch.topk does it (ties="topk").
 
 `temperature` is LLaDA's: tokens are drawn at T (0 is argmax) but scored at T = 1. That of `generate` changes what the
 denoiser says, and so the scores too: then this is Dream's maskgit_plus, whose `alg_temp` is `noise` here.
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from unmask.samplers.contract import SAMPLERS, Choice, Sampler
-from unmask.samplers.ranking import check_ranking, surest
+from unmask.samplers.ranking import ROUND_TIES, check_ranking, surest
 from unmask.samplers.view import View
 
 
@@ -29,7 +29,7 @@ class LowConfidence(Sampler):
     ties: str = "chance"
 
     def __post_init__(self) -> None:
-        check_ranking(self.temperature, self.ties, self.noise)
+        check_ranking(self.temperature, self.ties, self.noise, ROUND_TIES)
 
     def choose(self, view: View) -> Choice:
         tokens = view.draw(self.temperature)

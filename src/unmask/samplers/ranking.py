@@ -7,18 +7,20 @@ The higher the score, the surer. `chance` scores all alike, so that only the tie
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
 
 from unmask.core import arguments
 from unmask.core.chance import Stream
+from unmask.denoisers.canvas import by_length
 from unmask.denoisers.marginals import EXACT
 from unmask.samplers.contract import Choice
 from unmask.samplers.view import View
 
 TIES = ("chance", "position")
+ROUND_TIES = (*TIES, "topk")  # of rules that take as many as the schedule gives
 
 
 SCORES: dict[str, Callable[[View], Tensor]] = {
@@ -29,10 +31,10 @@ SCORES: dict[str, Callable[[View], Tensor]] = {
 }
 
 
-def check_ranking(temperature: float, ties: str, noise: float = 0.0) -> None:
+def check_ranking(temperature: float, ties: str, noise: float = 0.0, ways: Iterable[str] = TIES) -> None:
     arguments.number("temperature", temperature)
     arguments.number("noise", noise)
-    arguments.word("way to break ties", ties, TIES)
+    arguments.word("way to break ties", ties, ways)
 
 
 def chosen(view: View, reveal: Tensor, temperature: float) -> Choice:
@@ -43,17 +45,40 @@ def chosen(view: View, reveal: Tensor, temperature: float) -> Choice:
 def surest(view: View, scores: Tensor, ties: str, noise: float = 0.0) -> Tensor:
     """Bool (B, L): of each row the hidden positions with the highest scores, as many as the schedule gives.
 
-    With noise they are drawn without replacement from softmax(scores / noise), as Gumbel's maxima.
+    With noise they are drawn without replacement from softmax(scores / noise), as Gumbel's maxima. ties="topk" leaves
+    it to torch.topk of the float32 scores of a row, -inf where nothing is hidden: it takes equal ones in an order that
+    is written down nowhere, and on a CPU neither the first nor the last.
     """
     if noise:
         scores = scores.double() - noise * (-view.luck(Stream.TIE).log()).log()
+    if ties == "topk":
+        return _by_topk(view, scores)
     return in_order(view, scores, ties) < torch.where(view.hidden, view.count.unsqueeze(1), 0)
+
+
+def _by_topk(view: View, scores: Tensor) -> Tensor:
+    """Bool (B, L): what torch.topk takes of each row, which ends where its own positions do."""
+    scored = torch.where(view.hidden, scores.float(), -torch.inf)
+    taken = torch.zeros_like(view.hidden)
+    asked = torch.where(view.hidden.any(1), view.count, 0)
+    for size, rows in by_length(view.canvas.lengths):
+        for count in asked[rows].unique().tolist():
+            these = rows[asked[rows] == count]
+            found = scored[these, :size].topk(count, dim=1).indices
+            taken[these.unsqueeze(1), found] = True
+    return taken
 
 
 def in_order(view: View, scores: Tensor, ties: str) -> Tensor:
     """(B, L): each hidden position's place in its row, 0 for the highest score; what is not hidden comes last."""
     luck = view.luck(Stream.TIE) if ties == "chance" else None
     return ranks(scores, view.hidden, luck, view.resolution)
+
+
+def lowest(view: View, scores: Tensor, among: Tensor, most: Tensor, ties: str) -> Tensor:
+    """Bool (B, L): of each row the places among these, Bool (B, L), with the lowest scores, at most so many (B)."""
+    luck = view.luck(Stream.TIE) if ties == "chance" else None
+    return among & (ranks(-scores, among, luck, view.resolution) < most.unsqueeze(1))
 
 
 def arranged(view: View, values: Tensor, place: Tensor) -> Tensor:

@@ -8,6 +8,10 @@ revealed and pi_1 .. pi_K next:
 
 The output law is that of N = L, whatever the drafts are. What is saved are batched calls in a row, two a turn of 2 to K
 tokens (`forwards`), not work: each context is an evaluation, K a turn. Steps and schedule are not used.
+
+This is any-subset speculative decoding (ASSD, arXiv 2504.20456v1): its model has the density of all drafts in one call,
+where a masked model has a context each. Its order is the one of positions, what was given being read first:
+order_by="position", where the law is that of one token after another from the left, given all that was.
 """
 
 from dataclasses import dataclass
@@ -30,14 +34,18 @@ class SelfSpeculative(Sampler):
 
     law = "language"
     draft_length: int = 4
+    order_by: str = "chance"
 
     def __post_init__(self) -> None:
+        arguments.word("order", self.order_by, ("chance", "position"))
         arguments.whole("draft_length", self.draft_length, 1, arguments.MOST_LENGTH)
 
     def run(self, session: Session) -> None:
         hidden, vocabulary = session.hidden, session.denoiser.vocabulary
-        luck = session.luck.grid(Stream.ORDER, hidden.shape[1])
-        order = torch.where(hidden, luck, torch.inf).argsort(dim=1, stable=True)  # pi, then what was given
+        by = session.luck.grid(Stream.ORDER, hidden.shape[1])
+        if self.order_by == "position":
+            by = torch.arange(hidden.shape[1], dtype=by.dtype).expand(hidden.shape)
+        order = torch.where(hidden, by, torch.inf).argsort(dim=1, stable=True)  # pi, then what was given
         total = hidden.sum(1)
         done, turn = torch.zeros_like(total), 0
         while bool((going := (done < total) & ~session.settled).any()):

@@ -75,6 +75,7 @@ class Session:
         self.planned = False  # set where the order does not depend on the tokens
         self.tokens = given.clone(memory_format=torch.contiguous_format)  # given may be one row for all
         self.order = torch.zeros_like(self.tokens)  # the round that revealed each position, 0 where it was given
+        self.turns = torch.zeros_like(self.lengths)  # (B): rounds in which the sampler was asked what to do
         self.probability = torch.ones(given.shape, dtype=torch.float64)  # of each token when it was revealed
         self._attempts: list[tuple[Tensor, Account]] = []
         self._hidings = 0

@@ -1,7 +1,8 @@
 """Speculative decoding: the masked model drafts, the causal reader verifies (theory.md 10).
 
     draft y_1..y_K from the marginals d_1..d_K of one look at the prefix; read them causally at once: a_1..a_K+1
-    keep what is verified (speculation.py); if all are kept draw one more from a_K+1
+    keep what is verified (speculation.py), each draft by itself or verify="block" all of them as a block; if all are
+    kept draw one more from a_K+1
 
 The output law is the AR law exactly, whatever the drafts are. Evaluations of draft and verifier are counted apart. The
 schedule is not used.
@@ -17,7 +18,7 @@ from unmask.denoisers import as_marginals
 from unmask.samplers.contract import CANVAS, CAUSAL, SAMPLERS, Sampler
 from unmask.samplers.prompts import read_prompt
 from unmask.samplers.session import Session
-from unmask.samplers.speculation import Drafts, numbered, verify
+from unmask.samplers.speculation import Drafts, numbered, verify, verify_jointly
 
 
 @SAMPLERS.register("speculative")
@@ -28,8 +29,10 @@ class Speculative(Sampler):
     law = "causal"
     reads = CANVAS | CAUSAL
     draft_length: int = 8
+    verify: str = "token"
 
     def __post_init__(self) -> None:
+        arguments.word("way to verify", self.verify, ("token", "block"))
         arguments.whole("draft_length", self.draft_length, 1, arguments.MOST_LENGTH)
 
     def run(self, session: Session) -> None:
@@ -50,7 +53,10 @@ class Speculative(Sampler):
             verdict = as_marginals(session.causal.extend(read, torch.where(going, count + 1, 0), asked))
             number = numbered(asked)
             target = verdict[number[:, :-1][drafts.inside]]
-            accepted, replaced = verify(session, drafts, drafts.inside, target, turn)
+            if self.verify == "block":
+                accepted, replaced = verify_jointly(session, drafts, target, turn)
+            else:
+                accepted, replaced = verify(session, drafts, drafts.inside, target, turn)
             lengths = lengths + accepted
 
             row = (more & (accepted == count)).nonzero().squeeze(1)

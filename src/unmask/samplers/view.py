@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -72,6 +72,13 @@ class View:
         """Tokens (B, L) drawn at every hidden position, V elsewhere; from fresh luck each time that it is called."""
         sharpened = self.marginals.sharpened(temperature, top_p, top_k)
         return self._spread(self.canvas.draw(sharpened, *self.places), self.canvas.vocabulary)
+
+    def looking_back(self, places: Tensor | None = None) -> View:
+        """A view of what this sampler has revealed, at places, Bool (B, L), or all: what is `hidden` there are these,
+        and what is said of each is given all the others of its row and not its own token."""
+        back = self.revealed if places is None else self.revealed & places
+        rows, positions = back.nonzero(as_tuple=True)
+        return replace(self, marginals=self.canvas.around(rows, positions), places=(rows, positions), hidden=back)
 
     def luck(self, stream: Stream) -> Tensor:
         """Uniforms (B, L) of this round, the same whenever they are asked for: TIE decides between equal scores, ACCEPT

@@ -17,7 +17,7 @@ from torch import Tensor
 from unmask.denoisers import Denoiser, Engine, Marginals, Reshaped, as_marginals
 from unmask.denoisers.reshaped import ReshapedEngine
 from unmask.diagnosis.audit.noise import BFLOAT16, FLOAT32, OneShot, RaceLuck
-from unmask.samplers import Choice, LowConfidence, Sampler, Session, View, checks, fill
+from unmask.samplers import LowConfidence, Sampler, Session, checks, fill
 from unmask.samplers.blocks import Blocks
 from unmask.schedules import sizes
 
@@ -85,7 +85,7 @@ def specimens(sampler: Sampler, rounds: int) -> Iterator[Specimen]:
     if isinstance(sampler, LowConfidence):
         yield Specimen("batch-flattened choice", Confident(sampler.temperature, batch=BATCH))
     if isinstance(deciding(sampler), LowConfidence):
-        yield Specimen("ties", _inside(sampler, lambda inner: TopK(**vars(inner))))
+        yield Specimen("ties", _inside(sampler, lambda inner: replace(cast(Any, inner), ties="topk")))
 
 
 def tempered(sampler: Sampler, temperature: float) -> Specimen:
@@ -191,18 +191,6 @@ class GreedyEngine(ReshapedEngine):
         said = as_marginals(super().at(rows, positions, time))
         last = (time[rows] < self.denoiser.last).unsqueeze(1)
         return torch.where(last, said.sharpened(0).dense(), said.dense())
-
-
-class TopK(LowConfidence):
-    """LLaDA's rule with float32 scores, which torch.topk orders, equal ones too."""
-
-    def choose(self, view: View) -> Choice:
-        tokens = view.draw(self.temperature)
-        scores = torch.where(view.hidden, self.score(view, tokens).float(), -torch.inf)
-        reveal = torch.zeros_like(view.hidden)
-        for row, scored, count in zip(reveal, scores, view.count.tolist(), strict=True):
-            row[torch.topk(scored, count).indices] = True
-        return Choice(reveal, tokens)
 
 
 @dataclass(frozen=True)

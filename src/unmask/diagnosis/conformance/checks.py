@@ -60,7 +60,8 @@ def counting(exam: Exam) -> None:
         if exam.sampler.implements("order"):
             least = most = turns
         elif exam.sampler.implements("choose"):
-            least, most = turns, torch.where(asked, order.max(), 0)
+            # whoever takes back may reveal a row of T rounds in fewer; and each context that it looks at is one more
+            least, most = turns, torch.where(asked, session.turns + session.canvas.contexts, 0)
         _check_rows(where, evaluations, least, most)
     for what, pattern in patterns(case):
         counted = Counted(case.language)

@@ -37,6 +37,10 @@ KNOBS: dict[str, tuple[str, tuple[float, ...]]] = {
     "entropy-sum": ("threshold", (64.0, 16.0, 4.0, 1.0, 0.1)),
     "clairvoyant": ("gamma", (2.0, 0.5, 0.2, 0.05, 0.01, 0.001)),
     "speculative": ("draft_length", (32, 8, 2)),
+    "apd": ("weight", (0.9, 0.5)),
+    "wino": ("threshold", (0.2, 0.5)),
+    "saber": ("least", (32, 8, 2)),
+    "token-editing": ("threshold", (0.3, 0.6)),
 }
 USUAL = {"gibbs": "gibbs(stride=8)"}  # what stands for a sampler whose default costs more than AR
 OTHER_NAMES = ("llada", "dream")  # of samplers that have one already

@@ -6,7 +6,8 @@
                     given=prompt and gen_length hidden places)
 
 `remasking` decides what stays of the tokens drawn in a round: low_confidence, those that the model was surest of, or
-random. ties="position" takes the first of equal scores, as torch.topk does there. cfg_scale is generate's `guidance`.
+random. Equal scores are left to torch.topk, as there; ties="chance" or "position" says otherwise. Scores are float32,
+where those of the code are float64 of logits in float32 or fewer bits. cfg_scale is generate's `guidance`.
 steps need not be a multiple of the number of blocks: the first ones have one more.
 """
 
@@ -35,7 +36,7 @@ REMASKING: dict[str, type[LowConfidence]] = {"low_confidence": LowConfidence, "r
 
 @SAMPLERS.register("llada")
 def llada(
-    block_length: int = 32, remasking: str = "low_confidence", temperature: float = 0.0, ties: str = "chance"
+    block_length: int = 32, remasking: str = "low_confidence", temperature: float = 0.0, ties: str = "topk"
 ) -> Sampler:
     """LLaDA's generate: blocks of low-confidence remasking, greedy unless a temperature is given."""
     arguments.word("remasking", remasking, REMASKING)

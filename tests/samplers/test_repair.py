@@ -1,0 +1,457 @@
+"""Rules that take back, and the one that asks an AR model how far to go: token for token, against plain Python.
+
+As in test_reference: one row at a time, every context evaluated from scratch, the same luck.
+"""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from tests.audit.loops import dream as published_dream
+from tests.audit.loops import llada as published_llada
+from tests.samplers.test_reference import LENGTH, SEED, SOURCES, draw, heat, luck, surest_first, written
+from unmask import UnmaskError, generate, oracle
+from unmask.core.chance import Stream
+from unmask.denoisers import Denoiser, Logits, Table
+from unmask.diagnosis import conformance
+from unmask.ideal import Ideal
+from unmask.languages import Language, preset, random_ngram
+from unmask.samplers import PathPlanning, informed_corrector
+from unmask.samplers.adaptive_parallel import agreement
+from unmask.samplers.published.dream import shares
+
+STEPS, ROWS = 4, 5
+
+
+class Row:
+    """One row on its way, in plain Python."""
+
+    def __init__(self, denoiser, number):
+        self.denoiser, self.number, self.mask = denoiser, number, denoiser.vocabulary
+        self.context, self.visits, self.turn = [self.mask] * LENGTH, [0] * LENGTH, 0
+
+    @property
+    def hidden(self):
+        return [j for j in range(LENGTH) if self.context[j] == self.mask]
+
+    @property
+    def standing(self):
+        return [j for j in range(LENGTH) if self.context[j] != self.mask]
+
+    def said(self, context=None):
+        return self.denoiser.posterior(torch.tensor([context or self.context]))[0].tolist()
+
+    def around(self, j, context=None):
+        """What is said of j given all others."""
+        shown = list(context or self.context)
+        shown[j] = self.mask
+        return self.said(shown)[j]
+
+    def drawn(self, j, p, temperature=1.0):
+        self.visits[j] += 1
+        return draw(heat(p, temperature), luck(Stream.TOKEN, self.number, j, self.visits[j] - 1))
+
+    def best(self, scores, ties="chance"):
+        return surest_first(self.number, self.turn, scores, ties)
+
+    def round(self, temperature=1.0):
+        """(tokens drawn at every hidden place, the probability of each)."""
+        self.turn += 1
+        p = self.said()
+        tokens = {j: self.drawn(j, p[j], temperature) for j in self.hidden}
+        return tokens, {j: p[j][v] for j, v in tokens.items()}
+
+    def write(self, places, tokens):
+        for j in places:
+            self.context[j] = tokens[j]
+
+    def hide(self, places):
+        for j in places:
+            self.context[j] = self.mask
+
+
+def wino(row, threshold=0.6, back=0.9, capped=True, temperature=1.0, ties="chance"):
+    earlier = 0
+    while row.hidden:
+        tokens, sure = row.round(temperature)
+        wide = [j for n, j in enumerate(row.best(sure, ties)) if n == 0 or sure[j] > threshold]
+        wide = wide[: min(max(int(0.7 * len(sure)), 5), 20)] if capped else wide
+        now = {j: row.around(j)[row.context[j]] for j in row.standing}
+        fewer = len(wide) - 1
+        if capped:
+            fewer = (earlier or 30) - 1 if len(wide) > 1 else 0
+        doubted = [j for j in row.best({j: -x for j, x in now.items()}, ties) if now[j] < back]
+        row.write(wide, tokens)
+        row.hide(doubted[:fewer])
+        earlier = len(wide)
+
+
+def saber(row, least=2, published=False, temperature=1.0):
+    before, revealed, ever = dict.fromkeys(range(LENGTH), 0.0), {}, {}
+    while row.hidden:
+        tokens, sure = row.round(temperature)
+        asked = {j: row.around(j) for j in row.standing}
+        now = sure | {j: max(p) if published else p[row.context[j]] for j, p in asked.items()}
+        kept = ever if published else {j: revealed[j] for j in row.standing}
+        mean = sum(kept.values()) / len(kept) if kept else 1.0
+        new = [j for n, j in enumerate(row.best(sure)) if n < least or sure[j] > mean + 1e-9]
+        ever |= {j: sure[j] for j in new}
+        count = len(new)
+        most = 0 if count == len(sure) else min(max(least // 2, math.ceil(count / 8)), count - 1)
+        worst = row.best({j: before[j] - now[j] for j in [*row.standing, *new]})[:most]
+        row.write(new, tokens)
+        revealed |= {j: sure[j] for j in new}
+        row.hide(worst)
+        before |= now
+
+
+def editing(row, threshold=0.95, editing=0.9, to="token", trigger="other", least=1, post=16):
+    again = 0
+    while True:
+        full = not row.hidden
+        again += full
+        tokens, sure = row.round()
+        new = [j for n, j in enumerate(row.best(sure)) if n < least or sure[j] > threshold]
+        said = {j: row.around(j) for j in row.standing}
+        other = {j: row.drawn(j, p) for j, p in said.items()} if trigger == "other" else {}
+        wrong = [j for j in other if other[j] != row.context[j] and said[j][other[j]] > editing]
+        if trigger == "own":
+            wrong = [j for j, p in said.items() if p[row.context[j]] < 1 - editing]
+        own = {j: -said[j][row.context[j]] for j in said}
+        row.write(new, tokens)
+        if to == "token":
+            row.write(wrong, other)
+        else:
+            row.hide([j for j in row.best(own) if j in wrong][: len(wrong) if full else max(len(new) - 1, 0)])
+        if not row.hidden and (again >= post or (full and not wrong)):
+            return
+
+
+def p2(row, planner="self", eta=1.0, temperature=1.0):
+    language = planner != "self" and Ideal(row.denoiser.language)
+    for k in range(STEPS):
+        was, standing = row.hidden, row.standing
+        tokens, sure = row.round(temperature)
+        whole = [tokens.get(j, v) for j, v in enumerate(row.context)]
+        if planner == "self":
+            said = sure | {j: row.around(j)[row.context[j]] for j in standing}
+        else:
+            said = {j: Row(language, 0).around(j, whole)[whole[j]] for j in range(LENGTH)}
+        if planner == "noise":
+            said = {j: q / (q + 1 / row.mask) for j, q in said.items()}
+        scores = {j: math.log(max(q, 1e-300)) * (eta if j in standing else 1) for j, q in said.items()}
+        kept = row.best(scores)[: LENGTH - math.floor((1 - (k + 1) / STEPS) * LENGTH + 1e-9)]
+        row.write([j for j in was if j in kept], tokens)
+        row.hide([j for j in standing if j not in kept])
+
+
+def corrector(row, correctors=1, places=4, score="margin", noise=0.0):
+    order = sorted(range(LENGTH), key=lambda j: luck(Stream.ORDER, row.number, j, 0))
+    for k in range(STEPS):
+        size = LENGTH // STEPS + (k < LENGTH % STEPS)
+        now, order = order[:size], order[size:]
+        row.turn += 1
+        p = row.said()
+        row.write(now, {j: row.drawn(j, p[j]) for j in now})
+        for _ in range(correctors):
+            row.turn += 1
+            said, ranked = {j: row.around(j) for j in row.standing}, {}
+            for j, p in said.items():
+                u, x = luck(Stream.TIE, row.number, j, row.turn), row.context[j]
+                c = math.log(max(p[x], 1e-300))
+                if score == "margin":
+                    c -= math.log(max(1e-300, *(q for v, q in enumerate(p) if v != x)))
+                ranked[j] = round((c - noise * math.log(-math.log(u))) * 1e9), u
+            worst = sorted(ranked, key=ranked.get)[:places]
+            row.write(worst, {j: row.drawn(j, said[j]) for j in worst})
+
+
+def mixed(d, a, weight):
+    t = [x**weight * y ** (1 - weight) if x > 0 else 0.0 for x, y in zip(d, a, strict=True)]
+    return [x / sum(t) for x in t]
+
+
+def apd(row, weight=0.5, lookahead=32):
+    start = 0
+    while start < LENGTH:
+        said, read = row.said(), list(row.context)
+        places = range(start, min(start + lookahead, LENGTH))
+        visits = list(row.visits)
+        tokens = {j: row.drawn(j, said[j]) for j in places}
+        for j in places:
+            d, v = said[j], tokens[j]
+            t = mixed(d, row.said(read)[j], weight)
+            both = 1 / sum(max(x, y * d[v] / t[v]) for x, y in zip(d, t, strict=True)) if t[v] > 0 else 0
+            if j > places[0] and luck(Stream.ACCEPT, row.number, j, visits[j]) >= both:
+                break
+            read[j] = v
+            start += 1
+        row.context = read
+
+
+RULES = {"wino": wino, "saber": saber, "token-editing": editing, "p2": p2, "informed-corrector": corrector, "apd": apd}
+CASES = [
+    ("wino", {"threshold": 0.3}),
+    ("wino", {"threshold": 0.05, "back": 1.0, "ties": "position"}),
+    ("wino", {"threshold": 0.2, "capped": False, "temperature": 0.7}),
+    ("saber", {}),
+    ("saber", {"least": 5, "published": True}),
+    ("token-editing", {"threshold": 0.4, "editing": 0.5}),
+    ("token-editing", {"threshold": 0.3, "editing": 0.6, "to": "mask", "least": 3}),
+    ("token-editing", {"threshold": 0.3, "to": "mask", "trigger": "own", "post": 2}),
+    ("p2", {}),
+    ("p2", {"eta": 0.3, "temperature": 0.5}),
+    ("p2", {"planner": "language", "eta": 2.0}),
+    ("p2", {"planner": "noise"}),
+    ("informed-corrector", {}),
+    ("informed-corrector", {"correctors": 2, "places": 1, "score": "confidence", "noise": 0.7}),
+    ("apd", {}),
+    ("apd", {"weight": 0.8, "lookahead": 5}),
+]
+
+
+def references(source, name, options):
+    plain = Ideal(source) if isinstance(source, Language) else source
+    rows = [Row(plain, number) for number in range(ROWS)]
+    for row in rows:
+        RULES[name](row, **options)
+    return [row.context for row in rows]
+
+
+def tokens_of(source, name, options):
+    settings = {"steps": STEPS, "length": LENGTH, "rows": ROWS, "seed": SEED}
+    return generate(source, sampler=written(name, options), **settings).tokens.tolist()
+
+
+@pytest.mark.parametrize("case", range(len(CASES)), ids=[written(*case) for case in CASES])
+def test_every_token_is_that_of_the_reference(case):
+    name, options = CASES[case]
+    source = SOURCES["hmm" if case % 2 or "planner" in options else "leak"]
+    assert tokens_of(source, name, options) == references(source, name, options)
+
+
+WRONG = [  # the reference with a subtle fault, each of which some row shows
+    ("wino", {"threshold": 0.15}, {"back": 0.2}),
+    ("wino", {"threshold": 0.3}, {"capped": False}),
+    ("saber", {}, {"published": True}),
+    ("token-editing", {"threshold": 0.3, "editing": 0.5}, {"post": 0}),
+    ("token-editing", {"threshold": 0.3, "editing": 0.5}, {"to": "mask"}),
+    ("p2", {"eta": 2.0}, {"eta": 1.0}),
+    ("p2", {"planner": "language"}, {"planner": "self"}),
+    ("informed-corrector", {}, {"score": "confidence"}),
+    ("apd", {"weight": 0.8}, {"weight": 0.2}),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "fault"), WRONG)
+def test_a_reference_that_is_a_little_wrong_is_seen(name, options, fault):
+    assert tokens_of(SOURCES["hmm"], name, options) != references(SOURCES["hmm"], name, options | fault)
+
+
+def test_a_look_back_that_sees_the_token_itself_is_seen(monkeypatch):
+    """Mutant: what stands is scored in its own sight, where it is certain."""
+    options = {"threshold": 0.3}
+    monkeypatch.setattr(Row, "around", lambda row, j, context=None: row.said(context)[j])
+    assert tokens_of(SOURCES["hmm"], "wino", options) != references(SOURCES["hmm"], "wino", options)
+
+
+def test_a_sweep_of_one_place_by_chance_keeps_the_law(monkeypatch):
+    """Much noise and one place: a Gibbs step, after a perfect sample too. Mutant: drawn from what the token itself is
+    scored by, the largest of the others."""
+    source = random_ngram(2, 3, threshold=0.15, seed=2)
+    perfect = source.log_prob(torch.cartesian_prod(*[torch.arange(3)] * 4)).exp()
+    sampler = "informed-corrector(places=1, noise=1e9, correctors=3)"
+
+    def p_value():
+        tokens = generate(source, sampler=sampler, steps=4, length=4, rows=6000, seed=3).tokens
+        counts = torch.bincount(tokens @ torch.tensor([27, 9, 3, 1]), minlength=81)
+        return conformance.laws.against_laws(counts, perfect, torch.zeros(81, dtype=torch.long))
+
+    assert p_value() > 1e-6
+    worst = informed_corrector.InformedCorrector._scores
+    monkeypatch.setattr(
+        informed_corrector.InformedCorrector, "_scores", lambda self, said, tokens: 1e12 * worst(self, said, tokens)
+    )
+    assert p_value() < 1e-6
+
+
+# ------------------------------------------------------------------------------------------------ AR helpers and laws
+
+
+def test_agreement_is_that_of_gumbel_noise():
+    """The same noise on both laws, 200,000 times, by the token that the first has drawn."""
+    d, t = torch.tensor([0.5, 0.3, 0.2, 0.0]), torch.tensor([0.1, 0.2, 0.3, 0.4])
+    gumbel = -(-torch.rand((200_000, 4), generator=torch.Generator().manual_seed(1)).double().log()).log()
+    first, second = ((law.double().log() + gumbel).argmax(1) for law in (d, t))
+    for kind in (lambda law: Table(law.double().expand(3, 4)), lambda law: Logits(law.log().expand(3, 4))):
+        found = agreement(kind(d), kind(t), torch.arange(3))
+        for v in range(3):
+            drawn = first == v
+            share, error = (second[drawn] == v).double().mean(), (0.25 / drawn.sum()) ** 0.5
+            assert abs(float(found[v]) - float(share)) < 5 * error
+
+
+def test_at_weight_one_all_is_kept():
+    made = generate(SOURCES["hmm"], sampler="apd(weight=1)", length=14, rows=5)
+    assert made.order.max() == 1
+    assert made.evaluations_of["denoiser"].tolist() == [1] * 5
+
+
+ONLY_LAWS = tuple(name for name in conformance.checks.CHECKS if name not in ("contract", "law"))
+
+
+@pytest.mark.parametrize(
+    "sampler", ["speculative(verify=block, draft_length=3)", "self-speculative(order_by=position)"]
+)
+def test_lossless_is_a_law(sampler):
+    report = conformance.check(sampler, skip=ONLY_LAWS)
+    assert report["law"].outcome == "passed"
+
+
+class Off(Denoiser):
+    """Sure of something else about a place as soon as the one before it is known: drafts are mostly refused."""
+
+    vocabulary = 6
+    DRAFTED, READ = torch.tensor([[5, 5, 5, 75, 5, 5], [50, 18, 5, 20, 4, 3]], dtype=torch.float64) / 100
+
+    def posterior(self, tokens, positions=None, time=None):
+        places = torch.arange(tokens.shape[1]) if positions is None else positions
+        places = places.expand(len(tokens), -1)
+        known = (places > 0) & (tokens.gather(1, (places - 1).clamp(min=0)) < 6)
+        return torch.where(known.unsqueeze(-1), self.READ, self.DRAFTED)
+
+
+def p_of_blocks():
+    """How well three drafts verified as a block follow the AR law: the last of them, whatever the one before it is."""
+    made = generate(Off(), sampler="speculative(verify=block)", length=3, rows=10_000, seed=1)
+    found = []
+    for before in range(6):
+        counts = torch.bincount(made.tokens[made.tokens[:, 1] == before, 2], minlength=6)
+        found.append(conformance.laws.against_laws(counts, Off.READ, torch.zeros(6, dtype=torch.long)))
+    return min(found)
+
+
+@pytest.mark.parametrize("forgets", ["beyond", "excess"])
+def test_a_block_that_forgets_what_it_owes_is_seen(monkeypatch, forgets):
+    """Mutants: the residual, or the chance to keep a block, as if no token of it had been unlikely."""
+    assert p_of_blocks() > 1e-6
+    right = getattr(Table, forgets)
+    monkeypatch.setattr(Table, forgets, lambda self, other, share: right(self, other, torch.ones_like(share)))
+    assert p_of_blocks() < 1e-6
+
+
+def test_blocks_keep_no_fewer_drafts():
+    spent = [
+        generate(preset("sparse-hmm"), sampler=f"speculative(verify={how})", length=48, rows=100, seed=2)
+        for how in ("block", "token")
+    ]
+    block, token = (int(made.evaluations_of["denoiser"].sum()) for made in spent)
+    assert block < token
+
+
+# -------------------------------------------------------------------------------------------------- published loops
+
+
+def prompted(language, rows, length, shown):
+    """(rows, length): as many tokens given in each row, at places of its own."""
+    drawn = language.sample(rows, length, seed=4)
+    place = torch.arange(length) + 3 * torch.arange(rows).unsqueeze(1)
+    return torch.where(5 * place % length < shown, drawn, language.vocabulary)
+
+
+@pytest.mark.parametrize("alg", ["maskgit_plus", "topk_margin", "entropy"])
+def test_dream_is_its_own_loop(alg):
+    """Greedy, where all that counts is how many are revealed and which: the published rounding, eps, ties, float32."""
+    language = preset("paper-2gram")
+    model = oracle(language)
+    given = prompted(language, 24, 20, 3)
+    assert len((given == language.vocabulary).sum(1).unique()) == 1
+    for steps in (3, 8, 17, 34):
+        options = {"alg": alg, "temperature": 0, "given": given}
+        made = generate(language, sampler=f"dream(alg={alg}, temperature=0)", steps=steps, given=given)
+        assert torch.equal(made.tokens, published_dream(model, 24, 20, steps, **options))
+        assert not torch.equal(made.tokens, published_dream(model, 24, 20, steps, bug="evenly", **options))
+
+
+def test_equal_scores_are_those_of_topk():
+    """Of intervals all are equal at first: torch.topk takes neither the first nor the last. Mutant: the first."""
+    language = preset("interval-5")
+    blank = language.blank(1, 20)
+    options = {"alg": "entropy", "temperature": 0.0, "given": blank}
+    made = generate(language, sampler="dream(alg=entropy, temperature=0)", steps=8, given=blank)
+    assert torch.equal(made.tokens, published_dream(oracle(language), 1, 20, 8, **options))
+    orders = [
+        generate(language, sampler=f"dream(alg=entropy, temperature=0, ties={ties})", steps=8, given=blank).order
+        for ties in ("topk", "position", "chance")
+    ]
+    assert not any(torch.equal(orders[0], other) for other in orders[1:])
+
+
+def test_dream_rounds_down():
+    """As many rounds as places: nothing in the first, two in the last; at half as many three in the last."""
+    for steps, last in ((16, 2), (8, 3), (4, 5)):
+        made = generate(SOURCES["hmm"], sampler="dream(alg=entropy)", steps=steps, length=16, rows=3)
+        counts = torch.bincount(made.order[0], minlength=steps + 1)[1:]
+        assert counts[-1] == last
+        assert (counts[0] == 0) == (steps == 16)
+    assert shares(1, 1e-3).tolist() == [1.0]
+
+
+@pytest.mark.parametrize("remasking", [1, 2, 4])
+def test_llada_is_its_own_loop(remasking):
+    """Greedy, in blocks: the counts of a block, and equal scores as torch.topk has them over the whole row."""
+    language, blocks = preset("interval-5"), remasking
+    made = generate(
+        language, sampler=f"llada(block_length={20 // blocks})", steps=3 * blocks, length=20, rows=1, temperature=1.0
+    )
+    theirs = published_llada(oracle(language), 1, 20, 3, temperature=0.0, blocks=blocks)
+    assert torch.equal(made.tokens, theirs)
+
+
+# ---------------------------------------------------------------------------------------------------------- mistakes
+
+
+@pytest.mark.parametrize(
+    ("sampler", "message"),
+    [
+        ("wino(threshold=1.5)", "threshold is 1.5; expected a number from 0 to 1"),
+        ("wino(back=-1)", "back is -1"),
+        ("saber(least=0)", "least is 0"),
+        ("token-editing(to=word)", "unknown way to edit 'word'"),
+        ("token-editing(trigger=own)", "trigger=own says what is wrong, not what to write; give to=mask"),
+        ("p2(planner=oracle)", "unknown planner 'oracle'"),
+        ("p2(eta=-1)", "eta is -1"),
+        ("informed-corrector(places=0)", "places is 0"),
+        ("apd(weight=2)", "weight is 2; expected a number from 0 to 1"),
+        ("apd(lookahead=0)", "lookahead is 0"),
+        ("speculative(verify=all)", "unknown way to verify 'all'"),
+        ("self-speculative(order_by=score)", "unknown order 'score'"),
+        ("dream(eps=0)", "eps is 0"),
+        ("threshold(ties=topk)", "unknown way to break ties 'topk'"),
+    ],
+)
+def test_options_out_of_range(sampler, message):
+    with pytest.raises(UnmaskError, match=message):
+        generate(SOURCES["hmm"], sampler=sampler, length=4)
+
+
+def test_a_rule_that_reads_needs_somebody_to_read():
+    with pytest.raises(UnmaskError, match="a guided denoiser fills canvases; to read from left to right take"):
+        generate(SOURCES["hmm"], sampler="apd", length=4, guidance=1.0)
+
+
+def test_a_planner_of_ones_own():
+    """Scores by position are an order from the left; what is no score is one line; what was given is never hidden."""
+    language = SOURCES["hmm"]
+    given = prompted(language, 4, 12, 5)
+    places = torch.arange(12.0)
+    made = generate(language, sampler=PathPlanning(lambda view, tokens: -places.expand(tokens.shape)), given=given)
+    ours = generate(language, sampler="left-to-right", given=given)
+    assert torch.equal(made.order.argsort(stable=True), ours.order.argsort(stable=True))
+    hides = PathPlanning(lambda view, tokens: torch.where(given < language.vocabulary, -torch.inf, 0.0))
+    assert torch.equal(generate(language, sampler=hides, given=given).tokens[given < 8], given[given < 8])
+    with pytest.raises(UnmaskError, match=r"the planner of p2 answers .*; expected scores \(4, 12\)"):
+        generate(language, sampler=PathPlanning(lambda view, tokens: None), given=given)
