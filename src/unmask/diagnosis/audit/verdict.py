@@ -1,7 +1,8 @@
 """audit(): do samples follow the law of a sampler, and if not, which known fault do they show?
 
-The samples are compared with the exact law where it can be enumerated, and with rows of our own sampler. Each of K
-tests raises an alarm with probability ALARM / K, so that all together raise a false one with probability ALARM.
+The samples are compared with the exact law where it can be enumerated, and with rows of our own sampler; where the
+oracle that made them is there, so are the rounds that it has seen. Each of K tests raises an alarm with probability
+ALARM / K, so that all together raise a false one with probability ALARM.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from unmask.core.estimates import Estimate, mean, proportion
 from unmask.core.tables import lines, rows_of
 from unmask.core.threads import over_blocks, torch_threads
 from unmask.diagnosis.audit.bench import MIN_ROWS, Bench, repetition
+from unmask.diagnosis.audit.seen import Finding, Seen
 from unmask.diagnosis.audit.specimens import FAULTS, HARMLESS, Specimen, keeps_schedule
 from unmask.diagnosis.audit.statistics import Rows
 from unmask.diagnosis.audit.suspects import Directions, Suspect, first_look, needed, suspect, visible
 from unmask.generation import fit_of
+from unmask.ideal.oracle import MaskedOracle, Oracle
 from unmask.languages import Language
 from unmask.languages.base import as_language
 from unmask.samplers import Sampler
@@ -110,7 +113,7 @@ class Audit:
 
 def audit(
     samples: Tensor,
-    language: Language,
+    language: Language | Oracle,
     *,
     sampler: str | Sampler = "ancestral",
     schedule: ScheduleLike = "linear",
@@ -119,9 +122,13 @@ def audit(
 ) -> Audit:
     """Compare samples (B, L) of any loop on `unmask.oracle(language)` with the sampler that it is meant to be.
 
+    language: of the oracle; or the oracle itself, whose record says in which round each place was revealed, if it has
+        been asked for these samples alone since it was made or reset.
     calls: how often the model was called for a row, model.rows / B, to be held against the evaluations needed.
     """
-    tokens = as_language(language).check_tokens(samples)
+    model = language if isinstance(language, MaskedOracle) else None
+    language = as_language(language.language if isinstance(language, Oracle) else language)
+    tokens = language.check_tokens(samples)
     rows, length = tokens.shape
     language.check_length(length)
     if rows < MIN_ROWS:
@@ -132,14 +139,21 @@ def audit(
     delta = deltas(schedule, steps, fit_of(used, language, length))
     if calls is not None:
         arguments.number("calls", calls, above=True, what=", the calls that each row went through")
+    record = None if model is None else Seen.of(model, tokens, used, delta)
+    if model is not None and calls is None:
+        calls = model.rows / rows
     planned = first_look(used, len(delta), isinstance(schedule, str))
     later = [specimen for grade in planned.grades for specimen in map(grade.make, grade.far)]
     total = 1 + len(planned.specimens) + len(later) + len(planned.grades)
     # threads share the specimens; inside one, calls are too short to share, and threads that wait cost more
     with progress.track("auditing", total) as advance, torch_threads(1):
-        bench = Bench(language, used, schedule, delta, rows, length)
-        ours, theirs = bench.reference, bench.statistics(tokens)
-
+        bench = Bench(language, used, schedule, delta, rows, length, record is not None)
+        findings: list[Finding] = []
+        if record is not None:
+            record, counted = record.as_rounds(bench.made.order)
+            findings = [counted, *record.findings(bench.made.order)]
+            bench.ordered = record.aligned
+        ours, theirs = bench.reference, bench.count(tokens, record)
         advance(1)
 
         def look(specimens: Sequence[Specimen]) -> Iterator[Suspect]:
@@ -154,6 +168,7 @@ def audit(
         directions = Directions(theirs, ours, found[0].made)
         p_values = bench.tests(theirs, directions)
         p_values |= {f"towards {other.specimen.name}": directions.p_value(other.made) for other in found[1:]}
+        p_values |= {f"record: {finding.test}": finding.p_value for finding in findings}
         each = ALARM / len(p_values)
         kinds = [s for s in found[1:] if s.specimen.value is None]
         seen = [s.specimen.name for s in kinds if directions.strength(s.made) >= needed(each)]
@@ -164,7 +179,13 @@ def audit(
             found += look(later)
             fitted |= {grade.fault: grade.fit(found, theirs) for grade in planned.grades}
             found += look([grade.make(fitted[grade.fault].value) for grade in planned.grades])
-            verdict = judge(found, theirs, fitted)
+            told = [finding for finding in findings if finding.fault and finding.p_value < each]
+            if told:
+                verdict = Verdict("differs", told[0].fault, "; ".join(finding.detail for finding in told), None, True)
+            else:
+                verdict = judge(found, theirs, fitted)
+                if record is not None and p_values["record: draws"] < each:
+                    verdict, fitted = warmer(verdict, record, fitted)
     return Audit(
         **vars(verdict),
         p_values=p_values,
@@ -182,8 +203,19 @@ def audit(
         length=length,
         sampler=sampler if isinstance(sampler, str) else repr(sampler),
         rounds=len(delta),
-        compared_with=f"{len(ours)} rows of ours" + " and the exact law" * ("exact law" in p_values),
+        compared_with=f"{len(ours)} rows of ours"
+        + " and the exact law" * ("exact law" in p_values)
+        + ", in the rounds that the oracle has seen" * bench.ordered,
     )
+
+
+def warmer(verdict: Verdict, record: Seen, fitted: dict[str, Estimate]) -> tuple[Verdict, dict[str, Estimate]]:
+    """The temperature that the record itself measures, where one explains all rounds and nothing else is nearer."""
+    likely = verdict.fault in (None, "temperature") or any("temperature" in other for other in verdict.also)
+    if not likely or record.one_temperature < ALARM:
+        return verdict, fitted
+    found = record.temperature
+    return Verdict("differs", "temperature", str(found), None, True), fitted | {"temperature": found}
 
 
 @dataclass(frozen=True)
@@ -209,7 +241,7 @@ def judge(found: Sequence[Suspect], seen: Rows, fitted: Mapping[str, Estimate]) 
         return Verdict("differs")
     left = max(best.misfit - best.degrees, 0.0) / max(faultless.misfit - faultless.degrees, 1e-300)
     explained, exactly = max(0.0, 1 - left), best.p_value >= ALARM
-    if not exactly and explained < MOST:
+    if not exactly and (explained < MOST or faultless.misfit == math.inf):
         return Verdict("differs")
     fault = best.specimen.fault
     close = [s.specimen for s in others if s.misfit - best.misfit < LIKELY and s.specimen.fault != fault]
