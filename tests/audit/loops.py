@@ -28,6 +28,8 @@ def mdlm(model, rows, length, steps, *, bug="", temperature=1.0):
     rounds = {"one step short": steps - 1, "twice the steps": 2 * steps}.get(bug, steps)
     x = torch.full((rows, length), mask)
     timesteps = torch.linspace(1, 0, rounds + 1, dtype=torch.float64)
+    if bug == "an empty round":
+        timesteps[-2] = timesteps[-3]
     if bug == "noise shared by rounds":
         seed = torch.seed()
     for i in range(rounds):
@@ -49,6 +51,8 @@ def mdlm(model, rows, length, steps, *, bug="", temperature=1.0):
         if bug == "final argmax" and last:
             x_new = p_x0.argmax(-1)
         x = torch.where(x == mask, x_new, x)
+        if bug == "hidden again" and not last:
+            x[torch.rand(x.shape) < 0.01] = mask
     return x
 
 
@@ -101,7 +105,11 @@ def llada(model, rows, length, steps, *, bug="", temperature=1.0, blocks=1):
             transfer_index.view(-1)[select_index] = True
         else:
             for j in range(confidence.shape[0]):
-                _, select_index = torch.topk(confidence[j], k=int(num_transfer_tokens[j, i]))
+                k = int(num_transfer_tokens[j, i])
+                if bug == "lowest position":
+                    select_index = torch.sort(confidence[j], descending=True, stable=True).indices[:k]
+                else:
+                    _, select_index = torch.topk(confidence[j], k=k)
                 transfer_index[j, select_index] = True
         x[transfer_index] = x0[transfer_index]
     return x

@@ -30,6 +30,13 @@ class Run:
     again: int = 0  # places that were hidden after they had been revealed
     replaced: int = 0  # tokens that were replaced by others
 
+    @classmethod
+    def told(cls, order: Tensor, tokens: Tensor) -> Run:
+        """What rounds (B, L), from 1, say of tokens (B, L), where they are all that is known."""
+        last = int(order.max())
+        every = torch.ones(order.shape, dtype=torch.bool)
+        return cls(every, order == last, tokens.int(), torch.where(order == last, 0, order).short(), last)
+
     def look(self, ids: Tensor, hidden: Tensor) -> None:
         """One more call, with ids (B, L), some of which are hidden."""
         changed = ids != self.tokens

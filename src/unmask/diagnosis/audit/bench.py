@@ -52,12 +52,12 @@ class Bench:
             count = min(count, max(rows, 6 * DRAWS // (self.looks * len(delta))))
         made = self._generate(Specimen("none", sampler), count, SEEDS[0])
         self.needed = float(made.evaluations.double().mean())
-        self.made = made
+        self.generated = made
         self.statistics = Statistics(language, made.tokens, rows, max(len(delta), int(made.order.max())))
 
     @cached_property
     def reference(self) -> Rows:
-        return self._counted(self.made, False)
+        return self._counted(self.generated, False)
 
     def count(self, tokens: Tensor, seen: Seen | None) -> Rows:
         """The statistics of samples, with their rounds if those are compared."""

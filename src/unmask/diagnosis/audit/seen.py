@@ -25,7 +25,6 @@ from unmask.core.estimates import LEVEL, Estimate, quantile
 from unmask.denoisers import Canvas
 from unmask.diagnosis.audit.specimens import deciding, keeps_schedule
 from unmask.ideal import Ideal
-from unmask.ideal.oracle import Oracle
 from unmask.ideal.record import Run
 from unmask.languages import Language
 from unmask.samplers import Sampler
@@ -93,13 +92,12 @@ class Seen:
     aligned: bool = True  # whether calls are rounds; else the loop leaves out those in which nothing changes
 
     @classmethod
-    def of(cls, model: Oracle, tokens: Tensor, sampler: Sampler, delta: Tensor) -> Seen:
-        """An error where the sampler's rounds are not calls, or the record is about other rows."""
+    def of(cls, runs: list[Run], order: Tensor, tokens: Tensor, language: Language, sampler: Sampler, delta: Tensor) -> Seen:
+        """An error where the rounds of the sampler are not calls."""
         if deciding(sampler).implements("run"):
-            what = "does not go by rounds, so that a record says nothing of it; give model.language"
+            what = "does not go by rounds, so that no record says anything of it; give the language alone"
             raise UnmaskError(f"{sampler.spec} {what}")
-        order = model.record.order(tokens)
-        return cls(tokens, order, model.record.runs, said(model.language, tokens, order), sampler, delta)
+        return cls(tokens, order, runs, said(language, tokens, order), sampler, delta)
 
     def as_rounds(self, ours: Tensor) -> tuple[Seen, Finding]:
         """Itself with calls read as rounds, and whether their number is that of ours, whose orders are (B', L)."""

@@ -26,8 +26,9 @@ from unmask.diagnosis.audit.statistics import Rows
 from unmask.diagnosis.audit.suspects import Directions, Suspect, first_look, needed, suspect, visible
 from unmask.generation import fit_of
 from unmask.ideal.oracle import MaskedOracle, Oracle
+from unmask.ideal.record import MOST_CALLS, Run
 from unmask.languages import Language
-from unmask.languages.base import as_language
+from unmask.languages.base import as_language, as_tokens
 from unmask.samplers import Sampler
 from unmask.samplers.contract import as_sampler
 from unmask.schedules import ScheduleLike, deltas
@@ -119,11 +120,13 @@ def audit(
     schedule: ScheduleLike = "linear",
     steps: int | None = None,
     calls: float | None = None,
+    order: Tensor | None = None,
 ) -> Audit:
     """Compare samples (B, L) of any loop on `unmask.oracle(language)` with the sampler that it is meant to be.
 
     language: of the oracle; or the oracle itself, whose record says in which round each place was revealed, if it has
         been asked for these samples alone since it was made or reset.
+    order: the same rounds (B, L), from 1, where there is no oracle but what `oracle.record.order(samples)` has said.
     calls: how often the model was called for a row, model.rows / B, to be held against the evaluations needed.
     """
     model = language if isinstance(language, MaskedOracle) else None
@@ -139,7 +142,13 @@ def audit(
     delta = deltas(schedule, steps, fit_of(used, language, length))
     if calls is not None:
         arguments.number("calls", calls, above=True, what=", the calls that each row went through")
-    record = None if model is None else Seen.of(model, tokens, used, delta)
+    record = None
+    if order is not None:
+        rounds = _rounds(order, tokens)
+        record = Seen.of([Run.told(rounds, tokens)], rounds, tokens, language, used, delta)
+    elif model is not None:
+        rounds = model.record.order(tokens)
+        record = Seen.of(model.record.runs, rounds, tokens, language, used, delta)
     if model is not None and calls is None:
         calls = model.rows / rows
     planned = first_look(used, len(delta), isinstance(schedule, str))
@@ -150,8 +159,8 @@ def audit(
         bench = Bench(language, used, schedule, delta, rows, length, record is not None)
         findings: list[Finding] = []
         if record is not None:
-            record, counted = record.as_rounds(bench.made.order)
-            findings = [counted, *record.findings(bench.made.order)]
+            record, counted = record.as_rounds(bench.generated.order)
+            findings = [counted, *record.findings(bench.generated.order)]
             bench.ordered = record.aligned
         ours, theirs = bench.reference, bench.count(tokens, record)
         advance(1)
@@ -175,17 +184,16 @@ def audit(
         between = {g.fault: visible(g, found, directions, each) for g in planned.grades}
         verdict = Verdict()
         fitted: dict[str, Estimate] = {}
-        if min(p_values.values()) < each:
+        told = [finding for finding in findings if finding.fault and finding.p_value < each]
+        if told:
+            verdict = Verdict("differs", told[0].fault, "; ".join(finding.detail for finding in told), None, True)
+        elif min(p_values.values()) < each:
             found += look(later)
             fitted |= {grade.fault: grade.fit(found, theirs) for grade in planned.grades}
             found += look([grade.make(fitted[grade.fault].value) for grade in planned.grades])
-            told = [finding for finding in findings if finding.fault and finding.p_value < each]
-            if told:
-                verdict = Verdict("differs", told[0].fault, "; ".join(finding.detail for finding in told), None, True)
-            else:
-                verdict = judge(found, theirs, fitted)
-                if record is not None and p_values["record: draws"] < each:
-                    verdict, fitted = warmer(verdict, record, fitted)
+            verdict = judge(found, theirs, fitted)
+            if record is not None and p_values["record: draws"] < each:
+                verdict, fitted = warmer(verdict, record, fitted)
     return Audit(
         **vars(verdict),
         p_values=p_values,
@@ -207,6 +215,17 @@ def audit(
         + " and the exact law" * ("exact law" in p_values)
         + ", in the rounds that the oracle has seen" * bench.ordered,
     )
+
+
+def _rounds(order: Tensor, tokens: Tensor) -> Tensor:
+    """Rounds (B, L) of tokens (B, L), or an error that says what they are instead."""
+    found = as_tokens(order, "order")
+    if found.shape != tokens.shape:
+        raise UnmaskError(f"order has shape {tuple(found.shape)}, and the samples {tuple(tokens.shape)}")
+    least, most = int(found.min()), int(found.max())
+    if least < 1 or most > MOST_CALLS:
+        raise UnmaskError(f"order has rounds from {least} to {most}; expected 1 to {MOST_CALLS}")
+    return found
 
 
 def warmer(verdict: Verdict, record: Seen, fitted: dict[str, Estimate]) -> tuple[Verdict, dict[str, Estimate]]:
