@@ -43,7 +43,9 @@ PLANTED = {
     "top-k over the batch": Fault(
         "batch-flattened choice", "places of a row, not 2", "low-confidence", "flattened top-k"
     ),
-    "ties by position": Fault("ties", "equal scores by lowest position", "low-confidence", "lowest position", language=TIES),
+    "ties by position": Fault(
+        "ties", "equal scores by lowest position", "low-confidence", "lowest position", language=TIES
+    ),
 }
 
 

@@ -92,7 +92,9 @@ class Seen:
     aligned: bool = True  # whether calls are rounds; else the loop leaves out those in which nothing changes
 
     @classmethod
-    def of(cls, runs: list[Run], order: Tensor, tokens: Tensor, language: Language, sampler: Sampler, delta: Tensor) -> Seen:
+    def of(
+        cls, runs: list[Run], order: Tensor, tokens: Tensor, language: Language, sampler: Sampler, delta: Tensor
+    ) -> Seen:
         """An error where the rounds of the sampler are not calls."""
         if deciding(sampler).implements("run"):
             what = "does not go by rounds, so that no record says anything of it; give the language alone"
