@@ -156,3 +156,22 @@ def dream(model, rows, length, steps, *, alg="entropy", bug="", temperature=1.0,
             taken = torch.zeros_like(hidden).scatter_(1, found, True)
         x = torch.where(taken, drawn, x)
     return x
+
+
+@torch.no_grad()
+def sdar(model, rows, length, *, block=4, budget=0.35, bug=""):
+    """Blocks of four; of each row the surest places whose entropies add up to less than a budget, and at least one."""
+    mask = model.config.mask_token_id
+    x = torch.full((rows, length), mask)
+    for first in range(0, length, block):
+        here = (torch.arange(length) >= first) & (torch.arange(length) < first + block)
+        while bool((hidden := (x == mask) & here).any()):
+            p = model(x).logits[..., :mask].double().softmax(-1)
+            drawn = torch.distributions.Categorical(probs=p).sample()
+            terms = -p * p.clamp(min=1e-300).log()
+            entropy = terms.sum(-1) if bug != "own term" else terms.gather(-1, drawn.unsqueeze(-1)).squeeze(-1)
+            found, order = entropy.masked_fill(~hidden, torch.inf).sort(dim=1, stable=True)
+            count = (found.cumsum(1) < budget).sum(1).clamp(min=1)
+            taken = torch.zeros_like(hidden).scatter_(1, order, torch.arange(length) < count.unsqueeze(1))
+            x = torch.where(taken & hidden, drawn, x)
+    return x

@@ -11,14 +11,13 @@ from scipy import stats
 
 from tests.audit.loops import dream, llada, mdlm
 from tests.audit.planted import LOOPS, PLANTED, run
+from tests.audit.test_verdict import remembered
 from unmask import UnmaskError, audit, generate, languages, oracle
 from unmask.diagnosis.audit import verdict
 from unmask.diagnosis.audit.seen import Seen, said
 from unmask.ideal.record import Run
 from unmask.samplers.contract import as_sampler
 from unmask.schedules import deltas
-
-from tests.audit.test_verdict import remembered
 
 LANGUAGE = languages.preset("paper-2gram")
 ROWS = 200

@@ -11,7 +11,6 @@ what they expect, and can end, redefine or pretend nothing but its own answers. 
 import builtins
 import json
 import os
-import signal
 import sys
 
 PROGRAM, TESTS = 3, 4  # descriptors
