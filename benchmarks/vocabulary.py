@@ -28,7 +28,10 @@ NAMES = (
     "entropy-bounded",
     "entropy-sum",
 )
+WITH_MEMORY = ("klass", "settled", "credit", "slowfast")  # of what earlier rounds said
+ALL_COMPARED = "klass(threshold=0.02)"  # where every place is held against what was said of it before
 MOST_MEMORY = 3.0  # times the logits
+MOST_ROUND = 1.3  # times a round of low-confidence
 
 
 class Size(NamedTuple):
@@ -39,12 +42,13 @@ class Size(NamedTuple):
 
 
 SIZES = {"toy": Size(1500, 4, 2, 1), "quick": Size(126_464, 64, 2, 2), "full": Size(126_464, 256, 4, 5)}
-# A process for each name, forked before torch has threads: a peak is that of a process. The logits are made in pieces,
-# so that it is the sampler's.
+# A process for each name, forked before torch has threads: a peak is that of a process. What each would import and load
+# is there before; the logits are made in pieces, so that the peak is the sampler's.
 PROGRAM = """
 import os, resource, sys
-from benchmarks.vocabulary import NAMES, Given, Size, one_round
+from benchmarks.vocabulary import NAMES, Given, Size, few_rounds
 size = Size(*map(int, sys.argv[1:]))
+one_round(NAMES[0], Given(Size(2, 1, 1, 1)))
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 for name in NAMES:
@@ -54,7 +58,7 @@ for name in NAMES:
         continue
     denoiser = Given(size)
     before = peak()
-    one_round(name, denoiser)
+    few_rounds(name, denoiser)
     print((peak() - before) / (denoiser.logits.numel() * denoiser.logits.element_size()), flush=True)
     os._exit(0)
 """
@@ -80,27 +84,27 @@ class Enough(Exception):
     """One round is over."""
 
 
-class Once(Sampler):
-    """Another sampler, whose second round ends it."""
+class Few(Sampler):
+    """Another sampler, which ends after some rounds."""
 
-    def __init__(self, inner: Sampler) -> None:
+    def __init__(self, inner: Sampler, rounds: int) -> None:
         self.inner, self.pace = inner, inner.pace
-        self.turns = 0
+        self.left = rounds
 
     def choose(self, view: View) -> Choice:
-        self.turns += 1
-        if self.turns > 1:
+        if not self.left:
             raise Enough
+        self.left -= 1
         return self.inner.choose(view)
 
 
-def one_round(name: str, denoiser: Given) -> None:
-    """Scores, draws and what a round reveals, of N = 16."""
+def few_rounds(name: str, denoiser: Given, rounds: int = 1) -> None:
+    """Scores, draws and what the first rounds reveal, of N = 16."""
     rows = len(denoiser.logits) // denoiser.window
     blank = torch.full((rows, denoiser.window), denoiser.vocabulary)
     session = Session(denoiser, blank, Luck(1, torch.arange(rows)), torch.full((16,), 1 / 16, dtype=torch.float64))
     try:
-        fill(Once(SAMPLERS.make(name)), session)
+        fill(Few(SAMPLERS.make(name), rounds), session)
     except Enough:
         return
 
@@ -120,12 +124,23 @@ def measure(report: Report) -> None:
     size = SIZES[report.size]
     denoiser, rows = Given(size), size.batch
     for name in NAMES:
-        works = {"unmask": Work(partial(one_round, name, denoiser), torch.get_num_threads())}
+        works = {"unmask": Work(partial(few_rounds, name, denoiser), torch.get_num_threads())}
         if name == "low-confidence(temperature=0)":
             works["plain torch"] = Work(partial(plain, denoiser, 0.0), torch.get_num_threads())
         elif name == "low-confidence":
             works["plain torch"] = Work(partial(plain, denoiser, 1.0), torch.get_num_threads())
         report.race(f"{name}, a round at V = {size.vocabulary}", rows, size.window, works, size.repeats)
+    rules = {
+        name: Work(partial(few_rounds, name, denoiser, 3), torch.get_num_threads())
+        for name in (*WITH_MEMORY, ALL_COMPARED)
+    }
+    works = {"unmask": Work(partial(few_rounds, "low-confidence", denoiser, 3), torch.get_num_threads())} | rules
+    timed = report.race(
+        f"rules with memory, three rounds at V = {size.vocabulary}", rows, size.window, works, size.repeats
+    )
+    for name in WITH_MEMORY:
+        if (ratio := timed[name].ratio) is not None:
+            report.at_most(f"{name} / low-confidence", ratio, MOST_ROUND, "of its rounds")
     say("peak memory of each")
     made = subprocess.run(
         [sys.executable, "-c", PROGRAM, *map(str, size)],

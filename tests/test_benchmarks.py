@@ -11,6 +11,7 @@ import torch
 
 from benchmarks import causal, generation, networks, passes, peers, scaling, sweeps, training, vocabulary
 from benchmarks.timing import Report, Work, agree
+from tests.sparing import in_this_process
 from unmask import generate, languages
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # those that the peers raise when they are imported
@@ -36,7 +37,8 @@ def peer_name(request) -> str:
 def test_runs_and_reports(part, report, capsys, monkeypatch):
     monkeypatch.setattr(peers, "PEERS", {"torch": peers.Torch})
     monkeypatch.setattr(peers, "find_spec", lambda name: object() if name == "torch" else None)
-    part.measure(report)
+    with in_this_process():
+        part.measure(report)
     report.show()
     result = json.loads(capsys.readouterr().out.splitlines()[-1], parse_constant=pytest.fail)
     assert result["size"] == "toy"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -18,17 +19,16 @@ CALLER = (
 PROGRAM = """
 from pathlib import Path
 from unmask.core import compiled
-compiled.PACKAGE, compiled.CALLED = Path.cwd(), {called}
+compiled.PACKAGE, compiled.CALLED = Path.cwd(), ("callee.py",)
 from caller import ask
 print(ask(), sum(ask.stats.cache_hits.values()))
 """
 
 
-def begin(directory: Path, called: tuple[str, ...] = ("callee.py",)) -> subprocess.Popen[str]:
+def begin(directory: Path) -> subprocess.Popen[str]:
     environment = os.environ | {"NUMBA_CACHE_DIR": str(directory / "kept"), "PYTHONDONTWRITEBYTECODE": "1"}
     environment["PYTHONPATH"] = os.pathsep.join([str(directory), str(compiled.PACKAGE.parent)])
-    program = PROGRAM.format(called=called)
-    return subprocess.Popen([sys.executable, "-c", program], cwd=directory, env=environment, stdout=-1, text=True)
+    return subprocess.Popen([sys.executable, "-c", PROGRAM], cwd=directory, env=environment, stdout=-1, text=True)
 
 
 def answer(process: subprocess.Popen[str]) -> tuple[int, int]:
@@ -45,21 +45,45 @@ def sources(tmp_path):
     return tmp_path
 
 
-def test_a_kernel_changes_with_what_it_calls_and_nothing_is_deleted(sources):
-    assert answer(begin(sources)) == (1, 0)
-    assert answer(begin(sources)) == (1, 1)
+@pytest.fixture
+def asked(sources, monkeypatch):
+    """`answer` of who begins anew in this process: with no module, and nothing known of any file."""
+    monkeypatch.syspath_prepend(sources)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setattr(compiled, "PACKAGE", sources)
+    monkeypatch.setattr(compiled.config, "CACHE_DIR", str(sources / "kept"))
+
+    def ask(called=("callee.py",)):
+        monkeypatch.setattr(compiled, "CALLED", called)
+        forget()
+        made = importlib.import_module("caller").ask
+        return made(), sum(made.stats.cache_hits.values())
+
+    def forget():
+        compiled.directory.cache_clear()
+        compiled.digest.cache_clear()
+        for name in ("callee", "caller"):
+            sys.modules.pop(name, None)
+
+    yield ask
+    forget()
+
+
+def test_a_kernel_changes_with_what_it_calls_and_nothing_is_deleted(sources, asked):
+    assert asked() == (1, 0)
+    assert asked() == (1, 1)
     kept = set((sources / "kept").rglob("*.nb?"))
     (sources / "callee.py").write_text(CALLEE.format(2))
-    assert answer(begin(sources)) == (2, 0)
+    assert asked() == (2, 0)
     assert kept < set((sources / "kept").rglob("*.nb?"))
     (sources / "callee.py").write_text(CALLEE.format(1))
-    assert answer(begin(sources)) == (1, 1)
+    assert asked() == (1, 1)
 
 
-def test_mutant_that_asks_for_its_own_file_only_is_stale(sources):
-    assert answer(begin(sources, ())) == (1, 0)
+def test_mutant_that_asks_for_its_own_file_only_is_stale(sources, asked):
+    assert asked(()) == (1, 0)
     (sources / "callee.py").write_text(CALLEE.format(2))
-    assert answer(begin(sources, ())) == (1, 1)
+    assert asked(()) == (1, 1)
 
 
 def test_processes_that_start_together_agree(sources):

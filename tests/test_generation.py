@@ -13,6 +13,15 @@ from unmask.languages import preset
 from unmask.samplers import SAMPLERS, Blocks, Choice, Sampler
 
 OPTIONED = {"blocks": "blocks(block_length=16)", "as-published-mdlm": "as-published-mdlm(batch=1)"}
+OPTIONED |= {
+    name: f"{name}(threshold=0.3)" for name in ("klass", "settled", "deferred", "adaptive-blocks", "localleap")
+}
+OPTIONED |= {
+    "credit": "credit(threshold=0.5)",
+    "slowfast": "slowfast(sure=0.3)",
+    "multi-block": "multi-block(threshold=2)",
+}
+OPTIONED |= {"punt": "punt(epsilon=0.3)"}  # so that rounds take several
 SAMPLED = [OPTIONED.get(name, name) for name in SAMPLERS.makers]
 OPTIONS = {"steps": 12, "length": 48, "seed": 4}
 
@@ -54,7 +63,9 @@ def test_a_cache_for_a_batch_costs_more_in_company_but_changes_no_token():
 
 def test_far_rows_and_large_seeds_have_luck_of_their_own():
     source = preset("paper-2gram")
-    rows = [generate(source, rows=1, first_row=first, **OPTIONS).tokens for first in (0, 1, 2**32, 2**40)]
+    numbers = (0, 1, 2**32, 2**40)
+    rows = [generate(source, rows=1, first_row=first, **OPTIONS).tokens for first in numbers]
+    assert torch.equal(torch.cat(rows), generate(source, rows=4, first_row=numbers, **OPTIONS).tokens)
     rows += [generate(source, rows=1, **(OPTIONS | {"seed": 2**63 - 1})).tokens]
     assert len({tuple(row[0].tolist()) for row in rows}) == len(rows)
 
@@ -194,6 +205,7 @@ def test_a_sampler_that_breaks_the_contract_is_named(sampler, message):
         ({"seed": -1}, "the seed is -1"),
         ({"seed": 2**63}, "the seed is"),
         ({"first_row": -1}, "first_row is -1"),
+        ({"first_row": [0, 1, 2]}, "first_row numbers 3 rows, and there are"),
         ({"sampler": "ancestrel"}, "unknown sampler 'ancestrel'; did you mean ancestral"),
         ({"sampler": "blocks(size=3)"}, "unknown option of sampler 'blocks': 'size'; known: block_length"),
         ({"sampler": "blocks(block_length=0)"}, "block_length is 0"),

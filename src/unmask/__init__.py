@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from unmask import networks as networks
     from unmask import report as report
     from unmask import samplers as samplers
+    from unmask import sandbox as sandbox
     from unmask import schedules as schedules
     from unmask import text as text
     from unmask import theory as theory
@@ -73,6 +74,7 @@ ROOMS = {
     "orders": "unmask.schedules.orders",
     "report": "unmask.report",
     "samplers": "unmask.samplers",
+    "sandbox": "unmask.sandbox",
     "schedules": "unmask.schedules",
     "tasks": "unmask.tasks",
     "text": "unmask.text",

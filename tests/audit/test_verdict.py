@@ -11,7 +11,7 @@ from functools import cache
 import pytest
 import torch
 
-from tests.audit.loops import causal, llada, mdlm
+from tests.audit.loops import causal, dream, llada, mdlm
 from unmask import UnmaskError, audit, generate, languages, oracle
 from unmask.diagnosis.audit import bench, verdict
 from unmask.diagnosis.audit.verdict import account
@@ -169,6 +169,14 @@ def test_ties_are_a_suspect_inside_blocks_too():
     by_chance = "llada(block_length=10, temperature=1, ties=chance)"
     found = audit(made, language, sampler=by_chance, steps=4)
     assert (found.verdict, found.fault) == ("follows", "ties"), found.sentence
+
+
+@pytest.mark.parametrize(("bug", "verdict"), [("", "follows"), ("evenly", "differs")])
+def test_dreams_own_loop_has_dreams_counts(bug, verdict):
+    """Unmodified it follows `dream`; a loop that shares out its places evenly does not."""
+    torch.manual_seed(3)
+    made = torch.cat([dream(oracle(LANGUAGE), BATCH, 16, 8, bug=bug) for _ in range(ROWS // BATCH)])
+    assert audit(made, LANGUAGE, sampler="dream(alg=entropy)", steps=8).verdict == verdict
 
 
 @pytest.mark.parametrize(("temperature", "fault"), [(1.0, None), (0.9, "temperature")])

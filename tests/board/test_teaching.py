@@ -62,7 +62,38 @@ def test_the_table_is_what_was_measured(kept):
         ("gibbs(stride=8)", "sparse-hmm", 4, 0.355),
         ("remdm", "interval-5", 128, 0.96),
         ("verify-and-restart", "sparse-hmm", 16, 0.565),
+        ("punt", "paper-2gram", 2.0, 0.0),
+        ("punt", "sparse-hmm", 0.1, 0.005),
+        ("punt", "interval-5", 2.0, 0.0),
+        ("token-editing", "paper-2gram", 0.3, 0.0),
+        ("token-editing", "interval-5", 0.3, 1.0),
+        ("klass", "paper-2gram", 0.35, 0.5),
+        ("threshold", "paper-2gram", 0.5, 0.965),
+        ("info-gain", "paper-2gram", 24, 0.95),
+        ("sched", "paper-2gram", 6.0, 0.935),
+        ("apd", "interval-5", 0.9, 0.0),
     ],
 )
 def test_numbers_in_the_text(kept, sampler, language, budget, ser):
     assert record(kept, "ser", sampler, language, budget=budget)["value"] == pytest.approx(ser)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "diversity"), [("token-editing", 0.12), ("wino", 0.09), ("saber", 0.14), ("p2", 0.10), ("apd", 1.18)]
+)
+def test_diversity_in_the_text(kept, sampler, diversity):
+    last = [r for r in kept["records"] if (r["measure"], r["sampler"]) == ("diversity", sampler)]
+    (found,) = [max((r for r in last if r["language"] == "paper-2gram"), key=lambda r: r["evaluations"])]
+    assert round(found["value"], 2) == diversity
+
+
+def test_the_new_rules_are_where_the_text_has_them(kept):
+    aup = {
+        (r["sampler"], r["language"]): r["value"]
+        for r in kept["records"]
+        if r["measure"] == "accuracy_under_parallelism"
+    }
+    memory = ("klass", "settled", "slowfast", "localleap", "deferred", "adaptive-blocks", "credit")
+    for language, most in zip(LANGUAGES, (0.07, 0.023, 0.004), strict=True):
+        assert max(aup[name, language] for name in memory) <= most
+        assert aup["punt", language] > aup["ancestral", language]

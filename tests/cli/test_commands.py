@@ -34,6 +34,8 @@ def test_help_teaches_by_example(run, command):
     flags, _, rest = ran.out.partition("\nExample")
     rest = re.sub(r"torchrun --\S+", "torchrun", rest)  # which is not ours
     assert f"\n    unmask {command}" in rest
+    if command == "lm-eval":
+        return  # whose flags are another program's
     for flag in re.findall(r" (--[a-z-]+)", rest):
         assert flag in flags
     assert "{None}" not in ran.out

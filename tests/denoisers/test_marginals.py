@@ -310,6 +310,31 @@ def test_probabilities_are_probabilities(symbols, places, seed, sparse):
     assert bool((logits.of(logits.draw(u)) > 0).all())
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("symbols", SIZES)
+def test_how_far_one_is_from_another(symbols, kind):
+    """sum p log(p / q) of logits, and of the likeliest symbols, as of their tables; several symbols of a place."""
+    (logits, table), (other, of_other) = made(kind, symbols), made(kind, symbols, seed=1)
+    which, theirs = torch.tensor([6, 1, 1, 3]), torch.tensor([0, 2, 5, 3])
+    for one, two, p, q in (
+        (logits, other, table, of_other),
+        (logits[which], other[theirs], table[which], of_other[theirs]),
+        (logits[which].sharpened(0.5), other[theirs], table[which].sharpened(0.5), of_other[theirs]),
+        (logits.sharpened(top_k=2), other, table.sharpened(top_k=2), of_other),
+    ):
+        p, q = p.dense().double(), q.dense().double()
+        nats = torch.xlogy(p, p) - torch.xlogy(p, q)
+        possible = nats.sum(1).isfinite()
+        found = one.divergence(two)
+        torch.testing.assert_close(found[possible], nats.sum(1).clamp(min=0)[possible], atol=2e-4, rtol=2e-4)
+        assert bool((found[~possible] > 1).all())
+    assert logits.divergence(logits).tolist() == pytest.approx([0.0] * 7, abs=1e-5)
+    assert len(logits[which[:0]].divergence(other[which[:0]])) == 0
+    asked = torch.arange(21).view(7, 3) % symbols
+    for one in (logits, table, logits.sharpened(top_k=2)):
+        torch.testing.assert_close(one.of(asked), torch.stack([one.of(column) for column in asked.unbind(1)], 1))
+
+
 def test_logits_are_held_against_logits_alone():
     with pytest.raises(UnmaskError, match="logits are held against Table; expected logits of the same symbols"):
         Logits(torch.zeros(2, 5)).beyond(table([[1] * 5] * 2))

@@ -120,6 +120,18 @@ def test_ends_are_stopped_at_filled_forbidden_or_last(here):
         assert not ends & set(sample.tokens[:-1])
         assert sample.text == model.tokenizer.written(token for token in sample.tokens if token not in ends)
     assert any(len(sample.tokens) < 24 for sample in made["fill"])
+    how = How(length=24, sampler="low-confidence", steps=24, temperature=2.0, eos="last")
+    for sample in Writer(model, task, how)(items, [0] * 24, 0, 5):
+        others = [order for order, token in zip(sample.order, sample.tokens, strict=True) if token not in ends]
+        assert all(
+            order >= max(others, default=0)
+            for order, token in zip(sample.order, sample.tokens, strict=True)
+            if token in ends
+        )
+    with pytest.raises(
+        UnmaskError, match="eos=last needs a sampler that can be told so, llada or low-confidence; margin"
+    ):
+        Writer(model, task, How(sampler="margin", eos="last"))
     for sample in made["never"]:
         assert len(sample.tokens) == 24
         assert not ends & set(sample.tokens)

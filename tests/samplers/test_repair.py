@@ -12,6 +12,7 @@ import torch
 
 from tests.audit.loops import dream as published_dream
 from tests.audit.loops import llada as published_llada
+from tests.samplers.counting import LOOKING_BACK
 from tests.samplers.test_reference import LENGTH, SEED, SOURCES, draw, heat, luck, surest_first, written
 from unmask import UnmaskError, generate, oracle
 from unmask.core.chance import Stream
@@ -19,7 +20,7 @@ from unmask.denoisers import Denoiser, Logits, Table
 from unmask.diagnosis import conformance
 from unmask.ideal import Ideal
 from unmask.languages import Language, preset, random_ngram
-from unmask.samplers import PathPlanning, informed_corrector
+from unmask.samplers import SAMPLERS, ParticleGibbs, PathPlanning, informed_corrector
 from unmask.samplers.adaptive_parallel import agreement
 from unmask.samplers.published.dream import shares
 
@@ -246,6 +247,11 @@ WRONG = [  # the reference with a subtle fault, each of which some row shows
 ]
 
 
+def test_who_takes_back_says_so():
+    assert all(SAMPLERS.make(name).revises for name in LOOKING_BACK)
+    assert not SAMPLERS.make("particle-gibbs").revises  # it writes once, at the end
+
+
 @pytest.mark.parametrize(("name", "options", "fault"), WRONG)
 def test_a_reference_that_is_a_little_wrong_is_seen(name, options, fault):
     assert tokens_of(SOURCES["hmm"], name, options) != references(SOURCES["hmm"], name, options | fault)
@@ -276,6 +282,40 @@ def test_a_sweep_of_one_place_by_chance_keeps_the_law(monkeypatch):
         informed_corrector.InformedCorrector, "_scores", lambda self, said, tokens: 1e12 * worst(self, said, tokens)
     )
     assert p_value() < 1e-6
+
+
+def p_of_particles(**options):
+    """How well six particles in two sweeps follow the law of the language."""
+    source = random_ngram(2, 3, threshold=0.15, seed=2)
+    law = source.log_prob(torch.cartesian_prod(*[torch.arange(3)] * 4)).exp()
+    sampler = ParticleGibbs(particles=6, sweeps=2, **options)
+    tokens = generate(source, sampler=sampler, steps=2, length=4, rows=2000, seed=3).tokens
+    counts = torch.bincount(tokens @ torch.tensor([27, 9, 3, 1]), minlength=81)
+    return conformance.laws.against_laws(counts, law, torch.zeros(81, dtype=torch.long))
+
+
+def test_particles_come_to_the_law_of_the_language(monkeypatch):
+    """Two rounds, which alone are far from it. Mutants: what was paid is not subtracted; weights of nothing."""
+    assert p_of_particles() > 1e-6
+    weights = ParticleGibbs._weights
+    monkeypatch.setattr(ParticleGibbs, "_weights", lambda self, now, before, paid: weights(self, now, before, 0 * paid))
+    assert p_of_particles() < 1e-6
+    assert p_of_particles(reward=lambda tokens: torch.zeros(len(tokens))) < 1e-6
+
+
+def test_particles_follow_a_reward():
+    """Towards p(x) exp(r(x)), of one round of independent tokens: r counts the tokens 0."""
+    source = random_ngram(2, 3, threshold=0.15, seed=2)
+    p = Ideal(source).posterior(source.blank(1, 4))[0]
+    bent = torch.where(torch.arange(3) == 0, p * math.e, p)
+    bent = bent / bent.sum(1, keepdim=True)
+    law = torch.einsum("i,j,k,l->ijkl", *bent).reshape(-1)
+    sampler = ParticleGibbs(particles=24, reward=lambda tokens: (tokens == 0).sum(1))
+    tokens = generate(source, sampler=sampler, steps=1, length=4, rows=2000, seed=3).tokens
+    counts = torch.bincount(tokens @ torch.tensor([27, 9, 3, 1]), minlength=81)
+    wrong = torch.einsum("i,j,k,l->ijkl", *p).reshape(-1)
+    p_values = [conformance.laws.against_laws(counts, one, torch.zeros(81, dtype=torch.long)) for one in (law, wrong)]
+    assert p_values[0] > 1e-6 > p_values[1]
 
 
 # ------------------------------------------------------------------------------------------------ AR helpers and laws
@@ -341,6 +381,30 @@ def test_a_block_that_forgets_what_it_owes_is_seen(monkeypatch, forgets):
     right = getattr(Table, forgets)
     monkeypatch.setattr(Table, forgets, lambda self, other, share: right(self, other, torch.ones_like(share)))
     assert p_of_blocks() < 1e-6
+
+
+class Flat(Denoiser):
+    """The same of every place, whatever stands elsewhere; another one reads."""
+
+    vocabulary = 2
+
+    def __init__(self, first, reader=None):
+        self.law, self.reader = torch.tensor([first, 1 - first], dtype=torch.float64), reader
+
+    def posterior(self, tokens, positions=None, time=None):
+        places = torch.arange(tokens.shape[1]) if positions is None else positions
+        return self.law.expand(*places.expand(len(tokens), -1).shape, 2)
+
+    def causal(self, rows, length, valid=None):
+        return super().causal(rows, length, valid) if self.reader is None else self.reader.causal(rows, length, valid)
+
+
+@pytest.mark.parametrize(("verify", "kept"), [("token", 10 / 9), ("block", 11 / 9)])
+def test_of_two_drafts_as_many_are_kept_as_the_paper_says(verify, kept):
+    """Its example: the draft says a with 2/3, the target b."""
+    denoiser = Flat(2 / 3, Flat(1 / 3))
+    made = generate(denoiser, sampler=f"speculative(draft_length=2, verify={verify})", length=3, rows=20_000, seed=4)
+    assert float((made.order == 1).sum(1).double().mean() - 1) == pytest.approx(kept, abs=0.03)
 
 
 def test_blocks_keep_no_fewer_drafts():
@@ -425,6 +489,8 @@ def test_llada_is_its_own_loop(remasking):
         ("p2(planner=oracle)", "unknown planner 'oracle'"),
         ("p2(eta=-1)", "eta is -1"),
         ("informed-corrector(places=0)", "places is 0"),
+        ("particle-gibbs(particles=0)", "particles is 0"),
+        ("particle-gibbs(beta=0)", "beta is 0"),
         ("apd(weight=2)", "weight is 2; expected a number from 0 to 1"),
         ("apd(lookahead=0)", "lookahead is 0"),
         ("speculative(verify=all)", "unknown way to verify 'all'"),

@@ -13,7 +13,7 @@ from tests.samplers.counting import LANGUAGE, Asked
 from unmask import UnmaskError, generate
 from unmask.denoisers import Denoiser
 from unmask.languages import random_ngram
-from unmask.samplers import AtToken, Budget, Choice, Either, Sampler, Until, Watched
+from unmask.samplers import SAMPLERS, AtToken, Budget, Choice, Either, Sampler, Until, Watched
 
 L, END = 16, 3
 ALARM = 1e-6
@@ -190,3 +190,24 @@ def test_either_rule_ends_a_row_and_somebody_may_watch():
     assert [int(count) for count in seen[:4]] == [2 * (L - 1 - n) for n in range(4)]
     with pytest.raises(UnmaskError, match="rules of Either"):
         Either([])
+
+
+REVISING = {"gibbs", "remdm", "verify-and-restart", "informed-corrector", "p2", "saber", "token-editing", "wino"}
+
+
+@pytest.mark.parametrize("name", [*SAMPLERS.makers, "blocks(block_length=4, inner=remdm)"])
+def test_who_takes_something_back_says_so(name):
+    """What has been decided stays as it is, whoever looks on after each round; unless the sampler revises."""
+    sampler, before, changed = SAMPLERS.make(name), [], []
+
+    def see(progress):
+        if len(progress.tokens) == 8:
+            if before:
+                changed.append(bool((~before[-1][1] & (progress.tokens != before[-1][0])).any()))
+            before.append((progress.tokens.clone(), progress.hidden.clone()))
+
+    options = {"sampler": sampler, "steps": 12, "length": 12, "rows": 8, "seed": 2}
+    generate(random_ngram(2, 3, seed=4), stop=Watched(see, None), **options)
+    assert before
+    assert sampler.revises or not any(changed)
+    assert sampler.revises == (name in REVISING or "inner=remdm" in name)

@@ -7,13 +7,17 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.tasks.data import data, needs_data
 from unmask import generate, languages
 from unmask.core.samples import read_tokens
 from unmask.experiments.jobs import read_recipe, sweep
 from unmask.experiments.jobs.attempt import measure
 from unmask.experiments.jobs.cells import cells_of, check
 
-RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.yaml"))
+__all__ = ["data"]
+PLACE = Path(__file__).parents[2] / "recipes"
+WEIGHTS = {"gsm8k": 11, "code": 20, "open-text": 11}  # those that need some, with their cells
+RECIPES = sorted(path for path in PLACE.glob("*.yaml") if path.stem not in WEIGHTS)
 TINY = {"rows": 3, "length": 20, "seeds": 1}
 SMALLER = {
     "smoke": {"steps": [4]},
@@ -24,9 +28,10 @@ SMALLER = {
     "figure-1-quick": {"preset": "quick", "language": ["paper-2gram"], "steps": [4], "layers": 1, "training_steps": 2},
     "figure-2-quick": {"tokenizer": "chars", "layers": 1, "hidden": 16, "steps": [4], "training_steps": 2},
     "learning": {"language": ["paper-2gram"], "layers": 1, "training_steps": 2},
-    "reasoning": {"language": ["modular-sum"], "length": [17], "preset": ["sums"], "steps": [4], "training_steps": 2},
+    "reasoning": {"language": "modular-sum", "length": 17, "preset": "sums", "prompt_length": 0, "training_steps": 2}
+    | {"sampler": ["ancestral"], "steps": 4, "layers": 1},
 }
-SIZES = {"smoke": 54, "lengths": 90, "figure-1-exact": 135, "demo": 159, "board": 468}
+SIZES = {"smoke": 54, "lengths": 90, "figure-1-exact": 135, "demo": 159, "board": 810}
 SIZES |= {"figure-1-quick": 108, "figure-2-quick": 21, "learning": 9, "reasoning": 74}
 
 
@@ -36,6 +41,15 @@ def test_what_it_would_measure(path):
     cells = cells_of(recipe)
     assert (recipe.name, len(cells)) == (path.stem, SIZES[path.stem])
     assert len({cell.key for cell in cells}) == len(cells)
+    check(cells)
+
+
+@needs_data
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_what_the_tables_of_models_would_measure(name, data):
+    recipe = read_recipe(PLACE / f"{name}.yaml")
+    cells = cells_of(recipe)
+    assert (recipe.name, len(cells)) == (name, WEIGHTS[name])
     check(cells)
 
 

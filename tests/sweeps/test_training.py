@@ -145,7 +145,7 @@ def test_a_kill_between_the_last_state_and_the_network(made, tmp_path):
 
 def test_a_network_that_is_gone(tmp_path):
     recipe = RECIPE | {"grid": {"sampler": ["ancestral"], "steps": [4]}}
-    made = sweep(recipe, store=tmp_path, workers=1)
+    made = sweep(recipe, store=tmp_path, engine="here")
     (key,) = (row["key"] for row in made.rows() if row["measure"] == "training_steps")
     shutil.rmtree(made.directory / FILES / key)
     (_, said), *rest = sweep(recipe, store=tmp_path, workers=1, steps=8).failures()

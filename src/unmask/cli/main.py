@@ -28,6 +28,7 @@ COMMANDS = {
     "generate": ("unmask.cli.generate", "fill sequences with a sampler, a schedule and a number of steps"),
     "model": ("unmask.cli.model", "open models: list the published checkpoints, show one, or check its files"),
     "chat": ("unmask.cli.chat", "talk to an open model, and see its answers being written"),
+    "serve": ("unmask.cli.serve", "let programs ask an open model, by an endpoint that speaks as OpenAI's"),
     "audit": ("unmask.cli.audit", "say whether a generate loop is right, from samples it made on our oracle"),
     "theory": ("unmask.cli.theory", "what is known without running anything: exact values, bounds, figures"),
     "plan": ("unmask.cli.plan", "say how many steps a quality takes, and whether AR is the better choice"),

@@ -39,7 +39,7 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """The function compiled, to run without the interpreter's lock; options are those of `numba.njit`."""
     if function is None:
         return lambda function: kernel(function, **options)
-    dispatcher = njit(nogil=True, **options)(function)
+    dispatcher = njit(nogil=True, no_cfunc_wrapper=True, **options)(function)
     if (kept := directory(function.__code__.co_filename)) is not None:
         dispatcher._cache = _Cache(function)
         name = f"{function.__module__}.{function.__qualname__}.lock"

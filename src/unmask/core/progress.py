@@ -103,7 +103,7 @@ _listener: Callable[[float], None] | None = None
 def track(label: str, total: int) -> Iterator[Callable[[int], None]]:
     """`with track("rows", 2000) as advance: advance(250)`. Inside another track there is no second bar."""
     global _outermost
-    if _listener is not None:
+    if _listener is not None and not _silent:
         with _heard(_listener, total) as advance:
             yield advance
         return

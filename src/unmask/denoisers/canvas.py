@@ -80,16 +80,25 @@ class Canvas:
             return Table(torch.empty((0, self.vocabulary), dtype=torch.float64))
         return as_marginals(self._engine.at(rows, positions, time))
 
-    def ask(self, tokens: Tensor, rows: Tensor, positions: Tensor, time: Tensor | None = None) -> Marginals:
-        """What is said of positions (K) of other contexts (K, L), each an evaluation of the row (K) it belongs to.
+    def ask(
+        self,
+        tokens: Tensor,
+        rows: Tensor,
+        positions: Tensor,
+        time: Tensor | None = None,
+        contexts: Tensor | None = None,
+    ) -> Marginals:
+        """What is said of hidden positions (K) of other contexts (C, L), each an evaluation of the row (C) it belongs
+        to; contexts (K), ascending, says where each position is, one in each context unless told otherwise.
 
-        One batched call that leaves the canvas as it is: for samplers that look ahead. time (K), of each context.
+        One batched call that leaves the canvas as it is: for samplers that look ahead. time (C), of each context.
         """
         for counts in (self.evaluations, self.contexts):
             counts.index_add_(0, rows, torch.full_like(rows, self.denoiser.calls))
         valid = None if self._valid is None else self._valid[rows]
         engine = self.denoiser.engine(tokens, self._given[rows], valid)
-        said = as_marginals(engine.at(torch.arange(len(tokens)), positions, time))
+        asked = torch.arange(len(tokens)) if contexts is None else contexts
+        said = as_marginals(engine.at(asked, positions, time))
         self._ahead = self._ahead + engine.spent
         self._count_look()
         return said

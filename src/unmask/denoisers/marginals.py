@@ -59,7 +59,11 @@ class Marginals(ABC):
 
     @abstractmethod
     def of(self, tokens: Tensor) -> Tensor:
-        """(K): the probability of one token each (K)."""
+        """(K) or (K, n): the probability of one token each (K), or of n (K, n)."""
+
+    @abstractmethod
+    def divergence(self, other: Marginals) -> Tensor:
+        """(K) nats: sum_v p log(p / other), 0 or more; infinite where other excludes what may be."""
 
     @abstractmethod
     def sharpened(self, temperature: float = 1.0, top_p: float = 1.0, top_k: int | None = None) -> Marginals:
@@ -100,6 +104,11 @@ def check_sharpening(temperature: float, top_p: float, top_k: int | None) -> Non
         arguments.whole("top_k", top_k)
 
 
+def columns(tokens: Tensor) -> Tensor:
+    """(K, n) of tokens (K) or (K, n)."""
+    return tokens if tokens.dim() == 2 else tokens.unsqueeze(1)
+
+
 class Table(Marginals):
     """Probabilities (K, V) on the host."""
 
@@ -134,7 +143,11 @@ class Table(Marginals):
         return self._rounded.argmax(-1)
 
     def of(self, tokens: Tensor) -> Tensor:
-        return self.probabilities.gather(1, tokens.unsqueeze(1)).squeeze(1).double()
+        return self.probabilities.gather(1, columns(tokens)).view_as(tokens).double()
+
+    def divergence(self, other: Marginals) -> Tensor:
+        p, q = self.probabilities.double(), other.dense().double()
+        return (torch.xlogy(p, p) - torch.xlogy(p, q)).sum(-1).clamp(min=0)
 
     def sharpened(self, temperature: float = 1.0, top_p: float = 1.0, top_k: int | None = None) -> Table:
         p = self.probabilities
@@ -233,8 +246,22 @@ class Logits(Marginals):
         return self._host(self._scan.best)
 
     def of(self, tokens: Tensor) -> Tensor:
-        found = self._scan.at(tokens.to(self._scan.device).unsqueeze(1), self._numbers).squeeze(1)
-        return ((found - self._mine(self._scan.highest)).double().exp() / self._mine(self._scan.total)).cpu()
+        found = self._scan.at(columns(tokens.to(self._scan.device)), self._numbers)
+        chances = (found - self._mine(self._scan.highest).unsqueeze(1)).double().exp()
+        return (chances / self._mine(self._scan.total).unsqueeze(1)).view_as(tokens).cpu()
+
+    def divergence(self, other: Marginals) -> Tensor:
+        """sum_v e^(x - X) (x - y) / Z_x - log Z_x + log Z_y with logits x below X and y below Y, in one pass."""
+        scans, found = (self, _logits(other)), []
+        tops = [each._mine(each._scan.highest) for each in scans]
+        pieces = [each._scan.pieces(each._numbers) for each in scans]
+        parts = [top.split(self._scan._piece) for top in tops]
+        for x, y, top, theirs in zip(*pieces, *parts, strict=True) if len(self) else ():
+            x, y = ((logits - high.unsqueeze(1)).clamp_(min=IMPOSSIBLE) for logits, high in ((x, top), (y, theirs)))
+            found.append(torch.linalg.vecdot(x.exp(), x - y).double())
+        ours, other_total = (each._mine(each._scan.total) for each in scans)
+        nats = torch.cat(found) / ours - ours.log() + other_total.log() if found else ours
+        return nats.clamp(min=0).cpu()
 
     def sharpened(self, temperature: float = 1.0, top_p: float = 1.0, top_k: int | None = None) -> Marginals:
         if temperature == 0:
@@ -306,8 +333,7 @@ class Logits(Marginals):
     def _against(self, other: Marginals, combine: Combine, factors: Tensor | None = None) -> Logits:
         """Logits that are combined from these and others at the same places, and a factor each (K), whenever they are
         asked for."""
-        if not isinstance(other, Logits):
-            raise UnmaskError(f"logits are held against {type(other).__name__}; expected logits of the same symbols")
+        other = _logits(other)
         each = torch.ones(len(self)) if factors is None else factors
         return self._like(Combined((self._scan, other._scan), (self._numbers, other._numbers), combine, each))
 
@@ -322,6 +348,12 @@ class Logits(Marginals):
     def _host(self, values: Tensor) -> Tensor:
         found = self._mine(values)
         return (found.double() if found.is_floating_point() else found).cpu()
+
+
+def _logits(other: Marginals) -> Logits:
+    if not isinstance(other, Logits):
+        raise UnmaskError(f"logits are held against {type(other).__name__}; expected logits of the same symbols")
+    return other
 
 
 class Few(Marginals):
@@ -355,7 +387,12 @@ class Few(Marginals):
         return self._named(self.table.best)
 
     def of(self, tokens: Tensor) -> Tensor:
-        return torch.where(self.symbols == tokens.unsqueeze(1), self.table.probabilities, 0.0).sum(1)
+        asked = columns(tokens).unsqueeze(2)
+        chances = torch.where(self.symbols.unsqueeze(1) == asked, self.table.probabilities.unsqueeze(1), 0.0)
+        return chances.sum(2).view_as(tokens)
+
+    def divergence(self, other: Marginals) -> Tensor:
+        return self.table.divergence(Table(other.of(self.symbols)))
 
     def sharpened(self, temperature: float = 1.0, top_p: float = 1.0, top_k: int | None = None) -> Few:
         return Few(self.symbols, self.table.sharpened(temperature, top_p, top_k).probabilities, self)
@@ -369,12 +406,10 @@ class Few(Marginals):
         return self._above(other, share).sum(1)
 
     def _above(self, other: Marginals, share: Tensor) -> Tensor:
-        theirs = torch.stack([other.of(column) for column in self.symbols.unbind(1)], 1)
-        return (share.unsqueeze(1) * self.table.probabilities - theirs).clamp(min=0)
+        return (share.unsqueeze(1) * self.table.probabilities - other.of(self.symbols)).clamp(min=0)
 
     def guided(self, other: Marginals, scale: float) -> Few:
-        theirs = torch.stack([other.of(column) for column in self.symbols.unbind(1)], 1)
-        log = self.table.probabilities.log() * (1 + scale) - scale * theirs.clamp(min=1e-300).log()
+        log = self.table.probabilities.log() * (1 + scale) - scale * other.of(self.symbols).clamp(min=1e-300).log()
         return Few(self.symbols, torch.softmax(log, -1), self)
 
     def dense(self) -> Tensor:

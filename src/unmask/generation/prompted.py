@@ -91,7 +91,7 @@ def rows_of(
             row = row + [model.vocabulary] * length
         if len(row) > model.length:
             what = f"{len(row)} tokens with what is to be written, and {model.name} was made for {model.length}"
-            raise TooLong(f"prompt {number} ({_label(one)}) has {what}; ask for less by --length")
+            raise TooLong(f"prompt {number} ({_label(one)}) has {what}; ask for fewer (--length)")
         if max(row, default=0) > model.vocabulary:
             raise UnmaskError(f"prompt {number} ({_label(one)}) has token {max(row)}, which {model.name} does not know")
         found.append(torch.tensor(row))

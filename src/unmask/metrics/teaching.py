@@ -74,7 +74,7 @@ class TaughtCanvas(Canvas):
         self._drawn = None
         super().reveal(where, tokens)
 
-    def ask(self, tokens: Tensor, rows: Tensor, positions: Tensor, time: Tensor | None = None) -> Marginals:
+    def ask(self, *asked: object, **options: object) -> Marginals:
         raise Unbounded("it looks ahead, and what it sees there decides what it keeps")
 
     def hide(self, where: Places | Tensor) -> None:

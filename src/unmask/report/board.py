@@ -23,11 +23,12 @@ SIZES = alt.value(28), alt.value(9)  # of a point of a line that has a name, and
 REPEATS = "below 100%: repeats itself"
 MOST_DIVERSE = 1.5  # what is above has no structure at all, and need not be told apart
 ORACLES = ("best-order", "clairvoyant")  # which ask the language itself: dashed
+BY_PACE = ("localleap", "deferred", "adaptive-blocks", "multi-block", "klass", "settled", "credit", "slowfast", "sched")
 KINDS = {  # one colour for what works alike; a line is told apart by its name
     "#0077bb": ("ancestral", "fixed-size", "first-hitting", "blocks", "as-published-mdlm"),
     "#009988": ("left-to-right", "strided", "dyadic", "block-strided", "dilated"),
-    "#ee3377": ("low-confidence", "top-probability", "margin", "entropy"),
-    "#ee7733": ("threshold", "factor", "entropy-bounded", "entropy-sum"),
+    "#ee3377": ("low-confidence", "top-probability", "margin", "entropy", "pc-sampler", "info-gain"),
+    "#ee7733": ("threshold", "factor", "entropy-bounded", "entropy-sum", "punt", *BY_PACE),
     "#8c6bb1": ("remdm", "gibbs", "verify-and-restart"),
     GREY: ("speculative", "self-speculative", *ORACLES, "autoregressive"),
 }
@@ -45,7 +46,7 @@ def contents(board: Board, settings: Settings, origin: Mapping[str, Any], second
     """All files by name."""
     about = {"origin": origin, "seconds": seconds, "settings": asdict(settings)}
     about["failures"] = [asdict(failure) for failure in board.failures]
-    chart = frame.alone(panels(board.records), frame.heading(*TITLE, **HEADING))
+    chart = frame.alone(frame.themed(panels(board.records)), frame.heading(*TITLE, **HEADING))
     return {
         "board.json": _json(about, board.records).encode(),
         "board.csv": frame.csv(board.records),

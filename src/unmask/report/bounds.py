@@ -13,7 +13,7 @@ from unmask.core.files import origin
 from unmask.diagnosis.table import EXACT, QUANTITIES, Record
 from unmask.languages import Language
 from unmask.report import crossing, rivals, staircase
-from unmask.report.frame import COLOURS, GREY, HEIGHT, INK, alone, drawings, heading, numbers
+from unmask.report.frame import COLOURS, GREY, HEIGHT, INK, alone, drawings, heading, numbers, themed
 from unmask.report.publishing import check_directory, write
 from unmask.theory.known import exact_error_curve
 
@@ -79,4 +79,4 @@ def chart(records: Sequence[Record], quantity: str) -> Any:
     interval = alt.Chart(spread).mark_rule(color=GREY, strokeWidth=1.5).encode(x=x, y="low:Q", y2="high:Q")
     points = alt.Chart(measured).mark_point(filled=True, size=60, color=INK, opacity=1).encode(x=x, y=y)
     both = alt.layer(line, interval, points).properties(width=WIDTH, height=HEIGHT)
-    return alone(both, heading(*TITLES[quantity]))
+    return alone(themed(both), heading(*TITLES[quantity]))

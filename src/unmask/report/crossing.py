@@ -11,7 +11,7 @@ import pandas as pd
 
 from unmask.cost.flops import evaluations
 from unmask.diagnosis.table import EXACT, Record
-from unmask.report.frame import COLOURS, GREY, HEIGHT, INK, alone, heading
+from unmask.report.frame import COLOURS, GREY, HEIGHT, INK, alone, heading, themed
 from unmask.schedules import deltas
 from unmask.theory.crossover import evaluations_per_token, ser_at
 
@@ -51,7 +51,7 @@ def chart(constant: float, length: int, records: Sequence[Record]) -> Any:
         f"line: (c/lambda)(1 - exp(-lambda/c)), c = {constant:.3g}, whatever the length; dots: this length, {length}",
         "dashed: an evaluation costs so much; AR takes one token after another, and is faster to the left of a diamond",
     )
-    return alone(drawn, heading("When masked diffusion is faster than autoregression", *below))
+    return alone(themed(drawn), heading("When masked diffusion is faster than autoregression", *below))
 
 
 def _line(constant: float, ratio: float) -> dict[str, Any]:

@@ -49,10 +49,9 @@ def contents(
     records: Sequence[Record], settings: Settings, origin: Mapping[str, Any], seconds: float
 ) -> dict[str, bytes]:
     """All files by name."""
-    drawn = chart(records, settings)
-    found = frame.drawings({"figure-1": frame.alone(drawn, frame.heading(*TITLE, fontSize=18, offset=16))})
+    plain = frame.themed(chart(records, settings))
+    found = frame.drawings({"figure-1": frame.alone(plain, frame.heading(*TITLE, fontSize=18, offset=16))})
     found |= frame.numbers("data", records, origin=origin, seconds=seconds, settings=asdict(settings))
-    plain = frame.themed(drawn)
     found[PAGE] = frame.page(
         "unmask figure-1: exact and trained",
         "figure_1.html",

@@ -49,10 +49,9 @@ def page(device: str = "auto") -> Page[Settings, Measured]:
 
 def contents(made: Measured, settings: Settings, origin: Mapping[str, Any], seconds: float) -> dict[str, bytes]:
     """All files by name."""
-    drawn = chart(made.records, settings)
-    found = frame.drawings({"figure-2": frame.alone(drawn, frame.heading(*TITLE, fontSize=18, offset=16))})
+    plain = frame.themed(chart(made.records, settings))
+    found = frame.drawings({"figure-2": frame.alone(plain, frame.heading(*TITLE, fontSize=18, offset=16))})
     found |= frame.numbers("data", made.records, origin=origin, seconds=seconds, settings=asdict(settings))
-    plain = frame.themed(drawn)
     found[PAGE] = frame.page(
         "unmask figure-2: a text learned twice",
         "figure_2.html",

@@ -3,12 +3,14 @@
 Each figure stands in a page twice: drawn, for readers without JavaScript and for printers, and as a definition that
 replaces the drawing with one that answers to the pointer and follows the width of the window. Neutral parts are drawn
 in the colour of the surrounding text, so that a figure suits light, dark and paper.
+
+A chart is made a definition once, which is held against Vega-Lite's schema and takes longer than drawing; its title,
+its width and what it stands on are entries of that.
 """
 
 from __future__ import annotations
 
 import html
-import io
 import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,6 +33,8 @@ HEIGHT = 320
 COLOURS = ("#0077bb", "#009988", "#ee3377", "#ee7733", "#8c6bb1", "#7a7a7a")  # Paul Tol's vibrant: all can tell apart
 INK = "currentColor"
 GREY = "#7a7a7a"  # for what cannot take the colour of the text
+
+Definition = dict[str, Any]  # of a figure, as Vega-Lite reads it
 
 
 class Sentence(NamedTuple):
@@ -68,9 +72,9 @@ def _library() -> str:
     return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
 
 
-def figure(name: str, title: str, subtitle: str, caption: str, drawn: Any, live: Any) -> str:
+def figure(name: str, title: str, subtitle: str, caption: str, drawn: Definition, live: Definition) -> str:
     """A drawing, and the definition that will replace it."""
-    definition = json.dumps(live.to_dict()).replace("<", "\\u003c")  # no name in it ends the script, or begins one
+    definition = json.dumps(live).replace("<", "\\u003c")  # no name in it ends the script, or begins one
     title, subtitle = text(title), text(subtitle)
     return f"""<figure>
 <h3>{title}</h3>
@@ -81,16 +85,14 @@ def figure(name: str, title: str, subtitle: str, caption: str, drawn: Any, live:
 </figure>"""
 
 
-def svg(chart: alt.TopLevelMixin) -> str:
+def svg(definition: Definition) -> str:
     """A drawing of it."""
-    buffer = io.StringIO()
-    chart.save(buffer, format="svg")
-    return buffer.getvalue()
+    return vl_convert.vegalite_to_svg(definition)
 
 
-def drawings(charts: Mapping[str, alt.TopLevelMixin]) -> dict[str, bytes]:
+def drawings(definitions: Mapping[str, Definition]) -> dict[str, bytes]:
     """NAME.svg of each, then NAME.png."""
-    drawn = {name: svg(chart) for name, chart in charts.items()}
+    drawn = {name: svg(definition) for name, definition in definitions.items()}
     vectors = {f"{name}.svg": picture.encode() for name, picture in drawn.items()}
     return vectors | {f"{name}.png": vl_convert.svg_to_png(drawn[name], scale=SCALE) for name in drawn}
 
@@ -105,27 +107,37 @@ def csv(records: Sequence[Mapping[str, Any]]) -> bytes:
     return pd.DataFrame(list(records)).to_csv(index=False).encode()
 
 
-def themed(chart: Any) -> Any:
+def themed(chart: alt.TopLevelMixin) -> Definition:
     """Quiet axes in the colour of the text."""
     fonts = "system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif"
     text = {"labelColor": INK, "titleColor": INK, "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal"}
     lines = {"gridColor": INK, "gridOpacity": 0.12, "domainColor": INK, "domainOpacity": 0.4, "tickColor": INK}
-    return (
-        chart.configure(font=fonts, background="transparent")
-        .configure_view(stroke=None)
-        .configure_axis(**text, **lines, tickOpacity=0.4)
-        .configure_legend(labelColor=INK, labelFontSize=12, labelLimit=240, offset=8)
-        .configure_title(anchor="start", color=INK, subtitleColor=INK, fontSize=16, subtitleFontSize=12, offset=12)
-    )
+    look = {
+        "font": fonts,
+        "background": "transparent",
+        "view": {"stroke": None},
+        "axis": text | lines | {"tickOpacity": 0.4},
+        "legend": {"labelColor": INK, "labelFontSize": 12, "labelLimit": 240, "offset": 8},
+        "title": {
+            "anchor": "start",
+            "color": INK,
+            "subtitleColor": INK,
+            "fontSize": 16,
+            "subtitleFontSize": 12,
+            "offset": 12,
+        },
+    }
+    with alt.data_transformers.disable_max_rows():
+        return chart.to_dict() | {"config": look}
 
 
-def alone(chart: Any, title: alt.TitleParams) -> Any:
+def alone(definition: Definition, title: Mapping[str, Any]) -> Definition:
     """To stand without a page: under its title and on white, since what surrounds it is not known."""
-    return themed(chart.properties(title=title, background="white"))
+    return definition | {"title": title, "background": "white"}
 
 
-def heading(title: str, *below: str, **options: Any) -> alt.TitleParams:
-    return alt.TitleParams(title, subtitle=list(below), **options)
+def heading(title: str, *below: str, **options: Any) -> dict[str, Any]:
+    return {"text": title, "subtitle": below} | options
 
 
 def _sentence(sentence: Sentence) -> str:

@@ -43,6 +43,7 @@ CAPTION = (
     "last result is what is asked for; a step is wrong if it does not follow from what stands before it. Of a question "
     "all follows, so that the ideal denoiser needs one round."
 )
+CUT = 0.5  # where all are above it, an axis begins with the least
 CLOSE = 0.02  # below the AR model: so much is as good
 
 
@@ -94,15 +95,21 @@ def chart(records: Sequence[Record], settings: Settings) -> Any:
         )
         time = time.scale(type="log", nice=False, padding=12)
         panels.append(_panel(here[here["model"] == "trained"], "steps", time, "all steps right, by time"))
-        rows.append(alt.hconcat(*panels, spacing=26).properties(title=alt.TitleParams(ASKED[task], fontSize=14)))
+        rows.append(
+            alt.hconcat(*panels, spacing=58, bounds="flush").properties(title=alt.TitleParams(ASKED[task], fontSize=14))
+        )
     return alt.vconcat(*rows, spacing=26).resolve_scale(color="shared", strokeDash="shared")
 
 
 def _panel(data: pd.DataFrame, measure: str, x: Any, title: str) -> Any:
     data = data[data["measure"] == measure]
-    lucky = measure == "lucky_answers"
-    y = alt.Y("value:Q", title=None, axis=alt.Axis(format=".0%", tickCount=5))
-    y = y.scale(domainMin=0, nice=True) if lucky else y.scale(domain=[0, 1], nice=False)
+    low, high = (0.0, data["high"].max()) if measure == "lucky_answers" else (data["low"].min(), 1.0)
+    if low < CUT:
+        low = 0.0
+    room = 0.04 * (high - low)  # for points on the edge
+    axis = alt.Axis(format=".0%" if high - low > 0.1 else ".1%", tickCount=5)
+    ends_of_axis = alt.Scale(domain=[max(low - room, 0), high + room], nice=False, zero=False)
+    y, least = (alt.Y(f"{end}:Q", title=None, axis=axis, scale=ends_of_axis) for end in ("value", "low"))
     legend = alt.Legend(title=None, orient="top", symbolType="stroke", symbolStrokeWidth=3)
     colour = alt.Color("order:N", legend=legend).scale(domain=list(LOOKS), range=list(LOOKS.values()))
     dash = alt.StrokeDash("model:N", legend=None).scale(domain=list(MODELS), range=list(MODELS.values()))
@@ -111,7 +118,7 @@ def _panel(data: pd.DataFrame, measure: str, x: Any, title: str) -> Any:
     steps, ends = data[data["kind"] == "mdm"], data[data["kind"] == "ar"]
     base = alt.Chart(steps).encode(x=x, color=colour)
     spread = alt.Chart(data[(data["high"] > data["low"]) & (data["model"] == "trained")]).mark_rule(strokeWidth=1.5)
-    spread = spread.encode(x=x, color=colour, y=alt.Y("low:Q").title(None), y2="high:Q")
+    spread = spread.encode(x=x, color=colour, y=least, y2="high:Q")
     line = base.mark_line(strokeWidth=2, clip=True).encode(y=y, strokeDash=dash, detail="model:N")
     points = base.transform_filter("datum.model == 'trained'").mark_point(filled=True, size=40, opacity=1)
     points = points.encode(y=y, tooltip=tooltip)
@@ -135,10 +142,10 @@ def sentences(records: Sequence[Record], settings: Settings) -> list[Sentence]:
         (order, n), luckiest = max(trained.items(), key=lambda entry: entry[1]["lucky_answers"]["value"])
         said.append(
             Sentence(
-                f"{_percent(luckiest['lucky_answers'])} by luck",
-                f"{task.capitalize()}: after {n} rounds {NAMES[order]} {_percent(luckiest['answer'])} of the answers "
-                f"are right, and of {_percent(luckiest['steps'])} of the rows every step: who looks at answers alone "
-                "takes the rest for right.",
+                f"{_percent(luckiest['lucky_answers'])} by wrong steps",
+                f"{task.capitalize()}: so many rows have the right answer by wrong steps where these are most, "
+                f"{NAMES[order]} with N = {n}: {_percent(luckiest['answer'])} of the answers are right, and of "
+                f"{_percent(luckiest['steps'])} of the rows every step.",
             )
         )
         ends = {order: trained[order, max(settings.steps)] for order in ORDERS}
@@ -149,16 +156,16 @@ def sentences(records: Sequence[Record], settings: Settings) -> list[Sentence]:
             if one["steps"]["value"] >= ar["steps"]["value"] - CLOSE
         ]
         took = 1000 * each[task, "ar"] * ar["steps"]["evaluations"]
-        rest = f"No MDM is as good within {CLOSE:.0%}; AR takes {took:.2g} ms a row."
+        rest = f"No MDM is as good within {CLOSE:.0%}; AR takes {took:.3g} ms a row."
         if good:
             least, order, n = min(good)
-            times = f"{least:.2g} ms a row to {took:.2g}"
-            rest = f"As good within {CLOSE:.0%} is, soonest, {NAMES[order]} in {n} rounds: {times}."
+            times = f"{least:.3g} ms a row to {took:.3g}"
+            rest = f"As good within {CLOSE:.0%} is, soonest, N = {n}, {NAMES[order]}: {times}."
         said.append(
             Sentence(
                 f"AR {_percent(ar['steps'])}",
-                f"{task.capitalize()}: so many rows are right in every step. Of the MDM's, after {max(settings.steps)} "
-                f"rounds: {shares}. {rest}",
+                f"{task.capitalize()}: so many rows are right in every step. Of the MDM's with "
+                f"N = {max(settings.steps)}: {shares}. {rest}",
             )
         )
     return said

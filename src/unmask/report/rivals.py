@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 
 from unmask.languages import Language
-from unmask.report.frame import COLOURS, HEIGHT, alone, heading
+from unmask.report.frame import COLOURS, HEIGHT, alone, heading, themed
 from unmask.schedules import Fit, deltas, orders
 from unmask.theory.best_orders import headroom, of_orders
 from unmask.theory.chains import first_order, order_divergence
@@ -59,4 +59,4 @@ def chart(language: Language, length: int) -> Any | None:
     line = alt.Chart(pd.DataFrame(rows)).mark_line(strokeWidth=2.5)
     drawn = line.encode(x=x, y=y, color=colour, strokeDash=dash).properties(width=WIDTH, height=HEIGHT)
     below = f"{length} tokens; on average no random order beats the best fixed one, and no rule the best choice"
-    return alone(drawn, heading("What the order is worth", below))
+    return alone(themed(drawn), heading("What the order is worth", below))

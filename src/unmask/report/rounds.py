@@ -24,18 +24,25 @@ def placed(records: Sequence[Record], steps: Sequence[int]) -> pd.DataFrame:
     return data
 
 
-def across(steps: Sequence[int], title: str | None, labels: bool = True) -> Any:
+def across(
+    steps: Sequence[int],
+    title: str | None,
+    labels: bool = True,
+    apart: int = 4,
+    room: tuple[float, float] = (0.8, 1.6),
+) -> Any:
+    """apart: pixels between labels that are shown; room: where the axis ends, times the least N and AR's place."""
     last = max(steps)
     ticks = alt.Axis(
         values=[*sorted(steps), last * AR_PLACE],
         labelExpr=f"datum.value > {last} ? 'AR' : format(datum.value, 'd')",
         grid=False,
         labelOverlap="greedy",
-        labelSeparation=4,
+        labelSeparation=apart,
         labels=labels,
     )
     x = alt.X("place:Q", title=title, axis=ticks)
-    return x.scale(type="log", base=2, nice=False, domain=[min(steps) * 0.8, last * AR_PLACE * 1.6])
+    return x.scale(type="log", base=2, nice=False, domain=[min(steps) * room[0], last * AR_PLACE * room[1]])
 
 
 def network_item(named: str, directory: str) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from unmask.languages import Language
-from unmask.report.frame import COLOURS, HEIGHT, INK, alone, heading
+from unmask.report.frame import COLOURS, HEIGHT, INK, alone, heading, themed
 from unmask.schedules import Fit, Schedule, deltas
 from unmask.theory.known import curve
 
@@ -41,7 +41,7 @@ def chart(language: Language, length: int, rounds: int = ROUNDS) -> Any:
     both = alt.hconcat(*panels).resolve_scale(y="shared")
     entropy = information.entropy.value * BITS / length
     below = f"the curve: what a token is worth after a share u of them; the area below it: {entropy:.4f} bits"
-    return alone(both, heading("What a schedule pays beyond the language's own entropy", below))
+    return alone(themed(both), heading("What a schedule pays beyond the language's own entropy", below))
 
 
 def _panel(line: pd.DataFrame, stairs: pd.DataFrame, title: alt.TitleParams) -> Any:

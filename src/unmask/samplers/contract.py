@@ -101,6 +101,12 @@ class Sampler:
         """Fill the session's rows by any flow; every evaluation goes through its canvas and its causal reader."""
         raise NotImplementedError
 
+    @property
+    def memory(self) -> dict[str, Any]:
+        """None of its own: samplers are used for many rows at once."""
+        what = f"{type(self).__name__} asks for a memory, which an order has not: it is fixed before anything is said"
+        raise UnmaskError(f"{what}. To decide by earlier rounds write choose, whose view has it: view.memory")
+
     def implements(self, method: str) -> bool:
         return method in ways(type(self))
 

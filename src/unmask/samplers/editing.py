@@ -33,6 +33,7 @@ class TokenEditing(Sampler):
     """LLaDA2.1: reveal by threshold, write over what would now be another token, or hide it; steps are not used."""
 
     pace = "free"
+    revises = True
     threshold: float = 0.95
     editing: float = 0.9
     to: str = "token"

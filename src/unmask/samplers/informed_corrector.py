@@ -33,6 +33,7 @@ LEAST = 1e-300  # of a probability whose logarithm is taken
 class InformedCorrector(Sampler):
     """A random order, and after each round the least likely tokens once more, given all others."""
 
+    revises = True
     correctors: int = 1
     places: int = 4
     score: str = "margin"

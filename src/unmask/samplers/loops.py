@@ -7,6 +7,7 @@ lengths and numbers of blocks share every batched call, and none waits for anoth
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -148,12 +149,13 @@ def _check_order(session: Session, order: Tensor, asked: Tensor, rounds: Tensor)
 
 def _adapt(sampler: Sampler, session: Session, blocks: Tensor, shares: Shares) -> None:
     canvas = session.canvas
-    memory: dict[str, Tensor] = {}
+    memory: dict[str, Any] = {}
     stays = torch.zeros_like(canvas.hidden)  # blocks that have another round though nothing is hidden there
     for turn in turns(sampler.pace, blocks, shares, lambda: (canvas.hidden | stays, session.settled)):
-        for name, kept in memory.items():
-            begins = turn.begins.view(-1, *[1] * (kept.dim() - 1))
-            memory[name] = torch.where(begins, torch.zeros_like(kept), kept)
+        for name, kept in memory.items() if bool(turn.begins.any()) else ():
+            if isinstance(kept, Tensor):
+                begins = turn.begins.view(-1, *[1] * (kept.dim() - 1))
+                memory[name] = torch.where(begins, torch.zeros_like(kept), kept)
         here = (blocks == turn.block.unsqueeze(1)) & turn.going.unsqueeze(1)
         hidden = here & canvas.hidden
         rows, positions = hidden.nonzero(as_tuple=True)
@@ -240,6 +242,8 @@ def _check_memory(session: Session, view: View) -> None:
     """What is remembered of rows has a part for each row."""
     rows = len(view.hidden)
     for name, kept in view.memory.items():
+        if isinstance(kept, Marginals):
+            continue
         if not isinstance(kept, Tensor) or kept.dim() == 0 or len(kept) != rows:
             what = f"tensors (B, ..), a part for each of {rows} rows"
             raise Breach(f"{session.name} keeps {name!r} in its memory as {type(kept).__name__}; expected {what}")

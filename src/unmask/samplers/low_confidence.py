@@ -6,14 +6,18 @@ law: which position is written depends on what was drawn there. Scores are compa
 by keyed chance, or by position (ties="position"), which on languages with many equal scores turns it into
 left-to-right, or as torch.topk does it (ties="topk").
 
+Tokens of `last` come after all others, whatever their probability: LLaDA's confidence_eos_eot_inf.
+
 `temperature` is LLaDA's: tokens are drawn at T (0 is argmax) but scored at T = 1. That of `generate` changes what the
 denoiser says, and so the scores too: then this is Dream's maskgit_plus, whose `alg_temp` is `noise` here.
 """
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
+from unmask.core import arguments
 from unmask.samplers.contract import SAMPLERS, Choice, Sampler
 from unmask.samplers.ranking import ROUND_TIES, check_ranking, surest
 from unmask.samplers.view import View
@@ -27,13 +31,19 @@ class LowConfidence(Sampler):
     temperature: float = 1.0
     noise: float = 0.0
     ties: str = "chance"
+    last: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         check_ranking(self.temperature, self.ties, self.noise, ROUND_TIES)
+        for token in self.last:
+            arguments.whole("a token of last", token, 0)
 
     def choose(self, view: View) -> Choice:
         tokens = view.draw(self.temperature)
-        return Choice(surest(view, self.score(view, tokens), self.ties, self.noise), tokens)
+        scores = self.score(view, tokens)
+        if self.last:
+            scores = scores.masked_fill(torch.isin(tokens, torch.tensor(self.last)), -1.0)
+        return Choice(surest(view, scores, self.ties, self.noise), tokens)
 
     def score(self, view: View, tokens: Tensor) -> Tensor:
         return view.of(tokens)

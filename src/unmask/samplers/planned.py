@@ -46,6 +46,7 @@ class PathPlanning(Sampler):
     """P2: a planner scores what is drawn and what stands, and the best of both stand after each round."""
 
     pace = "rounds"
+    revises = True
     planner: str | Callable[[View, Tensor], Tensor] = "self"
     eta: float = 1.0
     temperature: float = 1.0

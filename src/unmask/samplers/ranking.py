@@ -8,6 +8,7 @@ The higher the score, the surer. `chance` scores all alike, so that only the tie
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -16,7 +17,7 @@ from unmask.core import arguments
 from unmask.core.chance import Stream
 from unmask.denoisers.canvas import by_length
 from unmask.denoisers.marginals import EXACT
-from unmask.samplers.contract import Choice
+from unmask.samplers.contract import Choice, Law, Sampler
 from unmask.samplers.view import View
 
 TIES = ("chance", "position")
@@ -40,6 +41,40 @@ def check_ranking(temperature: float, ties: str, noise: float = 0.0, ways: Itera
 def chosen(view: View, reveal: Tensor, temperature: float) -> Choice:
     """Reveal these, and draw what stands there at a temperature that the scores have not seen."""
     return Choice(reveal, None if temperature == 1 else view.draw(temperature))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChoosesFirst(Sampler):
+    """Places are chosen by what is said of them, and their tokens drawn after; equal scores by chance or position."""
+
+    temperature: float = 1.0
+    ties: str = "chance"
+
+    def __post_init__(self) -> None:
+        check_ranking(self.temperature, self.ties)
+
+    @property
+    def law(self) -> Law | None:
+        return "order" if self.temperature == 1 else None
+
+    def surest(self, view: View, among: Tensor, scores: Tensor, number: Tensor | int = 1) -> Tensor:
+        """Bool (B, L): of each row so many of those among which to choose, Bool (B, L), the highest scores first."""
+        if not isinstance(number, Tensor) and number == 1:
+            return self._highest(view, among, scores)
+        return among & (in_order(view, torch.where(among, scores, -torch.inf), self.ties) < number)
+
+    def _highest(self, view: View, among: Tensor, scores: Tensor) -> Tensor:
+        """The first by `in_order`, without an order."""
+        rounded = torch.where(among, torch.round(scores / view.resolution), -torch.inf)
+        equal = among & (rounded == rounded.amax(1, keepdim=True))
+        place = torch.arange(among.shape[1])
+        first = view.luck(Stream.TIE) if self.ties == "chance" else place.double().expand(among.shape)
+        return equal & (place == torch.where(equal, first, torch.inf).argmin(1, keepdim=True))
+
+    def enough(self, view: View, among: Tensor, scores: Tensor, threshold: float) -> Tensor:
+        """Bool (B, L): all of them that have at least the threshold, and of each row the highest in any case."""
+        above = among & (scores >= threshold - view.resolution)
+        return above | (self.surest(view, among, scores) & ~above.any(1, keepdim=True))
 
 
 def surest(view: View, scores: Tensor, ties: str, noise: float = 0.0) -> Tensor:

@@ -35,6 +35,7 @@ class Saber(Sampler):
     """Saber: reveal what is surer than what stands, take back what has fallen most; steps are not used."""
 
     pace = "free"
+    revises = True
     least: int = 2
     published: bool = False
     temperature: float = 1.0

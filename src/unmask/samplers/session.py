@@ -145,6 +145,10 @@ class Session:
         """Let rows (K) be what an attempt has made of them, at its cost."""
         for name in ("tokens", "order", "probability", "lengths", "reasons"):
             getattr(self, name)[rows] = getattr(attempt, name)
+        self.charge(rows, attempt)
+
+    def charge(self, rows: Tensor, attempt: Session) -> None:
+        """Count what an attempt at rows (K) has cost."""
         self._attempts.append((rows, attempt.account()))
 
     def account(self) -> Account:

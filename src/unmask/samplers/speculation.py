@@ -46,7 +46,7 @@ def numbered(mask: Tensor) -> Tensor:
 
 
 def verify_jointly(session: Session, drafts: Drafts, target: Marginals, turn: int) -> tuple[Tensor, Tensor]:
-    """As `verify`, of drafts that are all checked, by their block (arXiv 2403.10444):
+    """As `verify`, of drafts that are all checked, by their block (arXiv 2403.10444v3):
 
         r_0 = 1,  r_i = min(1, r_(i-1) a_i(y_i) / d_i(y_i)),    m_i = sum_v (r_i a_(i+1)(v) - d_(i+1)(v))+
         keep the largest i with u_i < m_i / (m_i + 1 - r_i), and all if u_K < r_K;  then draw from (r_i a - d)+

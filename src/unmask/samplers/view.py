@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,7 +33,10 @@ class View:
     turn: Tensor  # (B): the round by the count of the whole row, however many blocks it has
     alpha: Tensor  # (B) float64: share revealed before this round, alpha_t
     alpha_next: Tensor  # (B) float64: and after it, alpha_s
-    memory: dict[str, Tensor]  # (B, ..) each: what the sampler has kept from earlier rounds, 0 where a block begins
+    memory: dict[
+        str, Any
+    ]  # what the sampler has kept from earlier rounds: tensors (B, ..), 0 where a block begins, and
+    # marginals, which a tensor of the row's own points into (samplers/memory.py)
 
     @property
     def tokens(self) -> Tensor:

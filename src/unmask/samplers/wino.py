@@ -34,6 +34,7 @@ class Wino(Sampler):
     """WINO: reveal what is a little sure, take back what proves not to be sure at all; steps are not used."""
 
     pace = "free"
+    revises = True
     threshold: float = 0.6
     back: float = 0.9
     capped: bool = True

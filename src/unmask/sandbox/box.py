@@ -12,7 +12,7 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, Self
 
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import UnmaskError, shown
 from unmask.sandbox import interpreter
 from unmask.sandbox.jail import landlock, seccomp
 from unmask.sandbox.keepers import Keeper
@@ -71,8 +71,8 @@ class Sandbox:
         return {"level": self.level, "name": self.name, "python": version, "self_test": dict(self.tested)}
 
     @classmethod
-    def strongest(cls, allowed: str = "confined") -> Self:
-        """The first of `LEVELS` that passes its test; `allowed="unconfined"` lets it be the last, which confines nothing."""
+    def strongest(cls, allowed: str = "confined") -> Sandbox:
+        """The first of `LEVELS` that passes its test; the last, confining nothing, where "unconfined" is allowed."""
         from unmask.sandbox.strength import tested  # here: it makes sandboxes
 
         reasons = []
@@ -80,11 +80,11 @@ class Sandbox:
             if level == 1 and allowed != "unconfined":
                 continue
             try:
-                return tested(lambda means=means: cls(means))
+                return tested(cls(means))
             except UnmaskError as error:
                 reasons.append(str(error))
         raise UnmaskError(
-            f"no sandbox works here: {'; '.join(reasons)}; run in a virtual machine, or a container whose loss is none, "
+            f"no sandbox works here: {'; '.join(reasons)}; run in a virtual machine or container that may be lost, "
             'and allow "unconfined"'
         )
 
@@ -108,6 +108,8 @@ class Sandbox:
         tests may call it, read and set its attributes and hand it back, and it equals itself alone. Arguments are
         copies: what a function does to them is not seen.
         """
+        if entry_point is not None and not entry_point.isidentifier():
+            raise UnmaskError(f"entry point {shown(entry_point)} is no name of a function; give the one that is tested")
         return self._kept(program, tests, entry_point, limits, None)
 
     def _kept(
@@ -149,6 +151,7 @@ class Sandbox:
     def close(self) -> None:
         while not self._idle.empty():
             self._idle.get().end()
+        self.interpreter = interpreter.own()  # a copy goes where nobody holds it
         self._home.cleanup()
 
     def __enter__(self) -> Self:

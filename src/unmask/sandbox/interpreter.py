@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import shutil
 import stat
@@ -11,6 +10,7 @@ import tempfile
 from dataclasses import dataclass
 from functools import lru_cache
 from glob import glob
+from weakref import WeakValueDictionary, finalize
 
 SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache", "/usr/share/zoneinfo")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
@@ -47,7 +47,7 @@ def for_strangers(reached: bool) -> Interpreter:
     found = own()
     open_to_all = all(_open(path) for path in found.read if path not in SYSTEM)
     way = reached or all(_open(parent) for path in found.read for parent in _parents(path))
-    return found if os.geteuid() != 0 or (open_to_all and way) else _copied()
+    return found if os.geteuid() != 0 or (open_to_all and way) else copied()
 
 
 def _open(path: str) -> bool:
@@ -62,22 +62,42 @@ def _parents(path: str) -> list[str]:
     return found
 
 
-@lru_cache(maxsize=1)
-def _copied() -> Interpreter:
-    """Until we end."""
+COPIES: WeakValueDictionary[str, Interpreter] = WeakValueDictionary()
+
+
+def copied() -> Interpreter:
+    """A copy that every user may read; it is there as long as somebody holds it."""
     found = own()
-    home = tempfile.mkdtemp(prefix="unmask-python-")
-    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    made = COPIES.get(found.python)
+    if made is None:
+        home = tempfile.mkdtemp(prefix="unmask-python-")
+        made = COPIES[found.python] = _copied_to(home, found)
+        finalize(made, shutil.rmtree, home, ignore_errors=True)
+    return made
+
+
+def _copied_to(home: str, found: Interpreter) -> Interpreter:
     standard = os.path.realpath(os.path.dirname(os.__file__))
     python, library = os.path.join(home, "bin", os.path.basename(found.python)), os.path.join(home, "lib")
     copy = os.path.join(library, os.path.basename(standard))
     os.makedirs(os.path.dirname(python))
-    shutil.copytree(standard, copy, ignore=shutil.ignore_patterns(*LEFT, "config-*", "*.opt-*.pyc"))
-    shutil.copy(found.python, python)
+    unwanted = shutil.ignore_patterns(*LEFT, "config-*", "*.opt-*.pyc")
+    shutil.copytree(standard, copy, ignore=unwanted, copy_function=_same)
+    _same(found.python, python)
     for path in glob(os.path.join(os.path.realpath(sys.base_prefix), "lib", "libpython*.so*")):
-        shutil.copy(path, library)
-    for directory, _, files in os.walk(home):
+        _same(path, os.path.join(library, os.path.basename(path)))
+    for directory, _, _ in os.walk(home):
         os.chmod(directory, 0o755)
-        for name in files:
-            os.chmod(os.path.join(directory, name), 0o755)
     return _reading(python, copy, library, library)
+
+
+def _same(path: str, place: str) -> None:
+    """The same file under another name if everybody may read it and that can be, otherwise a copy for everybody."""
+    mode = os.stat(path).st_mode
+    if mode & stat.S_IROTH:
+        try:
+            return os.link(path, place)
+        except OSError:
+            pass  # another file system
+    shutil.copyfile(path, place)
+    os.chmod(place, 0o755 if mode & stat.S_IXUSR else 0o644)

@@ -58,6 +58,7 @@ class Ran:
         import signal  # here: as a module it has the name of a field
 
         if self.signal is not None:
-            return f"{self.outcome}: {signal.Signals(self.signal).name}"
+            named = self.signal in {known.value for known in signal.Signals}
+            return f"{self.outcome}: {signal.Signals(self.signal).name if named else f'signal {self.signal}'}"
         last = self.stderr.rstrip().rpartition("\n")[2]
         return f"{self.outcome}: {cut(last)}" if self.outcome != "passed" and last else self.outcome

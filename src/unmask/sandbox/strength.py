@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -106,16 +105,15 @@ def levels() -> list[Level]:
     found = []
     for means, level in LEVELS.items():
         try:
-            with tested(lambda means=means: Sandbox(means)) as box:
+            with tested(Sandbox(means)) as box:
                 found.append(Level(level, means, box.name, True))
         except UnmaskError as error:
             found.append(Level(level, means, means, False, str(error)))
     return found
 
 
-def tested(made: Callable[[], Sandbox]) -> Sandbox:
-    """A sandbox that was attempted and has refused all, but at level 1; otherwise an error that says what it did not."""
-    box = made()
+def tested(box: Sandbox) -> Sandbox:
+    """The same, once it has refused whatever was attempted, but at level 1; otherwise an error says what it has not."""
     try:
         box.tested = attempted(box)
         let = [name for name, answer in box.tested.items() if answer != REFUSED]

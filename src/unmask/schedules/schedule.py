@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -32,6 +33,7 @@ SCHEDULES: Registry[Tensor] = Registry("schedule", given=("steps", "fit"))  # na
 SUM_TOLERANCE = 1e-9
 FINEST = 2**60
 
+KNOWN: WeakKeyDictionary[Language, dict[Hashable, Tensor]] = WeakKeyDictionary()  # what was fitted to a language
 ScheduleLike = str | Sequence[float] | Tensor  # a name with options, or delta
 
 
@@ -71,7 +73,7 @@ def deltas(schedule: ScheduleLike, steps: int | None = None, fit: Fit | None = N
         if fit is None:
             instead = "of a network give diagnosis.loss_curve.loss_curve(network, samples).schedule(steps)"
             raise UnmaskError(f"schedule {name!r} is fitted to a language, and here none is known; {instead}")
-        return _normalised(SCHEDULES.make(schedule, steps, fit))
+        return _fitted(schedule, steps, fit)
     try:
         delta = torch.as_tensor(schedule, dtype=torch.float64)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -88,6 +90,15 @@ def deltas(schedule: ScheduleLike, steps: int | None = None, fit: Fit | None = N
     if abs(float(delta.sum()) - 1) > SUM_TOLERANCE:
         raise UnmaskError(f"the schedule sums to {float(delta.sum()):.12g}, not 1; divide it by its sum")
     return _normalised(delta)
+
+
+def _fitted(schedule: str, steps: int, fit: Fit) -> Tensor:
+    """As a schedule by name says, asked once a language: blocks of rows, seeds and samplers share what it takes."""
+    made = SCHEDULES.find(parse("schedule", schedule)[0])
+    known, asked = KNOWN.setdefault(fit.language, {}), (made, schedule, steps, fit.length, fit.fixed_size)
+    if asked not in known:
+        known[asked] = _normalised(SCHEDULES.make(schedule, steps, fit))
+    return known[asked].clone()
 
 
 def as_delta(delta: object) -> Tensor:

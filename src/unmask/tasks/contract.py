@@ -29,10 +29,11 @@ class Item(NamedTuple):
 
 
 class Program(NamedTuple):
-    """What is run: the program of an answer, and then tests of it."""
+    """What is run: the program of an answer, and then tests of it; entry: the function that they are about."""
 
     code: str
     tests: str
+    entry: str
 
 
 class Task(ABC):

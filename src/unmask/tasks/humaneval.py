@@ -69,9 +69,9 @@ class HumanEval(Task):
             return item.row.prompt + text
         inside = programs.fenced(text)
         code = text if inside is None else inside
-        if programs.defines(programs.longest(code), item.row.entry_point):
+        if item.row.entry_point in programs.functions(programs.longest(code)):
             return f"{item.row.prompt}    pass\n\n{programs.longest(code)}"  # what the prompt imports is kept
         return programs.longest(item.row.prompt + code)
 
     def program(self, item: Item, answer: str) -> Program:
-        return Program(answer, f"{item.row.test}\n\ncheck({item.row.entry_point})\n")
+        return Program(answer, f"{item.row.test}\n\ncheck({item.row.entry_point})\n", item.row.entry_point)

@@ -105,7 +105,9 @@ class MBPP(Task):
 
     def program(self, item: Item, answer: str) -> Program:
         row = item.row[0]
-        return Program(answer, "\n".join([*row.test_imports, row.test_setup_code, *row.test_list]))
+        tests = "\n".join([*row.test_imports, row.test_setup_code, *row.test_list])
+        named = [name for name in programs.functions(_lines(row.code)) if f"{name}(" in tests]
+        return Program(answer, tests, named[-1] if named else "")
 
 
 def _lines(text: str) -> str:

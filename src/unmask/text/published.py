@@ -160,8 +160,14 @@ class Published(Tokenizer):
 
     def written(self, tokens: Iterable[int]) -> str:
         """What tokens say that go on within a row, without symbols of control."""
-        made = b"".join(self._pieces.get(token, NO_TEXT) for token in tokens if token not in self._silent)
-        return made.decode(errors="replace")
+        return self._heard(tokens).decode(errors="replace")
+
+    def begun(self, tokens: Iterable[int]) -> str:
+        """What they say for certain, whatever follows: without a last character of which bytes are missing."""
+        return codecs.getincrementaldecoder("utf-8")("replace").decode(self._heard(tokens))
+
+    def _heard(self, tokens: Iterable[int]) -> bytes:
+        return b"".join(self._pieces.get(token, NO_TEXT) for token in tokens if token not in self._silent)
 
     def pieces(self, tokens: Iterable[int | None]) -> Iterator[str | None]:
         """What each token adds to the text, None where it is hidden: a character comes with the last of its bytes, and

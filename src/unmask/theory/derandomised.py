@@ -48,12 +48,6 @@ class Orders:
         return float(self.ser.min()) / mean if mean > 1e-12 else 1.0
 
     @property
-    def divergence_ratio(self) -> float:
-        """KL of the best order over the mean over orders."""
-        mean = float(self.chance @ self.divergence)
-        return float(self.divergence.min()) / mean if mean > 1e-12 else 1.0
-
-    @property
     def mixture_ratio(self) -> float:
         """KL of the mixture over that of its best order: below 1 where chance helps."""
         least = float(self.divergence[self.chance > 0].min())

@@ -61,7 +61,8 @@ def counting(exam: Exam) -> None:
             least = most = turns
         elif exam.sampler.implements("choose"):
             # whoever takes back may reveal a row of T rounds in fewer; and each context that it looks at is one more
-            least, most = turns, torch.where(asked, session.turns + session.canvas.contexts, 0)
+            contexts = session.canvas.contexts
+            least, most = turns + contexts, torch.where(asked, session.turns, 0) + contexts
         _check_rows(where, evaluations, least, most)
     for what, pattern in patterns(case):
         counted = Counted(case.language)

@@ -27,10 +27,6 @@ class Wrong(Exception):
     """A check has failed."""
 
 
-class Refused(Exception):
-    """The sampler does not do what was asked."""
-
-
 @dataclass
 class Exam:
     """One sampler, what it claims, and what it has refused so far in this check."""

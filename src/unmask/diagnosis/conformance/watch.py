@@ -76,9 +76,9 @@ class WatchedCanvas(Canvas):
         with denoiser.counting():
             super().__init__(denoiser, *arguments, **options)
 
-    def ask(self, tokens: Tensor, rows: Tensor, positions: Tensor, time: Tensor | None = None) -> Marginals:
+    def ask(self, tokens: Tensor, rows: Tensor, *asked: Any, **options: Any) -> Marginals:
         with self.denoiser.counting():
-            return super().ask(tokens, rows, positions, time)
+            return super().ask(tokens, rows, *asked, **options)
 
 
 class WatchedSession(Session):

@@ -40,7 +40,19 @@ KNOBS: dict[str, tuple[str, tuple[float, ...]]] = {
     "apd": ("weight", (0.9, 0.5)),
     "wino": ("threshold", (0.2, 0.5)),
     "saber": ("least", (32, 8, 2)),
+    "particle-gibbs": (STEPS, (4, 16)),
     "token-editing": ("threshold", (0.3, 0.6)),
+    "klass": ("threshold", (0.2, 0.35, 0.6)),
+    "settled": ("threshold", (0.2, 0.35, 0.6)),
+    "credit": ("threshold", (0.35, 0.6, 0.9)),
+    "slowfast": ("sure", (0.2, 0.35, 0.6)),
+    "sched": ("gap", (0.5, 1.5, 6.0)),
+    "localleap": ("threshold", (0.35, 0.5, 0.7)),
+    "punt": ("epsilon", (2.0, 0.5, 0.1)),
+    "info-gain": (STEPS, (4, 12, 24)),  # each round looks at four more contexts
+    "deferred": ("threshold", (0.2, 0.35, 0.6)),
+    "adaptive-blocks": ("threshold", (0.2, 0.35, 0.6)),
+    "multi-block": ("threshold", (2.0, 1.5, 1.0)),
 }
 USUAL = {"gibbs": "gibbs(stride=8)"}  # what stands for a sampler whose default costs more than AR
 OTHER_NAMES = ("llada", "dream")  # of samplers that have one already

@@ -69,7 +69,11 @@ def _run(samples: Sequence[Sample], task: Task, items: Mapping[str, Item], sandb
         ThreadPoolExecutor(count()) as pool,
     ):
         found = {}
-        for key, ran in zip(wanted, pool.map(lambda one: sandbox.check(*one), wanted.values()), strict=True):
+        for key, ran in zip(
+            wanted,
+            pool.map(lambda one: sandbox.check(one.code, one.tests, one.entry or None), wanted.values()),
+            strict=True,
+        ):
             found[key] = ran
             advance(1)
     return [

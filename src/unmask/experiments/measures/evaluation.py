@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from unmask.experiments.jobs.cells import digest as of_contents
 from unmask.experiments.measures.catalogue import Arguments, Output, Record, Tally, metric
 from unmask.experiments.measures.sources import record, unchanged
 
@@ -49,7 +50,9 @@ def _writer(task: str, model: tuple[Any, ...], writing: tuple[Any, ...], data: s
     from unmask.tasks.contract import fingerprint
     from unmask.tasks.writing import Writer
 
-    loaded = _model(model, digest)
+    how = dict(zip(OF_MODEL, model, strict=True))
+    files = [how[name] for name in ("model", "card", "causal_model") if how[name] is not None]
+    loaded = _model(model, "".join(map(of_contents, files)))
     device = loaded.body.device
     named = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
     of = fingerprint(items_of(task, data, digest))
@@ -61,7 +64,7 @@ def _writer(task: str, model: tuple[Any, ...], writing: tuple[Any, ...], data: s
 
 
 @lru_cache(maxsize=1)
-def _model(said: tuple[Any, ...], digest: str) -> OpenModel:
+def _model(said: tuple[Any, ...], contents: str) -> OpenModel:
     from unmask.hub import load_model
 
     how = dict(zip(OF_MODEL, said, strict=True))
@@ -164,6 +167,7 @@ def evaluation(
     """
     import torch
 
+    from unmask.core import progress
     from unmask.core.cores import count
     from unmask.core.threads import torch_threads
     from unmask.experiments.measures.tallies import counts, sums
@@ -175,7 +179,8 @@ def evaluation(
     writing = tuple(given[name] for name in OF_WRITING)
     numbers = range(first_row, first_row + rows)
     with torch_threads(count()):  # all cores: a large model is one call after another, each long enough to share
-        write = _writer(task, tuple(given[name] for name in OF_MODEL), writing, data, digest)
+        with progress.silent():  # what it tries at first is no part of the rows
+            write = _writer(task, tuple(given[name] for name in OF_MODEL), writing, data, digest)
         made = write([asked[row // each] for row in numbers], [row % each for row in numbers], first_row, seed)
     said = [one for one in made if one.reason != sample.TOO_LONG]
     tally = {

@@ -1,12 +1,19 @@
-"""What a step of training changes: the weights, their moving average, what the optimisers keep of the gradients."""
+"""What a step of training changes: the weights, their moving average, what the optimisers keep of the gradients.
+
+torch's optimisers are called as functions of tensors: their classes ask for torch's compiler, at a second a start.
+"""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import Parameter
+from torch.optim._muon import muon
+from torch.optim.adamw import adamw
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from unmask.networks.model.shape import Shape
@@ -14,6 +21,16 @@ from unmask.networks.model.trunk import Trunk
 from unmask.networks.training.recipe import BETAS, Recipe
 
 MOMENTS = {"adamw": ("exp_avg", "exp_avg_sq"), "muon": ("momentum_buffer",)}
+ADAMW: dict[str, Any] = {"beta1": BETAS[0], "beta2": BETAS[1], "eps": 1e-8, "amsgrad": False, "maximize": False}
+MUON: dict[str, Any] = {
+    "momentum": 0.95,
+    "nesterov": True,
+    "ns_coefficients": (3.4445, -4.775, 2.0315),
+    "ns_steps": 5,
+    "eps": 1e-7,
+    "adjust_lr_fn": "match_rms_adamw",  # by which one rate does for both
+    "has_complex": False,
+}
 LOOKED_UP = ("embed.weight", "place")  # a row at a time: no matrices, and not decayed
 ENDS = ("head", "time")  # matrices that no block has: their rows are symbols, or frequencies, one by one
 
@@ -40,26 +57,21 @@ class Learner:
             self.trunk = Trunk(shape).to(device)
         self.average = copy.deepcopy(self.trunk).requires_grad_(False) if recipe.average else self.trunk
         self.weights: dict[str, Parameter] = dict(self.trunk.named_parameters())
-        owners = {name: optimiser_of(recipe, name, weight.dim()) for name, weight in self.weights.items()}
-        matrices = [weight for name, weight in self.weights.items() if owners[name] == "muon"]
-        rest = {name: weight for name, weight in self.weights.items() if owners[name] != "muon"}
-        decayed = [weight for name, weight in rest.items() if weight.dim() > 1 and name not in LOOKED_UP]
-        plain = [weight for name, weight in rest.items() if weight.dim() < 2 or name in LOOKED_UP]
-        groups = [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": plain, "weight_decay": 0.0}]
-        self.optimisers: list[torch.optim.Optimizer] = [torch.optim.AdamW(groups, betas=BETAS, fused=True)]
-        if matrices:  # by this adjustment one rate does for both
-            muon = torch.optim.Muon(matrices, weight_decay=recipe.weight_decay, adjust_lr_fn="match_rms_adamw")
-            self.optimisers.append(muon)
+        self.state: dict[str, dict[str, Tensor]] = {}  # of the optimisers, by weight, from the first step on
+        self.matrices = [name for name in self.weights if self._moments(name) == MOMENTS["muon"]]
+        rest = [name for name in self.weights if name not in self.matrices]
+        decayed = [name for name in rest if self.weights[name].dim() > 1 and name not in LOOKED_UP]
+        plain = [name for name in rest if name not in decayed]
+        self.groups = (decayed, recipe.weight_decay), (plain, 0.0)
 
     def update(self, step: int) -> Tensor:
         """Apply the gradients of a step: their norm, before it was clipped."""
         weights = list(self.weights.values())
         norm = torch.nn.utils.clip_grad_norm_(weights, self.recipe.clip)
-        for optimiser in self.optimisers:
-            for group in optimiser.param_groups:
-                group["lr"] = self.recipe.rate_at(step)
-            optimiser.step()
-            optimiser.zero_grad()
+        if not self.state:
+            self._begin(lambda kind, name: torch.zeros_like(self.weights[name]), 0)
+        with torch.no_grad():
+            self._apply(self.recipe.rate_at(step))
         if self.average is not self.trunk:
             averages = [self.average.get_parameter(name) for name in self.weights]
             get_ema_multi_avg_fn(self.recipe.average_at(step))(averages, weights, None)
@@ -70,11 +82,8 @@ class Learner:
         found: dict[str, Tensor] = {f"weights/{name}": weight for name, weight in self.weights.items()}
         if self.average is not self.trunk:
             found |= {f"average/{name}": weight for name, weight in self.average.named_parameters()}
-        for name, weight in self.weights.items():
-            for optimiser in self.optimisers:
-                if weight in optimiser.state:  # from the first step on
-                    state = optimiser.state[weight]
-                    found |= {f"{moment}/{name}": state[moment] for moment in self._moments(name)}
+        for name, state in self.state.items():
+            found |= {f"{moment}/{name}": state[moment] for moment in self._moments(name)}
         return {name: tensor.detach().cpu().contiguous() for name, tensor in found.items()}
 
     @torch.no_grad()
@@ -85,19 +94,37 @@ class Learner:
             if self.average is not self.trunk:
                 self.average.get_parameter(name).copy_(tensors[f"average/{name}"])
         if step:
-            for optimiser in self.optimisers:
-                self._remind(optimiser, tensors, step)
+            self._begin(lambda moment, name: tensors[f"{moment}/{name}"], step)
 
-    def _remind(self, optimiser: torch.optim.Optimizer, tensors: dict[str, Tensor], step: int) -> None:
-        names = {weight: name for name, weight in self.weights.items()}
-        mine = [names[weight] for group in optimiser.param_groups for weight in group["params"]]
-        whole = optimiser.state_dict()
-        whole["state"] = {
-            number: {"step": torch.tensor(float(step))}
-            | {moment: tensors[f"{moment}/{name}"] for moment in self._moments(name)}
-            for number, name in enumerate(mine)
-        }
-        optimiser.load_state_dict(whole)
+    def _begin(self, kept: Callable[[str, str], Tensor], step: int) -> None:
+        """What the optimisers keep after so many steps."""
+        for name, weight in self.weights.items():
+            moments = {moment: kept(moment, name).to(weight.device) for moment in self._moments(name)}
+            self.state[name] = {"step": torch.tensor(float(step), device=weight.device)} | moments
+
+    def _apply(self, rate: float) -> None:
+        """The gradients, which are gone afterwards."""
+        for names, decay in self.groups:
+            weights, gradients = self._learning(names)
+            steps, first, second = (
+                self._kept(names, "step"),
+                self._kept(names, "exp_avg"),
+                self._kept(names, "exp_avg_sq"),
+            )
+            adamw(weights, gradients, first, second, [], steps, fused=True, lr=rate, weight_decay=decay, **ADAMW)
+        if self.matrices:
+            buffers, decay = self._kept(self.matrices, "momentum_buffer"), self.recipe.weight_decay
+            muon(*self._learning(self.matrices), buffers, lr=rate, weight_decay=decay, **MUON)
+        for weight in self.weights.values():
+            weight.grad = None
+
+    def _learning(self, names: Sequence[str]) -> tuple[list[Tensor], list[Tensor]]:
+        """(the weights, their gradients)."""
+        weights: list[Tensor] = [self.weights[name] for name in names]
+        return weights, [weight.grad for weight in weights if weight.grad is not None]
+
+    def _kept(self, names: Sequence[str], what: str) -> list[Tensor]:
+        return [self.state[name][what] for name in names]
 
     def _moments(self, name: str) -> tuple[str, ...]:
         return MOMENTS[optimiser_of(self.recipe, name, self.weights[name].dim())]

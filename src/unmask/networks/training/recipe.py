@@ -104,13 +104,14 @@ RECIPES: dict[str, dict[str, Any]] = {
     "quick": SOON | {"steps": 1200, "average": 0.995},
     "thorough": SOON | {"steps": 6000, "average": 0.998},
     "sums": SOON | {"steps": 4000, "average": 0.998, "rate": 4e-3, "spread": 0.7},
-    "questions": SOON | QUESTIONS | {"steps": 800, "average": 0.995, "rate": 4e-3},
+    "questions": SOON | QUESTIONS | {"steps": 1500, "average": 0.995, "rate": 4e-3},
     "text": {"steps": 1600, "batch": 32, "rate": 6e-3, "fall": 0.6, "average": 0.99, "optimiser": "muon"},
 }
 OF_KIND: dict[tuple[str, str], dict[str, Any]] = {  # every place teaches an AR model
     ("quick", "ar"): {"steps": 800, "run": 1},
     ("thorough", "ar"): {"steps": 1500, "average": 0.995, "run": 1},
     ("sums", "ar"): SOON | {"steps": 1500, "average": 0.995, "run": 1},
+    ("questions", "ar"): {"steps": 800},
 }
 
 

@@ -15,9 +15,9 @@ from unmask.core.estimates import Estimate
 from unmask.experiments.measures.catalogue import Record
 from unmask.report.demo.settings import Settings
 from unmask.report.frame import COLOURS, HEIGHT, INK
+from unmask.report.rounds import AR_PLACE, across
 
 SHAPES = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down")
-AR_PLACE = 2.6  # AR stands this many times to the right of the last N: a place on the axis, not a number of steps
 TOOLTIP = {"language": "language", "length": "L", "rounds": "N", "shown": "value", "cost": "evaluations a row"}
 FIELDS = ["place", "value", "low", "high", "needed", *TOOLTIP]
 
@@ -31,8 +31,7 @@ class Charts:
         self.records, self.settings = records, settings
         self.frame = pd.DataFrame([_readable(record) for record in records if "sampler" not in record])
         self.languages = settings.shown
-        self.last = max(settings.steps)
-        self.frame["place"] = self.frame["steps"].fillna(self.last * AR_PLACE)
+        self.frame["place"] = self.frame["steps"].fillna(max(settings.steps) * AR_PLACE)
 
     def of(self, measures: Set[str]) -> pd.DataFrame:
         return self.frame[self.frame["measure"].isin(measures)]
@@ -52,16 +51,8 @@ class Charts:
         """
         joined = data[data["steps"].notna() & ~data["language"].isin(curves["language"])]
         lines = pd.concat([joined, curves]) if len(curves) else joined
-        steps = sorted(self.settings.steps)
-        axis = alt.Axis(
-            values=[*steps, self.last * AR_PLACE],
-            labelExpr=f"datum.value > {self.last} ? 'AR' : format(datum.value, 'd')",
-            labelOverlap="greedy",
-            labelSeparation=5,
-            grid=False,
-        )
-        x = alt.X("place:Q", title=f"N, the number of sampling steps (L = {self.settings.length} tokens)", axis=axis)
-        x = x.scale(type="log", base=2, nice=False, domain=[steps[0] * 0.85, self.last * AR_PLACE * 2.5])
+        title = f"N, the number of sampling steps (L = {self.settings.length} tokens)"
+        x = across(self.settings.steps, title, apart=5, room=(0.85, 2.5))
         end = alt.Chart(data[data["steps"].isna()].head(1)).encode(x=x)
         rule = end.mark_rule(color=INK, opacity=0.4, strokeDash=[2, 3])
         rule = rule.encode(y=alt.value(HEIGHT / 2), y2=alt.value(HEIGHT))

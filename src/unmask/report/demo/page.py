@@ -58,12 +58,15 @@ def measured(sweep: Sweep, settings: Settings) -> Story:
 def contents(story: Story, settings: Settings, origin: Mapping[str, Any], seconds: float) -> dict[str, bytes]:
     """All files by name."""
     charts, drawn = Charts(story.records, settings), figures(settings)
-    alone = {figure.name: frame.alone(figure.draw(charts, figure.width), _heading(figure)) for figure in drawn}
+    defined = {figure: frame.themed(figure.draw(charts, figure.width)) for figure in drawn}
+    alone = {figure.name: frame.alone(definition, _heading(figure)) for figure, definition in defined.items()}
     found = frame.drawings(alone | {"overview": _overview(charts)})
     found |= frame.numbers("data", story.records, origin=origin, seconds=seconds, settings=asdict(settings))
     sections: dict[str, list[str]] = {}
-    for figure in drawn:
-        sections.setdefault(figure.section, []).append(_figure(figure, charts))
+    for figure, definition in defined.items():
+        live = definition | {"width": "container"} if figure.fluid else definition
+        words = figure.name, figure.title, figure.subtitle, figure.caption(settings)
+        sections.setdefault(figure.section, []).append(frame.figure(*words, definition, live))
     found[FILE] = frame.page(
         "unmask demo: what sampling in parallel costs",
         "demo.html",
@@ -78,12 +81,6 @@ def contents(story: Story, settings: Settings, origin: Mapping[str, Any], second
     return found
 
 
-def _figure(figure: Figure, charts: Charts) -> str:
-    drawn = frame.themed(figure.draw(charts, figure.width))
-    live = frame.themed(figure.draw(charts, "container")) if figure.fluid else drawn
-    return frame.figure(figure.name, figure.title, figure.subtitle, figure.caption(charts.settings), drawn, live)
-
-
 def _heading(figure: Figure) -> Any:
     return frame.heading(figure.title, figure.subtitle, **figure.heading)
 
@@ -92,7 +89,7 @@ def _overview(charts: Charts) -> Any:
     """Fluency and correctness side by side: the picture for a README."""
     parts = [figure.draw(charts, OVERVIEW_WIDTH).properties(title=_heading(figure)) for figure in OVERVIEW]
     both = alt.hconcat(*parts, spacing=40).resolve_legend(color="independent", shape="independent")
-    return frame.alone(both, frame.heading(TITLE, fontSize=18, offset=20))
+    return frame.alone(frame.themed(both), frame.heading(TITLE, fontSize=18, offset=20))
 
 
 def _made(origin: Mapping[str, Any], settings: Settings, seconds: float) -> str:

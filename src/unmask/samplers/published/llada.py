@@ -7,7 +7,8 @@
 
 `remasking` decides what stays of the tokens drawn in a round: low_confidence, those that the model was surest of, or
 random. Equal scores are left to torch.topk, as there; ties="chance" or "position" says otherwise. Scores are float32,
-where those of the code are float64 of logits in float32 or fewer bits. cfg_scale is generate's `guidance`.
+where those of the code are float64 of logits in float32 or fewer bits. cfg_scale is generate's `guidance`, and
+`last` has the tokens of confidence_eos_eot_inf, which at T > 0 forgets one of them there, and here none.
 steps need not be a multiple of the number of blocks: the first ones have one more.
 """
 
@@ -36,8 +37,12 @@ REMASKING: dict[str, type[LowConfidence]] = {"low_confidence": LowConfidence, "r
 
 @SAMPLERS.register("llada")
 def llada(
-    block_length: int = 32, remasking: str = "low_confidence", temperature: float = 0.0, ties: str = "topk"
+    block_length: int = 32,
+    remasking: str = "low_confidence",
+    temperature: float = 0.0,
+    ties: str = "topk",
+    last: tuple[int, ...] = (),
 ) -> Sampler:
     """LLaDA's generate: blocks of low-confidence remasking, greedy unless a temperature is given."""
     arguments.word("remasking", remasking, REMASKING)
-    return Blocks(block_length, REMASKING[remasking](temperature, ties=ties))
+    return Blocks(block_length, REMASKING[remasking](temperature, ties=ties, last=last))

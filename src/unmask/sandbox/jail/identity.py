@@ -32,7 +32,7 @@ def _map(kind: str) -> list[tuple[int, ...]]:
 
 
 def become(user: int | None) -> None:
-    """That user, without any group or capability of ours; nothing where we are no root or within a namespace of ours."""
+    """That user, without any group or capability of ours; where we are no root, nobody becomes anybody else."""
     if user is not None and os.geteuid() == 0:
         os.setgroups([])
         os.setresgid(user, user, user)

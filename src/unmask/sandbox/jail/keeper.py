@@ -38,6 +38,7 @@ class Failure(Exception):
 
 
 def main() -> None:
+    signal.signal(signal.SIGTERM, stop)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     for line in sys.stdin:
         print(json.dumps(done(json.loads(line))), flush=True)
@@ -47,17 +48,21 @@ def done(job: dict[str, Any]) -> dict[str, Any]:
     """The result of a job; nothing of it is left, however it went."""
     scratch = f"{job['home']}/run-{os.getpid()}"
     os.mkdir(scratch, 0o700)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         result = keep(job, scratch)
     except (Failure, OSError) as error:
         result = {"setup": f"{error}"}
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # our input ends then, and we with it
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # our input ends then too
         clean = watch.sweep()
         watch.remove(scratch)
         os.closerange(3, identity.FILES)
+        signal.signal(signal.SIGTERM, stop)
     return result if clean else {"setup": "a program could not be killed; look for processes of this user"}
+
+
+def stop(*_: object) -> None:
+    sys.exit(1)
 
 
 def keep(job: dict[str, Any], scratch: str) -> dict[str, Any]:
@@ -150,7 +155,7 @@ def watched(job: dict[str, Any], scratch: str, child: int, pipes: tuple[int, int
             if pipe in events and not taken(pipe, kept, limits["output"]):
                 poll.unregister(pipe)
         if 1 in events:
-            raise Failure("nobody waits for the result")
+            sys.exit(1)
         if ended in events:
             break
         now = time.monotonic()

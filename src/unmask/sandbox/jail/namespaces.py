@@ -1,4 +1,4 @@
-"""A world of its own for one program: files, processes, network, queues and names of the machine; and its first process.
+"""A world of its own for one program: files, processes, network, queues, names of the machine; and its first process.
 
     we -> middle -> first (process 1 of the new world) -> program
 

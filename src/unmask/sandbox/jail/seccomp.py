@@ -75,7 +75,7 @@ def _among(values: tuple[int, ...], inside: int, outside: int) -> list[Instructi
 
 
 def program(machine: str, own: int | None = None) -> bytes:
-    """The filter. `own` is a process that may be signalled, its group too, and no other: where nothing else sees to it."""
+    """The filter. `own`: only this process and its group may be signalled, where nothing else sees to that."""
     column = list(ARCHITECTURES).index(machine)
     said: list[Instruction] = [
         (LOAD, 0, 0, 4),

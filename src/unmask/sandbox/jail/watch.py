@@ -8,6 +8,7 @@ import signal
 import time
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
+DEEP, MANY = 500, 1 << 40  # characters of a path within a scratch directory; entries
 PATIENCE = 10.0  # seconds in which whatever we kill is dead
 
 
@@ -69,11 +70,14 @@ def sweep() -> bool:
 
 
 def occupied(directory: str) -> tuple[int, int]:
-    """Bytes and entries of a directory that others write to; as far as can be seen."""
+    """Bytes and entries of a directory that others write to; one too deep to be looked through has too many."""
     total, entries, waiting = 0, 0, [directory]
     while waiting:
+        place = waiting.pop()
+        if len(place) > len(directory) + DEEP:
+            return total, MANY
         try:
-            with os.scandir(waiting.pop()) as listed:
+            with os.scandir(place) as listed:
                 for entry in listed:
                     entries += 1
                     total += entry.stat(follow_symlinks=False).st_blocks * 512

@@ -1,0 +1,57 @@
+"""The server under the endpoint: an address of its own, or one line that says why not, and a clean end by Ctrl-C."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from types import FrameType
+
+import uvicorn
+
+from unmask.core.errors import UnmaskError, shown
+from unmask.serve.app import Endpoint, is_local
+
+
+def bound(host: str, port: int, token: str | None) -> socket.socket:
+    """A socket that listens there; an error where others could ask without a token, or somebody listens already."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        raise UnmaskError(f"--host is {shown(host)}, which is no address of this machine; leave it out") from error
+    family, _, _, _, address = found[0]
+    if token is None and not is_local(str(address[0])):
+        what = "others could ask there, and nobody who has no token may"
+        raise UnmaskError(f"--host is {shown(host)}: {what}; write one to a file, and give --token-file FILE")
+    try:
+        return socket.create_server(address[:2], family=family)
+    except OSError as error:
+        what = f"cannot listen at {address[0]}, port {port}: {(error.strerror or str(error)).lower()}"
+        raise UnmaskError(f"{what}; take another, --port N, or --port 0 for any that is free") from error
+
+
+def url(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
+
+
+class Server(uvicorn.Server):
+    """Who waits is told when it is being stopped, and what is under way ends after its round."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        config = uvicorn.Config(endpoint.app(), log_config=None, access_log=False, timeout_graceful_shutdown=5)
+        super().__init__(config)
+        self.endpoint = endpoint
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        threading.Thread(target=self.endpoint.batches.close).start()
+        super().handle_exit(sig, frame)
+
+
+def run(endpoint: Endpoint, listening: socket.socket) -> None:
+    """Until somebody stops it."""
+    try:
+        Server(endpoint).run(sockets=[listening])
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("the server has ended") from None
+    finally:
+        listening.close()

@@ -1,0 +1,55 @@
+"""`unmask lm-eval`: lm-eval's own words, one more model, and one line where it is not there."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+import pytest
+
+from unmask.cli.main import main
+
+
+def test_without_lm_eval(monkeypatch, capsys):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *_: None)
+    assert main(["lm-eval", "--tasks", "gsm8k"]) == 2
+    expected = "unmask: error: lm-eval is not installed; pip install 'unmask[lm-eval]'\n"
+    assert capsys.readouterr().err == expected
+
+
+def test_words_are_passed_on(monkeypatch, capsys):
+    """As they are, `--help` too; what fails there is a line, and what is a mistake of ours is ours."""
+    pytest.importorskip("lm_eval", reason="lm-eval is not installed (pip install 'unmask[lm-eval]')")
+    import lm_eval.__main__
+    from lm_eval.api.registry import get_model
+
+    from unmask import UnmaskError
+    from unmask.harness.lm_eval import UnmaskLM
+
+    said, problems = [], [None, ValueError("no such task"), UnmaskError("a mistake")]
+
+    def evaluate():
+        said.append(sys.argv[1:])
+        assert get_model("unmask") is UnmaskLM
+        assert get_model("hf") is not None  # theirs are there as well
+        if problem := problems[len(said) - 1]:
+            raise problem
+
+    monkeypatch.setattr(lm_eval.__main__, "cli_evaluate", evaluate)
+    before = list(sys.argv)
+    words = ["run", "--help", "--model_args", "model=x,sampler=llada(block_length=2, ties=position)"]
+    assert main(["lm-eval", *words]) == 0
+    assert main(["lm-eval", "--tasks", "x"]) == 2
+    assert main(["lm-eval", "--tasks", "x"]) == 2
+    assert said == [words, ["--tasks", "x"], ["--tasks", "x"]]
+    assert sys.argv == before
+    errors = [line for line in capsys.readouterr().err.splitlines() if ": at work for " not in line]
+    assert errors == [
+        "unmask: error: lm-eval fails with ValueError: no such task; --debug shows more",
+        "unmask: error: a mistake",
+    ]
+
+
+def test_what_is_ours_is_explained(capsys):
+    assert main(["lm-eval", "--help"]) == 0
+    assert "likelihood" in capsys.readouterr().out
