@@ -28,6 +28,8 @@ def mdlm(model, rows, length, steps, *, bug="", temperature=1.0):
     rounds = {"one step short": steps - 1, "twice the steps": 2 * steps}.get(bug, steps)
     x = torch.full((rows, length), mask)
     timesteps = torch.linspace(1, 0, rounds + 1, dtype=torch.float64)
+    if bug == "an empty round":
+        timesteps[-2] = timesteps[-3]
     if bug == "noise shared by rounds":
         seed = torch.seed()
     for i in range(rounds):
@@ -49,6 +51,8 @@ def mdlm(model, rows, length, steps, *, bug="", temperature=1.0):
         if bug == "final argmax" and last:
             x_new = p_x0.argmax(-1)
         x = torch.where(x == mask, x_new, x)
+        if bug == "hidden again" and not last:
+            x[torch.rand(x.shape) < 0.01] = mask
     return x
 
 
@@ -101,7 +105,11 @@ def llada(model, rows, length, steps, *, bug="", temperature=1.0, blocks=1):
             transfer_index.view(-1)[select_index] = True
         else:
             for j in range(confidence.shape[0]):
-                _, select_index = torch.topk(confidence[j], k=int(num_transfer_tokens[j, i]))
+                k = int(num_transfer_tokens[j, i])
+                if bug == "lowest position":
+                    select_index = torch.sort(confidence[j], descending=True, stable=True).indices[:k]
+                else:
+                    _, select_index = torch.topk(confidence[j], k=k)
                 transfer_index[j, select_index] = True
         x[transfer_index] = x0[transfer_index]
     return x
@@ -147,4 +155,23 @@ def dream(model, rows, length, steps, *, alg="entropy", bug="", temperature=1.0,
                 found = torch.topk(scores, count).indices
             taken = torch.zeros_like(hidden).scatter_(1, found, True)
         x = torch.where(taken, drawn, x)
+    return x
+
+
+@torch.no_grad()
+def sdar(model, rows, length, *, block=4, budget=0.35, bug=""):
+    """Blocks of four; of each row the surest places whose entropies add up to less than a budget, and at least one."""
+    mask = model.config.mask_token_id
+    x = torch.full((rows, length), mask)
+    for first in range(0, length, block):
+        here = (torch.arange(length) >= first) & (torch.arange(length) < first + block)
+        while bool((hidden := (x == mask) & here).any()):
+            p = model(x).logits[..., :mask].double().softmax(-1)
+            drawn = torch.distributions.Categorical(probs=p).sample()
+            terms = -p * p.clamp(min=1e-300).log()
+            entropy = terms.sum(-1) if bug != "own term" else terms.gather(-1, drawn.unsqueeze(-1)).squeeze(-1)
+            found, order = entropy.masked_fill(~hidden, torch.inf).sort(dim=1, stable=True)
+            count = (found.cumsum(1) < budget).sum(1).clamp(min=1)
+            taken = torch.zeros_like(hidden).scatter_(1, order, torch.arange(length) < count.unsqueeze(1))
+            x = torch.where(taken & hidden, drawn, x)
     return x

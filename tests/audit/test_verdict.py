@@ -36,10 +36,10 @@ class Remembering(bench.Bench):
         return made[key]
 
 
-def remembered(language, sampler, schedule, delta, rows, length):
-    key = id(language), type(sampler), repr(vars(sampler)), tuple(delta.tolist()), rows, length
+def remembered(language, sampler, schedule, delta, rows, length, ordered=False):
+    key = id(language), type(sampler), repr(vars(sampler)), tuple(delta.tolist()), rows, length, ordered
     if key not in BENCHES:
-        BENCHES[key] = Remembering(language, sampler, schedule, delta, rows, length)
+        BENCHES[key] = Remembering(language, sampler, schedule, delta, rows, length, ordered)
     return BENCHES[key]
 
 

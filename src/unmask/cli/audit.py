@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unmask.cli.options import Count, Name, Samples, Switch
+from unmask.cli.options import Count, File, Name, Samples, Switch
 
 
 def command(
@@ -14,6 +14,7 @@ def command(
     sampler: str = "ancestral",
     schedule: str = "linear",
     calls: Count = None,
+    order: File = None,
     language_seed: int = 0,
     pruned: Switch = True,
     json: Switch = False,
@@ -24,6 +25,9 @@ def command(
         unmask audit samples.npy --language paper-2gram --steps 16
         unmask audit samples.npy --language paper-2gram --steps 8 \\
             --sampler low-confidence --calls 8
+
+    With --order, what the oracle has seen is tested, too: 200 rows are enough
+    for much of what 2000 do not show.
 
     The samples are compared with the exact law of the sampler where it can be
     enumerated, and with many rows of our own. Where they differ, the nearest of
@@ -38,6 +42,7 @@ def command(
         steps: The number of rounds N that the loop was asked for.
         sampler: What the loop is meant to be (see `unmask sampler list`), with its options in brackets.
         schedule: How much it is meant to reveal at each round.
+        order: The round that revealed each token, (rows, length) from 1, as oracle.record.order(samples) says it.
         calls: How many calls of the model each row went through; oracle.rows / rows.
         language_seed: The seed of a random preset.
         pruned: Without, a random preset keeps every transition, and no string is impossible.
@@ -49,5 +54,6 @@ def command(
 
     tokens = read_tokens(samples)
     found = languages.load(language, seed=language_seed, pruned=pruned)
-    result = audit(tokens, found, sampler=sampler, schedule=schedule, steps=steps, calls=calls)
+    rounds = None if order is None else read_tokens(order)
+    result = audit(tokens, found, sampler=sampler, schedule=schedule, steps=steps, calls=calls, order=rounds)
     show(result.to_dict() if json else result.table(), json)

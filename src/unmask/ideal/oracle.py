@@ -23,6 +23,7 @@ from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.denoisers.marginals import as_marginals
 from unmask.ideal.denoiser import Ideal
+from unmask.ideal.record import Record
 from unmask.languages import Language, load
 from unmask.languages.base import as_tokens
 
@@ -39,7 +40,8 @@ class Oracle(nn.Module, ABC):
     """What both oracles share: reading ids and padding, widening to the vocabulary, and counting.
 
     `calls` counts forwards, `rows` the rows in them, and `needed` those rows that differ from the same row of the call
-    before: what a cache kept row by row would have paid for.
+    before: what a cache kept row by row would have paid for. `record` says which call revealed each place, of what has
+    a mask.
     """
 
     start_id: int | None = None  # the id that every row begins with, where one is needed
@@ -63,8 +65,9 @@ class Oracle(nn.Module, ABC):
         self.reset()
 
     def reset(self) -> None:
-        """Set the counts to zero."""
+        """Set the counts to zero, and forget the record."""
         self.calls = self.rows = self.needed = 0
+        self.record = Record()
         self._before: Tensor | None = None  # the ids of the last call, -1 where padded
         self._answers: Tensor | None = None  # (B, L, V) float64: what they were answered
 
@@ -92,6 +95,9 @@ class Oracle(nn.Module, ABC):
         if stale.any():
             self._answers[stale] = self._answer_padded(ids[stale])
         self._before = ids
+        if self.config.mask_token_id is not None:
+            places = ids[:, self.start_id is not None :]
+            self.record.look(places, places == self.config.mask_token_id)
         self.calls += 1
         self.rows += len(ids)
         self.needed += int(stale.sum())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from unmask.core import pvalues
-from unmask.diagnosis.audit.specimens import Specimen, looks_everywhere
+from unmask.diagnosis.audit.seen import Seen, said, surprise_of
+from unmask.diagnosis.audit.specimens import Changed, Specimen, looks_everywhere
 from unmask.diagnosis.audit.statistics import Rows, Statistics
 from unmask.diagnosis.audit.suspects import Directions
 from unmask.generation import Generation, generate
@@ -26,11 +28,22 @@ BINS = 10
 
 
 class Bench:
-    """Rows of our own sampler, with and without faults, for samples of a certain shape (B, L)."""
+    """Rows of our own sampler, with and without faults, for samples of a certain shape (B, L).
+
+    ordered: whether rounds are compared, too, and not the tokens alone.
+    """
 
     def __init__(
-        self, language: Language, sampler: Sampler, schedule: ScheduleLike, delta: Tensor, rows: int, length: int
+        self,
+        language: Language,
+        sampler: Sampler,
+        schedule: ScheduleLike,
+        delta: Tensor,
+        rows: int,
+        length: int,
+        ordered: bool = False,
     ) -> None:
+        self.ordered = ordered
         self.language, self.sampler, self.schedule, self.delta = language, sampler, schedule, delta
         self.rows, self.length = rows, length
         self.looks = length * language.vocabulary  # of a round, at symbols, where a specimen looks everywhere
@@ -39,8 +52,18 @@ class Bench:
             count = min(count, max(rows, 6 * DRAWS // (self.looks * len(delta))))
         made = self._generate(Specimen("none", sampler), count, SEEDS[0])
         self.needed = float(made.evaluations.double().mean())
-        self.statistics = Statistics(language, made.tokens, rows)
-        self.reference = self.statistics(made.tokens)
+        self.generated = made
+        self.statistics = Statistics(language, made.tokens, rows, max(len(delta), int(made.order.max())))
+
+    @cached_property
+    def reference(self) -> Rows:
+        return self._counted(self.generated, False)
+
+    def count(self, tokens: Tensor, seen: Seen | None) -> Rows:
+        """The statistics of samples, with their rounds if those are compared."""
+        if seen is None or not self.ordered:
+            return self.statistics(tokens)
+        return self.statistics(tokens, seen.order, seen.said.surprise)
 
     @property
     def windows(self) -> int:
@@ -51,7 +74,15 @@ class Bench:
         count = max(self.rows, min(2 * self.rows, 8000))
         if looks_everywhere(specimen.sampler):
             count = min(count, max(MIN_ROWS, DRAWS // (self.looks * int(specimen.rounds or len(self.delta)))))
-        return self.statistics(self._generate(specimen, count, SEEDS[1]).tokens)
+        return self._counted(self._generate(specimen, count, SEEDS[1]), isinstance(specimen.sampler, Changed))
+
+    def _counted(self, made: Generation, bent: bool) -> Rows:
+        """bent: whether what the rows were told is not what the language says."""
+        if not self.ordered:
+            return self.statistics(made.tokens)
+        if bent:
+            return self.statistics(made.tokens, made.order, said(self.language, made.tokens, made.order).surprise)
+        return self.statistics(made.tokens, made.order, surprise_of(made.probability))
 
     def _generate(self, specimen: Specimen, rows: int, seed: int) -> Generation:
         return generate(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -19,6 +20,7 @@ from unmask.denoisers.reshaped import ReshapedEngine
 from unmask.diagnosis.audit.noise import BFLOAT16, FLOAT32, OneShot, RaceLuck
 from unmask.samplers import LowConfidence, Sampler, Session, checks, fill
 from unmask.samplers.blocks import Blocks
+from unmask.samplers.published.dream import Dreamed
 from unmask.schedules import sizes
 
 FAULTS = {
@@ -29,7 +31,14 @@ FAULTS = {
     "precision": "probabilities or noise are too coarse: rare tokens are drawn too rarely",
     "reused noise": "the same random numbers are used more than once",
     "batch-flattened choice": "the places of a round are chosen over the whole batch, so that rows trade places",
-    "ties": "equal scores are ordered by torch.topk in float32, not by chance; a network has no equal scores",
+    "ties": "equal scores are ordered in another way; a network has hardly any",
+    "uneven rounds": "a round does not reveal as many places as the schedule gives to it",
+    "remasking": "what was revealed is hidden again or replaced",
+}
+BY_TIES = {
+    "chance": "equal scores by chance",
+    "position": "equal scores by lowest position",
+    "topk": "equal scores as torch.topk has them",
 }
 HARMLESS = ("ties",)
 Bend = Callable[[Marginals], Marginals | Tensor]
@@ -84,8 +93,11 @@ def specimens(sampler: Sampler, rounds: int) -> Iterator[Specimen]:
         yield Specimen("reused noise", Changed(sampler, _race(shared="rounds")), "in every round")
     if isinstance(sampler, LowConfidence):
         yield Specimen("batch-flattened choice", Confident(sampler.temperature, batch=BATCH))
-    if isinstance(deciding(sampler), LowConfidence):
-        yield Specimen("ties", _inside(sampler, lambda inner: replace(cast(Any, inner), ties="topk")))
+    own = getattr(deciding(sampler), "ties", None)
+    if own in BY_TIES and keeps_schedule(deciding(sampler)):
+        for ties, detail in BY_TIES.items():
+            if ties != own:
+                yield Specimen("ties", _inside(sampler, partial(_tied, ties=ties)), detail)
 
 
 def tempered(sampler: Sampler, temperature: float) -> Specimen:
@@ -104,13 +116,21 @@ def stepped(sampler: Sampler, rounds: float) -> Specimen:
 
 
 def deciding(sampler: Sampler) -> Sampler:
-    """What decides: inside blocks, the sampler that fills them."""
-    return checks.made(sampler.inner) if isinstance(sampler, Blocks) else sampler
+    """What decides: inside blocks, or with Dream's counts, the sampler that is given them."""
+    return deciding(checks.made(sampler.inner)) if isinstance(sampler, Blocks | Dreamed) else sampler
 
 
 def _inside(sampler: Sampler, change: Callable[[Sampler], Sampler]) -> Sampler:
     """The sampler with what decides changed, in blocks where it has them."""
-    return replace(sampler, inner=change(deciding(sampler))) if isinstance(sampler, Blocks) else change(sampler)
+    if isinstance(sampler, Blocks | Dreamed):
+        return replace(sampler, inner=_inside(checks.made(sampler.inner), change))
+    return change(sampler)
+
+
+def _tied(sampler: Sampler, ties: str) -> Sampler:
+    """A sampler that scores, with equal scores in another order."""
+    changed: Sampler = replace(cast(Any, sampler), ties=ties)
+    return changed
 
 
 def keeps_schedule(sampler: Sampler) -> bool:

@@ -1,4 +1,4 @@
-"""What is counted in a row of tokens: numbers whose means over rows tell one law of rows from another.
+"""What is counted in a row: numbers whose means over rows tell one law of rows from another.
 
 Windows overlap and rows are long, so neighbouring windows are dependent and a chi-square over windows would raise false
 alarms; rows are independent. Hence everything here is one number a row, and the tests of `compare` are over rows.
@@ -20,6 +20,7 @@ LONGEST = 4
 MAX_PAIRS = 2**20
 CELLS = 64  # pairs are pooled, by how frequent they are, into at most so many
 EXPECTED = 50  # of whatever is counted, in the samples: below, a mean is not yet normal at the alarm rates used here
+PARTS = 16  # rounds, and places, are pooled into at most so many
 BITS = 12  # classes of surprise: 0 to 1 bit, 1 to 2, ..., 12 and more, impossible
 
 
@@ -30,11 +31,14 @@ class Statistics:
     classes see a tail that is cut off or too heavy (precision, temperature), its last one the impossible windows, its
     square per row whether rows differ among themselves as they should. Repetition (the same token twice in a row,
     anywhere or at a distance) sees noise that positions share.
+
+    Where rounds (B, L) are known, what each reveals and how surprising that was then, which places are early, and how
+    often neighbours are revealed together.
     """
 
-    def __init__(self, language: Language, reference: Tensor, rows: int) -> None:
+    def __init__(self, language: Language, reference: Tensor, rows: int, rounds: int = 1) -> None:
         length, vocabulary = reference.shape[1], language.vocabulary
-        self.language = language
+        self.language, self.rounds = language, rounds
         self.size = max(s for s in range(1, LONGEST + 1) if s == 1 or (vocabulary**s <= MAX_WINDOWS and s <= length))
         law = language.window_law(self.size, length).view(-1, vocabulary)
         self.bits = -(law / law.sum(1, keepdim=True)).nan_to_num(0.0).log2().view(-1)
@@ -53,7 +57,8 @@ class Statistics:
         impossible = torch.isinf(bits)
         return torch.where(impossible, 0.0, bits), impossible
 
-    def __call__(self, tokens: Tensor) -> Rows:
+    def __call__(self, tokens: Tensor, order: Tensor | None = None, surprise: Tensor | None = None) -> Rows:
+        """Of tokens (B, L); order: the round of each, surprise: -log p of it when it was revealed."""
         bits, impossible = self.surprise(tokens)
         classes = torch.where(impossible, BITS + 1, bits.long().clamp(max=BITS))
         pairs = self.cells[_codes(tokens, self.language.vocabulary, self.pair_size)]
@@ -74,9 +79,18 @@ class Statistics:
             (whole - self.typical) ** 2,
             (_histogram(tokens, self.language.vocabulary) ** 2).sum(1),
             (counted[0] ** 2).sum(1),
+            *([] if order is None or surprise is None else self._ordered(order, surprise)),
         ]
         columns = torch.cat([*counted, torch.stack(measured, 1)], 1).double()
         return Rows(tokens, columns, columns.shape[1] - len(measured), whole, ~valid)
+
+    def _ordered(self, order: Tensor, surprise: Tensor) -> list[Tensor]:
+        parts = min(PARTS, self.rounds)
+        part = ((order - 1) * parts // self.rounds).clamp(max=parts - 1)
+        surprises = torch.zeros((len(order), parts), dtype=torch.float64).scatter_add_(1, part, surprise.double())
+        places = order.double().tensor_split(min(PARTS, order.shape[1]), dim=1)
+        together = [(order[:, lag:] == order[:, :-lag]).sum(1) for lag in range(1, 5) if lag < order.shape[1]]
+        return [*_histogram(part, parts).T, *surprises.T, *(rounds.mean(1) for rounds in places), *together]
 
 
 @dataclass(frozen=True)

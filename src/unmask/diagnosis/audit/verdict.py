@@ -1,7 +1,8 @@
 """audit(): do samples follow the law of a sampler, and if not, which known fault do they show?
 
-The samples are compared with the exact law where it can be enumerated, and with rows of our own sampler. Each of K
-tests raises an alarm with probability ALARM / K, so that all together raise a false one with probability ALARM.
+The samples are compared with the exact law where it can be enumerated, and with rows of our own sampler; where the
+oracle that made them is there, so are the rounds that it has seen. Each of K tests raises an alarm with probability
+ALARM / K, so that all together raise a false one with probability ALARM.
 """
 
 from __future__ import annotations
@@ -19,12 +20,15 @@ from unmask.core.estimates import Estimate, mean, proportion
 from unmask.core.tables import lines, rows_of
 from unmask.core.threads import over_blocks, torch_threads
 from unmask.diagnosis.audit.bench import MIN_ROWS, Bench, repetition
+from unmask.diagnosis.audit.seen import Finding, Seen
 from unmask.diagnosis.audit.specimens import FAULTS, HARMLESS, Specimen, keeps_schedule
 from unmask.diagnosis.audit.statistics import Rows
 from unmask.diagnosis.audit.suspects import Directions, Suspect, first_look, needed, suspect, visible
 from unmask.generation import fit_of
+from unmask.ideal.oracle import MaskedOracle, Oracle
+from unmask.ideal.record import MOST_CALLS, Run
 from unmask.languages import Language
-from unmask.languages.base import as_language
+from unmask.languages.base import as_language, as_tokens
 from unmask.samplers import Sampler
 from unmask.samplers.contract import as_sampler
 from unmask.schedules import ScheduleLike, deltas
@@ -110,18 +114,24 @@ class Audit:
 
 def audit(
     samples: Tensor,
-    language: Language,
+    language: Language | Oracle,
     *,
     sampler: str | Sampler = "ancestral",
     schedule: ScheduleLike = "linear",
     steps: int | None = None,
     calls: float | None = None,
+    order: Tensor | None = None,
 ) -> Audit:
     """Compare samples (B, L) of any loop on `unmask.oracle(language)` with the sampler that it is meant to be.
 
+    language: of the oracle; or the oracle itself, whose record says in which round each place was revealed, if it has
+        been asked for these samples alone since it was made or reset.
+    order: the same rounds (B, L), from 1, where there is no oracle but what `oracle.record.order(samples)` has said.
     calls: how often the model was called for a row, model.rows / B, to be held against the evaluations needed.
     """
-    tokens = as_language(language).check_tokens(samples)
+    model = language if isinstance(language, MaskedOracle) else None
+    language = as_language(language.language if isinstance(language, Oracle) else language)
+    tokens = language.check_tokens(samples)
     rows, length = tokens.shape
     language.check_length(length)
     if rows < MIN_ROWS:
@@ -132,14 +142,27 @@ def audit(
     delta = deltas(schedule, steps, fit_of(used, language, length))
     if calls is not None:
         arguments.number("calls", calls, above=True, what=", the calls that each row went through")
+    record = None
+    if order is not None:
+        rounds = _rounds(order, tokens)
+        record = Seen.of([Run.told(rounds, tokens)], rounds, tokens, language, used, delta)
+    elif model is not None:
+        rounds = model.record.order(tokens)
+        record = Seen.of(model.record.runs, rounds, tokens, language, used, delta)
+    if model is not None and calls is None:
+        calls = model.rows / rows
     planned = first_look(used, len(delta), isinstance(schedule, str))
     later = [specimen for grade in planned.grades for specimen in map(grade.make, grade.far)]
     total = 1 + len(planned.specimens) + len(later) + len(planned.grades)
     # threads share the specimens; inside one, calls are too short to share, and threads that wait cost more
     with progress.track("auditing", total) as advance, torch_threads(1):
-        bench = Bench(language, used, schedule, delta, rows, length)
-        ours, theirs = bench.reference, bench.statistics(tokens)
-
+        bench = Bench(language, used, schedule, delta, rows, length, record is not None)
+        findings: list[Finding] = []
+        if record is not None:
+            record, counted = record.as_rounds(bench.generated.order)
+            findings = [counted, *record.findings(bench.generated.order)]
+            bench.ordered = record.aligned
+        ours, theirs = bench.reference, bench.count(tokens, record)
         advance(1)
 
         def look(specimens: Sequence[Specimen]) -> Iterator[Suspect]:
@@ -154,17 +177,23 @@ def audit(
         directions = Directions(theirs, ours, found[0].made)
         p_values = bench.tests(theirs, directions)
         p_values |= {f"towards {other.specimen.name}": directions.p_value(other.made) for other in found[1:]}
+        p_values |= {f"record: {finding.test}": finding.p_value for finding in findings}
         each = ALARM / len(p_values)
         kinds = [s for s in found[1:] if s.specimen.value is None]
         seen = [s.specimen.name for s in kinds if directions.strength(s.made) >= needed(each)]
         between = {g.fault: visible(g, found, directions, each) for g in planned.grades}
         verdict = Verdict()
         fitted: dict[str, Estimate] = {}
-        if min(p_values.values()) < each:
+        told = [finding for finding in findings if finding.fault and finding.p_value < each]
+        if told:
+            verdict = Verdict("differs", told[0].fault, "; ".join(finding.detail for finding in told), None, True)
+        elif min(p_values.values()) < each:
             found += look(later)
             fitted |= {grade.fault: grade.fit(found, theirs) for grade in planned.grades}
             found += look([grade.make(fitted[grade.fault].value) for grade in planned.grades])
             verdict = judge(found, theirs, fitted)
+            if record is not None and p_values["record: draws"] < each:
+                verdict, fitted = warmer(verdict, record, fitted)
     return Audit(
         **vars(verdict),
         p_values=p_values,
@@ -182,8 +211,30 @@ def audit(
         length=length,
         sampler=sampler if isinstance(sampler, str) else repr(sampler),
         rounds=len(delta),
-        compared_with=f"{len(ours)} rows of ours" + " and the exact law" * ("exact law" in p_values),
+        compared_with=f"{len(ours)} rows of ours"
+        + " and the exact law" * ("exact law" in p_values)
+        + ", in the rounds that the oracle has seen" * bench.ordered,
     )
+
+
+def _rounds(order: Tensor, tokens: Tensor) -> Tensor:
+    """Rounds (B, L) of tokens (B, L), or an error that says what they are instead."""
+    found = as_tokens(order, "order")
+    if found.shape != tokens.shape:
+        raise UnmaskError(f"order has shape {tuple(found.shape)}, and the samples {tuple(tokens.shape)}")
+    least, most = int(found.min()), int(found.max())
+    if least < 1 or most > MOST_CALLS:
+        raise UnmaskError(f"order has rounds from {least} to {most}; expected 1 to {MOST_CALLS}")
+    return found
+
+
+def warmer(verdict: Verdict, record: Seen, fitted: dict[str, Estimate]) -> tuple[Verdict, dict[str, Estimate]]:
+    """The temperature that the record itself measures, where one explains all rounds and nothing else is nearer."""
+    likely = verdict.fault in (None, "temperature") or any("temperature" in other for other in verdict.also)
+    if not likely or record.one_temperature < ALARM:
+        return verdict, fitted
+    found = record.temperature
+    return Verdict("differs", "temperature", str(found), None, True), fitted | {"temperature": found}
 
 
 @dataclass(frozen=True)
@@ -209,7 +260,7 @@ def judge(found: Sequence[Suspect], seen: Rows, fitted: Mapping[str, Estimate]) 
         return Verdict("differs")
     left = max(best.misfit - best.degrees, 0.0) / max(faultless.misfit - faultless.degrees, 1e-300)
     explained, exactly = max(0.0, 1 - left), best.p_value >= ALARM
-    if not exactly and explained < MOST:
+    if not exactly and (explained < MOST or faultless.misfit == math.inf):
         return Verdict("differs")
     fault = best.specimen.fault
     close = [s.specimen for s in others if s.misfit - best.misfit < LIKELY and s.specimen.fault != fault]
