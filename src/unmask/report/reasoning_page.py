@@ -56,10 +56,9 @@ def contents(
     records: Sequence[Record], settings: Settings, origin: Mapping[str, Any], spent: float
 ) -> dict[str, bytes]:
     """All files by name."""
-    drawn = chart(records, settings)
-    found = frame.drawings({"reasoning": frame.alone(drawn, frame.heading(*TITLE, fontSize=18, offset=16))})
+    plain = frame.themed(chart(records, settings))
+    found = frame.drawings({"reasoning": frame.alone(plain, frame.heading(*TITLE, fontSize=18, offset=16))})
     found |= frame.numbers("data", records, origin=origin, seconds=spent, settings=asdict(settings))
-    plain = frame.themed(drawn)
     found[PAGE] = frame.page(
         "unmask reasoning: answers and steps",
         "reasoning.html",
