@@ -233,3 +233,35 @@ def test_sums_are_right_by_their_last_result_and_by_each_step():
     for made in task.items(None)[:20]:
         assert task.right(made, made.row.solution)
         assert task.values(made, made.row.solution) == {"every_step": 1.0}
+
+
+PLUS = """import numpy as np
+
+def assertion(out, exp, atol):
+    if out != exp and atol != 0:
+        assert np.allclose(out, exp, rtol=1e-07, atol=atol)
+    else:
+        assert not isinstance(out, np.ndarray) and out == exp
+
+def check(candidate):
+    for inp, exp in zip([[1.0], [2.0]], [[0.5, 1.0], [1.0, 2.0]]):
+        assertion(candidate(*inp), exp, 1e-06)
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "right"), [("[x / 2 + 1e-9, x]", True), ("[x / 2 + 1e-3, x]", False), ("[x / 2]", False)]
+)
+def test_tests_of_evalplus_need_no_numpy(body, right, tmp_path):
+    row = {"task_id": "HumanEval/0", "prompt": "def half(x):\n", "entry_point": "half", "test": PLUS}
+    (tmp_path / "plus.jsonl").write_text(json.dumps(row))
+    task = TASKS.make("humaneval")
+    (item,) = task.items(tmp_path / "plus.jsonl")
+    program = task.program(item, task.answer(item, f"    return {body}\n"))
+    space: dict = {}
+    exec(program.code, space)
+    if right:
+        exec(program.tests, space)
+    else:
+        with pytest.raises(AssertionError):
+            exec(program.tests, space)

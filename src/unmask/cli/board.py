@@ -62,7 +62,12 @@ class Ground:
         given |= {"rows": self.rows, "seeds": self.seeds, "model": self.model and str(self.model)}
         given |= {"causal_model": self.causal_model and str(self.causal_model)}
         chosen: dict[str, Any] = {name: value for name, value in given.items() if value not in ((), None)}
-        places: dict[str, Any] = {"seed": self.seed, "language_seed": self.language_seed, "device": self.device, "steps": self.steps}
+        places: dict[str, Any] = {
+            "seed": self.seed,
+            "language_seed": self.language_seed,
+            "device": self.device,
+            "steps": self.steps,
+        }
         return (brief if self.quick else Settings)(**chosen, **places, **more)
 
     @property

@@ -18,6 +18,16 @@ from unmask.tasks.data import Dataset, read
 TEST = Dataset(("HumanEval.jsonl.gz", "HumanEval.jsonl"), ("openai/openai_humaneval", None, "test"))
 ASK = "Complete this function. Answer with the whole of it, in a block of Python.\n\n```python\n{}\n```"
 WAYS = ("sanitized", "raw")
+NUMPY = "import numpy as np"
+CLOSE = """
+class np:
+    class ndarray: pass
+    float32 = float64 = float
+    def allclose(a, b, rtol=1e-05, atol=1e-08):
+        if isinstance(a, (list, tuple)) or isinstance(b, (list, tuple)):
+            return len(a) == len(b) and all(np.allclose(one, other, rtol, atol) for one, other in zip(a, b))
+        return abs(a - b) <= atol + rtol * abs(b)
+"""  # what EvalPlus' tests ask numpy for, which no jail has: whether numbers, or lists of them, are close
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -74,4 +84,5 @@ class HumanEval(Task):
         return programs.longest(item.row.prompt + code)
 
     def program(self, item: Item, answer: str) -> Program:
-        return Program(answer, f"{item.row.test}\n\ncheck({item.row.entry_point})\n", item.row.entry_point)
+        tests = item.row.test.replace(NUMPY, CLOSE)
+        return Program(answer, f"{tests}\n\ncheck({item.row.entry_point})\n", item.row.entry_point)
