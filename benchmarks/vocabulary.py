@@ -48,7 +48,7 @@ PROGRAM = """
 import os, resource, sys
 from benchmarks.vocabulary import NAMES, Given, Size, few_rounds
 size = Size(*map(int, sys.argv[1:]))
-one_round(NAMES[0], Given(Size(2, 1, 1, 1)))
+few_rounds(NAMES[0], Given(Size(2, 1, 1, 1)))
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 for name in NAMES:

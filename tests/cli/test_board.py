@@ -153,13 +153,13 @@ def test_a_device_is_for_one_process(run, monkeypatch, device, engine):
 
     monkeypatch.setattr("unmask.report.publishing.publish", measure)
     assert run("board", "--model", "mdm").err == f"unmask: error: (12,) board {engine}\n"
-    assert "board local" in run("board").err
+    assert "board local" in run("board", "run").err
 
 
 def test_help_is_light():
     program = (
         "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr));"
-        "from unmask.cli.main import main; main(['board', '--help'])"
+        "from unmask.cli.main import main; main(['board', 'run', '--help'])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = {name.partition(".")[0] for name in done.stderr.split()}

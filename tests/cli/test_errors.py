@@ -30,7 +30,7 @@ def fails(run):
         assert ran.out == ""
         assert ran.err.startswith("unmask: error: ")
         assert ran.err.count("\n") == 1
-        assert len(ran.err) < 500
+        assert len(ran.err) < 700
         assert words in ran.err
         assert files() == before
         return ran.err

@@ -45,9 +45,11 @@ def look(canvas, rows=None):
     return canvas.at(*places).dense(), places
 
 
-@pytest.mark.parametrize(
-    "sampler", sorted(SAMPLERS.makers.keys() - {"best-order", "clairvoyant", "verify-and-restart"})
-)
+ASKING = {"best-order", "clairvoyant", "particle-gibbs", "verify-and-restart"}  # a language
+LOOKING_BACK = {"informed-corrector", "p2", "saber", "token-editing", "wino"}
+
+
+@pytest.mark.parametrize("sampler", sorted(SAMPLERS.makers.keys() - ASKING))
 def test_a_network_with_the_same_weights_makes_the_same_sequences(sampler):
     """The samplers run unchanged on torch, and with the same luck write the same tokens as on the exact denoiser."""
     length, options = 8, {"sampler": sampler, "steps": 4, "length": 8, "rows": 200, "seed": 2}
@@ -57,7 +59,10 @@ def test_a_network_with_the_same_weights_makes_the_same_sequences(sampler):
     learned = generate(Network(length), **options)
     assert torch.equal(exact.tokens, learned.tokens)
     assert torch.equal(exact.order, learned.order)
-    assert torch.equal(exact.evaluations, learned.evaluations)
+    if sampler in LOOKING_BACK:  # at what stands, which costs an exact engine nothing more
+        assert bool((learned.evaluations >= exact.evaluations).all())
+    else:
+        assert torch.equal(exact.evaluations, learned.evaluations)
 
 
 def test_evaluations_are_the_valid_steps():

@@ -31,11 +31,20 @@ BASE = {
     "language new": "interval-5 --out o.json",
     "language show": "paper-2gram --length 8 --rows 5",
     "language fit": "text --out o.json --order 2",
-    "board": "--rows 5 --samplers ancestral --languages interval-5 --lengths 8 --steps 2 --seeds 1 --out b",
+    "board compare": "ancestral fixed-size --rows 5 --languages interval-5 --lengths 8 --steps 2 --seeds 1 --out b",
+    "board run": "--rows 5 --samplers ancestral --languages interval-5 --lengths 8 --steps 2 --seeds 1 --out b",
     "generate": "--language interval-5 --length 8 --rows 3 --steps 2 --out o.npy",
     "model show": "mdlm-owt",
     "model check": "net",
     "chat": "--model net --length 4",
+    "serve": "--model net",
+    "eval run": "--model net --task sudoku --limit 1 --length 4 --out f",
+    "eval check": "store",
+    "eval show": "store",
+    "eval compare": "store store",
+    "eval export": "store --format lm-eval --out f",
+    "advise": "--language interval-5 --length 8 --target 0.5",
+    "frontier": "--language interval-5 --length 8 --rows 5 --steps 2 --temperatures 1 --samplers ancestral",
     "judge": "text",
     "audit": "samples.npy --language interval-5 --steps 4",
     "theory exact": "--language interval-5 --length 8 --steps 2",
@@ -58,8 +67,9 @@ BASE = {
     "sweep rescue": "store --out t.csv",
     "score": "samples.npy --language interval-5",
 }  # what is quickly done
-EMPTY = ("theory list", "sampler list", "schedule list", "metric list", "model list")
+EMPTY = ("theory list", "sampler list", "schedule list", "metric list", "model list", "task list")
 BASE |= dict.fromkeys(EMPTY, "") | {"sampler show": "blocks", "schedule show": "cosine", "metric show": "samples"}
+BASE |= {"task show": "sudoku"}
 FILES = {"net": None, "store": None, "text": None, "tiny.yaml": None, "samples.npy": None, "pipe": pipe}
 FILES |= {"loop": link_to_itself, "directory": directory, "l.json": '{"kind": "interval", "width": 3}'}
 RESULTS = ("st", "store", "b", "d", "f", "n", "net")  # what commands go on with where they were interrupted
@@ -75,7 +85,7 @@ def commands() -> dict[str, list[Option]]:
     return found
 
 
-ALL = commands()
+ALL = {name: options for name, options in commands().items() if name != "lm-eval"}  # whose words are lm-eval's
 
 
 def test_every_command_is_tried():

@@ -18,7 +18,8 @@ from unmask.samplers import SAMPLERS
 
 LONG = 12
 CLOSE = {"atol": 1e-12, "rtol": 0}
-WITHOUT_LANGUAGE = sorted(SAMPLERS.makers.keys() - {"best-order", "clairvoyant", "verify-and-restart"})  # which ask one
+ASKING = {"best-order", "clairvoyant", "particle-gibbs", "verify-and-restart"}  # a language
+WITHOUT_LANGUAGE = sorted(SAMPLERS.makers.keys() - ASKING)
 
 
 def said(made, tokens, time=None):

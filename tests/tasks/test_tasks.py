@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from fractions import Fraction
 from itertools import permutations, product
 
@@ -216,7 +217,7 @@ def test_a_broken_line_is_named_and_the_rest_kept(tmp_path, capsys):
 
 
 def test_items_that_are_nowhere(monkeypatch):
-    monkeypatch.setattr("sys.modules", {**__import__("sys").modules, "datasets": None})
+    monkeypatch.setitem(sys.modules, "datasets", None)
     monkeypatch.delenv("UNMASK_DATA", raising=False)
     with pytest.raises(UnmaskError, match=r"give a file \(--data FILE.jsonl\), or put rows.jsonl into a directory"):
         read(FILE, Row)

@@ -89,7 +89,7 @@ def run(
     """Compare samplers on languages that are known exactly.
 
     Examples:
-        unmask board --quick
+        unmask board run --quick
         unmask board --samplers ancestral strided --languages sparse-hmm
         unmask board --model mdm --causal-model ar --quick
         unmask board --samplers "speculative(draft_length=[2, 4])" mine:Sampler

@@ -85,14 +85,16 @@ def run(
     dry_run: Switch = False,
     json: Switch = False,
 ) -> None:
-    """Let a model write the answers of a task, and say how many are right, and what they cost.
+    """Let a model write answers: how many are right, and what they cost.
 
     Examples:
-        unmask eval --model smollm2-135m-instruct --task gsm8k --data gsm8k_test.jsonl --limit 20
-        unmask eval --model llada-8b-base --causal-model Qwen/Qwen2.5-7B --task gsm8k --steps 64 128 256
-        unmask eval --model llada-8b-base --task humaneval --steps 128 512 --allow-code-execution
-        unmask eval --model llada-8b-instruct --task gsm8k --chat --eos stop last --dry-run
-        unmask eval --recipe llada-gsm8k-semi-ar --until-decided 0.02
+        unmask eval --model smollm2-135m-instruct --task sudoku --limit 20
+        unmask eval --model llada-8b-base --causal-model Qwen/Qwen2.5-7B \\
+            --task gsm8k --data gsm8k_test.jsonl --steps 64 128 256
+        unmask eval --model llada-8b-base --task humaneval --steps 128 512 \\
+            --allow-code-execution
+        unmask eval --model llada-8b-base --task sums --eos stop last --dry-run
+        unmask eval run --recipe llada-gsm8k-semi-ar --until-decided 0.02
 
     Of options with several values every combination is measured; an AR model is
     measured beside them. Each sample leaves one record, in OUT/records.jsonl: its
@@ -166,7 +168,7 @@ def run(
 
 
 def show(records: Records, /, *, wrong: Switch = False, json: Switch = False) -> None:
-    """Show what an evaluation has found; with its wrong answers, if asked for.
+    """Show what an evaluation has found, and some wrong answers.
 
     Examples:
         unmask eval show eval
@@ -196,13 +198,14 @@ def check(
     unconfined: Switch = False,
     json: Switch = False,
 ) -> None:
-    """Hold what has been written against the truth, again or for the first time, as after `unmask sweep run`.
+    """Hold what has been written against the truth, once more.
 
     Examples:
         unmask eval check eval --reading "gsm8k(answer_by=strict)"
         unmask eval check sweeps/code --allow-code-execution
 
-    Nothing is written anew but STORE/records.jsonl.
+    As after `unmask sweep run`, or with another way of reading answers. Nothing is
+    written anew but STORE/records.jsonl.
 
     Args:
         store: A directory of `unmask eval`, or of a sweep of the metric `evaluation`.
@@ -220,15 +223,17 @@ def check(
 def compare(
     first: Records, second: Records, /, *, first_is: Filters = (), second_is: Filters = (), json: Switch = False
 ) -> None:
-    """Say which of two ways of writing is better on the same items, or how many items would tell.
+    """Say which of two ways is better on the same items, if it can be said.
 
     Examples:
         unmask eval compare block-8 block-256
         unmask eval compare eval eval --first-is steps=64 --second-is steps=256
-        unmask eval compare eval eval --first-is model=llada-8b-instruct steps=256 --second-is model=qwen2.5-7b --json
+        unmask eval compare eval eval --first-is model=llada-8b-base steps=64 \\
+            --second-is model=qwen2.5-7b --json
 
     With one sample an item it is McNemar's exact test, with several the interval of
-    the mean difference over items; the level is 5%.
+    the mean difference over items; the level is 5%. Where it cannot be said, it is
+    said how many items would tell.
 
     Args:
         first: A directory of `unmask eval`, or its records.jsonl.
@@ -257,7 +262,7 @@ def compare(
 
 
 def export(records: Records, /, *, format: Literal["lm-eval", "evalplus"], out: Path, json: Switch = False) -> None:
-    """Write records as other tools read them: lm-eval's samples, or EvalPlus' programs.
+    """Write records as lm-eval or EvalPlus have them.
 
     Examples:
         unmask eval export eval --format lm-eval --out samples

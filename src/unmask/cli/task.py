@@ -30,7 +30,7 @@ def list_(*, json: Switch = False) -> None:
 
 
 def show(task: Name, /, *, data: File = None, json: Switch = False) -> None:
-    """Describe a task: its options, where its items are from, and, where they are here, the first question.
+    """Describe a task: its options, its items, the first question.
 
     Examples:
         unmask task show sudoku
