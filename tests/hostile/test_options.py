@@ -37,7 +37,6 @@ BASE = {
     "model show": "mdlm-owt",
     "model check": "net",
     "chat": "--model net --length 4",
-    "serve": "--model net",
     "eval run": "--model net --task sudoku --limit 1 --length 4 --out f",
     "eval check": "store",
     "eval show": "store",
@@ -70,6 +69,7 @@ BASE = {
 EMPTY = ("theory list", "sampler list", "schedule list", "metric list", "model list", "task list")
 BASE |= dict.fromkeys(EMPTY, "") | {"sampler show": "blocks", "schedule show": "cosine", "metric show": "samples"}
 BASE |= {"task show": "sudoku"}
+LEFT = ("compiled", "allow_code_execution", "unconfined")  # which start other programs: a compiler, a sandbox
 FILES = {"net": None, "store": None, "text": None, "tiny.yaml": None, "samples.npy": None, "pipe": pipe}
 FILES |= {"loop": link_to_itself, "directory": directory, "l.json": '{"kind": "interval", "width": 3}'}
 RESULTS = ("st", "store", "b", "d", "f", "n", "net")  # what commands go on with where they were interrupted
@@ -85,7 +85,8 @@ def commands() -> dict[str, list[Option]]:
     return found
 
 
-ALL = {name: options for name, options in commands().items() if name != "lm-eval"}  # whose words are lm-eval's
+ELSEWHERE = ("lm-eval", "serve")  # whose words are another program's, and what opens a port first (tests/serve)
+ALL = {name: options for name, options in commands().items() if name not in ELSEWHERE}
 
 
 def test_every_command_is_tried():
@@ -100,7 +101,7 @@ def _nasty(option: Option, random: Random) -> str:
 
 def spoiled(command: str, random: Random) -> Case:
     """A command that is right but for one to three words."""
-    options = [option for option in ALL[command] if option.name != "compiled"]  # which asks torch for a compiler
+    options = [option for option in ALL[command] if option.name not in LEFT]
     words = BASE[command].split()
     for _ in range(random.choice((1, 1, 1, 2, 3))):
         option = random.choice(options) if options and random.random() < 0.95 else None

@@ -13,6 +13,7 @@ from unmask.core.errors import UnmaskError
 from unmask.core.registry import parse
 from unmask.core.samples import digest
 from unmask.cost.memory import peak
+from unmask.denoisers.marginals import check_sharpening
 from unmask.generation import Generation, generate
 from unmask.generation.answering import before_any, usual
 from unmask.generation.prompted import Asked, TooLong, ending, ends, rows_of, speaker
@@ -20,6 +21,7 @@ from unmask.hub import OpenModel
 from unmask.hub.chat import Message
 from unmask.samplers import SAMPLERS
 from unmask.samplers.stopping import Budget
+from unmask.schedules import deltas
 from unmask.tasks.contract import Item, Task
 from unmask.tasks.sample import TOO_LONG, Sample
 
@@ -50,6 +52,15 @@ class How:
 
     def __post_init__(self) -> None:
         arguments.word("eos", self.eos, EOS)
+        temperature = 1.0 if self.temperature is None else self.temperature
+        check_sharpening(temperature, 1.0 if self.top_p is None else self.top_p, self.top_k)
+        arguments.number("guidance", self.guidance)
+        if self.length is not None:
+            arguments.length(self.length)
+        if self.steps is not None:
+            deltas(self.schedule, self.steps)
+        if self.sampler is not None:
+            SAMPLERS.make(self.sampler)
         arguments.flag("until", self.until)
         arguments.flag("chat", self.chat)
         if self.system is not None and not self.chat:
@@ -60,7 +71,7 @@ class Writer:
     """What a model writes for a task in one way, with an account of each sample; about: what else goes into each."""
 
     def __init__(self, model: OpenModel, task: Task, how: How, about: Mapping[str, Any] | None = None) -> None:
-        self.length = task.length if how.length is None else arguments.whole("length", how.length)
+        self.length = task.length if how.length is None else how.length
         self.task, self.how, self.speaker = task, how, speaker(model)
         self.ends, self.strings = ends(model, how.chat)
         self.until = task.until if how.until and not how.chat else ()

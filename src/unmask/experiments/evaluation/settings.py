@@ -9,13 +9,16 @@ from itertools import product
 from typing import Any
 
 from unmask.core import arguments
+from unmask.core.chance import check_seed
 from unmask.samplers import SAMPLERS
 from unmask.tasks import TASKS
 from unmask.tasks.contract import asking
 from unmask.tasks.data import find
+from unmask.tasks.writing import How
 
 SWEPT = ("sampler", "steps", "length", "eos", "temperature")  # which may be several
 COMMON = ("dtype", "quantize", "device", "top_p", "top_k", "until", "chat", "system", "each", "batch", "seed")
+MOST_EACH = 10**4
 OF_BOTH = ("length", "eos", "temperature")  # of what is swept
 OF_MASKED = ("schedule", "guidance", "cache")
 
@@ -55,6 +58,11 @@ class Settings:
         TASKS.make(self.task)
         if self.limit is not None:
             arguments.whole("limit", self.limit, 1)
+        arguments.whole("each", self.each, 1, MOST_EACH)
+        arguments.whole("batch", self.batch, 1, arguments.MOST_ROWS)
+        check_seed(self.seed)
+        for point in self.points():
+            How(**{name: point[name] for name in How.__dataclass_fields__ if name in point})
 
     @property
     def file(self) -> str:

@@ -76,18 +76,16 @@ def _check(cells: Sequence[Arguments]) -> None:
     from unmask.core import arguments
     from unmask.core.errors import UnmaskError
     from unmask.hub.fetch import here
-    from unmask.samplers import SAMPLERS
-    from unmask.schedules import deltas
+    from unmask.hub.model import card_of
 
     for cell in cells:
         arguments.whole("each", cell["each"], 1, 10**4)
         arguments.whole("batch", cell["batch"], 1, arguments.MOST_ROWS)
         how_of(cell)
-        here(cell["model"], cell["card"])
-        if cell["sampler"] is not None:
-            SAMPLERS.make(cell["sampler"])
-        if cell["steps"] is not None:
-            deltas(cell["schedule"], cell["steps"])
+        for model, card in ((cell["model"], cell["card"]), (cell["causal_model"], None)):
+            directory, named = (None, None) if model is None else here(model, card)
+            if directory is not None:
+                card_of(directory, named)  # which refuses what is no open model
         there = len(items_of(cell["task"], cell["data"], cell["digest"])) * cell["each"]
         if cell["first_row"] + cell["rows"] > there:
             what = f"rows up to {cell['first_row'] + cell['rows']} are asked for, {cell['each']} of each item"
