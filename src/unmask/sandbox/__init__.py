@@ -8,14 +8,14 @@ if TYPE_CHECKING:
     from unmask.sandbox.box import Sandbox as Sandbox
     from unmask.sandbox.limits import Limits as Limits
     from unmask.sandbox.limits import Ran as Ran
-    from unmask.sandbox.strength import Level as Level
-    from unmask.sandbox.strength import levels as levels
+    from unmask.sandbox.ways import Level as Level
+    from unmask.sandbox.ways import levels as levels
 
 PLACES = {
-    "Level": "unmask.sandbox.strength",
+    "Level": "unmask.sandbox.ways",
     "Limits": "unmask.sandbox.limits",
     "Ran": "unmask.sandbox.limits",
     "Sandbox": "unmask.sandbox.box",
-    "levels": "unmask.sandbox.strength",
+    "levels": "unmask.sandbox.ways",
 }
 __getattr__, __dir__ = door(__name__, PLACES, modules_of(__name__, __path__))

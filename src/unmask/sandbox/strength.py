@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import tempfile
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from unmask.core.errors import UnmaskError
@@ -85,31 +84,6 @@ for _ in range(200):
         pass
 time.sleep(60)
 """
-
-
-@dataclass(frozen=True)
-class Level:
-    """A way to confine, its level (3 is the strongest), and why it does not work here, if it does not."""
-
-    level: int
-    means: str
-    name: str
-    works: bool
-    why: str = ""
-
-
-def levels() -> list[Level]:
-    """Each way that there is, tried."""
-    from unmask.sandbox.box import LEVELS, Sandbox  # here: they are found by what is told here
-
-    found = []
-    for means, level in LEVELS.items():
-        try:
-            with tested(Sandbox(means)) as box:
-                found.append(Level(level, means, box.name, True))
-        except UnmaskError as error:
-            found.append(Level(level, means, means, False, str(error)))
-    return found
 
 
 def tested(box: Sandbox) -> Sandbox:
