@@ -6,14 +6,11 @@ kept.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import msgspec
 
 from unmask.core import progress
 from unmask.core.errors import UnmaskError, cut
@@ -35,18 +32,15 @@ class Dataset(NamedTuple):
 
 class Rows(NamedTuple):
     found: list[Any]  # of the schema that was asked for
-    names: list[str]  # where each stands
     broken: list[str]  # what was left out, and why
-    digest: str  # of the contents
 
 
 def read(dataset: Dataset, schema: type, path: str | Path | None = None) -> Rows:
     """The rows of a file, or of where the data set is found."""
     file = path or find(dataset)
     if file is None:
-        return _rows(_fetched(dataset), schema, dataset.hub[0], b"".join(map(msgspec.json.encode, _fetched(dataset))))
-    content = _unpacked(read_bytes(file, MOST), file)
-    found = _rows(_entries(content, str(file)), schema, str(file), content)
+        return _rows(_fetched(dataset), schema, dataset.hub[0])
+    found = _rows(_entries(_unpacked(read_bytes(file, MOST), file), str(file)), schema, str(file))
     for line in found.broken[:SHOWN]:
         progress.note(f"left out: {line}")
     if len(found.broken) > SHOWN:
@@ -91,7 +85,7 @@ def _entries(content: bytes, where: str) -> Iterator[tuple[str, Any]]:
                 yield place, error
 
 
-def _fetched(dataset: Dataset) -> list[tuple[str, Any]]:
+def _fetched(dataset: Dataset) -> Iterator[tuple[str, Any]]:
     path, configuration, split = dataset.hub
     try:
         from datasets import load_dataset
@@ -105,19 +99,18 @@ def _fetched(dataset: Dataset) -> list[tuple[str, Any]]:
     except Exception as error:  # whatever a hub that cannot be reached comes to
         what = f"{type(error).__name__}: {cut(str(error).partition(chr(10))[0])}"
         raise UnmaskError(f"datasets cannot load {path}: {what}; give a file (--data FILE.jsonl)") from error
-    return [(f"{path}/{split}, row {number}", dict(entry)) for number, entry in enumerate(found)]
+    return ((f"{path}/{split}, row {number}", dict(entry)) for number, entry in enumerate(found))
 
 
-def _rows(entries: Iterator[tuple[str, Any]] | Sequence[tuple[str, Any]], schema: type, where: str, raw: bytes) -> Rows:
-    found, names, broken = [], [], []
+def _rows(entries: Iterator[tuple[str, Any]], schema: type, where: str) -> Rows:
+    found, broken = [], []
     for place, entry in entries:
         try:
             if isinstance(entry, UnmaskError):
                 raise entry
             found.append(fit(entry, schema, place))
-            names.append(place)
         except UnmaskError as error:
             broken.append(str(error))
     if not found:
         raise UnmaskError(broken[0] if broken else f"{cut(where)} holds no items; expected a JSON object a line")
-    return Rows(found, names, broken, hashlib.sha256(raw).hexdigest())
+    return Rows(found, broken)

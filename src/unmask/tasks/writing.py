@@ -35,7 +35,7 @@ EOS = {
 
 @dataclass(frozen=True)
 class How:
-    """How answers are written; None: as is usual for the model (generation/prompted.py) or the task."""
+    """How answers are written; None: as is usual for the model (generation/answering.py) or the task."""
 
     length: int | None = None  # tokens of an answer
     sampler: str | None = None
