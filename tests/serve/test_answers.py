@@ -112,7 +112,7 @@ def test_fields_of_ours(client, model):
     answer = completion(client, sampler="blocks(inner=margin)", block_length=4, steps=4, schedule="cosine").json()
     assert answer["unmask"]["sampler"] == "blocks(block_length=4, inner='margin')"
     assert answer["usage"]["evaluations"] <= 4
-    twice = completion(client, sampler="ancestral", steps=4, guidance=1.5).json()
+    twice = completion(client, sampler="fixed-size", steps=4, guidance=1.5).json()
     assert twice["usage"]["evaluations"] > 4
 
 
