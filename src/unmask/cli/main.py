@@ -35,6 +35,7 @@ COMMANDS = {
     "plan": ("unmask.cli.plan", "say how many steps a quality takes, and whether AR is the better choice"),
     "time": ("unmask.cli.time", "time an MDM's evaluations and an AR model's tokens, and say where they break even"),
     "train": ("unmask.cli.train", "train a network on a language: masked diffusion or autoregressive"),
+    "report": ("unmask.cli.report", "make a page of any results: the verdict, and figures that can be asked"),
     "figure-1": ("unmask.cli.figure_1", "train networks, and hold them against the ideal denoiser"),
     "figure-2": ("unmask.cli.figure_2", "train networks on a text, and judge what they write"),
     "reasoning": ("unmask.cli.reasoning", "train networks on sums, and judge their answers and their steps"),

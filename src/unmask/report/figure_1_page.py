@@ -55,10 +55,10 @@ def contents(
     found[PAGE] = frame.page(
         "unmask figure-1: exact and trained",
         "figure_1.html",
-        sentences(records, settings),
-        tables(records, settings),
         origin,
         found,
+        sentences(records, settings),
+        tables(records, settings),
         figure=frame.figure("figure-1", *TITLE, CAPTION.format(rows=settings.rows), plain, plain),
         networks="\n".join(network_item(*entry) for entry in networks(records).items()),
         length=settings.size,

@@ -55,10 +55,10 @@ def contents(made: Measured, settings: Settings, origin: Mapping[str, Any], seco
     found[PAGE] = frame.page(
         "unmask figure-2: a text learned twice",
         "figure_2.html",
-        sentences(made.records, settings),
-        tables(made.records, settings),
         origin,
         found,
+        sentences(made.records, settings),
+        tables(made.records, settings),
         figure=frame.figure("figure-2", *TITLE, CAPTION.format(rows=settings.rows, batch=settings.batch), plain, plain),
         examples="\n".join(_example(record) for record in made.examples),
         networks="\n".join(network_item(*entry) for entry in networks(made.records).items()),

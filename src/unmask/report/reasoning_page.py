@@ -62,10 +62,10 @@ def contents(
     found[PAGE] = frame.page(
         "unmask reasoning: answers and steps",
         "reasoning.html",
-        sentences(records, settings),
-        tables(records, settings),
         origin,
         found,
+        sentences(records, settings),
+        tables(records, settings),
         figure=frame.figure(
             "reasoning", *TITLE, CAPTION.format(rows=settings.rows, batch=settings.batch), plain, plain
         ),
