@@ -48,10 +48,10 @@ class Round(NamedTuple):
     """What one round did to a row."""
 
     number: int
-    revealed: dict[int, tuple[int, float]]  # position: token, probability
+    revealed: tuple[int, ...]  # positions, in the order of their events
     hidden: tuple[int, ...]  # positions that it hid or wrote over
-    before: dict[int, int]  # position: token, of what stood when it began
-    stood: dict[int, int]  # of what its tokens were drawn from: that, without what it wrote over
+    stood: dict[int, int]  # position: token, of what its tokens were drawn from: without what it writes over
+    after: dict[int, tuple[int, float]]  # position: token and probability, 1 if given, of what stands after it
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -63,19 +63,18 @@ class Row(msgspec.Struct, frozen=True):
 
     def rounds(self) -> Iterator[Round]:
         """What each round did, of those that did anything."""
-        stands = dict(self.given)
-        for number, events in groupby(self.events, lambda event: event[0]):
-            before, revealed, hidden = dict(stands), {}, []
+        stands = {position: (token, 1.0) for position, token in self.given}
+        for number, group in groupby(self.events, lambda event: event[0]):
+            events, before = list(group), dict(stands)
             for _, position, token, probability in events:
                 if token is None or probability is None:
-                    hidden.append(position)
                     del stands[position]
                 else:
-                    revealed[position] = token, probability
-                    stands[position] = token
-            over = {position for position in hidden if position in revealed and position in before}
-            stood = {position: token for position, token in before.items() if position not in over}
-            yield Round(number, revealed, tuple(hidden), before, stood)
+                    stands[position] = token, probability
+            revealed = tuple(position for _, position, token, _ in events if token is not None)
+            hidden = tuple(position for _, position, token, _ in events if token is None)
+            stood = {position: token for position, (token, _) in before.items() if position not in revealed}
+            yield Round(number, revealed, hidden, stood, dict(stands))
 
     @property
     def final(self) -> dict[int, int]:
