@@ -5,6 +5,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const SPEEDS = [0.5, 1, 2, 4, 8, 15, 30, 60];  // rounds a second
 const SECONDS = 9;  // that a whole play is to take about
 const THICK = 7, THIN = 1;  // pixels of the strongest arc, and of the weakest
+const SPAN = 1;  // nats that a meter's line shows at least: less is no loss to be seen
 const TOLD = 6;  // tokens of a round that are said one by one
 
 const make = (tag, name, parent, text) => {
@@ -23,7 +24,7 @@ const draw = (tag, parent, attributes) => {
 const visible = text => text.replace(/\n/g, "\u21b5").replace(/\t/g, "\u21e5").replace(/^ +$/, all => "\u2423".repeat(all.length)) || "\u2205";
 const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 const listed = parts => parts.length < 2 ? parts.join("") : `${parts.slice(0, -1).join(", ")} and ${parts[parts.length - 1]}`;
-const nats = value => (value < 0 ? "\u2212" : "") + Math.abs(value).toFixed(2);
+const nats = value => (value < -0.005 ? "\u2212" : "") + Math.abs(value).toFixed(2);
 
 class Run {
   constructor(told, parent, most) {
@@ -166,7 +167,7 @@ class Run {
   }
 
   draw_meter(clock, low, high) {
-    const span = high - low || 1, y = value => 58 - 54 * (value - low) / span;
+    const y = value => 58 - 54 * (value - low) / (high - low);
     const x = step => 1000 * step / Math.max(clock, 1);
     this.x = x;
     this.plot.replaceChildren();
@@ -279,7 +280,7 @@ class Player {
   }
 
   speeds(select) {
-    for (const speed of SPEEDS) make("option", "", select, `${speed} a second`).value = speed;
+    for (const speed of SPEEDS) make("option", "", select, `${speed} / s`).value = speed;
     select.addEventListener("change", () => { this.speed = Number(select.value); });
     this.pace = select;
   }
@@ -291,7 +292,8 @@ class Player {
     this.errors = rows.map(row => row.impossible).filter(step => step !== null && step !== undefined).map(step => step + 1);
     const meters = rows.flatMap(row => [0, ...row.steps.map(step => step[2]).filter(value => value !== null)]);
     this.range.max = this.end;
-    this.runs.forEach(run => run.choose(index, this.end, Math.min(...meters), Math.max(...meters)));
+    const low = Math.min(...meters), high = Math.max(...meters, low + SPAN);
+    this.runs.forEach(run => run.choose(index, this.end, low, high));
     const marks = this.box.querySelector(".marks");
     marks.replaceChildren();
     for (const at of this.errors) make("i", "", marks).style.left = `${100 * at / Math.max(this.end, 1)}%`;
