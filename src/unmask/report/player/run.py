@@ -1,0 +1,98 @@
+"""What is played: a trace with the language that it is held against, and what a page is told of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from typing import Any
+
+from unmask.core.errors import UnmaskError
+from unmask.diagnosis.reveal import Reading, read
+from unmask.generation.trace import Round, Row, Trace
+from unmask.languages import Language
+
+MOST_ARCS = 40  # of a round, the strongest
+LEAST_ARC = 0.005  # nats; a thinner one is not seen
+
+
+@dataclass(frozen=True)
+class Run:
+    """Rows of one sampler; of several runs side by side row r is the same row, drawn with the same luck."""
+
+    name: str
+    trace: Trace
+    language: Language | None = None  # what rows are held against; without, only what the trace says is shown
+    numbers: tuple[int, ...] = ()  # what the rows are called; 0.. unless told otherwise
+
+    @cached_property
+    def readings(self) -> list[Reading | None]:
+        """What each row did against the language."""
+        if self.language is None:
+            return [None] * len(self.trace.rows)
+        return [read(self.language, self.trace, row) for row in range(len(self.trace.rows))]
+
+    @cached_property
+    def rounds(self) -> list[list[Round]]:
+        """What each round did, of each row."""
+        return [list(row.rounds()) for row in self.trace.rows]
+
+    def number(self, row: int) -> int:
+        return self.numbers[row] if self.numbers else row
+
+    def arcs(self, row: int, step: int) -> list[tuple[int, int, float]]:
+        """(i, j, nats) of a round, the strongest first."""
+        reading = self.readings[row]
+        pairs = () if reading is None else reading.steps[step].pairs
+        return sorted((pair for pair in pairs if pair[2] >= LEAST_ARC), key=lambda pair: -pair[2])[:MOST_ARCS]
+
+    def first_error(self, row: int) -> int | None:
+        """The step, from 0, after which no sequence of the language was left."""
+        reading = self.readings[row]
+        return None if reading is None else reading.impossible
+
+    def told(self) -> dict[str, Any]:
+        """Plain values for the script of a page: a row's steps are [round, [[position, token, p], ..], meter, arcs]."""
+        used = {token for row in self.trace.rows for _, token in row.given}
+        used |= {event[2] for row in self.trace.rows for event in row.events if event[2] is not None}
+        return {
+            "name": self.name,
+            "symbols": {str(token): self.trace.symbol(token) for token in sorted(used)},
+            "measured": self.language is not None,
+            "rows": [self._told(number, row) for number, row in enumerate(self.trace.rows)],
+        }
+
+    def _told(self, number: int, row: Row) -> dict[str, Any]:
+        reading, steps = self.readings[number], []
+        for step, (turn, group) in enumerate(groupby(row.events, lambda event: event[0])):
+            events = [(position, token, None if p is None else float(f"{p:.4g}")) for _, position, token, p in group]
+            meter = None if reading is None else _finite(reading.steps[step].meter)
+            steps.append((turn, events, meter, [(i, j, round(nats, 4)) for i, j, nats in self.arcs(number, step)]))
+        found = {"number": self.number(number), "length": row.length, "given": row.given, "steps": steps}
+        if reading is not None:
+            found |= {"impossible": reading.impossible, "guilty": reading.guilty, "because": reading.because}
+            found |= {"why": reading.why}
+        return found
+
+
+def _finite(value: float) -> float | None:
+    return round(value, 4) if math.isfinite(value) else None
+
+
+def check(runs: Sequence[Run]) -> None:
+    """An error unless these can be played side by side."""
+    if not 1 <= len(runs) <= 2:
+        raise UnmaskError(f"there are {len(runs)} runs; a player shows one, or two side by side")
+    rows = {len(run.trace.rows) for run in runs}
+    if len(rows) > 1:
+        raise UnmaskError(f"the runs have {' and '.join(map(str, sorted(rows)))} rows; side by side both have the same")
+
+
+def telling(runs: Sequence[Run]) -> int:
+    """The row to begin with: the first that goes wrong in the first run and in no other, else the first that does, else
+    the first."""
+    wrong = [row for row in range(len(runs[0].trace.rows)) if runs[0].first_error(row) is not None]
+    alone = [row for row in wrong if all(run.first_error(row) is None for run in runs[1:])]
+    return next(iter([*alone, *wrong, 0]))
