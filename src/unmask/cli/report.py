@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from unmask.cli.options import Switch
 
@@ -47,19 +47,25 @@ def command(
     from unmask.cli.output import say, show
     from unmask.report import whole
     from unmask.report.explorer.fragment import Explorer
+    from unmask.report.frame import PAGE
     from unmask.report.results import read
     from unmask.report.terminal import lines
 
     began = perf_counter()
+    files: list[Path] = []
     if terminal:
-        explorer, files = Explorer(read(directories)), []
+        explorer = Explorer(read(directories))
     else:
         whole.check(out)
         explorer, files = whole.publish(directories, out, drawings)
-    page = None if terminal else str((out / whole.PAGE).resolve())
+    page = None if terminal else str((out / PAGE).resolve())
     said = explorer.verdict if explorer.yardsticks else None
     if json:
-        told = {"page": page, "files": [str(file) for file in files], "points": len(explorer.results.points)}
+        told: dict[str, Any] = {
+            "page": page,
+            "files": [str(file) for file in files],
+            "points": len(explorer.results.points),
+        }
         told |= {"missing": explorer.results.missing, "seconds": perf_counter() - began}
         told |= {"verdict": None if said is None else {"sentence": said.sentence, "numbers": said.numbers}}
         show(told, True)
@@ -69,6 +75,6 @@ def command(
         for one in explorer.results.missing:
             say(one)
         if page is not None:
-            print(f"{page}, {(out / whole.PAGE).stat().st_size / 1e6:.1f} MB")
+            print(f"{page}, {(out / PAGE).stat().st_size / 1e6:.1f} MB")
     if open and page is not None:
         webbrowser.open(Path(page).as_uri())

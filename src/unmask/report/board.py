@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -13,10 +13,10 @@ import pandas as pd
 from unmask.experiments.board.grid import Settings, recipe
 from unmask.experiments.board.run import Board, of_sweep
 from unmask.experiments.board.standings import Record
-from unmask.report import frame, labels
+from unmask.report import frame, labels, whole
 from unmask.report.frame import INK
 from unmask.report.kinds import ORACLES, bare, colour
-from unmask.report.publishing import Page
+from unmask.report.publishing import Made, Page
 
 WIDTH, HEIGHT, LOW_HEIGHT = 330, 300, 170  # of a panel, in pixels
 SIZES = alt.value(28), alt.value(9)  # of a point of a line that has a name, and of one that has none
@@ -31,12 +31,13 @@ TITLE = (
 HEADING: dict[str, Any] = {"fontSize": 18, "offset": 16}  # how it looks
 
 
-def contents(board: Board, settings: Settings, origin: Mapping[str, Any], seconds: float) -> dict[str, bytes]:
+def contents(board: Board, settings: Settings, made: Made) -> dict[str, bytes]:
     """All files by name."""
     chart = frame.alone(frame.themed(panels(board.records)), frame.heading(*TITLE, **HEADING))
-    about = {"origin": origin, "seconds": seconds, "settings": asdict(settings)}
+    about = {"origin": made.origin, "seconds": made.seconds, "settings": asdict(settings)}
     about["failures"] = [asdict(failure) for failure in board.failures]
-    return frame.numbers("board", board.records, **about) | frame.drawings({"board": chart})
+    found = frame.numbers("board", board.records, **about) | frame.drawings({"board": chart})
+    return found | whole.page(made.explorer, made.origin, found)
 
 
 PAGE: Page[Settings, Board] = Page("board.json", recipe, of_sweep, contents)

@@ -17,6 +17,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -78,7 +79,7 @@ def _library() -> str:
 
     It takes longer to make than a page, and is kept beside the compiled sources, where that can be written.
     """
-    kept = Path(__file__).parent / "__pycache__" / f"vega-{vl_convert.__version__}.js"
+    kept = Path(__file__).parent / "__pycache__" / f"vega-{version('vl-convert-python')}.js"
     with suppress(OSError, UnicodeDecodeError):
         if (script := kept.read_text("utf-8")).endswith(WHOLE):
             return script
@@ -95,7 +96,7 @@ def figure(name: str, title: str, subtitle: str, caption: str, drawn: Definition
     return f"""<figure>
 <h3>{title}</h3>
 <p class="under">{subtitle}</p>
-<div class="plot" id="{name}" role="img" aria-label="{title}: {subtitle}">{svg(drawn)}</div>
+<div class="plot" id="{name}" role="img" aria-label="{title}: {subtitle}">{hidden(svg(drawn))}</div>
 <figcaption>{caption}</figcaption>
 <script type="application/json" data-figure="{name}">{definition}</script>
 </figure>"""
@@ -104,6 +105,11 @@ def figure(name: str, title: str, subtitle: str, caption: str, drawn: Definition
 def svg(definition: Definition) -> str:
     """A drawing of it."""
     return vl_convert.vegalite_to_svg(definition)
+
+
+def hidden(svg: str) -> str:
+    """A drawing that is told in words by what is around it."""
+    return svg.replace("<svg ", '<svg aria-hidden="true" ', 1)
 
 
 def drawings(definitions: Mapping[str, Definition]) -> dict[str, bytes]:
@@ -135,14 +141,21 @@ def look() -> Definition:
     """Quiet axes in the colour of the text."""
     text = {"labelColor": INK, "titleColor": INK, "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal"}
     lines = {"gridColor": INK, "gridOpacity": 0.12, "domainColor": INK, "domainOpacity": 0.4, "tickColor": INK}
-    title = {"anchor": "start", "color": INK, "subtitleColor": INK, "fontSize": 16, "subtitleFontSize": 12, "offset": 12}
+    title = {
+        "anchor": "start",
+        "color": INK,
+        "subtitleColor": INK,
+        "fontSize": 16,
+        "subtitleFontSize": 12,
+        "offset": 12,
+    }
     return {
         "font": FONTS,
         "background": "transparent",
         "view": {"stroke": None},
         "axis": text | lines | {"tickOpacity": 0.4},
         "legend": {"labelColor": INK, "labelFontSize": 12, "labelLimit": 240, "offset": 8},
-        "title": title,
+        "title": title | {"offset": 12},
     }
 
 

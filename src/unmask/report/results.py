@@ -26,18 +26,30 @@ from unmask.core.files import finite
 from unmask.core.reading import read_json
 from unmask.cost.flops import break_even
 from unmask.experiments.board.families import STEPS
+from unmask.experiments.evaluation import records, summary
+from unmask.experiments.evaluation.records import RECORDS
 from unmask.experiments.jobs import status, tables
 from unmask.experiments.jobs.opening import FILE
 from unmask.experiments.jobs.store import FILES, Store
-from unmask.experiments.evaluation import records, summary
-from unmask.experiments.evaluation.records import RECORDS
 from unmask.networks.model.checkpoints import ACCOUNT
 from unmask.networks.model.shape import preset
-from unmask.report.publishing import STORE
 
 Point = dict[str, Any]
 
-WHO = ("of", "model", "kind", "sampler", "schedule", "length", "steps", "knob", "batch", "setting")  # whose number it is
+STORE = "sweep"  # beside a page: what was measured, from which an interrupted command goes on
+
+WHO = (
+    "of",
+    "model",
+    "kind",
+    "sampler",
+    "schedule",
+    "length",
+    "steps",
+    "knob",
+    "batch",
+    "setting",
+)  # whose number it is
 CONTROLS = ("of", "model", "sampler", "length", "batch", "setting")  # in which a reader chooses
 IDEAL, TRAINED = "ideal", "trained"
 LUCK = ("seed", "language_seed", "first_row", "digest", "code", "rows", "ter_rows", "device", "quick", "keep")
@@ -119,8 +131,8 @@ def read(directories: Sequence[str | Path]) -> Results:
             ]
         if (directory / RECORDS).exists():
             judged += of_evaluation(directory)
-        if (directory / ACCOUNT).exists() and (found := of_training(directory, directory.name, "")) is not None:
-            trainings.append(found)
+        if (alone := of_training(directory, directory.name, "")) is not None:
+            trainings.append(alone)
     return Results(points(rows) + judged, trainings, missing, [str(path) for path in directories], work)
 
 
@@ -130,7 +142,9 @@ def place(directory: Path) -> Path:
         if any((candidate / name).exists() for name in (FILE, RECORDS, ACCOUNT)):
             return candidate
     if not directory.exists():
-        raise UnmaskError(f"there is no directory {cut(str(directory))}; name that of a sweep, or where a page was made")
+        raise UnmaskError(
+            f"there is no directory {cut(str(directory))}; name that of a sweep, or where a page was made"
+        )
     what = f"neither {FILE} nor {RECORDS} nor {ACCOUNT} is in it, or in {STORE} of it"
     raise UnmaskError(f"{cut(str(directory))} holds no results: {what}; `unmask sweep run RECIPE` makes a store")
 
@@ -145,7 +159,9 @@ def of_sweep(directory: Path) -> tuple[list[dict[str, Any]], list[str], float]:
     missing = [f"{left} of {state['cells']} cells of {directory} are not measured yet"] if left else []
     for failure in state["failures"]:
         cell = failure["cell"]
-        about = ", ".join(f"{cell[name]}" for name in ("language", "task", "model", "sampler", "steps") if cell.get(name))
+        about = ", ".join(
+            f"{cell[name]}" for name in ("language", "task", "model", "sampler", "steps") if cell.get(name)
+        )
         missing.append(f"failed: {cell['metric']} ({about}): {failure['error']}")
     if (more := state["failed"] - len(state["failures"])) > 0:
         missing.append(f"and {more} more cells of {directory} have failed")
@@ -159,7 +175,11 @@ def of_evaluation(directory: Path) -> list[Point]:
     found = []
     for label, group in zip(summary.labels(groups), groups, strict=True):
         told, cost = group.settings, group.cost()
-        about = dict.fromkeys(WHO) | {"of": told["task"], "model": told["model"], "kind": "ar" if group.causal else "mdm"}
+        about = dict.fromkeys(WHO) | {
+            "of": told["task"],
+            "model": told["model"],
+            "kind": "ar" if group.causal else "mdm",
+        }
         about |= {"sampler": told["sampler"], "length": told.get("length"), "setting": label}
         about |= {} if group.causal else {name: told.get(name) for name in ("schedule", "steps")}
         base = ar.get(told["task"])
@@ -190,7 +210,9 @@ def points(rows: Iterable[Mapping[str, Any]]) -> list[Point]:
     for row in rows:
         about = _who(row, varied)
         key = (*about.values(), row["measure"])
-        groups.setdefault(key, []).append(row)
+        if (own := groups.setdefault(key, [])) and own[0]["metric"] != row["metric"]:
+            continue  # another metric has said the same, of rows that may be the same
+        own.append(row)
         who.setdefault(key, about)
     found = [who[key] | {"measure": key[-1]} | _pooled(own) for key, own in groups.items()]
     _add_ratios(found)
@@ -202,7 +224,9 @@ def _who(row: Mapping[str, Any], varied: Sequence[str]) -> Point:
     ar = row["metric"] == AR or row.get("sampler") == AR or row.get("kind") == "ar"
     steps, knob = row.get("steps"), None
     if row["metric"] == CURVE and row.get("budget") is not None:
-        steps, knob = (row["budget"], None) if row.get("knob", STEPS) == STEPS else (None, f"{row['knob']} = {row['budget']:g}")
+        steps, knob = (
+            (row["budget"], None) if row.get("knob", STEPS) == STEPS else (None, f"{row['knob']} = {row['budget']:g}")
+        )
     sampler = AR if ar else row.get("sampler") or ("ancestral" if row.get("language") else None)
     told = (f"{name}={row[name]}" for name in varied if row.get(name) not in (None, ""))
     return {
@@ -270,7 +294,9 @@ def _add_ratios(found: list[Point]) -> None:
             continue
         ar = own.get((point["of"], point["length"], point["setting"]))
         if ar is not None:
-            ends = {name: None if point[name] is None else point[name] / ar["value"] for name in ("value", "low", "high")}
+            ends = {
+                name: None if point[name] is None else point[name] / ar["value"] for name in ("value", "low", "high")
+            }
             point |= ends | {"measure": RATIO}
     said = [p for p in found if p["measure"] == "ter_ratio" and p["kind"] == "ar"]
     found += [p | {"measure": RATIO} for p in said]
@@ -280,11 +306,11 @@ def _add_seconds(found: Sequence[Point]) -> None:
     """Times of a row that a clock has measured stand beside all that is said of the same rows."""
     clocks: dict[tuple[Any, ...], float] = {}
     for point in found:
-        who = point["of"], point["model"], point["kind"], point["batch"]
+        who = point["of"], point["model"], point["kind"]
         if point["measure"] == "milliseconds":  # an evaluation, or a token, of a batch
-            clocks[(*who[:3], None)] = point["value"] / 1000 / (point["batch"] or 1)
+            clocks[(*who, None)] = point["value"] / 1000 / (point["batch"] or 1)
         elif point["measure"] == "seconds":  # of a whole batch, in so many rounds
-            clocks[(*who[:3], point["steps"])] = point["value"] / (point["batch"] or 1)
+            clocks[(*who, point["steps"])] = point["value"] / (point["batch"] or 1)
     for point in found:
         who = point["of"], point["model"], point["kind"]
         if (whole := clocks.get((*who, point["steps"]))) is not None and point["steps"] is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unmask.report.explorer.chosen import rows, rounds
+from unmask.report.explorer.chosen import rounds, rows
 from unmask.report.explorer.fragment import Explorer, told
 from unmask.report.explorer.yardsticks import YARDSTICKS
 from unmask.report.results import Point

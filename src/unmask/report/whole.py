@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,19 +33,26 @@ def contents(explorer: Explorer, made: Mapping[str, Any], drawings: bool) -> dic
     results = explorer.results
     found = frame.drawings(explorer.drawings()) if drawings else {}
     found |= frame.numbers(NUMBERS, records(results), origin=made, sources=results.sources, missing=results.missing)
+    return found | page(explorer, made, found)
+
+
+def page(explorer: Explorer, made: Mapping[str, Any], beside: Iterable[str]) -> dict[str, bytes]:
+    """The page alone, with links to what lies beside it."""
+    results = explorer.results
     about = _listed([str(name) for name in results.choices("of")]) or "what was trained"
-    found[PAGE] = frame.page(
+    content = frame.page(
         "unmask report",
         "report.html",
         made,
-        found,
+        beside,
+        (),
+        (),
         heading=text(f"What parallel decoding costs: {about}"),
         lead=text(f"Measured with {results.work:.0f} s of work, in {', '.join(results.sources)}."),
         missing=missing(results),
-        made="The same numbers stand in the files beside this page; these made it:",
         **explorer.parts(),
     )
-    return found
+    return {PAGE: content}
 
 
 def records(results: Results) -> list[dict[str, Any]]:

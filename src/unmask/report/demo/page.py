@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any
 
 from unmask.experiments.jobs.run import Sweep
 from unmask.languages import PRESETS
@@ -13,10 +11,9 @@ from unmask.report import frame, whole
 from unmask.report.demo.recipe import first, recipe
 from unmask.report.demo.settings import Settings
 from unmask.report.demo.story import Story
-from unmask.report.explorer.fragment import Explorer
 from unmask.report.frame import PAGE as FILE
 from unmask.report.frame import text
-from unmask.report.publishing import Page
+from unmask.report.publishing import Made, Page
 from unmask.report.results import read
 
 TITLE = "Masked diffusion with a perfect network: fluent after a few dozen steps, correct after many more"
@@ -29,53 +26,45 @@ def measured(sweep: Sweep, settings: Settings) -> Story:
     return Story(read([sweep.whole().directory]), settings)
 
 
-def contents(story: Story, settings: Settings, origin: Mapping[str, Any], seconds: float) -> dict[str, bytes]:
+def contents(story: Story, settings: Settings, about: Made) -> dict[str, bytes]:
     """All files by name."""
-    explorer = Explorer(story.results)
-    drawn = frame.drawings(explorer.drawings())
-    found = drawn | frame.beside("overview", [drawn[f"{name}.svg"] for name in OVERVIEW if f"{name}.svg" in drawn], TITLE)
-    about = {"origin": origin, "seconds": seconds, "settings": asdict(settings)}
-    found |= frame.numbers("data", whole.records(story.results), **about)
-    found[FILE] = _page(story, settings, origin, found, _made(origin, settings, seconds), explorer)
+    drawn = frame.drawings(about.explorer.drawings())
+    found = drawn | frame.beside(
+        "overview", [drawn[f"{name}.svg"] for name in OVERVIEW if f"{name}.svg" in drawn], TITLE
+    )
+    origin = {"origin": about.origin, "seconds": about.seconds, "settings": asdict(settings)}
+    found |= frame.numbers("data", whole.records(story.results), **origin)
+    found[FILE] = _page(story, settings, about, found)
     return found
 
 
-def early(store: Path, settings: Settings, origin: Mapping[str, Any]) -> dict[str, bytes]:
+def early(settings: Settings, about: Made) -> dict[str, bytes]:
     """The page alone, of the first cells."""
-    results = read([store])
-    results.missing[:] = [TO_COME]
-    made = _made(origin, settings, results.work)
-    return {FILE: _page(None, settings, origin, (), made, Explorer(results))}
+    about.explorer.results.missing[:] = [TO_COME]
+    return {FILE: _page(None, settings, about, ())}
 
 
-def _page(
-    story: Story | None,
-    settings: Settings,
-    origin: Mapping[str, Any],
-    beside: Iterable[str],
-    made: str,
-    explorer: Explorer,
-) -> bytes:
+def _page(story: Story | None, settings: Settings, about: Made, beside: Iterable[str]) -> bytes:
     """story: what the whole comes to, if it is there."""
     return frame.page(
         "unmask demo: what sampling in parallel costs",
         "demo.html",
-        origin,
+        about.origin,
         beside,
         () if story is None else story.sentences(),
         () if story is None else story.tables(),
         languages="\n".join(_language(name, story) for name in settings.shown),
-        missing=whole.missing(explorer.results),
-        made=made,
-        **explorer.parts(),
+        missing=whole.missing(about.explorer.results),
+        made=_made(settings, about),
+        **about.explorer.parts(),
     )
 
 
-def _made(origin: Mapping[str, Any], settings: Settings, seconds: float) -> str:
-    versions = origin["versions"]
+def _made(settings: Settings, about: Made) -> str:
+    versions = about.origin["versions"]
     by = f"unmask {versions['unmask']} (torch {versions['torch']}, numba {versions['numba']})"
     return text(
-        f"Measured with {seconds:.0f} s of work by {by} on {origin['machine']} with seed {settings.seed} "
+        f"Measured with {about.seconds:.0f} s of work by {by} on {about.origin['machine']} with seed {settings.seed} "
         f"and language seed {settings.language_seed}; the same "
         "command gives the same numbers:"
     )

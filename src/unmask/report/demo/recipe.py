@@ -20,7 +20,12 @@ SEEDS = 2  # of a comparison of samplers
 def recipe(settings: Settings) -> Recipe:
     """All of it; fails where a language is none that can be shown."""
     dear = [name for name in settings.languages if name not in _cheap(settings)]
-    parts = [*_first(settings), *([_errors(settings, dear)] if dear else []), *_perplexity(settings), _lengths(settings)]
+    parts = [
+        *_first(settings),
+        *([_errors(settings, dear)] if dear else []),
+        *_perplexity(settings),
+        _lengths(settings),
+    ]
     return _recipe(settings, [*parts, *_samplers(settings)])
 
 

@@ -82,7 +82,9 @@ def verdict(results: Results, state: State) -> Verdict:
     here = rows(results.points, state, yardstick.measures, ())
     curve, ar = [p for p in here if p["kind"] == "mdm"], next((p for p in here if p["kind"] == "ar"), None)
     found = need(curve, yardstick, state["target"])
-    goal = f"{short(yardstick)} {'of at least' if yardstick.rises else 'of at most'} {shown(state['target'], yardstick)}"
+    goal = (
+        f"{short(yardstick)} {'of at least' if yardstick.rises else 'of at most'} {shown(state['target'], yardstick)}"
+    )
     whom = state["of"] + ("" if state["length"] is None else f" at {state['length']} tokens")
     if not curve:
         return Verdict(f"Nothing was measured of {short(yardstick)} for {whom} by {state['sampler']}.", [])
@@ -106,7 +108,9 @@ def verdict(results: Results, state: State) -> Verdict:
     even = 1 / share
     if at["seconds"] and ar and ar["seconds"]:
         times = ar["seconds"] / at["seconds"]
-        numbers.append((f"{times:.2g} times as fast", f"{at['seconds']:.3g} s a sequence against {ar['seconds']:.3g} s"))
+        numbers.append(
+            (f"{times:.2g} times as fast", f"{at['seconds']:.3g} s a sequence against {ar['seconds']:.3g} s")
+        )
         better = "faster than AR" if times > 1 else "slower than AR"
         return Verdict(f"On {whom}, {goal} takes {rounds(at)} of {state['sampler']}: {better} here.", numbers)
     numbers.append((f"break-even at {even:.3g}", "tokens of AR: as long as an evaluation may last to be as fast"))
@@ -139,5 +143,3 @@ def _of_ar(ar: Point, yardstick: Yardstick) -> tuple[str, str]:
 
 def _flops(point: Point) -> str:
     return "" if point["flops"] is None else f"; its arithmetic {point['flops']:.3g} times, as each reads all tokens"
-
-

@@ -374,10 +374,11 @@
     read();
     for (const figure of told.figures) {
       const { definition, name } = figure, found = rowsOf(figure), given = parameters(found, yardstickOf(figure));
-      const narrow = window.innerWidth < 700 || typeof definition.height === "number";
+      const fluid = window.innerWidth < 1000 || definition.width < 600;
       const params = definition.params.map((one) => ({ ...one, value: given[one.name] ?? one.value }));
-      const whole = { ...definition, params, datasets: { rows: found }, ...(narrow ? { width: "container" } : {}) };
+      const whole = { ...definition, params, datasets: { rows: found }, ...(fluid ? { width: "container", autosize: { type: "fit-x", contains: "padding" } } : {}) };
       const { view } = await vegaEmbed(`#${CSS.escape(name)}`, whole, { renderer: "svg", actions: false, ast: false });
+      document.querySelector(`#${CSS.escape(name)} svg`).setAttribute("aria-hidden", "true"); // told by what is around it
       view.addEventListener("click", (_, item) => {
         if (item && item.datum && item.datum.at !== undefined) select(item.datum.at);
       });

@@ -16,7 +16,6 @@ from typing import Any
 import altair as alt
 
 from unmask.report import frame
-from unmask.report.explorer.chosen import State
 from unmask.report.frame import Definition
 from unmask.report.results import Results
 
@@ -128,5 +127,3 @@ def filled(definition: Definition, rows: Sequence[Row], values: dict[str, Any]) 
     """A definition with the rows and parameters of a state: what can be drawn without a reader."""
     given = [{**one, "value": values.get(one["name"], one.get("value"))} for one in definition["params"]]
     return definition | {"datasets": {"rows": list(rows)}, "params": given}
-
-

@@ -28,6 +28,7 @@ LABELS = {
 }
 COLUMNS = (*WHO, "measure", "value", "low", "high", "n", "method", *COSTS, "metric")  # of a point, in the page
 WORDS = {"of", "model", "kind", "sampler", "schedule", "knob", "setting", "measure", "method", "metric"}
+POINT = '<div id="point" hidden aria-live="polite"><p class="what"></p><p class="whose"></p><p><code></code></p></div>'
 DIGITS = 6  # of a number in the page
 SHOWN = {  # how a reader makes a number again, by the metric that has made it
     "samples": "unmask generate --language {of} --sampler '{sampler}' --schedule {schedule} --steps {steps} "
@@ -87,24 +88,24 @@ class Explorer:
         }
 
     def parts(self) -> dict[str, str]:
-        """What a template has a place for: verdict, controls, figures, numbers, data."""
+        """What a template has a place for: `explorer`, `numbers`, and at its end `data`."""
         if not self.results.points and not self.results.trainings:
-            said = "Nothing was measured yet."
-            return {"verdict": f"<p class='lead'>{said}</p>"} | dict.fromkeys(("controls", "figures", "numbers", "data"), "")
+            return {"explorer": "<p class='lead'>Nothing was measured yet.</p>", "numbers": "", "data": ""}
+        asked = [verdict_html(self.verdict), self._controls(), POINT] if self.yardsticks else []
+        drawn = ['<div class="figures">', *map(self._figure, self.figures), "</div>"]
         return {
-            "verdict": verdict_html(self.verdict) if self.yardsticks else "",
-            "controls": self._controls() if self.yardsticks else "",
-            "figures": "\n".join(map(self._figure, self.figures)),
+            "explorer": "\n".join([*asked, *drawn]),
             "numbers": self._numbers() if self.yardsticks else "",
             "data": self._data(),
         }
 
     def _figure(self, figure: Figure) -> str:
+        drawing = frame.hidden(frame.svg(self.drawn(figure)))
         title, under = text(figure.title), text(figure.under)
         return f"""<figure id="figure-{figure.name}"{' class="wide"' if figure.wide else ""}>
 <h3>{title}</h3>
 <p class="under">{under}</p>
-<div class="plot" id="{figure.name}" role="img" aria-label="{title}: {under}">{frame.svg(self.drawn(figure))}</div>
+<div class="plot" id="{figure.name}" role="img" aria-label="{title}: {under}">{drawing}</div>
 <p class="nothing" hidden>Nothing of this was measured for what is chosen.</p>
 <figcaption>{figure.caption}</figcaption>
 </figure>"""
@@ -116,7 +117,7 @@ class Explorer:
         boxes = [_select("metric", "yardstick", metrics, self.state)]
         boxes.append(
             '<label>until it is <input type="number" id="control-target" name="target" step="any" '
-            f'inputmode="decimal"><span id="unit"></span></label>'
+            'inputmode="decimal"><span id="unit"></span></label>'
         )
         for name, label in LABELS.items():
             choices = self.results.choices(name)
@@ -142,7 +143,7 @@ class Explorer:
             "choices": {name: self.results.choices(name) for name in CONTROLS},
             "yardsticks": {one.name: asdict(one) for one in self.yardsticks},
             "commands": SHOWN,
-            "table": f"unmask sweep export {self.results.sources[0] if self.results.sources else 'DIR'} --out table.csv",
+            "table": f"unmask sweep export {next(iter(self.results.sources), 'DIR')} --out table.csv",
             "frame": {"room": ROOM, "names": NAMES, "label": LABEL, "height": HEIGHT},
             "names": MOST_NAMES,
             "figures": [
@@ -169,7 +170,8 @@ def values(around: Frame, yardstick: Yardstick, state: State) -> dict[str, Any]:
 def verdict_html(said: Verdict) -> str:
     """One sentence and its numbers; explorer.js writes the same."""
     items = "".join(f"<li><strong>{text(number)}</strong>{text(what)}</li>" for number, what in said.numbers)
-    return f'<div id="verdict" aria-live="polite"><p class="verdict">{text(said.sentence)}</p><ol class="see">{items}</ol></div>'
+    sentence = f'<p class="verdict">{text(said.sentence)}</p>'
+    return f'<div id="verdict" aria-live="polite">{sentence}<ol class="see">{items}</ol></div>'
 
 
 def table(results: Results, state: State, yardstick: Yardstick) -> str:
@@ -229,8 +231,11 @@ def _short(value: float) -> float | int:
 
 def _select(name: str, label: str, choices: Mapping[str, str], state: State) -> str:
     options = "".join(
-        f'<option value="{frame.attribute(value)}"{" selected" if str(state[name]) == value else ""}>{text(said)}</option>'
+        f'<option value="{frame.attribute(value)}"{_selected(str(state[name]) == value)}>{text(said)}</option>'
         for value, said in choices.items()
     )
     return f'<label>{label} <select id="control-{name}" name="{name}">{options}</select></label>'
 
+
+def _selected(chosen: bool) -> str:
+    return " selected" if chosen else ""

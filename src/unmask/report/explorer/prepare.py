@@ -28,7 +28,9 @@ def curves(figure: Figure, results: Results, state: State, yardstick: Yardstick)
     known = {point[by] for point in theory}
     found = [_row(p, by, state) | {"line": p[by] not in known, "dot": True} for p in said if p["steps"] or _ar(p)]
     found += [_row(p, by, state) | {"line": True, "dot": False} for p in theory if p[by] in {q[by] for q in said}]
-    ends = {row["series"]: row for row in sorted(found, key=lambda row: row["place"] or 0) if row["line"] and row["place"]}
+    ends = {
+        row["series"]: row for row in sorted(found, key=lambda row: row["place"] or 0) if row["line"] and row["place"]
+    }
     goal = yardstick.name == state["metric"]
     for row in found:
         row["end"] = ends.get(row["series"]) is row
@@ -82,11 +84,10 @@ def needs(figure: Figure, results: Results, state: State, yardstick: Yardstick) 
     for point in said:
         lines.setdefault(point[by], []).append(point)
     found = []
-    for series, line in lines.items():
-        point = need(line, yardstick, state["target"]).point
-        if point is not None and point[cost]:
-            row = _row(point, by, state)
-            found.append(row | {"value": point[cost], "low": None, "high": None, "place": point[cost], "series": series})
+    for line in lines.values():
+        at = need(line, yardstick, state["target"]).point
+        if at is not None and at[cost]:
+            found.append(_row(at, by, state) | {"value": at[cost], "low": None, "high": None, "place": at[cost]})
     return sorted(found, key=lambda row: (row["place"], row["series"]))
 
 
@@ -127,5 +128,3 @@ def _row(point: Point, by: str, state: State) -> Row:
 
 def _ar(point: Point) -> bool:
     return bool(point["kind"] == "ar")
-
-

@@ -59,7 +59,12 @@ YARDSTICKS = {
         ),
         Yardstick("accuracy", "Accuracy", "the share of right answers", ("accuracy",), 0.5, share=True, rises=True),
         Yardstick(
-            "answer_error", "Wrong answers", "the share of rows whose answer is wrong", ("answer_error",), 0.1, share=True
+            "answer_error",
+            "Wrong answers",
+            "the share of rows whose answer is wrong",
+            ("answer_error",),
+            0.1,
+            share=True,
         ),
         Yardstick(
             "lucky_answers",

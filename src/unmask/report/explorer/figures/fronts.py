@@ -60,7 +60,8 @@ FIGURES = [
         title="What quality costs, by sampler",
         under="to the left: cheaper; the broad line: the front, where nothing is both better and cheaper",
         caption="Across: the cost that is chosen above, on a logarithmic scale. A line is one sampler at all of its "
-        "budgets. Diamond: AR; right of the dotted line, where costs are equal, it is cheaper, and makes no error of sampling.",
+        "budgets. Diamond: AR; right of the dotted line, where costs are equal, it is cheaper, and makes no error of "
+        "sampling.",
         draw=draw,
         wanted=_wanted,
         wide=True,

@@ -10,6 +10,8 @@ from unmask.report.explorer.figure import ROWS, Figure, emphasis, parameters, to
 from unmask.report.explorer.looks import colours
 from unmask.report.results import Results
 
+STEP = 19  # pixels from one bar to the next
+
 
 def draw(results: Results) -> Any:
     order = alt.SortField("place")
@@ -22,7 +24,8 @@ def draw(results: Results) -> Any:
     dot = base.mark_point(filled=True, size=80, cursor="pointer").encode(x=x, tooltip=tooltip())
     value = base.mark_text(align="left", dx=9, fontSize=12).encode(x=x)
     value = value.transform_calculate(said="datum.cost + '  ' + datum.rounds").encode(text="said:N")
-    return alt.layer(bar, dot, value).add_params(*parameters()).properties(width=620, height={"step": 19})
+    height = STEP * (len(results.choices("sampler")) + 1)
+    return alt.layer(bar, dot, value).add_params(*parameters()).properties(width=620, height=height)
 
 
 def _wanted(results: Results) -> bool:
@@ -37,8 +40,8 @@ FIGURES = [
         options={"by": "sampler"},
         title="What the target takes of each sampler",
         under="the least of the chosen cost at which the target is met, and at all that is dearer",
-        caption="Samplers that never meet it are not here. <code>clairvoyant</code> and <code>best-order</code> ask the "
-        "language itself: from them to the others is the room that a better rule has.",
+        caption="Samplers that never meet it are not here. <code>clairvoyant</code> and <code>best-order</code> ask "
+        "the language itself: from them to the others is the room that a better rule has.",
         draw=draw,
         wanted=_wanted,
         wide=True,

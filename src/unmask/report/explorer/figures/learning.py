@@ -22,7 +22,13 @@ def own(results: Results) -> list[Row]:
     for point in said:
         if point["model"] == IDEAL or (truth := ideal.get(_who(point))) is None:
             continue
-        about = {"of": point["of"], "series": point["of"], "sampler": point["sampler"], "kind": "mdm", "at": point["number"]}
+        about = {
+            "of": point["of"],
+            "series": point["of"],
+            "sampler": point["sampler"],
+            "kind": "mdm",
+            "at": point["number"],
+        }
         about |= {"across": truth["value"], "value": point["value"], "low": point["low"], "high": point["high"]}
         shown = f"{Estimate.of_record(point)}; ideal {Estimate.of_record(truth)}"
         about |= {"shown": shown, "rounds": f"N = {point['steps']}", "cost": f"{point['evaluations']:.4g}"}
@@ -59,8 +65,8 @@ FIGURES = [
         options={"obeys": ("sampler",), "marks": ("of",)},
         title="Sampling error and learning error",
         under="on the dotted line a network is as good as the truth; above it is what it has not learned",
-        caption="Each point is one number of rounds: across what is wrong with the ideal denoiser, up what is wrong with "
-        "the network that has learned the language. More rounds move a line to the left, more training down.",
+        caption="Each point is one number of rounds: across what is wrong with the ideal denoiser, up what is wrong "
+        "with the network that has learned the language. More rounds move a line to the left, more training down.",
         draw=draw,
         wanted=lambda results: len(own(results)) > 1,
         own=own,

@@ -41,7 +41,9 @@ def draw(results: Results) -> Any:
     line = base.mark_line(strokeWidth=2).encode(x=x, y=y, strokeDash=dash, detail="series:N")
     spread = base.transform_filter("datum.high > datum.low").mark_rule().encode(x=x, y=alt.Y("low:Q"), y2="high:Q")
     points = base.mark_point(filled=True, size=60).encode(x=x, y=y, tooltip=tooltip())
-    same = base.mark_line(color=INK, strokeDash=[2, 3], opacity=0.5).encode(x=x, y=alt.Y("place:Q"), color=alt.value(INK))
+    same = base.mark_line(color=INK, strokeDash=[2, 3], opacity=0.5).encode(
+        x=x, y=alt.Y("place:Q"), color=alt.value(INK)
+    )
     name = base.transform_filter("datum.end").mark_text(align="left", dx=8, fontSize=12)
     return (
         alt.layer(same, line, spread, points, name.encode(x=x, y=y, text="series:N"))
@@ -58,8 +60,8 @@ FIGURES = [
         options={"marks": ("of",)},
         title="How many rounds each of them needs, as the text grows",
         under="flat: whatever the length; parallel to the dotted line: in proportion to the length",
-        caption="Both axes are logarithmic. Solid: until the share of wrong sequences is what was asked for; dashed: until "
-        "TER is. Dotted: as many rounds as tokens, which is what AR takes.",
+        caption="Both axes are logarithmic. Solid: until the share of wrong sequences is what was asked for; dashed: "
+        "until TER is. Dotted: as many rounds as tokens, which is what AR takes.",
         draw=draw,
         wanted=lambda results: len({p["length"] for p in results.of(*KINDS)}) > 1,
         wide=True,

@@ -11,6 +11,8 @@ from unmask.report.explorer.looks import colours
 from unmask.report.frame import INK
 from unmask.report.results import Results
 
+TOLD = {"series": "of", "rounds": "at", "shown": "loss"}
+
 
 def own(results: Results) -> list[Row]:
     """A row a validation, above what no network can get below, where that is known."""
@@ -19,7 +21,7 @@ def own(results: Results) -> list[Row]:
         base = training.entropy
         for entry in training.journal:
             over = entry.validation / base - 1 if base else entry.validation
-            about = {"of": training.of, "series": training.of, "what": training.kind.upper() or "network"}
+            about: Row = {"of": training.of, "series": training.of, "what": training.kind.upper() or "network"}
             told = f"{entry.validation:.4f} nats a token" + (f", {100 * over:.2f}% above the entropy" if base else "")
             about |= {"place": entry.step, "value": over, "low": None, "high": None, "shown": told}
             found.append(about | {"rounds": f"step {entry.step}", "cost": f"{entry.seconds:.0f} s", "told": ""})
@@ -35,7 +37,11 @@ def draw(results: Results) -> Any:
     dash = alt.StrokeDash("what:N", legend=alt.Legend(title=None, orient="top-right", symbolType="stroke"))
     found = colours(results, "of") if results.points else alt.value(INK)
     base = alt.Chart(ROWS).encode(x=x, y=y, color=found, opacity=emphasis())
-    told = [alt.Tooltip("series:N", title="of"), alt.Tooltip("rounds:N", title="at"), alt.Tooltip("shown:N", title="loss")]
+    told = [
+        alt.Tooltip("series:N", title="of"),
+        alt.Tooltip("rounds:N", title="at"),
+        alt.Tooltip("shown:N", title="loss"),
+    ]
     line = base.mark_line(strokeWidth=2).encode(strokeDash=dash, detail="series:N")
     points = base.mark_point(filled=True, size=25).encode(tooltip=told)
     return alt.layer(line, points).add_params(*parameters()).properties(width=WIDTH, height=HEIGHT)
@@ -49,8 +55,8 @@ FIGURES = [
         options={"marks": ("of",)},
         title="How the networks learned",
         under="validation loss against training steps; nothing gets below the entropy of the language",
-        caption="Each point is a validation on sequences that were not seen in training. A line that has not become level "
-        "would go on falling with more steps.",
+        caption="Each point is a validation on sequences that were not seen in training. A line that has not become "
+        "level would go on falling with more steps.",
         draw=draw,
         wanted=lambda results: any(training.journal for training in results.trainings),
         own=own,
