@@ -122,8 +122,10 @@ def drawings(definitions: Mapping[str, Definition]) -> dict[str, bytes]:
 def numbers(name: str, records: Sequence[Mapping[str, Any]], **about: Any) -> dict[str, bytes]:
     """NAME.json, with where they come from and one record a line, for people and for diffs; and NAME.csv."""
     lines = ",\n  ".join(json.dumps(finite(record), allow_nan=False) for record in records)
-    head = json.dumps(finite(about), indent=1, allow_nan=False).removesuffix("\n}")
-    data = f'{head},\n "records": [\n  {lines}\n ]\n}}\n'
+    head = "".join(
+        f" {json.dumps(name)}: {json.dumps(finite(value), allow_nan=False)},\n" for name, value in about.items()
+    )
+    data = f'{{\n{head} "records": [\n  {lines}\n ]\n}}\n'
     return {f"{name}.json": data.encode(), f"{name}.csv": csv(records)}
 
 
