@@ -31,6 +31,7 @@ from unmask.experiments.evaluation.records import RECORDS
 from unmask.experiments.jobs import status, tables
 from unmask.experiments.jobs.opening import FILE
 from unmask.experiments.jobs.store import FILES, Store
+from unmask.languages import PRESETS, Language, load
 from unmask.networks.model.checkpoints import ACCOUNT
 from unmask.networks.model.shape import preset
 
@@ -98,12 +99,20 @@ class Results:
     missing: list[str] = field(default_factory=list)  # in words: cells to do, cells that failed and why
     sources: list[str] = field(default_factory=list)  # the directories
     work: float = 0.0  # seconds of all cells
+    digests: dict[str, set[str]] = field(default_factory=dict)  # of the languages that were meant by a name
 
     def measures(self) -> list[str]:
         return list(dict.fromkeys(point["measure"] for point in self.points))
 
     def of(self, *measures: str) -> list[Point]:
         return [point for point in self.points if point["measure"] in measures]
+
+    def language(self, of: str) -> Language | None:
+        """The one of a name, where that is a preset, and is the one that was measured."""
+        if of not in PRESETS:
+            return None
+        language = load(of)
+        return language if language.source()["digest"] in self.digests.get(of, ()) else None
 
     def choices(self, name: str) -> list[Any]:
         """The values of a control, in the order in which they came; what is not said is no choice."""
@@ -133,7 +142,12 @@ def read(directories: Sequence[str | Path]) -> Results:
             judged += of_evaluation(directory)
         if (alone := of_training(directory, directory.name, "")) is not None:
             trainings.append(alone)
-    return Results(points(rows) + judged, trainings, missing, [str(path) for path in directories], work)
+    digests: dict[str, set[str]] = {}
+    for row in rows:
+        if row.get("language_digest"):
+            digests.setdefault(_of(row), set()).add(row["language_digest"])
+    where = [str(path) for path in directories]
+    return Results(points(rows) + judged, trainings, missing, where, work, digests)
 
 
 def place(directory: Path) -> Path:

@@ -14,6 +14,7 @@ from unmask.report import frame
 from unmask.report.explorer.chosen import State, Verdict, rows, start, verdict
 from unmask.report.explorer.figure import HEIGHT, LABEL, NAMES, ROOM, Figure, Frame, defined, figures, filled
 from unmask.report.explorer.prepare import MOST_NAMES, prepared
+from unmask.report.explorer.watch import watch
 from unmask.report.explorer.yardsticks import COSTS, EVALUATIONS, SECONDS, YARDSTICKS, Yardstick, known
 from unmask.report.frame import Definition, text
 from unmask.report.results import CONTROLS, WHO, Point, Results
@@ -88,14 +89,16 @@ class Explorer:
         }
 
     def parts(self) -> dict[str, str]:
-        """What a template has a place for: `explorer`, `numbers`, and at its end `data`."""
+        """What a template has a place for: `explorer`, `numbers`, `player`, and at its end `data`."""
         if not self.results.points and not self.results.trainings:
-            return {"explorer": "<p class='lead'>Nothing was measured yet.</p>", "numbers": "", "data": ""}
+            nothing = {"explorer": "<p class='lead'>Nothing was measured yet.</p>"}
+            return nothing | dict.fromkeys(("numbers", "player", "data"), "")
         asked = [verdict_html(self.verdict), self._controls(), POINT] if self.yardsticks else []
         drawn = ['<div class="figures">', *map(self._figure, self.figures), "</div>"]
         return {
             "explorer": "\n".join([*asked, *drawn]),
             "numbers": self._numbers() if self.yardsticks else "",
+            "player": watch(self.results),
             "data": self._data(),
         }
 
