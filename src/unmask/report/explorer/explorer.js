@@ -69,8 +69,8 @@
     return kept.sort((a, b) => a.number - b.number);
   }
 
-  // The state, or where it leaves nothing to compare, the same at the length that has most of it.
-  function elsewhere(yardstick, by) {
+  // The length, or where it leaves fewer lines than the least, the one that has most of them.
+  function elsewhere(yardstick, by, least = 2) {
     const seen = new Map();
     for (const p of rows(yardstick.measures, [by, "length"])) {
       if (isAR(p)) continue;
@@ -78,7 +78,7 @@
       seen.get(p.length).add(p[by]);
     }
     const here = seen.get(state.length);
-    if (!seen.size || (here && here.size > 1)) return state.length;
+    if (!seen.size || (here && here.size >= least)) return state.length;
     return [...seen].reduce((a, b) => (b[1].size > a[1].size ? b : a))[0];
   }
 
@@ -151,8 +151,9 @@
   const prepare = {
     curves(figure, yardstick) {
       const by = figure.options.by;
-      const theory = yardstick.predicted ? rows([yardstick.predicted], [by]) : [];
-      const said = rows(yardstick.measures, [by]);
+      const length = elsewhere(yardstick, by, 1);
+      const theory = yardstick.predicted ? rows([yardstick.predicted], [by], length) : [];
+      const said = rows(yardstick.measures, [by], length);
       const known = new Set(theory.map((p) => p[by])), seen = new Set(said.map((p) => p[by]));
       const found = said.filter((p) => p.steps || isAR(p)).map((p) => ({ ...row(p, by), line: !known.has(p[by]), dot: true }));
       found.push(...theory.filter((p) => seen.has(p[by])).map((p) => ({ ...row(p, by), line: true, dot: false })));

@@ -91,6 +91,12 @@ def names(chart: alt.Chart, colour: Any) -> alt.Chart:
     )
 
 
+def size() -> alt.Chart:
+    """Of which length rows are, in a corner."""
+    words = alt.Chart(ROWS).transform_aggregate(size="min(size)").mark_text(align="right", fontSize=12, color=frame.INK)
+    return words.encode(x=alt.value("width"), y=alt.value(8), text="size:N")
+
+
 def emphasis() -> Any:
     """What is chosen stands out, and what is not stays readable."""
     return alt.condition("datum.chosen", alt.value(1.0), alt.value(0.72))

@@ -23,6 +23,7 @@ def prepared(figure: Figure, results: Results, state: State) -> tuple[list[Row],
 def curves(figure: Figure, results: Results, state: State, yardstick: Yardstick) -> list[Row]:
     """Against N: what was measured, and what theory draws of the same; a line joins points where theory has none."""
     by = figure.options["by"]
+    state = elsewhere(results, state, yardstick, by, least=1)
     theory = rows(results.points, state, (yardstick.predicted,), (by,)) if yardstick.predicted else []
     said = rows(results.points, state, yardstick.measures, (by,))
     known = {point[by] for point in theory}
@@ -64,13 +65,13 @@ def fronts(figure: Figure, results: Results, state: State, yardstick: Yardstick)
     return [*found, {"kind": "even", "place": even, "value": None, "line": False}] if found and even else found
 
 
-def elsewhere(results: Results, state: State, yardstick: Yardstick, by: str) -> State:
-    """The state, or where it leaves nothing to compare, the same at the length that has most of it."""
+def elsewhere(results: Results, state: State, yardstick: Yardstick, by: str, least: int = 2) -> State:
+    """The state, or where it leaves fewer lines than the least, the same at the length that has most of them."""
     seen: dict[Any, set[Any]] = {}
     for point in rows(results.points, state, yardstick.measures, (by, "length")):
         if not _ar(point):
             seen.setdefault(point["length"], set()).add(point[by])
-    if not seen or len(seen.get(state["length"], ())) > 1:
+    if not seen or len(seen.get(state["length"], ())) >= least:
         return state
     return state | {"length": max(seen, key=lambda length: len(seen[length]))}
 

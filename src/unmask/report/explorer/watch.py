@@ -26,4 +26,4 @@ def watch(results: Results) -> str:
         Run(f"{USUAL}, N = {ROUNDS}, {name}", few.trace(), language),
         Run("AR, one token a round", one.trace(), language),
     ]
-    return f"{fragment(runs, 'watch')}\n{assets()}"
+    return f"<h2>Watch one become impossible</h2>\n{fragment(runs, 'watch')}\n{assets()}"

@@ -13,6 +13,7 @@ from unmask.report.explorer.figure import (
     axis_of_value,
     emphasis,
     parameters,
+    size,
     tooltip,
 )
 from unmask.report.explorer.looks import colours
@@ -39,11 +40,9 @@ def draw(results: Results) -> Any:
     diamond = diamond.encode(x=x, y=y, tooltip=tooltip())
     text = level.mark_text(color=INK, align="left", dx=6, fontSize=12, text="AR, break-even")
     text = text.encode(x=x, y=alt.value(10))
-    size = alt.Chart(ROWS).transform_aggregate(size="min(size)").mark_text(align="left", fontSize=12, color=INK)
-    size = size.encode(x=alt.value(8), y=alt.value(10), text="size:N")
     name = own.transform_filter("datum.end").mark_text(align="left", dx=8, dy=-7, fontSize=12)
     name = name.encode(x=x, y=y, text="series:N", color=colour, opacity=emphasis())
-    drawn = alt.layer(band, even, size, text, line, points, diamond, name)
+    drawn = alt.layer(band, even, size(), text, line, points, diamond, name)
     return drawn.add_params(*parameters()).properties(width=900, height=HEIGHT + 40)
 
 

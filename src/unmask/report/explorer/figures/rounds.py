@@ -16,6 +16,7 @@ from unmask.report.explorer.figure import (
     emphasis,
     names,
     parameters,
+    size,
     tooltip,
 )
 from unmask.report.explorer.looks import colours
@@ -48,7 +49,7 @@ def draw(results: Results, by: str) -> Any:
     text = ar.mark_text(color=INK, opacity=0.8, align="right", dx=-2, dy=-7, fontSize=12, text="AR")
     text = text.encode(x=alt.value("width"), y=y)
     goal = alt.Chart(ROWS).transform_filter("datum.goal").mark_rule(color=INK, opacity=0.35).encode(y=y)
-    drawn = alt.layer(level, text, goal, line, spread, points, names(line.copy(), colour).encode(x=x))
+    drawn = alt.layer(size(), level, text, goal, line, spread, points, names(line.copy(), colour).encode(x=x))
     return drawn.add_params(*parameters()).properties(width=WIDTH, height=HEIGHT)
 
 
