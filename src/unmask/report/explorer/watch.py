@@ -9,7 +9,7 @@ from unmask.report.explorer.chosen import USUAL
 from unmask.report.player import Run, assets, fragment
 from unmask.report.results import Results
 
-LENGTH, ROUNDS, ROWS = 32, 6, 6
+LENGTH, ROUNDS, ROWS = 32, 10, 6
 
 
 def watch(results: Results) -> str:
