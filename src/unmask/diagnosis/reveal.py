@@ -65,10 +65,7 @@ class Reading:
 
 def read(language: Language, trace: Trace, row: int) -> Reading:
     """What a row of a trace did against the language."""
-    as_language(language)
-    if trace.vocabulary != language.vocabulary:
-        what = f"the trace is over {trace.vocabulary} symbols, and {language.kind} has {language.vocabulary}"
-        raise UnmaskError(f"{what}; take the language that it was made on")
+    _check_vocabulary(language, trace)
     told = trace.rows[row]
     language.check_length(told.length)
     rounds = list(told.rounds())
@@ -92,6 +89,25 @@ def read(language: Language, trace: Trace, row: int) -> Reading:
     guilty = case.culprit()
     because = case.needed(guilty)
     return Reading(tuple(steps), first, guilty, because, case.words(guilty, because))
+
+
+def impossible(language: Language, trace: Trace) -> list[bool]:
+    """Which rows end as what no sequence of the language has."""
+    _check_vocabulary(language, trace)
+    found = [False] * len(trace.rows)
+    for length in {row.length for row in trace.rows}:
+        language.check_length(length)
+        rows = [number for number, row in enumerate(trace.rows) if row.length == length]
+        contexts = torch.stack([_context(language, trace.rows[row], trace.rows[row].final) for row in rows])
+        for row, dead in zip(rows, (_evidence(language, contexts) == -math.inf).tolist(), strict=True):
+            found[row] = dead
+    return found
+
+
+def _check_vocabulary(language: Language, trace: Trace) -> None:
+    if trace.vocabulary != as_language(language).vocabulary:
+        what = f"the trace is over {trace.vocabulary} symbols, and {language.kind} has {language.vocabulary}"
+        raise UnmaskError(f"{what}; take the language that it was made on")
 
 
 def _tokens(one: Round) -> dict[int, int]:

@@ -98,6 +98,10 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         return f"<Trace of {len(self.rows)} rows over {self.vocabulary} symbols, by {self.sampler or 'nobody says what'}>"
 
+    def of(self, rows: Sequence[int]) -> Trace:
+        """The trace of these rows alone."""
+        return msgspec.structs.replace(self, rows=[self.rows[row] for row in rows])
+
     def symbol(self, token: int) -> str:
         """What a token looks like; without a name a letter, where letters suffice, else its number."""
         if isinstance(self.symbols, Mapping):
