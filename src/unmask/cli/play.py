@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -89,7 +90,7 @@ def command(
         json: Print one JSON object instead of a table.
     """
     from unmask import languages
-    from unmask.cli.output import show
+    from unmask.cli.output import say, show
     from unmask.core.errors import UnmaskError, cut
     from unmask.core.files import check_writable
     from unmask.generation import trace as traces
@@ -120,8 +121,11 @@ def command(
         from unmask.report.player.terminal import show as play
 
         play(picked.runs, picked.row)
-    if not terminal or json:
-        show(_said(picked, file), json)
+    if json:
+        show(_told(picked, file), True)
+    elif not terminal:
+        for line in _lines(picked, file):
+            say(line)
     if open and file is not None:
         import webbrowser
 
@@ -212,8 +216,26 @@ def _write(file: Path, picked: Chosen) -> None:
         out.write(content)
 
 
-def _said(picked: Chosen, file: Path | None) -> dict[str, Any]:
-    """Which row it begins with, and what was seen of it."""
+def _lines(picked: Chosen, file: Path | None) -> list[str]:
+    """Which row it begins with, and what is seen of it, for people."""
+    row, wrong = picked.runs[0].number(picked.row), picked.wrong and picked.wrong[0]
+    which = "" if wrong is None else ": none goes wrong" if not wrong else f": {wrong} go wrong"
+    lines = [f"row {row} of {picked.rows}{which}"]
+    for run in picked.runs:
+        reading, rounds = run.readings[picked.row], run.rounds[picked.row]
+        if reading is None:
+            lines.append(f"{run.name}: no language is known to hold it against (--language)")
+        elif reading.impossible is None:
+            lines.append(f"{run.name}: a sequence of the language, {round(reading.lost, 2) + 0.0:.2f} nats lost")
+        else:
+            turn = rounds[reading.impossible].number
+            repaired = f" (it was repaired, {reading.lost:.2f} nats lost)" if reading.lost < math.inf else ""
+            lines.append(f"{run.name}: impossible from round {turn} on{repaired}: {reading.why}")
+    return lines if file is None else [*lines, str(file)]
+
+
+def _told(picked: Chosen, file: Path | None) -> dict[str, Any]:
+    """The same for programs."""
     runs, row = picked.runs, picked.row
     said: dict[str, Any] = {"file": None if file is None else str(file), "row": runs[0].number(row)}
     for number, run in enumerate(runs):

@@ -202,6 +202,7 @@ class Run {
     const meter = this.at ? steps[this.at - 1][2] : 0;
     this.lost.textContent = meter === null ? "\u221e nats lost" : `${nats(meter)} nats lost`;
     this.about.textContent = meter === null ? "no sequence of the language is left"
+      : this.of.revised ? "of what stands now"
       : done ? "this row's share of the divergence" : "so far, by drawing tokens together";
     this.meter.classList.toggle("lost", meter === null);
     this.head.setAttribute("transform", `translate(${this.x(clock)} 0)`);
@@ -263,8 +264,8 @@ class Player {
     for (const button of box.querySelectorAll("button")) button.addEventListener("click", () => this.act(button.dataset.do));
     this.range.addEventListener("input", () => { this.pause(); this.go(Number(this.range.value)); });
     box.addEventListener("keydown", event => this.key(event));
-    addEventListener("beforeprint", () => { this.kept = this.clock; this.pause(); this.go(this.end); });
-    addEventListener("afterprint", () => this.go(this.kept));
+    addEventListener("beforeprint", () => { this.kept ??= this.clock; this.pause(); this.go(this.end); });
+    addEventListener("afterprint", () => { this.go(this.kept ?? this.clock); this.kept = undefined; });
     this.choose(this.data.open);
   }
 

@@ -73,6 +73,7 @@ class Run:
             meter = None if reading is None else _finite(reading.steps[step].meter)
             steps.append((turn, events, meter, [(i, j, round(nats, 4)) for i, j, nats in self.arcs(number, step)]))
         found = {"number": self.number(number), "length": row.length, "given": row.given, "steps": steps}
+        found["revised"] = any(one.hidden for one in self.rounds[number])
         if reading is not None:
             found |= {"impossible": reading.impossible, "guilty": reading.guilty, "because": reading.because}
             found |= {"why": reading.why}
