@@ -107,8 +107,16 @@ def test_written_over_means_hidden_and_revealed(tmp_path):
         (None, {"symbols": ["a"]}, "t.json, symbols: 1 of them; expected 3, one a token"),
         ({"length": LONGEST + 1}, {}, "length is 65537; expected"),
         ({"events": [[1, 1, 2]]}, {}, "expected a list with a length 4"),
-        ({"events": [[1, 1, 0, 0.5], [1, 1, 2, 0.5]]}, {}, "row 0, event 1: round 1 reveals position 1, which is not hid"),
-        ({"events": [[1, 0, 0, 0.5]]}, {}, "event 0: round 1 reveals position 0, which is not hidden; one that is writ"),
+        (
+            {"events": [[1, 1, 0, 0.5], [1, 1, 2, 0.5]]},
+            {},
+            "row 0, event 1: round 1 reveals position 1, which is not hid",
+        ),
+        (
+            {"events": [[1, 0, 0, 0.5]]},
+            {},
+            "event 0: round 1 reveals position 0, which is not hidden; one that is writ",
+        ),
         ({"events": [[1, 0, None, None]]}, {}, "event 0: round 1 hides position 0, which was given"),
         ({"events": [[1, 1, None, None]]}, {}, "event 0: round 1 hides position 1, which is hidden already"),
         ({"events": [[1, 1, 3, 0.5]]}, {}, "event 0: token 3 is not in 0..2; one that is hidden again is null"),

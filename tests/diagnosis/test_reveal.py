@@ -149,14 +149,16 @@ def test_what_samplers_take_back_is_read_too(sampler):
         found = agrees(CHAIN, trace, row)
         assert [trace.rows[row].final[place] for place in range(5)] == made.tokens[row].tolist()
         if found.steps[-1].meter < math.inf:
-            assert found.lost == pytest.approx(float(made.probability[row].log().sum() - CHAIN.log_prob(made.tokens[row : row + 1])))
+            assert found.lost == pytest.approx(
+                float(made.probability[row].log().sum() - CHAIN.log_prob(made.tokens[row : row + 1]))
+            )
 
 
 def _mutants():
     """Subtly wrong ways to say the same."""
     context, needed, culprit, pairs = reveal._context, reveal._Case.needed, reveal._Case.culprit, reveal._pairs
     yield "a context of nothing", reveal, "_pairs", lambda l, row, one: pairs(l, row, one._replace(stood={}))
-    yield "the farthest pair", reveal._Case, "culprit", lambda case: (culprit(case)[:1] + tuple(case.drawn)[-1:])
+    yield "the farthest pair", reveal._Case, "culprit", lambda case: culprit(case)[:1] + tuple(case.drawn)[-1:]
     yield "all that stood", reveal._Case, "needed", lambda case, guilty: tuple(case.stood)
     yield "nothing that stood", reveal._Case, "needed", lambda case, guilty: needed(case, guilty)[1:]
     yield "one token too few", reveal, "_context", lambda l, row, stands: context(l, row, dict([*stands.items()][:-1]))

@@ -17,7 +17,15 @@ from unmask.report.player import Run, animation, assets, chosen, drawing, fragme
 
 LANGUAGE = languages.preset("paper-2gram")
 ROWS = 6
-NASTY = ["<script>alert(1)</script>", "\u05e9\u05dc\u05d5\u05dd", "\U0001f408\u200d\u2b1b", "x" * 10_000, "\u202eabc", "]]>", " "]
+NASTY = [
+    "<script>alert(1)</script>",
+    "\u05e9\u05dc\u05d5\u05dd",
+    "\U0001f408\u200d\u2b1b",
+    "x" * 10_000,
+    "\u202eabc",
+    "]]>",
+    " ",
+]
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +70,11 @@ def clock(view):
 def stands(run, row, step):
     """What stands after so many steps, as it is shown."""
     rounds, told = run.rounds[row], run.trace.rows[row]
-    after = dict(told.given) if not step else {place: one[0] for place, one in rounds[min(step, len(rounds)) - 1].after.items()}
+    after = (
+        dict(told.given)
+        if not step
+        else {place: one[0] for place, one in rounds[min(step, len(rounds)) - 1].after.items()}
+    )
     return [run.trace.symbol(after[place]) if place in after else None for place in range(told.length)]
 
 
@@ -93,7 +105,12 @@ def test_every_step_shows_what_the_trace_says(opened, runs):
         assert view.locator(".run .cell.guilty").count() == (len(runs[0].readings[row].guilty) if step > error else 0)
         arcs = runs[0].arcs(row, step - 1) if 0 < step <= len(runs[0].rounds[row]) else []
         assert view.locator(".run").nth(0).locator(".row path").count() in (len(arcs), len(arcs) + (step == error + 1))
-        wide = [float(one) for one in view.eval_on_selector_all(".run:first-child .row path:not(.wrong)", "all => all.map(one => one.getAttribute('stroke-width'))")]
+        wide = [
+            float(one)
+            for one in view.eval_on_selector_all(
+                ".run:first-child .row path:not(.wrong)", "all => all.map(one => one.getAttribute('stroke-width'))"
+            )
+        ]
         assert wide == sorted(wide, reverse=True)
 
 

@@ -218,9 +218,9 @@ def _write(file: Path, picked: Chosen) -> None:
 
 def _lines(picked: Chosen, file: Path | None) -> list[str]:
     """Which row it begins with, and what is seen of it, for people."""
-    row, wrong = picked.runs[0].number(picked.row), picked.wrong and picked.wrong[0]
-    which = "" if wrong is None else ": none goes wrong" if not wrong else f": {wrong} go wrong"
-    lines = [f"row {row} of {picked.rows}{which}"]
+    lines = [f"row {picked.runs[0].number(picked.row)} of {picked.rows}"]
+    if picked.wrong is not None:
+        lines[0] += f"; by {picked.runs[0].name} {picked.wrong[0]} end as no sequence of the language"
     for run in picked.runs:
         reading, rounds = run.readings[picked.row], run.rounds[picked.row]
         if reading is None:

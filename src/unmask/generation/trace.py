@@ -96,7 +96,9 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     source: dict[str, Any] | None = None
 
     def __repr__(self) -> str:
-        return f"<Trace of {len(self.rows)} rows over {self.vocabulary} symbols, by {self.sampler or 'nobody says what'}>"
+        return (
+            f"<Trace of {len(self.rows)} rows over {self.vocabulary} symbols, by {self.sampler or 'nobody says what'}>"
+        )
 
     def of(self, rows: Sequence[int]) -> Trace:
         """The trace of these rows alone."""
@@ -164,7 +166,9 @@ def check(trace: Trace, where: str = "the trace") -> None:
                 continue
             if position in stands:
                 what = f"round {turn} reveals position {position}, which is not hidden"
-                _refuse(where, place, f"{what}; one that is written over is hidden first: [{turn}, {position}, null, null]")
+                _refuse(
+                    where, place, f"{what}; one that is written over is hidden first: [{turn}, {position}, null, null]"
+                )
             if probability is None or not 0 < probability <= 1:
                 _refuse(where, place, f"the probability is {shown(probability)}; expected a number above 0, at most 1")
             stands.add(position)

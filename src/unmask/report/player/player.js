@@ -176,6 +176,7 @@ class Run {
     meters.forEach((value, step) => {
       if (value === null) {
         dead.push(step);
+        if (step && meters[step - 1] !== null) parts.push(`H${x(step)}`);
         return;
       }
       parts.push(`${parts.length && meters[step - 1] !== null ? `H${x(step)}V` : `M${x(step)} `}${y(value)}`);
@@ -336,11 +337,11 @@ class Player {
 
   play() {
     if (this.clock >= this.end) this.go(0);
-    this.playing = true;
+    const playing = this.playing = {};  // which of the loops is running: one that was paused never goes on
     this.button("Pause", "\u23f8\ufe0e Pause");
     let last = null, due = 0;
     const frame = now => {
-      if (!this.playing) return;
+      if (this.playing !== playing) return;
       due += last === null ? 0 : (now - last) * this.speed / 1000;
       last = now;
       if (due >= 1) {
@@ -355,7 +356,7 @@ class Player {
 
   pause() {
     if (!this.playing) return;
-    this.playing = false;
+    this.playing = null;
     this.button("Play", "\u25b6\ufe0e Play");
     this.say();
   }

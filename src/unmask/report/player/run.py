@@ -111,7 +111,9 @@ class Chosen(NamedTuple):
     runs: list[Run]
     row: int  # which of them to begin with
     rows: int  # how many there are in all
-    wrong: list[int] | None  # of how many rows of all there were no sequence is the end, in each run; None: nobody can tell
+    wrong: (
+        list[int] | None
+    )  # of how many rows of all there were no sequence is the end, in each run; None: nobody can tell
 
 
 def chosen(

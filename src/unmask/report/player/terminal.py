@@ -24,7 +24,15 @@ from unmask.report.player.run import Run
 LONGEST = 24  # characters of a token
 HIDDEN = "_"
 LOOK = 3.0  # seconds at the first error
-KEYS = {" ": "pause", "\x1b[C": "next", "\x1b[D": "back", "\x1b[H": "home", "\x1b[F": "end", "q": "quit", "\x03": "quit"}
+KEYS = {
+    " ": "pause",
+    "\x1b[C": "next",
+    "\x1b[D": "back",
+    "\x1b[H": "home",
+    "\x1b[F": "end",
+    "q": "quit",
+    "\x03": "quit",
+}
 
 
 def show(runs: Sequence[Run], row: int) -> None:
