@@ -17,7 +17,7 @@ LANGUAGE = languages.preset("paper-2gram")
 
 @pytest.mark.parametrize("sampler", SAMPLERS.names())
 def test_a_trace_ends_where_the_generation_ends(sampler):
-    """Of every sampler: the last reveal of each place, with its round and its probability; and nobody's luck changes."""
+    """Of every sampler: the last reveal of each place, its round and its probability; and nobody's luck changes."""
     asked = {"sampler": sampler, "steps": 4, "length": 12, "rows": 2, "seed": 5}
     made = generate(LANGUAGE, **asked, trace=True)
     assert torch.equal(made.tokens, generate(LANGUAGE, **asked).tokens)
@@ -72,7 +72,7 @@ def test_many_symbols_are_told_where_they_are_used(monkeypatch):
 
 def test_what_was_taken_back_is_kept_where_that_is_asked():
     made = generate(LANGUAGE, length=8, sampler="gibbs", rows=2)
-    with pytest.raises(UnmaskError, match="nobody kept them; generate\\(.., trace=True\\) does"):
+    with pytest.raises(UnmaskError, match=r"nobody kept them; generate\(.., trace=True\) does"):
         made.trace()
     with pytest.raises(UnmaskError, match="row is 5; expected"):
         generate(LANGUAGE, length=8, rows=2).trace([5])
@@ -139,7 +139,7 @@ def test_a_file_that_cannot_be_is_refused_in_one_line(tmp_path, row, changes, sa
 
 
 def test_no_file(tmp_path):
-    with pytest.raises(UnmaskError, match="cannot read .*nowhere.json: No such file"):
+    with pytest.raises(UnmaskError, match=r"cannot read .*nowhere\.json: No such file"):
         read(tmp_path / "nowhere.json")
 
 

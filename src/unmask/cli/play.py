@@ -188,7 +188,7 @@ def _recorded(
         symbols = lambda token: tokenizer.written([token])  # noqa: E731
     found = {}
     for sampler in samplers:
-        asked = {"length": start.length, "rows": start.rows, "given": start.given, "stop": start.stop}
+        asked: dict[str, Any] = {"length": start.length, "rows": start.rows, "given": start.given, "stop": start.stop}
         made = generate(source, sampler=sampler, trace=True, **asked, **options)
         rounds = int(made.order.max())
         found[f"{sampler}, {rounds} round{'' if rounds == 1 else 's'}"] = made.trace(symbols=symbols)

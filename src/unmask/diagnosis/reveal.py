@@ -4,8 +4,8 @@ Of a row x of which R stands and S is drawn at once, each token with the probabi
 
     lost = sum_{i in S} log p_i - log q(x_S | x_R)
 
-They sum to log p(x | luck) - log q(x | given), the row's share of KL(p || q): above 0 where tokens were drawn that agree
-less than chance would have it, infinite from the round on in which no sequence is left, and below 0 where by luck they
+They sum to log p(x | luck) - log q(x | given), the row's share of KL(p || q): above 0 where the tokens that were drawn
+agree less than chance would have it, infinite from the round on in which no sequence is left, and below 0 where by luck they
 agree. Where tokens are hidden again, what they had cost is given back: at any time the meter stands at
 sum_{i shown} log p_i - log q(x_shown | given).
 
@@ -195,7 +195,7 @@ class _Case:
         return every
 
     def needed(self, guilty: tuple[int, ...]) -> tuple[int, ...]:
-        """Positions of what stood without any of which the guilty could stand together; the farthest are spared first."""
+        """Positions of what stood, without any of which the guilty could stand together; the farthest are spared."""
         kept = dict(self.stood)
         for position in sorted(kept, key=lambda one: -min(abs(one - other) for other in guilty)):
             fewer = {other: token for other, token in kept.items() if other != position}

@@ -19,7 +19,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -31,7 +31,8 @@ from unmask.core.reading import fit, read_json
 if TYPE_CHECKING:
     from unmask.generation.result import Generation
 
-FORMAT, VERSION = "unmask-trace", 1
+FORMAT: Final = "unmask-trace"
+VERSION = 1
 MOST = 2**25  # bytes of a file
 MOST_ROWS, LONGEST = 2**12, 2**16  # rows, and positions of one
 MOST_SYMBOLS = 256  # symbols up to which a file lists all of them
@@ -145,9 +146,9 @@ def check(trace: Trace, where: str = "the trace") -> None:
         _refuse(where, "symbols", f"{len(trace.symbols)} of them; expected {trace.vocabulary}, one a token")
     for number, row in enumerate(trace.rows):
         stands: set[int] = set()
-        for at, (position, token) in enumerate(row.given):
+        for at, (position, shows) in enumerate(row.given):
             place = f"row {number}, given {at}"
-            _check_place(trace, row, where, place, position, token)
+            _check_place(trace, row, where, place, position, shows)
             if position in stands:
                 _refuse(where, place, f"position {position} is given twice")
             stands.add(position)
@@ -188,6 +189,7 @@ def _refuse(where: str, place: str, what: str) -> None:
 def recorded(made: Generation, rows: Sequence[int], symbols: Symbols | None) -> Trace:
     """The trace of these rows of a generation."""
     assert made.taken is not None
+    arguments.whole("the number of rows of a trace", len(rows), 1, MOST_ROWS)
     for row in rows:
         arguments.whole("row", row, 0, len(made.tokens) - 1)
     found = [_row(made, row) for row in rows]
@@ -201,8 +203,7 @@ def recorded(made: Generation, rows: Sequence[int], symbols: Symbols | None) -> 
         else:
             texts = {str(token): name(token) for token in sorted(used)}
     sampler = made.configuration.get("sampler")
-    told = {"vocabulary": made.vocabulary, "symbols": texts, "sampler": sampler, "source": made.source}
-    trace = Trace(rows=found, **told)
+    trace = Trace(vocabulary=made.vocabulary, rows=found, symbols=texts, sampler=sampler, source=made.source)
     check(trace)
     return trace
 

@@ -82,12 +82,14 @@ class Scene:
             frames += f"100%{{opacity:{int(last == self.end)}}}"
             rules[name] = f"@keyframes {name}{{{frames}}}.{name}{{opacity:{seen};animation-name:{name}}}"
             drawn.append(f"<g class='m {name}'>{body}</g>")
-        style = f".m{{animation:{times[-1]:.2f}s step-end infinite}}@media(prefers-reduced-motion:reduce){{.m{{animation:none}}}}"
+        style = f".m{{animation:{times[-1]:.2f}s step-end infinite}}"
+        style += "@media(prefers-reduced-motion:reduce){.m{animation:none}}"
         return self._svg(f"<style>{style}{''.join(rules.values())}</style>{''.join(drawn)}")
 
     def _svg(self, body: str) -> str:
         size = f"width='{self.width}' height='{self.height}' viewBox='0 0 {self.width} {self.height}'"
-        return f"<svg xmlns='http://www.w3.org/2000/svg' {size} {FONT}><rect width='100%' height='100%' fill='{PAPER}'/>{body}</svg>"
+        paper = f"<rect width='100%' height='100%' fill='{PAPER}'/>"
+        return f"<svg xmlns='http://www.w3.org/2000/svg' {size} {FONT}>{paper}{body}</svg>"
 
 
 def animation(runs: Sequence[Run], row: int | None = None) -> str:
@@ -155,8 +157,8 @@ class _Card:
         below = top + lines * LINE
         height = below + (WHY + PLOT + 46 if self.reading else 0)
         self.scene.height = max(self.scene.height, height + PAD)
-        card = f"<rect x='{self.x}' y='{PAD}' width='{self.width}' height='{height - PAD}' rx='6' fill='{CARD}' stroke='{EDGE}'/>"
-        self.scene.add(card)
+        card = f"<rect x='{self.x}' y='{PAD}' width='{self.width}' height='{height - PAD}' rx='6'"
+        self.scene.add(f"{card} fill='{CARD}' stroke='{EDGE}'/>")
         self.scene.text(self.x + PAD, PAD + 25, cut(self.run.name), 16, f"fill='{INK}' font-weight='700'")
         for place in range(self.told.length):
             self._box(place, top, f"fill='{PAPER}' stroke='{EDGE}'")
@@ -249,7 +251,8 @@ class _Card:
             before = one.meter if one else before
         for first, last in self._dead():
             until = last if last == self.scene.end else last + 1
-            box = f"<rect x='{x + first * across:.1f}' y='{y + 24}' width='{max((until - first) * across, 3):.1f}' height='{PLOT}'"
+            left, broad = x + first * across, max((until - first) * across, 3.0)
+            box = f"<rect x='{left:.1f}' y='{y + 24}' width='{broad:.1f}' height='{PLOT}'"
             self.scene.add(f"{box} fill='{BAD}' opacity='0.16'/>", first)
         self.scene.add(f"<path d='{path}' fill='none' stroke='{NEW}' stroke-width='2'/>")
         for step in range(self.scene.end + 1):
@@ -257,11 +260,11 @@ class _Card:
             line = f"<path d='M{head:.1f} {y + 24}v{PLOT}' stroke='{INK}' stroke-width='1.5'/>"
             self.scene.add(line, step, step)
         for step, nats in enumerate([0.0, *(one.meter for one in self.reading.steps)]):
-            last = step if step < len(self.rounds) else None
+            until = _until(step if step < len(self.rounds) else None)
             dead = nats == float("inf")
             look = f"fill='{BAD if dead else INK}' font-weight='700'"
             said = "\u221e nats lost" if dead else f"{round(nats, 2) + 0.0:.2f} nats lost".replace("-", "\u2212")
-            self.scene.text(x, y + 16, said, 16, look, first=step, **_until(last))
+            self.scene.text(x, y + 16, said, 16, look, first=step, **until)
 
     def _token(self, place: int, top: float, token: int, first: int, last: int | None, look: str) -> None:
         x, line, wide = self.cells[place]
