@@ -4,8 +4,8 @@ python examples/record_a_trace.py trace.json
 unmask play trace.json --language paper-2gram
 
 The loop is like LLaDA's: low-confidence remasking in plain torch, on anything with `logits = model(ids).logits`. The
-model here is `unmask.oracle`, the exact denoiser of a language in a Hugging Face model's clothing; put yours in its place,
-and give the recorder what your tokenizer says of each token.
+model here is `unmask.oracle`, the exact denoiser of a language in a Hugging Face model's clothing; put yours in its
+place, and give the recorder what your tokenizer says of each token.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def command(
         json: Print one JSON object instead of a table.
     """
     from unmask import languages
-    from unmask.cli.output import say, show
+    from unmask.cli.output import show, show_lines
     from unmask.core.errors import UnmaskError, cut
     from unmask.core.files import check_writable
     from unmask.generation import trace as traces
@@ -124,8 +124,7 @@ def command(
     if json:
         show(_told(picked, file), True)
     elif not terminal:
-        for line in _lines(picked, file):
-            say(line)
+        show_lines(_seen(picked, file))
     if open and file is not None:
         import webbrowser
 
@@ -216,22 +215,23 @@ def _write(file: Path, picked: Chosen) -> None:
         out.write(content)
 
 
-def _lines(picked: Chosen, file: Path | None) -> list[str]:
+def _seen(picked: Chosen, file: Path | None) -> list[tuple[str, str]]:
     """Which row it begins with, and what is seen of it, for people."""
-    lines = [f"row {picked.runs[0].number(picked.row)} of {picked.rows}"]
-    if picked.wrong is not None:
-        lines[0] += f"; by {picked.runs[0].name} {picked.wrong[0]} end as no sequence of the language"
+    lines = [("row", f"{picked.runs[0].number(picked.row)} of {picked.rows}")]
     for run in picked.runs:
         reading, rounds = run.readings[picked.row], run.rounds[picked.row]
         if reading is None:
-            lines.append(f"{run.name}: no language is known to hold it against (--language)")
+            lines.append((run.name, "no language is known to hold it against (--language)"))
         elif reading.impossible is None:
-            lines.append(f"{run.name}: a sequence of the language, {round(reading.lost, 2) + 0.0:.2f} nats lost")
+            lines.append((run.name, f"a sequence of the language, {round(reading.lost, 2) + 0.0:.2f} nats lost"))
         else:
             turn = rounds[reading.impossible].number
             repaired = f" (it was repaired, {reading.lost:.2f} nats lost)" if reading.lost < math.inf else ""
-            lines.append(f"{run.name}: impossible from round {turn} on{repaired}: {reading.why}")
-    return lines if file is None else [*lines, str(file)]
+            lines.append((run.name, f"impossible from round {turn} on{repaired}: {reading.why}"))
+    if picked.wrong is not None:
+        wrong = " and ".join(str(count) for count in picked.wrong)
+        lines.append(("rows that go wrong", f"{wrong} of {picked.rows}"))
+    return lines if file is None else [*lines, ("file", str(file))]
 
 
 def _told(picked: Chosen, file: Path | None) -> dict[str, Any]:

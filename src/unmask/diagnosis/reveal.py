@@ -4,8 +4,8 @@ Of a row x of which R stands and S is drawn at once, each token with the probabi
 
     lost = sum_{i in S} log p_i - log q(x_S | x_R)
 
-They sum to log p(x | luck) - log q(x | given), the row's share of KL(p || q): above 0 where the tokens that were drawn
-agree less than chance would have it, infinite from the round on in which no sequence is left, and below 0 where by luck they
+They sum to log p(x | luck) - log q(x | given), the row's share of KL(p || q): above 0 where drawn tokens agree
+less than chance would have it, infinite from the round on in which no sequence is left, and below 0 where by luck they
 agree. Where tokens are hidden again, what they had cost is given back: at any time the meter stands at
 sum_{i shown} log p_i - log q(x_shown | given).
 

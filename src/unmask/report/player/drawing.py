@@ -260,11 +260,11 @@ class _Card:
             line = f"<path d='M{head:.1f} {y + 24}v{PLOT}' stroke='{INK}' stroke-width='1.5'/>"
             self.scene.add(line, step, step)
         for step, nats in enumerate([0.0, *(one.meter for one in self.reading.steps)]):
-            until = _until(step if step < len(self.rounds) else None)
+            during = _until(step if step < len(self.rounds) else None)
             dead = nats == float("inf")
             look = f"fill='{BAD if dead else INK}' font-weight='700'"
             said = "\u221e nats lost" if dead else f"{round(nats, 2) + 0.0:.2f} nats lost".replace("-", "\u2212")
-            self.scene.text(x, y + 16, said, 16, look, first=step, **until)
+            self.scene.text(x, y + 16, said, 16, look, first=step, **during)
 
     def _token(self, place: int, top: float, token: int, first: int, last: int | None, look: str) -> None:
         x, line, wide = self.cells[place]

@@ -36,12 +36,13 @@ KEYS = {
 
 
 def show(runs: Sequence[Run], row: int) -> None:
-    """Play a row where somebody looks at a terminal, and print its first error and its end."""
+    """Play a row where somebody looks at a terminal; elsewhere print its end."""
     console = Console()
     if console.is_terminal and sys.stdin.isatty():
         _play(runs, row, console)
     else:
-        console.print(frame(runs, row, length(runs, row)))
+        for run in runs:
+            console.print(Text(plain(run.name)), _state(run, row, len(run.rounds[row])), sep="\n", soft_wrap=True)
 
 
 def length(runs: Sequence[Run], row: int) -> int:
@@ -51,10 +52,12 @@ def length(runs: Sequence[Run], row: int) -> int:
 
 def frame(runs: Sequence[Run], row: int, step: int) -> Group:
     """What is seen at a step of the clock, 0 being before anything is written."""
-    return Group(*(_panel(run, row, min(step, len(run.rounds[row]))) for run in runs))
+    states = ((run, _state(run, row, min(step, len(run.rounds[row])))) for run in runs)
+    return Group(*(Panel(state, title=Text(plain(run.name)), title_align="left") for run, state in states))
 
 
-def _panel(run: Run, row: int, step: int) -> Panel:
+def _state(run: Run, row: int, step: int) -> Text:
+    """What stands after so many rounds, and what it has cost."""
     rounds, told, reading = run.rounds[row], run.trace.rows[row], run.readings[row]
     given = dict(told.given)
     stands = {place: token for place, (token, _) in rounds[step - 1].after.items()} if step else given
@@ -71,13 +74,13 @@ def _panel(run: Run, row: int, step: int) -> Panel:
         drawn.append(symbols.get(place, HIDDEN), style="bold white on red" if place in guilty else look)
         drawn.append(joint)
     number = rounds[step - 1].number if step else 0
-    drawn.append(f"\n\nround {number} of {rounds[-1].number if rounds else 0}", style="dim")
+    drawn.append(f"\nround {number} of {rounds[-1].number if rounds else 0}", style="dim")
     if reading:
         lost = "no sequence of the language is left" if meter == math.inf else f"{round(meter, 2) + 0.0:.2f} nats lost"
         drawn.append(f", {lost}", style="bold red" if meter == math.inf else "dim")
         if meter == math.inf:
             drawn.append(f"\n{reading.why}", style="red")
-    return Panel(drawn, title=Text(plain(run.name)), title_align="left")
+    return drawn
 
 
 def _symbol(symbol: str) -> str:
