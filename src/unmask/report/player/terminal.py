@@ -72,7 +72,7 @@ def _state(run: Run, row: int, step: int) -> Text:
         if place in stands:
             look = "underline" if place in given else "bold reverse" if place in new else ""
         drawn.append(symbols.get(place, HIDDEN), style="bold white on red" if place in guilty else look)
-        drawn.append(joint)
+        drawn.append(joint if place < told.length - 1 else "")
     number = rounds[step - 1].number if step else 0
     drawn.append(f"\nround {number} of {rounds[-1].number if rounds else 0}", style="dim")
     if reading:
