@@ -17,7 +17,7 @@ LANGUAGE = languages.preset("paper-2gram")
 
 @pytest.mark.parametrize("sampler", SAMPLERS.names())
 def test_a_trace_ends_where_the_generation_ends(sampler):
-    """Of every sampler: the last reveal of each place, with its round and its probability; and nobody's luck changes."""
+    """Of every sampler: the last reveal of each place, its round and its probability; and nobody's luck changes."""
     asked = {"sampler": sampler, "steps": 4, "length": 12, "rows": 2, "seed": 5}
     made = generate(LANGUAGE, **asked, trace=True)
     assert torch.equal(made.tokens, generate(LANGUAGE, **asked).tokens)
@@ -72,7 +72,7 @@ def test_many_symbols_are_told_where_they_are_used(monkeypatch):
 
 def test_what_was_taken_back_is_kept_where_that_is_asked():
     made = generate(LANGUAGE, length=8, sampler="gibbs", rows=2)
-    with pytest.raises(UnmaskError, match="nobody kept them; generate\\(.., trace=True\\) does"):
+    with pytest.raises(UnmaskError, match=r"nobody kept them; generate\(.., trace=True\) does"):
         made.trace()
     with pytest.raises(UnmaskError, match="row is 5; expected"):
         generate(LANGUAGE, length=8, rows=2).trace([5])
@@ -107,8 +107,16 @@ def test_written_over_means_hidden_and_revealed(tmp_path):
         (None, {"symbols": ["a"]}, "t.json, symbols: 1 of them; expected 3, one a token"),
         ({"length": LONGEST + 1}, {}, "length is 65537; expected"),
         ({"events": [[1, 1, 2]]}, {}, "expected a list with a length 4"),
-        ({"events": [[1, 1, 0, 0.5], [1, 1, 2, 0.5]]}, {}, "row 0, event 1: round 1 reveals position 1, which is not hid"),
-        ({"events": [[1, 0, 0, 0.5]]}, {}, "event 0: round 1 reveals position 0, which is not hidden; one that is writ"),
+        (
+            {"events": [[1, 1, 0, 0.5], [1, 1, 2, 0.5]]},
+            {},
+            "row 0, event 1: round 1 reveals position 1, which is not hid",
+        ),
+        (
+            {"events": [[1, 0, 0, 0.5]]},
+            {},
+            "event 0: round 1 reveals position 0, which is not hidden; one that is writ",
+        ),
         ({"events": [[1, 0, None, None]]}, {}, "event 0: round 1 hides position 0, which was given"),
         ({"events": [[1, 1, None, None]]}, {}, "event 0: round 1 hides position 1, which is hidden already"),
         ({"events": [[1, 1, 3, 0.5]]}, {}, "event 0: token 3 is not in 0..2; one that is hidden again is null"),
@@ -131,7 +139,7 @@ def test_a_file_that_cannot_be_is_refused_in_one_line(tmp_path, row, changes, sa
 
 
 def test_no_file(tmp_path):
-    with pytest.raises(UnmaskError, match="cannot read .*nowhere.json: No such file"):
+    with pytest.raises(UnmaskError, match=r"cannot read .*nowhere\.json: No such file"):
         read(tmp_path / "nowhere.json")
 
 

@@ -149,14 +149,21 @@ def test_what_samplers_take_back_is_read_too(sampler):
         found = agrees(CHAIN, trace, row)
         assert [trace.rows[row].final[place] for place in range(5)] == made.tokens[row].tolist()
         if found.steps[-1].meter < math.inf:
-            assert found.lost == pytest.approx(float(made.probability[row].log().sum() - CHAIN.log_prob(made.tokens[row : row + 1])))
+            assert found.lost == pytest.approx(
+                float(made.probability[row].log().sum() - CHAIN.log_prob(made.tokens[row : row + 1]))
+            )
+
+
+def _all_agree(language, trace):
+    for row in range(len(trace.rows)):
+        agrees(language, trace, row)
 
 
 def _mutants():
     """Subtly wrong ways to say the same."""
     context, needed, culprit, pairs = reveal._context, reveal._Case.needed, reveal._Case.culprit, reveal._pairs
     yield "a context of nothing", reveal, "_pairs", lambda l, row, one: pairs(l, row, one._replace(stood={}))
-    yield "the farthest pair", reveal._Case, "culprit", lambda case: (culprit(case)[:1] + tuple(case.drawn)[-1:])
+    yield "the farthest pair", reveal._Case, "culprit", lambda case: culprit(case)[:1] + tuple(case.drawn)[-1:]
     yield "all that stood", reveal._Case, "needed", lambda case, guilty: tuple(case.stood)
     yield "nothing that stood", reveal._Case, "needed", lambda case, guilty: needed(case, guilty)[1:]
     yield "one token too few", reveal, "_context", lambda l, row, stands: context(l, row, dict([*stands.items()][:-1]))
@@ -166,18 +173,18 @@ def _mutants():
 def test_a_subtly_wrong_reading_is_caught(mutant, monkeypatch):
     language = random_ngram(3, 3, threshold=0.08, seed=0)
     trace = generate(language, length=5, steps=2, rows=12, seed=2).trace()
-    for row in range(12):
-        agrees(language, trace, row)
+    _all_agree(language, trace)
     monkeypatch.setattr(*mutant[1:])
     with pytest.raises((AssertionError, UnmaskError)):
-        for row in range(12):
-            agrees(language, trace, row)
+        _all_agree(language, trace)
 
 
 def _trace(language, *events, length=4, given=()):
     return Trace(vocabulary=language.vocabulary, rows=[Row(length=length, events=[*events], given=[*given])])
 
 
+TOGETHER = "positions 1 and 2 were drawn together; "
+ALONE = "position 2 was drawn as c, to which the denoiser gave 0.01: no other token of its round is to blame; "
 CYCLE = random_ngram(2, 3, seed=0).__class__(2, [1 / 3] * 3, np.roll(np.eye(3), 1, 1))  # a b c a b c ..
 
 
@@ -197,13 +204,12 @@ CYCLE = random_ngram(2, 3, seed=0).__class__(2, [1 / 3] * 3, np.roll(np.eye(3), 
         (
             CYCLE,
             [(1, 0, 0, 0.3), (2, 1, 2, 0.01)],
-            "position 2 was drawn as c, to which the denoiser gave 0.01: no other token of its round is to blame; "
-            "after a the language never continues with c",
+            ALONE + "after a the language never continues with c",
         ),
         (
             Interval(3),
             [(1, 0, 1, 0.25), (1, 1, 0, 0.25)],
-            "positions 1 and 2 were drawn together; they share a bit, and b at 1 says that it is 1, a at 2 that it is 0",
+            TOGETHER + "they share a bit, and b at 1 says that it is 1, a at 2 that it is 0",
         ),
     ],
     ids=["neighbours", "apart", "alone", "interval"],

@@ -34,6 +34,7 @@ BASE = {
     "board compare": "ancestral fixed-size --rows 5 --languages interval-5 --lengths 8 --steps 2 --seeds 1 --out b",
     "board run": "--rows 5 --samplers ancestral --languages interval-5 --lengths 8 --steps 2 --seeds 1 --out b",
     "generate": "--language interval-5 --length 8 --rows 3 --steps 2 --out o.npy",
+    "play": "--language interval-5 --length 8 --rows 3 --steps 2 --out o.html",
     "model show": "mdlm-owt",
     "model check": "net",
     "chat": "--model net --length 4",

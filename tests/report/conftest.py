@@ -36,7 +36,10 @@ def open_page(browser: Any) -> Iterator[Open]:
 
     def show(file: Path, width: int = 1400, height: int = 900, dark: bool = False, **options: Any) -> Any:
         context = browser.new_context(
-            viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light", **options
+            viewport={"width": width, "height": height},
+            color_scheme="dark" if dark else "light",
+            bypass_csp=True,  # a page may forbid what tests ask it, not what it would ask others: that is seen here
+            **options,
         )
         contexts.append(context)
         page, address = context.new_page(), file.resolve().as_uri()

@@ -27,6 +27,7 @@ COMMANDS = {
     "board": ("unmask.cli.board", "compare samplers: evaluations, errors, and what they do to what they write"),
     "frontier": ("unmask.cli.frontier", "hold perplexity and entropy of samples against what is true of their law"),
     "generate": ("unmask.cli.generate", "fill sequences with a sampler, a schedule and a number of steps"),
+    "play": ("unmask.cli.play", "look at a sequence being written, and see where it goes wrong"),
     "model": ("unmask.cli.model", "open models: list the published checkpoints, show one, or check its files"),
     "chat": ("unmask.cli.chat", "talk to an open model, and see its answers being written"),
     "serve": ("unmask.cli.serve", "let programs ask an open model, by an endpoint that speaks as OpenAI's"),

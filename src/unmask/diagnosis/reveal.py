@@ -4,7 +4,7 @@ Of a row x of which R stands and S is drawn at once, each token with the probabi
 
     lost = sum_{i in S} log p_i - log q(x_S | x_R)
 
-They sum to log p(x | luck) - log q(x | given), the row's share of KL(p || q): above 0 where tokens were drawn that agree
+They sum to log p(x | luck) - log q(x | given), the row's share of KL(p || q): above 0 where drawn tokens agree
 less than chance would have it, infinite from the round on in which no sequence is left, and below 0 where by luck they
 agree. Where tokens are hidden again, what they had cost is given back: at any time the meter stands at
 sum_{i shown} log p_i - log q(x_shown | given).
@@ -65,10 +65,7 @@ class Reading:
 
 def read(language: Language, trace: Trace, row: int) -> Reading:
     """What a row of a trace did against the language."""
-    as_language(language)
-    if trace.vocabulary != language.vocabulary:
-        what = f"the trace is over {trace.vocabulary} symbols, and {language.kind} has {language.vocabulary}"
-        raise UnmaskError(f"{what}; take the language that it was made on")
+    _check_vocabulary(language, trace)
     told = trace.rows[row]
     language.check_length(told.length)
     rounds = list(told.rounds())
@@ -92,6 +89,25 @@ def read(language: Language, trace: Trace, row: int) -> Reading:
     guilty = case.culprit()
     because = case.needed(guilty)
     return Reading(tuple(steps), first, guilty, because, case.words(guilty, because))
+
+
+def impossible(language: Language, trace: Trace) -> list[bool]:
+    """Which rows end as what no sequence of the language has."""
+    _check_vocabulary(language, trace)
+    found = [False] * len(trace.rows)
+    for length in {row.length for row in trace.rows}:
+        language.check_length(length)
+        rows = [number for number, row in enumerate(trace.rows) if row.length == length]
+        contexts = torch.stack([_context(language, trace.rows[row], trace.rows[row].final) for row in rows])
+        for row, dead in zip(rows, (_evidence(language, contexts) == -math.inf).tolist(), strict=True):
+            found[row] = dead
+    return found
+
+
+def _check_vocabulary(language: Language, trace: Trace) -> None:
+    if trace.vocabulary != as_language(language).vocabulary:
+        what = f"the trace is over {trace.vocabulary} symbols, and {language.kind} has {language.vocabulary}"
+        raise UnmaskError(f"{what}; take the language that it was made on")
 
 
 def _tokens(one: Round) -> dict[int, int]:
@@ -179,7 +195,7 @@ class _Case:
         return every
 
     def needed(self, guilty: tuple[int, ...]) -> tuple[int, ...]:
-        """Positions of what stood without any of which the guilty could stand together; the farthest are spared first."""
+        """Positions of what stood, without any of which the guilty could stand together; the farthest are spared."""
         kept = dict(self.stood)
         for position in sorted(kept, key=lambda one: -min(abs(one - other) for other in guilty)):
             fewer = {other: token for other, token in kept.items() if other != position}

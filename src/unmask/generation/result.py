@@ -148,7 +148,7 @@ def join(parts: Sequence[Generation]) -> Generation:
             for name in names
         },
         spent=sum((part.spent for part in parts), Cost()),
-        taken=Taken(*map(torch.cat, zip(*kept, strict=True))) if len(kept) == len(parts) else None,
+        taken=Taken._make(map(torch.cat, zip(*kept, strict=True))) if len(kept) == len(parts) else None,
         seconds=sum(part.seconds for part in parts),
     )
 

@@ -19,7 +19,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -31,7 +31,8 @@ from unmask.core.reading import fit, read_json
 if TYPE_CHECKING:
     from unmask.generation.result import Generation
 
-FORMAT, VERSION = "unmask-trace", 1
+FORMAT: Final = "unmask-trace"
+VERSION = 1
 MOST = 2**25  # bytes of a file
 MOST_ROWS, LONGEST = 2**12, 2**16  # rows, and positions of one
 MOST_SYMBOLS = 256  # symbols up to which a file lists all of them
@@ -96,7 +97,13 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     source: dict[str, Any] | None = None
 
     def __repr__(self) -> str:
-        return f"<Trace of {len(self.rows)} rows over {self.vocabulary} symbols, by {self.sampler or 'nobody says what'}>"
+        return (
+            f"<Trace of {len(self.rows)} rows over {self.vocabulary} symbols, by {self.sampler or 'nobody says what'}>"
+        )
+
+    def of(self, rows: Sequence[int]) -> Trace:
+        """The trace of these rows alone."""
+        return msgspec.structs.replace(self, rows=[self.rows[row] for row in rows])
 
     def symbol(self, token: int) -> str:
         """What a token looks like; without a name a letter, where letters suffice, else its number."""
@@ -139,9 +146,9 @@ def check(trace: Trace, where: str = "the trace") -> None:
         _refuse(where, "symbols", f"{len(trace.symbols)} of them; expected {trace.vocabulary}, one a token")
     for number, row in enumerate(trace.rows):
         stands: set[int] = set()
-        for at, (position, token) in enumerate(row.given):
+        for at, (position, shows) in enumerate(row.given):
             place = f"row {number}, given {at}"
-            _check_place(trace, row, where, place, position, token)
+            _check_place(trace, row, where, place, position, shows)
             if position in stands:
                 _refuse(where, place, f"position {position} is given twice")
             stands.add(position)
@@ -160,7 +167,9 @@ def check(trace: Trace, where: str = "the trace") -> None:
                 continue
             if position in stands:
                 what = f"round {turn} reveals position {position}, which is not hidden"
-                _refuse(where, place, f"{what}; one that is written over is hidden first: [{turn}, {position}, null, null]")
+                _refuse(
+                    where, place, f"{what}; one that is written over is hidden first: [{turn}, {position}, null, null]"
+                )
             if probability is None or not 0 < probability <= 1:
                 _refuse(where, place, f"the probability is {shown(probability)}; expected a number above 0, at most 1")
             stands.add(position)
@@ -180,6 +189,7 @@ def _refuse(where: str, place: str, what: str) -> None:
 def recorded(made: Generation, rows: Sequence[int], symbols: Symbols | None) -> Trace:
     """The trace of these rows of a generation."""
     assert made.taken is not None
+    arguments.whole("the number of rows of a trace", len(rows), 1, MOST_ROWS)
     for row in rows:
         arguments.whole("row", row, 0, len(made.tokens) - 1)
     found = [_row(made, row) for row in rows]
@@ -193,8 +203,7 @@ def recorded(made: Generation, rows: Sequence[int], symbols: Symbols | None) -> 
         else:
             texts = {str(token): name(token) for token in sorted(used)}
     sampler = made.configuration.get("sampler")
-    told = {"vocabulary": made.vocabulary, "symbols": texts, "sampler": sampler, "source": made.source}
-    trace = Trace(rows=found, **told)
+    trace = Trace(vocabulary=made.vocabulary, rows=found, symbols=texts, sampler=sampler, source=made.source)
     check(trace)
     return trace
 

@@ -158,8 +158,8 @@ class Session:
     def attempt(self, rows: Tensor, seed: int) -> Session:
         """A session of its own for these rows (K), from what was given, with other luck; `adopt` takes it in."""
         luck = Luck(seed, self.luck.row_ids[rows])
-        about = {"valid": self.valid[rows], "stop": self.stop, "trace": self.trace}
-        return type(self)(self.denoiser, self.given[rows], luck, self.delta, self.name, **about)
+        given, valid, stop = self.given[rows], self.valid[rows], self.stop
+        return type(self)(self.denoiser, given, luck, self.delta, self.name, valid=valid, stop=stop, trace=self.trace)
 
     def adopt(self, rows: Tensor, attempt: Session) -> None:
         """Let rows (K) be what an attempt has made of them, at its cost."""
@@ -192,7 +192,7 @@ class Session:
             return None
         nothing = torch.zeros(0, dtype=torch.int64)
         none = Taken(nothing, nothing, nothing, nothing, nothing.double(), nothing)
-        return Taken(*map(torch.cat, zip(none, *self._taken, strict=True)))
+        return Taken._make(map(torch.cat, zip(none, *self._taken, strict=True)))
 
     def write(self, rows: Tensor, positions: Tensor, tokens: Tensor, probability: Tensor, rounds: Tensor | int) -> None:
         """Reveal tokens (K) at places (K), which had this probability (K), in this round."""

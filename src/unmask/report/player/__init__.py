@@ -7,6 +7,6 @@ are for slides.
 
 from unmask.report.player.drawing import animation, gif
 from unmask.report.player.page import assets, fragment, page
-from unmask.report.player.run import Run
+from unmask.report.player.run import Run, chosen
 
-__all__ = ["Run", "animation", "assets", "fragment", "gif", "page"]
+__all__ = ["Run", "animation", "assets", "chosen", "fragment", "gif", "page"]

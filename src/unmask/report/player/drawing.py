@@ -82,12 +82,14 @@ class Scene:
             frames += f"100%{{opacity:{int(last == self.end)}}}"
             rules[name] = f"@keyframes {name}{{{frames}}}.{name}{{opacity:{seen};animation-name:{name}}}"
             drawn.append(f"<g class='m {name}'>{body}</g>")
-        style = f".m{{animation:{times[-1]:.2f}s step-end infinite}}@media(prefers-reduced-motion:reduce){{.m{{animation:none}}}}"
+        style = f".m{{animation:{times[-1]:.2f}s step-end infinite}}"
+        style += "@media(prefers-reduced-motion:reduce){.m{animation:none}}"
         return self._svg(f"<style>{style}{''.join(rules.values())}</style>{''.join(drawn)}")
 
     def _svg(self, body: str) -> str:
         size = f"width='{self.width}' height='{self.height}' viewBox='0 0 {self.width} {self.height}'"
-        return f"<svg xmlns='http://www.w3.org/2000/svg' {size} {FONT}><rect width='100%' height='100%' fill='{PAPER}'/>{body}</svg>"
+        paper = f"<rect width='100%' height='100%' fill='{PAPER}'/>"
+        return f"<svg xmlns='http://www.w3.org/2000/svg' {size} {FONT}>{paper}{body}</svg>"
 
 
 def animation(runs: Sequence[Run], row: int | None = None) -> str:
@@ -155,9 +157,9 @@ class _Card:
         below = top + lines * LINE
         height = below + (WHY + PLOT + 46 if self.reading else 0)
         self.scene.height = max(self.scene.height, height + PAD)
-        card = f"<rect x='{self.x}' y='{PAD}' width='{self.width}' height='{height - PAD}' rx='6' fill='{CARD}' stroke='{EDGE}'/>"
-        self.scene.add(card)
-        self.scene.text(self.x + PAD, PAD + 25, cut(self.run.name), 16, f"fill='{INK}' font-weight='650'")
+        card = f"<rect x='{self.x}' y='{PAD}' width='{self.width}' height='{height - PAD}' rx='6'"
+        self.scene.add(f"{card} fill='{CARD}' stroke='{EDGE}'/>")
+        self.scene.text(self.x + PAD, PAD + 25, cut(self.run.name), 16, f"fill='{INK}' font-weight='700'")
         for place in range(self.told.length):
             self._box(place, top, f"fill='{PAPER}' stroke='{EDGE}'")
         for place, token in self.told.given:
@@ -173,7 +175,9 @@ class _Card:
         for k, one in enumerate(self.rounds):
             step = last = k + 1
             left = self.told.length - len(one.after)
-            state = f"round {one.number} of {self.rounds[-1].number}, {f'{left} still hidden' if left else 'all written'}"
+            state = (
+                f"round {one.number} of {self.rounds[-1].number}, {f'{left} still hidden' if left else 'all written'}"
+            )
             self.scene.text(self.x + PAD, PAD + 45, state, 12, f"fill='{SOFT}'", first=step, last=last)
             guilty = self.reading.guilty if self.reading and k == self.error else ()
             for i, j, nats in self.run.arcs(self.row, k):
@@ -197,7 +201,9 @@ class _Card:
                 self._box(place, top, f"fill='none' stroke='{BAD}' stroke-width='3.5'", first, last)
                 x, line, wide = self.cells[place]
                 look = f"fill='{BAD}' text-anchor='middle'"
-                self.scene.text(x + wide / 2, top + line * LINE + CELL + 12, f"{place + 1}", 10, look, first=first, last=last)
+                self.scene.text(
+                    x + wide / 2, top + line * LINE + CELL + 12, f"{place + 1}", 10, look, first=first, last=last
+                )
 
     def _ends(self) -> dict[tuple[int, int], int]:
         """(round, place): the last step at which what was written there is seen, of what is hidden again."""
@@ -226,7 +232,7 @@ class _Card:
             self.scene.add(f"<rect x='{x}' y='{y}' width='4' height='{WHY - 8}' fill='{BAD}'/>", first, last)
             said = textwrap.wrap(f"Impossible: {self.reading.why}.", wide, max_lines=3, placeholder=" ..")
             for number, line in enumerate(said):
-                look = f"fill='{BAD}' font-weight='600'" if not number else f"fill='{INK}'"
+                look = f"fill='{BAD}' font-weight='700'" if not number else f"fill='{INK}'"
                 self.scene.text(x + 14, y + 14 + 17 * number, line, 13, look, first=first, last=last)
         if self.reading.lost < float("inf"):
             self.scene.text(x + 14, y + 14, "A sequence of the language.", 13, f"fill='{SOFT}'", first=len(self.rounds))
@@ -245,7 +251,8 @@ class _Card:
             before = one.meter if one else before
         for first, last in self._dead():
             until = last if last == self.scene.end else last + 1
-            box = f"<rect x='{x + first * across:.1f}' y='{y + 24}' width='{max((until - first) * across, 3):.1f}' height='{PLOT}'"
+            left, broad = x + first * across, max((until - first) * across, 3.0)
+            box = f"<rect x='{left:.1f}' y='{y + 24}' width='{broad:.1f}' height='{PLOT}'"
             self.scene.add(f"{box} fill='{BAD}' opacity='0.16'/>", first)
         self.scene.add(f"<path d='{path}' fill='none' stroke='{NEW}' stroke-width='2'/>")
         for step in range(self.scene.end + 1):
@@ -253,18 +260,18 @@ class _Card:
             line = f"<path d='M{head:.1f} {y + 24}v{PLOT}' stroke='{INK}' stroke-width='1.5'/>"
             self.scene.add(line, step, step)
         for step, nats in enumerate([0.0, *(one.meter for one in self.reading.steps)]):
-            last = step if step < len(self.rounds) else None
+            during = _until(step if step < len(self.rounds) else None)
             dead = nats == float("inf")
-            look = f"fill='{BAD if dead else INK}' font-weight='650'"
+            look = f"fill='{BAD if dead else INK}' font-weight='700'"
             said = "\u221e nats lost" if dead else f"{round(nats, 2) + 0.0:.2f} nats lost".replace("-", "\u2212")
-            self.scene.text(x, y + 16, said, 16, look, first=step, **_until(last))
+            self.scene.text(x, y + 16, said, 16, look, first=step, **during)
 
     def _token(self, place: int, top: float, token: int, first: int, last: int | None, look: str) -> None:
         x, line, wide = self.cells[place]
         self._box(place, top, look, first, last)
         size = 15 if wide == CELL else 13
         y = top + line * LINE + CELL / 2 + 5
-        middle = f"fill='{INK}' text-anchor='middle' font-weight='600'"
+        middle = f"fill='{INK}' text-anchor='middle' font-weight='700'"
         self.scene.text(x + wide / 2, y, self._symbol(token), size, middle, first=first, **_until(last))
 
     def _box(self, place: int, top: float, look: str, first: int = 0, last: int | None = None) -> None:
@@ -276,7 +283,9 @@ class _Card:
         (x, line, wide), (u, row, broad) = self.cells[i], self.cells[j]
         x, u, y, v = x + wide / 2, u + broad / 2, top + line * LINE - 2, top + row * LINE - 2
         rise = min(8 + abs(u - x) * 0.08, 17) if line == row else 14
-        path = f"M{x:.1f} {y}C{x + (u - x) * 0.15:.1f} {y - rise:.1f} {u - (u - x) * 0.15:.1f} {v - rise:.1f} {u:.1f} {v}"
+        path = (
+            f"M{x:.1f} {y}C{x + (u - x) * 0.15:.1f} {y - rise:.1f} {u - (u - x) * 0.15:.1f} {v - rise:.1f} {u:.1f} {v}"
+        )
         look = f"fill='none' stroke='{colour}' stroke-width='{thick:.2f}' stroke-linecap='round'"
         self.scene.add(f"<path d='{path}' {look}/>", first, last)
 

@@ -176,6 +176,7 @@ class Run {
     meters.forEach((value, step) => {
       if (value === null) {
         dead.push(step);
+        if (step && meters[step - 1] !== null) parts.push(`H${x(step)}`);
         return;
       }
       parts.push(`${parts.length && meters[step - 1] !== null ? `H${x(step)}V` : `M${x(step)} `}${y(value)}`);
@@ -202,6 +203,7 @@ class Run {
     const meter = this.at ? steps[this.at - 1][2] : 0;
     this.lost.textContent = meter === null ? "\u221e nats lost" : `${nats(meter)} nats lost`;
     this.about.textContent = meter === null ? "no sequence of the language is left"
+      : this.of.revised ? "of what stands now"
       : done ? "this row's share of the divergence" : "so far, by drawing tokens together";
     this.meter.classList.toggle("lost", meter === null);
     this.head.setAttribute("transform", `translate(${this.x(clock)} 0)`);
@@ -263,8 +265,8 @@ class Player {
     for (const button of box.querySelectorAll("button")) button.addEventListener("click", () => this.act(button.dataset.do));
     this.range.addEventListener("input", () => { this.pause(); this.go(Number(this.range.value)); });
     box.addEventListener("keydown", event => this.key(event));
-    addEventListener("beforeprint", () => { this.kept = this.clock; this.pause(); this.go(this.end); });
-    addEventListener("afterprint", () => this.go(this.kept));
+    addEventListener("beforeprint", () => { this.kept ??= this.clock; this.pause(); this.go(this.end); });
+    addEventListener("afterprint", () => { this.go(this.kept ?? this.clock); this.kept = undefined; });
     this.choose(this.data.open);
   }
 
@@ -335,11 +337,11 @@ class Player {
 
   play() {
     if (this.clock >= this.end) this.go(0);
-    this.playing = true;
+    const playing = this.playing = {};  // which of the loops is running: one that was paused never goes on
     this.button("Pause", "\u23f8\ufe0e Pause");
     let last = null, due = 0;
     const frame = now => {
-      if (!this.playing) return;
+      if (this.playing !== playing) return;
       due += last === null ? 0 : (now - last) * this.speed / 1000;
       last = now;
       if (due >= 1) {
@@ -354,7 +356,7 @@ class Player {
 
   pause() {
     if (!this.playing) return;
-    this.playing = false;
+    this.playing = null;
     this.button("Play", "\u25b6\ufe0e Play");
     this.say();
   }

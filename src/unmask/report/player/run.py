@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError
-from unmask.diagnosis.reveal import Reading, read
+from unmask.diagnosis.reveal import Reading, impossible, read
 from unmask.generation.trace import Round, Row, Trace
 from unmask.languages import Language
 
+SHOWN = 8  # rows of a page, unless told otherwise
 MOST_ARCS = 40  # of a round, the strongest
 LEAST_ARC = 0.005  # nats; a thinner one is not seen
 
@@ -71,6 +73,7 @@ class Run:
             meter = None if reading is None else _finite(reading.steps[step].meter)
             steps.append((turn, events, meter, [(i, j, round(nats, 4)) for i, j, nats in self.arcs(number, step)]))
         found = {"number": self.number(number), "length": row.length, "given": row.given, "steps": steps}
+        found["revised"] = any(one.hidden for one in self.rounds[number])
         if reading is not None:
             found |= {"impossible": reading.impossible, "guilty": reading.guilty, "because": reading.because}
             found |= {"why": reading.why}
@@ -93,6 +96,35 @@ def check(runs: Sequence[Run]) -> None:
 def telling(runs: Sequence[Run]) -> int:
     """The row to begin with: the first that goes wrong in the first run and in no other, else the first that does, else
     the first."""
-    wrong = [row for row in range(len(runs[0].trace.rows)) if runs[0].first_error(row) is not None]
-    alone = [row for row in wrong if all(run.first_error(row) is None for run in runs[1:])]
-    return next(iter([*alone, *wrong, 0]))
+    return _telling([[run.first_error(row) is not None for row in range(len(run.trace.rows))] for run in runs])
+
+
+def _telling(wrong: Sequence[Sequence[bool]]) -> int:
+    rows = [row for row, one in enumerate(wrong[0]) if one]
+    alone = [row for row in rows if not any(other[row] for other in wrong[1:])]
+    return next(iter([*alone, *rows, 0]))
+
+
+class Chosen(NamedTuple):
+    """Runs with few enough rows for a page."""
+
+    runs: list[Run]
+    row: int  # which of them to begin with
+    rows: int  # how many there are in all
+    wrong: (
+        list[int] | None
+    )  # of how many rows of all there were no sequence is the end, in each run; None: nobody can tell
+
+
+def chosen(
+    traces: Mapping[str, Trace], language: Language | None, begin: int | None = None, most: int = SHOWN
+) -> Chosen:
+    """The first rows of these traces by name, and among them the one to begin with: if none is named one that goes
+    wrong, if any does."""
+    rows = min(len(trace.rows) for trace in traces.values())
+    wrong = None if language is None else [impossible(language, trace) for trace in traces.values()]
+    row = arguments.whole("row", begin, 0, rows - 1) if begin is not None else _telling(wrong) if wrong else 0
+    kept = sorted({*range(min(rows, most if row < most else most - 1)), row})
+    runs = [Run(name, trace.of(kept), language, tuple(kept)) for name, trace in traces.items()]
+    check(runs)
+    return Chosen(runs, kept.index(row), rows, None if wrong is None else [sum(one) for one in wrong])
