@@ -87,7 +87,8 @@ def commands() -> dict[str, list[Option]]:
     return found
 
 
-ELSEWHERE = ("lm-eval", "serve")  # whose words are another program's, and what opens a port first (tests/serve)
+# whose words are another program's, what opens a port first (tests/serve), and what tries a jail (tests/cli)
+ELSEWHERE = ("lm-eval", "serve", "doctor")
 ALL = {name: options for name, options in commands().items() if name not in ELSEWHERE}
 
 

@@ -47,6 +47,7 @@ COMMANDS = {
     "task": ("unmask.cli.task", "what models are asked: list the tasks, or show one with its options"),
     "lm-eval": ("unmask.cli.lm_eval", "run EleutherAI's harness with open models and samplers of unmask"),
     "judge": ("unmask.cli.judge", "say how likely an open model finds texts, and how varied they are"),
+    "doctor": ("unmask.cli.doctor", "say what is here: versions, devices, threads, caches, sandbox, extras"),
     "score": ("unmask.cli.score", "measure the error rates of sequences against a language"),
 }
 ABOUT = "Measure masked diffusion language models: what a number of sampling steps costs and buys."
