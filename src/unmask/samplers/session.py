@@ -235,9 +235,8 @@ class Session:
             self._refuse(what, ~shown, rows, positions, rounds)
         self._revised |= bool(len(rows))
         if self.trace:
-            before = (part[rows, positions] for part in (self.order, self.tokens, self.probability))
-            turn = torch.as_tensor(rounds).expand(len(rows))
-            self._taken.append(Taken(rows, positions, *before, turn))
+            at, turn = (rows, positions), torch.as_tensor(rounds).expand(len(rows))
+            self._taken.append(Taken(*at, self.order[at], self.tokens[at], self.probability[at], turn))
         self.order[rows, positions] = 0
         self.probability[rows, positions] = 1.0
         self.canvas.hide((rows, positions))
