@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,7 @@ import unmask
 from unmask.core.errors import UnmaskError
 from unmask.report import frame, notebook
 
+TOUR = Path(__file__).parents[2] / "examples" / "tour.ipynb"
 LANGUAGE = unmask.languages.preset("interval-5")
 
 
@@ -72,3 +75,28 @@ def test_it_is_drawn_with_its_own_numbers(kind, tmp_path):
 def test_what_nobody_draws_is_refused():
     with pytest.raises(UnmaskError, match="nobody has said how a list is drawn"):
         notebook.plot([])
+
+
+def test_the_tour_runs():
+    """Every cell of examples/tour.ipynb, as a notebook runs it; what a cell ends with has a drawing, or is a chart."""
+    cells = json.loads(TOUR.read_text())["cells"]
+    space: dict[str, object] = {}
+    shown = []
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            *body, last = ast.parse(cell["source"]).body
+            exec(compile(ast.Module(body, []), str(TOUR), "exec"), space)
+            if isinstance(last, ast.Expr):
+                shown.append(eval(compile(ast.Expression(last.value), str(TOUR), "eval"), space))
+            else:
+                exec(compile(ast.Module([last], []), str(TOUR), "exec"), space)
+    drawn = [thing for thing in shown if thing is not None]
+    assert [type(thing).__name__ for thing in drawn] == [
+        "Generation",
+        "Score",
+        "LayerChart",
+        "Verdict",
+        "Audit",
+        "Sweep",
+    ]
+    assert all(not cell.get("outputs") for cell in cells)

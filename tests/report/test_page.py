@@ -36,7 +36,7 @@ SETTINGS = Settings(
     sampler_rows=8,
 )
 FIGURES = {"ser-by-language", "ter-by-language", "generative-perplexity-by-language", "diversity-by-language"}
-FIGURES |= {"lengths", "front", "overview"}
+FIGURES |= {"lengths", "front", "overview", "schedule"}
 
 
 @pytest.fixture(scope="module")

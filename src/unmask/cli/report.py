@@ -20,7 +20,7 @@ def command(
     open: Switch = False,
     json: Switch = False,
 ) -> None:
-    """Make a page of what was measured: the verdict first, then figures that can be asked.
+    """Make a page of what was measured: the verdict, and figures that can be asked.
 
     Examples:
         unmask report sweeps/smoke --open
