@@ -69,7 +69,7 @@ def clock(view):
 
 def stands(run, row, step):
     """What stands after so many steps, as it is shown."""
-    rounds, told = run.rounds[row], run.trace.rows[row]
+    rounds, told = list(run.trace.rows[row].rounds()), run.trace.rows[row]
     after = (
         dict(told.given)
         if not step
@@ -169,7 +169,7 @@ def test_a_screen_reader_is_told_the_round(opened, runs):
     view.click("[data-do=home]")
     view.click("[data-do=next]")
     said = view.inner_text("[role=status]")
-    place = runs[0].rounds[row][0].revealed[0]
+    place = next(iter(runs[0].rounds[row][0].revealed))
     assert f"parallel, round 1: wrote {stands(runs[0], row, 1)[place]} at {place + 1}" in said
     assert "AR, round 1: wrote" in said
     assert view.get_attribute(".row", "aria-label").count("hidden") == stands(runs[0], row, 1).count(None)
@@ -293,6 +293,12 @@ def test_a_gif_has_a_frame_a_step(runs, monkeypatch):
         made.seek(frame)
         total += made.info["duration"]
     assert total == pytest.approx(1000 * sum(drawing.scene(short).seconds()), rel=0.02)
+
+
+def test_a_picture_of_too_much_is_refused(nasty, monkeypatch):
+    monkeypatch.setattr(drawing, "LONGEST", 8)
+    with pytest.raises(UnmaskError, match="at most 8 positions and 2048 rounds, and <b>no</b> has 9 positions and 9"):
+        animation([nasty])
 
 
 def test_a_gif_needs_pillow(runs, monkeypatch):
