@@ -192,7 +192,8 @@ class Session:
             return None
         nothing = torch.zeros(0, dtype=torch.int64)
         none = Taken(nothing, nothing, nothing, nothing, nothing.double(), nothing)
-        return Taken._make(map(torch.cat, zip(none, *self._taken, strict=True)))
+        parts = [none, *self._taken]
+        return Taken._make(map(torch.cat, zip(*parts, strict=True)))
 
     def write(self, rows: Tensor, positions: Tensor, tokens: Tensor, probability: Tensor, rounds: Tensor | int) -> None:
         """Reveal tokens (K) at places (K), which had this probability (K), in this round."""
@@ -235,9 +236,8 @@ class Session:
             self._refuse(what, ~shown, rows, positions, rounds)
         self._revised |= bool(len(rows))
         if self.trace:
-            before = (part[rows, positions] for part in (self.order, self.tokens, self.probability))
-            turn = torch.as_tensor(rounds).expand(len(rows))
-            self._taken.append(Taken(rows, positions, *before, turn))
+            order, tokens, p = (part[rows, positions] for part in (self.order, self.tokens, self.probability))
+            self._taken.append(Taken(rows, positions, order, tokens, p, torch.as_tensor(rounds).expand(len(rows))))
         self.order[rows, positions] = 0
         self.probability[rows, positions] = 1.0
         self.canvas.hide((rows, positions))
