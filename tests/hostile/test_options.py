@@ -65,17 +65,13 @@ BASE = {
     "sweep export": "store --out t.csv",
     "sweep compare": "store store",
     "sweep rescue": "store --out t.csv",
+    "report": "store --out d",
     "score": "samples.npy --language interval-5",
 }  # what is quickly done
 EMPTY = ("theory list", "sampler list", "schedule list", "metric list", "model list", "task list")
 BASE |= dict.fromkeys(EMPTY, "") | {"sampler show": "blocks", "schedule show": "cosine", "metric show": "samples"}
 BASE |= {"task show": "sudoku"}
-LEFT = (
-    "compiled",
-    "allow_code_execution",
-    "unconfined",
-    "open",
-)  # which start others: a compiler, a sandbox, a browser
+LEFT = ("compiled", "allow_code_execution", "unconfined", "open")  # which start others: compiler, sandbox, browser
 FILES = {"net": None, "store": None, "text": None, "tiny.yaml": None, "samples.npy": None, "pipe": pipe}
 FILES |= {"loop": link_to_itself, "directory": directory, "l.json": '{"kind": "interval", "width": 3}'}
 RESULTS = ("st", "store", "b", "d", "f", "n", "net")  # what commands go on with where they were interrupted
@@ -91,7 +87,8 @@ def commands() -> dict[str, list[Option]]:
     return found
 
 
-ELSEWHERE = ("lm-eval", "serve")  # whose words are another program's, and what opens a port first (tests/serve)
+# whose words are another program's, what opens a port first (tests/serve), and what tries a jail (tests/cli)
+ELSEWHERE = ("lm-eval", "serve", "doctor")
 ALL = {name: options for name, options in commands().items() if name not in ELSEWHERE}
 
 

@@ -49,7 +49,7 @@ def command(
 
     Examples:
         unmask play --language paper-2gram --steps 8
-        unmask play --language interval-5 --length 40 --against autoregressive --open
+        unmask play --language interval-5 --against autoregressive --open
         unmask play --language sparse-hmm --sampler gibbs --out x.gif
         unmask play --model runs/mdm --causal-model runs/ar --against autoregressive
         unmask play trace.json --language paper-2gram

@@ -15,6 +15,7 @@ from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.files import origin, write_json
 from unmask.core.samples import account_path, digest, given_path, write_tokens
+from unmask.core.shown import Shown
 from unmask.denoisers import Cost
 from unmask.generation.trace import Symbols, Trace, recorded
 from unmask.languages import Language
@@ -24,7 +25,7 @@ from unmask.text import Tokenizer
 
 
 @dataclass(frozen=True, repr=False)
-class Generation:
+class Generation(Shown):
     """What came out, and what it cost; B rows of up to L tokens."""
 
     tokens: Tensor  # (B, L); behind a row's length: what it was filled with, or padding

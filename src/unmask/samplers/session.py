@@ -236,8 +236,8 @@ class Session:
             self._refuse(what, ~shown, rows, positions, rounds)
         self._revised |= bool(len(rows))
         if self.trace:
-            order, tokens, p = (part[rows, positions] for part in (self.order, self.tokens, self.probability))
-            self._taken.append(Taken(rows, positions, order, tokens, p, torch.as_tensor(rounds).expand(len(rows))))
+            at, turn = (rows, positions), torch.as_tensor(rounds).expand(len(rows))
+            self._taken.append(Taken(*at, self.order[at], self.tokens[at], self.probability[at], turn))
         self.order[rows, positions] = 0
         self.probability[rows, positions] = 1.0
         self.canvas.hide((rows, positions))
