@@ -96,6 +96,19 @@ def test_written_over_means_hidden_and_revealed(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("bound", "said"),
+    [
+        ("MOST_PLACES", "t.json, rows: 4 positions in all; expected at most 3: take fewer rows"),
+        ("MOST_LOOKS", "t.json, row 0: 12 rounds times positions; expected at most 3: take its beginning"),
+    ],
+)
+def test_a_file_that_would_take_too_long_is_refused(tmp_path, monkeypatch, bound, said):
+    monkeypatch.setattr(f"unmask.generation.trace.{bound}", 3)
+    with pytest.raises(UnmaskError, match=said):
+        read(_file(tmp_path))
+
+
+@pytest.mark.parametrize(
     ("row", "changes", "said"),
     [
         (None, {"format": "x"}, 't.json is no trace: it does not say "format": "unmask-trace"'),

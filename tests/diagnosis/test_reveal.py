@@ -227,7 +227,7 @@ def test_a_repaired_row_is_possible_again():
 
 
 def test_many_symbols_tell_no_arcs(monkeypatch):
-    monkeypatch.setattr(reveal, "MOST_ASKED", 5)
+    monkeypatch.setattr(reveal, "MOST_ASKED", 23)
     trace = _trace(CYCLE, (1, 0, 0, 0.3), (1, 1, 1, 0.3))
     assert reveal.read(CYCLE, trace, 0).steps[0].pairs == ()
 
@@ -237,6 +237,19 @@ def test_where_there_are_too_many_sets_none_of_the_guilty_can_be_spared(monkeypa
     trace = _trace(CYCLE, *((1, place, 0, 0.3) for place in range(4)))
     guilty = reveal.read(CYCLE, trace, 0).guilty
     assert len(guilty) == 2
+
+
+def test_of_much_that_stood_the_farthest_are_spared_together(monkeypatch):
+    monkeypatch.setattr(reveal, "MOST_NEEDED", 1)
+    events = [*((1, place, place % 3, 0.3) for place in range(4)), (2, 5, 0, 0.1)]
+    found = reveal.read(CYCLE, _trace(CYCLE, *events, length=6), 0)
+    assert (found.guilty, found.because) == ((5,), (3,))
+
+
+def test_in_a_long_row_nothing_is_said_of_elsewhere(monkeypatch):
+    monkeypatch.setattr(reveal, "MOST_SHIFTED", 0)
+    why = reveal.read(CYCLE, _trace(CYCLE, (1, 1, 0, 0.3), (1, 2, 0, 0.3)), 0).why
+    assert why.endswith("after a the language does not continue with a there")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, islice
+from itertools import chain, combinations, islice
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -29,9 +30,12 @@ from unmask.generation.trace import Round, Row, Trace
 from unmask.languages import Language
 from unmask.languages.base import as_language
 
+T = TypeVar("T")
 AT_ONCE = 2**20  # tokens of contexts that are asked about together
-MOST_ASKED = 2**14  # contexts K V of a round whose pairs are told: beyond it a page would show no arc anyhow
-MOST_SETS = 20_000  # of one size, that are looked through for a culprit
+MOST_ASKED = 2**25  # tokens K V L of contexts that are asked about for the pairs of a row; what is beyond tells none
+MOST_SETS = 2**26  # tokens of the sets of one size that are looked through for a culprit
+MOST_NEEDED = 256  # of what stood, the nearest to the guilty, that are tried one by one for whether they are needed
+MOST_SHIFTED = 2**24  # tokens of contexts that are looked through for whether something can stand nowhere
 LEAST = 1e-9  # nats; below it rounding is no dependence
 MOST_TOLD = 4  # tokens that stood and are told one by one
 LONGEST_SYMBOL = 24  # characters of a token within a sentence
@@ -68,24 +72,24 @@ def read(language: Language, trace: Trace, row: int) -> Reading:
     _check_vocabulary(language, trace)
     told = trace.rows[row]
     language.check_length(told.length)
-    rounds = list(told.rounds())
-    stands = [dict(told.given), *(_tokens(one) for one in rounds)]
-    evidence = _evidence(language, torch.stack([_context(language, told, one) for one in stands])).tolist()
+    stands = chain([dict(told.given)], (_tokens(one) for one in told.rounds()))
+    evidence = _evidence(language, (_context(language, told, one) for one in stands)).tolist()
     if evidence[0] == -math.inf:
         raise UnmaskError(f"row {row} of the trace was given what no sequence of {language.kind} has")
     steps: list[Step] = []
-    first, meter = None, 0.0
-    for k, one in enumerate(rounds):
+    case: _Case | None = None
+    first, meter, asked = None, 0.0, 0
+    for k, one in enumerate(told.rounds()):
         before = meter
         meter = math.fsum(math.log(p) for _, p in one.after.values()) - (evidence[k + 1] - evidence[0])
         lost = math.inf if meter == math.inf else meter - before
-        pairs = tuple(_pairs(language, told, one)) if before < math.inf else ()
+        asked += len(one.revealed) * language.vocabulary * told.length if len(one.revealed) > 1 else 0
+        pairs = tuple(_pairs(language, told, one)) if before < math.inf and asked <= MOST_ASKED else ()
         steps.append(Step(one.number, lost, meter, pairs))
         if first is None and meter == math.inf:
-            first = k
-    if first is None:
+            first, case = k, _Case(language, trace, told, one)
+    if case is None:
         return Reading(tuple(steps))
-    case = _Case(language, trace, told, rounds[first])
     guilty = case.culprit()
     because = case.needed(guilty)
     return Reading(tuple(steps), first, guilty, because, case.words(guilty, because))
@@ -98,7 +102,7 @@ def impossible(language: Language, trace: Trace) -> list[bool]:
     for length in {row.length for row in trace.rows}:
         language.check_length(length)
         rows = [number for number, row in enumerate(trace.rows) if row.length == length]
-        contexts = torch.stack([_context(language, trace.rows[row], trace.rows[row].final) for row in rows])
+        contexts = (_context(language, trace.rows[row], trace.rows[row].final) for row in rows)
         for row, dead in zip(rows, (_evidence(language, contexts) == -math.inf).tolist(), strict=True):
             found[row] = dead
     return found
@@ -121,9 +125,12 @@ def _context(language: Language, row: Row, stands: dict[int, int]) -> Tensor:
     return context
 
 
-def _evidence(language: Language, contexts: Tensor) -> Tensor:
-    """log q(x_R) of contexts (B, L), in pieces that fit into a cache."""
-    return torch.cat([language.log_evidence(part) for part in contexts.split(max(AT_ONCE // contexts.shape[1], 1))])
+def _evidence(language: Language, contexts: Iterable[Tensor]) -> Tensor:
+    """(B): log q(x_R) of contexts (L) each, a few of them at once."""
+    rest = iter(contexts)
+    first = next(rest)
+    parts = batched(chain([first], rest), max(AT_ONCE // len(first), 1))
+    return torch.cat([language.log_evidence(torch.stack(part)) for part in parts])
 
 
 def _pairs(language: Language, row: Row, one: Round) -> Iterator[tuple[int, int, float]]:
@@ -133,7 +140,7 @@ def _pairs(language: Language, row: Row, one: Round) -> Iterator[tuple[int, int,
     """
     places, vocabulary = torch.tensor(sorted(set(one.revealed))), language.vocabulary
     size = len(places)
-    if size < 2 or size * vocabulary > MOST_ASKED:
+    if size < 2:
         return
     context = _context(language, row, one.stood)
     alone = language.posterior(context.unsqueeze(0), places)[0]  # (K, V)
@@ -175,7 +182,7 @@ class _Case:
         """Positions of a smallest set of tokens that excludes itself; of pairs the nearest."""
         every = tuple(self.drawn)
         for size in range(1, len(every)):
-            if math.comb(len(every), size) > MOST_SETS:
+            if math.comb(len(every), size) * self.row.length > MOST_SETS:
                 break
             sets: Iterable[tuple[int, ...]] = combinations(every, size)
             if size > 1:
@@ -197,9 +204,11 @@ class _Case:
     def needed(self, guilty: tuple[int, ...]) -> tuple[int, ...]:
         """Positions of what stood, without any of which the guilty could stand together; the farthest are spared."""
         kept = dict(self.stood)
-        for position in sorted(kept, key=lambda one: -min(abs(one - other) for other in guilty)):
-            fewer = {other: token for other, token in kept.items() if other != position}
-            if self.excluded([guilty], _context(self.language, self.row, fewer))[0]:
+        farthest = sorted(kept, key=lambda one: -min(abs(one - other) for other in guilty))
+        far, near = farthest[:-MOST_NEEDED], farthest[-MOST_NEEDED:]
+        for some in (far, *([position] for position in near)):
+            fewer = {position: token for position, token in kept.items() if position not in some}
+            if some and self.excluded([guilty], _context(self.language, self.row, fewer))[0]:
                 kept = fewer
         return tuple(sorted(kept))
 
@@ -241,6 +250,8 @@ class _Case:
     def _always(self, places: Sequence[int]) -> bool:
         """Whether these tokens cannot stand so, at these distances, anywhere in a sequence of this length."""
         stands, width = self.stood | self.drawn, places[-1] - places[0]
+        if (self.row.length - width) * self.row.length > MOST_SHIFTED:
+            return False
         contexts = self.language.blank(self.row.length - width, self.row.length)
         for start in range(len(contexts)):
             for position in places:
@@ -261,7 +272,8 @@ def quoted(symbol: str) -> str:
     return shown if shown and not any(c.isspace() for c in shown) else f"\u201c{shown}\u201d"
 
 
-def batched(sets: Iterable[tuple[int, ...]], size: int) -> Iterator[list[tuple[int, ...]]]:
+def batched(sets: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Lists of so many, and one of what is left."""
     rest = iter(sets)
     while part := list(islice(rest, size)):
         yield part

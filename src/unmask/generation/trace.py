@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 
 FORMAT: Final = "unmask-trace"
 VERSION = 1
-MOST = 2**25  # bytes of a file
+MOST = 2**24  # bytes of a file
 MOST_ROWS, LONGEST = 2**12, 2**16  # rows, and positions of one
+MOST_PLACES, MOST_LOOKS = 2**22, 2**23  # positions of all rows, and rounds times positions of one
 MOST_SYMBOLS = 256  # symbols up to which a file lists all of them
 LETTERS = "abcdefghijklmnopqrstuvwxyz"  # what tokens without names look like, where there are no more of them
 DIGITS = 9  # of a probability, in a file
@@ -144,7 +145,12 @@ def check(trace: Trace, where: str = "the trace") -> None:
     """An error unless its events can have happened, in this order; `where` is what it calls the trace."""
     if isinstance(trace.symbols, list) and len(trace.symbols) != trace.vocabulary:
         _refuse(where, "symbols", f"{len(trace.symbols)} of them; expected {trace.vocabulary}, one a token")
+    if (places := sum(row.length for row in trace.rows)) > MOST_PLACES:
+        _refuse(where, "rows", f"{places:,} positions in all; expected at most {MOST_PLACES:,}: take fewer rows")
     for number, row in enumerate(trace.rows):
+        if (looks := row.length * len({event[0] for event in row.events})) > MOST_LOOKS:
+            what = f"{looks:,} rounds times positions; expected at most {MOST_LOOKS:,}: take its beginning"
+            _refuse(where, f"row {number}", what)
         stands: set[int] = set()
         for at, (position, shows) in enumerate(row.given):
             place = f"row {number}, given {at}"

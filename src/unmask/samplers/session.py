@@ -192,7 +192,8 @@ class Session:
             return None
         nothing = torch.zeros(0, dtype=torch.int64)
         none = Taken(nothing, nothing, nothing, nothing, nothing.double(), nothing)
-        return Taken._make(map(torch.cat, zip(none, *self._taken, strict=True)))
+        parts = [none, *self._taken]
+        return Taken._make(map(torch.cat, zip(*parts, strict=True)))
 
     def write(self, rows: Tensor, positions: Tensor, tokens: Tensor, probability: Tensor, rounds: Tensor | int) -> None:
         """Reveal tokens (K) at places (K), which had this probability (K), in this round."""

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import accumulate, groupby
+from typing import Any
 
 import vl_convert
 
@@ -26,7 +27,8 @@ SYMBOL = 14  # characters of a token
 PLOT, WHY = 44, 58  # heights of the meter's line, and of what is said
 SECONDS, LEAST, MOST = 8.0, 0.07, 1.1  # of a whole play, about, and of a step
 LOOK, END = 3.2, 2.2  # seconds at the first error, and at the end
-FRAMES = 150  # of a GIF at most
+FRAMES, MOST_PIXELS, COLOURS = 150, 2**28, 48  # of a GIF at most: frames, pixels in all, colours
+LONGEST, MOST_ROUNDS = 1024, 2048  # positions, and rounds, of what can still be seen in a picture
 SPAN = 1.0  # nats that the meter's line shows at least: less is no loss to be seen
 THICK = 6.0  # pixels of the strongest arc
 PAPER, CARD, INK, SOFT, EDGE, NEW, BAD = "#ffffff", "#f5f6f8", "#1d232b", "#59636f", "#d9dde3", "#0077bb", "#c22f10"
@@ -104,13 +106,18 @@ def gif(runs: Sequence[Run], row: int | None = None) -> bytes:
     from PIL import Image
 
     shown = scene(runs, row)
+
+    def picture(step: int) -> Any:
+        return Image.open(io.BytesIO(vl_convert.svg_to_png(shown.frame(step)))).convert("RGB")
+
     seconds = shown.seconds()
-    every = -(-len(seconds) // FRAMES)
+    most = max(min(FRAMES, MOST_PIXELS // (shown.width * shown.height)), 2)
+    every = -(-len(seconds) // most)
     kept = sorted({*range(0, shown.end, every), *shown.errors, shown.end})
     lasting = [sum(seconds[a:b]) for a, b in zip(kept, [*kept[1:], len(seconds)], strict=True)]
-    pictures = [Image.open(io.BytesIO(vl_convert.svg_to_png(shown.frame(step)))).convert("RGB") for step in kept]
-    palette = pictures[kept.index(shown.still)].quantize(48, dither=Image.Dither.NONE)
-    flat = [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
+    plain = Image.Dither.NONE
+    palette = picture(shown.still).quantize(COLOURS, dither=plain)
+    flat = [picture(step).quantize(palette=palette, dither=plain) for step in kept]
     out, times = io.BytesIO(), [round(1000 * one) for one in lasting]
     flat[0].save(out, "GIF", save_all=True, append_images=flat[1:], duration=times, loop=0, optimize=True)
     return out.getvalue()
@@ -120,6 +127,13 @@ def scene(runs: Sequence[Run], row: int | None = None) -> Scene:
     """The runs side by side at one row."""
     check(runs)
     row = telling(runs) if row is None else row
+    for run in runs:
+        if run.trace.rows[row].length > LONGEST or len(run.rounds[row]) > MOST_ROUNDS:
+            size = f"{run.trace.rows[row].length} positions and {len(run.rounds[row])} rounds"
+            what = (
+                f"a picture shows at most {LONGEST} positions and {MOST_ROUNDS} rounds, and {cut(run.name)} has {size}"
+            )
+            raise UnmaskError(f"{what}; take a page, .html")
     width = WIDTH if len(runs) == 1 else TWO
     made = Scene(len(runs) * (width + PAD) + PAD, max(len(run.rounds[row]) for run in runs))
     made.errors = [error + 1 for run in runs if (error := run.first_error(row)) is not None]
@@ -174,10 +188,8 @@ class _Card:
         strongest = max((pair[2] for k in range(len(self.rounds)) for pair in self.run.arcs(self.row, k)), default=1.0)
         for k, one in enumerate(self.rounds):
             step = last = k + 1
-            left = self.told.length - len(one.after)
-            state = (
-                f"round {one.number} of {self.rounds[-1].number}, {f'{left} still hidden' if left else 'all written'}"
-            )
+            left = f"{one.left} still hidden" if one.left else "all written"
+            state = f"round {one.number} of {self.rounds[-1].number}, {left}"
             self.scene.text(self.x + PAD, PAD + 45, state, 12, f"fill='{SOFT}'", first=step, last=last)
             guilty = self.reading.guilty if self.reading and k == self.error else ()
             for i, j, nats in self.run.arcs(self.row, k):
@@ -185,12 +197,10 @@ class _Card:
                     self._arc(i, j, top, max(THICK * nats / strongest, 0.8), SOFT, step, last)
             if len(guilty) == 2:
                 self._arc(*guilty, top, 3.5, BAD, step, last)
-            for place in one.revealed:
-                if place in one.after:
-                    fill = _mixed(k / max(len(self.rounds) - 1, 1))
-                    until = ends.get((k, place))
-                    self._token(place, top, one.after[place][0], step, until, f"fill='{fill}' stroke='{fill}'")
-                    self._box(place, top, f"fill='none' stroke='{NEW}' stroke-width='2'", step, last)
+            fill = _mixed(k / max(len(self.rounds) - 1, 1))
+            for place, token in one.revealed.items():
+                self._token(place, top, token, step, ends.get((k, place)), f"fill='{fill}' stroke='{fill}'")
+                self._box(place, top, f"fill='none' stroke='{NEW}' stroke-width='2'", step, last)
         if len(self.rounds) < self.scene.end:
             state = f"done in {len(self.rounds)} rounds"
             self.scene.text(self.x + PAD, PAD + 45, state, 12, f"fill='{SOFT}'", first=len(self.rounds) + 1)
@@ -213,7 +223,7 @@ class _Card:
             for place in one.hidden:
                 if place in since:
                     found[since.pop(place), place] = k
-            since |= {place: k for place in one.revealed if place in one.after}
+            since |= dict.fromkeys(one.revealed, k)
         return found
 
     def _dead(self) -> Iterator[tuple[int, int]]:

@@ -204,6 +204,7 @@ class Run {
     this.lost.textContent = meter === null ? "\u221e nats lost" : `${nats(meter)} nats lost`;
     this.about.textContent = meter === null ? "no sequence of the language is left"
       : this.of.revised ? "of what stands now"
+      : meter < -0.005 ? "below 0: by luck the tokens agree better than chance"
       : done ? "this row's share of the divergence" : "so far, by drawing tokens together";
     this.meter.classList.toggle("lost", meter === null);
     this.head.setAttribute("transform", `translate(${this.x(clock)} 0)`);

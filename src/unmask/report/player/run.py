@@ -20,6 +20,15 @@ MOST_ARCS = 40  # of a round, the strongest
 LEAST_ARC = 0.005  # nats; a thinner one is not seen
 
 
+class Step(NamedTuple):
+    """What a round did to a row, as far as it is shown."""
+
+    number: int
+    revealed: dict[int, int]  # position: token, of what it wrote and left
+    hidden: tuple[int, ...]
+    left: int  # positions that are hidden after it
+
+
 @dataclass(frozen=True)
 class Run:
     """Rows of one sampler; of several runs side by side row r is the same row, drawn with the same luck."""
@@ -37,9 +46,16 @@ class Run:
         return [read(self.language, self.trace, row) for row in range(len(self.trace.rows))]
 
     @cached_property
-    def rounds(self) -> list[list[Round]]:
+    def rounds(self) -> list[list[Step]]:
         """What each round did, of each row."""
-        return [list(row.rounds()) for row in self.trace.rows]
+        return [[_step(row, one) for one in row.rounds()] for row in self.trace.rows]
+
+    def stands(self, row: int, step: int) -> dict[int, int]:
+        """Position: token, of what stands after so many rounds of a row."""
+        found = dict(self.trace.rows[row].given)
+        for one in self.rounds[row][:step]:
+            found = {position: token for position, token in found.items() if position not in one.hidden} | one.revealed
+        return found
 
     def number(self, row: int) -> int:
         return self.numbers[row] if self.numbers else row
@@ -78,6 +94,11 @@ class Run:
             found |= {"impossible": reading.impossible, "guilty": reading.guilty, "because": reading.because}
             found |= {"why": reading.why}
         return found
+
+
+def _step(row: Row, one: Round) -> Step:
+    kept = {position: one.after[position][0] for position in one.revealed if position in one.after}
+    return Step(one.number, kept, one.hidden, row.length - len(one.after))
 
 
 def _finite(value: float) -> float | None:

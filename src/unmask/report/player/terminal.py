@@ -60,7 +60,7 @@ def _state(run: Run, row: int, step: int) -> Text:
     """What stands after so many rounds, and what it has cost."""
     rounds, told, reading = run.rounds[row], run.trace.rows[row], run.readings[row]
     given = dict(told.given)
-    stands = {place: token for place, (token, _) in rounds[step - 1].after.items()} if step else given
+    stands = run.stands(row, step)
     new = set(rounds[step - 1].revealed) if step else set()
     meter = reading.steps[step - 1].meter if reading and step else 0.0
     guilty = set(reading.guilty) if reading and meter == math.inf else set()
