@@ -59,6 +59,7 @@ OWN = {*OF, *LUCK, "metric", "model", "causal_model", "kind", "sampler", "schedu
 NETWORKS = {"training", "learned", "clock", "text_training", "written", "text_clock"}  # metrics of what sweeps train
 CURVE = "curve"  # the metric of a board: each cell a sampler at all of its budgets
 AR = "autoregressive"
+FRONTIER = "frontier.json"
 RATIO = "generative_perplexity_ratio"
 EVALUATION = "evaluation"  # the metric whose numbers its records say
 USUAL = preset("paper", "mdm", 8)  # whose arithmetic it is, where no network has been named
@@ -80,6 +81,13 @@ class Account(msgspec.Struct):
     entropy: float | None = None
 
 
+class Frontier(msgspec.Struct):
+    """What is read of frontier.json; it says more."""
+
+    records: list[dict[str, Any]]
+    origin: dict[str, Any] = {}
+
+
 @dataclass(frozen=True)
 class Training:
     """How a network learned: its journal, and what it cannot get below."""
@@ -96,6 +104,7 @@ class Results:
 
     points: list[Point]
     trainings: list[Training] = field(default_factory=list)
+    frontier: list[Point] = field(default_factory=list)  # perplexity and entropy of samples: `unmask frontier`
     missing: list[str] = field(default_factory=list)  # in words: cells to do, cells that failed and why
     sources: list[str] = field(default_factory=list)  # the directories
     work: float = 0.0  # seconds of all cells
@@ -125,6 +134,7 @@ def read(directories: Sequence[str | Path]) -> Results:
         raise UnmaskError("there is no store to report of; name the directory of a sweep, an evaluation or a training")
     rows: list[dict[str, Any]] = []
     judged: list[Point] = []
+    frontier: list[Point] = []
     trainings, missing, work = [], [], 0.0
     for given in directories:
         directory = place(Path(given))
@@ -140,6 +150,8 @@ def read(directories: Sequence[str | Path]) -> Results:
             ]
         if (directory / RECORDS).exists():
             judged += of_evaluation(directory)
+        if (directory / FRONTIER).exists():
+            frontier += of_frontier(directory)
         if (alone := of_training(directory, directory.name, "")) is not None:
             trainings.append(alone)
     digests: dict[str, set[str]] = {}
@@ -147,19 +159,19 @@ def read(directories: Sequence[str | Path]) -> Results:
         if row.get("language_digest"):
             digests.setdefault(_of(row), set()).add(row["language_digest"])
     where = [str(path) for path in directories]
-    return Results(points(rows) + judged, trainings, missing, where, work, digests)
+    return Results(points(rows) + judged, trainings, frontier, missing, where, work, digests)
 
 
 def place(directory: Path) -> Path:
     """Where a store is: the directory itself, or the `sweep` in it that a page is made from."""
     for candidate in (directory, directory / STORE):
-        if any((candidate / name).exists() for name in (FILE, RECORDS, ACCOUNT)):
+        if any((candidate / name).exists() for name in (FILE, RECORDS, ACCOUNT, FRONTIER)):
             return candidate
     if not directory.exists():
         raise UnmaskError(
             f"there is no directory {cut(str(directory))}; name that of a sweep, or where a page was made"
         )
-    what = f"neither {FILE} nor {RECORDS} nor {ACCOUNT} is in it, or in {STORE} of it"
+    what = f"neither {FILE} nor {RECORDS}, {ACCOUNT} or {FRONTIER} is in it, or in {STORE} of it"
     raise UnmaskError(f"{cut(str(directory))} holds no results: {what}; `unmask sweep run RECIPE` makes a store")
 
 
@@ -205,6 +217,13 @@ def of_evaluation(directory: Path) -> list[Point]:
             if estimate is not None:
                 found.append(about | {"measure": name} | finite(estimate.to_dict()) | spent)
     return found
+
+
+def of_frontier(directory: Path) -> list[Point]:
+    """Its points, with the language that they are of."""
+    found = read_json(directory / FRONTIER, Frontier)
+    of = str(found.origin.get("configuration", {}).get("language", directory.name))
+    return [record | {"of": of} for record in found.records]
 
 
 def of_training(directory: Path, of: str, kind: str) -> Training | None:

@@ -90,7 +90,7 @@ class Explorer:
 
     def parts(self) -> dict[str, str]:
         """What a template has a place for: `explorer`, `numbers`, `player`, and at its end `data`."""
-        if not self.results.points and not self.results.trainings:
+        if not (self.results.points or self.results.trainings or self.results.frontier):
             nothing = {"explorer": "<p class='lead'>Nothing was measured yet.</p>"}
             return nothing | dict.fromkeys(("numbers", "player", "data"), "")
         asked = [verdict_html(self.verdict), self._controls(), POINT] if self.yardsticks else []
@@ -144,7 +144,7 @@ class Explorer:
             "state": self.state,
             "controls": CONTROLS,
             "choices": {name: self.results.choices(name) for name in CONTROLS},
-            "yardsticks": {one.name: asdict(one) for one in self.yardsticks},
+            "yardsticks": {one.name: asdict(one) for one in self.yardsticks or YARDSTICKS.values()},
             "commands": SHOWN,
             "table": f"unmask sweep export {next(iter(self.results.sources), 'DIR')} --out table.csv",
             "frame": {"room": ROOM, "names": NAMES, "label": LABEL, "height": HEIGHT},

@@ -10,6 +10,8 @@ from unmask.report.frame import COLOURS, INK
 from unmask.report.kinds import colour as colour_of_sampler
 from unmask.report.results import IDEAL, TRAINED, Results
 
+PALETTE = COLOURS[:-1]  # for what has no colour of its own; grey is for what is left out
+
 
 def looks(results: Results, by: str) -> dict[str, str]:
     """Values of a control to colours: languages in their order, samplers by how they work, black what is exact."""
