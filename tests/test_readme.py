@@ -17,7 +17,9 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.audit.remembering import remembered
 from unmask.cli.main import main
+from unmask.diagnosis.audit import verdict
 from unmask.languages import PRESETS, preset
 from unmask.samplers import SAMPLERS
 from unmask.schedules import SCHEDULES
@@ -51,6 +53,7 @@ def page_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(SAMPLERS, "makers", dict(SAMPLERS.makers))  # what a page registers is forgotten after it
+    monkeypatch.setattr(verdict, "Bench", remembered)
     before = set(sys.modules)
     yield tmp_path
     for name in set(sys.modules) - before:  # and what it imports from here
