@@ -1,4 +1,4 @@
-"""docs/samplers.md says what results/board-quick.json holds."""
+"""docs/samplers.md says what results/ holds of boards."""
 
 from __future__ import annotations
 
@@ -97,3 +97,23 @@ def test_the_new_rules_are_where_the_text_has_them(kept):
     for language, most in zip(LANGUAGES, (0.07, 0.023, 0.004), strict=True):
         assert max(aup[name, language] for name in memory) <= most
         assert aup["punt", language] > aup["ancestral", language]
+
+
+def test_the_pairs_are_what_was_measured():
+    pairs = json.loads((ROOT / "results/compare-quick.json").read_text())["pairs"]
+    table = (ROOT / "docs/samplers.md").read_text().partition("| against `threshold` |")[2].partition("\n\n")[0]
+    lines = re.findall(r"(?m)^\| `([^`]+)` \| (.*) \|$", table)
+    assert sorted(name for name, _ in lines) == sorted(pairs)
+    for name, cells in lines:
+        told = {one["language"]: one["comparison"] for one in pairs[name]}
+        whole, *each = cells.split(" | ")
+        found = [told["all"]["difference"][end] for end in ("value", "low", "high")]
+        assert whole == "{:+.1%} [{:+.1%}, {:+.1%}]".format(*found)
+        assert told["all"]["verdict"] == "better"
+        assert told["all"]["items"] == 600
+        assert each == [f"{told[language]['difference']['value']:+.1%}" for language in LANGUAGES]
+    coin = pairs["threshold(threshold=[0, 0.9])"][-1]["comparison"]["difference"]
+    ahead = [name for name in pairs if pairs[name][-1]["comparison"]["difference"]["low"] > coin["high"]]
+    assert ahead == ["wino"]
+    by_seed = {one["language"]: one["by_seed"] for one in pairs["klass"]}["paper-2gram"]
+    assert [round(100 * value) for value in by_seed] == [35, -1]
