@@ -93,7 +93,7 @@ def test_two_boards_are_ranked(run):
         | {"low": value - 0.1, "high": value + 0.1}
         for name, value in (("strided", 0.9), ("klass", 0.5), ("entropy", 0.1))
     ]
-    Path("one.json").write_text(json.dumps({"records": records}))
+    Path("one.json").write_text(json.dumps({"origin": {"code": "abc"}, "records": records}))
     values = [record["value"] for record in records]
     turned = [record | {"value": v, "low": v, "high": v} for record, v in zip(records, reversed(values), strict=True)]
     Path("other.json").write_text(json.dumps({"records": turned}))
@@ -106,6 +106,8 @@ def test_two_boards_are_ranked(run):
     assert {path.name for path in Path("shown").iterdir()} == {
         f"ranks.{kind}" for kind in ("svg", "png", "json", "csv")
     }
+    about = json.loads(Path("shown/ranks.json").read_text())["origin"]["configuration"]
+    assert about == {"boards": {"one.json": {"code": "abc"}, "other.json": {}}}
     drawn = json.loads(Path("shown/ranks.svg").read_text())
     assert [panel["title"]["text"] for panel in drawn["hconcat"]] == [
         "l: tau 1.00, 0 of 3 pairs turned",

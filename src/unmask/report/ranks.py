@@ -10,7 +10,7 @@ import altair as alt
 import pandas as pd
 
 from unmask.core.files import origin
-from unmask.experiments.board.ranks import Ranking
+from unmask.experiments.board.ranks import Ranking, read
 from unmask.report import labels
 from unmask.report.board import colour
 from unmask.report.frame import INK, alone, drawings, heading, numbers, themed
@@ -33,9 +33,9 @@ def check(out: Path) -> None:
 def publish(out: Path, rankings: Sequence[Ranking], boards: Sequence[Path]) -> list[Path]:
     """ranks.svg and .png, and the numbers as JSON and CSV."""
     drawn = drawings({"ranks": alone(themed(panels(rankings)), heading(TITLE, *BELOW))})
-    about = {"origin": origin(boards=[str(path) for path in boards])}
-    about["rankings"] = [made.to_dict() for made in rankings]
-    return write(out, drawn | numbers("ranks", records(rankings), **about), LAST)
+    made_by = origin(boards={str(path): read(path).origin for path in boards})
+    told = [made.to_dict() for made in rankings]
+    return write(out, drawn | numbers("ranks", records(rankings), origin=made_by, rankings=told), LAST)
 
 
 def records(rankings: Sequence[Ranking]) -> list[dict[str, Any]]:

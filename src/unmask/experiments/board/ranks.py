@@ -43,9 +43,10 @@ class Entry(msgspec.Struct):
 
 
 class File(msgspec.Struct):
-    """What is read of a board.json."""
+    """What is read of a board.json: where it is from, and its numbers."""
 
     records: list[Entry]
+    origin: dict[str, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,12 @@ class Ranking:
         pairs = f"{len(self.turned)} of {self.decided} pairs that both decide are turned"
         tau = f"Kendall's tau is {self.tau:.2f}, p = {self.p:.2g} by permutation"
         return f"{self.language}, {self.length} tokens, {len(self.standings)} samplers: {tau}; {pairs}"
+
+
+def read(path: str | Path) -> File:
+    """A file board.json."""
+    found: File = read_json(path, File)
+    return found
 
 
 def ranks(first: str | Path, second: str | Path) -> list[Ranking]:
@@ -132,7 +139,7 @@ def _places(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def _accuracies(path: str | Path) -> dict[tuple[str, int], dict[str, Ends]]:
     """By language and length, then by sampler."""
     found: dict[tuple[str, int], dict[str, Ends]] = {}
-    for entry in read_json(path, File).records:
+    for entry in read(path).records:
         if entry.measure == MEASURE:
             if entry.value is None or entry.low is None or entry.high is None:
                 raise UnmaskError(f"{path} has no {MEASURE} of {entry.sampler} on {entry.language}; measure it again")
