@@ -63,7 +63,12 @@ def test_where_two_meet():
     assert meeting(curve(2, 8), curve(4)) == ((4, 4), (4, 4))
     assert meeting(curve(3), curve(5)) == ((3, 3), (5, 5))
     assert meeting(curve(2, 8), curve(4, 16), 5) == ((5, 5), (5, 5))
-    for case in ((curve(2, 8), curve(9, 16)), (curve(2, 8), curve(9)), (curve(2, 8), curve(4, 16), 9), (curve(3), curve(5), 5)):
+    for case in (
+        (curve(2, 8), curve(9, 16)),
+        (curve(2, 8), curve(9)),
+        (curve(2, 8), curve(4, 16), 9),
+        (curve(3), curve(5), 5),
+    ):
         with pytest.raises(UnmaskError, match=r"their budgets take .* evaluations, which"):
             meeting(*case)
 
