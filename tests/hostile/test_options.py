@@ -36,6 +36,7 @@ BASE = {
     "board ranks": "board.json board.json",
     "board run": "--rows 5 --samplers ancestral --languages interval-5 --lengths 8 --steps 2 --seeds 1 --out b",
     "generate": "--language interval-5 --length 8 --rows 3 --steps 2 --out o.npy",
+    "play": "--language interval-5 --length 8 --rows 3 --steps 2 --out o.html",
     "model show": "mdlm-owt",
     "model check": "net",
     "chat": "--model net --length 4",
@@ -66,12 +67,13 @@ BASE = {
     "sweep export": "store --out t.csv",
     "sweep compare": "store store",
     "sweep rescue": "store --out t.csv",
+    "report": "store --out d",
     "score": "samples.npy --language interval-5",
 }  # what is quickly done
 EMPTY = ("theory list", "sampler list", "schedule list", "metric list", "model list", "task list")
 BASE |= dict.fromkeys(EMPTY, "") | {"sampler show": "blocks", "schedule show": "cosine", "metric show": "samples"}
 BASE |= {"task show": "sudoku"}
-LEFT = ("compiled", "allow_code_execution", "unconfined")  # which start other programs: a compiler, a sandbox
+LEFT = ("compiled", "allow_code_execution", "unconfined", "open")  # which start others: compiler, sandbox, browser
 FILES = {"net": None, "store": None, "text": None, "tiny.yaml": None, "samples.npy": None, "pipe": pipe}
 FILES |= {"loop": link_to_itself, "directory": directory, "l.json": '{"kind": "interval", "width": 3}'}
 RANKED = {"language": "l", "length": 8, "measure": "accuracy_under_parallelism"}
@@ -90,7 +92,8 @@ def commands() -> dict[str, list[Option]]:
     return found
 
 
-ELSEWHERE = ("lm-eval", "serve")  # whose words are another program's, and what opens a port first (tests/serve)
+# whose words are another program's, what opens a port first (tests/serve), and what tries a jail (tests/cli)
+ELSEWHERE = ("lm-eval", "serve", "doctor")
 ALL = {name: options for name, options in commands().items() if name not in ELSEWHERE}
 
 
