@@ -117,3 +117,62 @@ def test_the_pairs_are_what_was_measured():
     assert ahead == ["wino"]
     by_seed = {one["language"]: one["by_seed"] for one in pairs["klass"]}["paper-2gram"]
     assert [round(100 * value) for value in by_seed] == [35, -1]
+
+
+@pytest.fixture(scope="module")
+def networks():
+    return json.loads((ROOT / "results/board-networks.json").read_text())["records"]
+
+
+def test_the_two_rankings_are_what_was_measured():
+    text = (ROOT / "docs/samplers.md").read_text()
+    ranked = json.loads((ROOT / "results/ranks.json").read_text())["rankings"]
+    assert [(made["language"], round(made["tau"], 2)) for made in ranked] == [
+        ("paper-2gram", 0.92),
+        ("sparse-hmm", 0.81),
+    ]
+    assert [(made["decided"], made["turned"], made["p"]) for made in ranked] == [(172, [], 1e-4), (52, [], 1e-4)]
+    assert {len(made["standings"]) for made in ranked} == {24}
+    table = text.partition("| sampler | 2-gram, ideal |")[2].partition("\n\n")[0]
+    lines = re.findall(r"(?m)^\| `([^`]+)` \| (.*) \|$", table)
+    assert len(lines) >= 10
+    for sampler, cells in lines:
+        found = []
+        for made in ranked:
+            (one,) = [standing for standing in made["standings"] if standing["sampler"] == sampler]
+            found += [f"{one[f'{side}_rank']:g} ({one[side][0]:.3f})" for side in ("first", "second")]
+        assert cells.split(" | ") == found
+
+
+@pytest.mark.parametrize(
+    ("board", "language", "sampler", "budget", "ser"),
+    [
+        ("on-hmm", "sparse-hmm", "fixed-size", 64, (0.50, 0.37, 0.63)),
+        ("on-hmm", "sparse-hmm", "left-to-right", 64, (0.45, 0.33, 0.58)),
+        ("on-hmm", "sparse-hmm", "threshold", 0.9, (0.30, 0.19, 0.42)),
+        ("on-hmm", "sparse-hmm", "klass", 0.6, (0.30, 0.19, 0.42)),
+        ("on-hmm", "sparse-hmm", "top-probability", 64, (0.30, 0.19, 0.42)),
+        ("on-hmm", "sparse-hmm", "low-confidence", 64, (0.0, 0.0, 0.06)),
+        ("on-2gram", "paper-2gram", "low-confidence", 64, (0.0, 0.0, 0.06)),
+        ("ideal", "paper-2gram", "punt", 2.0, (0.0, 0.0, 0.06)),
+        ("on-2gram", "paper-2gram", "punt", 2.0, (1.0, 0.94, 1.0)),
+        ("on-2gram", "paper-2gram", "punt", 0.1, (0.11, 0.05, 0.21)),
+        ("ideal", "sparse-hmm", "strided", 16, (0.0, 0.0, 0.06)),
+        ("on-hmm", "sparse-hmm", "strided", 16, (0.44, 0.31, 0.57)),
+        ("on-hmm", "sparse-hmm", "strided", 32, (0.44, 0.31, 0.57)),
+    ],
+)
+def test_what_a_network_adds(networks, board, language, sampler, budget, ser):
+    found = record({"records": networks}, "ser", sampler, language, board=board, budget=budget)
+    assert [round(found[end], 2) for end in ("value", "low", "high")] == list(ser)
+
+
+def test_nobody_else_is_right_on_the_networks(networks):
+    none = {r["sampler"] for r in networks if r["board"] != "ideal" and (r["measure"], r["value"]) == ("ser", 0.0)}
+    assert none == {"low-confidence"}
+    said = [
+        record({"records": networks}, "diversity", "low-confidence", language, board=board, budget=64)["value"]
+        for language, network in (("paper-2gram", "on-2gram"), ("sparse-hmm", "on-hmm"))
+        for board in ("ideal", network)
+    ]
+    assert [round(100 * value) for value in said] == [25, 27, 75, 73]

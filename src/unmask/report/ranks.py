@@ -12,13 +12,13 @@ import pandas as pd
 from unmask.core.files import origin
 from unmask.experiments.board.ranks import Ranking, read
 from unmask.report import labels
-from unmask.report.board import colour
 from unmask.report.frame import INK, alone, drawings, heading, numbers, themed
+from unmask.report.kinds import colour
 from unmask.report.publishing import check_directory, write
 
 SIDE = 430  # of a panel, in pixels
 LAST = "ranks.json"
-TITLE = "The better sampler of an ideal denoiser is not always that of a network"
+TITLE = "How samplers rank on two boards"
 BELOW = (
     "ranks by accuracy under parallelism, from 1 for the best: across on the first board, downwards on the other",
     "filled: in a pair of samplers that is turned beyond chance",
