@@ -75,7 +75,7 @@ def get_num_transfer_tokens(mask_index, steps):
 
 
 @torch.no_grad()
-def llada(model, rows, length, steps, *, bug="", temperature=1.0, blocks=1):
+def llada(model, rows, length, steps, *, bug="", temperature=1.0, blocks=1, scored=torch.float64):
     mask_id = model.config.mask_token_id
     dtype = {"float32 noise": torch.float32, "bfloat16 noise": torch.bfloat16}.get(bug, torch.float64)
     rounds = {"one step short": steps - 1, "twice the steps": 2 * steps}.get(bug, steps)
@@ -94,7 +94,7 @@ def llada(model, rows, length, steps, *, bug="", temperature=1.0, blocks=1):
         x0 = torch.argmax(add_gumbel_noise(logits, temperature, dtype, bug), dim=-1)
         if bug == "final argmax" and i == rounds - 1:
             x0 = logits.argmax(-1)
-        p = F.softmax(logits.to(torch.float64), dim=-1)
+        p = F.softmax(logits.to(torch.float64), dim=-1).to(scored)
         x0_p = torch.squeeze(torch.gather(p, dim=-1, index=torch.unsqueeze(x0, -1)), -1)
         x0 = torch.where(mask_index, x0, x)
         x0_p[:, (block + 1) * size :] = -torch.inf
@@ -132,7 +132,20 @@ DREAM_SCORES = {
 
 
 @torch.no_grad()
-def dream(model, rows, length, steps, *, alg="entropy", bug="", temperature=1.0, alg_temp=0.0, eps=1e-3, given=None):
+def dream(
+    model,
+    rows,
+    length,
+    steps,
+    *,
+    alg="entropy",
+    bug="",
+    temperature=1.0,
+    alg_temp=0.0,
+    eps=1e-3,
+    given=None,
+    scored=torch.float32,
+):
     mask = model.config.mask_token_id
     x = torch.full((rows, length), mask) if given is None else given.clone()
     times = torch.linspace(1, eps, steps + 1)
@@ -148,7 +161,8 @@ def dream(model, rows, length, steps, *, alg="entropy", bug="", temperature=1.0,
             count = int(hidden.sum() / rows * share)
             if bug == "evenly":
                 count = int(hidden.sum() / rows) // (steps - k)
-            scores = DREAM_SCORES[alg](p, drawn).masked_fill(~hidden, -torch.inf)
+            seen = p if alg == "entropy" else p.to(scored)
+            scores = DREAM_SCORES[alg](seen, drawn).to(scored).masked_fill(~hidden, -torch.inf)
             if alg_temp:
                 found = torch.multinomial((scores / alg_temp).softmax(-1), max(count, 1))[:, :count]
             else:

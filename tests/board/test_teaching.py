@@ -1,4 +1,4 @@
-"""docs/samplers.md says what results/board-quick.json holds."""
+"""docs/samplers.md says what results/ holds of boards."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def test_the_command_is_kept(kept):
 
 
 def test_the_table_is_what_was_measured(kept):
-    lines = re.findall(r"(?m)^\| `([^`]+)` \| (.* \| \d\.\d{3}[^|]*) \|$", (ROOT / "docs/samplers.md").read_text())
+    text = (ROOT / "docs/samplers.md").read_text().partition("\n## Which orders escape")[0]
+    lines = re.findall(r"(?m)^\| `([^`]+)` \| (.* \| \d\.\d{3}[^|]*) \|$", text)
     assert len(lines) >= 10
     for sampler, cells in lines:
         said = cells.split(" | ")
@@ -97,3 +98,122 @@ def test_the_new_rules_are_where_the_text_has_them(kept):
     for language, most in zip(LANGUAGES, (0.07, 0.023, 0.004), strict=True):
         assert max(aup[name, language] for name in memory) <= most
         assert aup["punt", language] > aup["ancestral", language]
+
+
+def test_the_pairs_are_what_was_measured():
+    pairs = json.loads((ROOT / "results/compare-quick.json").read_text())["pairs"]
+    table = (ROOT / "docs/samplers.md").read_text().partition("| against `threshold` |")[2].partition("\n\n")[0]
+    lines = re.findall(r"(?m)^\| `([^`]+)` \| (.*) \|$", table)
+    assert sorted(name for name, _ in lines) == sorted(pairs)
+    for name, cells in lines:
+        told = {one["language"]: one["comparison"] for one in pairs[name]}
+        whole, *each = cells.split(" | ")
+        found = [told["all"]["difference"][end] for end in ("value", "low", "high")]
+        assert whole == "{:+.1%} [{:+.1%}, {:+.1%}]".format(*found)
+        assert told["all"]["verdict"] == "better"
+        assert told["all"]["items"] == 600
+        assert each == [f"{told[language]['difference']['value']:+.1%}" for language in LANGUAGES]
+    coin = pairs["threshold(threshold=[0, 0.9])"][-1]["comparison"]["difference"]
+    ahead = [name for name in pairs if pairs[name][-1]["comparison"]["difference"]["low"] > coin["high"]]
+    assert ahead == ["wino"]
+    by_seed = {one["language"]: one["by_seed"] for one in pairs["klass"]}["paper-2gram"]
+    assert [round(100 * value) for value in by_seed] == [35, -1]
+
+
+@pytest.fixture(scope="module")
+def networks():
+    return json.loads((ROOT / "results/board-networks.json").read_text())["records"]
+
+
+def test_the_two_rankings_are_what_was_measured():
+    text = (ROOT / "docs/samplers.md").read_text()
+    ranked = json.loads((ROOT / "results/ranks.json").read_text())["rankings"]
+    assert [(made["language"], round(made["tau"], 2)) for made in ranked] == [
+        ("paper-2gram", 0.92),
+        ("sparse-hmm", 0.81),
+    ]
+    assert [(made["decided"], made["turned"], made["p"]) for made in ranked] == [(172, [], 1e-4), (52, [], 1e-4)]
+    assert {len(made["standings"]) for made in ranked} == {24}
+    table = text.partition("| sampler | 2-gram, ideal |")[2].partition("\n\n")[0]
+    lines = re.findall(r"(?m)^\| `([^`]+)` \| (.*) \|$", table)
+    assert len(lines) >= 10
+    for sampler, cells in lines:
+        found = []
+        for made in ranked:
+            (one,) = [standing for standing in made["standings"] if standing["sampler"] == sampler]
+            found += [f"{one[f'{side}_rank']:g} ({one[side][0]:.3f})" for side in ("first", "second")]
+        assert cells.split(" | ") == found
+
+
+@pytest.mark.parametrize(
+    ("board", "language", "sampler", "budget", "ser"),
+    [
+        ("on-hmm", "sparse-hmm", "fixed-size", 64, (0.50, 0.37, 0.63)),
+        ("on-hmm", "sparse-hmm", "left-to-right", 64, (0.45, 0.33, 0.58)),
+        ("on-hmm", "sparse-hmm", "threshold", 0.9, (0.30, 0.19, 0.42)),
+        ("on-hmm", "sparse-hmm", "klass", 0.6, (0.30, 0.19, 0.42)),
+        ("on-hmm", "sparse-hmm", "top-probability", 64, (0.30, 0.19, 0.42)),
+        ("on-hmm", "sparse-hmm", "low-confidence", 64, (0.0, 0.0, 0.06)),
+        ("on-2gram", "paper-2gram", "low-confidence", 64, (0.0, 0.0, 0.06)),
+        ("ideal", "paper-2gram", "punt", 2.0, (0.0, 0.0, 0.06)),
+        ("on-2gram", "paper-2gram", "punt", 2.0, (1.0, 0.94, 1.0)),
+        ("on-2gram", "paper-2gram", "punt", 0.1, (0.11, 0.05, 0.21)),
+        ("ideal", "sparse-hmm", "strided", 16, (0.0, 0.0, 0.06)),
+        ("on-hmm", "sparse-hmm", "strided", 16, (0.44, 0.31, 0.57)),
+        ("on-hmm", "sparse-hmm", "strided", 32, (0.44, 0.31, 0.57)),
+    ],
+)
+def test_what_a_network_adds(networks, board, language, sampler, budget, ser):
+    found = record({"records": networks}, "ser", sampler, language, board=board, budget=budget)
+    assert [round(found[end], 2) for end in ("value", "low", "high")] == list(ser)
+
+
+def test_nobody_else_is_right_on_the_networks(networks):
+    none = {r["sampler"] for r in networks if r["board"] != "ideal" and (r["measure"], r["value"]) == ("ser", 0.0)}
+    assert none == {"low-confidence"}
+    said = [
+        record({"records": networks}, "diversity", "low-confidence", language, board=board, budget=64)["value"]
+        for language, network in (("paper-2gram", "on-2gram"), ("sparse-hmm", "on-hmm"))
+        for board in ("ideal", network)
+    ]
+    assert [round(100 * value) for value in said] == [25, 27, 75, 73]
+
+
+@pytest.fixture(scope="module")
+def more():
+    return json.loads((ROOT / "results/board-more.json").read_text())
+
+
+def test_the_other_languages_are_what_was_measured(more):
+    table = (ROOT / "docs/samplers.md").read_text().partition("| sampler, 40 rows |")[2].partition("\n\n")[0]
+    lines = re.findall(r"(?m)^\| `([^`]+)` \| (.*) \|$", table)
+    assert len(lines) >= 10
+    assert more["failures"] == []
+    for sampler, cells in lines:
+        found = [
+            record(more, "accuracy_under_parallelism", sampler, language)
+            for language in ("paper-3gram", "modular-sum", "brackets")
+        ]
+        assert cells.split(" | ") == [f"{r['value']:.3f} [{r['low']:.3f}, {r['high']:.3f}]" for r in found]
+
+
+@pytest.mark.parametrize(
+    ("sampler", "language", "budget", "evaluations", "ser"),
+    [
+        ("threshold", "modular-sum", 0.2, 41.0, (0.0, 0.0, 0.09)),
+        ("wino", "modular-sum", 0.2, 43.5, (0.0, 0.0, 0.09)),
+        ("klass", "modular-sum", 0.2, 61.7, (0.0, 0.0, 0.09)),
+        ("ancestral", "modular-sum", 62, 53.8, (0.35, 0.21, 0.52)),
+        ("threshold", "paper-3gram", 0.5, 113.2, (0.95, 0.83, 0.99)),
+        ("clairvoyant", "modular-sum", 2.0, 2.0, (1.0, 0.91, 1.0)),
+        ("strided", "modular-sum", 3, 3.0, (0.0, 0.0, 0.09)),
+        ("strided", "modular-sum", 8, 8.0, (1.0, 0.91, 1.0)),
+        ("strided", "modular-sum", 16, 16.0, (0.0, 0.0, 0.09)),
+        ("gibbs(stride=8)", "paper-3gram", 4, 12.0, (0.0, 0.0, 0.09)),
+        ("gibbs(stride=8)", "brackets", 128, 89.2, (0.7, 0.53, 0.83)),
+    ],
+)
+def test_what_more_languages_say(more, sampler, language, budget, evaluations, ser):
+    found = record(more, "ser", sampler, language, budget=budget)
+    assert round(found["evaluations"], 1) == evaluations
+    assert [round(found[end], 2) for end in ("value", "low", "high")] == list(ser)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from unmask import audit, generate, languages
@@ -38,6 +40,47 @@ def test_the_table_says_it_in_words(run, samples):
     assert "differs: not the law of ancestral with 4 rounds; miscounted steps (" in words
     assert "one call a round: nothing is cached" in words
     assert max(map(len, ran.out.splitlines())) <= 80
+
+
+@pytest.fixture
+def rounding(tmp_path):
+    """Dream's counts under the name of even ones, and the rounds that the oracle has seen."""
+    made = generate(LANGUAGE, sampler="dream(alg=entropy)", steps=4, length=12, rows=200, seed=5)
+    write_tokens(tmp_path / "samples.npy", made.tokens)
+    write_tokens(tmp_path / "order.npy", made.order)
+    return made
+
+
+NAMED = (*SETTING, "--sampler", "entropy(ties=topk)")
+
+
+def test_the_order_says_more_than_tokens(run, rounding):
+    blind, seeing = (run("audit", "samples.npy", *NAMED, *words, "--json") for words in ((), ("--order", "order.npy")))
+    expected = audit(rounding.tokens, LANGUAGE, sampler="entropy(ties=topk)", steps=4, order=rounding.order)
+    assert seeing.result == json.loads(json.dumps(expected.to_dict()))
+    assert (blind.result["fault"], seeing.result["fault"]) == ("miscounted steps", "uneven rounds")
+    assert "round 1 of 4 reveals 2 places of a row, not 3" in expected.sentence
+
+
+@pytest.mark.parametrize(
+    ("order", "words"),
+    [
+        (lambda order: order - 1, "order has rounds from 0 to 3; expected 1 to"),
+        (lambda order: order + 2**62, "order has rounds from 4611686018427387905 to"),
+        (lambda order: order[:, 1:], "order has shape (200, 11), and the samples (200, 12)"),
+        (lambda order: order[:7], "order has shape (7, 12), and the samples (200, 12)"),
+        (lambda order: order[0], "order.npy has shape (12,); expected (rows, length)"),
+        (lambda order: order / 2, "order.npy holds float32; expected integers"),
+        (None, "cannot read order.npy"),
+    ],
+)
+def test_an_order_that_is_none_is_one_line(run, rounding, order, words):
+    Path("order.npy").unlink()
+    if order is not None:
+        np.save("order.npy", order(rounding.order).numpy())
+    ran = run("audit", "samples.npy", *NAMED, "--order", "order.npy")
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+    assert words in ran.err
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,38 @@ def test_two_samplers_are_compared_in_the_store_of_a_board(run):
     assert found["comparison"]["verdict"] == "not distinguishable"
 
 
+def test_two_boards_are_ranked(run):
+    records = [
+        {"language": "l", "length": 8, "sampler": name, "measure": "accuracy_under_parallelism", "value": value}
+        | {"low": value - 0.1, "high": value + 0.1}
+        for name, value in (("strided", 0.9), ("klass", 0.5), ("entropy", 0.1))
+    ]
+    Path("one.json").write_text(json.dumps({"origin": {"code": "abc"}, "records": records}))
+    values = [record["value"] for record in records]
+    turned = [record | {"value": v, "low": v, "high": v} for record, v in zip(records, reversed(values), strict=True)]
+    Path("other.json").write_text(json.dumps({"records": turned}))
+    said = run("board", "ranks", "one.json", "other.json")
+    assert (said.code, said.err) == (0, "")
+    assert "3 of 3 pairs that both decide are turned" in " ".join(said.out.split())
+    with undrawn():
+        ran = run("board", "ranks", "one.json", "one.json", "other.json", "--out", "shown", "--json")
+    assert [(made["tau"], len(made["turned"])) for made in ran.result["rankings"]] == [(1.0, 0), (-1.0, 3)]
+    assert {path.name for path in Path("shown").iterdir()} == {
+        f"ranks.{kind}" for kind in ("svg", "png", "json", "csv")
+    }
+    about = json.loads(Path("shown/ranks.json").read_text())["origin"]["configuration"]
+    assert about == {"boards": {"one.json": {"code": "abc"}, "other.json": {}}}
+    drawn = json.loads(Path("shown/ranks.svg").read_text())
+    assert [panel["title"]["text"] for panel in drawn["hconcat"]] == [
+        "l: tau 1.00, 0 of 3 pairs turned",
+        "l: tau -1.00, 3 of 3 pairs turned",
+    ]
+    for words, expected in ((("one.json", "nowhere"), "cannot read nowhere"), (("one.json",), "needs BOARD ..")):
+        ran = run("board", "ranks", *words)
+        assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+        assert expected in ran.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [

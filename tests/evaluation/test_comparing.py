@@ -10,7 +10,7 @@ from scipy.stats import binomtest
 from unmask.core.errors import UnmaskError
 from unmask.experiments.evaluation import compare
 from unmask.experiments.evaluation.advise import advise
-from unmask.experiments.evaluation.compare import LEVEL, mcnemar
+from unmask.experiments.evaluation.compare import LEVEL, compare_shares, mcnemar
 from unmask.experiments.evaluation.published import PUBLISHED, figures, named
 from unmask.experiments.evaluation.settings import SWEPT, Settings
 from unmask.experiments.evaluation.summary import groups, labels
@@ -84,6 +84,8 @@ def test_how_many_items_would_decide():
             seen += weight * sum(tail)
     assert 0.74 < seen < 0.85
     assert compare(*pair(5, 3, 3, 5)).enough is None
+    alike = compare_shares([(0.4925, 0.5)] * 200)  # a difference that never varies, which the formula takes for seen
+    assert (alike.verdict, alike.enough) == ("not distinguishable", None)
 
 
 def test_several_samples_of_an_item():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib import import_module
 from pathlib import Path
 from random import Random
@@ -32,6 +33,7 @@ BASE = {
     "language show": "paper-2gram --length 8 --rows 5",
     "language fit": "text --out o.json --order 2",
     "board compare": "ancestral fixed-size --rows 5 --languages interval-5 --lengths 8 --steps 2 --seeds 1 --out b",
+    "board ranks": "board.json board.json",
     "board run": "--rows 5 --samplers ancestral --languages interval-5 --lengths 8 --steps 2 --seeds 1 --out b",
     "generate": "--language interval-5 --length 8 --rows 3 --steps 2 --out o.npy",
     "play": "--language interval-5 --length 8 --rows 3 --steps 2 --out o.html",
@@ -74,6 +76,9 @@ BASE |= {"task show": "sudoku"}
 LEFT = ("compiled", "allow_code_execution", "unconfined", "open")  # which start others: compiler, sandbox, browser
 FILES = {"net": None, "store": None, "text": None, "tiny.yaml": None, "samples.npy": None, "pipe": pipe}
 FILES |= {"loop": link_to_itself, "directory": directory, "l.json": '{"kind": "interval", "width": 3}'}
+RANKED = {"language": "l", "length": 8, "measure": "accuracy_under_parallelism"}
+RANKED = [RANKED | {"sampler": name, "value": 0.5 - at, "low": 0, "high": 1} for at, name in enumerate("abc")]
+FILES |= {"board.json": json.dumps({"records": RANKED})}
 RESULTS = ("st", "store", "b", "d", "f", "n", "net")  # what commands go on with where they were interrupted
 
 

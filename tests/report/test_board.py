@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unmask.experiments.board import Settings, board
+from unmask.experiments.board.grid import standard
 from unmask.report import board as drawing
 from unmask.report import kinds, labels
 
@@ -58,6 +59,7 @@ def test_ar_is_a_diamond_at_its_own_cost(made):
 def test_what_is_not_ours_has_a_colour_of_its_own():
     assert kinds.colour("ancestral") == kinds.colour("blocks(block_length=8)")
     assert kinds.colour("mine.samplers:Mine(strength=[1, 2])") == kinds.OWN
+    assert not [name for name in standard() if kinds.colour(name) == kinds.OWN]
 
 
 LINES = st.dictionaries(

@@ -22,7 +22,7 @@ from unmask.ideal import Ideal
 from unmask.languages import Language, preset, random_ngram
 from unmask.samplers import SAMPLERS, ParticleGibbs, PathPlanning, informed_corrector
 from unmask.samplers.adaptive_parallel import agreement
-from unmask.samplers.published.dream import shares
+from unmask.samplers.published.dream import SCORED, shares
 
 STEPS, ROWS = 4, 5
 
@@ -454,6 +454,22 @@ def test_equal_scores_are_those_of_topk():
     assert not any(torch.equal(orders[0], other) for other in orders[1:])
 
 
+@pytest.mark.parametrize("alg", [*SCORED, "low_confidence"])
+def test_scores_in_bfloat16_are_those_of_the_loop(alg):
+    """Eight bits make equals of what float32 tells apart, and of the difference of two that are rounded another."""
+    language = preset("sparse-hmm")
+    given = prompted(language, 24, 20, 3 if alg in SCORED else 0)
+    name = f"dream(alg={alg}, temperature=0" if alg in SCORED else "llada(block_length=20"
+    for dtype in ("float32", "bfloat16"):
+        made = generate(language, sampler=f"{name}, dtype={dtype})", steps=8, given=given).tokens
+        options = {"temperature": 0.0, "scored": torch.bfloat16}
+        if alg in SCORED:
+            theirs = published_dream(oracle(language), 24, 20, 8, alg=alg, given=given, **options)
+        else:
+            theirs = published_llada(oracle(language), 24, 20, 8, **options)
+        assert torch.equal(made, theirs) == (dtype == "bfloat16")
+
+
 def test_dream_rounds_down():
     """As many rounds as places: nothing in the first, two in the last; at half as many three in the last."""
     for steps, last in ((16, 2), (8, 3), (4, 5)):
@@ -496,6 +512,8 @@ def test_llada_is_its_own_loop(remasking):
         ("speculative(verify=all)", "unknown way to verify 'all'"),
         ("self-speculative(order_by=score)", "unknown order 'score'"),
         ("dream(eps=0)", "eps is 0"),
+        ("dream(dtype=bfloat16)", "alg=origin scores nothing: leave alg_temp and dtype out"),
+        ("llada(dtype=float16)", "unknown dtype 'float16'"),
         ("threshold(ties=topk)", "unknown way to break ties 'topk'"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -159,6 +160,8 @@ def test_naive_beats_the_language_by_both_proxies():
     assert (best.ser.value, own.ser.value) == (1.0, 0.0)
     assert best.divergence.value > 0.9
     assert beats([own, *(p for p in points[1:] if p.unigram.value < own.unigram.value)]) is None
+    dear = [replace(point, cross_entropy=own.cross_entropy) for point in points[1:]]
+    assert beats([own, *dear]) is None
 
 
 @pytest.mark.parametrize(

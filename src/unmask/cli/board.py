@@ -1,4 +1,4 @@
-"""unmask board run|compare."""
+"""unmask board run|compare|ranks."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from unmask.cli.options import Count, Counts, Directory, Languages, Number, Swit
 if TYPE_CHECKING:
     from unmask.experiments.board import Board, Settings
 
+BoardFile = Annotated[Path, "BOARD"]
+BoardFiles = Annotated[tuple[Path, ...], "BOARD"]
 Sampler = Annotated[str, "SAMPLER"]
 Samplers = Annotated[tuple[str, ...], "SAMPLER"]
 
@@ -185,6 +187,55 @@ def compare(
         say(one.sentence(first, second))
 
 
+def ranks(
+    first: BoardFile,
+    others: BoardFiles,
+    /,
+    *,
+    out: Directory = None,
+    json: Switch = False,
+) -> None:
+    """Say whether samplers that are better on one board are better on others.
+
+    Examples:
+        unmask board ranks ideal/board.json learned/board.json --out ranks
+
+    The first may be the board of a language, and another that of a network that
+    has learned it, at the length and the language seed of the network. Samplers are
+    ranked by accuracy under parallelism (AUP) on each language and length that both
+    have. Kendall's tau is 1 where both rank them alike, 0 where one says nothing of
+    the other; p is by permutation. A pair of samplers is turned where their
+    intervals are apart on both boards, the other way round.
+
+    Args:
+        first: A file board.json.
+        others: More of them, as of networks that have learned its languages.
+        out: A directory for ranks.svg, .png, .json and .csv; made if it is not there.
+        json: Print one JSON object instead of tables.
+    """
+    from unmask.cli.output import say, show, show_grid
+    from unmask.experiments.board.ranks import ranks
+    from unmask.report import ranks as report
+
+    if out is not None:
+        report.check(out)
+    rankings = [made for other in others for made in ranks(first, other)]
+    files = [str(path) for path in report.publish(out, rankings, [first, *others])] if out is not None else []
+    if json:
+        show({"rankings": [made.to_dict() for made in rankings], "files": files}, True)
+        return
+    for made in rankings:
+        rows = [
+            [one.sampler, f"{one.first[0]:.3f}", f"{one.second[0]:.3f}", f"{one.first_rank:g}", f"{one.second_rank:g}"]
+            for one in made.standings
+        ]
+        title = f"{made.language}, {made.length} tokens: the first board, and another"
+        show_grid(title, ["sampler", "AUP", "other AUP", "rank", "other rank"], rows)
+    for made in rankings:
+        say(made.sentence())
+    print("\n".join(files), end="\n" if files else "")
+
+
 def _print(made: Board) -> None:
     from unmask.cli.output import say, show_tables
     from unmask.experiments.board.table import HOW_TO_READ, tables
@@ -202,4 +253,4 @@ def _print(made: Board) -> None:
     print(f"\n{s.seeds} seeds of {s.rows} rows a budget; {made.seconds:.0f} s of work.")
 
 
-command = {"run": run, "compare": compare}
+command = {"run": run, "compare": compare, "ranks": ranks}

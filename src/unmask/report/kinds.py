@@ -6,13 +6,14 @@ from unmask.report.frame import GREY
 
 ORACLES = ("best-order", "clairvoyant")  # which ask the language itself: dashed
 BY_PACE = ("localleap", "deferred", "adaptive-blocks", "multi-block", "klass", "settled", "credit", "slowfast", "sched")
+REPAIRS = ("wino", "saber", "token-editing", "p2", "informed-corrector", "particle-gibbs")
 KINDS = {  # one colour for what works alike; a line is told apart by its name
     "#0077bb": ("ancestral", "fixed-size", "first-hitting", "blocks", "as-published-mdlm"),
     "#009988": ("left-to-right", "strided", "dyadic", "block-strided", "dilated"),
     "#ee3377": ("low-confidence", "top-probability", "margin", "entropy", "pc-sampler", "info-gain"),
     "#ee7733": ("threshold", "factor", "entropy-bounded", "entropy-sum", "punt", *BY_PACE),
-    "#8c6bb1": ("remdm", "gibbs", "verify-and-restart"),
-    GREY: ("speculative", "self-speculative", *ORACLES, "autoregressive"),
+    "#8c6bb1": ("remdm", "gibbs", "verify-and-restart", *REPAIRS),
+    GREY: ("speculative", "self-speculative", "apd", *ORACLES, "autoregressive"),
 }
 OWN = "#bb5566"  # of a sampler that is not ours
 

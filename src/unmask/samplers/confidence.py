@@ -8,14 +8,15 @@ The order depends on what is revealed alone, so that the ideal denoiser at one t
 exactly. Margin and entropy do not look at the drawn token: to sample first and choose afterwards is the same law. For
 the probability it is not; that is low-confidence. Equal scores (to 1e-9) are ordered by chance or by position,
 or as torch.topk does it.
-`temperature` is that of the drawn tokens, the scores are those of T = 1; `noise` is Dream's alg_temp.
+`temperature` is that of the drawn tokens, the scores are those of T = 1; `noise` is Dream's alg_temp. In bfloat16, as
+published code has them of such checkpoints, many scores are equal.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 from unmask.samplers.contract import SAMPLERS, Choice, Law, Sampler
-from unmask.samplers.ranking import ROUND_TIES, SCORES, check_ranking, chosen, surest
+from unmask.samplers.ranking import ROUND_TIES, check_ranking, chosen, score_at, surest
 from unmask.samplers.view import View
 
 
@@ -24,17 +25,19 @@ class Surest(Sampler):
     temperature: float = 1.0
     noise: float = 0.0
     ties: str = "chance"
+    dtype: str = "float32"
     score: ClassVar[str]
 
     def __post_init__(self) -> None:
-        check_ranking(self.temperature, self.ties, self.noise, ROUND_TIES)
+        check_ranking(self.temperature, self.ties, self.noise, ROUND_TIES, self.dtype)
 
     @property
     def law(self) -> Law | None:
         return "order" if self.temperature == 1 else None
 
     def choose(self, view: View) -> Choice:
-        return chosen(view, surest(view, SCORES[self.score](view), self.ties, self.noise), self.temperature)
+        scores = score_at(view, self.score, self.dtype)
+        return chosen(view, surest(view, scores, self.ties, self.noise), self.temperature)
 
 
 @SAMPLERS.register("top-probability")

@@ -4,7 +4,8 @@ In each round draw a token for every hidden position, score it by the probabilit
 the s_k best; the others are drawn again in the next round. Even at one token a round this does not sample the model's
 law: which position is written depends on what was drawn there. Scores are compared to 1e-9, and equal ones are ordered
 by keyed chance, or by position (ties="position"), which on languages with many equal scores turns it into
-left-to-right, or as torch.topk does it (ties="topk").
+left-to-right, or as torch.topk does it (ties="topk"). In bfloat16 (dtype), as published code has the scores of such
+checkpoints, many are equal.
 
 Tokens of `last` come after all others, whatever their probability: LLaDA's confidence_eos_eot_inf.
 
@@ -19,7 +20,7 @@ from torch import Tensor
 
 from unmask.core import arguments
 from unmask.samplers.contract import SAMPLERS, Choice, Sampler
-from unmask.samplers.ranking import ROUND_TIES, check_ranking, surest
+from unmask.samplers.ranking import ROUND_TIES, check_ranking, rounded, surest
 from unmask.samplers.view import View
 
 
@@ -32,9 +33,10 @@ class LowConfidence(Sampler):
     noise: float = 0.0
     ties: str = "chance"
     last: tuple[int, ...] = ()
+    dtype: str = "float32"
 
     def __post_init__(self) -> None:
-        check_ranking(self.temperature, self.ties, self.noise, ROUND_TIES)
+        check_ranking(self.temperature, self.ties, self.noise, ROUND_TIES, self.dtype)
         for token in self.last:
             arguments.whole("a token of last", token, 0)
 
@@ -46,4 +48,4 @@ class LowConfidence(Sampler):
         return Choice(surest(view, scores, self.ties, self.noise), tokens)
 
     def score(self, view: View, tokens: Tensor) -> Tensor:
-        return view.of(tokens)
+        return rounded(view.of(tokens), self.dtype)

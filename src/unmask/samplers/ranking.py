@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,7 +23,7 @@ from unmask.samplers.view import View
 
 TIES = ("chance", "position")
 ROUND_TIES = (*TIES, "topk")  # of rules that take as many as the schedule gives
-
+DTYPES = ("float32", "bfloat16")  # of published scores
 
 SCORES: dict[str, Callable[[View], Tensor]] = {
     "confidence": lambda view: view.confidence,
@@ -32,10 +33,26 @@ SCORES: dict[str, Callable[[View], Tensor]] = {
 }
 
 
-def check_ranking(temperature: float, ties: str, noise: float = 0.0, ways: Iterable[str] = TIES) -> None:
+def check_ranking(
+    temperature: float, ties: str, noise: float = 0.0, ways: Iterable[str] = TIES, dtype: str = "float32"
+) -> None:
     arguments.number("temperature", temperature)
     arguments.number("noise", noise)
     arguments.word("way to break ties", ties, ways)
+    arguments.word("dtype", dtype, DTYPES)
+
+
+def score_at(view: View, score: str, dtype: str) -> Tensor:
+    """(B, L): a score of SCORES; in bfloat16 of probabilities that are rounded, and the entropy itself is."""
+    if dtype == "float32" or score == "entropy":
+        return rounded(SCORES[score](view), dtype)
+    second = view.confidence - view.margin if score == "margin" else torch.zeros_like(view.confidence)
+    return rounded(rounded(view.confidence, dtype) - rounded(second, dtype), dtype)
+
+
+def rounded(scores: Tensor, dtype: str) -> Tensor:
+    """Scores (B, L) as this dtype has them, where it is less than float32: near 1 it knows no two within 0.004."""
+    return scores if dtype == "float32" else scores.to(torch.bfloat16).double()
 
 
 def chosen(view: View, reveal: Tensor, temperature: float) -> Choice:
@@ -129,6 +146,7 @@ def ranks(scores: Tensor, hidden: Tensor, ties: Tensor | None, resolution: float
     Each row is ordered by itself: rows never trade positions.
     """
     rounded = torch.where(hidden, torch.round(scores.double() / resolution), -torch.inf)
-    first = torch.arange(scores.shape[1]).expand(scores.shape) if ties is None else ties.argsort(dim=1)
-    second = rounded.gather(1, first).argsort(dim=1, descending=True, stable=True)
-    return first.gather(1, second).argsort(dim=1)
+    place = torch.arange(scores.shape[1]).expand(scores.shape)
+    second = place if ties is None else ties
+    order = torch.from_numpy(np.lexsort((second.numpy(), -rounded.numpy()), axis=1))  # half of what torch's sorts take
+    return torch.empty_like(order).scatter_(1, order, place)

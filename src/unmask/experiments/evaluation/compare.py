@@ -35,7 +35,7 @@ class Comparison(NamedTuple):
     second_alone: int
     p: float | None  # None where there is an interval alone
     verdict: str
-    enough: int | None  # items that would decide
+    enough: int | None  # items that would decide, more than these; None where that is not known
 
     def to_dict(self) -> dict[str, Any]:
         return self._asdict() | {"difference": self.difference.to_dict()}
@@ -72,7 +72,8 @@ def compare_shares(told: Sequence[tuple[float, float]]) -> Comparison:
     verdict = "not distinguishable" if not decided else "better" if difference.value > 0 else "worse"
     a, b = (sum(pair[side] for pair in told) / n for side in (0, 1))
     spread = float((differences**2).mean())
-    enough = None if decided else _enough(spread, float(differences.mean()))
+    wanted = None if decided else _enough(spread, float(differences.mean()))
+    enough = wanted if wanted and wanted > n else None  # the exact intervals are wider than the formula knows
     return Comparison(n, a, b, difference, ahead, behind, p, verdict, enough)
 
 

@@ -17,8 +17,9 @@ that a row has hidden round k reveals
 
 so that with N = M the first round reveals nothing and the last one two; with M = 2 N the last one three, with 4 N five.
 A round in which nothing changes costs Dream a call, and here nothing: its context is the one before. Equal scores are
-left to torch.topk, as there (`ties`); scores are float32, where Dream's are those of the dtype of its logits, and its
-entropy adds 1e-10 to every p. Rows of a batch trade counts in Dream, which takes the mean of M; here each has its own.
+left to torch.topk, as there (`ties`). Scores are float32; Dream's are those of the dtype of its logits, which is
+dtype="bfloat16" here, but that it rounds each term of its entropy, and adds 1e-10 to every p of it. Rows of a batch
+trade counts in Dream, which takes the mean of M; here each has its own.
 """
 
 from __future__ import annotations
@@ -87,7 +88,12 @@ class Dreamed(Sampler):
 
 @SAMPLERS.register("dream")
 def dream(
-    alg: str = "origin", alg_temp: float = 0.0, temperature: float = 1.0, eps: float = 1e-3, ties: str = "topk"
+    alg: str = "origin",
+    alg_temp: float = 0.0,
+    temperature: float = 1.0,
+    eps: float = 1e-3,
+    ties: str = "topk",
+    dtype: str = "float32",
 ) -> Sampler:
     """Dream's diffusion_generate: origin, maskgit_plus, topk_margin or entropy, with its counts."""
     arguments.word("alg", alg, ["origin", *SCORED])
@@ -95,8 +101,10 @@ def dream(
     if temperature not in (0, 1):
         raise UnmaskError(f"temperature of dream is {temperature}; expected 0 or 1, any other goes to generate")
     if alg == "origin":
-        if (temperature, alg_temp) != (1, 0):
-            raise UnmaskError("alg=origin scores nothing: it has no alg_temp, and its temperature is that of generate")
+        if (temperature, alg_temp, dtype) != (1, 0, "float32"):
+            raise UnmaskError(
+                "alg=origin scores nothing: leave alg_temp and dtype out, and give generate the temperature"
+            )
         arguments.word("way to break ties", ties, ROUND_TIES)
         return Origin(eps)
-    return Dreamed(SCORED[alg](temperature=temperature, noise=alg_temp, ties=ties), eps)
+    return Dreamed(SCORED[alg](temperature=temperature, noise=alg_temp, ties=ties, dtype=dtype), eps)

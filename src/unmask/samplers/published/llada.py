@@ -6,8 +6,9 @@
                     given=prompt and gen_length hidden places)
 
 `remasking` decides what stays of the tokens drawn in a round: low_confidence, those that the model was surest of, or
-random. Equal scores are left to torch.topk, as there; ties="chance" or "position" says otherwise. Scores are float32,
-where those of the code are float64 of logits in float32 or fewer bits. cfg_scale is generate's `guidance`, and
+random. Equal scores are left to torch.topk, as there; ties="chance" or "position" says otherwise. Scores are float32;
+of a checkpoint in bfloat16 those of the code have as many bits as its logits, and so here with dtype="bfloat16", while
+its first version made them float64. cfg_scale is generate's `guidance`, and
 `last` has the tokens of confidence_eos_eot_inf, which at T > 0 forgets one of them there, and here none.
 steps need not be a multiple of the number of blocks: the first ones have one more.
 """
@@ -42,7 +43,8 @@ def llada(
     temperature: float = 0.0,
     ties: str = "topk",
     last: tuple[int, ...] = (),
+    dtype: str = "float32",
 ) -> Sampler:
     """LLaDA's generate: blocks of low-confidence remasking, greedy unless a temperature is given."""
     arguments.word("remasking", remasking, REMASKING)
-    return Blocks(block_length, REMASKING[remasking](temperature, ties=ties, last=last))
+    return Blocks(block_length, REMASKING[remasking](temperature, ties=ties, last=last, dtype=dtype))
