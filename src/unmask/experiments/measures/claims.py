@@ -5,12 +5,14 @@
     support        the share of uniformly random sequences that the language finds possible
     erring         an ideal denoiser that errs by so many nats, by enumeration: ser, ter_ratio, divergence_nats
     infilling      SER where both ends are given, by a canvas, and by a reader that cannot see the right end
+    published      percent, with an interval for the number of items, and seconds, as somebody has published them
     passes         pass_at_k: whether one of k samples of a prompt is right; ser_given_prompt of a sample
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from unmask.core.errors import UnmaskError
@@ -89,7 +91,7 @@ def support(
     return [record("possible", share(q.log_prob(drawn).isfinite()), None)]
 
 
-def _check_erring(cells: Any) -> None:
+def _check_erring(cells: Sequence[Arguments]) -> None:
     check(cells)
     for cell in cells:
         if cell["length"] > MOST_LISTED:
@@ -200,3 +202,28 @@ def passes(
     valid, needed = seen.valid.view(-1, rows_per_prompt), float(made.evaluations.double().mean())
     found = {"pass_at_1": share(valid[:, 0]), "pass_at_k": share(valid.any(1)), "ser_given_prompt": seen.ser}
     return [record(name, estimate, needed) for name, estimate in found.items()]
+
+
+ITEMS_OF = {"gsm8k": 1319, "mbpp": 500, "humaneval": 164, "math500": 500}  # of each benchmark
+
+
+def _check_published(cells: Sequence[Arguments]) -> None:
+    from unmask.experiments.evaluation.published import named
+
+    for cell in cells:
+        named(cell["recipe"])
+
+
+@metric("published", check=_check_published)
+def published(*, recipe: str) -> list[Record]:
+    """A figure of `unmask eval run --recipe`, as it stands in its source, and how far chance over the items goes."""
+    from unmask.core.estimates import exactly, of_variance
+    from unmask.experiments.evaluation.published import named
+
+    said = named(recipe)
+    task = said.task.partition("(")[0]
+    share, many = said.figure / 100, ITEMS_OF[task]
+    percent = of_variance(said.figure, 1e4 * share * (1 - share) / many, many, 0.95, "published; t over its items")
+    about = {"task": task, "published_model": said.model, "source": said.source}
+    found = [record("percent", percent, None) | about]
+    return found if said.seconds is None else [*found, record("seconds", exactly(said.seconds, "published"), None) | about]

@@ -6,10 +6,21 @@ from collections.abc import Iterable, Sequence
 
 from unmask.core.errors import unknown
 from unmask.experiments.jobs.recipe import Recipe, from_dict
-from unmask.experiments.paper import cache, formal, lemmas, theorems
+from unmask.experiments.paper import cache, formal, lemmas, miniatures, reviews, tables, theorems
 from unmask.experiments.paper.claims import Claim, Finding, Item, Seen, Size
 
-ITEMS: dict[str, Item] = {item.name: item for item in (*formal.ITEMS, *theorems.ITEMS, lemmas.ITEM, cache.ITEM)}
+ITEMS: dict[str, Item] = {
+    item.name: item
+    for item in (
+        *formal.ITEMS,
+        *miniatures.ITEMS,
+        tables.ITEM,
+        *theorems.ITEMS,
+        lemmas.ITEM,
+        cache.ITEM,
+        reviews.ITEM,
+    )
+}
 
 
 def chosen(names: Sequence[str]) -> list[Item]:
