@@ -144,7 +144,7 @@ def faster(seen: Seen) -> Finding:
 
 
 def _sums(size: Size) -> list[dict[str, Any]]:
-    learned = QUESTIONS | {"device": size.device} | ({} if size.full else {"training_steps": 400})
+    learned = QUESTIONS | {"device": size.device} | ({} if size.full else {"training_steps": 800})
     network = {name: value for name, value in learned.items() if name != "prompt_length"}
     rows = 2000 if size.full else 400
     return [
