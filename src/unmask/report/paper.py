@@ -88,7 +88,7 @@ def _claim(claim: Claim, finding: Finding) -> str:
 <h3><span>{finding.verdict}</span> {frame.text(claim.where)}</h3>
 <p>{frame.text(claim.words)}</p>
 {theirs}
-{f'<div class="table"><table class="words">{ours}</table></div>' if ours else ''}
+{f'<div class="table"><table class="words">{ours}</table></div>' if ours else ""}
 <p>{frame.text(finding.why)}</p>
 <p><code>{frame.text(claim.command)}</code></p>
 </section>"""

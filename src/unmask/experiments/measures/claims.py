@@ -1,19 +1,18 @@
 """The metrics of what a paper claims beside SER and TER: what statements say, and facts of languages and costs.
 
-    statement      what a statement of the theory says of a case, by name: each of its quantities is a measure
-    valid_rounds   evaluations that N rounds need on average, of one row and of a batch that shares them; and FLOP
-    support        the share of uniformly random sequences that the language finds possible
-    erring         an ideal denoiser that errs by so many nats, by enumeration: ser, ter_ratio, divergence_nats
-    infilling      SER where both ends are given, by a canvas, and by a reader that cannot see the right end
-    published      percent, with an interval for the number of items, and seconds, as somebody has published them
-    passes         pass_at_k: whether one of k samples of a prompt is right; ser_given_prompt of a sample
+statement      what a statement of the theory says of a case, by name: each of its quantities is a measure
+valid_rounds   evaluations that N rounds need on average, of one row and of a batch that shares them; and FLOP
+support        the share of uniformly random sequences that the language finds possible
+erring         an ideal denoiser that errs by so many nats, by enumeration: ser, ter_ratio, divergence_nats
+infilling      SER where both ends are given, by a canvas, and by a reader that cannot see the right end
+published      percent, with an interval for the number of items, and seconds, as somebody has published them
+passes         pass_at_k: whether one of k samples of a prompt is right; ser_given_prompt of a sample
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from unmask.core.errors import UnmaskError
 from unmask.experiments.measures.catalogue import Arguments, Record, metric
@@ -53,7 +52,7 @@ def statement(
 def valid_rounds(
     *, length: int = 512, schedule: str = "linear", steps: int = 64, batch: int = 1, preset: str = "paper"
 ) -> list[Record]:
-    """Evaluations of N rounds, all rows of a batch sharing them; and what AR's arithmetic is of that of an evaluation."""
+    """Evaluations of N rounds, which all rows of a batch share, and their arithmetic in units of that of AR."""
     from unmask.core.estimates import exactly
     from unmask.cost.flops import autoregression, break_even, evaluation, evaluations
     from unmask.networks import preset as shaped
@@ -226,4 +225,6 @@ def published(*, recipe: str) -> list[Record]:
     percent = of_variance(said.figure, 1e4 * share * (1 - share) / many, many, 0.95, "published; t over its items")
     about = {"task": task, "published_model": said.model, "source": said.source}
     found = [record("percent", percent, None) | about]
-    return found if said.seconds is None else [*found, record("seconds", exactly(said.seconds, "published"), None) | about]
+    return (
+        found if said.seconds is None else [*found, record("seconds", exactly(said.seconds, "published"), None) | about]
+    )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from unmask.denoisers import Denoiser
-    from unmask.languages import Language
+    from unmask.languages.ngram import NGram
     from unmask.theory.statements import Statement
 
 Case = tuple[float, "Statement"]
@@ -87,7 +87,7 @@ def _delta(random: np.random.Generator, rounds: int) -> Tensor:
     return torch.from_numpy(random.dirichlet([random.choice([0.3, 1.0, 10.0])] * rounds))
 
 
-def _small(random: np.random.Generator) -> Language:
+def _small(random: np.random.Generator) -> NGram:
     """Three symbols, of which about half may follow each other; n = 2 or 3."""
     from unmask.languages import random_ngram
 
@@ -162,7 +162,7 @@ def by_rounds(cases: int, random: np.random.Generator) -> Iterator[Case]:
     for _ in range(max(cases // 10, 1)):
         every = partitions(_small(random), 4)
         for _ in range(10):
-            order = random.integers(0, 3, size=4)
+            order = random.integers(0, 3, size=4).astype(float)
             parts = 0.0
             for k in sorted(set(order.tolist())):
                 earlier = sum(1 << i for i, other in enumerate(order) if other < k)
@@ -198,10 +198,10 @@ def one_order(cases: int, random: np.random.Generator) -> Iterator[Case]:
 
     for _ in range(max(cases // 10, 1)):
         language = _small(random)
-        every, order_of = partitions(language, 5), language.ngram.order
+        every, order_of = partitions(language, 5), language.order
         for _ in range(10):
-            order = random.integers(0, 4, size=5)
-            said = lemma_b8(order_of, 3, torch.from_numpy(order) + 1)
+            order = random.integers(0, 4, size=5).astype(float)
+            said = lemma_b8(order_of, 3, torch.from_numpy(order).long() + 1)
             yield divergence(every.q, law_of(every, order)), said
 
 
@@ -216,12 +216,12 @@ def all_orders(cases: int, random: np.random.Generator) -> Iterator[Case]:
         every = partitions(language, 5)
         for rounds in (1, 2, 4, 8):
             delta = _delta(random, rounds)
-            yield every.divergence(delta), lemma_b9(language.ngram.order, 3, 5, delta)
+            yield every.divergence(delta), lemma_b9(language.order, 3, 5, delta)
 
 
 @checks("b10")
 def few_separators(cases: int, random: np.random.Generator) -> Iterator[Case]:
-    """P(Sep_n <= mu/2) <= exp(-mu/8) over all 2^L sets of revealed positions; P(|M_k| >= 2 L delta) <= exp(-L delta/3)."""
+    """P(Sep_n <= mu/2) <= exp(-mu/8) over all 2^L sets of revealed ones; and P(|M_k| >= 2 L delta) <= exp(-L delta/3)."""
     import torch
     from scipy.stats import binom
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from unmask.experiments.paper.claims import Finding, Item, Seen, Size, all_of, at_least, judged, number, part
@@ -52,7 +53,7 @@ def many(seen: Seen) -> Finding:
     exact = {n: seen.one("valid_rounds", steps=n, batch=1, length=LENGTH) for n in MANY}
     ours = [("evaluations a row at N = 2048, L = 512, sampled", measured)]
     ours += [(f"the same by sum_k 1 - (1 - delta_k)^L, N = {n}", value) for n, value in exact.items()]
-    grows = all(exact[a].value < exact[b].value for a, b in zip(MANY, MANY[1:], strict=False))
+    grows = all(exact[a].value < exact[b].value for a, b in pairwise(MANY))
     fits = measured.low - 1 <= exact[2048].value <= measured.high + 1
     if not (grows and fits):
         return judged(False, ours, "", "The number of valid rounds does not follow the formula.")

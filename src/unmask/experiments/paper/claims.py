@@ -119,13 +119,12 @@ class Size:
         return "full" if self.full else "quick"
 
 
-def part(*metrics: str, rows: int | None = None, **axes: Any) -> dict[str, Any]:
-    """A part of a recipe: every combination of the values in lists, the others fixed; a dict of lists is zipped."""
-    tied = [axes.pop(name) for name in [n for n, value in axes.items() if isinstance(value, dict)]]
+def part(*metrics: str, **axes: Any) -> dict[str, Any]:
+    """A part of a recipe: every combination of the values in lists, the others fixed; rows are those of a cell."""
+    rows = {"rows": axes.pop("rows")} if "rows" in axes else {}
     grid = {name: list(value) for name, value in axes.items() if isinstance(value, list | tuple)}
     fixed = {name: value for name, value in axes.items() if name not in grid}
-    made: dict[str, Any] = {"metrics": list(metrics), "grid": grid, "fixed": fixed, "zip": tied}
-    return made if rows is None else made | {"rows": rows}
+    return {"metrics": list(metrics), "grid": grid, "fixed": fixed} | rows
 
 
 @dataclass(frozen=True)

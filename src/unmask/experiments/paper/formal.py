@@ -1,12 +1,12 @@
-"""Figure 1 and what is said about it: formal languages, by the ideal denoiser at the paper's length, and by networks."""
+"""Figure 1 and what is said of it: formal languages, by the ideal denoiser at the paper's length, and by networks."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from unmask.core.estimates import Estimate
 from unmask.experiments.paper.claims import (
     Absent,
-    Estimate,
     Finding,
     Item,
     Seen,
@@ -152,7 +152,9 @@ def slower(seen: Seen) -> Finding:
     "SER > 0 at N = 2048, L = 512",
 )
 def gap(seen: Seen) -> Finding:
-    found = {name: seen.one("ser", metric="samples", language=name, length=512, steps=2048, pruned=True) for name in ALL}
+    found = {
+        name: seen.one("ser", metric="samples", language=name, length=512, steps=2048, pruned=True) for name in ALL
+    }
     ours = [(f"SER of {name}, N = 2048", estimate) for name, estimate in found.items()]
     return judged(
         all_of(*(at_least(estimate, 1e-12) for estimate in found.values())),
@@ -215,7 +217,10 @@ def fault(seen: Seen) -> Finding:
         length = seen.record("ser", metric="learned", sampler="ancestral", steps=steps)["length"]
         ideal = seen.one("ser", metric="samples", language=LEARNED, length=length, steps=steps)
         network = seen.one("ser", metric="learned", sampler="ancestral", steps=steps)
-        ours += [(f"SER, ideal denoiser, N = {steps}, L = {length}", ideal), (f"SER, trained MDM, N = {steps}", network)]
+        ours += [
+            (f"SER, ideal denoiser, N = {steps}, L = {length}", ideal),
+            (f"SER, trained MDM, N = {steps}", network),
+        ]
         tests.append(ideal.value >= 0.5 * network.value)
     return judged(
         tests[0],
@@ -291,7 +296,9 @@ def ter_by_length(seen: Seen) -> Finding:
     found = _by_length(seen, "steps_for_ter")
     ours = [(f"N for a TER within 1%, {q}, L = {n}", e) for q, by in found.items() for n, e in by.items()]
     tests = [max(e.low for e in by.values()) <= 1.1 * min(e.high for e in by.values()) for by in found.values()]
-    return judged(all(tests), ours, "The same number, to a tenth, over an eightfold length.", "It grows with the length.")
+    return judged(
+        all(tests), ours, "The same number, to a tenth, over an eightfold length.", "It grows with the length."
+    )
 
 
 @LENGTH.claim(
@@ -319,7 +326,7 @@ def ser_by_length(seen: Seen) -> Finding:
     ours, tests = [], []
     for q, by in found.items():
         ours += [(f"N for an SER of 1/2, {q}, L = {n}", e) for n, e in by.items()]
-        (short, first), (long, last) = list(by.items())[0], list(by.items())[-1]
+        (short, first), *_, (long, last) = by.items()
         growth = (last.low / first.high, last.high / first.low)
         lengths = long / short
         tests.append(True if growth[0] >= 0.6 * lengths else False if growth[1] < 0.6 * lengths else None)

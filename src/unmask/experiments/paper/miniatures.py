@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from unmask.core.estimates import Estimate
 from unmask.experiments.paper.claims import (
     Absent,
-    Estimate,
     Finding,
     Item,
     Seen,
@@ -87,8 +87,8 @@ def few_rounds(seen: Seen) -> Finding:
     return judged(
         True if enough else None if maybe else False,
         ours,
-        f"Within a tenth of AR's at {min(enough, default=0)} rounds of {length} tokens, as an n-gram of the text judges "
-        "that has written none of them.",
+        f"Within a tenth of AR's at {min(enough, default=0)} rounds of {length} tokens; the judge is an n-gram of the "
+        "text, which has written none of them.",
         "Two networks of a million weights, minutes of training, a text of the Bible: within half as many rounds as "
         "tokens the MDM does not come within a tenth of its twin. An MDM learns more slowly than AR, and that is most "
         "of the distance here.",
@@ -302,8 +302,8 @@ def valid_steps(seen: Seen) -> Finding:
         max(each.values()) / min(each.values()) < 1.05,
         ours,
         "The table follows from the number of valid steps alone: each takes the same time to 3%, whatever the length. "
-        "So an evaluation of 2048 tokens took as long as one of 512, on a GPU that was not busy; and the cache was that "
-        "of single rows, since with one for 16 of them 512 steps are valid at every length.",
+        "So an evaluation of 2048 tokens took as long as one of 512, on a GPU that was not busy; and the cache was "
+        "that of single rows, since with one for 16 of them 512 steps are valid at every length.",
         "The times do not follow from the number of valid steps.",
     )
 
@@ -347,8 +347,8 @@ def considerable(seen: Seen) -> Finding:
     on_cuda = seen.record("milliseconds", metric="clock", kind="mdm")["device"].startswith("cuda")
     if not on_cuda:
         why = (
-            "A GPU: where the arithmetic is what takes the time, as on a core of a CPU, an evaluation of all tokens costs "
-            "about as much as all of AR, and 512 of them are far dearer at every length. The poster's gain is that of "
+            "A GPU: where the arithmetic is what takes the time, as on a core of a CPU, an evaluation of all tokens "
+            "costs about as much as all of AR, and 512 of them are far dearer at every length. The poster's gain is that of "
             "hardware that is idle while AR writes a token; its own table has AR ahead at 512 tokens and at 1024."
         )
         return Finding("needs", why, tuple(ours))

@@ -87,8 +87,8 @@ def infilling(seen: Seen) -> Finding:
         ours.append((f"SER of {language}, AR that has read what stands before", left))
         tests.append(True if both.high < left.low else False if both.low > left.high else None)
     why = (
-        "Ideal models on both sides: what AR cannot see behind the gap it contradicts, at any number of evaluations; an "
-        "MDM knows it. Here the question decides, not the number of rounds."
+        "Ideal models on both sides: what AR cannot see behind the gap it contradicts, at any number of evaluations; "
+        "an MDM knows it. Here the question decides, not the number of rounds."
     )
     return judged(all_of(*tests), ours, why, "AR is not worse where both sides are given.")
 
@@ -163,7 +163,9 @@ def lucky(seen: Seen) -> Finding:
     ser, answer, lucky = (seen.one(measure, **at) for measure in ("ser", "answer_error", "lucky_answers"))
     ours = [("SER: some step is wrong", ser), ("wrong answers", answer), ("right answers by wrong steps", lucky)]
     test = all_of(answer.high < ser.low, at_least(lucky, 0.001))
-    return judged(test, ours, "Verified step by step, chains of sums, N = 16, L = 65.", "Answers tell as much as steps.")
+    return judged(
+        test, ours, "Verified step by step, chains of sums, N = 16, L = 65.", "Answers tell as much as steps."
+    )
 
 
 @ITEM.claim(
@@ -237,10 +239,16 @@ def smaller_ar(seen: Seen) -> Finding:
     ours = [(f"SER of an AR model of {SMALL_LAYERS} layer", ar)]
     ours += [(f"SER of an MDM of 4 layers, N = {n}", estimate) for n, estimate in mdm.items()]
     ours += [("arithmetic of that AR model over that of the MDM's rounds, about", number(SMALL_LAYERS / (4 * 4)))]
-    test = True if all(ar.high < e.low for e in mdm.values()) else False if any(ar.low > e.high for e in mdm.values()) else None
+    test = (
+        True
+        if all(ar.high < e.low for e in mdm.values())
+        else False
+        if any(ar.low > e.high for e in mdm.values())
+        else None
+    )
     why = (
-        "With a sixteenth of the arithmetic the small AR model is right more often: since one evaluation of an MDM costs "
-        "as much as all of AR, N rounds would pay for an AR model N times as large."
+        "With a sixteenth of the arithmetic the small AR model is right more often: since one evaluation of an MDM "
+        "costs as much as all of AR, N rounds would pay for an AR model N times as large."
     )
     return judged(test, ours, why, "The small AR model is wrong more often.")
 

@@ -63,8 +63,8 @@ def reports(seen: Seen) -> Finding:
             outside += [] if theirs.low <= report.figure <= theirs.high else [report.recipe]
     told = f"; off by more: {', '.join(far)}, within the noise of the items" if far else ""
     why = (
-        f"{len(REPORTS) - len(far)} of {len(REPORTS)} figures are within a point of what the models' authors report, where "
-        f"settings match{told}. Our own measurement needs the weights."
+        f"{len(REPORTS) - len(far)} of {len(REPORTS)} figures are within a point of what the models' authors report, "
+        f"where settings match{told}. Our own measurement needs the weights."
     )
     return judged(not outside, ours, why, f"Off by more than the items explain: {', '.join(far)}.")
 
@@ -127,8 +127,8 @@ def _of_task(task: str) -> None:
         for what, name in (("the best MDM", best), ("the best AR row that is faster", beats)):
             ours += [(f"{what}, {name}: percent", rows[name][0]), ("its seconds", number(rows[name][1]))]
         why = (
-            "By the table's own figures: whatever row of AR is taken, no MDM beats it in both. The models differ in size, "
-            "data and training, as the reviewers say; a measurement of ours needs the weights."
+            "By the table's own figures: whatever row of AR is taken, no MDM beats it in both. The models differ in "
+            "size, data and training, as the reviewers say; a measurement of ours needs the weights."
         )
         return judged(not both, ours, why, f"Both: {'; '.join(both)}.")
 

@@ -1,4 +1,4 @@
-"""Theorems 4.2, 4.3 and 4.4: what they promise, beside exact values and measurements of languages that they are about."""
+"""Theorems 4.2, 4.3 and 4.4: what they promise, beside exact values and measurements of their languages."""
 
 from __future__ import annotations
 
