@@ -25,6 +25,13 @@ MEANS = {
     "differs": "it is not, and why stands beside it",
     "needs": "weights, a GPU or more rows decide",
 }
+INTRODUCTION = """
+"The paper" is Feng et al., "Theoretical Benefit and Limitation of Diffusion Language Model" (arXiv 2502.09622, NeurIPS
+2025), with its poster and the rebuttals of its reviews; no code of it is public. Each of its claims stands here in
+short, with what `unmask` measures beside it, whether that agrees, and the command that makes it. Verdicts are computed
+from records, none is written by hand; where nothing is said of the denoiser it is the ideal one. Our copy of the paper
+has lost its inline formulas: what is reconstructed says so.
+"""
 WIDE = 116  # characters of a line of the document
 Told = list[tuple[Claim, Finding]]
 
@@ -99,19 +106,11 @@ def markdown(made: Reproduction, origin: Mapping[str, Any], source: str) -> str:
     found = made.findings()
     whole = totals(made)
     command = shlex.join(["unmask", *origin["command"][1:]])
-    lines = ["# The paper, claim by claim", ""]
+    lines = ["# The paper, claim by claim", "", *_filled(" ".join(INTRODUCTION.split())), ""]
     lines += _filled(
-        '"The paper" is Feng et al., "Theoretical Benefit and Limitation of Diffusion Language Model" (arXiv 2502.09622, '
-        "NeurIPS 2025), with its poster and the rebuttals of its reviews; no code of it is public. Each of its claims "
-        "stands here in short, with what `unmask` measures beside it, whether that agrees, and the command that makes it. "
-        "Verdicts are computed from records, none is written by hand; where nothing is said of the denoiser it is the "
-        "ideal one. Our copy of the paper has lost its inline formulas: what is reconstructed says so."
-    )
-    lines += [""]
-    lines += _filled(
-        f"**{sum(whole.values())} claims: {whole['agrees']} agree, {whole['differs']} differ, {whole['needs']} need weights, "
-        f"a GPU or more rows.** Size {made.size}, {made.seconds:.0f} seconds of work on {origin['machine']}, by the code "
-        f"{origin['code']}, with `{command}`. Generated from {source} by `unmask paper report`."
+        f"**{sum(whole.values())} claims: {whole['agrees']} agree, {whole['differs']} differ, {whole['needs']} need "
+        f"weights, a GPU or more rows.** Size {made.size}, {made.seconds:.0f} seconds of work on {origin['machine']} by "
+        f"the code {origin['code']}, with `{command}`. Generated from {source} by `unmask paper report`."
     )
     lines += ["", "| item | agrees | differs | needs |", "|---|---|---|---|"]
     for name, own in counts(found).items():

@@ -221,7 +221,7 @@ def all_orders(cases: int, random: np.random.Generator) -> Iterator[Case]:
 
 @checks("b10")
 def few_separators(cases: int, random: np.random.Generator) -> Iterator[Case]:
-    """P(Sep_n <= mu/2) <= exp(-mu/8) over all 2^L sets of revealed ones; and P(|M_k| >= 2 L delta) <= exp(-L delta/3)."""
+    """P(Sep_n <= mu/2) <= exp(-mu/8) over all sets of revealed positions; P(|M_k| >= 2 L delta) <= exp(-L delta/3)."""
     import torch
     from scipy.stats import binom
 

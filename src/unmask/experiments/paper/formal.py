@@ -403,8 +403,7 @@ def none(seen: Seen) -> Finding:
     "adaptive",
     "Section 4.3",
     "Rounds of several tokens need to be few tokens to be correct.",
-    "unmask generate --language paper-2gram --length 512 --sampler 'entropy-bounded(gamma=0.1)' --steps 64 --rows 400 "
-    "--out rows.npy",
+    "unmask generate --language paper-2gram --sampler 'entropy-bounded(gamma=0.1)' --rows 400 --out rows.npy",
 )
 def adaptive(seen: Seen) -> Finding:
     at = {"metric": "samples", "language": "paper-2gram", "sampler": "entropy-bounded(gamma=0.1)"}

@@ -347,9 +347,9 @@ def considerable(seen: Seen) -> Finding:
     on_cuda = seen.record("milliseconds", metric="clock", kind="mdm")["device"].startswith("cuda")
     if not on_cuda:
         why = (
-            "A GPU: where the arithmetic is what takes the time, as on a core of a CPU, an evaluation of all tokens "
-            "costs about as much as all of AR, and 512 of them are far dearer at every length. The poster's gain is that of "
-            "hardware that is idle while AR writes a token; its own table has AR ahead at 512 tokens and at 1024."
+            "A GPU: where arithmetic is what takes the time, as on a core of a CPU, an evaluation of all tokens costs "
+            "about as much as all of AR, and hundreds of them are far dearer at every length. The poster's gain is that "
+            "of hardware that is idle while AR writes a token; its own table has AR ahead at 512 and at 1024 tokens."
         )
         return Finding("needs", why, tuple(ours))
     test = ratios[2048] < 1 and ratios[2048] < ratios[512]

@@ -58,7 +58,7 @@ GENERATE = "unmask generate --language paper-2gram --length 128 "
     "conditional",
     "Reviewer Gs9S",
     "TER and SER extend to conditional generation with minor changes.",
-    GENERATE + "--prompt-length 64 --rows-per-prompt 4 --rows 1600 --steps 64 --out rows.npy",
+    GENERATE + "--prompt-length 64 --rows-per-prompt 4 --steps 64 --out rows.npy",
 )
 def conditional(seen: Seen) -> Finding:
     at = {"prompt_length": PROMPT, "language": "paper-2gram"}
