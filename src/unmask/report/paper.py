@@ -109,8 +109,8 @@ def markdown(made: Reproduction, origin: Mapping[str, Any], source: str) -> str:
     lines = ["# The paper, claim by claim", "", *_filled(" ".join(INTRODUCTION.split())), ""]
     lines += _filled(
         f"**{sum(whole.values())} claims: {whole['agrees']} agree, {whole['differs']} differ, {whole['needs']} need "
-        f"weights, a GPU or more rows.** Size {made.size}, {made.seconds:.0f} seconds of work on {origin['machine']} by "
-        f"the code {origin['code']}, with `{command}`. Generated from {source} by `unmask paper report`."
+        f"weights, a GPU or more rows.** Size {made.size}, {made.seconds:.0f} seconds of work on {origin['machine']} "
+        f"by the code {origin['code']}, with `{command}`. Generated from {source} by `unmask paper report`."
     )
     lines += ["", "| item | agrees | differs | needs |", "|---|---|---|---|"]
     for name, own in counts(found).items():

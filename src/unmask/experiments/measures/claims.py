@@ -163,7 +163,8 @@ def infilling(
     made = generate(q, sampler=sampler, steps=steps, length=length, rows=rows, seed=seed, given=around)
     read = generate(q, sampler="autoregressive", steps=steps, length=length, rows=rows, seed=seed, given=left)
     joined = torch.where(around == q.vocabulary, read.tokens, whole)
-    seen, blind = metrics.rows(made, q), metrics.rows(joined, q, given=around)
+    own = torch.arange(rows)  # each row has been drawn with what is given in it
+    seen, blind = metrics.rows(made, q, prompt=own), metrics.rows(joined, q, given=around, prompt=own)
     evaluations = float(made.evaluations.double().mean())
     return [record("ser", seen.ser, evaluations), record("ser_left_to_right", blind.ser, float(hidden))]
 

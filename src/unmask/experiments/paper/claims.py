@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from unmask.core.errors import UnmaskError, cut
 from unmask.core.estimates import Estimate
 from unmask.experiments.measures.catalogue import Record, find
 
@@ -105,6 +106,9 @@ class Claim:
             return self.judge(seen)
         except Absent as missing:
             return Finding("needs", f"Not measured yet: {missing}.")
+        except (ArithmeticError, ValueError, TypeError, LookupError) as error:  # a file of records may be anybody's
+            what = cut(f"{type(error).__name__}: {error}")
+            raise UnmaskError(f"{self.name} cannot be judged by these records: {what}; measure them again") from error
 
 
 @dataclass(frozen=True)

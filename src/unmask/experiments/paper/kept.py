@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -25,16 +25,27 @@ FILE = "paper.json"
 
 
 class Kept(Told, kw_only=True):
-    """A record of a file, of which only what all have is checked here."""
+    """A record of a file: what every number has."""
 
     metric: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    n: int
+    level: float
+    method: str
+
+
+class Origin(msgspec.Struct):
+    """What is told of where it comes from; the file says more."""
+
+    command: Annotated[list[str], msgspec.Meta(min_length=1)]
+    code: str
+    machine: str
 
 
 class Whole(msgspec.Struct):
     """What such a file holds."""
 
-    origin: dict[str, Any]
-    size: str
+    origin: Origin
+    size: Literal["quick", "full"]
     seconds: float
     items: list[str]
     records: list[dict[str, str | int | float | bool | None]]
@@ -88,4 +99,4 @@ def read(path: str | Path) -> tuple[Reproduction, dict[str, Any]]:
     for name in whole.items:
         chosen([name])
     made = Reproduction(whole.size, tuple(whole.items), whole.records, whole.seconds)
-    return made, whole.origin
+    return made, msgspec.structs.asdict(whole.origin)

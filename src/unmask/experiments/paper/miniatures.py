@@ -348,8 +348,8 @@ def considerable(seen: Seen) -> Finding:
     if not on_cuda:
         why = (
             "A GPU: where arithmetic is what takes the time, as on a core of a CPU, an evaluation of all tokens costs "
-            "about as much as all of AR, and hundreds of them are far dearer at every length. The poster's gain is that "
-            "of hardware that is idle while AR writes a token; its own table has AR ahead at 512 and at 1024 tokens."
+            "about as much as all of AR, and hundreds of them are far dearer at every length. The poster's gain is "
+            "that of hardware that is idle while AR writes a token; its own table has AR ahead at 512 and 1024 tokens."
         )
         return Finding("needs", why, tuple(ours))
     test = ratios[2048] < 1 and ratios[2048] < ratios[512]
