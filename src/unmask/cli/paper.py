@@ -58,8 +58,9 @@ def run(
     if quick and full:
         raise UnmaskError("--quick and --full are two sizes; give one of them")
     chosen(items)
-    size = Size(full, device)
-    on_cuda = choose_device(device).type == "cuda"  # which processes would only wait for
+    chosen_device = choose_device(device)
+    size = Size(full, str(chosen_device))
+    on_cuda = chosen_device.type == "cuda"  # which processes would only wait for
     directory = Path(f"paper-{size.name}") if out is None else out
     made = publish(paper.page(items), size, directory, engine="here" if on_cuda else "local")
     if json:
