@@ -8,6 +8,7 @@ from typing import Any
 from unmask.experiments.paper.claims import Finding, Item, Seen, Size, all_of, at_least, judged, number, part
 
 LENGTH = 512
+SAMPLED = {"metric": "samples", "language": "paper-2gram", "length": LENGTH, "pruned": True}
 FEW, MANY = (8, 16, 32, 64), (512, 1024, 1536, 2048)
 COMMAND = "unmask generate --language paper-2gram --length 512 --steps {} --rows 200 --out rows.npy"
 
@@ -34,7 +35,7 @@ ITEM = Item("ddpm-cache", "Appendix D: the cached sampler, its two regimes, and 
 def few(seen: Seen) -> Finding:
     shares = {}
     for steps in FEW:
-        needed = seen.one("evaluations", metric="samples", steps=steps, language="paper-2gram", sampler="ancestral")
+        needed = seen.one("evaluations", steps=steps, sampler="ancestral", **SAMPLED)
         shares[steps] = number(needed.value / steps, needed.map(lambda value, steps=steps: value / steps))
     ours = [(f"evaluations / N, N = {steps}", share) for steps, share in shares.items()]
     test = all_of(*(at_least(share, 0.99) for share in shares.values()))
@@ -49,7 +50,7 @@ def few(seen: Seen) -> Finding:
     "maximum: the number of sampling steps",
 )
 def many(seen: Seen) -> Finding:
-    measured = seen.one("evaluations", metric="samples", steps=2048, sampler="ancestral", language="paper-2gram")
+    measured = seen.one("evaluations", steps=2048, sampler="ancestral", **SAMPLED)
     exact = {n: seen.one("valid_rounds", steps=n, batch=1, length=LENGTH) for n in MANY}
     ours = [("evaluations a row at N = 2048, L = 512, sampled", measured)]
     ours += [(f"the same by sum_k 1 - (1 - delta_k)^L, N = {n}", value) for n, value in exact.items()]
@@ -88,7 +89,7 @@ def faster(seen: Seen) -> Finding:
     "unmask generate --language paper-2gram --sampler as-published-mdlm --steps 32 --rows 400 --out rows.npy",
 )
 def law(seen: Seen) -> Finding:
-    at = {"metric": "samples", "steps": 32, "language": "paper-2gram"}
+    at = SAMPLED | {"steps": 32}
     ours = [
         (f"SER at N = 32, {what}", seen.one("ser", sampler=name, **at))
         for what, name in (("the published loop with its cache", "as-published-mdlm"), ("without", "ancestral"))

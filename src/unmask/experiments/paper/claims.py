@@ -21,6 +21,9 @@ FIELDS = tuple(Estimate.__dataclass_fields__)
 DROPPED = ("key", "seconds", "code_digest", "digest", "language_digest", "text_digest")
 
 
+LOOSE = ("measure", "evaluations", "rows", "device")  # in which records of one thing may differ
+
+
 class Absent(Exception):
     """Records that a claim is about, and that have not been measured."""
 
@@ -54,17 +57,21 @@ class Seen:
         return Estimate.of_record(self.record(measure, **fields))
 
     def record(self, measure: str, **fields: Any) -> Record:
-        for found in self.all(measure, **fields):
-            if found["value"] is not None:
-                return found
-        raise Absent(f"{measure} of " + ", ".join(f"{name} {value}" for name, value in fields.items()))
+        """The record that is asked for, of the most rows where several differ in that; Absent where there is none."""
+        found = [record for record in self.all(measure, **fields) if record["value"] is not None]
+        if not found:
+            raise Absent(f"{measure} of " + ", ".join(f"{name} {value}" for name, value in fields.items()))
+        for name in {name for record in found for name in record} - {*FIELDS, *LOOSE}:
+            if len(values := {record.get(name) for record in found}) > 1:
+                raise ValueError(f"{measure} of {fields} is there for several values of {name}: {values}")
+        return max(found, key=lambda record: record.get("rows") or 0)
 
     def by(self, name: str, measure: str, **fields: Any) -> dict[Any, Estimate]:
         """Estimates by the value of another field, in its order; Absent where there is none."""
-        found = {record[name]: Estimate.of_record(record) for record in self.all(measure, **fields)}
-        if not found:
+        values = {record[name] for record in self.all(measure, **fields)}
+        if not values:
             raise Absent(f"{measure} by {name} of " + ", ".join(f"{n} {value}" for n, value in fields.items()))
-        return dict(sorted(found.items()))
+        return {value: self.one(measure, **fields, **{name: value}) for value in sorted(values)}
 
 
 def kept(row: Mapping[str, Any]) -> Record:

@@ -22,9 +22,10 @@ from unmask.experiments.paper.claims import (
 
 NGRAMS = ("paper-2gram", "paper-3gram", "paper-4gram")
 ALL = (*NGRAMS, "sparse-hmm")
-STEPS = (8, 16, 32, 64, 128, 512, 2048)
+STEPS = (8, 64, 2048)
 EVERY = (8, 16, 32, 64, 128, 256, 512, 1024, 2048)
-NEAR = 0.02  # relative: a TER that is near the best
+SIMILAR, NEAR = 0.1, 0.02  # relative: a perplexity that is like another, and one that is the same
+ERRORS = {"metric": "samples", "sampler": "ancestral", "length": 512, "pruned": True, "prompt_length": 0}
 LEARNED = "paper-2gram"  # what networks learn here
 FEW = (8, 64)  # of their numbers of rounds
 WEIGHTS = "unmask figure-1 --device cuda --out figure-1"
@@ -38,6 +39,14 @@ def network(size: Size) -> dict[str, Any]:
     return {"language": LEARNED, "preset": "quick", "training_steps": 250, "length": 64, "device": size.device}
 
 
+def longest(seen: Seen) -> dict[str, Any]:
+    """What the cells of that network have in common, where others of it have learned for a shorter time."""
+    steps = [record["training_steps"] for record in seen.all("excess_percent", kind="mdm", language=LEARNED)]
+    if not steps:
+        raise Absent(f"a network that has learned {LEARNED}")
+    return {"language": LEARNED, "training_steps": max(steps, key=lambda n: n or 10**9), "layers": None}
+
+
 def _cells(size: Size) -> list[dict[str, Any]]:
     rows, steps = (2000, EVERY) if size.full else (400, STEPS)
     open_ended = {"length": 512, "pruned": False}
@@ -48,7 +57,7 @@ def _cells(size: Size) -> list[dict[str, Any]]:
         part("samples", language=ALL, steps=steps, rows=rows, **open_ended),
         part("autoregressive", language=ALL, **open_ended),
         part("ter_upper", language=ALL, steps=steps, rows=40, **open_ended),
-        part("samples", sampler="low-confidence", language=NGRAMS[0], steps=[64, 512], rows=rows, **open_ended),
+        part("samples", sampler="low-confidence", language=NGRAMS[0], steps=64, rows=rows, **open_ended),
         part("samples", language="paper-hmm", length=512, steps=8, rows=2000),
         part("support", language=["paper-hmm", "sparse-hmm"], length=512, rows=2000),
         part("learned", steps=FEW, **learned),
@@ -78,12 +87,12 @@ def perplexity(seen: Seen, language: str, steps: int) -> Estimate:
 def ter(seen: Seen) -> Finding:
     found = {name: perplexity(seen, name, 64) for name in ALL}
     ours = [(f"generative perplexity / TER of {name}, N = 64", estimate) for name, estimate in found.items()]
-    test = all_of(*(at_most(estimate, 1 + NEAR) for estimate in found.values()))
+    test = all_of(*(at_most(estimate, 1 + SIMILAR) for estimate in found.values()))
     return judged(
         test,
         ours,
-        f"Within {NEAR:.0%} for every language, by the ideal denoiser at the paper's length of 512.",
-        f"Some language is more than {NEAR:.0%} away.",
+        f"Within {SIMILAR:.0%} for every language, by the ideal denoiser at the paper's length of 512.",
+        f"Some language is more than {SIMILAR:.0%} away.",
     )
 
 
@@ -96,8 +105,13 @@ def ter(seen: Seen) -> Finding:
 def converges(seen: Seen) -> Finding:
     found = {name: (perplexity(seen, name, 8), perplexity(seen, name, 2048)) for name in ALL}
     ours = [(f"{name}, N = {n}", pair[i]) for name, pair in found.items() for i, n in enumerate((8, 2048))]
-    tests = [all_of(at_most(last, 1 + NEAR), at_least(first, 1 + NEAR)) for first, last in found.values()]
-    return judged(all_of(*tests), ours, "From far away to the language's own.", "It stays where it was, or away.")
+    tests = [all_of(at_most(last, 1 + NEAR), first.low > last.high) for first, last in found.values()]
+    return judged(
+        all_of(*tests),
+        ours,
+        "At 2048 rounds it is the language's own, to 2%; at 8 it is above.",
+        "It stays where it was, or away.",
+    )
 
 
 @ITEM.claim(
@@ -133,7 +147,7 @@ def name(seen: Seen) -> Finding:
     SAMPLE.format("sparse-hmm", 512),
 )
 def slower(seen: Seen) -> Finding:
-    found = {name: seen.one("ser", metric="samples", language=name, length=512, steps=64, pruned=True) for name in ALL}
+    found = {name: seen.one("ser", language=name, steps=64, **ERRORS) for name in ALL}
     ours = [(f"SER of {name}, N = 64", estimate) for name, estimate in found.items()]
     test = all_of(*(at_least(estimate, 0.1) for estimate in found.values()))
     return judged(
@@ -152,9 +166,7 @@ def slower(seen: Seen) -> Finding:
     "SER > 0 at N = 2048, L = 512",
 )
 def gap(seen: Seen) -> Finding:
-    found = {
-        name: seen.one("ser", metric="samples", language=name, length=512, steps=2048, pruned=True) for name in ALL
-    }
+    found = {name: seen.one("ser", language=name, steps=2048, **ERRORS) for name in ALL}
     ours = [(f"SER of {name}, N = 2048", estimate) for name, estimate in found.items()]
     return judged(
         all_of(*(at_least(estimate, 1e-12) for estimate in found.values())),
@@ -172,7 +184,7 @@ def gap(seen: Seen) -> Finding:
     "0",
 )
 def zero(seen: Seen) -> Finding:
-    at = {"metric": "learned", "language": LEARNED, "sampler": "autoregressive"}
+    at = longest(seen) | {"metric": "learned", "sampler": "autoregressive"}
     found = seen.one("ser", **at)
     record = seen.record("ser", **at)
     ours = [("SER of the ideal AR", number(0.0)), ("SER of a trained AR model", found)]
@@ -195,7 +207,7 @@ def zero(seen: Seen) -> Finding:
     "optimal",
 )
 def learned(seen: Seen) -> Finding:
-    at = {"metric": "training", "language": LEARNED}
+    at = longest(seen) | {"metric": "training"}
     preset = seen.record("excess_percent", kind="mdm", **at)["preset"]
     found = {kind: seen.one("excess_percent", kind=kind, **at) for kind in ("mdm", "ar")}
     ours = [(f"loss above the entropy in percent, {kind.upper()}", estimate) for kind, estimate in found.items()]
@@ -214,9 +226,9 @@ def learned(seen: Seen) -> Finding:
 def fault(seen: Seen) -> Finding:
     ours, tests = [], []
     for steps in FEW:
-        length = seen.record("ser", metric="learned", sampler="ancestral", steps=steps)["length"]
-        ideal = seen.one("ser", metric="samples", language=LEARNED, length=length, steps=steps)
-        network = seen.one("ser", metric="learned", sampler="ancestral", steps=steps)
+        at = longest(seen) | {"metric": "learned", "sampler": "ancestral", "steps": steps}
+        network, length = seen.one("ser", **at), seen.record("ser", **at)["length"]
+        ideal = seen.one("ser", metric="samples", language=LEARNED, length=length, steps=steps, pruned=True)
         ours += [
             (f"SER, ideal denoiser, N = {steps}, L = {length}", ideal),
             (f"SER, trained MDM, N = {steps}", network),
@@ -340,7 +352,7 @@ def _strategies(size: Size) -> list[dict[str, Any]]:
         part("samples", sampler=RULES, steps=64, language=["paper-2gram", "sparse-hmm"], **common),
         part("samples", sampler="dyadic", steps=6, language="paper-2gram", **common),
         part("samples", sampler="strided", steps=5, language="interval-5", length=510, rows=rows),
-        part("samples", sampler="entropy-bounded(gamma=0.1)", language="paper-2gram", **common),
+        part("samples", sampler="entropy-bounded(gamma=0.1)", language="paper-2gram", **(common | {"rows": rows // 4})),
     ]
 
 
@@ -401,8 +413,8 @@ def none(seen: Seen) -> Finding:
 
 @STRATEGIES.claim(
     "adaptive",
-    "Section 4.3",
-    "Rounds of several tokens need to be few tokens to be correct.",
+    "Section 1",
+    "To be free of errors an MDM must sample only a few tokens a step.",
     "unmask generate --language paper-2gram --sampler 'entropy-bounded(gamma=0.1)' --rows 400 --out rows.npy",
 )
 def adaptive(seen: Seen) -> Finding:

@@ -80,7 +80,7 @@ def speed_up(seen: Seen) -> Finding:
 )
 def few_rounds(seen: Seen) -> Finding:
     theirs, by = _texts(seen)
-    length = seen.record("generative_perplexity", metric="written")["length"]
+    length = seen.record("ngram_perplexity", metric="written", sampler="autoregressive")["length"]
     ours = [("n-gram perplexity, AR", theirs), *((f"n-gram perplexity, MDM, N = {n}", e) for n, e in by.items())]
     enough = [n for n, e in by.items() if n <= length / 2 and at_most(e, 1.1 * theirs.value)]
     maybe = [n for n, e in by.items() if n <= length / 2 and e.low <= 1.1 * theirs.value]

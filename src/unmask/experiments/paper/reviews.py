@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from unmask.experiments.paper.claims import (
+    Absent,
     Finding,
     Item,
     Seen,
@@ -16,11 +17,12 @@ from unmask.experiments.paper.claims import (
     number,
     part,
 )
-from unmask.experiments.paper.formal import LEARNED, network
+from unmask.experiments.paper.formal import longest, network
 
 CONDITIONAL = {"language": "paper-2gram", "length": 128}
 PROMPT = 64
 SMALL_LAYERS = 1
+STEPS = "training_steps"
 SHORT = 50  # steps of a training that has not gone far
 
 
@@ -159,7 +161,7 @@ def by_order(seen: Seen) -> Finding:
     "1+2+3=4+3=6",
 )
 def lucky(seen: Seen) -> Finding:
-    at = {"metric": "samples", "language": "modular-sum", "steps": 16}
+    at = {"metric": "samples", "language": "modular-sum", "steps": 16, "sampler": "ancestral"}
     ser, answer, lucky = (seen.one(measure, **at) for measure in ("ser", "answer_error", "lucky_answers"))
     ours = [("SER: some step is wrong", ser), ("wrong answers", answer), ("right answers by wrong steps", lucky)]
     test = all_of(answer.high < ser.low, at_least(lucky, 0.001))
@@ -207,14 +209,17 @@ def samples(seen: Seen) -> Finding:
     "unmask figure-1 --quick --languages paper-2gram --training-steps 2400 --out longer",
 )
 def more_training(seen: Seen) -> Finding:
-    at = {"metric": "learned", "language": LEARNED, "sampler": "ancestral"}
-    long = seen.record("excess_percent", metric="training", kind="mdm", language=LEARNED)["training_steps"]
-    short = min(record["training_steps"] or 0 for record in seen.all("ser", **at))
+    own = longest(seen)
+    at = own | {"metric": "learned", "sampler": "ancestral"}
+    counts = {record["training_steps"] for record in seen.all("ser", **{n: v for n, v in at.items() if n != STEPS})}
+    if len(counts) < 2:
+        raise Absent("ser of networks after two numbers of training steps")
+    long, short = own[STEPS], min(counts - {own[STEPS]})
     ours, gains = [], {}
     for steps in (8, 64):
-        before = seen.one("ser", steps=steps, training_steps=short, **at)
-        after = seen.one("ser", steps=steps, training_steps=long, layers=None, **at)
-        ours += [(f"SER at N = {steps}, {short} training steps", before), (f"the same, {long} training steps", after)]
+        before, after = seen.one("ser", steps=steps, **(at | {STEPS: short})), seen.one("ser", steps=steps, **at)
+        many = "the recipe's" if long is None else long
+        ours += [(f"SER at N = {steps}, {short} training steps", before), (f"the same, {many} training steps", after)]
         gains[steps] = before.value - after.value
     return judged(
         gains[64] > gains[8],
@@ -232,10 +237,9 @@ def more_training(seen: Seen) -> Finding:
     "unmask paper reviews",
 )
 def smaller_ar(seen: Seen) -> Finding:
-    at = {"metric": "learned", "language": LEARNED}
-    ar = seen.one("ser", sampler="autoregressive", layers=SMALL_LAYERS, **at)
-    long = seen.record("ser", sampler="autoregressive", layers=SMALL_LAYERS, **at)["training_steps"]
-    mdm = {n: seen.one("ser", sampler="ancestral", layers=None, steps=n, training_steps=long, **at) for n in (4, 8)}
+    at = longest(seen) | {"metric": "learned"}
+    ar = seen.one("ser", sampler="autoregressive", **(at | {"layers": SMALL_LAYERS}))
+    mdm = {n: seen.one("ser", sampler="ancestral", steps=n, **at) for n in (4, 8)}
     ours = [(f"SER of an AR model of {SMALL_LAYERS} layer", ar)]
     ours += [(f"SER of an MDM of 4 layers, N = {n}", estimate) for n, estimate in mdm.items()]
     ours += [("arithmetic of that AR model over that of the MDM's rounds, about", number(SMALL_LAYERS / (4 * 4)))]
