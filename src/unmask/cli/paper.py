@@ -25,7 +25,7 @@ def run(
     """Reproduce the paper claim by claim: all of it, or the items that are named.
 
     Examples:
-        unmask paper
+        unmask paper run --quick
         unmask paper theorem-4.4 lemmas
         unmask paper --full --device cuda --out all
 
