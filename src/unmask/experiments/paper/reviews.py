@@ -90,7 +90,7 @@ def infilling(seen: Seen) -> Finding:
         tests.append(True if both.high < left.low else False if both.low > left.high else None)
     why = (
         "Ideal models on both sides: what AR cannot see behind the gap it contradicts, at any number of evaluations; "
-        "an MDM knows it. Here the question decides, not the number of rounds."
+        "an MDM knows it, and with enough rounds is right more often. With 4 rounds it is not."
     )
     return judged(all_of(*tests), ours, why, "AR is not worse where both sides are given.")
 
@@ -164,10 +164,8 @@ def lucky(seen: Seen) -> Finding:
     at = {"metric": "samples", "language": "modular-sum", "steps": 16, "sampler": "ancestral"}
     ser, answer, lucky = (seen.one(measure, **at) for measure in ("ser", "answer_error", "lucky_answers"))
     ours = [("SER: some step is wrong", ser), ("wrong answers", answer), ("right answers by wrong steps", lucky)]
-    test = all_of(answer.high < ser.low, at_least(lucky, 0.001))
-    return judged(
-        test, ours, "Verified step by step, chains of sums, N = 16, L = 65.", "Answers tell as much as steps."
-    )
+    why = "Each step of chains of sums is verified, N = 16, L = 65: some rows are wrong, and their answers right."
+    return judged(at_least(lucky, 0.001), ours, why, "Answers tell as much as steps.")
 
 
 @ITEM.claim(

@@ -162,7 +162,7 @@ def learning(seen: Seen) -> Finding:
 @ENOUGH.claim(
     "rounds",
     "Theorem 4.3, Lemma C.1",
-    "Sufficiently many rounds are those in which no two positions share one, which takes N of the order of L^2.",
+    "Enough are so many rounds that hardly two positions share one: N of the order of L^2 / delta.",
     f"unmask theory show 'theorem-4.3(ser={DELTA})' 'linear-rounds(ser={DELTA})' --language paper-2gram --length 32",
 )
 def sufficient(seen: Seen) -> Finding:
@@ -171,13 +171,11 @@ def sufficient(seen: Seen) -> Finding:
     linear = seen.one("rounds", statement=f"linear-rounds(ser={DELTA})", **at)
     fewer = seen.one("ser", metric="theory", language="paper-2gram", steps=500)
     ours = [("rounds by the proof", theirs), ("rounds by the divergence, at most", linear), ("SER at N = 500", fewer)]
-    return judged(
-        theirs.value <= linear.value,
-        ours,
-        "Nothing smaller is known to be enough.",
-        "Enough, and more than needed: by SER <= 1 - exp(-KL) and KL <= (TC + DTC)/N a number of rounds linear in the "
-        "length suffices for every language, which meets the lower bound of Theorem 4.4.",
+    why = (
+        "They are enough, and more than enough: by SER <= 1 - exp(-KL) and KL <= (TC + DTC)/N a number of rounds linear "
+        "in the length suffices for every language, which meets the lower bound of Theorem 4.4."
     )
+    return judged(linear.value <= theirs.value, ours, why, "The rounds of the proof are fewer than are known to do.")
 
 
 def _correct(size: Size) -> list[dict[str, Any]]:
