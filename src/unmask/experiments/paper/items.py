@@ -6,14 +6,28 @@ from collections.abc import Iterable, Sequence
 
 from unmask.core.errors import unknown
 from unmask.experiments.jobs.recipe import Recipe, from_dict
-from unmask.experiments.paper import cache, formal, lemmas, miniatures, reviews, tables, theorems
+from unmask.experiments.paper import (
+    cache,
+    figure_1,
+    figure_2,
+    lemmas,
+    length,
+    reviews,
+    strategies,
+    tables,
+    theorems,
+    timing,
+)
 from unmask.experiments.paper.claims import Claim, Finding, Item, Seen, Size
 
 ITEMS: dict[str, Item] = {
     item.name: item
     for item in (
-        *formal.ITEMS,
-        *miniatures.ITEMS,
+        figure_1.ITEM,
+        length.ITEM,
+        *figure_2.ITEMS,
+        timing.ITEM,
+        strategies.ITEM,
         tables.ITEM,
         *theorems.ITEMS,
         lemmas.ITEM,

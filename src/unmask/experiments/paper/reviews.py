@@ -17,7 +17,7 @@ from unmask.experiments.paper.claims import (
     number,
     part,
 )
-from unmask.experiments.paper.formal import longest, network
+from unmask.experiments.paper.figure_1 import longest, network
 
 CONDITIONAL = {"language": "paper-2gram", "length": 128}
 PROMPT = 64

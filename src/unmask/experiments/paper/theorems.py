@@ -172,8 +172,8 @@ def sufficient(seen: Seen) -> Finding:
     fewer = seen.one("ser", metric="theory", language="paper-2gram", steps=500)
     ours = [("rounds by the proof", theirs), ("rounds by the divergence, at most", linear), ("SER at N = 500", fewer)]
     why = (
-        "They are enough, and more than enough: by SER <= 1 - exp(-KL) and KL <= (TC + DTC)/N a number of rounds linear "
-        "in the length suffices for every language, which meets the lower bound of Theorem 4.4."
+        "They are enough, and more than enough: by SER <= 1 - exp(-KL) and KL <= (TC + DTC)/N a number of rounds "
+        "linear in the length suffices for every language, which meets the lower bound of Theorem 4.4."
     )
     return judged(linear.value <= theirs.value, ours, why, "The rounds of the proof are fewer than are known to do.")
 
