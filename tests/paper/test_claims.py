@@ -138,7 +138,7 @@ PLANTED = {  # claim: (what is planted, the verdict then), of records that had a
     "lemmas.b9": ([("violations", {"lemma": "b9"}, 1.0)], "differs"),
     "lemmas.c5-step": ([("violations", {"lemma": "c5-jensen"}, 0.0)], "agrees"),
     "ddpm-cache.few": ([("evaluations", {"steps": 32, "sampler": "ancestral", "length": 512}, 20.0)], "differs"),
-    "ddpm-cache.faster": ([("valid_rounds", {"length": 512}, 500.0)], "differs"),
+    "ddpm-cache.faster": ([("valid_rounds", {"length": 512}, 5000.0)], "differs"),
     "ddpm-cache.law": ([("ser", {"sampler": "as-published-mdlm"}, 0.1)], "differs"),
     "reviews.conditional": ([("ser", {"prompt_length": 64, "steps": 64}, 1.0)], "differs"),
     "reviews.infilling": ([("ser_left_to_right", {}, 0.0)], "differs"),

@@ -20,10 +20,11 @@ from unmask.report import frame
 from unmask.report.frame import PAGE, Sentence
 from unmask.report.publishing import Page
 
+SAY = {"agrees": "agree", "differs": "differ", "needs": "need"}
 MEANS = {
-    "agrees": "what is measured is as the paper says",
-    "differs": "it is not, and why stands beside it",
-    "needs": "weights, a GPU or more rows decide",
+    "agrees": "What is measured is as the paper says",
+    "differs": "What is measured is otherwise, and why stands beside it",
+    "needs": "What decides is not here: weights, a GPU, or more rows",
 }
 INTRODUCTION = """
 "The paper" is Feng et al., "Theoretical Benefit and Limitation of Diffusion Language Model" (arXiv 2502.09622, NeurIPS
@@ -69,7 +70,7 @@ def totals(made: Reproduction) -> dict[str, int]:
 
 def drawn(made: Reproduction, origin: Mapping[str, Any]) -> bytes:
     """The page."""
-    sentences = [Sentence(f"{count} {verdict}", f"{MEANS[verdict]}.") for verdict, count in totals(made).items()]
+    sentences = [Sentence(f"{count} {SAY[verdict]}", f"{MEANS[verdict]}.") for verdict, count in totals(made).items()]
     return frame.page(
         "unmask paper: claim by claim",
         "paper.html",
@@ -77,10 +78,20 @@ def drawn(made: Reproduction, origin: Mapping[str, Any]) -> bytes:
         tables(made),
         origin,
         [FILE],
+        differing=_differing(made),
         items="\n".join(_item(name, told) for name, told in made.findings().items()),
         size=made.size,
         seconds=f"{made.seconds:.0f}",
     )
+
+
+def _differs(made: Reproduction) -> list[Claim]:
+    return [claim for told in made.findings().values() for claim, finding in told if finding.verdict == "differs"]
+
+
+def _differing(made: Reproduction) -> str:
+    entries = [f'<li><a href="#{c.name}">{c.name}</a>: {frame.text(c.words)}</li>' for c in _differs(made)]
+    return "\n".join(["<h2>Where it differs</h2>", "<ul>", *entries, "</ul>"]) if entries else ""
 
 
 def _item(name: str, told: Told) -> str:
@@ -89,7 +100,7 @@ def _item(name: str, told: Told) -> str:
 
 
 def _claim(claim: Claim, finding: Finding) -> str:
-    ours = "".join(f"<tr><th>{frame.text(name)}</th><td>{frame.text(str(e))}</td></tr>" for name, e in finding.ours)
+    ours = "".join(f"<tr><th>{frame.text(name)}</th><td>{frame.text(_plain(e))}</td></tr>" for name, e in finding.ours)
     theirs = f'<p class="note">The paper: {frame.text(claim.figure)}</p>' if claim.figure else ""
     return f"""<section class="claim {finding.verdict}" id="{claim.name}">
 <h3><span>{finding.verdict}</span> {frame.text(claim.where)}</h3>
@@ -115,10 +126,14 @@ def markdown(made: Reproduction, origin: Mapping[str, Any], source: str) -> str:
     lines += ["", "| item | agrees | differs | needs |", "|---|---|---|---|"]
     for name, own in counts(found).items():
         lines.append(f"| [{name}](#{_anchor(name)}) | {own['agrees']} | {own['differs']} | {own['needs']} |")
+    if differing := _differs(made):
+        lines += ["", "Where it differs:", ""]
+    for claim in differing:
+        lines += _filled(f"- [{claim.name}](#{_anchor(claim.name)}): {claim.words}", "  ")
     for name, told in found.items():
         lines += ["", f"## {name}", "", *_filled(f"{ITEMS[name].about}."[:1].upper() + f"{ITEMS[name].about}."[1:])]
         for claim, finding in told:
-            lines += ["", f"**{claim.name}** - *{finding.verdict}*", ""]
+            lines += ["", f"### {claim.name}", "", f"*{finding.verdict}*", ""]
             theirs = f" The paper's figure: {claim.figure}." if claim.figure else ""
             lines += _filled(f"{claim.where}: {claim.words}{theirs}")
             if finding.ours:

@@ -23,7 +23,7 @@ TEXT_LENGTH = 64
 SIMILAR = 1.1  # a perplexity over another that is about the same
 UNLEARNED = 0.5  # of answers that are wrong at any number of rounds
 TEXT_STEPS = (4, 16, 64)
-OPEN_TEXT = "unmask sweep run open-text.yaml --store open-text"
+OPEN_TEXT = "unmask sweep run recipes/open-text.yaml --store open-text"
 FIGURE_2 = "unmask figure-2 --quick --out figure-2"
 CHAINS = {"language": "modular-sum", "length": 65}
 ROUNDS = (1, 4, 16, 64, 256)
@@ -167,17 +167,19 @@ SUMS = Item("figure-2-right", "Figure 2, right: reasoning, SMDM 1.1B on GSM8K", 
     "gsm8k",
     "Figure 2, right; Section 6",
     "A 1.1B MDM that was fine-tuned on GSM8K, 1 to 256 steps of 256 tokens, beside Qwen2-Math-1.5B.",
-    "unmask eval run --model smdm-1.1b --task gsm8k --length 256 --steps 1 4 16 64 256",
+    "unmask eval run --model smdm-gsm8k --card smdm-1.1b --task gsm8k --length 256 --steps 1 4 16 64 256",
 )
 def gsm8k(seen: Seen) -> Finding:
-    return Finding("needs", "The weights of the fine-tuned SMDM and of Qwen2-Math-1.5B, and a GPU.")
+    return Finding(
+        "needs", "The weights of the fine-tuned SMDM, in the directory smdm-gsm8k, those of Qwen2-Math-1.5B, and a GPU."
+    )
 
 
 @SUMS.claim(
     "lengths",
     "Section 6",
     "The MDM's answers are about 30 tokens long at every number of steps, the AR model's about 105.",
-    "unmask eval run --model smdm-1.1b --task gsm8k --length 256 --steps 1 4 16 64 256",
+    "unmask eval run --model smdm-gsm8k --card smdm-1.1b --task gsm8k --length 256 --steps 1 4 16 64 256",
     "30 and 105 tokens",
 )
 def lengths(seen: Seen) -> Finding:

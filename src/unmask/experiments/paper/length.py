@@ -17,10 +17,11 @@ from unmask.experiments.paper.claims import (
     part,
 )
 
+LENGTHS = (130, 260, 510, 1025, 2050)  # the last of them for the full size alone
+
 
 def _lengths(size: Size) -> list[dict[str, Any]]:
-    lengths = (130, 260, 510, 1025, 2050) if size.full else (130, 260, 510, 1025)
-    both = {"language": ["paper-2gram", "interval-5"], "length": lengths}
+    both = {"language": ["paper-2gram", "interval-5"], "length": LENGTHS if size.full else LENGTHS[:-1]}
     return [
         part("steps_for_ter", rows=100 if size.full else 40, **both),
         part("steps_for_ser", rows=500 if size.full else 200, **both),
@@ -31,7 +32,10 @@ ITEM = Item("length", "the dichotomy: rounds for TER and for SER, by the length"
 
 
 def _by_length(seen: Seen, measure: str) -> dict[str, dict[int, Estimate]]:
-    found = {name: seen.by("length", measure, language=name) for name in ("paper-2gram", "interval-5")}
+    found = {
+        name: {n: e for n, e in seen.by("length", measure, language=name).items() if n in LENGTHS}
+        for name in ("paper-2gram", "interval-5")
+    }
     if min(map(len, found.values())) < 2:
         raise Absent(f"{measure} at several lengths")
     return found
@@ -41,7 +45,7 @@ def _by_length(seen: Seen, measure: str) -> dict[str, dict[int, Estimate]]:
     "ter",
     "Theorem 4.2; poster, experiments",
     "The rounds at which TER saturates are the same at every length.",
-    "unmask sweep run lengths.yaml --store lengths",
+    "unmask sweep run recipes/lengths.yaml --store lengths",
 )
 def ter_by_length(seen: Seen) -> Finding:
     found = _by_length(seen, "steps_for_ter")
@@ -70,7 +74,7 @@ def saturates(seen: Seen) -> Finding:
     "ser",
     "Theorem 4.4; poster, experiments",
     "The rounds for a given SER grow with the length.",
-    "unmask sweep run lengths.yaml --store lengths",
+    "unmask sweep run recipes/lengths.yaml --store lengths",
 )
 def ser_by_length(seen: Seen) -> Finding:
     found = _by_length(seen, "steps_for_ser")

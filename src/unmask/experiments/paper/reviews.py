@@ -139,7 +139,7 @@ def finer(seen: Seen) -> Finding:
     "order",
     "Reviewer AskR",
     "The number of steps for TER depends on the order n of the language; it is constant in the length alone.",
-    "unmask sweep run lengths.yaml --store lengths",
+    "unmask sweep run recipes/lengths.yaml --store lengths",
 )
 def by_order(seen: Seen) -> Finding:
     found = {n: seen.one("steps_for_ter", language=f"paper-{n}gram", length=512) for n in (2, 3, 4)}

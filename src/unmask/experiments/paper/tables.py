@@ -122,9 +122,9 @@ def _of_task(task: str) -> None:
             if percent.value > theirs.value and seconds < took and _comparable(name, other)
         ]
         best = max(masked, key=lambda name: masked[name][0].value)
-        beats = max((name for name in ar if ar[name][1] < masked[best][1]), key=lambda name: ar[name][0].value)
+        beats = max(ar, key=lambda name: ar[name][0].value)
         ours = []
-        for what, name in (("the best MDM", best), ("the best AR row that is faster", beats)):
+        for what, name in (("the best MDM", best), ("the best AR row", beats)):
             ours += [(f"{what}, {name}: percent", rows[name][0]), ("its seconds", number(rows[name][1]))]
         why = (
             "By the table's own figures: whatever row of AR is taken, no MDM beats it in both. The models differ in "
