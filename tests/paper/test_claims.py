@@ -112,6 +112,7 @@ PLANTED = {  # claim: (what is planted, the verdict then), of records that had a
     "figure-1.ser-slower": ([("ser", {"steps": 64, "language": "sparse-hmm"}, 0.01)], "differs"),
     "figure-1.gap": ([("ser", {"steps": 2048}, 0.0)], "differs"),
     "figure-1.learned": ([("excess_percent", {"kind": "ar"}, 3.0)], "differs"),
+    "figure-1.assumption": ([("excess_percent", {"kind": "mdm"}, 3.0)], "differs"),
     "figure-1.hmm": ([("possible", {"language": "paper-hmm"}, 0.1)], "agrees"),
     "length.ter": ([("steps_for_ter", {"length": 1025}, 900.0)], "differs"),
     "length.ser": ([("steps_for_ser", {"length": 1025}, 20.0)], "differs"),

@@ -63,7 +63,7 @@ def valid_steps(seen: Seen) -> Finding:
 )
 def ar_times(seen: Seen) -> Finding:
     each = {n: 1000 * POSTER[n][1] / n for n in POSTER}
-    by = seen.by("length", "milliseconds", metric="clock", kind="ar")
+    by = seen.by("length", "milliseconds", metric="clock", kind="ar", batch=1)
     ours = [(f"their milliseconds a token, L = {n}", number(value)) for n, value in each.items()]
     ours += [(f"milliseconds a token here, L = {n}", estimate) for n, estimate in by.items()]
     return judged(
@@ -85,12 +85,12 @@ def considerable(seen: Seen) -> Finding:
     ours, ratios = [], {}
     for n in POSTER:
         valid = seen.one("valid_rounds", length=n, steps=512, batch=1).value
-        evaluation = seen.one("milliseconds", metric="clock", kind="mdm", length=n)
-        token = seen.one("milliseconds", metric="clock", kind="ar", length=n)
+        evaluation = seen.one("milliseconds", metric="clock", kind="mdm", length=n, batch=1)
+        token = seen.one("milliseconds", metric="clock", kind="ar", length=n, batch=1)
         ratios[n] = valid * evaluation.value / (n * token.value)
         ours.append((f"time of 512 steps over that of AR, here, L = {n}", number(ratios[n])))
         ours.append((f"the poster's, L = {n}", number(POSTER[n][0] / POSTER[n][1])))
-    on_cuda = seen.record("milliseconds", metric="clock", kind="mdm", length=2048)["device"].startswith("cuda")
+    on_cuda = seen.record("milliseconds", metric="clock", kind="mdm", length=2048, batch=1)["device"].startswith("cuda")
     if not on_cuda:
         why = (
             "A GPU: where arithmetic is what takes the time, as on a core of a CPU, an evaluation of all tokens costs "
