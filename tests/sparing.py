@@ -36,5 +36,6 @@ def undrawn() -> Iterator[None]:
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frame, "svg", json.dumps)
+        patch.setattr(frame, "beside", lambda name, *_: {f"{name}.svg": b"", f"{name}.png": b""})
         patch.setattr(frame, "vl_convert", without)
         yield

@@ -84,12 +84,10 @@ def test_blocks_do_what_they_say(page, page_directory):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_pages_are_plain_and_their_links_lead_somewhere(page):
+def test_pages_are_plain(page):
     text = page.read_text()
     assert text.isascii()
     assert max(map(len, text.splitlines())) <= 120
-    for target in re.findall(r"\]\(([^)#]+)\)", text):
-        assert target.startswith("https://") or (page.parent / target).exists()
 
 
 def test_rooms_import_from_rooms_above():

@@ -83,6 +83,7 @@ ROOMS = {
 
 ADDING |= {  # imported when a name is asked for that the registry of a lower room does not have itself
     "schedule": ("unmask.theory.schedules",),
+    "notebook": ("unmask.report.notebook",),
     "metric": (
         "unmask.experiments.measures.standard",
         "unmask.experiments.measures.rounds",

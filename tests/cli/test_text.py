@@ -133,3 +133,15 @@ def test_a_text_that_changed_is_refused(run):
     ran = run("train", "--resume", "--out", "mdm")
     assert ran.code == 2
     assert "has changed since this training was begun" in ran.err
+
+
+def test_the_player_shows_words_and_holds_nothing_against_them(place):
+    """An MDM and its AR twin side by side, behind a prompt; there is no language to say what is wrong."""
+    models = ("--model", "mdm", "--causal-model", "ar", "--against", "autoregressive")
+    ran = place("play", *models, "--rows", 2, "--length", 12, "--prompt", "a", "--json")
+    assert (ran.code, ran.err) == (0, "")
+    names = [name for name in ran.result if name not in ("file", "row")]
+    assert [list(ran.result[name]) for name in names] == [["rounds", "rows"]] * 2
+    page = Path("play.html").read_text()
+    assert '"measured":false' in page
+    assert '"given":[[0,' in page

@@ -72,6 +72,20 @@ def _lines(whole: str, random: Random):
     return "\n".join(map(mutations.text_of, rows if isinstance(rows, list) else [rows])).encode()
 
 
+@cases(25)
+def test_traces(server: Server, random: Random):
+    row = {"length": 4, "given": [[0, 3]], "events": [[1, 2, 1, 0.25], [2, 2, None, None], [2, 1, 0, 0.5]]}
+    trace = {"format": "unmask-trace", "version": 1, "vocabulary": 4, "symbols": [*"abcd"], "rows": [row, row]}
+    words = random.choice((
+        "play t.json",
+        "play t.json --language interval.json",
+        "play t.json --language interval.json --terminal",
+        "play t.json --language interval.json --out o.svg",
+        "play t.json --language interval.json --out o.json --row 1",
+    ))  # fmt: skip
+    check(server, Case(words.split(), {"t.json": mutations.json_file(trace, random), "interval.json": None}))
+
+
 @cases(30)
 def test_accounts(server: Server, random: Random):
     name = random.choice(("samples.npy", "prompted.npy"))

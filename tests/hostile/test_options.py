@@ -34,6 +34,7 @@ BASE = {
     "board compare": "ancestral fixed-size --rows 5 --languages interval-5 --lengths 8 --steps 2 --seeds 1 --out b",
     "board run": "--rows 5 --samplers ancestral --languages interval-5 --lengths 8 --steps 2 --seeds 1 --out b",
     "generate": "--language interval-5 --length 8 --rows 3 --steps 2 --out o.npy",
+    "play": "--language interval-5 --length 8 --rows 3 --steps 2 --out o.html",
     "model show": "mdlm-owt",
     "model check": "net",
     "chat": "--model net --length 4",
@@ -66,6 +67,7 @@ BASE = {
     "sweep export": "store --out t.csv",
     "sweep compare": "store store",
     "sweep rescue": "store --out t.csv",
+    "report": "store --out d",
     "score": "samples.npy --language interval-5",
 }  # what is quickly done
 EMPTY = ("theory list", "paper list", "sampler list", "schedule list", "metric list", "model list", "task list")
@@ -73,7 +75,7 @@ BASE |= dict.fromkeys(EMPTY, "") | {"sampler show": "blocks", "schedule show": "
 BASE |= {"task show": "sudoku"}
 PAPER = '{"origin": {"command": ["unmask"], "code": "", "machine": ""}, "size": "quick", "seconds": 1, '
 PAPER += '"items": ["tables-rebuttal"], "records": []}'
-LEFT = ("compiled", "allow_code_execution", "unconfined")  # which start other programs: a compiler, a sandbox
+LEFT = ("compiled", "allow_code_execution", "unconfined", "open")  # which start others: compiler, sandbox, browser
 FILES = {"net": None, "store": None, "text": None, "tiny.yaml": None, "samples.npy": None, "pipe": pipe}
 FILES |= {
     "paper.json": PAPER,
@@ -94,7 +96,8 @@ def commands() -> dict[str, list[Option]]:
     return found
 
 
-ELSEWHERE = ("lm-eval", "serve")  # whose words are another program's, and what opens a port first (tests/serve)
+# whose words are another program's, what opens a port first (tests/serve), and what tries a jail (tests/cli)
+ELSEWHERE = ("lm-eval", "serve", "doctor")
 ALL = {name: options for name, options in commands().items() if name not in ELSEWHERE}
 
 

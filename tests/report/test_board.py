@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from unmask.experiments.board import Settings, board
 from unmask.report import board as drawing
-from unmask.report import labels
+from unmask.report import kinds, labels
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +56,8 @@ def test_ar_is_a_diamond_at_its_own_cost(made):
 
 
 def test_what_is_not_ours_has_a_colour_of_its_own():
-    assert drawing.colour("ancestral") == drawing.colour("blocks(block_length=8)")
-    assert drawing.colour("mine.samplers:Mine(strength=[1, 2])") == drawing.OWN
+    assert kinds.colour("ancestral") == kinds.colour("blocks(block_length=8)")
+    assert kinds.colour("mine.samplers:Mine(strength=[1, 2])") == kinds.OWN
 
 
 LINES = st.dictionaries(

@@ -13,7 +13,9 @@ from unmask.experiments.board import board, quick
 from unmask.experiments.jobs import read_recipe, sweep
 from unmask.experiments.jobs.cells import cells_of, check
 from unmask.report.demo import Settings
-from unmask.report.demo.page import measured, recipe
+from unmask.report.demo.page import measured
+from unmask.report.demo.recipe import first, recipe
+from unmask.report.demo.story import OPEN
 
 DEMO = Path(__file__).parents[2] / "recipes" / "demo.yaml"
 TINY = Settings(
@@ -46,7 +48,7 @@ def of(settings, metric):
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     found = sweep(recipe(TINY), store=tmp_path_factory.mktemp("demo") / "sweep", engine="here")
-    return measured(found, TINY).records
+    return measured(found, TINY).results.points
 
 
 def test_the_file_and_the_command_mean_the_same_cells():
@@ -72,29 +74,40 @@ def test_it_has_what_the_figures_need():
 def test_ser_is_generate_and_score(made):
     language = languages.load("paper-3gram", seed=4)
     expected = score(generate(language, steps=64, length=20, rows=6, seed=4), language).ser
-    (found,) = (r for r in made if (r["measure"], r["language"], r["steps"]) == ("ser", "paper-3gram", 64))
+    wanted = ("ser", "paper-3gram", 64, "pruned=True")
+    (found,) = (p for p in made if (p["measure"], p["of"], p["steps"], p["setting"]) == wanted)
     assert {name: found[name] for name in expected.to_dict()} == expected.to_dict()
-    assert (found["length"], found["pruned"]) == (20, True)
+    assert found["length"] == 20
 
 
 def test_generative_perplexity_is_of_the_unpruned_language(made):
     language = languages.load("paper-2gram", seed=4, pruned=False)
     drawn = generate(language, steps=2, length=20, rows=5, seed=4)
     value, own = score(drawn, language).generative_perplexity.value, metrics.ter_autoregressive(language, 20).value
-    found = {(r["measure"], r["steps"]): r["value"] for r in made if r["language"] == "paper-2gram" and not r["pruned"]}
-    assert found["generative_perplexity", 2] == pytest.approx(value)
+    found = {(p["measure"], p["steps"]): p["value"] for p in made if (p["of"], p["setting"]) == ("paper-2gram", OPEN)}
     assert found["generative_perplexity_ratio", 2] == pytest.approx(value / own)
     assert found["generative_perplexity_ratio", None] == 1.0
-    assert not any(measure.startswith(("ser", "ter")) for measure, _ in found)
+    assert found["ser", 2] == 0.0
 
 
 def test_samplers_are_a_small_board(made):
     settings = quick(
         samplers=TINY.samplers, languages=("interval-5",), lengths=(20,), rows=4, seed=4, language_seed=4, ter_share=0
     )
-    drawn = [r for r in board(settings).records if r["measure"] in ("ser", "diversity")]
-    assert [r for r in made if "sampler" in r] == [r | {"pruned": True, "steps": r["budget"]} for r in drawn]
-    assert {r["sampler"] for r in drawn} == set(TINY.samplers)
+    drawn = {(r["sampler"], r["budget"], r["measure"]): r["value"] for r in board(settings).records if r["budget"]}
+    found = {(p["sampler"], p["steps"], p["measure"]): p["value"] for p in made if p["metric"] == "curve"}
+    for sampler in TINY.samplers:
+        budgets = {steps for name, steps, measure in found if (name, measure) == (sampler, "diversity")}
+        assert len(budgets) > 1
+        for steps in budgets:
+            assert found[sampler, steps, "ser"] == drawn[sampler, steps, "ser"]
+
+
+def test_the_first_cells_are_some_of_all():
+    keys = [cell.key for cell in cells(TINY)]
+    soon = [cell.key for cell in cells_of(first(TINY))]
+    assert keys[: len(soon)] == soon
+    assert {cell.spec["language"] for cell in cells_of(first(TINY))} == {"paper-2gram", "interval-5"}
 
 
 def test_mistakes_are_found_before_the_work(tmp_path):

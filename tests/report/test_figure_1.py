@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
+from tests.report.told import about
 from tests.sparing import in_this_process, undrawn
 from unmask import UnmaskError, generate, languages, metrics, score
 from unmask.cli.main import main
@@ -167,8 +168,8 @@ def test_the_recipe_is_that_of_the_command():
 
 
 def test_the_page(made):
-    _, records = made
-    contents = figure_1_page.contents(records, SETTINGS, {"command": ["unmask", "figure-1", "--quick"]}, 1.0)
+    out, records = made
+    contents = figure_1_page.contents(records, SETTINGS, about(out))
     page = contents["index.html"].decode()
     assert not re.search(r"(src|href)=.https?:", page)
     assert json.loads(contents["data.json"])["records"] == json.loads(json.dumps(records))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.report.told import about
 from tests.sparing import in_this_process, undrawn
 from unmask import UnmaskError, generate
 from unmask.cli.main import main
@@ -116,9 +117,9 @@ def test_a_text_that_changed_is_another(made, path, tmp_path):
 
 
 def test_the_page(made, path):
-    _, measured = made
+    out, measured = made
     settings = settings_of(path)
-    contents = figure_2_page.contents(measured, settings, {"command": ["unmask", "figure-2", "--quick"]}, 1.0)
+    contents = figure_2_page.contents(measured, settings, about(out))
     page = contents["index.html"].decode()
     assert not re.search(r"(src|href)=.https?:", page)
     assert json.loads(contents["data.json"])["records"] == json.loads(json.dumps(measured.records))

@@ -10,6 +10,7 @@ from pathlib import Path
 import altair as alt
 import pytest
 
+from tests.report.told import about
 from tests.sparing import in_this_process, undrawn
 from unmask import UnmaskError, generate, languages, score
 from unmask.cli.main import main
@@ -94,11 +95,11 @@ def test_tables_and_sentences(made):
 
 def test_the_page(made):
     """Of one task: charts take long to define."""
-    _, every = made
+    out, every = made
     settings = replace(SETTINGS, tasks=("chains",))
     records = [record for record in every if record["task"] == "chains"]
     with undrawn():
-        contents = reasoning_page.contents(records, settings, {"command": ["unmask", "reasoning"]}, 1.0)
+        contents = reasoning_page.contents(records, settings, about(out))
     page = contents["index.html"].decode()
     assert not re.search(r"(src|href)=.https?:", page)
     assert json.loads(contents["data.json"])["records"] == json.loads(json.dumps(records))

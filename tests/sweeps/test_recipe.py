@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from unmask.core.errors import UnmaskError
+from unmask.experiments.jobs import recipe
 from unmask.experiments.jobs.cells import Cell, blocks, cells_of, check, digest
 from unmask.experiments.jobs.recipe import from_dict, read_recipe, settings
 
@@ -228,3 +229,15 @@ def test_files(tmp_path):
     path.write_text("metrics: !!python/object/apply:os.system ['touch here']\n")
     with pytest.raises(UnmaskError, match="not YAML"):
         read_recipe(path)
+
+
+def test_ours_are_found_by_name(tmp_path, monkeypatch):
+    """As they are installed, beside the modules; where a file of one's own has the same name, it is meant."""
+    monkeypatch.chdir(tmp_path)
+    assert list(recipe.ours().values()) == RECIPES
+    assert read_recipe("smoke") == read_recipe(RECIPES[[path.stem for path in RECIPES].index("smoke")])
+    Path("smoke").write_text("name: mine\nmetrics: [ser]\n")
+    assert read_recipe("smoke").name == "mine"
+    monkeypatch.setattr(recipe, "PLACES", (tmp_path / "nowhere", tmp_path / "neither"))
+    with pytest.raises(UnmaskError, match="lengths"):
+        read_recipe("lengths")

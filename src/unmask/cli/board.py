@@ -118,7 +118,8 @@ def run(
     from unmask.cli.output import show
     from unmask.experiments.board.standings import summary
     from unmask.report.board import PAGE
-    from unmask.report.publishing import STORE, publish
+    from unmask.report.publishing import publish
+    from unmask.report.results import STORE
 
     published = publish(PAGE, ground.settings(samplers, against=against), out, engine=ground.engine)
     made = published.measured
@@ -173,7 +174,7 @@ def compare(
     """
     from unmask.cli.output import say, show
     from unmask.experiments.board.versus import versus
-    from unmask.report.publishing import STORE
+    from unmask.report.results import STORE
 
     settings = ground.settings(())
     found = versus(first, second, settings, evaluations, store=out / STORE, engine=ground.engine)

@@ -27,6 +27,7 @@ COMMANDS = {
     "board": ("unmask.cli.board", "compare samplers: evaluations, errors, and what they do to what they write"),
     "frontier": ("unmask.cli.frontier", "hold perplexity and entropy of samples against what is true of their law"),
     "generate": ("unmask.cli.generate", "fill sequences with a sampler, a schedule and a number of steps"),
+    "play": ("unmask.cli.play", "look at a sequence being written, and see where it goes wrong"),
     "model": ("unmask.cli.model", "open models: list the published checkpoints, show one, or check its files"),
     "chat": ("unmask.cli.chat", "talk to an open model, and see its answers being written"),
     "serve": ("unmask.cli.serve", "let programs ask an open model, by an endpoint that speaks as OpenAI's"),
@@ -35,6 +36,7 @@ COMMANDS = {
     "plan": ("unmask.cli.plan", "say how many steps a quality takes, and whether AR is the better choice"),
     "time": ("unmask.cli.time", "time an MDM's evaluations and an AR model's tokens, and say where they break even"),
     "train": ("unmask.cli.train", "train a network on a language: masked diffusion or autoregressive"),
+    "report": ("unmask.cli.report", "make a page of any results: the verdict, and figures that can be asked"),
     "figure-1": ("unmask.cli.figure_1", "train networks, and hold them against the ideal denoiser"),
     "figure-2": ("unmask.cli.figure_2", "train networks on a text, and judge what they write"),
     "reasoning": ("unmask.cli.reasoning", "train networks on sums, and judge their answers and their steps"),
@@ -46,6 +48,7 @@ COMMANDS = {
     "task": ("unmask.cli.task", "what models are asked: list the tasks, or show one with its options"),
     "lm-eval": ("unmask.cli.lm_eval", "run EleutherAI's harness with open models and samplers of unmask"),
     "judge": ("unmask.cli.judge", "say how likely an open model finds texts, and how varied they are"),
+    "doctor": ("unmask.cli.doctor", "say what is here: versions, devices, threads, caches, sandbox, extras"),
     "score": ("unmask.cli.score", "measure the error rates of sequences against a language"),
 }
 ABOUT = "Measure masked diffusion language models: what a number of sampling steps costs and buys."

@@ -61,7 +61,7 @@ def run(
     Examples:
         unmask sweep run recipes/smoke.yaml
         unmask sweep run recipes/lengths.yaml --set rows=200 length=[128,256]
-        unmask sweep run recipes/smoke.yaml --dry-run
+        unmask sweep run smoke --dry-run
         unmask sweep run recipes/smoke.yaml --engine ray --address auto
 
     A cell that is done is never measured again in its store, also where the recipe
@@ -69,7 +69,7 @@ def run(
     once ends after them, twice at once.
 
     Args:
-        recipe: A YAML file: name, metrics, grid, zip, fixed, rows, seeds.
+        recipe: A YAML file: name, metrics, grid, zip, fixed, rows, seeds; or one of ours by name: lengths.
         set: Other values for the recipe: steps=[8,16] is walked, rows=200 is fixed.
         store: The directory of the sweep; sweeps/NAME unless told otherwise.
         dry_run: Print the cells, their number and about how long they take, and stop.

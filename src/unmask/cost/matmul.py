@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import cache
 
 import torch
 
@@ -22,8 +23,9 @@ def percent(trained: Trained) -> float:
     return 100 * done / (each * trained.processes)
 
 
+@cache
 def flop_per_second(device: torch.device, dtype: torch.dtype, threads: int) -> float:
-    """Measured by products of large matrices."""
+    """Measured by products of large matrices, once a process: every cell of an evaluation asks."""
     size = SIZE[device.type]
     left = torch.ones((size, size), device=device, dtype=dtype)
     least, end = float("inf"), time.perf_counter() + SECONDS

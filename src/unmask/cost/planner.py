@@ -31,6 +31,7 @@ from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import LEVEL, Estimate, exactly
 from unmask.core.search import Floor, least
+from unmask.core.shown import Shown
 from unmask.core.tables import as_table
 from unmask.cost.flops import break_even, evaluations
 from unmask.diagnosis.learning import Learning
@@ -70,7 +71,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(Shown):
     """The plan that was asked for, the one of the optimal schedule, and autoregression."""
 
     chosen: Plan

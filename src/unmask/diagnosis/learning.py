@@ -24,6 +24,7 @@ from unmask.core import progress
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, mean
 from unmask.core.memory import fits
+from unmask.core.shown import Shown
 from unmask.denoisers import Denoiser
 from unmask.denoisers.denoiser import checked
 from unmask.diagnosis.contexts import hidden_places, revealed_counts
@@ -43,7 +44,7 @@ Looked = Callable[[slice], tuple[Tensor, Tensor]]  # of some rows: contexts (C, 
 
 
 @dataclass(frozen=True)
-class Learning:
+class Learning(Shown):
     """KL in nats of hidden positions (P), by the row and the context that each belongs to.
 
     Contexts that the language makes impossible have no exact posterior: `impossible` is their share, and they are left

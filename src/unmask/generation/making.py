@@ -45,6 +45,7 @@ def generate(
     top_p: float = 1.0,
     top_k: int | None = None,
     guidance: float = 0.0,
+    trace: bool = False,
 ) -> Generation:
     """Fill `rows` canvases of `length` positions. Row r depends on the seed and on first_row + r alone.
 
@@ -57,11 +58,13 @@ def generate(
     stop: when a row has ended before all of it is decided: a token, or a rule of `samplers.stopping`.
     temperature, top_p, top_k: what becomes of the denoiser's marginals before any sampler sees them (Sharpened).
     guidance: classifier-free guidance by what was given, before that (Guided); twice the evaluations.
+    trace: keep also what samplers take back, for `Generation.trace`; of those that take nothing back all is kept.
     """
     denoiser = as_denoiser(source)
     if arguments.number("guidance", guidance):
         denoiser = Guided(denoiser, guidance)
     check_sharpening(temperature, top_p, top_k)
+    arguments.flag("trace", trace)
     if (temperature, top_p, top_k) != (1, 1, None):
         denoiser = Sharpened(denoiser, temperature, top_p, top_k)
     used = as_sampler(sampler)
@@ -92,7 +95,7 @@ def generate(
     def make(part: slice) -> Generation:
         began = _now()
         luck = Luck(seed, numbers[part])
-        session = Session(denoiser, tokens[part], luck, delta, name, valid=valid[part], stop=rule)
+        session = Session(denoiser, tokens[part], luck, delta, name, valid=valid[part], stop=rule, trace=trace)
         fill(used, session)
         return finished(session, _now() - began, about)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +12,20 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments
+from unmask.core.errors import UnmaskError
 from unmask.core.files import origin, write_json
 from unmask.core.samples import account_path, digest, given_path, write_tokens
+from unmask.core.shown import Shown
 from unmask.denoisers import Cost
+from unmask.generation.trace import Symbols, Trace, recorded
 from unmask.languages import Language
 from unmask.samplers import Session
-from unmask.samplers.session import REASONS
+from unmask.samplers.session import REASONS, Taken
 from unmask.text import Tokenizer
 
 
 @dataclass(frozen=True, repr=False)
-class Generation:
+class Generation(Shown):
     """What came out, and what it cost; B rows of up to L tokens."""
 
     tokens: Tensor  # (B, L); behind a row's length: what it was filled with, or padding
@@ -39,6 +42,7 @@ class Generation:
     source: dict[str, Any] = field(default_factory=dict)  # the denoiser: a digest of its language or weights, or an id
     configuration: dict[str, Any] = field(default_factory=dict)
     ideal: Language | None = None  # the language whose ideal denoiser filled it, if that is what did
+    taken: Taken | None = None  # tokens that were taken back; None where some were, and `trace` was not asked for
 
     @property
     def evaluations(self) -> Tensor:
@@ -64,6 +68,18 @@ class Generation:
             part = tokens[int(places[0]) : int(places[-1]) + 1] if len(places) else tokens[:0]
             found.append(tokenizer.written(part.tolist()))
         return found
+
+    def trace(self, rows: Sequence[int] | None = None, symbols: Symbols | None = None) -> Trace:
+        """What was written when, of these rows, all by default, to be kept and looked at (generation/trace.py).
+
+        symbols: what tokens look like, a name each or a function of the token; those of the language unless told
+        otherwise."""
+        if self.taken is None:
+            what = "tokens were taken back on the way, and nobody kept them"
+            raise UnmaskError(f"{what}; generate(.., trace=True) does, and its trace can be made")
+        if symbols is None and self.ideal is not None:
+            symbols = self.ideal.names
+        return recorded(self, range(len(self.tokens)) if rows is None else rows, symbols)
 
     def summary(self) -> dict[str, Any]:
         rows, length = self.tokens.shape
@@ -116,6 +132,12 @@ def join(parts: Sequence[Generation]) -> Generation:
         for name in ("tokens", "order", "probability", "lengths", "impossible")
     }
     names = {name: None for part in parts for name in part.evaluations_of}
+    firsts = accumulate((len(part.tokens) for part in parts[:-1]), initial=0)
+    taken = [
+        None if part.taken is None else part.taken._replace(rows=part.taken.rows + first)
+        for part, first in zip(parts, firsts, strict=True)
+    ]
+    kept = [part for part in taken if part is not None]
     nothing = [torch.zeros_like(part.impossible) for part in parts]
     return replace(
         parts[0],
@@ -126,6 +148,7 @@ def join(parts: Sequence[Generation]) -> Generation:
             for name in names
         },
         spent=sum((part.spent for part in parts), Cost()),
+        taken=Taken._make(map(torch.cat, zip(*kept, strict=True))) if len(kept) == len(parts) else None,
         seconds=sum(part.seconds for part in parts),
     )
 
@@ -146,5 +169,6 @@ def finished(session: Session, seconds: float, about: dict[str, Any]) -> Generat
         planned=session.planned,
         vocabulary=session.denoiser.vocabulary,
         ideal=session.denoiser.language if session.denoiser.ideal else None,
+        taken=session.taken(),
         **about,
     )

@@ -27,6 +27,7 @@ CLEAR = 1.0  # nats a token
 KNOWS, SURE = 0.8, 0.35  # of log V: a loss below the first is no chance, and one below the second leaves no doubt
 EVERY, MOST = 6, 96  # of so many tokens of a text one is hidden
 TRIED = 64  # other tokens that may be the mask
+TOGETHER = 16  # of them in one evaluation
 TEXT = (
     "The sun was setting behind the hills when the old man came home from the market. He put his bag on the table, "
     "sat down by the window and looked at the garden. It had rained in the morning, and the leaves of the trees were "
@@ -74,7 +75,7 @@ def _check_text(model: OpenModel, text: Tensor) -> None:
     places = torch.arange(EVERY // 2, len(text), EVERY)
     row = text.clone()
     row[places] = model.vocabulary
-    states = _states(model, row)
+    states = _states(model, row[None])[0]
     truth = text[places]
     answers = places - model.shift
     beside = places - 1 if model.shift == 0 else places
@@ -91,11 +92,14 @@ def _check_text(model: OpenModel, text: Tensor) -> None:
         _refuse(model, what, "it is a diffusion model", said, read)
     if said < SURE * math.log(model.vocabulary):
         return
-    for candidate in _candidates(model):
-        row[places] = candidate
-        found = _loss(model, _states(model, row)[answers], truth)
-        if found < min(said - CLEAR, chance):
-            _refuse(model, f"it answers to token {candidate} as to a mask", f"the mask is {model.mask}", said, found)
+    for some in _candidates(model).split(TOGETHER):
+        rows = row.repeat(len(some), 1)
+        rows[:, places] = some.unsqueeze(1)
+        for candidate, states in zip(some.tolist(), _states(model, rows), strict=True):
+            found = _loss(model, states[answers], truth)
+            if found < min(said - CLEAR, chance):
+                what = f"it answers to token {candidate} as to a mask"
+                _refuse(model, what, f"the mask is {model.mask}", said, found)
 
 
 def _refuse(model: OpenModel, what: str, card: str, said: float, found: float) -> None:
@@ -103,24 +107,25 @@ def _refuse(model: OpenModel, what: str, card: str, said: float, found: float) -
     raise UnmaskError(f"{model.name} is refused: {what} ({losses}), and its card says that {card}")
 
 
-def _candidates(model: OpenModel) -> list[int]:
+def _candidates(model: OpenModel) -> Tensor:
     """Other tokens that may be the mask: the last ones, where special tokens stand, and the first few."""
     last = range(model.vocabulary - 1, max(model.vocabulary - TRIED, 0) - 1, -1)
-    return [token for token in (*last, *range(min(8, model.vocabulary))) if token != model.mask]
+    every = dict.fromkeys((*last, *range(min(8, model.vocabulary))))
+    return torch.tensor([token for token in every if token != model.mask])
 
 
 def _said(model: OpenModel, row: Tensor, places: Tensor) -> Tensor:
-    return model.body.logits(_states(model, row)[places - model.shift * (places > 0)]).double().cpu()
+    return model.body.logits(_states(model, row[None])[0, places - model.shift * (places > 0)]).double().cpu()
 
 
 @torch.no_grad()
-def _states(model: OpenModel, row: Tensor) -> Tensor:
-    """(L, hidden) of a row by itself, with nothing remembered."""
+def _states(model: OpenModel, rows: Tensor) -> Tensor:
+    """(B, L, hidden) of rows (B, L), with nothing remembered."""
     device, block = model.body.device, model.card.block
-    tokens = torch.where(row == model.vocabulary, model.mask, row).to(device)[None]
-    place = torch.arange(len(row), device=device)
+    tokens = torch.where(rows == model.vocabulary, model.mask, rows).to(device)
+    place = torch.arange(rows.shape[1], device=device)
     seen = None if block is None else (place // block <= place.unsqueeze(1) // block)[None, None]
-    return model.body.states(tokens, None, seen, None)[0]
+    return model.body.states(tokens, None, seen, None)
 
 
 @torch.no_grad()

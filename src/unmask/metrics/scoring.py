@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from unmask.core.estimates import Estimate
+from unmask.core.shown import Shown
 from unmask.core.tables import as_table
 from unmask.generation import Generation
 from unmask.languages import Language
@@ -16,7 +17,7 @@ from unmask.metrics.windows import Bigrams, bigrams
 
 
 @dataclass(frozen=True)
-class Score:
+class Score(Shown):
     """SER = P(q(x) = 0) and the generative perplexity 2^E[-log2 q(x)/|x|] of the valid rows, of B rows of length L.
 
     The perplexity is what the paper's plots call TER. It falls when a sampler repeats itself, so read it beside SER

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -14,25 +13,15 @@ import pandas as pd
 from unmask.experiments.board.grid import Settings, recipe
 from unmask.experiments.board.run import Board, of_sweep
 from unmask.experiments.board.standings import Record
-from unmask.report import frame, labels
-from unmask.report.frame import GREY, INK
-from unmask.report.publishing import Page
+from unmask.report import frame, labels, whole
+from unmask.report.frame import INK
+from unmask.report.kinds import ORACLES, bare, colour
+from unmask.report.publishing import Made, Page
 
 WIDTH, HEIGHT, LOW_HEIGHT = 330, 300, 170  # of a panel, in pixels
 SIZES = alt.value(28), alt.value(9)  # of a point of a line that has a name, and of one that has none
 REPEATS = "below 100%: repeats itself"
 MOST_DIVERSE = 1.5  # what is above has no structure at all, and need not be told apart
-ORACLES = ("best-order", "clairvoyant")  # which ask the language itself: dashed
-BY_PACE = ("localleap", "deferred", "adaptive-blocks", "multi-block", "klass", "settled", "credit", "slowfast", "sched")
-KINDS = {  # one colour for what works alike; a line is told apart by its name
-    "#0077bb": ("ancestral", "fixed-size", "first-hitting", "blocks", "as-published-mdlm"),
-    "#009988": ("left-to-right", "strided", "dyadic", "block-strided", "dilated"),
-    "#ee3377": ("low-confidence", "top-probability", "margin", "entropy", "pc-sampler", "info-gain"),
-    "#ee7733": ("threshold", "factor", "entropy-bounded", "entropy-sum", "punt", *BY_PACE),
-    "#8c6bb1": ("remdm", "gibbs", "verify-and-restart"),
-    GREY: ("speculative", "self-speculative", *ORACLES, "autoregressive"),
-}
-OWN = "#bb5566"  # of a sampler that is not ours
 FIRST = ("ancestral", *ORACLES, "strided", "low-confidence", "gibbs", "entropy", "speculative", "remdm")
 MANY = 10  # lines: beyond that only the first have names
 TITLE = (
@@ -42,22 +31,13 @@ TITLE = (
 HEADING: dict[str, Any] = {"fontSize": 18, "offset": 16}  # how it looks
 
 
-def contents(board: Board, settings: Settings, origin: Mapping[str, Any], seconds: float) -> dict[str, bytes]:
+def contents(board: Board, settings: Settings, made: Made) -> dict[str, bytes]:
     """All files by name."""
-    about = {"origin": origin, "seconds": seconds, "settings": asdict(settings)}
-    about["failures"] = [asdict(failure) for failure in board.failures]
     chart = frame.alone(frame.themed(panels(board.records)), frame.heading(*TITLE, **HEADING))
-    return {
-        "board.json": _json(about, board.records).encode(),
-        "board.csv": frame.csv(board.records),
-    } | frame.drawings({"board": chart})
-
-
-def _json(about: Mapping[str, Any], records: Sequence[Record]) -> str:
-    """One record a line, for people and for diffs."""
-    lines = ",\n  ".join(json.dumps(record, allow_nan=False) for record in records)
-    head = json.dumps(about, indent=1, allow_nan=False).removesuffix("\n}")
-    return f'{head},\n "records": [\n  {lines}\n ]\n}}\n'
+    about = {"origin": made.origin, "seconds": made.seconds, "settings": asdict(settings)}
+    about["failures"] = [asdict(failure) for failure in board.failures]
+    found = frame.numbers("board", board.records, **about) | frame.drawings({"board": chart})
+    return found | whole.page(made.explorer, made.origin, found)
 
 
 PAGE: Page[Settings, Board] = Page("board.json", recipe, of_sweep, contents)
@@ -94,10 +74,10 @@ def _panel(data: pd.DataFrame, length: int, title: str, first: bool) -> Any:
     names = sorted(dict.fromkeys(data["sampler"]), key=_rank)
     colours = alt.Scale(domain=names, range=[colour(name) for name in names])
     look: dict[str, Any] = {"color": alt.Color("sampler:N", scale=colours, legend=None), "detail": "sampler:N"}
-    heads = [name for name in names if len(names) <= MANY or _name(name) in FIRST]
+    heads = [name for name in names if len(names) <= MANY or bare(name) in FIRST]
     written = _names({name: data[data["sampler"] == name] for name in heads}, height, top, end)
     named = data["sampler"].isin(written["sampler"])
-    seer = data["sampler"].map(_name).isin(ORACLES)
+    seer = data["sampler"].map(bare).isin(ORACLES)
     band = alt.Chart(data[named]).mark_area(opacity=0.13).encode(x=x, y=alt.Y("low:Q"), y2="high:Q", **look)
     thin = alt.Chart(data[~named & ~seer]).mark_line(strokeWidth=1, opacity=0.6).encode(x=x, y=y, **look)
     thick = alt.Chart(data[named & ~seer]).mark_line(strokeWidth=2).encode(x=x, y=y, **look)
@@ -147,16 +127,8 @@ def _names(lines: dict[str, pd.DataFrame], height: float, top: float, end: float
 
 def _rank(specification: str) -> tuple[int, int]:
     """Who chooses a place for its name first."""
-    name = _name(specification)
+    name = bare(specification)
     return FIRST.index(name) if name in FIRST else len(FIRST), len(specification)
-
-
-def _name(specification: str) -> str:
-    return specification.partition("(")[0]
-
-
-def colour(specification: str) -> str:
-    return next((colour for colour, names in KINDS.items() if _name(specification) in names), OWN)
 
 
 TOOLTIP = {"sampler": "sampler", "setting": "budget", "cost": "evaluations a row", "shown": "value"}

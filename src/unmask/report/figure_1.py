@@ -26,7 +26,7 @@ from unmask.experiments.measures.catalogue import Record
 from unmask.languages import load
 from unmask.networks.model.checkpoints import ACCOUNT
 from unmask.networks.model.shape import KINDS, PRESETS
-from unmask.report.publishing import STORE
+from unmask.report.results import STORE
 
 LAYERS = {("paper", "paper-4gram"): 10}  # its Table 3
 HARD = {  # for a network that sees a part of a sequence, and what learns them in the place of quick

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ from unmask.networks.model.shape import KINDS
 from unmask.report import frame
 from unmask.report.figure_1 import Settings, recipe, records_of
 from unmask.report.frame import COLOURS, INK, PAGE, Sentence
-from unmask.report.publishing import Page
+from unmask.report.publishing import Made, Page
 from unmask.report.rounds import across, network_item, placed
 
 WIDTH, HEIGHT = 250, 230  # of a panel, in pixels
@@ -45,24 +45,23 @@ def page(device: str = "auto") -> Page[Settings, list[Record]]:
     return Page(PAGE, partial(recipe, device=device), records_of, contents)
 
 
-def contents(
-    records: Sequence[Record], settings: Settings, origin: Mapping[str, Any], seconds: float
-) -> dict[str, bytes]:
+def contents(records: Sequence[Record], settings: Settings, about: Made) -> dict[str, bytes]:
     """All files by name."""
     plain = frame.themed(chart(records, settings))
     found = frame.drawings({"figure-1": frame.alone(plain, frame.heading(*TITLE, fontSize=18, offset=16))})
-    found |= frame.numbers("data", records, origin=origin, seconds=seconds, settings=asdict(settings))
+    found |= frame.numbers("data", records, origin=about.origin, seconds=about.seconds, settings=asdict(settings))
     found[PAGE] = frame.page(
         "unmask figure-1: exact and trained",
         "figure_1.html",
+        about.origin,
+        found,
         sentences(records, settings),
         tables(records, settings),
-        origin,
-        found,
         figure=frame.figure("figure-1", *TITLE, CAPTION.format(rows=settings.rows), plain, plain),
         networks="\n".join(network_item(*entry) for entry in networks(records).items()),
         length=settings.size,
         preset=_presets(settings),
+        **about.explorer.parts(),
     )
     return found
 

@@ -22,7 +22,7 @@ from unmask.networks.model.shape import KINDS, PRESETS, Shape
 from unmask.networks.training import standing
 from unmask.networks.training.recipe import recipe as training
 from unmask.networks.training.twins import twins
-from unmask.report.publishing import STORE
+from unmask.report.results import STORE
 
 MEASURES = (
     "generative_perplexity",

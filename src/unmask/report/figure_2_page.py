@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -16,7 +16,7 @@ from unmask.experiments.measures.catalogue import Record
 from unmask.report import frame
 from unmask.report.figure_2 import LEARNED, MEASURES, SECONDS, Measured, Settings, measured, quick, recipe
 from unmask.report.frame import COLOURS, INK, PAGE, Sentence, text
-from unmask.report.publishing import Page
+from unmask.report.publishing import Made, Page
 from unmask.report.rounds import across, network_item, placed
 
 WIDTH, HEIGHT = 400, 230  # of a panel, in pixels
@@ -47,18 +47,18 @@ def page(device: str = "auto") -> Page[Settings, Measured]:
     return Page(PAGE, partial(recipe, device=device), measured, contents)
 
 
-def contents(made: Measured, settings: Settings, origin: Mapping[str, Any], seconds: float) -> dict[str, bytes]:
+def contents(made: Measured, settings: Settings, about: Made) -> dict[str, bytes]:
     """All files by name."""
     plain = frame.themed(chart(made.records, settings))
     found = frame.drawings({"figure-2": frame.alone(plain, frame.heading(*TITLE, fontSize=18, offset=16))})
-    found |= frame.numbers("data", made.records, origin=origin, seconds=seconds, settings=asdict(settings))
+    found |= frame.numbers("data", made.records, origin=about.origin, seconds=about.seconds, settings=asdict(settings))
     found[PAGE] = frame.page(
         "unmask figure-2: a text learned twice",
         "figure_2.html",
+        about.origin,
+        found,
         sentences(made.records, settings),
         tables(made.records, settings),
-        origin,
-        found,
         figure=frame.figure("figure-2", *TITLE, CAPTION.format(rows=settings.rows, batch=settings.batch), plain, plain),
         examples="\n".join(_example(record) for record in made.examples),
         networks="\n".join(network_item(*entry) for entry in networks(made.records).items()),
@@ -66,6 +66,7 @@ def contents(made: Measured, settings: Settings, origin: Mapping[str, Any], seco
         length=str(made.length),
         quick=quick().size,
         whole=Settings().size,
+        **about.explorer.parts(),
     )
     return found
 

@@ -18,7 +18,7 @@ from unmask.experiments.paper.items import ITEMS, chosen, recipe
 from unmask.experiments.paper.kept import FILE, Reproduction, of_sweep
 from unmask.report import frame
 from unmask.report.frame import PAGE, Sentence
-from unmask.report.publishing import Page
+from unmask.report.publishing import Made, Page
 
 SAY = {"agrees": "agree", "differs": "differ", "needs": "need"}
 MEANS = {
@@ -46,9 +46,9 @@ def _recipe(names: Sequence[str], size: Size) -> Recipe:
     return recipe(chosen(names), size)
 
 
-def contents(made: Reproduction, size: Size, origin: Mapping[str, Any], seconds: float) -> dict[str, bytes]:
+def contents(made: Reproduction, size: Size, about: Made) -> dict[str, bytes]:
     """All files by name."""
-    return {FILE: made.to_json(dict(origin)), PAGE: drawn(made, origin)}
+    return {FILE: made.to_json(dict(about.origin)), PAGE: drawn(made, about.origin)}
 
 
 def counts(told: Mapping[str, Told]) -> dict[str, Counter[str]]:
@@ -74,10 +74,10 @@ def drawn(made: Reproduction, origin: Mapping[str, Any]) -> bytes:
     return frame.page(
         "unmask paper: claim by claim",
         "paper.html",
-        sentences,
-        tables(made),
         origin,
         [FILE],
+        sentences,
+        tables(made),
         differing=_differing(made),
         items="\n".join(_item(name, told) for name, told in made.findings().items()),
         size=made.size,

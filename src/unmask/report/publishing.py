@@ -1,6 +1,6 @@
 """From settings to files: one path for all that is measured by a sweep and shown as a page, or as a board.
 
-    settings -> recipe -> sweep in OUT/sweep -> what it comes to -> files in OUT
+    settings -> recipe -> sweep in OUT/sweep -> results, and what they come to -> files in OUT
 
 A `Page` says what stands at each arrow; `publish` walks it.
 """
@@ -9,22 +9,36 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any, Generic, TypeVar
 
+from unmask.core import progress
 from unmask.core.errors import UnmaskError
 from unmask.core.files import atomic, check_writable, origin
 from unmask.experiments.jobs.cells import cells_of, check
 from unmask.experiments.jobs.recipe import Recipe
 from unmask.experiments.jobs.run import EngineName, Sweep, sweep
+from unmask.experiments.jobs.store import Store
+from unmask.report.explorer.fragment import Explorer
+from unmask.report.results import STORE, read
 
-STORE = "sweep"  # beside the files: what was measured, from which an interrupted command goes on
+LOOK = 0.5  # seconds from one look to the next
 
 Settings = TypeVar("Settings", bound=Any)  # a dataclass
 Measured = TypeVar("Measured")
+
+
+@dataclass(frozen=True)
+class Made:
+    """What every page is told beside its own measurements."""
+
+    origin: Mapping[str, Any]
+    seconds: float  # of work
+    explorer: Explorer  # of all results of its store
 
 
 @dataclass(frozen=True)
@@ -34,7 +48,9 @@ class Page(Generic[Settings, Measured]):
     file: str  # the one to open, written last: where it stands, all do
     recipe: Callable[[Settings], Recipe]
     measured: Callable[[Sweep, Settings], Measured]  # what the cells come to; fails if it cannot do without some
-    contents: Callable[[Measured, Settings, Mapping[str, Any], float], dict[str, bytes]]  # origin; seconds of work
+    contents: Callable[[Measured, Settings, Made], dict[str, bytes]]
+    first: Callable[[Settings], Recipe] | None = None  # cells of which a page is made while the others are measured
+    early: Callable[[Settings, Made], dict[str, bytes]] | None = None  # that page
 
 
 @dataclass(frozen=True)
@@ -61,14 +77,45 @@ def publish(
     recipe = page.recipe(settings)
     check(cells_of(recipe))  # before there is anything to clear away
     began = time.perf_counter()
-    made = sweep(recipe, store=out / STORE, engine=engine, workers=workers, fresh=True)
+    with _early(page, settings, out):
+        made = sweep(recipe, store=out / STORE, engine=engine, workers=workers, fresh=True)
     measured = page.measured(made, settings)
-    files = write(
-        out,
-        page.contents(measured, settings, origin(**asdict(settings)) | {"languages": made.languages}, made.work),
-        page.file,
+    about = Made(
+        origin(**asdict(settings)) | {"languages": made.languages}, made.work, Explorer(read([made.directory]))
     )
+    files = write(out, page.contents(measured, settings, about), page.file)
     return Published(measured, (out / page.file).resolve(), files, time.perf_counter() - began)
+
+
+@contextmanager
+def _early(page: Page[Settings, Any], settings: Settings, out: Path) -> Iterator[None]:
+    """While its cells are measured: as soon as the first are done the page stands, and is completed in place."""
+    if page.first is None or page.early is None:
+        yield
+        return
+    keys = {cell.key for cell in cells_of(page.first(settings))}
+    over = Event()
+
+    def watch() -> None:
+        while not over.wait(LOOK):
+            with suppress(UnmaskError, OSError):  # not made yet; and what is wrong with the place is said at the end
+                with Store.open(out / STORE) as store:
+                    soon = keys <= store.done()
+                if soon and not over.is_set():
+                    assert page.early is not None
+                    results = read([out / STORE])
+                    about = Made(origin(**asdict(settings)), results.work, Explorer(results))
+                    write(out, page.early(settings, about), page.file)
+                    progress.note(f"{(out / page.file).resolve()} stands, and is completed while you look at it")
+                    return
+
+    watching = Thread(target=watch, daemon=True)
+    watching.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watching.join()
 
 
 def check_directory(out: Path, last: str) -> None:

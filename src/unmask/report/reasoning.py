@@ -21,7 +21,7 @@ from unmask.experiments.jobs.run import Sweep
 from unmask.experiments.jobs.store import FILES
 from unmask.experiments.measures.catalogue import Record
 from unmask.networks.model.shape import KINDS
-from unmask.report.publishing import STORE
+from unmask.report.results import STORE
 
 TASKS: dict[str, dict[str, Any]] = {
     "questions": {"language": "modular-sum(terms=4)", "length": 19, "preset": "questions", "prompt_length": 8},

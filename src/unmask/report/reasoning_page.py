@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from unmask.experiments.board.table import Table
 from unmask.experiments.measures.catalogue import Record
 from unmask.report import frame
 from unmask.report.frame import COLOURS, PAGE, Sentence
-from unmask.report.publishing import Page
+from unmask.report.publishing import Made, Page
 from unmask.report.reasoning import EXCESS, ORDERS, Settings, measured, recipe, seconds
 from unmask.report.rounds import across, network_item, placed
 
@@ -52,24 +52,23 @@ def page(device: str = "auto") -> Page[Settings, list[Record]]:
     return Page(PAGE, partial(recipe, device=device), measured, contents)
 
 
-def contents(
-    records: Sequence[Record], settings: Settings, origin: Mapping[str, Any], spent: float
-) -> dict[str, bytes]:
+def contents(records: Sequence[Record], settings: Settings, about: Made) -> dict[str, bytes]:
     """All files by name."""
     plain = frame.themed(chart(records, settings))
     found = frame.drawings({"reasoning": frame.alone(plain, frame.heading(*TITLE, fontSize=18, offset=16))})
-    found |= frame.numbers("data", records, origin=origin, seconds=spent, settings=asdict(settings))
+    found |= frame.numbers("data", records, origin=about.origin, seconds=about.seconds, settings=asdict(settings))
     found[PAGE] = frame.page(
         "unmask reasoning: answers and steps",
         "reasoning.html",
+        about.origin,
+        found,
         sentences(records, settings),
         tables(records, settings),
-        origin,
-        found,
         figure=frame.figure(
             "reasoning", *TITLE, CAPTION.format(rows=settings.rows, batch=settings.batch), plain, plain
         ),
         networks="\n".join(network_item(*entry) for entry in networks(records).items()),
+        **about.explorer.parts(),
     )
     return found
 

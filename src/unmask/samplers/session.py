@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -46,6 +46,22 @@ class Account:
         self.impossible[rows] = account.impossible
 
 
+class Taken(NamedTuple):
+    """Tokens that were revealed and taken back again, (K) each, in the order in which they were taken back."""
+
+    rows: Tensor
+    positions: Tensor
+    order: Tensor  # the round that had revealed each
+    tokens: Tensor
+    probability: Tensor
+    hidden: Tensor  # the round that hid it again
+
+    def of(self, kept: Tensor, rows: Tensor | None = None) -> Taken:
+        """Those that are kept, Bool (K); as of other rows (B), where row r is rows[r]."""
+        parts = [part[kept] for part in self]
+        return Taken(parts[0] if rows is None else rows[parts[0]], *parts[1:])
+
+
 class Session:
     """Some rows on their way from given tokens (B, L) to complete ones, with what was met on the way."""
 
@@ -61,6 +77,7 @@ class Session:
         *,
         valid: Tensor | None = None,
         stop: StopRule | None = None,
+        trace: bool = False,
     ) -> None:
         self.denoiser = denoiser
         self.given = given
@@ -77,6 +94,9 @@ class Session:
         self.order = torch.zeros_like(self.tokens)  # the round that revealed each position, 0 where it was given
         self.turns = torch.zeros_like(self.lengths)  # (B): rounds in which the sampler was asked what to do
         self.probability = torch.ones(given.shape, dtype=torch.float64)  # of each token when it was revealed
+        self.trace = trace  # whether what is taken back is kept
+        self._taken: list[Taken] = []
+        self._revised = False  # whether anything was taken back
         self._attempts: list[tuple[Tensor, Account]] = []
         self._hidings = 0
 
@@ -138,13 +158,16 @@ class Session:
     def attempt(self, rows: Tensor, seed: int) -> Session:
         """A session of its own for these rows (K), from what was given, with other luck; `adopt` takes it in."""
         luck = Luck(seed, self.luck.row_ids[rows])
-        valid = self.valid[rows]
-        return type(self)(self.denoiser, self.given[rows], luck, self.delta, self.name, valid=valid, stop=self.stop)
+        given, valid, stop = self.given[rows], self.valid[rows], self.stop
+        return type(self)(self.denoiser, given, luck, self.delta, self.name, valid=valid, stop=stop, trace=self.trace)
 
     def adopt(self, rows: Tensor, attempt: Session) -> None:
         """Let rows (K) be what an attempt has made of them, at its cost."""
         for name in ("tokens", "order", "probability", "lengths", "reasons"):
             getattr(self, name)[rows] = getattr(attempt, name)
+        self._taken = [taken.of(~torch.isin(taken.rows, rows)) for taken in self._taken]
+        self._taken += [taken.of(torch.ones_like(taken.rows, dtype=torch.bool), rows) for taken in attempt._taken]
+        self._revised |= attempt._revised
         self.charge(rows, attempt)
 
     def charge(self, rows: Tensor, attempt: Session) -> None:
@@ -162,6 +185,15 @@ class Session:
         for rows, attempt in self._attempts:
             account.add(rows, attempt)
         return account
+
+    def taken(self) -> Taken | None:
+        """What was taken back; None where some was, and nobody has asked to keep it."""
+        if self._revised and not self.trace:
+            return None
+        nothing = torch.zeros(0, dtype=torch.int64)
+        none = Taken(nothing, nothing, nothing, nothing, nothing.double(), nothing)
+        parts = [none, *self._taken]
+        return Taken._make(map(torch.cat, zip(*parts, strict=True)))
 
     def write(self, rows: Tensor, positions: Tensor, tokens: Tensor, probability: Tensor, rounds: Tensor | int) -> None:
         """Reveal tokens (K) at places (K), which had this probability (K), in this round."""
@@ -202,6 +234,10 @@ class Session:
         if self._hidings > self.patience:
             what = f"has hidden tokens {self._hidings} times and seems to loop for ever"
             self._refuse(what, ~shown, rows, positions, rounds)
+        self._revised |= bool(len(rows))
+        if self.trace:
+            at, turn = (rows, positions), torch.as_tensor(rounds).expand(len(rows))
+            self._taken.append(Taken(*at, self.order[at], self.tokens[at], self.probability[at], turn))
         self.order[rows, positions] = 0
         self.probability[rows, positions] = 1.0
         self.canvas.hide((rows, positions))

@@ -33,6 +33,7 @@ from torch import Tensor
 
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import LEVEL, Estimate, exactly, mean
+from unmask.core.shown import Shown
 from unmask.kernels.machine import Floats
 from unmask.languages import Language
 from unmask.schedules import Fit, Schedule, ScheduleLike, deltas
@@ -84,7 +85,7 @@ class Measured:
 
 
 @dataclass(frozen=True, eq=False)
-class InformationCurve:
+class InformationCurve(Shown):
     """h and f, in nats: known, or measured on rows, which are kept. language: what a schedule by name is fitted to.
 
     A schedule is a name with its number of steps, or delta (N); with fixed_size its rounds reveal fixed numbers.

@@ -17,6 +17,7 @@ from torch import Tensor
 from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, mean, proportion
+from unmask.core.shown import Shown
 from unmask.core.tables import lines, rows_of
 from unmask.core.threads import over_blocks, torch_threads
 from unmask.diagnosis.audit.bench import MIN_ROWS, Bench, repetition
@@ -40,7 +41,7 @@ FEW = 50  # different rows: too few for their statistics to say anything
 
 
 @dataclass(frozen=True)
-class Audit:
+class Audit(Shown):
     """What samples (B, L) say of the loop that made them."""
 
     verdict: str  # "follows" or "differs"

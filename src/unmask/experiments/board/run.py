@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from unmask.core.errors import UnmaskError
+from unmask.core.shown import Shown
 from unmask.experiments.board import kept
 from unmask.experiments.board.curves import FAILURE
 from unmask.experiments.board.families import family
@@ -25,7 +26,7 @@ from unmask.networks.model.checkpoints import read_language
 
 
 @dataclass(frozen=True, repr=False)
-class Board:
+class Board(Shown):
     """What was measured, and what could not be."""
 
     settings: Settings

@@ -21,6 +21,7 @@ refused unless whoever runs it allows them.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import product
@@ -185,14 +186,31 @@ OWN = ("metrics", "rows", "seeds")
 KEYS = ("name", *(entry.name for entry in fields(Part)), "parts")
 
 
+PACKAGE = Path(__file__).parents[2]
+PLACES = (PACKAGE / "recipes", PACKAGE.parents[1] / "recipes")  # as it is installed, and in the repository
+
+
 def read_recipe(path: str | Path, changes: Mapping[str, Any] | Sequence[str] = ()) -> Recipe:
-    """The recipe of a YAML file; changes: {"steps": [8, 16]}, or ["steps=[8,16]"] as `--set` has them."""
+    """The recipe of a YAML file, or of this project by its name; changes: {"steps": [8, 16]}, or ["steps=[8,16]"] as
+    `--set` has them."""
+    path = _found(path)
     content = read_yaml(path)
     try:
         recipe = from_dict(content, Path(path).stem)
         return recipe.with_changes(changes if isinstance(changes, Mapping) else settings(changes))
     except UnmaskError as error:
         raise UnmaskError(f"{path}: {error}") from error
+
+
+def ours() -> dict[str, Path]:
+    """The recipes that come with the package, by name."""
+    place = next((place for place in PLACES if place.is_dir()), PLACES[0])
+    return {path.stem: path for path in sorted(place.glob("*.yaml"))}
+
+
+def _found(path: str | Path) -> str | Path:
+    """A file of this name, unless there is none and one of ours has it."""
+    return path if os.path.lexists(path) else ours().get(str(path), path)
 
 
 def settings(assignments: Sequence[str]) -> dict[str, Any]:

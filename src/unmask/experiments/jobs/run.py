@@ -14,6 +14,7 @@ from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError
 from unmask.core.files import code, origin
 from unmask.core.registry import imports, imports_allowed
+from unmask.core.shown import Shown
 from unmask.experiments.jobs import seals, tables
 from unmask.experiments.jobs import status as standing
 from unmask.experiments.jobs.cells import Cell, cell_in, cells_of, check
@@ -68,7 +69,7 @@ class How:
 
 
 @dataclass(frozen=True, repr=False)
-class Sweep:
+class Sweep(Shown):
     """The cells of a recipe in its store."""
 
     directory: Path

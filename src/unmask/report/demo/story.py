@@ -6,36 +6,38 @@ from collections.abc import Callable, Sequence
 
 from unmask.core.estimates import Estimate
 from unmask.experiments.board.table import Table
-from unmask.experiments.measures.catalogue import Record
 from unmask.report.demo.settings import Settings
 from unmask.report.frame import Sentence
+from unmask.report.results import CURVE, RATIO, Point, Results
 
 FEW_DOZEN = 64  # steps
 TER_RATIO = ("ter_ratio", "ter_upper_ratio")
+OPEN = "pruned=False"  # the setting of languages that can say everything
 
 
 class Story:
-    """The records of a demo, looked up by what they are about."""
+    """The points of a demo, looked up by what they are about."""
 
-    def __init__(self, records: Sequence[Record], settings: Settings) -> None:
-        self.records, self.settings = records, settings
-        records = [record for record in records if "sampler" not in record]  # the rest is about ancestral sampling
-        self.by_key = {(r["measure"], r["language"], r["length"], r["steps"]): r for r in records if r["pruned"]}
-        self.unpruned = {(r["measure"], r["language"], r["steps"]): r for r in records if not r["pruned"]}
+    def __init__(self, results: Results, settings: Settings) -> None:
+        self.results, self.settings = results, settings
+        points = [point for point in results.points if point["metric"] != CURVE]  # the rest is about ancestral sampling
+        known = [point for point in points if point["setting"] != OPEN]
+        self.by_key = {(p["measure"], p["of"], p["length"], p["steps"]): p for p in known}
+        self.unpruned = {(p["measure"], p["of"], p["steps"]): p for p in points if p["setting"] == OPEN}
         self.steps: list[int | None] = [*sorted(settings.steps), None]
 
-    def ser(self, language: str, steps: int | None) -> Record:
+    def ser(self, language: str, steps: int | None) -> Point:
         return self.by_key["ser", language, self.settings.length, steps]
 
-    def ratio(self, language: str, steps: int | None) -> Record:
+    def ratio(self, language: str, steps: int | None) -> Point:
         """TER relative to the language's own: exact where it can be, else its bound."""
         keys = [(measure, language, self.settings.length, steps) for measure in TER_RATIO]
         return next(self.by_key[key] for key in keys if key in self.by_key)
 
     def own_ter(self, language: str) -> float | None:
         """TER(q) at the main length, for the languages that are shown there."""
-        record = self.by_key.get(("ter", language, self.settings.length, None))
-        return None if record is None else float(record["value"])
+        point = self.by_key.get(("ter", language, self.settings.length, None))
+        return None if point is None else float(point["value"])
 
     def sentences(self) -> list[Sentence]:
         s = self.settings
@@ -81,10 +83,9 @@ class Story:
                 [(name, [_ratio(self.ratio(name, n)) for n in self.steps]) for name in s.languages],
             ),
         ]
-        open_languages = [name for name in s.languages if ("generative_perplexity", name, None) in self.unpruned]
+        open_languages = [name for name in s.languages if (RATIO, name, None) in self.unpruned]
         if open_languages:
-            measure = "generative_perplexity_ratio"
-            columns = [(k, [_ratio(self.unpruned[measure, k, n]) for n in self.steps]) for k in open_languages]
+            columns = [(k, [_ratio(self.unpruned[RATIO, k, n]) for n in self.steps]) for k in open_languages]
             found.append(self.by_steps("Generative perplexity relative to the language's own TER", columns))
         head = ["L", *(f"{name}: {what}" for name in s.panel for what in ("TER", "SER"))]
         rows = []
@@ -111,21 +112,21 @@ def _span(percents: Sequence[float]) -> str:
     return f"up to {high}%" if min(percents) == 0 else f"{low} to {high}%"
 
 
-def _percent(record: Record) -> tuple[str, str]:
-    return _cell(record, lambda value: f"{100 * value:.1f}%" if value else "0")
+def _percent(point: Point) -> tuple[str, str]:
+    return _cell(point, lambda value: f"{100 * value:.1f}%" if value else "0")
 
 
-def _ratio(record: Record) -> tuple[str, str]:
-    return _cell(record, lambda value: f"{value:.4f}")
+def _ratio(point: Point) -> tuple[str, str]:
+    return _cell(point, lambda value: f"{value:.4f}")
 
 
-def _steps(record: Record) -> tuple[str, str]:
-    return _cell(record, lambda value: f"{value:.0f}")
+def _steps(point: Point) -> tuple[str, str]:
+    return _cell(point, lambda value: f"{value:.0f}")
 
 
-def _cell(record: Record, show: Callable[[float], str]) -> tuple[str, str]:
+def _cell(point: Point, show: Callable[[float], str]) -> tuple[str, str]:
     """A number and its interval; what was met in no row is an upper limit."""
-    estimate = Estimate.of_record(record)
+    estimate = Estimate.of_record(point)
     if estimate.exact:
         return show(estimate.value), "exact"
     if estimate.none_seen:

@@ -1,0 +1,78 @@
+"""A yardstick against the number of rounds: a line a language, and a line a network."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import altair as alt
+
+from unmask.report.explorer.figure import (
+    HEIGHT,
+    ROWS,
+    WIDTH,
+    Figure,
+    axis_of_value,
+    emphasis,
+    names,
+    parameters,
+    size,
+    tooltip,
+)
+from unmask.report.explorer.looks import colours
+from unmask.report.explorer.yardsticks import YARDSTICKS, Yardstick
+from unmask.report.frame import INK
+from unmask.report.results import Results
+
+BETWEEN = {"of": "language", "model": "network"}
+
+
+def draw(results: Results, by: str) -> Any:
+    """Lines, intervals and points; what theory says is a line by itself; AR is level, since it has no rounds."""
+    measures = {name for one in YARDSTICKS.values() for name in one.measures}
+    steps = sorted({point["steps"] for point in results.of(*measures) if point["steps"] is not None})
+    axis = alt.Axis(values=steps, format="d", grid=False, labelOverlap="greedy", labelSeparation=5)
+    x = alt.X("place:Q", title="N, the number of rounds", axis=axis)
+    x = x.scale(type="log", base=2, nice=False, domain=[alt.ExprRef("left"), alt.ExprRef("right")])
+    y, colour = axis_of_value(), colours(results, by)
+    base = alt.Chart(ROWS).transform_filter("datum.kind == 'mdm'")
+    line = base.transform_filter("datum.line").mark_line(clip=True)
+    line = line.encode(x=x, y=y, color=colour, opacity=emphasis(), detail="series:N")
+    line = line.encode(strokeWidth=alt.condition("datum.chosen", alt.value(3), alt.value(1.8)))
+    dots = base.transform_filter("datum.dot")
+    spread = dots.transform_filter("datum.high > datum.low").mark_rule(strokeWidth=1.5)
+    spread = spread.encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=colour, opacity=emphasis())
+    points = dots.mark_point(filled=True, size=60, cursor="pointer")
+    points = points.encode(x=x, y=y, color=colour, opacity=emphasis(), tooltip=tooltip())
+    ar = alt.Chart(ROWS).transform_filter("datum.kind == 'ar' && datum.chosen")
+    level = ar.mark_rule(color=INK, opacity=0.5, strokeDash=[2, 3]).encode(y=y)
+    text = ar.mark_text(color=INK, opacity=0.8, align="right", dx=-2, dy=-7, fontSize=12, text="AR")
+    text = text.encode(x=alt.value("width"), y=y)
+    goal = alt.Chart(ROWS).transform_filter("datum.goal").mark_rule(color=INK, opacity=0.35).encode(y=y)
+    drawn = alt.layer(size(), level, text, goal, line, spread, points, names(line.copy(), colour).encode(x=x))
+    return drawn.add_params(*parameters()).properties(width=WIDTH, height=HEIGHT)
+
+
+def _wanted(results: Results, yardstick: Yardstick, by: str) -> bool:
+    said = [p for p in results.of(*yardstick.measures) if p["kind"] == "mdm" and p["steps"] is not None]
+    if by == "model" and len({p["model"] for p in said}) < 2:
+        return False
+    return len({p["steps"] for p in said}) > 1
+
+
+def _figure(number: int, yardstick: Yardstick, by: str) -> Figure:
+    return Figure(
+        name=f"{yardstick.name.replace('_', '-')}-by-{BETWEEN[by]}",
+        place=10 + 2 * number + (by == "model"),
+        prepare="curves",
+        options={"yardstick": yardstick.name, "by": by},
+        title=yardstick.title + ("" if by == "of" else ", ideal and learned"),
+        under=yardstick.under,
+        caption="Across: the number of rounds N, on a logarithmic scale. Dotted: AR, one token at a time. Bars: 95% "
+        "intervals. Lines without points are theory, drawn without looking at the points. Click a point to choose it.",
+        draw=partial(draw, by=by),
+        wanted=partial(_wanted, yardstick=yardstick, by=by),
+    )
+
+
+FIGURES = [_figure(number, one, by) for number, one in enumerate(YARDSTICKS.values()) for by in BETWEEN]

@@ -1,0 +1,131 @@
+"""From points to the rows of a figure, for a state of the controls; explorer.js has the same functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from unmask.core.estimates import Estimate
+from unmask.report.explorer.chosen import State, need, rounds, rows
+from unmask.report.explorer.figure import Figure, Frame, Row, framed
+from unmask.report.explorer.yardsticks import EVALUATIONS, FLOPS, YARDSTICKS, Yardstick
+from unmask.report.results import Point, Results
+
+MOST_NAMES = 14  # beside lines: of more, those that are chosen, or lie on the front
+
+
+def prepared(figure: Figure, results: Results, state: State) -> tuple[list[Row], Frame, Yardstick]:
+    yardstick = YARDSTICKS[figure.options.get("yardstick") or state["metric"]]
+    found = PREPARE[figure.prepare](figure, results, state, yardstick)
+    return found, framed(found, yardstick.least), yardstick
+
+
+def curves(figure: Figure, results: Results, state: State, yardstick: Yardstick) -> list[Row]:
+    """Against N: what was measured, and what theory draws of the same; a line joins points where theory has none."""
+    by = figure.options["by"]
+    state = elsewhere(results, state, yardstick, by, least=1)
+    theory = rows(results.points, state, (yardstick.predicted,), (by,)) if yardstick.predicted else []
+    said = rows(results.points, state, yardstick.measures, (by,))
+    known = {point[by] for point in theory}
+    found = [_row(p, by, state) | {"line": p[by] not in known, "dot": True} for p in said if p["steps"] or _ar(p)]
+    found += [_row(p, by, state) | {"line": True, "dot": False} for p in theory if p[by] in {q[by] for q in said}]
+    ends = {
+        row["series"]: row for row in sorted(found, key=lambda row: row["place"] or 0) if row["line"] and row["place"]
+    }
+    goal = yardstick.name == state["metric"]
+    for row in found:
+        row["end"] = ends.get(row["series"]) is row
+    if goal:
+        found.append({"goal": True, "kind": "goal", "value": state["target"], "place": None})
+    return found
+
+
+def fronts(figure: Figure, results: Results, state: State, yardstick: Yardstick) -> list[Row]:
+    """Against a cost: a line a sampler; `front` where nothing is both better and cheaper."""
+    cost, by = state["cost"], figure.options["by"]
+    state = elsewhere(results, state, yardstick, by)
+    said = [p for p in rows(results.points, state, yardstick.measures, (by,)) if p[cost]]
+    found = [_row(p, by, state) | {"place": p[cost], "line": not _ar(p), "dot": True} for p in said]
+    best = None
+    for row in sorted(found, key=lambda row: (row["place"], row["value"] * (-1 if yardstick.rises else 1))):
+        better = best is None or (row["value"] > best if yardstick.rises else row["value"] < best)
+        row["front"] = better
+        best = row["value"] if better else best
+    series = dict.fromkeys(row["series"] for row in found if row["line"])
+    few = len(series) <= MOST_NAMES
+    front = {row["series"] for row in found if row["front"]}
+    lines = [row for row in found if row["line"]]
+    middle = (min(row["value"] for row in lines) + max(row["value"] for row in lines)) / 2 if lines else 0.0
+    named: dict[Any, Row] = {}
+    for row in sorted(lines, key=lambda row: (abs(row["value"] - middle), row["place"])):
+        named.setdefault(row["series"], row)
+    for row in found:
+        row["end"] = named.get(row["series"]) is row and (few or row["chosen"] or row["series"] in front)
+    even = {EVALUATIONS: state["length"], FLOPS: 1.0}.get(cost)
+    return [*found, {"kind": "even", "place": even, "value": None, "line": False}] if found and even else found
+
+
+def elsewhere(results: Results, state: State, yardstick: Yardstick, by: str, least: int = 2) -> State:
+    """The state, or where it leaves fewer lines than the least, the same at the length that has most of them."""
+    seen: dict[Any, set[Any]] = {}
+    for point in rows(results.points, state, yardstick.measures, (by, "length")):
+        if not _ar(point):
+            seen.setdefault(point["length"], set()).add(point[by])
+    if not seen or len(seen.get(state["length"], ())) >= least:
+        return state
+    return state | {"length": max(seen, key=lambda length: len(seen[length]))}
+
+
+def needs(figure: Figure, results: Results, state: State, yardstick: Yardstick) -> list[Row]:
+    """Of each sampler the cheapest that meets the target, from cheap to dear."""
+    by, cost = figure.options["by"], state["cost"]
+    state = elsewhere(results, state, yardstick, by)
+    said = [p for p in rows(results.points, state, yardstick.measures, (by,)) if not _ar(p)]
+    lines: dict[Any, list[Point]] = {}
+    for point in said:
+        lines.setdefault(point[by], []).append(point)
+    found = []
+    for line in lines.values():
+        at = need(line, yardstick, state["target"]).point
+        if at is not None and at[cost]:
+            found.append(_row(at, by, state) | {"value": at[cost], "low": None, "high": None, "place": at[cost]})
+    return sorted(found, key=lambda row: (row["place"], row["series"]))
+
+
+def plain(figure: Figure, results: Results, state: State, yardstick: Yardstick) -> list[Row]:
+    """Rows of its own, those of the controls that it obeys."""
+    assert figure.own is not None
+    obeyed = figure.options.get("obeys", ())
+    return [
+        row | {"chosen": all(row.get(name) == state[name] for name in figure.options.get("marks", ()))}
+        for row in figure.own(results)
+        if all(row.get(name) in (None, state[name]) or state[name] is None for name in obeyed)
+    ]
+
+
+PREPARE: Mapping[str, Callable[[Figure, Results, State, Yardstick], list[Row]]]
+PREPARE = {"curves": curves, "fronts": fronts, "needs": needs, "plain": plain}
+
+
+def _row(point: Point, by: str, state: State) -> Row:
+    estimate = Estimate.of_record(point)
+    return {
+        "kind": point["kind"],
+        "place": point["steps"],
+        "value": point["value"],
+        "low": point["low"],
+        "high": point["high"],
+        "series": point[by],
+        "chosen": point[by] == state[by] or (_ar(point) and by == "sampler"),
+        "shown": str(estimate),
+        "rounds": "AR" if _ar(point) else point["knob"] or rounds(point),
+        "cost": None if point["evaluations"] is None else f"{point['evaluations']:.4g}",
+        "told": "theory" if not point["n"] else f"{point['n']} rows",
+        "goal": False,
+        "size": None if point["length"] is None else f"L = {point['length']}",
+        "at": point["number"],
+    }
+
+
+def _ar(point: Point) -> bool:
+    return bool(point["kind"] == "ar")

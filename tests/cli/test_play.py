@@ -1,0 +1,150 @@
+"""`unmask play`: a trace made here or elsewhere becomes a page, a picture, a trace again, or lines in a terminal."""
+
+from __future__ import annotations
+
+import json
+import webbrowser
+from contextlib import nullcontext
+from importlib.util import module_from_spec, spec_from_file_location
+from io import StringIO
+from pathlib import Path
+
+import pytest
+import torch
+from rich.console import Console
+
+from unmask import generate, languages
+from unmask.generation import trace as traces
+from unmask.report.player import terminal
+from unmask.report.player.run import Run
+
+SMALL = ("--language", "paper-2gram", "--length", 16, "--steps", 3, "--rows", 20)
+EXAMPLE = Path(__file__).parents[2] / "examples" / "record_a_trace.py"
+
+
+def test_a_page_of_the_first_row_that_goes_wrong(run, tmp_path):
+    ran = run("play", *SMALL, "--against", "autoregressive", "--json")
+    assert (ran.code, ran.err) == (0, "")
+    language = languages.preset("paper-2gram")
+    made = generate(language, length=16, steps=3, rows=20)
+    wrong = (~language.supports(made.tokens)).nonzero().squeeze(1).tolist()
+    ours, theirs = (ran.result[name] for name in ("ancestral, 3 rounds", "autoregressive, 16 rounds"))
+    assert (ran.result["file"], ran.result["row"], ours["wrong_rows"]) == ("play.html", wrong[0], len(wrong))
+    assert (ours["nats_lost"], ours["impossible_in_round"] > 0) == (None, True)
+    assert (theirs["wrong_rows"], theirs["impossible_in_round"], theirs["why"]) == (0, None, None)
+    assert theirs["nats_lost"] == pytest.approx(0, abs=1e-9)
+    page = (tmp_path / "play.html").read_text()
+    assert ours["why"] in page
+    lines = run("play", *SMALL).out.splitlines()
+    said = f"impossible from round {ours['impossible_in_round']} on: {ours['why']}"
+    told = f"row {wrong[0]} of 20 ancestral, 3 rounds {said} rows that go wrong {len(wrong)} of 20 file play.html"
+    assert " ".join(" ".join(lines).split()) == told
+
+
+def test_a_trace_of_the_rows_that_are_shown_plays_again(run, tmp_path):
+    first = run("play", *SMALL, "--row", 12, "--out", "t.json", "--json").result
+    trace = traces.read(tmp_path / "t.json")
+    assert (first["row"], len(trace.rows), trace.sampler) == (12, 8, "ancestral")
+    again = run("play", "t.json", "--language", "paper-2gram", "--row", 7, "--out", "t.svg", "--json").result
+    assert again["ancestral"]["why"] == first["ancestral, 3 rounds"]["why"]
+    assert (tmp_path / "t.svg").read_text().startswith("<svg ")
+    alone = run("play", "t.json", "--out", "u.html").out.splitlines()
+    told = ["row        0 of 8", "ancestral  no language is known to hold it against (--language)", "file       u.html"]
+    assert alone == told
+
+
+def test_a_row_that_is_repaired_says_so(run):
+    lines = run("play", "--language", "interval-5", "--length", 40, "--sampler", "gibbs", "--rows", 1).out
+    assert "(it was repaired, " in " ".join(lines.split())
+
+
+def test_a_loop_that_is_not_ours_is_played(run, tmp_path):
+    """The example's loop and recorder, as they stand."""
+    spec = spec_from_file_location("record_a_trace", EXAMPLE)
+    example = module_from_spec(spec)
+    spec.loader.exec_module(example)
+    example.main(str(tmp_path / "t.json"), rows=6, length=16, steps=4)
+    trace = traces.read(tmp_path / "t.json")
+    assert [len({event[0] for event in row.events}) for row in trace.rows] == [4] * 6
+    ran = run("play", "t.json", "--language", "paper-2gram", "--json")
+    assert (ran.code, ran.result["LLaDA-like loop"]["rounds"]) == (0, 4)
+    ids = torch.tensor([[8, 1, 8]])
+    recorder = example.Recorder(ids, 8, 8, symbols={"3": "x"})
+    for row in ([[3, 1, 8]], [[8, 1, 2]], [[3, 1, 4]]):
+        recorder.look(torch.tensor(row), torch.full((1, 3), 0.5))
+    recorder.write(tmp_path / "r.json")
+    assert traces.read(tmp_path / "r.json").rows[0].events == [
+        (1, 0, 3, 0.5),
+        (2, 0, None, None),
+        (2, 2, 2, 0.5),
+        (3, 2, None, None),
+        (3, 0, 3, 0.5),
+        (3, 2, 4, 0.5),
+    ]
+
+
+def test_it_opens_what_it_has_written(run, tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(webbrowser, "open", seen.append)
+    assert run("play", *SMALL, "--out", "x.html", "--open").code == 0
+    assert seen == [(tmp_path / "x.html").as_uri()]
+
+
+def test_where_nobody_looks_the_terminal_shows_the_end(run, tmp_path):
+    out = run("play", *SMALL, "--terminal").out
+    assert "round 3 of 3, no sequence of the language is left" in out
+    assert "were drawn together" in out
+    assert not (tmp_path / "play.html").exists()
+
+
+@pytest.fixture
+def played():
+    language = languages.preset("paper-2gram")
+    made = generate(language, length=6, steps=3, rows=1)
+    return [Run("a \x1b[2J name", made.trace(symbols=[*"abcdefg", "\x1b[31m"]), language)]
+
+
+def test_a_terminal_plays_steps_and_stops(played, monkeypatch):
+    """With keys pressed one after another: what is drawn last is where they lead."""
+    keys = iter(["next", "pause", "back", "end", "home", "pause", None, None, None, None])
+    monkeypatch.setattr(terminal, "_keys", lambda: nullcontext(lambda seconds: next(keys)))
+    shown = []
+    kept = terminal.frame
+    monkeypatch.setattr(terminal, "frame", lambda runs, row, step: shown.append(step) or kept(runs, row, step))
+    out = StringIO()
+    terminal._play(played, 0, Console(file=out, force_terminal=True, width=60))
+    assert shown[:7] == [0, 1, 1, 0, 3, 0, 0]
+    assert shown[-1] == 3
+    assert "\x1b[2J" not in out.getvalue()
+    assert "\x1b[31m" not in out.getvalue().replace("\x1b[31mposition", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nowhere.json"], "cannot read nowhere.json: No such file"),
+        (["bad.json"], "bad.json, row 0, event 1: round 1 reveals position 0, which is not hidden"),
+        (["good.json", "--steps", "3"], "--steps is for samples that are made here; leave it out, or good.json"),
+        (["good.json", "--language", "interval-5"], "the trace is over 8 symbols, and interval has 16"),
+        (["good.json", "--row", "1"], "row is 1; expected 0 to 0"),
+        ([], "give --language, whose exact denoiser is used, --model, or a trace to play"),
+        (["--language", "paper-2gram", "--prompt", "x"], "--prompt needs --model"),
+        (["--language", "paper-2gram", "--out", "x.png"], "x.png: a player is written as .html, .svg, .gif or .json"),
+        (
+            ["--language", "paper-2gram", "--out", "x.json", "--against", "gibbs"],
+            "a trace is of one sampler; leave out",
+        ),
+        (["--language", "paper-2gram", "--terminal", "--open"], "--open needs a file; give --out"),
+        (["--language", "paper-2gram", "--against", "none"], "unknown sampler 'none'"),
+    ],
+)
+def test_what_cannot_be_played_is_said_in_one_line(run, tmp_path, words, said):
+    row = {"length": 2, "events": [[1, 0, 1, 0.5], [2, 1, 1, 0.5]]}
+    content = {"format": "unmask-trace", "version": 1, "vocabulary": 8, "rows": [row]}
+    (tmp_path / "good.json").write_text(json.dumps(content))
+    row["events"][1] = [1, 0, 1, 0.5]
+    (tmp_path / "bad.json").write_text(json.dumps(content))
+    ran = run("play", *words)
+    assert ran.code == 2
+    assert said in ran.err
+    assert ran.err.count("\n") == 1

@@ -1,0 +1,60 @@
+"""`unmask report`: a page of any store, its verdict in a terminal, and one line for what is none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import unmask
+
+
+@pytest.fixture
+def store(tmp_path):
+    recipe = {"name": "small", "metrics": ["samples", "autoregressive"], "grid": {"steps": [2, 8, 32]}, "rows": 40}
+    recipe |= {"fixed": {"language": "interval-5", "length": 20}}
+    return unmask.sweep(recipe, store=tmp_path / "store", engine="here")
+
+
+def test_a_page_and_what_it_says(run, store, monkeypatch):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    ran = run("report", "store", "--out", "page", "--drawings", "--open", "--json")
+    assert ran.code == 0, ran.err
+    names = {path.name for path in Path("page").iterdir()}
+    assert {"index.html", "points.json", "points.csv", "ser-by-language.svg", "ser-by-language.png"} <= names
+    assert {Path(file).name for file in ran.result["files"]} == names
+    assert opened == [Path("page/index.html").resolve().as_uri()]
+    ser = {r["steps"]: r["value"] for r in store.rows() if (r["measure"], r["metric"]) == ("ser", "samples")}
+    kept = json.loads(Path("page/points.json").read_text())["records"]
+    assert {r["steps"]: r["value"] for r in kept if (r["measure"], r["kind"]) == ("ser", "mdm")} == ser
+    assert ran.result["verdict"]["sentence"] in Path("page/index.html").read_text()
+
+
+def test_in_a_terminal_nothing_is_written(run, store):
+    ran = run("report", "store", "--terminal")
+    assert ran.code == 0, ran.err
+    assert not Path("report").exists()
+    lines = ran.out.splitlines()
+    assert lines[0].startswith("No number of rounds that was measured") or lines[0].startswith("On interval-5")
+    bars = [line.count("\u2588") for line in lines if "rounds " in line and "\u2588" in line]
+    assert bars == sorted(bars, reverse=True)
+    assert bars[0] >= 30
+    assert any(line.strip().startswith("AR") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nowhere"], "there is no directory nowhere"),
+        (["."], "holds no results"),
+        (["store", "--out", "store/sweep.sqlite"], "it is a file; name a directory with --out"),
+        ([], "unmask report needs DIR"),
+    ],
+)
+def test_mistakes(run, store, words, said):
+    ran = run("report", *words)
+    assert ran.code == 2
+    assert said in ran.err
+    assert len(ran.err.splitlines()) == 1

@@ -1,0 +1,83 @@
+"""A browser for pages: one for all tests of a process, and pages that say what went wrong in them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Chromium, as Playwright drives it; a skip with its reason where either is missing."""
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install 'unmask[test]'")
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("there is no chromium on PATH to look at pages with")
+    with api.sync_playwright() as driver:
+        found = driver.chromium.launch(
+            executable_path=program, args=["--no-sandbox"] if os.geteuid() == 0 else []
+        )  # its sandbox refuses to be root's
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Iterator[Open]:
+    """open_page(file, width=1400, dark=False, ..): a page of it; at the end none may have asked for anything, nor have
+    logged an error. What else is given goes to Playwright's `new_context`."""
+    contexts, wrong = [], []
+
+    def show(file: Path, width: int = 1400, height: int = 900, dark: bool = False, **options: Any) -> Any:
+        context = browser.new_context(
+            viewport={"width": width, "height": height},
+            color_scheme="dark" if dark else "light",
+            bypass_csp=True,  # a page may forbid what tests ask it, not what it would ask others: that is seen here
+            **options,
+        )
+        contexts.append(context)
+        page, address = context.new_page(), file.resolve().as_uri()
+        page.set_default_timeout(10_000)
+        page.on("console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("request", lambda one: wrong.append(f"asks for {one.url}") if _goes_out(one.url, address) else None)
+        page.goto(address)
+        return page
+
+    yield show
+    for context in contexts:
+        context.close()
+    assert not wrong
+
+
+def _goes_out(url: str, address: str) -> bool:
+    return url.partition("#")[0] != address and not url.startswith(("data:", "blob:"))
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """axe-core's script, for `page.evaluate`."""
+    package = pytest.importorskip("axe_core_python", reason="axe-core is not installed: pip install 'unmask[test]'")
+    return (Path(package.__file__).parent / "axe.min.js").read_text("utf-8")
+
+
+@pytest.fixture(scope="session")
+def serious(axe: str) -> Callable[[Any], list[str]]:
+    """serious(page): what axe-core finds that is serious or critical, as it says it."""
+
+    def look(page: Any) -> list[str]:
+        page.evaluate(axe)
+        found = page.evaluate("axe.run()")["violations"]
+        return [
+            f"{one['id']}: {one['help']}: {one['nodes'][0]['html'][:200]}"
+            for one in found
+            if one["impact"] in ("serious", "critical")
+        ]
+
+    return look

@@ -1,0 +1,102 @@
+"""What a notebook shows of an object: a chart that draws, and HTML that asks nobody for anything."""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+
+import unmask
+from unmask.core.errors import UnmaskError
+from unmask.report import frame, notebook
+
+TOUR = Path(__file__).parents[2] / "examples" / "tour.ipynb"
+LANGUAGE = unmask.languages.preset("interval-5")
+
+
+def _sweep(tmp_path):
+    recipe = {"name": "small", "metrics": ["samples", "autoregressive"], "grid": {"steps": [2, 8]}, "rows": 30}
+    recipe |= {"fixed": {"language": "interval-5", "length": 20}}
+    return unmask.sweep(recipe, store=tmp_path / "store", engine="here")
+
+
+def _board(tmp_path):
+    settings = {"samplers": ("ancestral", "strided"), "languages": ("interval-5",), "lengths": (20,), "rows": 20}
+    return unmask.board.board(unmask.board.quick(**settings, seeds=1))
+
+
+def _audit(tmp_path):
+    made = unmask.generate(LANGUAGE, steps=4, length=20, rows=200)
+    return unmask.audit(made.tokens, LANGUAGE, sampler="ancestral", steps=4)
+
+
+def _learning(tmp_path):
+    wrong = unmask.ideal.Perturbed(LANGUAGE, "tilt", 0.3)
+    return unmask.diagnosis.learning.of_language(wrong, LANGUAGE, 20, rows=40)
+
+
+MADE = {
+    "generation": lambda _: unmask.generate(LANGUAGE, steps=4, length=20, rows=5),
+    "score": lambda _: unmask.score(unmask.generate(LANGUAGE, steps=4, length=20, rows=50), LANGUAGE),
+    "plan": lambda _: unmask.plan(LANGUAGE, 20, metric="ser", target=0.5),
+    "curve": lambda _: unmask.theory.sampled.information_curve(LANGUAGE, 20, rows=20),
+    "audit": _audit,
+    "learning": _learning,
+    "board": _board,
+    "sweep": _sweep,
+}
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_it_is_drawn_with_its_own_numbers(kind, tmp_path):
+    thing = MADE[kind](tmp_path)
+    definition = frame.themed(thing.plot())
+    assert "<svg" in frame.svg(definition)
+    assert any(definition.get("datasets", {}).values())
+    said = thing._repr_html_()
+    assert "<svg" in said
+    assert "http" not in said.replace("http://www.w3.org", "")
+    if kind == "score":
+        values = [row["value"] for rows in definition["datasets"].values() for row in rows]
+        assert thing.ser.value in values
+    if kind == "generation":
+        (rows,) = definition["datasets"].values()
+        assert [row["round"] for row in rows] == thing.order.flatten().tolist()
+    if kind == "sweep":
+        (rows,) = definition["datasets"].values()
+        drawn = {row["place"]: row["value"] for row in json.loads(json.dumps(rows)) if row.get("dot") and row["place"]}
+        assert drawn == {
+            r["steps"]: r["value"] for r in thing.rows() if (r["measure"], r["metric"]) == ("ser", "samples")
+        }
+
+
+def test_what_nobody_draws_is_refused():
+    with pytest.raises(UnmaskError, match="nobody has said how a list is drawn"):
+        notebook.plot([])
+
+
+def test_the_tour_runs():
+    """Every cell of examples/tour.ipynb, as a notebook runs it; what a cell ends with has a drawing, or is a chart."""
+    cells = json.loads(TOUR.read_text())["cells"]
+    space: dict[str, object] = {}
+    shown = []
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            *body, last = ast.parse(cell["source"]).body
+            exec(compile(ast.Module(body, []), str(TOUR), "exec"), space)
+            if isinstance(last, ast.Expr):
+                shown.append(eval(compile(ast.Expression(last.value), str(TOUR), "eval"), space))
+            else:
+                exec(compile(ast.Module([last], []), str(TOUR), "exec"), space)
+    drawn = [thing for thing in shown if thing is not None]
+    assert [type(thing).__name__ for thing in drawn] == [
+        "Generation",
+        "Score",
+        "LayerChart",
+        "Verdict",
+        "Audit",
+        "Sweep",
+    ]
+    assert all(not cell.get("outputs") for cell in cells)

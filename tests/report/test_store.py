@@ -1,0 +1,181 @@
+"""Results of any store: what it holds as points, pooled over luck alone, and what is not there, said."""
+
+from __future__ import annotations
+
+import json
+from statistics import fmean
+
+import pytest
+
+from tests.evaluation.test_comparing import many
+from unmask.core.errors import UnmaskError
+from unmask.core.estimates import proportion
+from unmask.core.files import finite, origin
+from unmask.experiments.jobs.cells import Cell
+from unmask.experiments.jobs.store import Store, claim, fail, finish
+from unmask.experiments.measures.catalogue import find
+from unmask.report.results import points, read
+from unmask.tasks.sample import lines
+
+SAMPLES = find("samples").parameters
+
+
+def cell(**fields):
+    return Cell({"metric": "samples"} | SAMPLES | {"language": "interval-5", "length": 20} | fields)
+
+
+def record(measure, wrong, n=50, evaluations=4.0):
+    return {"measure": measure} | finite(proportion(wrong, n).to_dict()) | {"evaluations": evaluations}
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Two seeds of one point, one of another with a temperature, a cell that failed and one that is to do."""
+    cells = [cell(seed=0), cell(seed=1), cell(temperature=0.5), cell(steps=8), cell(steps=16)]
+    with Store.create(tmp_path / "store") as made:
+        made.add(cells)
+        run = made.begin({"name": "made"}, origin(), "local")
+        with made.writing() as connection:
+            claim(connection, [one.key for one in cells[:4]])
+            for wrong, one in zip((10, 30, 5), cells[:3], strict=True):
+                finish(connection, one.key, [record("ser", wrong), record("evaluations", 1)], 2.0, run)
+            fail(connection, cells[3].key, "it <broke>", 3, run)
+    return tmp_path / "store"
+
+
+def test_seeds_are_pooled_and_settings_are_told(store):
+    found = read([store])
+    ser = {p["setting"]: p for p in found.of("ser")}
+    assert set(ser) == {"temperature=1.0", "temperature=0.5"}
+    pooled = proportion(40, 100)
+    assert [ser["temperature=1.0"][name] for name in ("value", "low", "high", "n")] == [
+        pooled.value,
+        pooled.low,
+        pooled.high,
+        100,
+    ]
+    assert ser["temperature=0.5"]["n"] == 50
+    assert found.work == 6.0
+
+
+def test_what_is_not_there_is_said(store):
+    done, failed = read([store]).missing
+    assert done.startswith("1 of 5 cells of ")
+    assert failed == "failed: samples (interval-5, ancestral, 8): it <broke>"
+
+
+def test_a_directory_of_a_page_holds_its_store(store, tmp_path):
+    store.rename(tmp_path / "sweep")
+    assert len(read([tmp_path]).of("ser")) == 2
+
+
+def test_several_stores_are_one_table(store, tmp_path):
+    one = {"metric": "samples", "key": "k", "language": "brackets", "length": 8, "sampler": "strided", "steps": 2}
+    rows = [one | record("ser", 1)]
+    assert [p["of"] for p in points(rows)] == ["brackets"]
+    assert len(read([store, store]).points) == len(read([store]).points)
+
+
+def test_another_metric_of_the_same_does_not_count_twice():
+    about = {"language": "interval-5", "length": 8, "sampler": "strided", "key": "k"}
+    sampled = {"metric": "samples", "steps": 2} | about | record("ser", 1)
+    drawn = {"metric": "curve", "budget": 2, "knob": "steps"} | about | record("ser", 40)
+    own = {"metric": "curve", "budget": 0.5, "knob": "threshold"} | about | record("ser", 4)
+    first, second = points([sampled, drawn, own])
+    assert (first["value"], first["metric"], first["steps"]) == (0.02, "samples", 2)
+    assert (second["knob"], second["steps"]) == ("threshold = 0.5", None)
+
+
+def test_means_of_seeds_have_their_mean():
+    rows = [
+        {"metric": "samples", "key": "k", "language": "interval-5", "seed": seed, "measure": "generative_perplexity"}
+        | {"value": value, "low": value - 1, "high": value + 1, "n": 50, "level": 0.95, "method": "t"}
+        for seed, value in enumerate((3.0, 4.0, 6.0, 7.0))
+    ]
+    (found,) = points(rows)
+    assert found["value"] == fmean((3.0, 4.0, 6.0, 7.0))
+    assert found["high"] - found["low"] == pytest.approx(2 / 2, rel=0.03)  # of four times as many rows
+    (open_,) = points([rows[0] | {"low": 0.0, "high": None}])
+    assert (open_["low"], open_["high"]) == (None, None)
+
+
+def test_perplexity_is_relative_to_the_language_where_that_is_known():
+    about = {"language": "interval-5", "length": 8, "key": "k", "level": 1.0, "n": 9, "method": "exact"}
+    drawn = {"metric": "samples", "steps": 2, "measure": "generative_perplexity", "value": 6.0, "low": 5.0, "high": 7.0}
+    own = {"metric": "autoregressive", "measure": "ter", "value": 4.0, "low": 4.0, "high": 4.0, "evaluations": 8.0}
+    same = own | {"measure": "ter_ratio", "value": 1.0, "low": 1.0, "high": 1.0}
+    found = {(p["measure"], p["kind"]): p["value"] for p in points([about | drawn, about | own, about | same])}
+    assert found["generative_perplexity_ratio", "mdm"] == 1.5
+    assert found["generative_perplexity_ratio", "ar"] == 1.0
+    (alone,) = points([about | drawn])
+    assert (alone["measure"], alone["value"]) == ("generative_perplexity", 6.0)
+
+
+def test_a_clock_stands_beside_the_same_network():
+    about = {
+        "language": "interval-5",
+        "length": 8,
+        "key": "k",
+        "level": 0.95,
+        "n": 9,
+        "method": "t",
+        "low": 1,
+        "high": 9,
+    }
+    clock = {"metric": "clock", "kind": "mdm", "batch": 4, "measure": "milliseconds", "value": 8.0}
+    learned = {
+        "metric": "learned",
+        "steps": 2,
+        "sampler": "ancestral",
+        "measure": "ser",
+        "value": 0.5,
+        "evaluations": 3.0,
+    }
+    ideal = learned | {"metric": "samples"}
+    found = {
+        p["model"]: p["seconds"]
+        for p in points([about | one for one in (clock, learned, ideal)])
+        if p["measure"] == "ser"
+    }
+    assert found == {"trained": 3.0 * 0.008 / 4, "ideal": None}
+
+
+def test_an_evaluation_is_a_point_a_setting(tmp_path):
+    samples = many([True, False, True, True], flops=4.0) + many(
+        [True] * 4, sampler="autoregressive", steps=None, model="a"
+    )
+    (tmp_path / "records.jsonl").write_bytes(lines(samples))
+    found = {p["kind"]: p for p in read([tmp_path]).of("accuracy")}
+    assert (found["mdm"]["value"], found["ar"]["value"]) == (0.75, 1.0)
+    assert (found["mdm"]["of"], found["mdm"]["model"], found["mdm"]["steps"]) == ("gsm8k", "m", 8)
+    assert (found["mdm"]["flops"], found["ar"]["flops"]) == (4.0, 1.0)
+    assert found["mdm"]["evaluations"] == 8
+
+
+def test_a_training_is_its_journal(tmp_path):
+    entries = [{"step": 1, "seconds": 2.0, "rate": 0.1, "loss": 3.0, "validation": 2.5}]
+    (tmp_path / "training.json").write_text(json.dumps({"journal": entries, "entropy": 1.5, "step": 1}))
+    (found,) = read([tmp_path]).trainings
+    assert (found.of, found.entropy, found.journal[0].validation) == (tmp_path.name, 1.5, 2.5)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda path: None, "there is no directory .*nowhere; name that of a sweep"),
+        (lambda path: path.mkdir(), "holds no results: neither sweep.sqlite nor records.jsonl, training.json or"),
+        (lambda path: (path.mkdir(), (path / "sweep.sqlite").write_bytes(b"no")), "sweep.sqlite"),
+        (lambda path: (path.mkdir(), (path / "records.jsonl").write_text("{")), r"records.jsonl, line 1"),
+        (lambda path: (path.mkdir(), (path / "training.json").write_text("{")), "training.json is not JSON"),
+    ],
+)
+def test_what_is_no_store_is_refused(tmp_path, make, said):
+    make(tmp_path / "nowhere")
+    with pytest.raises(UnmaskError, match=said) as error:
+        read([tmp_path / "nowhere"])
+    assert "\n" not in str(error.value)
+
+
+def test_nothing_to_report_of():
+    with pytest.raises(UnmaskError, match="there is no store to report of"):
+        read([])
