@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,12 @@ from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate
 from unmask.experiments.evaluation.published import PUBLISHED
 from unmask.experiments.jobs.cells import cells_of
+from unmask.experiments.paper import theorems
 from unmask.experiments.paper.claims import Absent, Claim, Finding, Seen, Size, at_least, at_most, judged, kept, part
 from unmask.experiments.paper.items import ITEMS, chosen, recipe
 from unmask.experiments.paper.kept import read
 from unmask.samplers import SAMPLERS
+from unmask.theory import correctness, fluency
 
 RECORDS = Path(__file__).parents[2] / "results/paper-quick.json"
 CLAIMS = {name: claim for item in ITEMS.values() for name, claim in item.claims.items()}
@@ -75,8 +78,6 @@ def test_every_command_is_one():
     for claim in CLAIMS.values():
         program, name, *words = shlex.split(claim.command)
         assert program == "unmask"
-        from importlib import import_module
-
         command = import_module(COMMANDS[name][0]).command
         if isinstance(command, dict):
             sub = words.pop(0) if words and words[0] in command else "run"
@@ -172,3 +173,10 @@ def test_a_lost_cell_is_a_claim_that_needs_it(measured):
     for name in ("theorem-4.4.half", "length.ser", "lemmas.a1", "reviews.finer"):
         rest = [r for r in measured.records if r["metric"] not in ("theory", "steps_for_ser", "lemma", "erring")]
         assert CLAIMS[name].finding(Seen(rest)).why.startswith("Not measured yet")
+
+
+def test_the_rounds_that_are_measured_are_those_of_the_theorems():
+    assert {n: fluency.explicit_rounds(n, theorems.EPS) for n in theorems.ROUNDS} == theorems.ROUNDS
+    assert correctness.theorem_4_4(510).value == theorems.MOST_4_4
+    coarse = correctness.error_chance(1 / 128, coarse=True)
+    assert correctness.theorem_4_4(510, wrong=coarse).value == theorems.COARSE
