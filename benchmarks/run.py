@@ -1,6 +1,6 @@
 """All benchmarks in one run: one table, the targets, and one JSON object as the last line."""
 
-from benchmarks import causal, generation, networks, open_models, passes, scaling, sweeps, training, vocabulary
+from benchmarks import causal, generation, networks, open_models, pages, passes, scaling, sweeps, training, vocabulary
 from benchmarks.timing import main
 
 if __name__ == "__main__":
@@ -15,4 +15,5 @@ if __name__ == "__main__":
         sweeps.measure,
         vocabulary.measure,
         open_models.measure,
+        pages.measure,
     )

@@ -50,12 +50,24 @@ class Names(SphinxDirective):
 
 
 def as_written(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """Docstrings are plain text: paragraphs as they stand, and what is indented as a block of its own."""
+    """Docstrings are plain text: paragraphs as they stand, options ("name: what it is") one a line, and what is
+    indented as a block of its own."""
     shown: list[str] = []
     for block in re.split(r"\n\s*\n", "\n".join(lines).strip("\n")):
-        indented = all(line.startswith(" ") for line in block.split("\n"))
-        plain = [re.sub(r"([\\*|_])", r"\\\1", line).strip() for line in block.split("\n")]
-        shown += ["::", "", *block.split("\n"), ""] if indented else [*plain, ""]
+        found = block.split("\n")
+        plain = [re.sub(r"([\\*|_])", r"\\\1", line).strip() for line in found]
+        if all(line.startswith(" ") for line in found):
+            shown += ["::", "", *found, ""]
+        elif all(re.match(r"\w+: | +", line) for line in found):
+            shown += [
+                *(
+                    "  " * line.startswith(" ") + "* " * (not line.startswith(" ")) + text
+                    for line, text in zip(found, plain, strict=True)
+                ),
+                "",
+            ]
+        else:
+            shown += [*plain, ""]
     lines[:] = [re.sub(r"`([^`]+)`", lambda code: f"``{code[1]}``".replace("\\", ""), line) for line in shown]
 
 

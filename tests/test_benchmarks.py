@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import causal, generation, networks, passes, peers, scaling, sweeps, training, vocabulary
+from benchmarks import causal, generation, networks, pages, passes, peers, scaling, sweeps, training, vocabulary
 from benchmarks.timing import Report, Work, agree
 from tests.sparing import in_this_process
 from unmask import generate, languages
@@ -31,12 +31,13 @@ def peer_name(request) -> str:
 
 @pytest.mark.parametrize(
     "part",
-    [passes, causal, generation, scaling, networks, training, sweeps, vocabulary],
+    [passes, causal, generation, scaling, networks, training, sweeps, vocabulary, pages],
     ids=lambda part: part.__name__,
 )
 def test_runs_and_reports(part, report, capsys, monkeypatch):
     monkeypatch.setattr(peers, "PEERS", {"torch": peers.Torch})
     monkeypatch.setattr(peers, "find_spec", lambda name: object() if name == "torch" else None)
+    monkeypatch.setattr(pages, "find_spec", lambda name: None)  # the browser of a process is that of its tests
     with in_this_process():
         part.measure(report)
     report.show()

@@ -11,7 +11,7 @@ from scipy import stats
 
 from tests.audit.loops import dream, llada, mdlm
 from tests.audit.planted import LOOPS, PLANTED, run
-from tests.audit.test_verdict import remembered
+from tests.audit.remembering import remembered
 from unmask import UnmaskError, audit, generate, languages, oracle
 from unmask.diagnosis.audit import verdict
 from unmask.diagnosis.audit.seen import Seen, said

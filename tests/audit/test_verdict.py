@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from tests.audit.loops import causal, dream, llada, mdlm
+from tests.audit.remembering import remembered
 from unmask import UnmaskError, audit, generate, languages, oracle
 from unmask.diagnosis.audit import bench, verdict
 from unmask.diagnosis.audit.verdict import account
@@ -20,27 +21,6 @@ from unmask.languages import random_ngram
 LANGUAGE = languages.preset("paper-2gram")
 ROWS, BATCH, STEPS = 2000, 500, 8
 LOOPS = {"ancestral": (mdlm, 32), "low-confidence": (llada, 16)}
-
-
-BENCHES: dict = {}
-
-
-class Remembering(bench.Bench):
-    """Rows of ours are the same in every audit of one setting: made once, since these tests make many audits."""
-
-    def make(self, specimen):
-        key = specimen.name, specimen.value
-        made = self.__dict__.setdefault("made", {})
-        if key not in made:
-            made[key] = super().make(specimen)
-        return made[key]
-
-
-def remembered(language, sampler, schedule, delta, rows, length, ordered=False):
-    key = id(language), type(sampler), repr(vars(sampler)), tuple(delta.tolist()), rows, length, ordered
-    if key not in BENCHES:
-        BENCHES[key] = Remembering(language, sampler, schedule, delta, rows, length, ordered)
-    return BENCHES[key]
 
 
 @pytest.fixture(autouse=True)
@@ -61,11 +41,27 @@ def audited(sampler, bug="", rows=ROWS, **options):
     return audit(run(sampler, 7, rows, bug=bug, **options), LANGUAGE, sampler=sampler, steps=STEPS)
 
 
+@cache
+def batch(sampler, seed):
+    return run(sampler, 100 + seed, BATCH)
+
+
+def is_cleared(samples, sampler):
+    found = audit(samples, LANGUAGE, sampler=sampler, steps=STEPS)
+    assert (found.verdict, found.fault) == ("follows", None), found.sentence
+
+
 @pytest.mark.parametrize("sampler", LOOPS)
 @pytest.mark.parametrize("seed", range(20))
 def test_a_correct_loop_is_cleared(sampler, seed):
-    found = audit(run(sampler, 100 + seed), LANGUAGE, sampler=sampler, steps=STEPS)
-    assert (found.verdict, found.fault) == ("follows", None), found.sentence
+    is_cleared(batch(sampler, seed), sampler)
+
+
+@pytest.mark.parametrize("sampler", LOOPS)
+@pytest.mark.parametrize("first", range(0, 20, ROWS // BATCH))
+def test_a_correct_loop_is_cleared_in_many_rows(sampler, first):
+    """The same rows again, as many at once as the faults below are found in."""
+    is_cleared(torch.cat([batch(sampler, seed) for seed in range(first, first + ROWS // BATCH)]), sampler)
 
 
 PLANTED = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 
 import numpy as np
@@ -12,6 +13,7 @@ from tests.hub.small import V
 from unmask import UnmaskError, hub
 from unmask.hub.decoder import Decoder, Shape
 from unmask.hub.gguf import KINDS, Packed
+from unmask.text import gguf
 from unmask.text.bpe import LETTERS
 
 SYMBOLS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *LETTERS]
@@ -178,3 +180,20 @@ def test_files_that_are_not_whole(model, tmp_path):
         bad.write_bytes(content)
         with pytest.raises(UnmaskError, match=message):
             hub.load_model(bad, card="smollm2-135m-instruct")
+
+
+def test_a_header_is_read_once_while_its_file_stays(model, monkeypatch):
+    """And again where it was written just now, or since."""
+    path, _ = model
+    reads = []
+    real = gguf._header
+    monkeypatch.setattr(gguf, "_header", lambda file: reads.append(1) or real(file))
+    fresh = [gguf.read_header(path) for _ in range(2)]
+    assert (len(reads), fresh[0]) == (2, fresh[1])
+    os.utime(path, (10**9, 10**9))
+    kept = [gguf.read_header(path) for _ in range(3)]
+    assert len(reads) == 3
+    assert kept[0] is kept[2]
+    path.write_bytes(path.read_bytes().replace(b"llama.block_count", b"llama.clock_count"))
+    os.utime(path, (10**9 + 1, 10**9 + 1))
+    assert "llama.clock_count" in gguf.read_header(path).values

@@ -236,6 +236,8 @@ def test_ours_are_found_by_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert list(recipe.ours().values()) == RECIPES
     assert read_recipe("smoke") == read_recipe(RECIPES[[path.stem for path in RECIPES].index("smoke")])
+    Path("lengths").mkdir()  # what a sweep has written, say
+    assert read_recipe("lengths").name == "lengths"
     Path("smoke").write_text("name: mine\nmetrics: [ser]\n")
     assert read_recipe("smoke").name == "mine"
     monkeypatch.setattr(recipe, "PLACES", (tmp_path / "nowhere", tmp_path / "neither"))

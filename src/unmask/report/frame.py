@@ -70,7 +70,9 @@ def page(
         files=", ".join(f'<a href="{name}">{name}</a>' for name in sorted(beside)),
     )
     frame = Template(room.joinpath("frame.html").read_text("utf-8"))
-    return frame.substitute(title=text(title), body=body, library=_library()).encode()
+    return frame.substitute(title=text(title), body=body, library=_library()).encode(
+        errors="backslashreplace"
+    )  # of paths
 
 
 @cache

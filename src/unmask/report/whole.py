@@ -14,6 +14,8 @@ from unmask.report.publishing import check_directory, write
 from unmask.report.results import Results, read
 
 NUMBERS = "points"  # of the files beside the page
+NUMBERED = """<h2>The numbers</h2>
+<p class="note">With their 95% intervals; press one to choose it, and to see what makes it again.</p>"""
 MOST_NAMES = 3  # of languages, in its title
 
 
@@ -39,7 +41,12 @@ def contents(explorer: Explorer, made: Mapping[str, Any], drawings: bool) -> dic
 def page(explorer: Explorer, made: Mapping[str, Any], beside: Iterable[str]) -> dict[str, bytes]:
     """The page alone, with links to what lies beside it."""
     results = explorer.results
-    about = _listed([str(name) for name in results.choices("of")]) or "what was trained"
+    trained = [training.of for training in results.trainings]
+    names = results.choices("of") or trained or [point["of"] for point in results.frontier]
+    about = _listed(list(dict.fromkeys(map(str, names)))) or "nothing was measured yet"
+    parts = explorer.parts()
+    if parts["numbers"]:
+        parts["numbers"] = f"{NUMBERED}\n{parts['numbers']}"
     content = frame.page(
         "unmask report",
         "report.html",
@@ -50,7 +57,7 @@ def page(explorer: Explorer, made: Mapping[str, Any], beside: Iterable[str]) -> 
         heading=text(f"What parallel decoding costs: {about}"),
         lead=text(f"Measured with {results.work:.0f} s of work, in {', '.join(results.sources)}."),
         missing=missing(results),
-        **explorer.parts(),
+        **parts,
     )
     return {PAGE: content}
 

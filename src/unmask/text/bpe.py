@@ -155,7 +155,8 @@ def smollm2(file: str) -> Bytes:
     symbols, merges = read_tokens(path)
     if END not in symbols:
         raise UnmaskError(f"{cut(str(path))} has no symbol {END}; expected the model SmolLM2")
-    symbols += [letter for letter in LETTERS if letter not in set(symbols)]
+    lacked = LETTERS.keys() - set(symbols)
+    symbols = [*symbols, *(letter for letter in LETTERS if letter in lacked)]
     return Bytes("smollm2", symbols, list(pairs("\n".join(merges), str(path))), symbols.index(END), "digits", str(path))
 
 

@@ -7,7 +7,9 @@ sizes, the innermost first, its type and where it begins, counted from the end o
 from __future__ import annotations
 
 import math
+import os
 import struct
+import time
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -22,6 +24,7 @@ ALIGNED = "general.alignment"  # of tensors, 32 bytes where it does not say
 MOST = 2**16  # entries, tensors, and bytes of a text
 LONGEST = 2**20  # values of a list
 DEEPEST = 4  # sizes of a tensor
+SETTLED = 2 * 10**9  # nanoseconds: a file changed twice within the clock of its system looks as if it had not been
 
 
 class Place(NamedTuple):
@@ -37,11 +40,23 @@ class Header(NamedTuple):
     tensors: dict[str, Place]
 
 
+_parsed: dict[tuple[int, ...], Header] = {}
+
+
 def read_header(path: str | Path) -> Header:
-    """What stands in the file before its tensors."""
+    """What stands in the file before its tensors, which nobody may change: configuration, weights and tokenizer ask in
+    turn, so that the last one is kept while its file stays as it is, unless that was written just now."""
     with opened(path) as file:
+        about = os.fstat(file.fileno())
+        state = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
+        if state in _parsed:
+            return _parsed[state]
         try:
-            return _header(file)
+            found = _header(file)
+            _parsed.clear()
+            if time.time_ns() - about.st_mtime_ns > SETTLED:
+                _parsed[state] = found
+            return found
         except (struct.error, UnicodeDecodeError, ValueError) as error:
             raise UnmaskError(f"{cut(str(path))} is no complete GGUF file: {error}") from error
 

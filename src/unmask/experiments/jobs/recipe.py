@@ -209,8 +209,8 @@ def ours() -> dict[str, Path]:
 
 
 def _found(path: str | Path) -> str | Path:
-    """A file of this name, unless there is none and one of ours has it."""
-    return path if os.path.lexists(path) else ours().get(str(path), path)
+    """The file of this name, or else the one of ours that has it."""
+    return path if os.path.lexists(path) and not os.path.isdir(path) else ours().get(str(path), path)
 
 
 def settings(assignments: Sequence[str]) -> dict[str, Any]:

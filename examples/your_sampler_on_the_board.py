@@ -1,0 +1,48 @@
+"""A sampler of one method: does it keep the contract, and is it better than those that there are?
+
+python examples/your_sampler_on_the_board.py
+
+`Surest` reveals what the denoiser is surest of, as confidence rules do, but never two neighbours in one round, since
+neighbours are what depends on each other most in a chain.
+"""
+
+from __future__ import annotations
+
+import torch
+
+import unmask
+from unmask.core.chance import Stream
+from unmask.experiments.board import Board, Settings, board
+from unmask.samplers import SAMPLERS, Choice, Sampler, View
+
+
+class Surest(Sampler):
+    """The surest places of a round that are no neighbours."""
+
+    pace = "free"
+    law = "order"  # tokens are drawn where the choice has fallen before
+
+    def choose(self, view: View) -> Choice:
+        sure = torch.where(view.hidden, view.confidence, -1.0) + 1e-6 * view.luck(Stream.TIE)
+        beside = torch.nn.functional.pad(sure, (1, 1), value=-2.0).unfold(1, 3, 1).amax(2)
+        peak = view.hidden & (sure == beside)
+        enough = torch.where(peak, sure, -2.0).argsort(1, descending=True).argsort(1) < view.count.unsqueeze(1)
+        best = sure == sure.amax(1, keepdim=True)  # at least one a round
+        return Choice(view.hidden & ((peak & enough) | best))
+
+
+def main(rows: int = 100) -> Board:
+    print(unmask.check(Surest()))
+    SAMPLERS.register("surest")(Surest)
+    try:
+        samplers = ("surest", "low-confidence", "ancestral")
+        made = board(Settings(samplers, ("paper-2gram",), (24,), rows, seeds=2, steps=(4, 12), quick=True, ter_share=0))
+    finally:
+        del SAMPLERS.makers["surest"]
+    for record in made.of("ser"):
+        print(f"{record['sampler']:<15} {record['evaluations']:>5.1f} evaluations, SER {record['value']:.3f}")
+    return made
+
+
+if __name__ == "__main__":
+    main()
