@@ -90,6 +90,8 @@ ADDING |= {  # imported when a name is asked for that the registry of a lower ro
         "unmask.experiments.measures.training",
         "unmask.experiments.measures.texts",
         "unmask.experiments.measures.evaluation",
+        "unmask.experiments.measures.claims",
+        "unmask.experiments.measures.lemmas",
         "unmask.experiments.board.curves",
     ),
 }

@@ -25,6 +25,7 @@ SUBCOMMANDS += [f"theory {name}" for name in ("exact", "table", "figure")]
 SUBCOMMANDS += [f"task {name}" for name in ("list", "show")]
 SUBCOMMANDS += [f"eval {name}" for name in ("run", "check", "show", "compare", "export")]
 SUBCOMMANDS += [f"board {name}" for name in ("run", "compare", "ranks")]
+SUBCOMMANDS += [f"paper {name}" for name in ("run", "list", "report")]
 SUBCOMMANDS += [f"sweep {name}" for name in ("run", "status", "resume", "retry", "export", "compare")]
 CALLABLE = [name for name in COMMANDS if not any(other.startswith(f"{name} ") for other in SUBCOMMANDS)] + SUBCOMMANDS
 

@@ -58,6 +58,8 @@ BASE = {
     "train": "--language paper-2gram --steps 1 --hidden 8 --heads 1 --layers 1 --length 4 --batch 2 --out n",
     "figure-1": "--quick --rows 5 --steps 2 --training-steps 1 --out f",
     "figure-2": "--quick --rows 5 --steps 2 --training-steps 1 --out f",
+    "paper run": "tables-rebuttal --out p",
+    "paper report": "--records paper.json --markdown r.md",
     "reasoning": "--quick --rows 5 --steps 2 --training-steps 1 --out f",
     "learning": "net --rows 5 --contexts 3 --steps 2",
     "sweep run": "tiny.yaml --store st --dry-run",
@@ -70,16 +72,23 @@ BASE = {
     "report": "store --out d",
     "score": "samples.npy --language interval-5",
 }  # what is quickly done
-EMPTY = ("theory list", "sampler list", "schedule list", "metric list", "model list", "task list")
+EMPTY = ("theory list", "paper list", "sampler list", "schedule list", "metric list", "model list", "task list")
 BASE |= dict.fromkeys(EMPTY, "") | {"sampler show": "blocks", "schedule show": "cosine", "metric show": "samples"}
 BASE |= {"task show": "sudoku"}
+PAPER = '{"origin": {"command": ["unmask"], "code": "", "machine": ""}, "size": "quick", "seconds": 1, '
+PAPER += '"items": ["tables-rebuttal"], "records": []}'
 LEFT = ("compiled", "allow_code_execution", "unconfined", "open")  # which start others: compiler, sandbox, browser
 FILES = {"net": None, "store": None, "text": None, "tiny.yaml": None, "samples.npy": None, "pipe": pipe}
-FILES |= {"loop": link_to_itself, "directory": directory, "l.json": '{"kind": "interval", "width": 3}'}
+FILES |= {
+    "paper.json": PAPER,
+    "loop": link_to_itself,
+    "directory": directory,
+    "l.json": '{"kind": "interval", "width": 3}',
+}
 RANKED = {"language": "l", "length": 8, "measure": "accuracy_under_parallelism"}
 RANKED = [RANKED | {"sampler": name, "value": 0.5 - at, "low": 0, "high": 1} for at, name in enumerate("abc")]
 FILES |= {"board.json": json.dumps({"records": RANKED})}
-RESULTS = ("st", "store", "b", "d", "f", "n", "net")  # what commands go on with where they were interrupted
+RESULTS = ("st", "store", "b", "p", "d", "f", "n", "net")  # what commands go on with where they were interrupted
 
 
 def commands() -> dict[str, list[Option]]:

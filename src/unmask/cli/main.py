@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
@@ -40,6 +40,7 @@ COMMANDS = {
     "figure-1": ("unmask.cli.figure_1", "train networks, and hold them against the ideal denoiser"),
     "figure-2": ("unmask.cli.figure_2", "train networks on a text, and judge what they write"),
     "reasoning": ("unmask.cli.reasoning", "train networks on sums, and judge their answers and their steps"),
+    "paper": ("unmask.cli.paper", "reproduce the paper claim by claim: agrees, differs, or what it would take"),
     "learning": ("unmask.cli.learning", "say what a network has not learned, and what that adds to its errors"),
     "sweep": ("unmask.cli.sweep", "measure a grid of cells, stopped and resumed at will, here or on a cluster"),
     "eval": ("unmask.cli.eval", "let models write the answers of tasks: accuracy with interval, cost and time"),
@@ -51,7 +52,7 @@ COMMANDS = {
     "score": ("unmask.cli.score", "measure the error rates of sequences against a language"),
 }
 ABOUT = "Measure masked diffusion language models: what a number of sampling steps costs and buys."
-RUN = "run"  # the subcommand that options without one are of
+RUN = "run"  # the subcommand that options without one are of, and words where it takes any number of them
 OPTIONS = {
     "--help": "show this help; `unmask COMMAND --help` shows that of a command",
     "--version": "show the version",
@@ -91,7 +92,7 @@ def _run(arguments: list[str]) -> int:
     program, command = f"unmask {name}", import_module(COMMANDS[name][0]).command
     if isinstance(command, dict):
         summaries = {subname: about_of(function).partition("\n")[0] for subname, function in command.items()}
-        if RUN in command and rest and rest[0].startswith("--") and rest[0] != "--help":
+        if RUN in command and _of_run(command, rest[0] if rest else ""):
             rest = [RUN, *rest]
         about = COMMANDS[name][1].capitalize() + "."
         options = {"--help": f"show this help; `{program} COMMAND --help` shows that of a command"}
@@ -108,6 +109,15 @@ def _run(arguments: list[str]) -> int:
         with progress.command(program):
             call(program, command, rest)
     return 0
+
+
+def _of_run(command: Mapping[str, Callable[..., None]], first: str) -> bool:
+    """Whether what begins with this word, or with none, is meant for `run`."""
+    from unmask.cli.parser import HELP, options_of
+
+    if first.startswith("--"):
+        return first not in HELP
+    return first not in (*command, *HELP) and any(o.positional and o.many for o in options_of(command[RUN]))
 
 
 def _guide(

@@ -1,0 +1,102 @@
+"""The records of a reproduction as one file: what its claims are judged by, wherever it is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from unmask.core.errors import UnmaskError
+from unmask.core.files import finite
+from unmask.core.reading import read_json
+from unmask.experiments.jobs.cells import cells_of
+from unmask.experiments.jobs.run import Sweep
+from unmask.experiments.jobs.store import Store
+from unmask.experiments.jobs.tables import rows
+from unmask.experiments.measures.catalogue import METRICS, Record, Told
+from unmask.experiments.paper.claims import Claim, Finding, Seen, Size, kept
+from unmask.experiments.paper.items import ITEMS, chosen, findings, recipe
+
+FILE = "paper.json"
+
+
+class Kept(Told, kw_only=True):
+    """A record of a file: what every number has."""
+
+    metric: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    n: int
+    level: float
+    method: str
+
+
+class Origin(msgspec.Struct):
+    """What is told of where it comes from; the file says more."""
+
+    command: Annotated[list[str], msgspec.Meta(min_length=1)]
+    code: str
+    machine: str
+
+
+class Whole(msgspec.Struct):
+    """What such a file holds."""
+
+    origin: Origin
+    size: Literal["quick", "full"]
+    seconds: float
+    items: list[str]
+    records: list[dict[str, str | int | float | bool | None]]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """items: those of which all cells have been measured; seconds: of work, of all cells."""
+
+    size: str
+    items: tuple[str, ...]
+    records: Sequence[Record]
+    seconds: float
+    failures: tuple[tuple[str, str], ...] = ()  # (metric, error) of cells that have failed
+
+    def findings(self) -> dict[str, list[tuple[Claim, Finding]]]:
+        """Of each item its claims, each with what the records say of it."""
+        seen = Seen(self.records)
+        return {item.name: findings([item], seen) for item in chosen(self.items)}
+
+    def to_json(self, origin: dict[str, Any]) -> bytes:
+        """A record a line."""
+        about = {"origin": origin, "size": self.size, "seconds": self.seconds, "items": list(self.items)}
+        lines = ",\n  ".join(json.dumps(record, allow_nan=False) for record in self.records)
+        head = json.dumps(finite(about), indent=1, allow_nan=False).removesuffix("\n}")
+        return f'{head},\n "records": [\n  {lines}\n ]\n}}\n'.encode()
+
+
+def of_sweep(made: Sweep, size: Size) -> Reproduction:
+    """All that a store has of this size, also of items that another command has measured."""
+    cells = {name: [cell.key for cell in cells_of(recipe([item], size))] for name, item in ITEMS.items()}
+    keys = list(dict.fromkeys(key for own in cells.values() for key in own))
+    with Store.open(made.directory) as store:
+        found, failed = rows(store, keys), store.failures()
+        seconds = sum(taken for _, _, _, taken, _ in store.records(keys))
+        failures = tuple((store.spec(key)["metric"], failed[key]) for key in keys if key in failed)
+    done = {row["key"] for row in found} | set(failed)
+    items = tuple(name for name, own in cells.items() if set(own) <= done)
+    return Reproduction(size.name, items, [kept(finite(row)) for row in found], seconds, failures)
+
+
+def read(path: str | Path) -> tuple[Reproduction, dict[str, Any]]:
+    """What a file keeps, and its origin."""
+    whole: Whole = read_json(path, Whole)
+    for number, record in enumerate(whole.records):
+        try:
+            msgspec.convert(record, Kept)
+            METRICS.find(str(record["metric"]))
+        except (msgspec.ValidationError, UnmaskError) as error:
+            raise UnmaskError(f"{path}: record {number} is none of a paper's: {error}; make it again") from error
+    for name in whole.items:
+        chosen([name])
+    made = Reproduction(whole.size, tuple(whole.items), whole.records, whole.seconds)
+    return made, msgspec.structs.asdict(whole.origin)

@@ -1,0 +1,109 @@
+"""unmask paper: items accumulate in one store, page and document come from the records, what is wrong is one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.sparing import in_this_process
+from unmask.experiments.paper import items, kept
+from unmask.experiments.paper.claims import Finding, Item, at_least, judged, part
+from unmask.report import paper
+
+ROOT = Path(__file__).parents[2]
+RECORDS = ROOT / "results/paper-quick.json"
+
+
+def fake(name, length, claim):
+    made = Item(name, f"pairs, {length} tokens", lambda size: [part("theory", language="interval-5", length=length)])
+    made.claim("wrong", "Lemma 0", "Half is wrong.", "unmask theory list", "1/2")(claim)
+    return made
+
+
+def half(seen):
+    found = seen.one("ser", length=10)
+    return judged(at_least(found, 0.05), [("SER", found)], "More than half <is>.", "Less.")
+
+
+def nobody(seen):
+    return Finding("needs", "Weights.")
+
+
+@pytest.fixture
+def few(monkeypatch):
+    monkeypatch.setattr(items, "ITEMS", {"a": fake("a", 10, half), "b": fake("b", 15, nobody)})
+    monkeypatch.setattr(kept, "ITEMS", items.ITEMS)
+    monkeypatch.setattr(paper, "ITEMS", items.ITEMS)
+
+
+def test_items_accumulate(run, few):
+    with in_this_process():
+        first = run("paper", "a", "--out", "o", "--json")
+        assert (first.code, first.result["agrees"], first.result["needs"]) == (0, 1, 0)
+        assert [claim["name"] for claim in first.result["claims"]] == ["a.wrong"]
+        both = run("paper", "--out", "o")
+    assert (both.code, "agrees: " in both.out) == (0, False)
+    whole = json.loads(Path("o/paper.json").read_text())
+    assert (whole["items"], whole["size"], len(whole["records"]) > 1) == (["a", "b"], "quick", True)
+    page = Path("o/index.html").read_text()
+    assert page.count('<section class="claim') == 2
+    assert "More than half &lt;is&gt;." in page
+    assert "1 agree<" in page
+
+    Path("o/index.html").unlink()
+    again = run("paper", "report", "--out", "o", "--json")
+    assert (again.code, again.result["agrees"], again.result["needs"]) == (0, 1, 1)
+    assert Path("o/index.html").read_text() == page
+    assert run("paper", "report", "--records", "o/paper.json", "--markdown", "r.md").out.endswith("r.md\n")
+    text = Path("r.md").read_text()
+    assert "**2 claims: 1 agree, 0 differ, 1 need weights" in text
+    assert "Lemma 0: Half is wrong. The paper's figure: 1/2." in text
+
+
+WRONG = [
+    ("theorm --out o", "unknown item 'theorm'; did you mean"),
+    ("lemmas --quick --full --out o", "two sizes; give one"),
+    ("lemmas --out file", "it is a file"),
+    ("lemmas --device gpu --out o", "gpu"),
+    ("report --out nowhere", "nowhere"),
+    ("report --records broken.json --out o", "broken.json"),
+    ("report --records empty.json --out o", "empty.json"),
+    ("report --records record.json --markdown r.md", "record 0 is none of a paper's"),
+    ("report --records other.json --markdown r.md", "unknown item 'c'"),
+    ("report --records good.json --markdown no/r.md", "there is no directory no"),
+    ("lemmas --out damaged", "damaged"),
+]
+GOOD = {"origin": {"command": ["unmask"], "code": "", "machine": ""}, "size": "quick", "seconds": 1.0}
+GOOD |= {"items": ["lemmas"], "records": []}
+
+
+@pytest.mark.parametrize(("words", "said"), WRONG)
+def test_what_is_wrong_is_one_line(run, words, said):
+    Path("file").write_text("")
+    Path("broken.json").write_text("{")
+    Path("empty.json").write_text("{}")
+    Path("good.json").write_text(json.dumps(GOOD))
+    Path("other.json").write_text(json.dumps(GOOD | {"items": ["c"]}))
+    Path("record.json").write_text(json.dumps(GOOD | {"records": [{"metric": "lemma", "value": 1}]}))
+    Path("damaged/sweep").mkdir(parents=True)
+    Path("damaged/sweep/sweep.sqlite").write_text("no store")
+    ran = run("paper", *words.split())
+    assert ran.code == 2
+    last = ran.err.strip().splitlines()[-1]
+    assert last.startswith("unmask: error: ")
+    assert said in last
+    assert not Path("o").exists()
+
+
+def test_the_list_has_all(run):
+    assert set(run("paper", "list", "--json").result) == set(items.ITEMS)
+    assert run("paper", "list").code == 0
+
+
+def test_the_document_is_that_of_the_records():
+    made, origin = kept.read(RECORDS)
+    assert paper.markdown(made, origin, RECORDS.name) == (ROOT / "docs/reproduction.md").read_text()
+    assert set(made.items) == set(items.ITEMS)
+    assert sum(paper.totals(made).values()) == sum(len(item.claims) for item in items.ITEMS.values())

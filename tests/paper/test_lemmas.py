@@ -1,0 +1,63 @@
+"""The checks of lemmas find what is wrong: a bound that is a little too small, a formula that is a little off."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from unmask.core.errors import UnmaskError
+from unmask.experiments.measures import lemmas
+from unmask.theory import correctness, fluency, separators
+
+CHEAP = ("a1", "a3", "b6", "c1", "c5", "c6", "c6-half", "c7", "c9", "b12")
+
+
+def counted(name, cases=40):
+    return {record["measure"]: record["value"] for record in lemmas.lemma(lemma=name, cases=cases)}
+
+
+@pytest.mark.parametrize("name", CHEAP)
+def test_lemmas_hold(name):
+    found = counted(name)
+    assert (found["violations"], found["cases"] > 0) == (0, True)
+
+
+def test_the_step_of_c5_does_not():
+    found = counted("c5-jensen", 1)
+    assert found == {"cases": 1, "violations": 1, "tightest": pytest.approx(0.08320 / 0.0625)}
+
+
+WRONG = {  # where a statement is made, and how much of it is said instead
+    "a1": (fluency, "lemma_a1", 0.3),
+    "c1": (correctness, "lemma_c1", 0.9),
+    "c5": (correctness, "lemma_c5", 0.9),
+    "c6": (correctness, "lemma_c6", 1.1),
+    "b9": (separators, "lemma_b9", 0.2),
+    "b8": (separators, "lemma_b8", 0.3),
+    "c3": (correctness, "theorem_4_3", 0.1),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_bound_that_is_too_tight_is_found(monkeypatch, name):
+    module, function, share = WRONG[name]
+    true = getattr(module, function)
+
+    def said(*args):
+        made = true(*args)
+        return replace(made, value=made.value * share)
+
+    monkeypatch.setattr(module, function, said)
+    assert counted(name)["violations"] > 0
+
+
+def test_other_checks_that_compare_two_ways():
+    for name in ("b2", "b3", "c2", "c8", "c8-ngram"):
+        found = counted(name, 6)
+        assert (found["violations"], found["tightest"] <= 1 + 1e-6) == (0, True), name
+
+
+def test_unknown_lemma():
+    with pytest.raises(UnmaskError, match="unknown lemma 'b99'"):
+        lemmas._known([{"lemma": "b99"}])
