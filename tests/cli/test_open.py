@@ -21,6 +21,7 @@ from unmask.cli.generate import command as generate_command
 from unmask.cli.parser import _assign, options_of
 from unmask.core.memory import size
 from unmask.core.samples import read_tokens
+from unmask.generation import trace as traces
 from unmask.generation.conversation import Conversation
 from unmask.generation.prompted import Asked, ending, rows_of
 from unmask.hub import CARDS, find, known, load_model
@@ -54,6 +55,22 @@ def model(name="m"):
 
 def texts(path):
     return [json.loads(line) for line in Path(path).read_text().splitlines()]
+
+
+def test_the_player_shows_what_it_writes_behind_a_prompt(place):
+    """A text: its tokens as text, the prompt as given, and nothing to hold it against."""
+    options = ("--sampler", "low-confidence", "--steps", 4, "--length", 8)
+    ran = place("play", *MODEL, "--prompt", "the cat", *options, "--out", "p.json", "--json")
+    assert (ran.code, ran.err) == (0, "")
+    trace = traces.read("p.json")
+    tokenizer = model().tokenizer
+    prompt = tokenizer.encode("the cat").tolist()
+    (row,) = trace.rows
+    assert row.given == list(enumerate(prompt))
+    assert "".join(trace.symbol(token) for token in prompt) == "the cat"
+    assert len(row.final) == row.length <= len(prompt) + 8
+    refused = place("play", "--model", "m", "--card", "nowhere.json")
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
 
 
 def test_a_prompt_is_answered_behind_it(place):

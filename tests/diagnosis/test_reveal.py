@@ -134,7 +134,7 @@ def walks(draw):
 
 
 @given(walks())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_any_trace_is_read_as_enumeration_reads_it(trace):
     agrees(CHAIN, trace, 0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from unmask.generation.trace import Trace
     from unmask.languages import Language
     from unmask.report.player.run import Chosen
+    from unmask.text import Tokenizer
 
 Recorded = Annotated[Path | None, "TRACE"]
 PAGE = Path("play.html")
@@ -26,6 +28,7 @@ def command(
     *,
     language: Named = None,
     model: Model = None,
+    card: Word = None,
     causal_model: Model = None,
     sampler: str = "ancestral",
     against: Word = None,
@@ -70,6 +73,7 @@ def command(
         language: A preset (see `unmask language list`), or a language file, whose exact denoiser is used; of a model
             or a trace, what its rows are held against.
         model: The directory of a network that `unmask train` has made, or an open model (`unmask model list`).
+        card: Which open model a directory holds, by name, or a JSON file of yours, where its files do not say.
         causal_model: An AR model beside an MDM, for samplers that read from left to right.
         sampler: A name of `unmask sampler list`, with options in brackets; or package.module:Name, a class of yours.
         against: A second sampler, shown beside it, with the same luck.
@@ -102,7 +106,13 @@ def command(
         check_writable(file)
     known = None if language is None else languages.load(language, seed=language_seed, pruned=pruned)
     if trace is not None:
-        made_here = {"--model": model, "--causal-model": causal_model, "--against": against, "--steps": steps}
+        made_here = {
+            "--model": model,
+            "--card": card,
+            "--causal-model": causal_model,
+            "--against": against,
+            "--steps": steps,
+        }
         made_here |= {"--length": length, "--rows": rows, "--prompt": prompt}
         for name, value in made_here.items():
             if value is not None:
@@ -113,7 +123,7 @@ def command(
         options: dict[str, Any] = {"schedule": schedule, "steps": STEPS if steps is None else steps, "seed": seed}
         options |= {"temperature": temperature}
         samplers = [sampler] if against is None else [sampler, against]
-        recorded, known = _recorded(known, model, causal_model, device, length, rows, prompt, samplers, options)
+        recorded, known = _recorded(known, model, card, causal_model, device, length, rows, prompt, samplers, options)
     picked = chosen(recorded, known, row)
     if file is not None:
         _write(file, picked)
@@ -145,6 +155,7 @@ def _check(file: Path | None, against: str | None, open: bool) -> None:
 def _recorded(
     known: Language | None,
     model: str | None,
+    card: str | None,
     causal_model: str | None,
     device: str,
     length: int | None,
@@ -165,7 +176,7 @@ def _recorded(
     source: Any = known
     tokenizer: Any = None
     if known is not None and model is None:
-        for name, value in {"--causal-model": causal_model, "--prompt": prompt}.items():
+        for name, value in {"--card": card, "--causal-model": causal_model, "--prompt": prompt}.items():
             if value is not None:
                 raise UnmaskError(f"{name} needs --model")
         size = known.nearest_lengths(LENGTH)[-1] if length is None else length
@@ -176,15 +187,16 @@ def _recorded(
         from unmask.hub import load_model
 
         spoken = Spoken.of(None, prompt, None, None, False, None, (), True)
-        source = load_model(model, device=device, causal_model=causal_model)
+        source = load_model(model, card=card, device=device, causal_model=causal_model)
         start, tokenizer = spoken.start(source, rows, length, 1), source.tokenizer
+    elif card is not None:
+        raise UnmaskError("--card is for an open model, and this is a network that `unmask train` has made")
     else:
         source, tokenizer = read_network(model, causal_model, device), read_tokenizer(model)
         start = Prompts(None, prompt, tokenizer, None, 1).start(source, ROWS if rows is None else rows, length, 0, 0)
     known = as_denoiser(source).language if known is None else known
-    symbols: Any = known.names if known is not None else None
-    if tokenizer is not None:
-        symbols = lambda token: tokenizer.written([token])  # noqa: E731
+    names = None if known is None else known.names
+    symbols = names if tokenizer is None else partial(_text, tokenizer)
     found = {}
     for sampler in samplers:
         asked: dict[str, Any] = {"length": start.length, "rows": start.rows, "given": start.given, "stop": start.stop}
@@ -192,6 +204,10 @@ def _recorded(
         rounds = int(made.order.max())
         found[f"{sampler}, {rounds} round{'' if rounds == 1 else 's'}"] = made.trace(symbols=symbols)
     return found, known
+
+
+def _text(tokenizer: Tokenizer, token: int) -> str:
+    return tokenizer.written([token])
 
 
 def _write(file: Path, picked: Chosen) -> None:

@@ -226,7 +226,7 @@ class Run {
     this.why.textContent = done ? "A sequence of the language: all tokens can stand together."
       : !this.at ? "All is hidden but what was given."
       : count < 2 ? "One token was drawn: it sees all others, so nothing can disagree."
-      : pairs.length ? `${count} tokens were drawn together, none seeing another. The arcs tie those that depend on each other: here they agree, by luck.`
+      : pairs.length ? `${count} tokens were drawn together, none seeing another. The arcs tie those that depend on each other: here they can still stand together, by luck.`
       : `${count} tokens were drawn together, and they do not depend on each other: nothing is lost.`;
   }
 
