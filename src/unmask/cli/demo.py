@@ -21,6 +21,7 @@ def command(
     language_seed: int = 0,
     generative_perplexity: Switch = False,
     lengths: Languages = (),
+    open: Switch = False,
     json: Switch = False,
 ) -> None:
     """Show the paper's central result, exactly, as a page.
@@ -45,8 +46,11 @@ def command(
         language_seed: The seed of random presets.
         generative_perplexity: Add what the paper plots as TER, on languages without impossible strings.
         lengths: Languages to add to the length panel, which has paper-2gram and interval-5.
+        open: Open the page in the browser.
         json: Print one JSON object instead of a table.
     """
+    import webbrowser
+
     from unmask.cli.output import show
     from unmask.report.demo import PAGE, Settings
     from unmask.report.publishing import publish
@@ -60,6 +64,8 @@ def command(
         lengths=lengths,
     )
     made = publish(PAGE, settings, out, engine="local")
+    if open:
+        webbrowser.open(made.page.as_uri())
     if json:
         sentences = [sentence.text for sentence in made.measured.sentences()]
         files = [str(path) for path in made.files]
