@@ -35,7 +35,7 @@ def alone():
 def test_json_and_files(run):
     ran = run("board", *FEW, *TINY, "--out", "shown", "--json")
     assert (ran.code, ran.err) == (0, "")
-    names = {"board.json", "board.csv", "board.svg", "board.png"}
+    names = {"board.json", "board.csv", "board.svg", "board.png", "index.html"}
     assert {path.name for path in Path("shown").iterdir()} == names | {"sweep"}
     assert sorted(ran.result["files"]) == sorted(f"shown/{name}" for name in names)
     assert ran.result["failures"] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from contextlib import suppress
 from types import FrameType
 
 import uvicorn
@@ -41,17 +42,21 @@ class Server(uvicorn.Server):
         config = uvicorn.Config(endpoint.app(), log_config=None, access_log=False, timeout_graceful_shutdown=5)
         super().__init__(config)
         self.endpoint = endpoint
+        self.stopped = False
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.stopped = True
         threading.Thread(target=self.endpoint.batches.close).start()
         super().handle_exit(sig, frame)
 
 
 def run(endpoint: Endpoint, listening: socket.socket) -> None:
     """Until somebody stops it."""
+    server = Server(endpoint)
     try:
-        Server(endpoint).run(sockets=[listening])
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("the server has ended") from None
+        with suppress(KeyboardInterrupt):  # which comes again, or does not, as the loop ends
+            server.run(sockets=[listening])
     finally:
         listening.close()
+    if server.stopped:
+        raise KeyboardInterrupt("the server has ended")
