@@ -94,7 +94,7 @@ def test_the_tour_runs():
     assert [type(thing).__name__ for thing in drawn] == [
         "Generation",
         "Score",
-        "LayerChart",
+        "Chart",
         "Verdict",
         "Audit",
         "Sweep",

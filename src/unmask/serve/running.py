@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-from contextlib import suppress
 from types import FrameType
 
 import uvicorn
@@ -54,8 +53,9 @@ def run(endpoint: Endpoint, listening: socket.socket) -> None:
     """Until somebody stops it."""
     server = Server(endpoint)
     try:
-        with suppress(KeyboardInterrupt):  # which comes again, or does not, as the loop ends
-            server.run(sockets=[listening])
+        server.run(sockets=[listening])
+    except KeyboardInterrupt:  # before the loop has begun, or once more as it ends, or not at all
+        server.stopped = True
     finally:
         listening.close()
     if server.stopped:
