@@ -104,7 +104,7 @@ def report(
     this one.
 
     Args:
-        out: The directory of an `unmask paper`, in which the page is written.
+        out: The directory of an `unmask paper`, in which the page is written; made if it is not there.
         records: The records, where they are elsewhere than in OUT/paper.json.
         markdown: A document, in the place of the page.
         json: Print one JSON object instead of a table.
@@ -114,7 +114,7 @@ def report(
     from unmask.experiments.paper.kept import FILE, read
     from unmask.report import paper
     from unmask.report.frame import PAGE
-    from unmask.report.publishing import check_directory
+    from unmask.report.publishing import check_directory, write
 
     if markdown is None:
         check_directory(out, PAGE)
@@ -124,9 +124,11 @@ def report(
         check_writable(target)
     source = out / FILE if records is None else records
     made, origin = read(source)
-    written = paper.drawn(made, origin) if markdown is None else paper.markdown(made, origin, source.name).encode()
-    with atomic(target) as file:
-        file.write(written)
+    if markdown is None:
+        write(out, {PAGE: paper.drawn(made, origin)}, PAGE)
+    else:
+        with atomic(target) as file:
+            file.write(paper.markdown(made, origin, source.name).encode())
     if json:
         show(_summary(made, ()) | {"file": str(target)}, True)
         return
