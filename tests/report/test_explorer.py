@@ -153,7 +153,7 @@ def test_the_browser_says_what_python_says(explorer, page, open_page):
         assert shown.locator("#verdict .verdict").inner_text() == said.sentence
         assert shown.locator("#verdict li strong").all_inner_texts() == [number for number, _ in said.numbers]
         for figure in explorer.figures:
-            found, _, _ = prepared(figure, explorer.results, state)
+            found, _, _ = prepared(figure, explorer.results, state, explorer.own.get(figure.name, ()))
             theirs = shown.evaluate("name => unmask.rows(name)", figure.name)
             assert _same(found, theirs), figure.name
 

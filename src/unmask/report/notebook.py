@@ -135,7 +135,7 @@ def _(made: Sweep) -> Any:
         raise UnmaskError(
             f"{made.directory} has nothing that can be drawn yet; `unmask sweep status` says how far it is"
         )
-    return alt.Chart.from_dict(explorer.drawn(explorer.figures[0]))
+    return alt.Chart.from_dict(next(iter(explorer.begun.values())))
 
 
 def _intervals(estimates: dict[str, Estimate], title: str, ends: tuple[float, float] | None) -> Any:

@@ -110,8 +110,9 @@ class Results:
     work: float = 0.0  # seconds of all cells
     digests: dict[str, set[str]] = field(default_factory=dict)  # of the languages that were meant by a name
 
-    def measures(self) -> list[str]:
-        return list(dict.fromkeys(point["measure"] for point in self.points))
+    def __post_init__(self) -> None:
+        for number, point in enumerate(self.points):
+            point["number"] = number  # its place in the table, by which a page names it
 
     def of(self, *measures: str) -> list[Point]:
         return [point for point in self.points if point["measure"] in measures]
@@ -133,6 +134,7 @@ def read(directories: Sequence[str | Path]) -> Results:
     if not directories:
         raise UnmaskError("there is no store to report of; name the directory of a sweep, an evaluation or a training")
     rows: list[dict[str, Any]] = []
+    seen: set[str] = set()
     judged: list[Point] = []
     frontier: list[Point] = []
     trainings, missing, work = [], [], 0.0
@@ -140,7 +142,8 @@ def read(directories: Sequence[str | Path]) -> Results:
         directory = place(Path(given))
         if (directory / FILE).exists():
             found, left, seconds = of_sweep(directory)
-            rows += found
+            rows += [row for row in found if row["key"] not in seen]  # a cell of two stores is one measurement
+            seen |= {row["key"] for row in found}
             missing += left
             work += seconds
             trainings += [

@@ -54,10 +54,6 @@ class Frame:
     right: float
     gap: float
 
-    @property
-    def values(self) -> dict[str, float]:
-        return {"low": self.low, "high": self.high, "left": self.left, "right": self.right, "gap": self.gap}
-
 
 def framed(rows: Sequence[Row], least: float | None) -> Frame:
     """Around all rows, with room on the right for names."""

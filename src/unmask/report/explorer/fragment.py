@@ -12,7 +12,7 @@ from typing import Any
 from unmask.core.estimates import Estimate
 from unmask.report import frame
 from unmask.report.explorer.chosen import State, Verdict, rows, start, verdict
-from unmask.report.explorer.figure import HEIGHT, LABEL, NAMES, ROOM, Figure, Frame, defined, figures, filled
+from unmask.report.explorer.figure import HEIGHT, LABEL, NAMES, ROOM, Figure, Frame, Row, defined, figures, filled
 from unmask.report.explorer.prepare import MOST_NAMES, prepared
 from unmask.report.explorer.watch import watch
 from unmask.report.explorer.yardsticks import COSTS, EVALUATIONS, SECONDS, YARDSTICKS, Yardstick, known
@@ -48,10 +48,6 @@ class Explorer:
 
     results: Results
 
-    def __post_init__(self) -> None:
-        for number, point in enumerate(self.results.points):
-            point["number"] = number
-
     @cached_property
     def yardsticks(self) -> list[Yardstick]:
         return known([point["measure"] for point in self.results.points if point["kind"] == "mdm"])
@@ -76,15 +72,24 @@ class Explorer:
         """Of each figure by its name."""
         return {figure.name: defined(figure.draw(self.results)) for figure in self.figures}
 
+    @cached_property
+    def own(self) -> dict[str, list[Row]]:
+        """The rows of figures that are made of no points."""
+        return {figure.name: figure.own(self.results) for figure in self.figures if figure.own is not None}
+
+    @cached_property
+    def begun(self) -> dict[str, Definition]:
+        """Each figure with the rows that the page begins with."""
+        return {figure.name: self.drawn(figure) for figure in self.figures}
+
     def drawn(self, figure: Figure) -> Definition:
-        """A figure with the rows that the page begins with."""
-        found, around, yardstick = prepared(figure, self.results, self.state)
+        found, around, yardstick = prepared(figure, self.results, self.state, self.own.get(figure.name, ()))
         return filled(self.definitions[figure.name], found, values(around, yardstick, self.state))
 
     def drawings(self) -> dict[str, Definition]:
         """Each to stand without a page."""
         return {
-            figure.name: frame.alone(self.drawn(figure), frame.heading(figure.title, figure.under))
+            figure.name: frame.alone(self.begun[figure.name], frame.heading(figure.title, figure.under))
             for figure in self.figures
         }
 
@@ -103,7 +108,7 @@ class Explorer:
         }
 
     def _figure(self, figure: Figure) -> str:
-        drawing = frame.hidden(frame.svg(self.drawn(figure)))
+        drawing = frame.hidden(frame.svg(self.begun[figure.name]))
         title, under = text(figure.title), text(figure.under)
         return f"""<figure id="figure-{figure.name}"{' class="wide"' if figure.wide else ""}>
 <h3>{title}</h3>
@@ -155,7 +160,7 @@ class Explorer:
                     "prepare": figure.prepare,
                     "options": figure.options,
                     "definition": self.definitions[figure.name],
-                    "own": None if figure.own is None else figure.own(self.results),
+                    "own": self.own.get(figure.name),
                 }
                 for figure in self.figures
             ],
@@ -167,7 +172,7 @@ class Explorer:
 
 def values(around: Frame, yardstick: Yardstick, state: State) -> dict[str, Any]:
     """The parameters of a definition."""
-    return around.values | {"target": state["target"], "share": yardstick.share}
+    return asdict(around) | {"target": state["target"], "share": yardstick.share}
 
 
 def verdict_html(said: Verdict) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from unmask.core.estimates import Estimate
@@ -14,9 +14,15 @@ from unmask.report.results import Point, Results
 MOST_NAMES = 14  # beside lines: of more, those that are chosen, or lie on the front
 
 
-def prepared(figure: Figure, results: Results, state: State) -> tuple[list[Row], Frame, Yardstick]:
+def prepared(
+    figure: Figure, results: Results, state: State, own: Sequence[Row] = ()
+) -> tuple[list[Row], Frame, Yardstick]:
+    """own: the rows of a figure that is made of no points."""
     yardstick = YARDSTICKS[figure.options.get("yardstick") or state["metric"]]
-    found = PREPARE[figure.prepare](figure, results, state, yardstick)
+    if figure.own is not None:
+        found = plain(figure, own, state)
+    else:
+        found = PREPARE[figure.prepare](figure, results, state, yardstick)
     return found, framed(found, yardstick.least), yardstick
 
 
@@ -92,19 +98,18 @@ def needs(figure: Figure, results: Results, state: State, yardstick: Yardstick) 
     return sorted(found, key=lambda row: (row["place"], row["series"]))
 
 
-def plain(figure: Figure, results: Results, state: State, yardstick: Yardstick) -> list[Row]:
+def plain(figure: Figure, own: Sequence[Row], state: State) -> list[Row]:
     """Rows of its own, those of the controls that it obeys."""
-    assert figure.own is not None
     obeyed = figure.options.get("obeys", ())
     return [
         row | {"chosen": all(row.get(name) == state[name] for name in figure.options.get("marks", ()))}
-        for row in figure.own(results)
+        for row in own
         if all(row.get(name) in (None, state[name]) or state[name] is None for name in obeyed)
     ]
 
 
 PREPARE: Mapping[str, Callable[[Figure, Results, State, Yardstick], list[Row]]]
-PREPARE = {"curves": curves, "fronts": fronts, "needs": needs, "plain": plain}
+PREPARE = {"curves": curves, "fronts": fronts, "needs": needs}
 
 
 def _row(point: Point, by: str, state: State) -> Row:
