@@ -23,7 +23,7 @@ def draw(results: Results) -> Any:
     bar = bar.encode(x=alt.X("begin:Q", title=None, scale=scale), x2="place:Q")
     dot = base.mark_point(filled=True, size=80, cursor="pointer").encode(x=x, tooltip=tooltip())
     value = base.mark_text(align="left", dx=9, fontSize=12).encode(x=x)
-    value = value.transform_calculate(said="datum.cost + '  ' + datum.rounds").encode(text="said:N")
+    value = value.transform_calculate(said="datum.cost + ': ' + datum.rounds").encode(text="said:N")
     height = STEP * (len(results.choices("sampler")) + 1)
     return alt.layer(bar, dot, value).add_params(*parameters()).properties(width=620, height=height)
 

@@ -88,7 +88,7 @@ FIGURES = [
         under=f"shaded: what each of {ROUNDS} rounds of the linear schedule pays beyond the language's own entropy",
         caption="The curve h(u) is what a token is worth after a share u of them is revealed; the area below it is the "
         "entropy. A round prices all of its tokens as at its beginning, hence a stair, and what lies between is the "
-        "divergence: most of it is paid early, where tokens still tell each other much.",
+        "divergence, which no better network removes.",
         draw=draw,
         wanted=lambda results: any(_length(results, of) is not None for of in results.choices("of")),
         own=own,
