@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
@@ -7,6 +8,12 @@ import pytest
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 """Calls of torch and numpy are so short here that their threads would only wait for each other, in a loop, and keep the
 cores from the other tests. Before anybody imports them; processes that tests start have the same."""
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays: nobody has to look through it again for what can go."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")
