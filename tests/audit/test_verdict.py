@@ -20,6 +20,7 @@ from unmask.languages import random_ngram
 
 LANGUAGE = languages.preset("paper-2gram")
 ROWS, BATCH, STEPS = 2000, 500, 8
+HALF = 1000  # rows in which the difference that a test is about has a p-value below 1e-15
 LOOPS = {"ancestral": (mdlm, 32), "low-confidence": (llada, 16)}
 
 
@@ -150,7 +151,7 @@ def test_scores_that_are_ordered_by_topk_are_no_fault():
     """On a language where scores are equal, torch.topk chooses among them by their places."""
     torch.manual_seed(5)
     model = oracle("interval-5")
-    made = torch.cat([llada(model, BATCH, 20, 4) for _ in range(ROWS // BATCH)])
+    made = torch.cat([llada(model, BATCH, 20, 4) for _ in range(HALF // BATCH)])
     found = audit(made, languages.preset("interval-5"), sampler="low-confidence", steps=4)
     assert (found.verdict, found.fault) == ("follows", "ties"), found.sentence
 
@@ -159,7 +160,7 @@ def test_ties_are_a_suspect_inside_blocks_too():
     """LLaDA's loop over blocks of ten: equal scores are as torch.topk orders them, as in ours, unless by chance."""
     torch.manual_seed(5)
     model, language = oracle("interval-5"), languages.preset("interval-5")
-    made = torch.cat([llada(model, BATCH, 20, 2, blocks=2) for _ in range(ROWS // BATCH)])
+    made = torch.cat([llada(model, BATCH, 20, 2, blocks=2) for _ in range(HALF // BATCH)])
     in_blocks = "llada(block_length=10, temperature=1)"
     assert audit(made, language, sampler=in_blocks, steps=4).sentence.startswith("follows: the law of llada")
     by_chance = "llada(block_length=10, temperature=1, ties=chance)"
@@ -171,7 +172,7 @@ def test_ties_are_a_suspect_inside_blocks_too():
 def test_dreams_own_loop_has_dreams_counts(bug, verdict):
     """Unmodified it follows `dream`; a loop that shares out its places evenly does not."""
     torch.manual_seed(3)
-    made = torch.cat([dream(oracle(LANGUAGE), BATCH, 16, 8, bug=bug) for _ in range(ROWS // BATCH)])
+    made = torch.cat([dream(oracle(LANGUAGE), BATCH, 16, 8, bug=bug) for _ in range(HALF // BATCH)])
     assert audit(made, LANGUAGE, sampler="dream(alg=entropy)", steps=8).verdict == verdict
 
 
@@ -179,7 +180,7 @@ def test_dreams_own_loop_has_dreams_counts(bug, verdict):
 def test_an_autoregressive_loop(temperature, fault):
     torch.manual_seed(3)
     model = oracle(LANGUAGE, causal=True)
-    made = causal(model, ROWS, 16, temperature=temperature)
+    made = causal(model, HALF, 16, temperature=temperature)
     found = audit(made, LANGUAGE, sampler="autoregressive")
     assert found.fault == fault, found.sentence
 
@@ -206,7 +207,7 @@ def test_the_same_samples_have_the_same_audit(monkeypatch):
 
 def test_a_list_of_shares_is_a_schedule():
     delta = [0.7, 0.1, 0.1, 0.1]
-    right = generate(LANGUAGE, schedule=delta, length=16, rows=ROWS, seed=5).tokens
+    right = generate(LANGUAGE, schedule=delta, length=16, rows=HALF, seed=5).tokens
     assert audit(right, LANGUAGE, schedule=delta).verdict == "follows"
     assert audit(right, LANGUAGE, steps=4).verdict == "differs"
 

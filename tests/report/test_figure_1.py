@@ -38,10 +38,10 @@ def changed(**changes):
 
 
 def measure(out, settings):
-    """Of networks of one layer."""
-    with undrawn(), pytest.MonkeyPatch.context() as patch:
+    """Of networks of one layer, without a page."""
+    with pytest.MonkeyPatch.context() as patch:
         patch.setitem(LAYERS, ("quick", "paper-2gram"), 1)
-        return publish(figure_1_page.page("cpu"), settings, out).measured
+        return publish(replace(figure_1_page.page("cpu"), contents=lambda *_: {}), settings, out).measured
 
 
 def directories(out, records):

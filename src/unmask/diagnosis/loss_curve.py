@@ -11,7 +11,6 @@ over resampled rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,8 +29,9 @@ from unmask.denoisers.denoiser import checked
 from unmask.diagnosis.contexts import hidden_places, revealed_counts
 from unmask.kernels.machine import Floats
 from unmask.languages.base import MESSAGE_BYTES, as_tokens
+from unmask.schedules import deltas
 from unmask.theory import optimal
-from unmask.theory.curves import InformationCurve
+from unmask.theory.curves import InformationCurve, weights
 
 RESAMPLES = 200
 METHOD = "isotonic regression of the masked loss"
@@ -56,11 +56,11 @@ class LossCurve:
 
     def nelbo(self, delta: Tensor, *, fixed_size: bool = False) -> Estimate:
         """Nats a sequence: what the network's NELBO will be with this schedule, an upper bound on E[-log p(x)]."""
-        return self._estimate(lambda curve: curve.nelbo(delta, fixed_size=fixed_size).value)
+        return self._estimate(weights(self.length, deltas(delta), fixed_size))
 
     def divergence(self, delta: Tensor, *, fixed_size: bool = False) -> Estimate:
         """Of which the schedule is guilty: the NELBO less that of one position a round, int h."""
-        return self._estimate(lambda curve: curve.divergence(delta, fixed_size=fixed_size).value)
+        return self._estimate(weights(self.length, deltas(delta), fixed_size) - 1)
 
     def schedule(self, steps: int, *, fixed_size: bool = False) -> Tensor:
         """delta (N) of the least NELBO: what "optimal" is for a language, to be given as a list."""
@@ -68,8 +68,9 @@ class LossCurve:
         halves = tuple(_fit(totals[i::2].sum(0), counts[i::2].sum(0)) for i in range(2))
         return optimal.for_divergence(self.curve, steps, fixed_size=fixed_size, halves=(halves[0], halves[1]))
 
-    def _estimate(self, value: Callable[[InformationCurve], float]) -> Estimate:
-        values = np.array([value(InformationCurve(f, METHOD)) for f in self._fits])
+    def _estimate(self, shares: Floats) -> Estimate:
+        """Of sum_k shares_k f(k)."""
+        values = np.array([f @ shares for f in self._fits])
         low, high = np.quantile(values[1:], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
         return Estimate(float(values[0]), float(low), float(high), len(self.losses), method="bootstrap over rows")
 

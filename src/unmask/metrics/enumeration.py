@@ -44,22 +44,20 @@ def output_law(denoiser: Denoiser, length: int, delta: Tensor, given: Tensor | N
         distinct, which = context.unique(dim=0, return_inverse=True)
         marginals = denoiser.probabilities(distinct)
         fits[number] = marginals[which.unsqueeze(1), torch.arange(length), every]
-    moves = [
-        (start, end, added)
+    moves = [  # how many are revealed, and how many stay hidden
+        (start, end, int((larger & ~revealed).sum()), length - int(larger.sum()))
         for start, revealed in enumerate(sets[:-1])
         for end, larger in enumerate(sets)
-        if bool((larger | ~revealed).all()) and (added := (larger & ~revealed)) is not None
+        if bool((larger | ~revealed).all())
     ]
-    factors = [fits[start][:, added].prod(1) for start, _, added in moves]
+    factors = [fits[start][:, sets[end] & ~sets[start]].prod(1) for start, end, *_ in moves]
     mass = [torch.zeros(len(every), dtype=torch.float64) for _ in sets]
     shown = torch.zeros(length, dtype=torch.bool) if given is None else given != denoiser.vocabulary
     agrees = torch.ones(len(every), dtype=torch.bool) if given is None else (~shown | (every == given)).all(1)
     mass[next(number for number, revealed in enumerate(sets) if torch.equal(revealed, shown))] += agrees
     for rho in Schedule(delta).rho.tolist():
         new = [torch.zeros_like(m) for m in mass[:-1]] + [mass[-1].clone()]
-        for (start, end, added), factor in zip(moves, factors, strict=True):
-            count = int(added.sum())
-            stay = length - int(sets[end].sum())
+        for (start, end, count, stay), factor in zip(moves, factors, strict=True):
             new[end] += mass[start] * rho**count * (1 - rho) ** stay * factor
         mass = new
     return mass[-1]

@@ -147,8 +147,12 @@ def sizes(delta: Tensor, hidden: int) -> Tensor:
     shares = delta * hidden
     whole = torch.floor(shares + 1e-9)
     missing = hidden - int(whole.sum())
-    remainders = torch.round((shares - whole) * 1e9)
-    whole[torch.argsort(remainders, descending=True, stable=True)[:missing]] += 1
+    if missing > 0:
+        remainders = torch.round((shares - whole) * 1e9)
+        least = remainders.topk(missing).values[-1]
+        more = (remainders > least).nonzero().squeeze(1)  # the rounds are many and those few: nothing is sorted
+        equal = (remainders == least).nonzero().squeeze(1)
+        whole[torch.cat([more, equal[: missing - len(more)]])] += 1
     return whole.long()
 
 

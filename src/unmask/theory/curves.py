@@ -245,7 +245,8 @@ def _standard_error(rows: Floats | None, u: ArrayLike) -> Floats:
     points = np.asarray(u, np.float64)
     if rows is None:
         return np.zeros_like(points)
-    values = np.array([bernstein(row, points) for row in rows])
+    basis = np.array([bernstein(one, points) for one in np.eye(rows.shape[1])]).reshape(rows.shape[1], *points.shape)
+    values = np.tensordot(rows, basis, 1)
     return np.asarray(values.std(0, ddof=1) / math.sqrt(len(values)))
 
 

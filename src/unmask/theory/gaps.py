@@ -108,38 +108,44 @@ def ser_by_orders(chain: FirstOrder, length: int, delta: Tensor, *, rows: int = 
 
 @njit(cache=True, nogil=True)
 def _round(kernels, rate, mass, log_mass):  # type: ignore[no-untyped-def]
-    """One round earlier, in place: mass and log_mass (L+1, S+1, S+1) hold S and its derivative by gap and ends."""
+    """One round earlier, in place: mass and log_mass (L+1, S+1, S+1) hold S and its derivative by gap and ends.
+
+    The sum over u and s is a product of matrices, for all ends (a, c) at once.
+    """
     longest, size = mass.shape[0] - 1, mass.shape[1] - 1
+    ends = size + 1
     stay, slope = np.empty_like(mass), np.empty_like(mass)
+    back = np.empty((longest + 1, size, 2 * size))  # (gap, s, t) of both from the longest gap down
+    alone = np.empty((longest + 1, size, size))
     for g in range(longest + 1):
         stay[g] = (1 - rate) ** g * mass[g]
         slope[g] = (1 - rate) ** g * log_mass[g]
-    reached, lift = np.empty((longest + 1, size)), np.empty((longest + 1, size))  # F and its derivative
+        alone[longest - g] = stay[g, :size, :size]
+        back[longest - g, :, :size] = stay[g, :size, :size]
+        back[longest - g, :, size:] = slope[g, :size, :size]
+    reached = np.zeros((longest + 1, size, ends, ends))  # F_v(t), and its derivative
+    lift = np.zeros((longest + 1, size, ends, ends))
     for g in range(1, longest + 1):
-        for a in range(size + 1):
-            for c in range(size + 1):
-                whole = kernels[g + 1, a, c]
-                if whole == 0.0:
-                    continue
-                total, tilt = stay[g, a, c], slope[g, a, c]
-                for v in range(1, g + 1):
-                    here, there = reached[v], lift[v]
-                    for t in range(size):
-                        here[t], there[t] = stay[v - 1, a, t], slope[v - 1, a, t]
-                    for u in range(1, v):
-                        for s in range(size):
-                            f, df = reached[u, s], lift[u, s]
-                            if f > 0.0:
-                                for t in range(size):
-                                    here[t] += f * stay[v - u - 1, s, t]
-                                    there[t] += f * slope[v - u - 1, s, t] + df * stay[v - u - 1, s, t]
-                    for t in range(size):
+        total, tilt = stay[g].copy(), slope[g].copy()
+        for v in range(1, g + 1):
+            terms, first = (v - 1) * size, longest - v + 2
+            before = reached[1:v].reshape(terms, ends * ends)
+            both = np.dot(back[first:].reshape(terms, 2 * size).T, before)
+            more = np.dot(alone[first:].reshape(terms, size).T, lift[1:v].reshape(terms, ends * ends))
+            for t in range(size):
+                for a in range(ends):
+                    for c in range(ends):
+                        whole = kernels[g + 1, a, c]
+                        if whole == 0.0:
+                            continue
                         share = rate * kernels[v, a, t] * kernels[g + 1 - v, t, c] / whole
-                        here[t] *= share
-                        there[t] *= share
-                        total += here[t] * stay[g - v, t, c]
-                        tilt += here[t] * slope[g - v, t, c] + there[t] * stay[g - v, t, c]
-                mass[g, a, c], log_mass[g, a, c] = total, tilt
+                        here = share * (stay[v - 1, a, t] + both[t, a * ends + c])
+                        there = share * (slope[v - 1, a, t] + both[size + t, a * ends + c] + more[t, a * ends + c])
+                        reached[v, t, a, c], lift[v, t, a, c] = here, there
+                        total[a, c] += here * stay[g - v, t, c]
+                        tilt[a, c] += here * slope[g - v, t, c] + there * stay[g - v, t, c]
+        possible = kernels[g + 1] > 0.0
+        mass[g], log_mass[g] = np.where(possible, total, mass[g]), np.where(possible, tilt, log_mass[g])
 
 
 @njit(cache=True, nogil=True)

@@ -133,5 +133,5 @@ def repetition(seen: Rows, other: Rows) -> float:
     """p-value of so many rows repeating an earlier one, beside parts of equal size of other rows: at most binomial."""
     size = min(len(seen), len(other))
     parts = [part for part in (seen.tokens[:size], *other.tokens.split(size)) if len(part) == size]
-    repeats = [size - len(part.unique(dim=0)) for part in parts]
+    repeats = [size - len({row.tobytes() for row in part.numpy()}) for part in parts]
     return pvalues.at_least(repeats[0], sum(repeats), 1 / len(repeats))

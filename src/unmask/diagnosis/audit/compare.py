@@ -19,8 +19,7 @@ class Noise:
 
     def __init__(self, first: Rows, second: Rows, dense: bool = False) -> None:
         n, m = len(first), len(second)
-        centred = torch.cat([first.columns - first.mean, second.columns - second.mean])
-        pooled = centred.T @ centred / (n + m - 2)
+        pooled = (first.scatter + second.scatter) / (n + m - 2)
         size = 1 + torch.maximum(first.mean.abs(), second.mean.abs())
         self.used = pooled.diagonal() > (ROUNDING * size) ** 2
         self.apart = bool((~self.used & ((first.mean - second.mean).abs() > ROUNDING * size)).any())  # beyond all doubt

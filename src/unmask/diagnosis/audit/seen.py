@@ -178,14 +178,13 @@ class Seen:
 
     def _batches(self, ours: Tensor) -> list[Finding]:
         """Whether batches repeat others, tokens and rounds, where ours have orders of their own."""
-        ways = len(ours.unique(dim=0))
         parts = self.tokens.split([len(run.round) for run in self.runs])
         orders = self.order.split([len(run.round) for run in self.runs])
         known: dict[tuple[bytes, bytes], int] = {}
         for number, (tokens, order) in enumerate(zip(parts, orders, strict=True), 1):
             key = tokens.numpy().tobytes(), order.numpy().tobytes()
             first = known.setdefault(key, number)
-            if first < number and len(tokens) * math.log(max(ways, 1)) > CERTAIN:
+            if first < number and len(tokens) * math.log(len(ours.unique(dim=0))) > CERTAIN:
                 again = f"two workers with one seed: batch {number} is batch {first} again"
                 return [Finding("batches", 0.0, "reused noise", again)]
         return [Finding("batches", 1.0)]

@@ -107,6 +107,12 @@ class Rows:
     def mean(self) -> Tensor:
         return self.columns.mean(0)
 
+    @cached_property
+    def scatter(self) -> Tensor:
+        """(D, D): (n-1) S, what rows are apart from their mean; the samples' stands beside that of each specimen."""
+        centred = self.columns - self.mean
+        return centred.T @ centred
+
     def different(self) -> Rows:
         """Each sequence once."""
         _, which = self.tokens.unique(dim=0, return_inverse=True)
