@@ -48,7 +48,9 @@ class Plain(Denoiser):
     def posterior(self, tokens, positions=None, time=None):
         length, block = tokens.shape[1], self.model.card.block or tokens.shape[1]
         seen = torch.tensor([[j // block <= i // block for j in range(length)] for i in range(length)])
-        logits = self.model.body.logits(self.model.body.states(torch.where(tokens == V, MASK, tokens), None, seen, None))
+        logits = self.model.body.logits(
+            self.model.body.states(torch.where(tokens == V, MASK, tokens), None, seen, None)
+        )
         logits[..., MASK] = -torch.inf
         if self.model.card.prediction == "shifted":
             logits = torch.cat([logits[:, :1], logits[:, :-1]], 1)
