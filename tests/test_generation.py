@@ -7,10 +7,10 @@ import re
 import pytest
 import torch
 
-from unmask import UnmaskError, generate, generation
+from unmask import UnmaskError, generate
 from unmask.ideal import Ideal, Perturbed
 from unmask.languages import preset
-from unmask.samplers import SAMPLERS, Blocks, Choice, Sampler
+from unmask.samplers import SAMPLERS, Blocks, Choice, Sampler, session
 
 OPTIONED = {"blocks": "blocks(block_length=8)", "as-published-mdlm": "as-published-mdlm(batch=1)"}
 OPTIONED |= {
@@ -37,17 +37,14 @@ def same(a, b):
 @pytest.mark.parametrize("sampler", SAMPLED)
 @pytest.mark.parametrize("language", ["sparse-hmm", "paper-3gram", "interval-5"])
 def test_rows_do_not_depend_on_their_company(sampler, language, monkeypatch):
-    """The same rows alone, in blocks by first_row, in other block sizes, and with one thread or three."""
+    """The same rows in blocks, which three threads share; alone and by first_row they are in the kit's own check."""
     if sampler == "best-order" and language != "interval-5":
         language = "paper-2gram"  # of the others it is not known
     source = preset(language)
     whole = generate(source, sampler=sampler, rows=12, **SHORT)
-    parts = [generate(source, sampler=sampler, rows=4, first_row=first, **SHORT) for first in (0, 4, 8)]
-    assert same(whole, generation.join(parts))
     monkeypatch.setattr(Ideal, "rows_at_once", lambda denoiser, length: 5)
-    for threads in ("1", "3"):
-        monkeypatch.setenv("UNMASK_THREADS", threads)
-        assert same(whole, generate(source, sampler=sampler, rows=12, **SHORT))
+    monkeypatch.setenv("UNMASK_THREADS", "3")
+    assert same(whole, generate(source, sampler=sampler, rows=12, **SHORT))
 
 
 def test_a_cache_for_a_batch_costs_more_in_company_but_changes_no_token():
@@ -188,10 +185,11 @@ class Endless(Sampler):
         (Silent(), "sampler Silent gives round 0 to position 1 of row 5; expected a round from 1 to 2"),
         (Rewriter(), "sampler Rewriter reveals what is not hidden, at position 0 of row 5 in round 1"),
         (Stutterer(), "sampler Stutterer reveals a position twice, at position 1 of row 6 in round 7"),
-        (Endless(), "the sampler has looked 6001 times and 2 rows still have hidden positions; it seems to loop"),
+        (Endless(), "the sampler has looked 61 times and 2 rows still have hidden positions; it seems to loop"),
     ],
 )
-def test_a_sampler_that_breaks_the_contract_is_named(sampler, message):
+def test_a_sampler_that_breaks_the_contract_is_named(sampler, message, monkeypatch):
+    monkeypatch.setattr(session, "PATIENCE", 10)
     with pytest.raises(UnmaskError, match=re.escape(message)):
         generate(preset("interval-5"), sampler=sampler, steps=2, length=4, rows=2, given=[3, 16, 16, 16], first_row=5)
 

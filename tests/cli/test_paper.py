@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -107,3 +108,26 @@ def test_the_document_is_that_of_the_records():
     assert paper.markdown(made, origin, RECORDS.name) == (ROOT / "docs/reproduction.md").read_text()
     assert set(made.items) == set(items.ITEMS)
     assert sum(paper.totals(made).values()) == sum(len(item.claims) for item in items.ITEMS.values())
+
+
+@pytest.mark.parametrize("item", paper.DRAWN)
+def test_what_is_drawn_of_an_item_is_what_was_measured_for_it(item):
+    made, _ = kept.read(RECORDS)
+    drawn = paper.figures(made, item)
+    assert [figure.name for figure, _ in drawn] == list(paper.DRAWN[item])
+    measured = {record["value"] for record in made.of(item)}
+    for figure, definition in drawn:
+        rows = definition["datasets"]["rows"]
+        assert len(rows) > 2
+        if figure.name == "generative-perplexity-by-language" and item == "figure-1":  # in units of the language's own
+            own = [record["value"] for record in made.of(item) if record["metric"] == "autoregressive"]
+            assert all(any(row["value"] * ter == pytest.approx(x) for ter in own for x in measured) for row in rows)
+        else:
+            assert {row["value"] for row in rows if "at" in row} <= measured
+
+
+def test_the_page_has_the_figures():
+    made, origin = kept.read(RECORDS)
+    page = paper.drawn(replace(made, items=("timing", "length")), origin).decode()
+    assert page.count("<figure>") == 1
+    assert page.index('<h2 id="length">') < page.index('data-figure="length-lengths"')

@@ -71,6 +71,10 @@ def test_options_and_nested_samplers_conform(sampler):
     conformance.check(sampler)
 
 
+def test_a_cache_for_one_row_knows_no_company():
+    conformance.check("as-published-mdlm(batch=1)", skip=["vocabulary"])
+
+
 @pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad.__name__)
 def test_planted_defects_are_found(bad, monkeypatch):
     monkeypatch.setattr(session, "PATIENCE", 10)

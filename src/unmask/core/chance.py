@@ -111,9 +111,12 @@ def uniform(seed: int, stream: Stream, rows: Tensor, positions: Tensor, visits: 
     """Uniforms at rows x positions x visits (broadcast together), float64, on the device of `rows`."""
     check_seed(seed)
     earlier = torch.as_tensor(visits, device=rows.device)
-    if earlier.numel() and not 0 <= int(earlier.min()) <= int(earlier.max()) < MAX_VISIT:
-        raise UnmaskError(f"a place was drawn {int(earlier.max())} times; luck is numbered up to {MAX_VISIT - 1} draws")
-    rows, positions, earlier = torch.broadcast_tensors(rows, positions, earlier)
+    if earlier.numel():
+        least, most = map(int, earlier.aminmax())
+        if not 0 <= least <= most < MAX_VISIT:
+            raise UnmaskError(f"a place was drawn {most} times; luck is numbered up to {MAX_VISIT - 1} draws")
+    if not rows.shape == positions.shape == earlier.shape:
+        rows, positions, earlier = torch.broadcast_tensors(rows, positions, earlier)
     if rows.device.type != "cpu":
         return _uniform_torch(seed, int(stream), rows.long(), positions.long(), earlier.long())
     out = torch.empty(rows.shape, dtype=torch.float64)
@@ -225,6 +228,7 @@ class Luck:
 
     def tokens(self, marginals: Drawable, rows: Tensor, positions: Tensor, visits: Tensor) -> Tensor:
         """Symbols (K) drawn from marginals of places (K) by fresh luck: visits (B, L) are counted up."""
-        u = self.uniform(Stream.TOKEN, rows, positions, visits[rows, positions])
-        visits[rows, positions] += 1
+        earlier = visits[rows, positions]
+        u = self.uniform(Stream.TOKEN, rows, positions, earlier)
+        visits[rows, positions] = earlier + 1
         return marginals.draw(u)

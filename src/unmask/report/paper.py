@@ -17,8 +17,12 @@ from unmask.experiments.paper.claims import VERDICTS, Claim, Finding, Size
 from unmask.experiments.paper.items import ITEMS, chosen, recipe
 from unmask.experiments.paper.kept import FILE, Reproduction, of_sweep
 from unmask.report import frame
-from unmask.report.frame import PAGE, Sentence
+from unmask.report.explorer.chosen import State
+from unmask.report.explorer.figure import Figure
+from unmask.report.explorer.fragment import Explorer
+from unmask.report.frame import PAGE, Definition, Sentence
 from unmask.report.publishing import Made, Page
+from unmask.report.results import Results, points
 
 SAY = {"agrees": "agree", "differs": "differ", "needs": "need"}
 MEANS = {
@@ -33,6 +37,13 @@ short, with what `unmask` measures beside it, whether that agrees, and the comma
 from records, none is written by hand; where nothing is said of the denoiser it is the ideal one. Our copy of the paper
 has lost its inline formulas: what is reconstructed says so.
 """
+DRAWN: dict[str, dict[str, State]] = {  # of an item: which figures of the explorer, and what is chosen there
+    "figure-1": {"ser-by-language": {}, "generative-perplexity-by-language": {"setting": "pruned=False"}},
+    "length": {"lengths": {}},
+    "figure-2-left": {"generative-perplexity-by-language": {}},
+    "figure-2-right": {"answer-error-by-language": {}},
+    "theorem-4.4": {"lengths": {}},
+}
 WIDE = 116  # characters of a line of the document
 Told = list[tuple[Claim, Finding]]
 
@@ -79,7 +90,7 @@ def drawn(made: Reproduction, origin: Mapping[str, Any]) -> bytes:
         sentences,
         tables(made),
         differing=_differing(made),
-        items="\n".join(_item(name, told) for name, told in made.findings().items()),
+        items="\n".join(_item(name, told, figures(made, name)) for name, told in made.findings().items()),
         size=made.size,
         seconds=f"{made.seconds:.0f}",
     )
@@ -94,9 +105,21 @@ def _differing(made: Reproduction) -> str:
     return "\n".join(["<h2>Where it differs</h2>", "<ul>", *entries, "</ul>"]) if entries else ""
 
 
-def _item(name: str, told: Told) -> str:
+def figures(made: Reproduction, item: str) -> list[tuple[Figure, Definition]]:
+    """What is drawn of an item, each figure with what was measured for it."""
+    wanted = DRAWN.get(item, {})
+    explorer = Explorer(Results(points([record | {"key": ""} for record in made.of(item)] if wanted else [])))
+    return [(one, explorer.drawn(one, **wanted[one.name])) for one in explorer.figures if one.name in wanted]
+
+
+def _item(name: str, told: Told, drawn: Sequence[tuple[Figure, Definition]]) -> str:
+    shown = [
+        frame.figure(f"{name}-{one.name}".replace(".", "-"), one.title, one.under, one.caption, definition, definition)
+        for one, definition in drawn
+    ]
+    above = f'<div class="figures">\n{"".join(shown)}\n</div>' if shown else ""
     claims = "\n".join(_claim(claim, finding) for claim, finding in told)
-    return f'<h2 id="{name}">{name}</h2>\n<p class="note">{frame.text(ITEMS[name].about)}</p>\n{claims}'
+    return f'<h2 id="{name}">{name}</h2>\n<p class="note">{frame.text(ITEMS[name].about)}</p>\n{above}\n{claims}'
 
 
 def _claim(claim: Claim, finding: Finding) -> str:

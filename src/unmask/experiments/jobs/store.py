@@ -233,9 +233,6 @@ class Store:
         found = self.connection.execute("select number, recipe from run order by number desc limit 1").fetchone()
         return None if found is None else self._read(found[1], dict[str, Any], "recipe of run", found[0])
 
-    def integrity(self) -> str:
-        return str(self.connection.execute("pragma integrity_check").fetchone()[0])
-
     def _spec(self, key: str, text: str) -> dict[str, Any]:
         """What a cell is, which its key is made of."""
         spec = dict(self._read(text, dict[str, Plain], "cell", key))

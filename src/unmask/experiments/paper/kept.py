@@ -66,6 +66,16 @@ class Reproduction:
         seen = Seen(self.records)
         return {item.name: findings([item], seen) for item in chosen(self.items)}
 
+    def of(self, item: str) -> list[Record]:
+        """The records of an item's cells, with what stands in them by default."""
+        cells = [cell.spec for cell in cells_of(recipe(chosen([item]), Size(self.size == "full")))]
+        asked = [{name: value for name, value in spec.items() if name != "device"} for spec in cells]
+        return [
+            record
+            for record in Seen(self.records).records
+            if any(all(record.get(name) == value for name, value in spec.items()) for spec in asked)
+        ]
+
     def to_json(self, origin: dict[str, Any]) -> bytes:
         """A record a line."""
         about = {"origin": origin, "size": self.size, "seconds": self.seconds, "items": list(self.items)}

@@ -30,6 +30,7 @@ LABELS = {
 COLUMNS = (*WHO, "measure", "value", "low", "high", "n", "method", *COSTS, "metric")  # of a point, in the page
 WORDS = {"of", "model", "kind", "sampler", "schedule", "knob", "setting", "measure", "method", "metric"}
 POINT = '<div id="point" hidden aria-live="polite"><p class="what"></p><p class="whose"></p><p><code></code></p></div>'
+CLICK = " Click a point to choose it."
 DIGITS = 6  # of a number in the page
 SHOWN = {  # how a reader makes a number again, by the metric that has made it
     "samples": "unmask generate --language {of} --sampler '{sampler}' --schedule {schedule} --steps {steps} "
@@ -82,9 +83,11 @@ class Explorer:
         """Each figure with the rows that the page begins with."""
         return {figure.name: self.drawn(figure) for figure in self.figures}
 
-    def drawn(self, figure: Figure) -> Definition:
-        found, around, yardstick = prepared(figure, self.results, self.state, self.own.get(figure.name, ()))
-        return filled(self.definitions[figure.name], found, values(around, yardstick, self.state))
+    def drawn(self, figure: Figure, **choice: Any) -> Definition:
+        """With what the page begins with, but for a choice."""
+        state = self.state | choice
+        found, around, yardstick = prepared(figure, self.results, state, self.own.get(figure.name, ()))
+        return filled(self.definitions[figure.name], found, values(around, yardstick, state))
 
     def drawings(self) -> dict[str, Definition]:
         """Each to stand without a page."""
@@ -110,12 +113,13 @@ class Explorer:
     def _figure(self, figure: Figure) -> str:
         drawing = frame.hidden(frame.svg(self.begun[figure.name]))
         title, under = text(figure.title), text(figure.under)
+        asked = any("at" in row for row in self.begun[figure.name]["datasets"]["rows"])
         return f"""<figure id="figure-{figure.name}"{' class="wide"' if figure.wide else ""}>
 <h3>{title}</h3>
 <p class="under">{under}</p>
 <div class="plot" id="{figure.name}" role="img" aria-label="{title}: {under}">{drawing}</div>
 <p class="nothing" hidden>Nothing of this was measured for what is chosen.</p>
-<figcaption>{figure.caption}</figcaption>
+<figcaption>{figure.caption}{CLICK if asked else ""}</figcaption>
 </figure>"""
 
     def _controls(self) -> str:

@@ -69,7 +69,7 @@ def _figure(number: int, yardstick: Yardstick, by: str) -> Figure:
         title=yardstick.title + ("" if by == "of" else ", ideal and learned"),
         under=yardstick.under,
         caption="Across: the number of rounds N, on a logarithmic scale. Dotted: AR, one token at a time. Bars: 95% "
-        "intervals. Lines without points are theory, drawn without looking at the points. Click a point to choose it.",
+        "intervals. Lines without points are theory, drawn without looking at the points.",
         draw=partial(draw, by=by),
         wanted=partial(_wanted, yardstick=yardstick, by=by),
     )
