@@ -44,6 +44,11 @@ grid: {steps: [2, 4, 8]}
 rows: 10
 """
 COMMANDS = """
+sampler list
+schedule list
+language list
+metric list
+task list
 language show paper-2gram --length 16 --steps 4 --rows 10
 language show sparse-hmm --length 16
 language fit text --out fitted.json --order 2

@@ -33,31 +33,38 @@ def directory(tmp_path_factory):
     return published(tmp_path_factory.mktemp("small"), "qwen2", CONFIGS["qwen2"])
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(scope="module", params=KINDS)
 def model(request, directory):
     return load(directory, card("qwen2", **KINDS[request.param]))
 
 
 class Plain(Denoiser):
-    """Each row from scratch, by itself, all of its logits: attention that the card says, softmax in float64."""
+    """Rows from scratch, all of their logits: attention that the card says, softmax in float64."""
 
     def __init__(self, model):
         self.model, self.vocabulary, self.grid = model, model.vocabulary, model.grid
 
     @torch.no_grad()
     def posterior(self, tokens, positions=None, time=None):
-        out = []
-        for row in tokens:
-            length, block = len(row), self.model.card.block or len(row)
-            seen = torch.tensor([[j // block <= i // block for j in range(length)] for i in range(length)])
-            states = self.model.body.states(torch.where(row == V, MASK, row)[None], None, seen, None)
-            logits = self.model.body.logits(states)[0]
-            logits[:, MASK] = -torch.inf
-            if self.model.card.prediction == "shifted":
-                logits = torch.cat([logits[:1], logits[:-1]])
-            out.append(logits.softmax(-1))
-        said = torch.stack(out)
+        length, block = tokens.shape[1], self.model.card.block or tokens.shape[1]
+        seen = torch.tensor([[j // block <= i // block for j in range(length)] for i in range(length)])
+        logits = self.model.body.logits(
+            self.model.body.states(torch.where(tokens == V, MASK, tokens), None, seen, None)
+        )
+        logits[..., MASK] = -torch.inf
+        if self.model.card.prediction == "shifted":
+            logits = torch.cat([logits[:, :1], logits[:, :-1]], 1)
+        said = logits.softmax(-1)
         return said if positions is None else said.gather(1, positions.unsqueeze(-1).expand(*positions.shape, V))
+
+
+def test_the_plain_denoiser_reads_each_row_by_itself(model):
+    """So that it is what it would be row by row, for which it is too slow."""
+    rows = tokens(20, 12, seed=4)
+    rows[torch.rand(rows.shape, generator=torch.Generator().manual_seed(5)) < 0.5] = V
+    plain = Plain(model)
+    alone = torch.cat([plain.posterior(row[None]) for row in rows])
+    torch.testing.assert_close(plain.posterior(rows), alone, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("name", [name for name in SAMPLED if not name.startswith(READERS + OF_LANGUAGES)])

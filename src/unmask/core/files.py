@@ -151,6 +151,7 @@ def code() -> str:
     return whole.hexdigest()[:16]
 
 
+@cache
 def _version(package: str) -> str:
     from importlib.metadata import PackageNotFoundError, version  # here, since a worker writes nothing
 

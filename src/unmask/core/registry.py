@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -17,7 +19,7 @@ from unmask.core.adding import ADDING
 from unmask.core.errors import UnmaskError, cut, shown, unknown
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+    from importlib.metadata import EntryPoint, EntryPoints
 
 Made = TypeVar("Made")
 LONGEST, DEEPEST = 2**14, 8  # a specification: in characters, and in names that stand within names
@@ -189,10 +191,8 @@ class Registry(Generic[Made]):
         return Entry(name, documentation.partition("\n")[0], options, documentation, origin, maker)
 
     def _offers(self) -> dict[str, list[EntryPoint]]:
-        from importlib.metadata import entry_points  # here: a worker that finds its metric asks for none
-
         offers: dict[str, list[EntryPoint]] = {}
-        for entry in entry_points(group=self.group) if self.group else ():
+        for entry in _installed(self.group, *_places()) if self.group else ():
             if entry.value not in [offer.value for offer in offers.setdefault(entry.name, [])]:  # installed twice
                 offers[entry.name].append(entry)
         return offers
@@ -215,6 +215,21 @@ class Registry(Generic[Made]):
             raise UnmaskError(f"{label} does not say what its options are: it is no {self.noun} of Python's") from error
         maker: Callable[..., Made] = found
         return maker
+
+
+def _places() -> Iterator[tuple[str, int]]:
+    """Where packages are found, and when anything was last installed there."""
+    for place in sys.path:
+        with suppress(OSError):
+            yield os.path.abspath(place), os.stat(place or ".").st_mtime_ns
+
+
+@lru_cache(maxsize=16)
+def _installed(group: str, *places: tuple[str, int]) -> EntryPoints:
+    """What is offered there: reading it takes 20 ms, and a message that lists names asks for it again and again."""
+    from importlib.metadata import entry_points  # here: a worker that finds its metric asks for none
+
+    return entry_points(group=group)
 
 
 UNIONS = (Union, UnionType)

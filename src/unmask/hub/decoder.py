@@ -18,6 +18,7 @@ from torch.nn import functional
 from unmask.core.errors import UnmaskError
 from unmask.hub.body import Body, Sizes
 from unmask.networks.model.cache import Reach
+from unmask.networks.model.trunk import embedding
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,7 +128,7 @@ class Layer(nn.Module):
 class Stack(nn.Module):
     def __init__(self, shape: Shape, mlp: Callable[[int], nn.Module]) -> None:
         super().__init__()
-        self.embed_tokens = nn.Embedding(shape.symbols or shape.vocabulary, shape.hidden)
+        self.embed_tokens = embedding(shape.symbols or shape.vocabulary, shape.hidden)
         self.layers = nn.ModuleList(Layer(shape, mlp(layer)) for layer in range(shape.layers))
         self.norm = Norm(shape.hidden, shape.eps)
 

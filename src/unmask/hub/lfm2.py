@@ -17,6 +17,7 @@ from torch.nn import functional
 from unmask.hub.body import Body
 from unmask.hub.decoder import MLP, Attention, Norm, Rotary, Shape
 from unmask.networks.model.cache import Reach
+from unmask.networks.model.trunk import embedding
 
 
 class Hybrid(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +61,7 @@ class LFM2(Body):
         super().__init__()
         self.shape, self.hybrid = shape, hybrid
         self.vocabulary, self.hidden, self.context, self.sizes = shape.vocabulary, shape.hidden, shape.context, None
-        self.embed = nn.Embedding(shape.vocabulary, shape.hidden)
+        self.embed = embedding(shape.vocabulary, shape.hidden)
         self.layers = nn.ModuleList(Layer(shape, attends, hybrid.kernel) for attends in hybrid.attends)
         self.norm = Norm(shape.hidden, shape.eps)
 

@@ -42,6 +42,12 @@ class Frame(NamedTuple):
     reach: Reach | None = None  # what was read before, where a memory keeps it
 
 
+def embedding(symbols: int, width: int) -> nn.Embedding:
+    """Drawn as torch does; nothing is drawn on the meta device, for which torch would import its compiler."""
+    table = torch.empty(symbols, width)
+    return nn.Embedding(symbols, width, _weight=table if table.is_meta else None)
+
+
 class Trunk(nn.Module):
     """Logits of V symbols."""
 
@@ -52,17 +58,23 @@ class Trunk(nn.Module):
         super().__init__()
         shape.check_memory()
         self.shape = shape
-        self.embed = nn.Embedding(shape.vocabulary + 1, shape.hidden)
+        self.embed = embedding(shape.vocabulary + 1, shape.hidden)
         self.place = None if shape.causal else nn.Parameter(torch.empty(shape.length, shape.hidden))
         self.time = None if shape.time_free else Clock(shape.hidden)
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
         self.norm = nn.LayerNorm(shape.hidden, bias=False)
         self.head = nn.Linear(shape.hidden, shape.vocabulary, bias=False)
-        angles = torch.arange(shape.length + 1).unsqueeze(1) * self.rates  # in float64: far places are many turns away
-        self.register_buffer("cos", angles.cos().repeat(1, 2).float(), persistent=False)
-        self.register_buffer("sin", torch.cat([-angles.sin(), angles.sin()], 1).float(), persistent=False)
+        for name in ("cos", "sin"):
+            turns = torch.empty(shape.length + 1, shape.hidden // shape.heads // 2 * 2)
+            self.register_buffer(name, turns, persistent=False)
         if not self.embed.weight.is_meta:  # where only its shapes are asked for
+            self._turn()
             self._initialise()
+
+    def _turn(self) -> None:
+        angles = torch.arange(len(self.cos)).unsqueeze(1) * self.rates  # in float64: far places are many turns away
+        self.cos.copy_(angles.cos().repeat(1, 2))
+        self.sin.copy_(torch.cat([-angles.sin(), angles.sin()], 1))
 
     def _initialise(self) -> None:
         """Every linear map keeps the size of what it is given; what is added to the residual stream starts small."""
