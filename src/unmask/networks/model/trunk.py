@@ -44,8 +44,7 @@ class Frame(NamedTuple):
 
 def embedding(symbols: int, width: int) -> nn.Embedding:
     """Drawn as torch does; nothing is drawn on the meta device, for which torch would import its compiler."""
-    table = torch.empty(symbols, width)
-    return nn.Embedding(symbols, width, _weight=table if table.is_meta else None)
+    return nn.Embedding(symbols, width, _weight=torch.empty(symbols, width) if torch.empty(0).is_meta else None)
 
 
 class Trunk(nn.Module):
