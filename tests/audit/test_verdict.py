@@ -213,8 +213,10 @@ def test_a_list_of_shares_is_a_schedule():
 
 
 def test_a_schedule_that_is_fitted_to_the_language():
-    right = generate(LANGUAGE, schedule="optimal", steps=4, length=16, rows=ROWS, seed=5).tokens
-    assert audit(right, LANGUAGE, schedule="optimal", steps=4).verdict == "follows"
+    """Another schedule is a difference, if not the linear one: "optimal" is too near to it here."""
+    for schedule, verdict in {"optimal": "follows", "cosine": "differs"}.items():
+        made = generate(LANGUAGE, schedule=schedule, steps=4, length=16, rows=HALF, seed=5).tokens
+        assert audit(made, LANGUAGE, schedule="optimal", steps=4).verdict == verdict
 
 
 def test_a_sampler_without_chance():

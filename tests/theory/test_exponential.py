@@ -18,7 +18,7 @@ from unmask.languages import Interval, NGram, preset, random_hmm, random_ngram
 from unmask.schedules import deltas
 from unmask.theory import exponential
 from unmask.theory.chains import first_order
-from unmask.theory.exponential import error_curve, exponential_law
+from unmask.theory.exponential import LONGEST, SHORTEST, Line, error_curve, exponential_law
 from unmask.theory.gaps import ser_by_orders, valid_mass
 from unmask.theory.known import error_curve as any_error_curve
 
@@ -86,6 +86,16 @@ def test_what_the_law_is_off_by_is_a_bound():
                 assert abs(law.log_likelihood.at(length) - log_mass[length] / mass[length]) <= log_drift + 1e-11
                 held.append(drift)
     assert sum(drift < 1e-2 for drift in held) > 10  # nor is it empty
+
+
+def test_corrections_that_die_out_slowly_are_followed_at_their_own_rate():
+    """values(L) = 3 - L/2 + 0.9^L / 5: what is left of the bends is theirs times 0.9 / (1 - 0.9)."""
+    lengths = np.arange(1, LONGEST + 1)
+    line = Line.through(3 - lengths / 2 + 0.9**lengths / 5, SHORTEST, 18, rho=0.5)
+    assert line.rest == pytest.approx(0.9**LONGEST / 5 * (1 - 1 / 0.9) ** 2 * 0.9 / (1 - 0.9), rel=1e-6)
+    assert abs(3 - 250 - line.at(500)) <= line.off(500, 18, LONGEST)
+    straight = Line.through(3 - lengths / 2 + 1e-14 * (lengths % 2), SHORTEST, 18, rho=0.5)
+    assert straight.rest == 0.0  # the bends of a straight line are rounding
 
 
 def test_a_law_without_its_prefactor_is_caught():
