@@ -214,9 +214,9 @@ def test_a_list_of_shares_is_a_schedule():
 
 def test_a_schedule_that_is_fitted_to_the_language():
     """Another schedule is a difference, if not the linear one: "optimal" is too near to it here."""
-    for schedule, verdict in {"optimal": "follows", "cosine": "differs"}.items():
+    for schedule, expected in {"optimal": "follows", "cosine": "differs"}.items():
         made = generate(LANGUAGE, schedule=schedule, steps=4, length=16, rows=HALF, seed=5).tokens
-        assert audit(made, LANGUAGE, schedule="optimal", steps=4).verdict == verdict
+        assert audit(made, LANGUAGE, schedule="optimal", steps=4).verdict == expected
 
 
 def test_a_sampler_without_chance():

@@ -117,6 +117,13 @@ def test_every_figure_has_a_place_and_a_name_of_its_own():
     assert len({figure.name for figure in figures()}) == len(figures()) == len({figure.place for figure in figures()})
 
 
+def test_definitions_fit_their_schema(explorer):
+    drawn = {figure.draw for figure in explorer.figures}
+    assert len(drawn) > 4
+    for draw in drawn:
+        draw(explorer.results).to_dict()  # which fails where one does not
+
+
 def test_the_front_is_what_nothing_beats(explorer):
     (figure,) = (one for one in explorer.figures if one.name == "front")
     found, _, _ = prepared(figure, explorer.results, explorer.state | {"length": 64})

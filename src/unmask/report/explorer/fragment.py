@@ -9,6 +9,8 @@ from functools import cached_property
 from importlib.resources import files
 from typing import Any
 
+from altair.utils import schemapi
+
 from unmask.core.estimates import Estimate
 from unmask.report import frame
 from unmask.report.explorer.chosen import State, Verdict, rows, start, verdict
@@ -70,8 +72,10 @@ class Explorer:
 
     @cached_property
     def definitions(self) -> dict[str, Definition]:
-        """Of each figure by its name."""
-        return {figure.name: defined(figure.draw(self.results)) for figure in self.figures}
+        """Of each figure by its name; those that are drawn alike have one in common."""
+        with schemapi.debug_mode(False):  # a test holds them against the schema, which takes longer than drawing
+            drawn = {draw: defined(draw(self.results)) for draw in {figure.draw for figure in self.figures}}
+        return {figure.name: drawn[figure.draw] for figure in self.figures}
 
     @cached_property
     def own(self) -> dict[str, list[Row]]:

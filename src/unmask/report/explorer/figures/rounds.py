@@ -53,6 +53,9 @@ def draw(results: Results, by: str) -> Any:
     return drawn.add_params(*parameters()).properties(width=WIDTH, height=HEIGHT)
 
 
+DRAWN = {by: partial(draw, by=by) for by in BETWEEN}  # which yardstick it is, its rows say
+
+
 def _wanted(results: Results, yardstick: Yardstick, by: str) -> bool:
     said = [p for p in results.of(*yardstick.measures) if p["kind"] == "mdm" and p["steps"] is not None]
     if by == "model" and len({p["model"] for p in said}) < 2:
@@ -70,7 +73,7 @@ def _figure(number: int, yardstick: Yardstick, by: str) -> Figure:
         under=yardstick.under,
         caption="Across: the number of rounds N, on a logarithmic scale. Dotted: AR, one token at a time. Bars: 95% "
         "intervals. Lines without points are theory, drawn without looking at the points.",
-        draw=partial(draw, by=by),
+        draw=DRAWN[by],
         wanted=partial(_wanted, yardstick=yardstick, by=by),
     )
 
