@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import torch
 
 from unmask.core.chance import Stream, uniform
@@ -38,6 +40,15 @@ class UnknownToken(Sampler):
 class IgnoresBudget(Sampler):
     def choose(self, view):
         return Choice(view.hidden.clone())
+
+
+class OtherInThreads(Sampler):
+    """Keeps something that belongs to the thread which it runs in."""
+
+    def choose(self, view):
+        place = torch.arange(view.hidden.shape[1]).double().expand(view.hidden.shape)
+        first = place if threading.current_thread() is threading.main_thread() else -place
+        return Choice(best(first, view.hidden, view.count, None))
 
 
 class RoundsBeyond(Sampler):
@@ -389,6 +400,7 @@ BAD = {  # what each must fail, and a part of what must be said
     LeavesHidden: ("contract", "of row 100 hidden after its last round"),
     UnknownToken: ("contract", "UnknownToken writes token 4; V is 4, at position 0 of row 100 in round 1"),
     IgnoresBudget: ("contract", "reveals 9 positions of row 100 in round 1; expected the schedule's 3"),
+    OtherInThreads: ("company", "a blank canvas of a 2-gram in threads, and not in blocks"),
     RoundsBeyond: ("contract", "gives round 2 to position 1 of row 100; expected a round from 1 to 1"),
     LoopsLooking: ("contract", "LoopsLooking, at position 0 of row 100 after round 0: the sampler has looked"),
     LoopsHiding: (
