@@ -8,8 +8,9 @@ from unmask.sandbox import Limits
 
 LIMITS = Limits(wall=30, cpu=20)
 SHORT = Limits(wall=0.8)
-TESTS = "def check(f):\n    assert f(2) == 31337\n    assert f(3) == 27182\ncheck(candidate)"
-RIGHT = "def candidate(x): return 31337 if x == 2 else 27182"
+TESTS = "def check(f):\n    assert f(2) == 31337\n    assert f(3) == 27182818284590452353\ncheck(candidate)"
+RIGHT = "def candidate(x): return 31337 if x == 2 else 27182818284590452353"
+# What is sought is longer than an address: five digits of one were found in a `repr` once in a hundred runs.
 SEEK = """
 import gc, os, sys
 def seek():
@@ -32,9 +33,9 @@ def seek():
         for name in files:
             try: found.append(open(place + '/' + name).read())
             except OSError: pass
-    return any('2718' '2' in text for text in found)
+    return any('2718281828' '4590452353' in text for text in found)
 def candidate(x):
-    return 31337 if x == 2 else 27180 + 2 * seek()
+    return 31337 if x == 2 else 27182818284590452350 + 3 * seek()
 """
 CHEATS = {
     "exit at once": "import os\nos._exit(0)",
@@ -90,7 +91,7 @@ def test_what_is_right_passes(strongest):
 
 def test_a_search_would_find_what_is_there(strongest):
     """The search of the cheat itself: in a process that knows the answer, it finds it."""
-    assert "True" in strongest.run(f"secret = 'x 27182 x'\n{SEEK}\nprint(seek())", LIMITS).stdout
+    assert "True" in strongest.run(f"secret = 'x 27182818284590452353 x'\n{SEEK}\nprint(seek())", LIMITS).stdout
 
 
 @pytest.mark.parametrize(
