@@ -198,9 +198,7 @@ LOOK_ALIKES = (
 )
 
 
-@pytest.mark.parametrize(
-    "start", [["-P", "-m", "unmask"], ["-m", "unmask"], ["-P", "-m", "unmask.experiments.jobs.worker", "3"]]
-)
+@pytest.mark.parametrize("start", [["-m", "unmask"], ["-P", "-m", "unmask.experiments.jobs.worker", "3"]])
 def test_modules_of_the_working_directory_are_not_ours(tmp_path, start):
     """Named like ours, or like a library: none is imported, also where `python -m` would look there first."""
     for name in LOOK_ALIKES:

@@ -31,7 +31,7 @@ def learned(directory, mask=MASK, shift=0, causal=False):
     published(directory, "qwen2", CONFIGS["qwen2"])
     model = load(directory, card("qwen2"), dtype=torch.float32)
     body = model.body.requires_grad_(True)
-    optimiser = torch.optim.Adam(body.parameters(), lr=5e-3)
+    optimiser = torch.optim.Adam(body.parameters(), lr=1e-2)
     luck = torch.Generator().manual_seed(0)
     place, mean = torch.arange(LENGTH), 2.0
     for _ in range(STEPS):

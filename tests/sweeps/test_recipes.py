@@ -69,22 +69,19 @@ def test_it_runs(path, tmp_path):
 
 
 def test_two_workers_and_this_process_agree_to_the_bit(tmp_path):
-    """The smallest grid of every metric, cut into blocks by its length."""
+    """The smallest grid of every metric, cut into blocks by its length; tokens that are kept are those of generate, by
+    way of the driver, which alone writes."""
     changes = {"steps": [8], "rows": 150, "length": 2050, "language": ["paper-2gram", "interval-5"]}
     path = next(path for path in RECIPES if path.stem == "figure-1-exact")
-    recipe = read_recipe(path, changes | {"metrics": ["samples", "ter_upper(rows=3)", "theory"]})
+    recipe = read_recipe(path, changes | {"metrics": ["samples(keep=True)", "ter_upper(rows=3)", "theory"]})
     ways = ({"engine": "here"}, {"workers": 2})
     found = [sweep(recipe, store=tmp_path / next(iter(how)), **how) for how in ways]
     tables = [made.table().drop(columns="seconds") for made in found]
     assert tables[0].equals(tables[1])
     assert len(tables[0]["key"].unique()) == 6
-
-
-def test_kept_tokens_are_those_of_generate(tmp_path):
-    """In blocks, by way of the driver, which alone writes."""
-    recipe = {"metrics": ["samples(keep=True)"], "fixed": {"language": "interval-5", "length": 2050, "steps": 8}}
-    made = sweep(recipe, store=tmp_path / "s", workers=1, rows=150)
-    files = made.files(made.keys[0])
-    assert [path.name for path in files] == ["tokens-000000000000.npy", "tokens-000000000127.npy"]
-    tokens = torch.cat([read_tokens(path) for path in files])
-    assert tokens.equal(generate(languages.load("interval-5"), length=2050, steps=8, rows=150).tokens)
+    expected = generate(languages.load("interval-5"), length=2050, steps=8, rows=150).tokens
+    (key,) = tables[0].query("metric == 'samples' and language == 'interval-5'")["key"].unique()
+    for made in found:
+        files = made.files(key)
+        assert [path.name for path in files] == ["tokens-000000000000.npy", "tokens-000000000127.npy"]
+        assert torch.cat([read_tokens(path) for path in files]).equal(expected)

@@ -13,6 +13,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ class Cell:
     def arguments(self) -> dict[str, Any]:
         return {name: value for name, value in self.spec.items() if name != "metric"}
 
-    @property
+    @cached_property
     def cost(self) -> float:
         """About how long it takes, in seconds of one core where nothing better is known."""
         return arguments.number(f"the cost of metric {self.metric!r}", self.measure.cost(self.arguments), 0.0, 1e12)
