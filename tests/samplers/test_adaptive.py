@@ -242,7 +242,7 @@ def test_the_clairvoyant_follows_its_law(name):
 
 
 def remdm_law(name, strategy, delta, o):
-    """States are tokens with the probabilities that they had when they were revealed (for conf)."""
+    """States are tokens, for conf with the probabilities that they had when they were revealed."""
     denoiser, length = denoiser_of(name)
     v = denoiser.vocabulary
     states = {((v, 1.0),) * length: 1.0}
@@ -255,9 +255,8 @@ def remdm_law(name, strategy, delta, o):
             options = []
             for j, (t, psi) in enumerate(state):
                 if t == v:
-                    options.append(
-                        [(1 - rate, (v, 1.0)), *((rate * p[j][x], (x, round(p[j][x], 12))) for x in range(v))]
-                    )
+                    kept = [round(p[j][x], 12) if strategy == "conf" else 1.0 for x in range(v)]
+                    options.append([(1 - rate, (v, 1.0)), *((rate * p[j][x], (x, kept[x])) for x in range(v))])
                 else:
                     hide = sigma * weights[j] / sum(weights.values()) if strategy == "conf" else sigma
                     options.append([(hide, (v, 1.0)), (1 - hide, (t, psi))])
