@@ -159,15 +159,16 @@ def choices(sampler, language, length, rows=30):
     q = law(language, length)
     for context, places in sorted(set(seen)):
         fit = np.all([(every[:, j] == t) | (t == language.vocabulary) for j, t in enumerate(context)], 0)
-        if places and (q * fit).sum() > 0:
-            yield context, places, every, q * fit / (q * fit).sum()
+        met = q * fit > 0
+        if places and met.any():
+            yield context, places, every[met], q[met] / q[met].sum()
 
 
 def nats(p, every, places):
     """H of these positions together."""
-    _, inverse = np.unique(every[:, list(places)], axis=0, return_inverse=True)
-    masses = np.bincount(inverse.reshape(-1), p)
-    return -float(sum(m * math.log(m) for m in masses if m > 0))
+    masses = np.bincount(every[:, list(places)] @ (every.max() + 1) ** np.arange(len(places)), p)
+    masses = masses[masses > 0]
+    return -float(masses @ np.log(masses))
 
 
 TINY = ["2-gram, pruned", "3-gram, pruned", "hmm, sparse", "hmm, final", "brackets, 2 kinds", "interval 3, partial"]
