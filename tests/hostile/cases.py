@@ -142,6 +142,7 @@ def _languages() -> dict[str, Case]:
         "brkstates": brackets | {"depth": 9},
         "modterms10": {"kind": "modular-sum", "modulus": 10**10, "chained": True},
         "modhuge": {"kind": "modular-sum", "modulus": HUGE},
+        "modmoves": {"kind": "modular-sum", "modulus": 3000, "chained": False},
         "modstr": {"kind": "modular-sum", "modulus": "3"},
         "width16": {"kind": "interval", "width": 10**16},
         "width_float": {"kind": "interval", "width": 3.0},
@@ -412,6 +413,7 @@ def _stores() -> dict[str, Case]:
         "journal": beside("sweep.sqlite-journal", b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + b"\xff" * 600),
         "notable": sql("drop table cell"),
         "norun": sql("drop table run"),
+        "schema": sql("update sqlite_master set sql = cast(x'63726561746520ff' as text) where name = 'block'"),
         "trigger": sql("create trigger t after update on cell begin delete from run; end"),
         "view": sql("drop table block", "create view block as select 1"),
         "version": sql("pragma user_version = 99999"),
@@ -511,6 +513,8 @@ def _numbers() -> dict[str, Case]:
         "tht_steps": f"theory table --language interval-5 --length 20 --rows 10 --steps {DIGITS}",
         "tht_rows": f"theory table --language interval-5 --length 20 --rows {DIGITS} --steps 4",
         "thf_rows": "theory figure --language paper-2gram --length 8 --rows 10 --steps 2 4 --out figure",
+        "thf_none": "theory figure --language paper-2gram --length 1 --rows 5 --steps 2 --out figure",
+        "thf_rounds": "theory figure --language paper-2gram --length 8 --rows 5 --steps 1000000 --out figure",
         "plan_length0": "plan --language interval-5 --length 0 --target 0.1",
         "plan_round": "plan --language interval-5 --length 20 --target 0.1 --step-ms inf --ar-token-ms 1",
         "plan_zero": "plan --language interval-5 --length 20 --target 0.1 --step-ms 0 --ar-token-ms 0",
@@ -552,6 +556,7 @@ def _numbers() -> dict[str, Case]:
         made[f"UT_{name}"] = Case(GENERATE.split(), environment={"UNMASK_THREADS": value})
     for name, value in {"word": "abc", "digits": "9" * 5000, "two": "2"}.items():
         made[f"WORLD_{name}"] = Case(TRAIN.split(), environment={"WORLD_SIZE": value})
+    made["train_decay"] = Case(_with(TRAIN, weight_decay=1e30), changes=("n",))  # which keeps its first checkpoint
     made["RANK_word"] = Case(TRAIN.split(), environment={"WORLD_SIZE": "2", "RANK": "x"}, changes=("n",))
     return made
 

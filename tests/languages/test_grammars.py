@@ -156,7 +156,7 @@ def test_stop_is_the_chance_to_end_at_each_complete_place():
         (lambda: ModularSum(stop=-1.0), "stop is -1.0"),
         (lambda: ModularSum(1), "modulus is 1"),
         (lambda: ModularSum(10, 1), "terms is 1"),
-        (lambda: ModularSum(10, 5), "modulus 10 with 5 terms needs about 100,000 states"),
+        (lambda: ModularSum(10, 5), "modulus 10 with 5 terms needs about 200,000 transitions"),
     ],
 )
 def test_what_cannot_be_a_grammar(make, message):

@@ -121,6 +121,12 @@ def test_an_absurd_order_is_refused_too(order):
         NGram.fit("ab" * order, order)
 
 
+def test_positions_that_no_memory_holds_have_no_tables():
+    language = random_ngram(2, 4, seed=0)
+    assert language.local_form(10**30) is None
+    assert language.local_form(64) is not None
+
+
 def test_rows_that_sum_to_one_nearly_are_made_to():
     """Off by less than 1e-9 a row, which at 10^5 tokens would be 9e-5 of blank evidence."""
     language = NGram(2, [0.5, 0.5], [[0.3, 0.7 - 9e-10], [0.6, 0.4]])

@@ -154,6 +154,7 @@ def test_changes():
     assert changed(**settings(["seeds=[5]", "rows=3", "name=other"])).seeds == (5,)
     assert recipe.with_changes({"name": "other"}).name == "other"
     assert changed(a=[5, 6]).zip[0]["a"] == (5, 6)
+    assert changed(a=[5, 6, 7], b=[8, 9, 0]).zip == ({"a": (5, 6, 7), "b": (8, 9, 0)},)  # longer, both at once
     with pytest.raises(UnmaskError, match="equally long"):
         changed(a=[5])
     with pytest.raises(UnmaskError, match="not grid itself"):

@@ -192,7 +192,7 @@ class Registry(Generic[Made]):
 
     def _offers(self) -> dict[str, list[EntryPoint]]:
         offers: dict[str, list[EntryPoint]] = {}
-        for entry in _installed(self.group, *_places()) if self.group else ():
+        for entry in installed(self.group) if self.group else ():
             if entry.value not in [offer.value for offer in offers.setdefault(entry.name, [])]:  # installed twice
                 offers[entry.name].append(entry)
         return offers
@@ -217,6 +217,11 @@ class Registry(Generic[Made]):
         return maker
 
 
+def installed(group: str) -> EntryPoints:
+    """What installed packages offer: reading it takes 20 ms, and a message that lists names asks again and again."""
+    return _installed(group, *_places())
+
+
 def _places() -> Iterator[tuple[str, int]]:
     """Where packages are found, and when anything was last installed there."""
     for place in sys.path:
@@ -226,7 +231,6 @@ def _places() -> Iterator[tuple[str, int]]:
 
 @lru_cache(maxsize=16)
 def _installed(group: str, *places: tuple[str, int]) -> EntryPoints:
-    """What is offered there: reading it takes 20 ms, and a message that lists names asks for it again and again."""
     from importlib.metadata import entry_points  # here: a worker that finds its metric asks for none
 
     return entry_points(group=group)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -18,6 +17,7 @@ from torch import Tensor
 
 from unmask.core.errors import UnmaskError, shown
 from unmask.core.reading import read_json
+from unmask.core.registry import installed
 from unmask.hub.body import Body
 
 READERS = ("Qwen2ForCausalLM", "Qwen3ForCausalLM")  # AR models, where no name says that they have learned otherwise
@@ -96,7 +96,7 @@ CARDS: dict[str, Card] = {}
 def known() -> dict[str, Card]:
     """All cards by their names: ours, then those of installed packages."""
     cards = dict(CARDS)
-    for entry in entry_points(group=GROUP):
+    for entry in installed(GROUP):
         offered = entry.load()
         for card in [offered] if isinstance(offered, Card) else offered:
             cards.setdefault(card.name, card)

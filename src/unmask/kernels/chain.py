@@ -27,6 +27,8 @@ class Chain(NamedTuple):
 def chain(initial: Floats, transition: Floats, length: int) -> Chain | None:
     """The tables for sequences of this length; None where they would be too large."""
     size = len(initial)
+    if length * size * 8 > MAX_BYTES:
+        return None
     powers = [np.eye(size), transition]
     while len(powers) <= length and not _same(powers[-1], powers[-2]):
         if len(powers) * size * size * 8 > MAX_BYTES:

@@ -16,7 +16,7 @@ from unmask.languages.grammar import Grammar, Moves
 from unmask.languages.registry import LANGUAGES
 from unmask.languages.steps import Steps
 
-MAX_STATES = 2**16  # about which it takes some seconds to find them
+MAX_TRANSITIONS = 2**16  # about which it takes some seconds to find them
 
 
 class Draft(NamedTuple):
@@ -52,12 +52,12 @@ class ModularSum(Grammar):
     kind: ClassVar[str] = "modular-sum"
 
     def __init__(self, modulus: int = 10, terms: int = 2, chained: bool = True, stop: float | None = None) -> None:
-        modulus = arguments.whole("modulus", modulus, 2, MAX_STATES)
+        modulus = arguments.whole("modulus", modulus, 2, MAX_TRANSITIONS)
         terms = arguments.whole("terms", terms, 2, 16)
         arguments.flag("chained", chained)
-        states = 2 * terms * modulus ** (terms - 1)
-        if states > MAX_STATES:
-            what = f"about {counted(states)} states, more than the {MAX_STATES:,} allowed"
+        transitions = modulus**terms + 2 * terms * modulus ** (terms - 1)
+        if transitions > MAX_TRANSITIONS:
+            what = f"about {counted(transitions)} transitions, more than the {MAX_TRANSITIONS:,} allowed"
             raise UnmaskError(f"modulus {modulus} with {terms} terms needs {what}; lower one of them")
         self.modulus, self.terms, self.chained = modulus, terms, chained
         self.plus, self.equals, self.separator = modulus, modulus + 1, modulus + 2

@@ -40,8 +40,12 @@ def check(out: Path) -> None:
 def publish(
     out: Path, language: Language, length: int, records: Sequence[Record], configuration: dict[str, Any]
 ) -> list[Path]:
-    """theory-ser, -ter, -curve, and where known -crossover and -orders, as SVG and PNG; the numbers as JSON and CSV."""
-    charts = {FILES[quantity]: chart(records, quantity) for quantity in QUANTITIES}
+    """theory-ser, -ter, -curve, and where known -crossover and -orders, as SVG and PNG; the numbers as JSON and CSV.
+
+    No -ser or -ter where all of it is 0, as of one token: a logarithmic axis has no place for it.
+    """
+    drawn = {FILES[quantity]: chart(records, quantity) for quantity in QUANTITIES}
+    charts = {name: found for name, found in drawn.items() if found is not None}
     charts[CURVE] = staircase.chart(language, length)
     errors = exact_error_curve(language, length)
     if errors is not None and errors.constant.value > 0 and configuration["schedule"] == "linear":
@@ -55,12 +59,14 @@ def publish(
 
 
 def chart(records: Sequence[Record], quantity: str) -> Any:
-    """One quantity against N, both logarithmic, on white."""
+    """One quantity against N, both logarithmic, on white; None where nothing of it is above 0."""
     frame = pd.DataFrame([record for record in records if record["quantity"] == quantity])
     less = 1.0 if quantity == "ter_ratio" else 0.0
     for field in ("value", "low", "high"):
         frame[field] = frame[field].astype(float) - less
     frame = frame[(frame["value"] > (SEEN if quantity == "ser" else 0.0))]
+    if frame.empty:
+        return None
     measured, lines = frame[frame["kind"] == "measured"], frame[frame["kind"] != "measured"]
     names = list(dict.fromkeys(lines["name"]))
     bounds = [name for name in names if name != EXACT]

@@ -72,7 +72,7 @@ def connect(directory: Path, make: bool) -> sqlite3.Connection:
         if make and _version(connection) == 0:
             _make(connection)
         _check(directory, connection)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the other where a message quotes damage
         raise explained(directory, error) from error
     return connection
 
@@ -96,8 +96,9 @@ def damaged(directory: Path, what: str) -> UnmaskError:
     return UnmaskError(f"the store {place} cannot be used, it is damaged: {what}; {help}")
 
 
-def explained(directory: Path, error: sqlite3.Error) -> UnmaskError:
-    text, place = str(error), cut(str(directory))
+def explained(directory: Path, error: sqlite3.Error | UnicodeDecodeError) -> UnmaskError:
+    text = "what it names is no text" if isinstance(error, UnicodeDecodeError) else str(error)
+    place = cut(str(directory))
     if "full" in text or "disk I/O" in text:
         what = "is there space left? What was finished before is kept"
         return UnmaskError(f"cannot write the store {place}: {text}; {what}: `unmask sweep resume {place}`")

@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
@@ -97,33 +97,42 @@ class Part:
                 point |= part
             yield point
 
-    def with_change(self, name: str, value: Any) -> Part:
-        """The part with another value: one value is fixed, a list is walked, and that of a name in zip within zip."""
-        if name in OWN:
-            return replace(self._without("seed" if name == "seeds" else name), **{name: _own(name, value)})
-        return (replace(self, seeds=None) if name == "seed" else self)._with(name, value)
+    def with_changes(self, changes: Mapping[str, Any]) -> Part:
+        """The part with other values, checked when all are in: two lists of one zip may grow together."""
+        said = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        for name, value in changes.items():
+            _change(said, name, value)
+        return Part(**said)
 
-    def _with(self, name: str, value: Any) -> Part:
-        if name in ("grid", "fixed", "zip", "parts"):
-            raise UnmaskError(f"set what stands in {name}, not {name} itself: steps=[8, 16]")
-        if not isinstance(value, list | tuple):
-            kept = self._without(name)
-            return replace(kept, fixed={**kept.fixed, name: _plain(name, value)})
-        values = _values(name, value)
-        if any(name in tied for tied in self.zip):
-            return replace(self, zip=tuple({**tied, name: values} if name in tied else tied for tied in self.zip))
-        kept = self if name in self.grid else self._without(name)  # an axis stays where it stands
-        return replace(kept, grid={**kept.grid, name: values})
 
-    def _without(self, name: str) -> Part:
-        """The part that leaves a parameter open."""
-        rest = [{key: values for key, values in tied.items() if key != name} for tied in self.zip]
-        return replace(
-            self,
-            grid={key: values for key, values in self.grid.items() if key != name},
-            fixed={key: value for key, value in self.fixed.items() if key != name},
-            zip=tuple(tied for tied in rest if tied),
-        )
+def _change(said: dict[str, Any], name: str, value: Any) -> None:
+    """One value is fixed, a list is walked, and that of a name in zip within zip."""
+    if name in ("grid", "fixed", "zip", "parts"):
+        raise UnmaskError(f"set what stands in {name}, not {name} itself: steps=[8, 16]")
+    if name in OWN:
+        _leave_open(said, "seed" if name == "seeds" else name)
+        said[name] = _own(name, value)
+        return
+    if name == "seed":
+        said["seeds"] = None
+    if not isinstance(value, list | tuple):
+        _leave_open(said, name)
+        said["fixed"] = {**said["fixed"], name: _plain(name, value)}
+        return
+    values = _values(name, value)
+    if any(name in tied for tied in said["zip"]):
+        said["zip"] = tuple({**tied, name: values} if name in tied else tied for tied in said["zip"])
+        return
+    if name not in said["grid"]:  # an axis stays where it stands
+        _leave_open(said, name)
+    said["grid"] = {**said["grid"], name: values}
+
+
+def _leave_open(said: dict[str, Any], name: str) -> None:
+    for where in ("grid", "fixed"):
+        said[where] = {key: values for key, values in said[where].items() if key != name}
+    rest = [{key: values for key, values in tied.items() if key != name} for tied in said["zip"]]
+    said["zip"] = tuple(tied for tied in rest if tied)
 
 
 @dataclass(frozen=True)
@@ -141,18 +150,16 @@ class Recipe:
 
     def with_changes(self, changes: Mapping[str, Any]) -> Recipe:
         """The recipe with other values, in the parts that know the name, and in all where none does."""
-        changed = self
-        for name, value in changes.items():
-            if name == "name":
-                changed = replace(changed, name=_own(name, value))
-                continue
-            knowing = [name in OWN or name in part.axes for part in changed.parts]
-            parts = tuple(
-                part.with_change(name, value) if knows or not any(knowing) else part
-                for part, knows in zip(changed.parts, knowing, strict=True)
+        changes = dict(changes)
+        name = _own("name", changes.pop("name")) if "name" in changes else self.name
+        known = set[str]().union(OWN, *(part.axes for part in self.parts))
+        parts = (
+            part.with_changes(
+                {key: value for key, value in changes.items() if key in {*OWN, *part.axes} or key not in known}
             )
-            changed = replace(changed, parts=parts)
-        return changed
+            for part in self.parts
+        )
+        return Recipe(name, tuple(parts))
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

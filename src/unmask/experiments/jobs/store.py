@@ -62,7 +62,7 @@ class Store:
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: object) -> None:
         self.close()
-        if isinstance(error, sqlite3.Error):
+        if isinstance(error, sqlite3.Error | UnicodeDecodeError):
             raise explained(self.directory, error) from error
 
     def check_there(self) -> None:
@@ -86,7 +86,7 @@ class Store:
         except BaseException as error:
             if self.connection.in_transaction:
                 self.connection.execute("rollback")
-            if isinstance(error, sqlite3.Error):
+            if isinstance(error, sqlite3.Error | UnicodeDecodeError):
                 raise explained(self.directory, error) from error
             raise
 

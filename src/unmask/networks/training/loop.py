@@ -212,6 +212,8 @@ class Training:
                 progress.rename(f"training {self.shape.kind.upper()}, loss {self.loss:.4f}")
                 if self.here.first and self.step in reports:
                     rate, found = self.recipe.rate_at(self.step - 1), self.judge(self.learner.average)
+                    if not math.isfinite(found.loss.value):
+                        raise self._diverged("loss of the validation", found.loss.value)
                     self.journal.add(self.step, self.seconds, rate, self.loss, found, self._bits(found))
                 if self.here.first and (self.step == steps or self._is_due()):
                     self._save()
@@ -280,10 +282,14 @@ class Training:
         self.unseen.clear()
         loss = (1 - weight) * self.loss + weight * float(seen[:, 0].mean())
         if not bool(seen.isfinite().all()) or loss > DIVERGED * self.worst:
-            found = f"training has diverged: at step {self.step} the loss is {float(seen[-1, 0]):.4g} nats a token"
-            kept = f"the checkpoint of step {self.saved} is kept in {self.directory}"
-            raise UnmaskError(f"{found}; {kept}; train another network with a rate below {self.recipe.rate:g}")
+            raise self._diverged("loss", float(seen[-1, 0]))
         self.loss = loss
+
+    def _diverged(self, what: str, nats: float) -> UnmaskError:
+        found = f"training has diverged: at step {self.step} the {what} is {nats:.4g} nats a token"
+        kept = f"the checkpoint of step {self.saved} is kept in {self.directory}"
+        lower = f"train another network with a rate below {self.recipe.rate:g}, or with less weight decay"
+        return UnmaskError(f"{found}; {kept}; {lower}")
 
     def _is_due(self) -> bool:
         wait = self.conditions.save_seconds
