@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from unmask import generate
+from unmask.core import threads
 from unmask.core.cores import count
 from unmask.core.errors import UnmaskError
 from unmask.core.threads import over_blocks
+from unmask.diagnosis.audit import audit
+from unmask.diagnosis.loss_curve import loss_curve
+from unmask.ideal import Ideal
+from unmask.languages import preset
+from unmask.schedules import deltas
+from unmask.theory import gaps, sampled
+from unmask.theory.chains import first_order
 
 EXAMPLES = settings(deadline=None, database=None, derandomize=True)
 
@@ -100,11 +111,9 @@ def test_nested_blocks_run_in_the_worker_that_asked():
     assert all(over_blocks(outer, 8, 1))
 
 
-@pytest.mark.parametrize("setting", ["1", None])
-def test_one_thread_or_one_block_needs_no_worker(monkeypatch, setting):
-    if setting:
-        monkeypatch.setenv("UNMASK_THREADS", setting)
-    rows = 8 if setting else 1
+@pytest.mark.parametrize(("setting", "rows"), [("1", 8), ("4", 1)])
+def test_one_thread_or_one_block_needs_no_worker(monkeypatch, setting, rows):
+    monkeypatch.setenv("UNMASK_THREADS", setting)
     assert set(over_blocks(lambda part: threading.get_ident(), rows, 1)) == {threading.get_ident()}
 
 
@@ -120,3 +129,38 @@ def test_a_wrong_number_of_threads_is_refused(monkeypatch, wanted):
     monkeypatch.setenv("UNMASK_THREADS", wanted)
     with pytest.raises(UnmaskError, match=r"UNMASK_THREADS is .*; expected "):
         count()
+
+
+CHAIN, HMM = preset("paper-2gram"), preset("sparse-hmm")
+DRAWN = HMM.sample(3000, 24, seed=1)
+SHARED_OUT = {  # everything that is shared out over threads
+    "a generation that looks": lambda: generate(HMM, sampler="low-confidence", steps=4, length=24, rows=3000).tokens,
+    "a generation in an order": lambda: generate(CHAIN, steps=4, length=24, rows=9000).tokens,
+    "draws": lambda: HMM.sample(3000, 24, seed=1),
+    "likelihoods": lambda: HMM.log_prob(DRAWN),
+    "posteriors": lambda: HMM.posterior(torch.where(torch.arange(24) % 3 == 1, DRAWN, HMM.vocabulary)),
+    "a curve of information": lambda: sampled.information_curve(HMM, 12, rows=600).terms,
+    "a curve of errors": lambda: sampled.error_curve(CHAIN, 12, rows=40).terms,
+    "orders": lambda: gaps.valid_given_order(first_order(CHAIN), 1 + torch.arange(24000).view(-1, 24) % 7 % 3),
+    "likelihoods by gaps": lambda: gaps.log_prob(first_order(CHAIN), CHAIN.sample(20, 12, seed=2), deltas("linear", 3)),
+    "a curve of losses": lambda: loss_curve(Ideal(HMM), DRAWN).losses,
+    "an audit": lambda: list(audit(CHAIN.sample(200, 12, seed=3), CHAIN, steps=4).p_values.values()),
+}
+
+
+@pytest.mark.parametrize("what", SHARED_OUT)
+def test_threads_change_nothing(what, monkeypatch):
+    """Nothing of what they write into memory that all share, nor of what they keep for themselves."""
+    made, pools = [], []
+
+    def pool(workers, **options):
+        pools.append(workers)
+        return ThreadPoolExecutor(workers, **options)
+
+    monkeypatch.setattr(threads, "ThreadPoolExecutor", pool)
+    for setting in ("1", "4"):
+        monkeypatch.setenv("UNMASK_THREADS", setting)
+        assert not pools
+        made.append(torch.as_tensor(SHARED_OUT[what]()))
+    assert torch.equal(*made)
+    assert max(pools) > 1

@@ -132,9 +132,10 @@ def test_rule_on_all_contexts(name):
     np.testing.assert_allclose(posterior(machine, contexts), wanted, rtol=0, atol=1e-12)
     np.testing.assert_allclose(language.posterior(torch.from_numpy(contexts)).numpy(), wanted, rtol=0, atol=1e-12)
     forward, backward, restarts = messages(machine, contexts)
-    assert (restarts == [dense.forward(row)[1] for row in contexts]).all()
+    ahead, again = zip(*map(dense.forward, contexts), strict=True)
+    assert (restarts == np.array(again)).all()
     for ours, reference in (
-        (forward, [dense.forward(row)[0] for row in contexts]),
+        (forward, ahead),
         (backward, [*map(dense.backward, contexts)]),
     ):
         reference = np.array(reference)

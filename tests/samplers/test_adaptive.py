@@ -159,15 +159,16 @@ def choices(sampler, language, length, rows=30):
     q = law(language, length)
     for context, places in sorted(set(seen)):
         fit = np.all([(every[:, j] == t) | (t == language.vocabulary) for j, t in enumerate(context)], 0)
-        if places and (q * fit).sum() > 0:
-            yield context, places, every, q * fit / (q * fit).sum()
+        met = q * fit > 0
+        if places and met.any():
+            yield context, places, every[met], q[met] / q[met].sum()
 
 
 def nats(p, every, places):
     """H of these positions together."""
-    _, inverse = np.unique(every[:, list(places)], axis=0, return_inverse=True)
-    masses = np.bincount(inverse.reshape(-1), p)
-    return -float(sum(m * math.log(m) for m in masses if m > 0))
+    masses = np.bincount(every[:, list(places)] @ (every.max() + 1) ** np.arange(len(places)), p)
+    masses = masses[masses > 0]
+    return -float(masses @ np.log(masses))
 
 
 TINY = ["2-gram, pruned", "3-gram, pruned", "hmm, sparse", "hmm, final", "brackets, 2 kinds", "interval 3, partial"]
@@ -242,7 +243,7 @@ def test_the_clairvoyant_follows_its_law(name):
 
 
 def remdm_law(name, strategy, delta, o):
-    """States are tokens with the probabilities that they had when they were revealed (for conf)."""
+    """States are tokens, for conf with the probabilities that they had when they were revealed."""
     denoiser, length = denoiser_of(name)
     v = denoiser.vocabulary
     states = {((v, 1.0),) * length: 1.0}
@@ -255,9 +256,8 @@ def remdm_law(name, strategy, delta, o):
             options = []
             for j, (t, psi) in enumerate(state):
                 if t == v:
-                    options.append(
-                        [(1 - rate, (v, 1.0)), *((rate * p[j][x], (x, round(p[j][x], 12))) for x in range(v))]
-                    )
+                    kept = [round(p[j][x], 12) if strategy == "conf" else 1.0 for x in range(v)]
+                    options.append([(1 - rate, (v, 1.0)), *((rate * p[j][x], (x, kept[x])) for x in range(v))])
                 else:
                     hide = sigma * weights[j] / sum(weights.values()) if strategy == "conf" else sigma
                     options.append([(hide, (v, 1.0)), (1 - hide, (t, psi))])

@@ -21,6 +21,7 @@ from unmask.schedules.schedule import as_delta
 
 MAX_SEQUENCES = 20_000
 MAX_LENGTH = 6
+AT_ONCE = 2**15  # numbers that are moved together: of short sequences all, and of many no more than a cache holds
 
 
 def sequences(vocabulary: int, length: int) -> Tensor:
@@ -50,14 +51,20 @@ def output_law(denoiser: Denoiser, length: int, delta: Tensor, given: Tensor | N
         for end, larger in enumerate(sets)
         if bool((larger | ~revealed).all())
     ]
-    factors = [fits[start][:, sets[end] & ~sets[start]].prod(1) for start, end, *_ in moves]
-    mass = [torch.zeros(len(every), dtype=torch.float64) for _ in sets]
+    factors = torch.stack([fits[start][:, sets[end] & ~sets[start]].prod(1) for start, end, *_ in moves])
+    at_once = max(AT_ONCE // len(every), 1)
+    some = list(zip(torch.tensor(moves).split(at_once), factors.split(at_once), strict=True))
+    mass = torch.zeros((len(sets), len(every)), dtype=torch.float64)
     shown = torch.zeros(length, dtype=torch.bool) if given is None else given != denoiser.vocabulary
     agrees = torch.ones(len(every), dtype=torch.bool) if given is None else (~shown | (every == given)).all(1)
     mass[next(number for number, revealed in enumerate(sets) if torch.equal(revealed, shown))] += agrees
     for rho in Schedule(delta).rho.tolist():
-        new = [torch.zeros_like(m) for m in mass[:-1]] + [mass[-1].clone()]
-        for (start, end, count, stay), factor in zip(moves, factors, strict=True):
-            new[end] += mass[start] * rho**count * (1 - rho) ** stay * factor
+        goes, waits = (torch.tensor([p**n for n in range(length + 1)], dtype=torch.float64) for p in (rho, 1 - rho))
+        new = torch.zeros_like(mass)
+        new[-1] = mass[-1]
+        for part, factor in some:
+            starts, ends, counts, stays = part.unbind(1)
+            moved = mass[starts] * goes[counts].unsqueeze(1) * waits[stays].unsqueeze(1) * factor
+            new.index_add_(0, ends, moved)
         mass = new
     return mass[-1]

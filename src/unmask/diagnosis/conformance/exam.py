@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from unmask.core.chance import Luck
 from unmask.core.errors import UnmaskError
-from unmask.diagnosis.conformance.cases import Case, cases
+from unmask.diagnosis.conformance.cases import Case, cases, patterns
 from unmask.diagnosis.conformance.report import Check, Outcome
 from unmask.diagnosis.conformance.watch import Watched, WatchedSession
 from unmask.generation import Generation, generate
 from unmask.samplers import Sampler, StopRule, fill
 from unmask.samplers.contract import Breach, Law
 from unmask.schedules import deltas
+
+Made = TypeVar("Made")
+Filled = list[tuple[str, WatchedSession]]  # and what each was filled for
+
+
+ROWS = 24  # of a comparison
 
 
 class Wrong(Exception):
@@ -36,6 +41,7 @@ class Exam:
     law: Law | None
     done: int = 0
     refused: list[str] = field(default_factory=list)
+    kept: dict[Hashable, tuple[Any, int, list[str]]] = field(default_factory=dict)
 
     def take(self, name: str, look: Callable[[Exam], None]) -> Check:
         self.done, self.refused = 0, []
@@ -61,6 +67,18 @@ class Exam:
             place = f"{Path(last.filename).name}, line {last.lineno}"
             raise Wrong(f"{where}: {type(error).__name__} in {place}: {error}") from error
         self.done += 1
+        return made
+
+    def once(self, name: Hashable, work: Callable[[], Made]) -> Made:
+        """What work returns, by this name, made once for all checks; each counts what was done and refused for it."""
+        if name in self.kept:
+            made, done, refused = self.kept[name]
+            self.done += done
+            self.refused += refused
+        else:
+            before, first = self.done, len(self.refused)
+            made = work()
+            self.kept[name] = made, self.done - before, self.refused[first:]
         return made
 
     def fill(
@@ -93,9 +111,21 @@ class Exam:
         )
         return made
 
-    @cached_property
-    def sessions(self) -> list[tuple[str, WatchedSession]]:
+    @property
+    def blank(self) -> Filled:
         """Blank canvases of every case that is not refused, by fewer, as many and more rounds than positions."""
+        return self.once("blank", self._blank)
+
+    @property
+    def prompted(self) -> Filled:
+        """What is given every pattern of every case, where it is not refused."""
+        return self.once("prompted", self._prompted)
+
+    def batch(self, case: Case, seed: int) -> Generation | None:
+        """Rows of a case in four rounds, by `generate`."""
+        return self.once((case.name, seed), lambda: self.make(case, steps=4, rows=ROWS, seed=seed))
+
+    def _blank(self) -> Filled:
         filled = []
         for case in cases():
             for steps in sorted({1, 4, case.length, 3 * case.length}):
@@ -103,4 +133,13 @@ class Exam:
                 session = self.fill(case, "a blank canvas", steps, blank)
                 if session is not None:
                     filled.append((f"on {case.name} in {steps} rounds", session))
+        return filled
+
+    def _prompted(self) -> Filled:
+        filled = []
+        for case in cases():
+            for what, given in patterns(case):
+                session = self.fill(case, what, 3, given)
+                if session is not None:
+                    filled.append((f"{what} of {case.name}", session))
         return filled

@@ -82,10 +82,14 @@ class WatchedCanvas(Canvas):
 
 
 class WatchedSession(Session):
-    """A session on a denoiser that is watched."""
+    """A session on a denoiser that is watched, with luck that is."""
 
     canvas_kind = WatchedCanvas
     denoiser: Watched
+
+    def __init__(self, denoiser: Watched, given: Tensor, luck: Luck, *arguments: Any, **options: Any) -> None:
+        self.noted = NotedLuck(luck.seed, luck.row_ids)
+        super().__init__(denoiser, given, self.noted, *arguments, **options)
 
     @cached_property
     def causal(self) -> Causal:
