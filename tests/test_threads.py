@@ -132,18 +132,23 @@ def test_a_wrong_number_of_threads_is_refused(monkeypatch, wanted):
 
 
 CHAIN, HMM = preset("paper-2gram"), preset("sparse-hmm")
-DRAWN = HMM.sample(3000, 24, seed=1)
+
+
+def drawn():
+    return HMM.sample(3000, 24, seed=1)
+
+
 SHARED_OUT = {  # everything that is shared out over threads
     "a generation that looks": lambda: generate(HMM, sampler="low-confidence", steps=4, length=24, rows=3000).tokens,
     "a generation in an order": lambda: generate(CHAIN, steps=4, length=24, rows=9000).tokens,
-    "draws": lambda: HMM.sample(3000, 24, seed=1),
-    "likelihoods": lambda: HMM.log_prob(DRAWN),
-    "posteriors": lambda: HMM.posterior(torch.where(torch.arange(24) % 3 == 1, DRAWN, HMM.vocabulary)),
+    "draws": drawn,
+    "likelihoods": lambda: HMM.log_prob(drawn()),
+    "posteriors": lambda: HMM.posterior(torch.where(torch.arange(24) % 3 == 1, drawn(), HMM.vocabulary)),
     "a curve of information": lambda: sampled.information_curve(HMM, 12, rows=600).terms,
     "a curve of errors": lambda: sampled.error_curve(CHAIN, 12, rows=40).terms,
     "orders": lambda: gaps.valid_given_order(first_order(CHAIN), 1 + torch.arange(24000).view(-1, 24) % 7 % 3),
     "likelihoods by gaps": lambda: gaps.log_prob(first_order(CHAIN), CHAIN.sample(20, 12, seed=2), deltas("linear", 3)),
-    "a curve of losses": lambda: loss_curve(Ideal(HMM), DRAWN).losses,
+    "a curve of losses": lambda: loss_curve(Ideal(HMM), drawn()).losses,
     "an audit": lambda: list(audit(CHAIN.sample(200, 12, seed=3), CHAIN, steps=4).p_values.values()),
 }
 

@@ -23,8 +23,6 @@ from unmask.schedules import deltas
 
 Made = TypeVar("Made")
 Filled = list[tuple[str, WatchedSession]]  # and what each was filled for
-
-
 ROWS = 24  # of a comparison
 
 
