@@ -529,6 +529,8 @@ def _numbers() -> dict[str, Case]:
         "fit_vocabulary": "language fit text --out o.json --max-vocabulary 0",
         "demo_rows": "demo --rows 1000000000000 --small-rows 5 --out d",
         "board_rows": "board --quick --rows 1000000000000 --samplers ancestral --languages interval-5 --out b",
+        "board_out": "board compare ancestral strided --rows 5 --languages interval-5 --lengths 8 --out text",
+        "play_no_text": "play --language interval-5 --length 8 --rows 3 --steps 2 --out o.html --device \udcff",
         "board_against": "board --quick --rows 10 --samplers ancestral --languages interval-5 --against nope --out b",
         "learning_length": "learning net --length 0",
         "figure_rows": "figure-1 --quick --rows 1000000000000 --out f",

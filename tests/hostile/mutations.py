@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import sqlite3
 import struct
 from collections.abc import Callable, Iterator
@@ -233,6 +234,8 @@ def store(random: Random) -> Callable[[Path], object]:
                 place.write_bytes(raw(place.read_bytes(), random))
             case 1:
                 beside = directory / random.choice(FILES)
+                if beside.is_dir():
+                    shutil.rmtree(beside)
                 beside.unlink(missing_ok=True)
                 if random.random() < 0.3:
                     random.choice(NO_FILES)(beside)

@@ -42,6 +42,9 @@ class Store:
     def create(cls, directory: str | Path) -> Store:
         """The store of a directory, which is made where there is none."""
         directory = Path(directory)
+        there = next((place for place in (directory, *directory.parents) if os.path.lexists(place)), directory)
+        if os.path.lexists(there) and not os.path.isdir(there):
+            raise UnmaskError(f"cannot make the store {cut(str(directory))}: {cut(str(there))} is no directory")
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except (OSError, ValueError) as error:

@@ -47,7 +47,7 @@ def page(runs: Sequence[Run], title: str = "unmask play", made_by: str = "", row
             assets=assets(),
             made=f"<p class='note'>Made by <code>{_text(made_by)}</code></p>" if made_by else "",
         )
-        .encode()
+        .encode(errors="backslashreplace")  # a word of the command may be no text
     )
 
 
