@@ -32,6 +32,9 @@ GENERATE = "generate --language interval-5 --length 20 --rows 10 --steps 4 --out
 TRAIN = "train --language paper-2gram --steps 2 --hidden 16 --heads 2 --length 8 --batch 4 --out n"
 READ = "train --text t --steps 2 --layers 1 --hidden 16 --heads 2 --length 8 --batch 4 --out n"
 TIME = "time --preset quick --lengths 8 --batch 1 --steps 4 --repeats 1"
+BOARD = (
+    "board --rows 10 --samplers ancestral strided --languages interval-5 --lengths 8 --steps 2 4 --seeds 2 --out board"
+)
 BOMB = "&a [x, x, x, x, x, x, x, x, x, x]"
 
 
@@ -463,6 +466,10 @@ def _stores() -> dict[str, Case]:
             files |= {"tiny.yaml": None} if command == "run" else {}
             files |= {"other": ("store", lambda path: None)} if command == "compare" else {}
             made[f"st_{name}_{command}"] = Case(words.split(), files, changes=("st/",))
+    _, spoil = sql("update cell set records = cast(x'5b22ff225d' as text) where state = 'done'")
+    made["st_of_a_board"] = Case(
+        BOARD.split(), {"board": ("board", lambda path: spoil(path / "sweep"))}, changes=("board/",)
+    )
     return made
 
 
@@ -530,6 +537,9 @@ def _numbers() -> dict[str, Case]:
         "demo_rows": "demo --rows 1000000000000 --small-rows 5 --out d",
         "board_rows": "board --quick --rows 1000000000000 --samplers ancestral --languages interval-5 --out b",
         "board_out": "board compare ancestral strided --rows 5 --languages interval-5 --lengths 8 --out text",
+        "train_out": f"{TRAIN} --out text",
+        "chat_above": "chat --model ../x --length 4",
+        "check_twice": "model check a/b--c",
         "play_no_text": "play --language interval-5 --length 8 --rows 3 --steps 2 --out o.html --device \udcff",
         "board_against": "board --quick --rows 10 --samplers ancestral --languages interval-5 --against nope --out b",
         "learning_length": "learning net --length 0",

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.hostile import mutations
-from tests.hostile.cases import STORE_COMMANDS
+from tests.hostile.cases import BOARD, STORE_COMMANDS
 from tests.hostile.oracle import Case, Server
 from tests.hostile.seeds import LANGUAGES, RECIPE
 
@@ -154,8 +154,7 @@ def test_kept_rows_of_boards(server: Server, random: Random):
         place = random.choice(sorted(directory.glob("sweep/files/*/*")))
         place.write_bytes(mutations.raw(place.read_bytes(), random))
 
-    words = "board --rows 10 --samplers ancestral strided --languages interval-5 --lengths 8 --steps 2 4 --seeds 2"
-    check(server, Case([*words.split(), "--out", "board"], {"board": ("board", change)}, changes=("board/",)))
+    check(server, Case(BOARD.split(), {"board": ("board", change)}, changes=("board/",)))
 
 
 @cases(30)

@@ -113,5 +113,5 @@ def test_devices(monkeypatch):
 
 def test_a_file_where_the_directory_should_be(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UnmaskError, match="name a directory"):
+    with pytest.raises(UnmaskError, match="file is no directory; name another"):
         networks.save(trunk(), tmp_path / "file")

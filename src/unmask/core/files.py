@@ -71,6 +71,20 @@ def check_writable(path: str | Path) -> None:
         raise UnmaskError(f"cannot write {cut(str(path))}: {what}") from error
 
 
+def make_directory(directory: Path) -> Path:
+    """It, and those above it, where they are not there."""
+    above = [place for place in (directory, *directory.parents) if os.path.lexists(place)]
+    if above and not os.path.isdir(above[0]):
+        what = f"{cut(str(above[0]))} is no directory"
+    else:
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            return directory
+        except (OSError, ValueError) as error:
+            what = getattr(error, "strerror", None) or "no directory can have that name"
+    raise UnmaskError(f"cannot make the directory {cut(str(directory))}: {what}; name another")
+
+
 def destination(path: str | Path) -> Path:
     """The file that a name leads to, which need not be there: behind all links, and a regular one, or an error.
 

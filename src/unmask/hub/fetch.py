@@ -13,7 +13,7 @@ from unmask.hub.card import Card
 from unmask.hub.weights import is_packed
 from unmask.text.packages import file_of
 
-REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")  # as the hub names one
+REPOSITORY = re.compile(r"(?!.*(--|\.\.|\.git$))\b[\w.-]+\b/\b[\w.-]{1,96}\b")  # as the hub names one
 PATTERNS = ("*.safetensors", "*.safetensors.index.json", "*.json", "tokenizer.model", "merges.txt")
 
 

@@ -105,8 +105,7 @@ class _Cell:
 
 
 def _cells(made: Sweep) -> list[_Cell]:
-    store = Store.open(made.directory)
-    try:
+    with Store.open(made.directory) as store:
         done = {key: (spec, records) for key, spec, records, _, _ in store.records(made.keys)}
         failed = store.failures()
         found = []
@@ -118,8 +117,6 @@ def _cells(made: Sweep) -> list[_Cell]:
                 file = made.directory / FILES / key / kept.FILE
                 found.append(_Cell(spec, records, file, "" if key in done else failed[key]))
         return found
-    finally:
-        store.close()
 
 
 def _failed(cells: Sequence[_Cell]) -> list[tuple[object, str]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from unmask.core.errors import UnmaskError
-from unmask.core.files import atomic
+from unmask.core.files import atomic, make_directory
 from unmask.core.registry import parse
 from unmask.experiments.evaluation.summary import Group
 from unmask.tasks import TASKS
@@ -17,7 +17,7 @@ from unmask.tasks.sample import Sample
 
 def write(found: Sequence[Group], kind: str, directory: Path) -> list[Path]:
     """The files; lm-eval: as its --log_samples leaves them, evalplus: what its evaluator reads."""
-    directory.mkdir(parents=True, exist_ok=True)
+    make_directory(directory)
     made = []
     for number, group in enumerate(found):
         task = parse("task", group.settings["task"])[0]

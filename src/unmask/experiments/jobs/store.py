@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from unmask.core.errors import UnmaskError, cut
-from unmask.core.files import atomic
+from unmask.core.files import atomic, make_directory
 from unmask.experiments.jobs.attempt import place_of
 from unmask.experiments.jobs.cells import Cell, canonical
 from unmask.experiments.jobs.opening import FILE, connect, damaged, explained
@@ -41,15 +41,7 @@ class Store:
     @classmethod
     def create(cls, directory: str | Path) -> Store:
         """The store of a directory, which is made where there is none."""
-        directory = Path(directory)
-        there = next((place for place in (directory, *directory.parents) if os.path.lexists(place)), directory)
-        if os.path.lexists(there) and not os.path.isdir(there):
-            raise UnmaskError(f"cannot make the store {cut(str(directory))}: {cut(str(there))} is no directory")
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-        except (OSError, ValueError) as error:
-            what = getattr(error, "strerror", None) or "no directory can have that name"
-            raise UnmaskError(f"cannot make the store {cut(str(directory))}: {what}") from error
+        directory = make_directory(Path(directory))
         return cls(directory, connect(directory, make=True))
 
     @classmethod
@@ -220,11 +212,7 @@ class Store:
         for name, content in files.items():
             if Path(name).name != name:
                 raise UnmaskError(f"a metric has made a file {name!r}; expected a name without a directory")
-            place = place_of(self.directory / FILES, key)
-            try:
-                place.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise UnmaskError(f"cannot make the directory {cut(str(place))}: {error.strerror}") from error
+            place = make_directory(place_of(self.directory / FILES, key))
             with atomic(place / name) as file:
                 file.write(content)
 

@@ -29,7 +29,7 @@ from torch import Tensor
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError, cut, shown, unknown
-from unmask.core.files import atomic, write_json
+from unmask.core.files import atomic, make_directory, write_json
 from unmask.core.reading import MOST, check_file, read_json
 from unmask.languages import Language, from_dict
 from unmask.networks.model.shape import Shape
@@ -73,7 +73,7 @@ def save(
     trunk: Trunk, directory: str | Path, card: str | None = None, account: Mapping[str, Any] | None = None
 ) -> Path:
     """Write a network that `load` and transformers read; the directory is made if it is not there."""
-    directory = prepare(directory)
+    directory = make_directory(Path(directory))
     write_json(directory / CONFIG, configuration(trunk.shape))
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in trunk.state_dict().items()}
     _write(directory / WEIGHTS, weights, {"format": "pt"})  # which transformers asks for
@@ -190,16 +190,6 @@ def choose_device(device: str | torch.device) -> torch.device:
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise UnmaskError("device 'cuda' was asked for, but torch finds no CUDA device here; take 'cpu' or 'auto'")
     return torch.device(name)
-
-
-def prepare(directory: str | Path) -> Path:
-    """The directory, which is made if it is not there."""
-    directory = Path(directory)
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UnmaskError(f"cannot write to {directory}: {error.strerror}; name a directory") from error
-    return directory
 
 
 def save_state(directory: str | Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:

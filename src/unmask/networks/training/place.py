@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from unmask.core.errors import UnmaskError
-from unmask.core.files import check_writable
+from unmask.core.files import check_writable, make_directory
 from unmask.networks.model import checkpoints
 
 
@@ -18,7 +18,7 @@ def alone(directory: Path) -> Iterator[None]:
     """Be the one that trains in a directory, where all that a network leaves can be written, or say that another does;
     the system ends it with the process. One that was made for it goes again where nothing has come into it."""
     there = os.path.isdir(directory)
-    handle = os.open(checkpoints.prepare(directory), os.O_RDONLY)
+    handle = os.open(make_directory(directory), os.O_RDONLY)
     try:
         for name in checkpoints.FILES:
             check_writable(directory / name)
