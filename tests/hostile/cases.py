@@ -568,7 +568,9 @@ def _numbers() -> dict[str, Case]:
         made[f"UT_{name}"] = Case(GENERATE.split(), environment={"UNMASK_THREADS": value})
     for name, value in {"word": "abc", "digits": "9" * 5000, "two": "2"}.items():
         made[f"WORLD_{name}"] = Case(TRAIN.split(), environment={"WORLD_SIZE": value})
-    made["train_decay"] = Case(_with(TRAIN, weight_decay=1e30), changes=("n",))  # which keeps its first checkpoint
+    made["train_decay"] = Case(
+        _with(TRAIN, steps=1, weight_decay=1e30), changes=("n",)
+    )  # which keeps its first checkpoint
     made["RANK_word"] = Case(TRAIN.split(), environment={"WORLD_SIZE": "2", "RANK": "x"}, changes=("n",))
     return made
 
