@@ -154,6 +154,22 @@ def test_part_of_larger_work_renames_the_bar_while_it_lasts():
     assert said.rindex("all") > said.rindex("a part")
 
 
+@pytest.mark.usefixtures("at_once")
+def test_silences_may_end_in_any_order():
+    """As those of two servers, each in a thread of its own, where the first ends while the other lasts."""
+    first, second = progress.silent(), progress.silent()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    with watched() as terminal, progress.track("rows", 10) as advance:
+        advance(1)
+    assert terminal.getvalue() == ""
+    second.__exit__(None, None, None)
+    with watched() as terminal, progress.track("rows", 10) as advance:
+        advance(1)
+    assert "rows" in terminal.getvalue()
+
+
 @pytest.fixture
 def soon(monkeypatch):
     monkeypatch.setattr(progress, "FIRST", 0.01)
@@ -161,8 +177,10 @@ def soon(monkeypatch):
 
 
 def wait_for(words: str, where: Callable[[], str]) -> str:
-    """What is there once these words are; the test hangs, and is stopped, where they never come."""
+    """What is there once these words are."""
+    end = time.monotonic() + 60
     while words not in where():
+        assert time.monotonic() < end, f"{words!r} never came, but {where()!r}"
         time.sleep(0.01)
     return where()
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
-from threading import Event, RLock, Thread
+from threading import Event, Lock, RLock, Thread
 from typing import TYPE_CHECKING
 
 from unmask.core.errors import plain
@@ -93,7 +93,8 @@ class _Bar:
 
 
 _lines = False  # whether a command runs, which says in lines what it does
-_silent = False  # whether somebody sees by other means how far it is
+_silent = 0  # how many see by other means how far it is; of several threads, which end in any order
+_counting = Lock()
 _compiled = 0.0  # seconds; negative once it has been said
 _outermost: _Bar | None = None
 _listener: Callable[[float], None] | None = None
@@ -142,11 +143,13 @@ def command(label: str) -> Iterator[None]:
 def silent() -> Iterator[None]:
     """Within, nothing says how far it is: somebody sees what is made, or is asked for more of it."""
     global _silent
-    before, _silent = _silent, True
+    with _counting:
+        _silent += 1
     try:
         yield
     finally:
-        _silent = before
+        with _counting:
+            _silent -= 1
 
 
 def compiling(seconds: float) -> None:
