@@ -155,6 +155,20 @@ def test_part_of_larger_work_renames_the_bar_while_it_lasts():
 
 
 @pytest.mark.usefixtures("at_once")
+def test_a_track_that_outlasts_its_part_leaves_nothing_behind():
+    """As one of a thread that nobody waits for any more."""
+    heard = []
+    with progress.told_to(heard.append):
+        left = progress.track("rows", 4)
+        left.__enter__()
+    left.__exit__(None, None, None)
+    with watched() as terminal, progress.track("others", 10) as advance:
+        advance(1)
+    assert heard == []
+    assert "others" in terminal.getvalue()
+
+
+@pytest.mark.usefixtures("at_once")
 def test_silences_may_end_in_any_order():
     """As those of two servers, each in a thread of its own, where the first ends while the other lasts."""
     first, second = progress.silent(), progress.silent()

@@ -92,20 +92,28 @@ class _Bar:
                 self.drawing.stop()
 
 
+class _Listener:
+    """Whom the outermost track of a part of larger work tells, one at a time."""
+
+    def __init__(self, tell: Callable[[float], None]) -> None:
+        self.tell, self.busy = tell, False
+
+
 _lines = False  # whether a command runs, which says in lines what it does
 _silent = 0  # how many see by other means how far it is; of several threads, which end in any order
 _counting = Lock()
 _compiled = 0.0  # seconds; negative once it has been said
 _outermost: _Bar | None = None
-_listener: Callable[[float], None] | None = None
+_listeners: list[_Listener] = []
 
 
 @contextmanager
 def track(label: str, total: int) -> Iterator[Callable[[int], None]]:
     """`with track("rows", 2000) as advance: advance(250)`. Inside another track there is no second bar."""
     global _outermost
-    if _listener is not None and not _silent:
-        with _heard(_listener, total) as advance:
+    listener = _heeding()
+    if listener is not None and not _silent:
+        with _heard(listener, total) as advance:
             yield advance
         return
     if _silent or _outermost is not None or not (_watched() or _lines):
@@ -155,7 +163,7 @@ def silent() -> Iterator[None]:
 def compiling(seconds: float) -> None:
     """So many seconds more have gone into compiling kernels, and there is more to compile: said once, if it is long."""
     global _compiled
-    if _compiled < 0 or _listener is not None or not (_lines or _watched()):
+    if _compiled < 0 or _heeding() is not None or not (_lines or _watched()):
         return
     _compiled += seconds
     if _compiled >= PATIENT:
@@ -196,32 +204,35 @@ def told_to(listener: Callable[[float], None]) -> Iterator[None]:
 
     A bar that it has renamed has its old name afterwards.
     """
-    global _listener
-    before, _listener = _listener, listener
-    label = None if _outermost is None else _outermost.label
+    heeding, label = _Listener(listener), None if _outermost is None else _outermost.label
+    _listeners.append(heeding)
     try:
         yield
     finally:
-        _listener = before
+        _listeners.remove(heeding)
         if label is not None:
             rename(label)
 
 
+def _heeding() -> _Listener | None:
+    """Who is told next: nobody within a track that tells already."""
+    return _listeners[-1] if _listeners and not _listeners[-1].busy else None
+
+
 @contextmanager
-def _heard(listener: Callable[[float], None], total: int) -> Iterator[Callable[[int], None]]:
-    global _listener
+def _heard(listener: _Listener, total: int) -> Iterator[Callable[[int], None]]:
     done = 0
 
     def advance(steps: int) -> None:
         nonlocal done
         done += steps
-        listener(min(done / max(total, 1), 1.0))
+        listener.tell(min(done / max(total, 1), 1.0))
 
-    _listener = None  # what lies within is part of this
+    listener.busy = True  # what lies within is part of this
     try:
         yield advance
     finally:
-        _listener = listener
+        listener.busy = False
 
 
 def rename(label: str) -> None:
