@@ -12,7 +12,7 @@ cores from the other tests. Before anybody imports them; processes that tests st
 
 os.environ.setdefault("UNMASK_THREADS", "1")
 """Threads over blocks so short would wait for each other's lock of the interpreter, at a sixth of what all tests take.
-What is shared out over threads is tried with several in tests/test_threads.py, and every sampler by the kit."""
+What is shared out over threads is tried with several in tests/core/test_threads.py, and every sampler by the kit."""
 
 
 settings.register_profile("same", deadline=None, database=None, derandomize=True)

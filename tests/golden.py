@@ -1,8 +1,8 @@
 """Golden digests: what the front door gives, small and everywhere, so that a change of structure can show it kept it.
 
-`python -m tests.golden --write` records golden.json; tests/test_golden.py compares. A deliberate difference is recorded
-anew, in the commit that makes it. What is refused is recorded as refused; numbers are kept as a few weighted sums, so
-that the last bit of a float is free and everything else is not.
+`python -m tests.golden --write` records golden.json; tests/samplers/test_golden.py compares. A deliberate
+difference is recorded anew, in the commit that makes it. What is refused is recorded as refused; numbers are kept as a
+few weighted sums, so that the last bit of a float is free and everything else is not.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.cli.test_families import FAMILIES
-from tests.evaluation.models import causal, kept, masked
+from tests.experiments.evaluation.models import causal, kept, masked
 from tests.tasks.data import DATA, needs_data
 from unmask.tasks import TASKS
 

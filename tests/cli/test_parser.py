@@ -160,7 +160,7 @@ def process(arguments: str, **streams: object) -> subprocess.CompletedProcess[st
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     """Of a sweep that is done: what it holds is told by a process that does not wait for torch."""
-    recipe = {"name": "t", "metrics": ["tests.sweeps.trivial:square"], "grid": {"x": [1]}}
+    recipe = {"name": "t", "metrics": ["tests.experiments.jobs.trivial:square"], "grid": {"x": [1]}}
     return sweep(recipe, store=tmp_path_factory.mktemp("swept") / "store", engine="here").directory
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from unmask.core.files import code
 
-SQUARE = "tests.sweeps.trivial:square"
-SPOILED = "tests.sweeps.trivial:spoiled"
-TRUSTED = ("--allow-imports", "tests.sweeps.trivial")
+SQUARE = "tests.experiments.jobs.trivial:square"
+SPOILED = "tests.experiments.jobs.trivial:spoiled"
+TRUSTED = ("--allow-imports", "tests.experiments.jobs.trivial")
 
 
 @pytest.fixture

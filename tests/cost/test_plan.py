@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.door.test_languages import Equal
+from tests.api.test_languages import Equal
 from tests.metrics.small import ENDING
 from unmask import generate, score
 from unmask.core.errors import UnmaskError

@@ -7,7 +7,7 @@ from statistics import fmean
 
 import pytest
 
-from tests.evaluation.test_comparing import many
+from tests.experiments.evaluation.test_comparing import many
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import proportion
 from unmask.core.files import finite, origin

@@ -10,8 +10,8 @@ import math
 import pytest
 import torch
 
-from tests.audit.loops import dream as published_dream
-from tests.audit.loops import llada as published_llada
+from tests.diagnosis.audit.loops import dream as published_dream
+from tests.diagnosis.audit.loops import llada as published_llada
 from tests.samplers.counting import LOOKING_BACK
 from tests.samplers.test_reference import LENGTH, SEED, SOURCES, draw, heat, luck, surest_first, written
 from unmask import UnmaskError, generate, oracle

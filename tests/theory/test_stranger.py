@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.door.test_languages import Equal
+from tests.api.test_languages import Equal
 from unmask import UnmaskError, generate, metrics, score
 from unmask.core.estimates import Estimate
 from unmask.cost.planner import plan

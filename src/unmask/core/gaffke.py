@@ -6,8 +6,8 @@ With x_(1) .. x_(n) the samples and D ~ Dirichlet(1, .., 1) of n+1 parts, the (1
 
 is at least the mean with probability 1 - alpha: the last part stands for what was not seen. Of samples that are 0 or 1
 this is Clopper and Pearson's bound, which is proven; for others it is Gaffke's conjecture (2005), which nobody has
-found to fail, and neither has tests/test_coverage.py. For large n it is as narrow as a normal interval; the bounds that
-are proven (Hoeffding's, or by betting) are wider by 1.4 there.
+found to fail, and neither has tests/core/test_coverage.py. For large n it is as narrow as a normal interval; the
+bounds that are proven (Hoeffding's, or by betting) are wider by 1.4 there.
 """
 
 from __future__ import annotations

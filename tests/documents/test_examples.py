@@ -1,0 +1,49 @@
+"""The examples run, and what they show is what they say."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unmask import languages, score
+from unmask.samplers import SAMPLERS
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def example(name):
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_samples_of_a_program_are_scored(capsys):
+    found = example("score_your_samples").main(rows=500)
+    assert found.ser.low < 1 - 0.95**2 < found.ser.high
+    assert found.yardsticks["answer_error"].value <= found.ser.value
+    assert "wrong rows" in capsys.readouterr().out
+    assert score(np.load("sums.npy"), languages.ModularSum(terms=3)).ser == found.ser
+
+
+def test_a_sampler_conforms_and_stands_on_the_board(capsys):
+    made = example("your_sampler_on_the_board").main(rows=20)
+    assert "sampler Surest conforms" in capsys.readouterr().out
+    assert {record["sampler"] for record in made.records} == {"surest", "low-confidence", "ancestral"}
+    assert not made.failures
+    assert "surest" not in SAMPLERS.makers
+
+
+def test_rounds_of_a_trained_network_are_planned(capsys):
+    """It has learned little: what it lacks is more than any number of rounds mends."""
+    ideal = example("plan_a_trained_model").main()
+    assert [verdict.chosen.steps for verdict in ideal] == [1, 2, 1]
+    assert "no number of steps reaches 8" in capsys.readouterr().out

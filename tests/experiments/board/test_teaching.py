@@ -1,0 +1,250 @@
+"""docs/samplers.md says what results/ holds of boards."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from unmask.experiments.board.standings import Record
+from unmask.experiments.board.table import need_text
+
+ROOT = Path(__file__).parents[3]
+LANGUAGES = ("paper-2gram", "sparse-hmm", "interval-5")
+
+
+@pytest.fixture(scope="module")
+def kept():
+    return json.loads((ROOT / "results/board-quick.json").read_text())
+
+
+def record(kept, measure: str, sampler: str, language: str, **where: object) -> Record:
+    where |= {"measure": measure, "sampler": sampler, "language": language}
+    (found,) = [r for r in kept["records"] if all(r.get(name) == value for name, value in where.items())]
+    return found
+
+
+def test_the_command_is_kept(kept):
+    assert kept["origin"]["command"][0].endswith("unmask")
+    assert kept["origin"]["command"][1:3] == ["board", "--quick"]
+    assert kept["failures"] == []
+
+
+def test_the_table_is_what_was_measured(kept):
+    text = (ROOT / "docs/samplers.md").read_text().partition("\n## Which orders escape")[0]
+    lines = re.findall(r"(?m)^\| `([^`]+)` \| (.* \| \d\.\d{3}[^|]*) \|$", text)
+    assert len(lines) >= 10
+    for sampler, cells in lines:
+        said = cells.split(" | ")
+        for i, language in enumerate(LANGUAGES):
+            if said[2 * i] == "n/a":
+                assert not [r for r in kept["records"] if (r["sampler"], r["language"]) == (sampler, language)]
+                continue
+            need = record(kept, "evaluations_for_ser", sampler, language, target=0.5)
+            accuracy = record(kept, "accuracy_under_parallelism", sampler, language)
+            assert said[2 * i].replace("- ", "-") == need_text(need)[0]
+            most = f" ({accuracy['most']:.2f})" if accuracy["most"] > accuracy["value"] else ""
+            assert said[2 * i + 1] == f"{accuracy['value']:.3f}{most}"
+
+
+@pytest.mark.parametrize(
+    ("sampler", "language", "budget", "ser"),
+    [
+        ("strided", "sparse-hmm", 8, 0.005),
+        ("strided", "interval-5", 4, 1.0),
+        ("strided", "interval-5", 5, 0.0),
+        ("entropy", "paper-2gram", 64, 0.93),
+        ("margin", "paper-2gram", 64, 0.85),
+        ("fixed-size", "sparse-hmm", 64, 0.275),
+        ("low-confidence", "paper-2gram", 64, 0.035),
+        ("low-confidence", "sparse-hmm", 64, 0.52),
+        ("gibbs(stride=8)", "sparse-hmm", 4, 0.355),
+        ("remdm", "interval-5", 128, 0.96),
+        ("verify-and-restart", "sparse-hmm", 16, 0.565),
+        ("punt", "paper-2gram", 2.0, 0.0),
+        ("punt", "sparse-hmm", 0.1, 0.005),
+        ("punt", "interval-5", 2.0, 0.0),
+        ("token-editing", "paper-2gram", 0.3, 0.0),
+        ("token-editing", "interval-5", 0.3, 1.0),
+        ("klass", "paper-2gram", 0.35, 0.5),
+        ("threshold", "paper-2gram", 0.5, 0.965),
+        ("info-gain", "paper-2gram", 24, 0.95),
+        ("sched", "paper-2gram", 6.0, 0.935),
+        ("apd", "interval-5", 0.9, 0.0),
+    ],
+)
+def test_numbers_in_the_text(kept, sampler, language, budget, ser):
+    assert record(kept, "ser", sampler, language, budget=budget)["value"] == pytest.approx(ser)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "diversity"), [("token-editing", 0.12), ("wino", 0.09), ("saber", 0.14), ("p2", 0.10), ("apd", 1.18)]
+)
+def test_diversity_in_the_text(kept, sampler, diversity):
+    last = [r for r in kept["records"] if (r["measure"], r["sampler"]) == ("diversity", sampler)]
+    (found,) = [max((r for r in last if r["language"] == "paper-2gram"), key=lambda r: r["evaluations"])]
+    assert round(found["value"], 2) == diversity
+
+
+def test_the_new_rules_are_where_the_text_has_them(kept):
+    aup = {
+        (r["sampler"], r["language"]): r["value"]
+        for r in kept["records"]
+        if r["measure"] == "accuracy_under_parallelism"
+    }
+    memory = ("klass", "settled", "slowfast", "localleap", "deferred", "adaptive-blocks", "credit")
+    for language, most in zip(LANGUAGES, (0.07, 0.023, 0.004), strict=True):
+        assert max(aup[name, language] for name in memory) <= most
+        assert aup["punt", language] > aup["ancestral", language]
+
+
+def test_the_pairs_are_what_was_measured():
+    pairs = json.loads((ROOT / "results/compare-quick.json").read_text())["pairs"]
+    table = (ROOT / "docs/samplers.md").read_text().partition("| against `threshold` |")[2].partition("\n\n")[0]
+    lines = re.findall(r"(?m)^\| `([^`]+)` \| (.*) \|$", table)
+    assert sorted(name for name, _ in lines) == sorted(pairs)
+    for name, cells in lines:
+        told = {one["language"]: one["comparison"] for one in pairs[name]}
+        whole, *each = cells.split(" | ")
+        found = [told["all"]["difference"][end] for end in ("value", "low", "high")]
+        assert whole == "{:+.1%} [{:+.1%}, {:+.1%}]".format(*found)
+        assert told["all"]["verdict"] == "better"
+        assert told["all"]["items"] == 600
+        assert each == [f"{told[language]['difference']['value']:+.1%}" for language in LANGUAGES]
+    coin = pairs["threshold(threshold=[0, 0.9])"][-1]["comparison"]["difference"]
+    ahead = [name for name in pairs if pairs[name][-1]["comparison"]["difference"]["low"] > coin["high"]]
+    assert ahead == ["wino"]
+    by_seed = {one["language"]: one["by_seed"] for one in pairs["klass"]}["paper-2gram"]
+    assert [round(100 * value) for value in by_seed] == [35, -1]
+
+
+@pytest.fixture(scope="module")
+def networks():
+    return json.loads((ROOT / "results/board-networks.json").read_text())["records"]
+
+
+def test_the_two_rankings_are_what_was_measured():
+    text = (ROOT / "docs/samplers.md").read_text()
+    ranked = json.loads((ROOT / "results/ranks.json").read_text())["rankings"]
+    assert [(made["language"], round(made["tau"], 2)) for made in ranked] == [
+        ("paper-2gram", 0.92),
+        ("sparse-hmm", 0.81),
+    ]
+    assert [(made["decided"], made["turned"], made["p"]) for made in ranked] == [(172, [], 1e-4), (52, [], 1e-4)]
+    assert {len(made["standings"]) for made in ranked} == {24}
+    table = text.partition("| sampler | 2-gram, ideal |")[2].partition("\n\n")[0]
+    lines = re.findall(r"(?m)^\| `([^`]+)` \| (.*) \|$", table)
+    assert len(lines) >= 10
+    for sampler, cells in lines:
+        found = []
+        for made in ranked:
+            (one,) = [standing for standing in made["standings"] if standing["sampler"] == sampler]
+            found += [f"{one[f'{side}_rank']:g} ({one[side][0]:.3f})" for side in ("first", "second")]
+        assert cells.split(" | ") == found
+
+
+@pytest.mark.parametrize(
+    ("board", "language", "sampler", "budget", "ser"),
+    [
+        ("on-hmm", "sparse-hmm", "fixed-size", 64, (0.50, 0.37, 0.63)),
+        ("on-hmm", "sparse-hmm", "left-to-right", 64, (0.45, 0.33, 0.58)),
+        ("on-hmm", "sparse-hmm", "threshold", 0.9, (0.30, 0.19, 0.42)),
+        ("on-hmm", "sparse-hmm", "klass", 0.6, (0.30, 0.19, 0.42)),
+        ("on-hmm", "sparse-hmm", "top-probability", 64, (0.30, 0.19, 0.42)),
+        ("on-hmm", "sparse-hmm", "low-confidence", 64, (0.0, 0.0, 0.06)),
+        ("on-2gram", "paper-2gram", "low-confidence", 64, (0.0, 0.0, 0.06)),
+        ("ideal", "paper-2gram", "punt", 2.0, (0.0, 0.0, 0.06)),
+        ("on-2gram", "paper-2gram", "punt", 2.0, (1.0, 0.94, 1.0)),
+        ("on-2gram", "paper-2gram", "punt", 0.1, (0.11, 0.05, 0.21)),
+        ("ideal", "sparse-hmm", "strided", 16, (0.0, 0.0, 0.06)),
+        ("on-hmm", "sparse-hmm", "strided", 16, (0.44, 0.31, 0.57)),
+        ("on-hmm", "sparse-hmm", "strided", 32, (0.44, 0.31, 0.57)),
+    ],
+)
+def test_what_a_network_adds(networks, board, language, sampler, budget, ser):
+    found = record({"records": networks}, "ser", sampler, language, board=board, budget=budget)
+    assert [round(found[end], 2) for end in ("value", "low", "high")] == list(ser)
+
+
+def test_nobody_else_is_right_on_the_networks(networks):
+    none = {r["sampler"] for r in networks if r["board"] != "ideal" and (r["measure"], r["value"]) == ("ser", 0.0)}
+    assert none == {"low-confidence"}
+    said = [
+        record({"records": networks}, "diversity", "low-confidence", language, board=board, budget=64)["value"]
+        for language, network in (("paper-2gram", "on-2gram"), ("sparse-hmm", "on-hmm"))
+        for board in ("ideal", network)
+    ]
+    assert [round(100 * value) for value in said] == [25, 27, 75, 73]
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return json.loads((ROOT / "results/board.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("head", "languages"),
+    [
+        ("| sampler | 2-gram | sparse HMM |", ("paper-2gram", "sparse-hmm", "interval-5")),
+        ("| the same | 3-gram | modular-sum |", ("paper-3gram", "modular-sum", "brackets")),
+    ],
+)
+def test_all_languages_are_what_was_measured(whole, head, languages):
+    table = (ROOT / "docs/samplers.md").read_text().partition(head)[2].partition("\n\n")[0]
+    lines = re.findall(r"(?m)^\| `([^`]+)` \| (.*) \|$", table)
+    assert len(lines) >= 10
+    assert whole["failures"] == []
+    for sampler, cells in lines:
+        found = [record(whole, "accuracy_under_parallelism", sampler, language) for language in languages]
+        assert cells.split(" | ") == [f"{r['value']:.3f} [{r['low']:.3f}, {r['high']:.3f}]" for r in found]
+
+
+def test_nobody_else_is_first(whole):
+    of = {}
+    for r in whole["records"]:
+        if r["measure"] == "accuracy_under_parallelism":
+            of.setdefault(r["language"], {})[r["sampler"]] = r["value"]
+    first = {language: {s for s, v in values.items() if v == max(values.values())} for language, values in of.items()}
+    assert set().union(*first.values()) <= {"strided", "clairvoyant", "dyadic", "block-strided", "best-order"}
+    assert {of[language]["dyadic"] for language in of if language != "paper-2gram"} == {0.0}
+
+
+@pytest.mark.parametrize(
+    ("sampler", "language", "budget", "evaluations", "ser"),
+    [
+        ("threshold", "modular-sum", 0.2, 41.0, (0.0, 0.0, 0.03)),
+        ("wino", "modular-sum", 0.2, 43.7, (0.0, 0.0, 0.03)),
+        ("klass", "modular-sum", 0.2, 61.7, (0.0, 0.0, 0.03)),
+        ("ancestral", "modular-sum", 62, 53.9, (0.37, 0.28, 0.46)),
+        ("threshold", "paper-3gram", 0.5, 114.1, (0.81, 0.73, 0.88)),
+        ("clairvoyant", "modular-sum", 2.0, 2.0, (1.0, 0.97, 1.0)),
+        ("strided", "modular-sum", 3, 3.0, (0.0, 0.0, 0.03)),
+        ("strided", "modular-sum", 8, 8.0, (1.0, 0.97, 1.0)),
+        ("strided", "modular-sum", 16, 16.0, (0.0, 0.0, 0.03)),
+        ("gibbs(stride=8)", "paper-3gram", 4, 12.0, (0.0, 0.0, 0.03)),
+        ("gibbs(stride=8)", "brackets", 128, 89.1, (0.73, 0.64, 0.8)),
+    ],
+)
+def test_what_all_languages_say(whole, sampler, language, budget, evaluations, ser):
+    found = record(whole, "ser", sampler, language, budget=budget)
+    assert round(found["evaluations"], 1) == evaluations
+    assert [round(found[end], 2) for end in ("value", "low", "high")] == list(ser)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "language", "headroom"),
+    [
+        ("ancestral", "paper-2gram", "15.7 [12.2, 18.9]"),
+        ("ancestral", "interval-5", "16.5 [15.2, 21.8]"),
+        ("clairvoyant", "paper-2gram", "1.33 [1.25, 1.45]"),
+        ("strided", "paper-2gram", "1.41 [1.23, 1.58]"),
+        ("threshold", "paper-2gram", "40.7 [34.2, 40.7]"),
+        ("threshold", "interval-5", "25.6 [20.6, 32]"),
+    ],
+)
+def test_headroom_is_what_was_measured(whole, sampler, language, headroom):
+    found = record(whole, "headroom", sampler, language)
+    assert f"{found['value']:.3g} [{found['low']:.3g}, {found['high']:.3g}]" == headroom
+    assert headroom in " ".join((ROOT / "docs/samplers.md").read_text().split())

@@ -1,0 +1,182 @@
+"""Claims are judged by records: what agrees, differs and needs, of planted records and of those that are kept."""
+
+from __future__ import annotations
+
+import shlex
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from unmask.cli.main import COMMANDS
+from unmask.cli.parser import options_of
+from unmask.core.errors import UnmaskError
+from unmask.core.estimates import Estimate
+from unmask.experiments.evaluation.published import PUBLISHED
+from unmask.experiments.jobs.cells import cells_of
+from unmask.experiments.paper import theorems
+from unmask.experiments.paper.claims import Absent, Claim, Finding, Seen, Size, at_least, at_most, judged, kept, part
+from unmask.experiments.paper.items import ITEMS, chosen, recipe
+from unmask.experiments.paper.kept import read
+from unmask.samplers import SAMPLERS
+from unmask.theory import correctness, fluency
+
+RECORDS = Path(__file__).parents[3] / "results/paper-quick.json"
+CLAIMS = {name: claim for item in ITEMS.values() for name, claim in item.claims.items()}
+
+
+def estimate(value, spread=0.01):
+    return Estimate(value, value - spread, value + spread, 100, 0.95, "")
+
+
+@pytest.mark.parametrize(("value", "most", "least"), [(0.2, True, False), (0.5, None, None), (0.8, False, True)])
+def test_an_interval_that_holds_both_answers_is_none(value, most, least):
+    assert at_most(estimate(value), 0.5) is most
+    assert at_least(estimate(value), 0.5) is least
+    verdict = {True: "agrees", False: "differs", None: "needs"}
+    assert judged(most, [], "so", "not so").verdict == verdict[most]
+
+
+ROW = {"metric": "samples", "language": "interval-5", "steps": 64, "length": 10, "key": "k", "seconds": 1.0}
+ROW |= {"measure": "ser", "value": 0.5, "low": 0.4, "high": 0.6, "n": 9, "level": 0.95, "method": "", "seed": 0}
+
+
+def test_what_is_left_out_of_a_file_is_found_again():
+    record = kept(ROW)
+    assert not {"key", "seconds", "steps", "seed"} & set(record)  # 64 and 0 stand there by default
+    seen = Seen([record])
+    assert seen.one("ser", language="interval-5", steps=64, seed=0, sampler="ancestral").value == 0.5
+    with pytest.raises(Absent):
+        seen.one("ser", steps=65)
+    with pytest.raises(Absent):
+        seen.by("steps", "ter")
+
+
+def test_what_was_not_measured_is_needed():
+    for claim in CLAIMS.values():
+        assert claim.finding(Seen([])).verdict == "needs"
+
+
+def test_records_that_make_no_sense_are_refused():
+    claim = Claim("x.y", "", "", "", lambda seen: Finding("agrees", f"{1 / seen.one('ser').low}"))
+    with pytest.raises(UnmaskError, match=r"x\.y cannot be judged by these records: ZeroDivisionError"):
+        claim.finding(Seen([ROW | {"low": 0.0}]))
+
+
+def test_every_item_has_claims_and_cells_that_exist():
+    for size in (Size(), Size(full=True, device="cpu")):
+        for item in ITEMS.values():
+            assert cells_of(recipe([item], size))
+            assert item.claims
+    assert [item.name for item in chosen(["lemmas", "figure-1"])] == ["figure-1", "lemmas"]
+    assert part("theory", steps=[1, 2], length=8, rows=3) == {
+        "metrics": ["theory"], "grid": {"steps": [1, 2]}, "fixed": {"length": 8}, "rows": 3,
+    }  # fmt: skip
+
+
+def test_every_command_is_one():
+    for claim in CLAIMS.values():
+        program, name, *words = shlex.split(claim.command)
+        assert program == "unmask"
+        command = import_module(COMMANDS[name][0]).command
+        if isinstance(command, dict):
+            sub = words.pop(0) if words and words[0] in command else "run"
+            command = command[sub]
+        flags = {option.flag for option in options_of(command) if not option.positional}
+        flags |= {f"--no-{flag[2:]}" for flag in flags}
+        assert {word for word in words if word.startswith("--")} <= flags, claim.command
+        if "--recipe" in words:
+            assert words[words.index("--recipe") + 1] in PUBLISHED
+        if name == "paper":
+            assert not words or words[0] in ITEMS
+        if "--sampler" in words:
+            SAMPLERS.make(words[words.index("--sampler") + 1])
+
+
+def changed(records, edits):
+    """Records in which the numbers of a measure, of cells with certain fields, are others."""
+    found = []
+    for record in records:
+        whole = Seen([record]).records[0]
+        for measure, fields, value in edits:
+            if record["measure"] == measure and all(whole.get(name) == wanted for name, wanted in fields.items()):
+                record = record | dict.fromkeys(("value", "low", "high"), value)
+        found.append(record)
+    return found
+
+
+SER = {"metric": "samples"}
+PLANTED = {  # claim: (what is planted, the verdict then), of records that had another verdict
+    "figure-1.ter": ([("generative_perplexity", {"steps": 64}, 99.0)], "differs"),
+    "figure-1.converges": ([("generative_perplexity", {"steps": 2048}, 99.0)], "differs"),
+    "figure-1.name": ([("generative_perplexity", {"sampler": "low-confidence"}, 99.0)], "agrees"),
+    "figure-1.ser-slower": ([("ser", {"steps": 64, "language": "sparse-hmm"}, 0.01)], "differs"),
+    "figure-1.gap": ([("ser", {"steps": 2048}, 0.0)], "differs"),
+    "figure-1.learned": ([("excess_percent", {"kind": "ar"}, 3.0)], "differs"),
+    "figure-1.assumption": ([("excess_percent", {"kind": "mdm"}, 3.0)], "differs"),
+    "figure-1.hmm": ([("possible", {"language": "paper-hmm"}, 0.1)], "agrees"),
+    "length.ter": ([("steps_for_ter", {"length": 1025}, 900.0)], "differs"),
+    "length.ser": ([("steps_for_ser", {"length": 1025}, 20.0)], "differs"),
+    "length.saturates": ([("steps_for_ter", {"length": 1025}, 900.0)], "differs"),
+    "sampling-strategies.confidence": ([("ser", {"sampler": "margin"}, 0.0)], "differs"),
+    "sampling-strategies.none": ([("ser", {"sampler": "dyadic"}, 0.5)], "agrees"),
+    "figure-2-right.below": ([("answer_error", {"steps": 16, "sampler": "ancestral"}, 0.0)], "differs"),
+    "timing.dearer-step": ([("flop_break_even", {"length": 1024}, 3.0)], "differs"),
+    "timing.valid-steps": ([("valid_rounds", {"length": 2048, "batch": 1}, 200.0)], "differs"),
+    "tables-rebuttal.reports": ([("percent", {"recipe": "paper-gsm8k-dream-256"}, 50.0)], "differs"),
+    "tables-rebuttal.llama": ([("percent", {"recipe": "paper-humaneval-llama"}, 33.5)], "agrees"),
+    "tables-rebuttal.gsm8k-not-both": ([("seconds", {"recipe": "paper-gsm8k-dream-256"}, 1.0)], "differs"),
+    "tables-rebuttal.own-ar": ([("percent", {"recipe": "paper-humaneval-dream-ltr"}, 30.0)], "differs"),
+    "theorem-4.2.bound": ([("ter_upper_ratio", {"steps": 97}, 20.0)], "differs"),
+    "theorem-4.2.length": ([("ter_upper_ratio", {"length": 2048}, 1.2)], "differs"),
+    "theorem-4.2.order": ([("ter_upper_ratio", {"steps": 4}, 20.0)], "agrees"),
+    "theorem-4.3.enough": ([("ser", SER | {"steps": 9920}, 0.3)], "differs"),
+    "theorem-4.3.learning": ([("ser", {"metric": "erring"}, 0.3)], "differs"),
+    "theorem-4.3.rounds": ([("rounds", {"statement": "theorem-4.3(ser=0.1)"}, 300.0)], "differs"),
+    "theorem-4.4.half": ([("ser", {"metric": "theory", "length": 510, "steps": 293}, 0.4)], "differs"),
+    "theorem-4.4.any-schedule": ([("ser", {"metric": "theory", "schedule": "cosine"}, 0.7)], "differs"),
+    "theorem-4.4.linear": ([("steps_for_ser", {"length": 2000}, 900.0)], "differs"),
+    "theorem-4.4.no-advantage": ([("ser", {"sampler": "strided"}, 0.9)], "agrees"),
+    "lemmas.b9": ([("violations", {"lemma": "b9"}, 1.0)], "differs"),
+    "lemmas.c5-step": ([("violations", {"lemma": "c5-jensen"}, 0.0)], "agrees"),
+    "ddpm-cache.few": ([("evaluations", {"steps": 32, "sampler": "ancestral", "length": 512}, 20.0)], "differs"),
+    "ddpm-cache.faster": ([("valid_rounds", {"length": 512}, 5000.0)], "differs"),
+    "ddpm-cache.law": ([("ser", {"sampler": "as-published-mdlm"}, 0.1)], "differs"),
+    "reviews.conditional": ([("ser", {"prompt_length": 64, "steps": 64}, 1.0)], "differs"),
+    "reviews.infilling": ([("ser_left_to_right", {}, 0.0)], "differs"),
+    "reviews.hybrid": ([("ser", {"sampler": "speculative"}, 0.5)], "differs"),
+    "reviews.finer": ([("ser", {"kind": "tilt"}, 0.5)], "differs"),
+    "reviews.steps-of-reasoning": ([("lucky_answers", {}, 0.0)], "differs"),
+    "reviews.pass-at-k": ([("pass_at_k", {}, 0.0)], "differs"),
+    "reviews.samples": ([("ser", {"rows": 20_000}, 0.99)], "differs"),
+    "reviews.multiple": ([("flop_ratio", {}, 2.0)], "differs"),
+}
+
+
+@pytest.fixture(scope="module")
+def measured():
+    return read(RECORDS)[0]
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_other_records_have_another_verdict(measured, name):
+    edits, verdict = PLANTED[name]
+    item, claim = ITEMS[name.rpartition(".")[0]], CLAIMS[name]
+    assert name.startswith(item.name)
+    before = claim.finding(Seen(measured.records))
+    planted = changed(measured.records, edits)
+    assert planted != measured.records
+    assert (before.verdict == verdict, claim.finding(Seen(planted)).verdict) == (False, verdict)
+
+
+def test_a_lost_cell_is_a_claim_that_needs_it(measured):
+    for name in ("theorem-4.4.half", "length.ser", "lemmas.a1", "reviews.finer"):
+        rest = [r for r in measured.records if r["metric"] not in ("theory", "steps_for_ser", "lemma", "erring")]
+        assert CLAIMS[name].finding(Seen(rest)).why.startswith("Not measured yet")
+
+
+def test_the_rounds_that_are_measured_are_those_of_the_theorems():
+    assert {n: fluency.explicit_rounds(n, theorems.EPS) for n in theorems.ROUNDS} == theorems.ROUNDS
+    assert correctness.theorem_4_4(510).value == theorems.MOST_4_4
+    coarse = correctness.error_chance(1 / 128, coarse=True)
+    assert correctness.theorem_4_4(510, wrong=coarse).value == theorems.COARSE
