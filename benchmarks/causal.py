@@ -24,7 +24,7 @@ SIZES = {"toy": Size(6, 12, 1), "quick": Size(256, 512, 3), "full": Size(2000, 5
 def measure(report: Report) -> None:
     """The target for AR sampling is the filter over given tokens: no sampler that filters what it draws is faster."""
     rows, length, repeats = SIZES[report.size]
-    language = languages.preset("paper-hmm")
+    language = languages.load("paper-hmm")
     drawn = language.sample(rows, length, seed=1)
     tokens, ours = drawn.numpy(), cores.count()
     truth = language.log_prob(drawn).numpy()

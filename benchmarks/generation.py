@@ -50,14 +50,14 @@ WITH_PEERS = {"paper-2gram": ("dynamax",), "paper-hmm": ("dynamax", "torch", "hm
 
 def measure(report: Report) -> None:
     size = SIZES[report.size]
-    for name in languages.PRESETS:
-        language = languages.preset(name)
+    for name in languages.PRESETS.makers:
+        language = languages.load(name)
         length = 510 if name == "interval-5" and size.length == 512 else language.nearest_lengths(size.length)[-1]
         found = {}
         for steps in size.steps if name in MANY_STEPS else (size.middle,):
             found[steps] = _ours(report, f"{name} N={steps}", language, size, size.rows, length, steps=steps)
         _targets(report, name, found, size)
-    language, steps = languages.preset("sparse-hmm"), min(64, size.middle)
+    language, steps = languages.load("sparse-hmm"), min(64, size.middle)
     task, shape = f"sparse-hmm N={steps}, low-confidence", (size.adaptive_rows, size.length)
     made = _ours(report, task, language, size, *shape, steps=steps, sampler="low-confidence")
     report.at_most(task, made.seconds, AT_MOST["low-confidence"])
@@ -90,7 +90,7 @@ def _targets(report: Report, name: str, found: dict[int, Measurement], size: Siz
 
 def _against(report: Report, name: str, peers: tuple[str, ...], size: Size) -> None:
     """A race with each peer over fewer rows, whole runs all the same."""
-    language = languages.preset(name)
+    language = languages.load(name)
     for who, peer in find(peers, language, report.missing).items():
         steps_of = [n for n in size.steps if n < MANY] if (name, who) == ("paper-hmm", "dynamax") else [size.middle]
         rows = size.single_rows if who == "hmmlearn" else size.peer_rows

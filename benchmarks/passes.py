@@ -24,7 +24,7 @@ SIZES = {"toy": Size(6, 12, 1), "quick": Size(256, 512, 3), "full": Size(2000, 5
 
 def measure(report: Report) -> None:
     rows, length, repeats = SIZES[report.size]
-    language = languages.preset("paper-hmm")
+    language = languages.load("paper-hmm")
     hidden = torch.rand((rows, length), generator=torch.Generator().manual_seed(1)) < 0.5
     tokens = torch.where(hidden, language.vocabulary, language.sample(rows, length, seed=1))
     shown, some = tokens.numpy(), slice(0, 48)  # no size of a call that is timed, so that its compiling is

@@ -37,7 +37,7 @@ import resource, sys
 from pathlib import Path
 from unmask import generate, languages
 name, rows, length, steps = sys.argv[1], *map(int, sys.argv[2:])
-generate(languages.preset(name), rows=rows, length=length, steps=steps)
+generate(languages.load(name), rows=rows, length=length, steps=steps)
 status = Path("/proc/self/status")
 if status.exists():
     print(next(line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM")))
@@ -98,7 +98,7 @@ def draw(report: Report, points: Sequence[Point], title: str, file: str) -> None
 
 
 def _token_us(report: Report, name: str, rows: int, length: int, steps: int, repeats: int) -> float:
-    language = languages.preset(name)
+    language = languages.load(name)
     used = min(cores.count(), rows)
     options = dict(length=length, seed=1)
     work = Work(

@@ -67,7 +67,7 @@ def measure(report: Report) -> None:
 
 def ours(shape: Shape, task: Task, directory: Path) -> Callable[[], None]:
     recipe = Recipe(steps=task.steps, batch=task.batch, rate=1e-3)
-    here, language = World(0, 1, torch.device("cpu")), languages.preset(LANGUAGE)
+    here, language = World(0, 1, torch.device("cpu")), languages.load(LANGUAGE)
     training = Training(language, LANGUAGE, shape, recipe, directory, here, Conditions(device="cpu"))
 
     def learn() -> None:
@@ -92,7 +92,7 @@ def trainer(shape: Shape, task: Task, directory: Path) -> Callable[[], object]:
     networks.save(model.trunk, directory / "peer")
     with torch.no_grad():
         agree("the peer's model", model(noise).logits, networks.load(directory / "peer", "cpu")(noise), 1e-5)
-    drawn = languages.preset(LANGUAGE).sample(task.batch * task.steps, shape.length, seed=1)
+    drawn = languages.load(LANGUAGE).sample(task.batch * task.steps, shape.length, seed=1)
     arguments = TrainingArguments(
         output_dir=str(directory / "trainer"),
         max_steps=task.steps,

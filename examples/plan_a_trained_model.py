@@ -23,7 +23,7 @@ LENGTH = 16
 
 
 def main(steps: int = 20) -> list[Verdict]:
-    language = unmask.languages.preset("paper-2gram")
+    language = unmask.languages.load("paper-2gram")
     shape = networks.preset("quick", "mdm", language.vocabulary, length=LENGTH, hidden=16, heads=2)
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory, "mdm")

@@ -60,7 +60,7 @@ def generate(model, ids, mask_id, steps, look, generator):
 
 
 def main(path: str = "trace.json", rows: int = 20, length: int = 32, steps: int = 6) -> None:
-    language = unmask.languages.preset("paper-2gram")
+    language = unmask.languages.load("paper-2gram")
     mask_id = language.vocabulary
     model = unmask.oracle(language, mask_id=mask_id)
     ids = torch.full((rows, length), mask_id)

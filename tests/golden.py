@@ -148,15 +148,15 @@ LATER = (  # whose cases are dealt out by their names, wherever they stand
 )
 
 LANGUAGES: dict[str, tuple[Callable[[], unmask.languages.Language], int]] = {  # what makes it, and the length L
-    "paper-2gram": (lambda: unmask.languages.preset("paper-2gram"), 16),
-    "paper-3gram": (lambda: unmask.languages.preset("paper-3gram", seed=1), 14),
-    "sparse-hmm": (lambda: unmask.languages.preset("sparse-hmm"), 13),
+    "paper-2gram": (lambda: unmask.languages.load("paper-2gram"), 16),
+    "paper-3gram": (lambda: unmask.languages.load("paper-3gram(seed=1)"), 14),
+    "sparse-hmm": (lambda: unmask.languages.load("sparse-hmm"), 13),
     "dense-hmm": (lambda: unmask.languages.random_hmm(states=5, vocabulary=3, seed=2), 12),
     "random-ngram": (lambda: unmask.languages.random_ngram(2, vocabulary=3, threshold=0.1, seed=3), 15),
-    "interval-5": (lambda: unmask.languages.preset("interval-5"), 15),
-    "interval-5 longer": (lambda: unmask.languages.preset("interval-5"), 20),
-    "modular-sum": (lambda: unmask.languages.preset("modular-sum"), 17),
-    "brackets": (lambda: unmask.languages.preset("brackets"), 12),
+    "interval-5": (lambda: unmask.languages.load("interval-5"), 15),
+    "interval-5 longer": (lambda: unmask.languages.load("interval-5"), 20),
+    "modular-sum": (lambda: unmask.languages.load("modular-sum"), 17),
+    "brackets": (lambda: unmask.languages.load("brackets"), 12),
 }
 SCHEDULED = (
     *product(("linear", "cosine", "optimal"), (1, 3, 5, 64)),

@@ -19,9 +19,9 @@ WEIGHTS = (".safetensors", ".gguf", ".bin", ".index.json")
 
 
 def load(source: str | Path, **options: Any) -> Language | Network | OpenModel:
-    """A language, of a preset, a file or a kind with options (languages.load); the network of a directory that `unmask
-    train` has made (networks.read_network), which can be given an AR model beside it: causal_model=DIR; or an open
-    model, by a name of `unmask model list` or the directory of a checkpoint (hub.load_model).
+    """A language by its spec or file (languages.load); a network by the directory that `unmask train` wrote
+    (networks.read_network; causal_model=DIR adds an AR model); or an open model, by a name of `unmask model list` or
+    the directory of a checkpoint (hub.load_model).
     """
     path = arguments.path("source", source)
     if path.suffix == ".gguf" or (os.path.isdir(path) and is_open(path)) or (not path.exists() and _has_card(source)):
@@ -57,7 +57,7 @@ def is_open(model: str | Path) -> bool:
 def _has_card(source: str | Path) -> bool:
     from unmask.languages.presets import PRESETS
 
-    if str(source) in PRESETS:
+    if str(source).partition("(")[0] in PRESETS.makers:
         return False
     from unmask.hub.card import known
 

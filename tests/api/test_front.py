@@ -6,7 +6,9 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+import torch
 
 import unmask
 from tests.hub.speaking import spoken
@@ -59,7 +61,7 @@ def test_an_unknown_name_is_told_with_the_nearest():
 
 def test_load_takes_a_language_or_a_network(tmp_path):
     assert unmask.load("interval-5").to_dict() == unmask.languages.Interval(5).to_dict()
-    assert unmask.load("paper-2gram", seed=3).source() == unmask.languages.preset("paper-2gram", 3).source()
+    assert unmask.load("paper-2gram(seed=3)").source() == unmask.languages.load("paper-2gram(seed=3)").source()
     (tmp_path / "mine.json").write_text(json.dumps({"kind": "interval", "width": 3}))
     assert unmask.load(tmp_path / "mine.json").vocabulary == 4
     save(Trunk(preset("quick", "mdm", 8)), tmp_path / "mdm")
@@ -86,3 +88,19 @@ def test_reprs_are_a_line(tmp_path):
     for thing in (unmask.load("paper-2gram"), made, swept, unmask.samplers.SAMPLERS, unmask.schedules.SCHEDULES):
         assert "\n" not in repr(thing)
         assert " at 0x" not in repr(thing)
+
+
+def test_a_spec_serves_wherever_a_language_does(tmp_path):
+    spec = "paper-2gram(seed=3)"
+    language = unmask.load(spec)
+    made = unmask.generate(spec, rows=20, length=16, steps=4)
+    assert torch.equal(made.tokens, unmask.generate(language, rows=20, length=16, steps=4).tokens)
+    np.save(tmp_path / "rows.npy", made.tokens.numpy())
+    assert unmask.score(tmp_path / "rows.npy", spec).ser == unmask.score(made, language).ser
+    given = {"length": 16, "metric": "ser", "target": 0.5}
+    assert unmask.plan(spec, **given).to_dict() == unmask.plan(language, **given).to_dict()
+    assert torch.equal(unmask.prompts(spec, 5, 16, 4), unmask.prompts(language, 5, 16, 4))
+    found = unmask.audit(unmask.generate(spec, rows=200, length=16, steps=4).tokens, spec, steps=4)
+    assert found.verdict == "follows"
+    x = torch.full((1, 4), 8)
+    assert torch.equal(unmask.oracle(spec)(x).logits, unmask.oracle(language)(x).logits)

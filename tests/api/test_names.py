@@ -12,11 +12,11 @@ import torch
 
 from unmask import UnmaskError, generate
 from unmask.diagnosis import conformance
-from unmask.languages import preset
+from unmask.languages import load
 from unmask.samplers import SAMPLERS, Blocks, Strided
 
 EXAMPLE = Path(__file__).parent / "unmask_example_sampler"
-LANGUAGE = preset("interval-5")
+LANGUAGE = load("interval-5")
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from unmask import denoisers, diagnosis, ideal, languages, metrics, networks, sa
 from unmask.networks.model.trunk import Trunk
 from unmask.samplers import Choice
 
-L = languages.preset("paper-2gram")
+L = languages.load("paper-2gram")
 TOKENS = torch.zeros((5, 8), dtype=torch.int64)
 LINEAR = schedules.deltas("linear", 2)
 
@@ -184,7 +184,7 @@ ACTS = {
 }
 OTHERS = {
     "load": [lambda: unmask.load(None), lambda: unmask.load("a\0b"), lambda: languages.load(3)],
-    "preset": [lambda: languages.preset(None), lambda: languages.preset("paper-2gram", seed="x")],
+    "preset": [lambda: languages.load(None), lambda: languages.load("paper-2gram(seed='x')")],
     "interval": [lambda: languages.Interval("5"), lambda: languages.Interval(3.0), lambda: languages.Interval(99)],
     "brackets": [
         lambda: languages.Brackets("2"),

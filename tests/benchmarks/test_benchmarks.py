@@ -53,7 +53,7 @@ def test_runs_and_reports(part, report, capsys, monkeypatch):
 
 @pytest.mark.parametrize("language", ["paper-2gram", "paper-hmm"])
 def test_peers_compute_the_posterior(peer_name, language):
-    language = languages.preset(language)
+    language = languages.load(language)
     tokens = language.sample(5, 9, seed=3)
     hidden = torch.rand((5, 9), generator=torch.Generator().manual_seed(4)) < 0.6
     tokens = torch.where(hidden, language.vocabulary, tokens)
@@ -67,7 +67,7 @@ def test_peers_compute_the_posterior(peer_name, language):
 @pytest.mark.parametrize("name", ["dynamax", "hmmlearn"])
 def test_peers_compute_the_likelihood(name):
     pytest.importorskip(name, reason=f"{name}: {peers.INSTALL}")
-    language = languages.preset("paper-hmm")
+    language = languages.load("paper-hmm")
     tokens = language.sample(5, 9, seed=3)
     theirs = np.sum(peers.PEERS[name](peers.tables(language)).log_prob(tokens.numpy()))
     assert theirs == pytest.approx(float(language.log_prob(tokens).sum()), rel=1e-5)
@@ -76,7 +76,7 @@ def test_peers_compute_the_likelihood(name):
 @pytest.mark.parametrize("threads", [1, 2])
 def test_peers_make_the_same_rows(peer_name, threads):
     """By recomputing every changed row in every round, with our rounds and our luck."""
-    language = languages.preset("paper-hmm")
+    language = languages.load("paper-hmm")
     made = generate(language, rows=7, length=12, steps=8, seed=generation.SEED)
     peer = peers.PEERS[peer_name](peers.tables(language))
     again = generation.regenerate(peer, language, made, rows=7, chunk=3, threads_used=threads)

@@ -11,7 +11,7 @@ import pytest
 from unmask import audit, generate, languages
 from unmask.core.samples import write_tokens
 
-LANGUAGE = languages.preset("paper-2gram")
+LANGUAGE = languages.load("paper-2gram")
 SETTING = ("--language", "paper-2gram", "--steps", 4)
 
 

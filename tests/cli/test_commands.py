@@ -15,6 +15,7 @@ from unmask.cli.main import COMMANDS
 from unmask.cli.output import show
 from unmask.core.files import code
 from unmask.core.samples import read_tokens
+from unmask.languages.presets import varied
 from unmask.samplers import SAMPLERS
 from unmask.theory.sampled import information_curve
 
@@ -67,16 +68,16 @@ SMALL = ("--length", 20, "--rows", 30, "--steps", 4, "--seed", 3)
 def test_generate_and_score_agree_with_python(run, suffix):
     made = run("generate", "--language", "interval-5", *SMALL, "--out", f"samples.{suffix}", "--json")
     assert (made.code, made.err) == (0, "")
-    ours = generate(languages.preset("interval-5"), length=20, rows=30, steps=4, seed=3)
+    ours = generate(languages.load("interval-5"), length=20, rows=30, steps=4, seed=3)
     assert torch.equal(read_tokens(f"samples.{suffix}"), ours.tokens)
     clock = {name: made.result[name] for name in ("seconds", "tokens_per_second")}
     assert made.result == ours.summary() | {"file": f"samples.{suffix}"} | clock
 
     scored = run("score", f"samples.{suffix}", "--language", "interval-5", "--json")
     assert (scored.code, scored.err) == (0, "")
-    expected = score(ours, languages.preset("interval-5")).to_dict()
+    expected = score(ours, languages.load("interval-5")).to_dict()
     account = json.loads(Path(f"samples.{suffix}.json").read_text())
-    named = {"language": languages.preset("interval-5").source(), "source": account["source"]}
+    named = {"language": languages.load("interval-5").source(), "source": account["source"]}
     named |= {"made_by_code": code(), "scored_by_code": code()}
     assert named["source"] == {"denoiser": "ideal", "language": named["language"]}
     assert scored.result == expected | {"ser_rao_blackwell": None} | named  # which needs the order
@@ -167,23 +168,24 @@ def test_threads_do_not_matter(run, monkeypatch):
 
 def test_a_schedule_as_a_list(run):
     run("generate", "--language", "interval-5", *SMALL[:4], "--schedule", "[.25, 0.75]", "--out", "samples.npy")
-    ours = generate(languages.preset("interval-5"), length=20, rows=30, schedule=[0.25, 0.75])
+    ours = generate(languages.load("interval-5"), length=20, rows=30, schedule=[0.25, 0.75])
     assert torch.equal(read_tokens("samples.npy"), ours.tokens)
 
 
 def test_the_defaults_are_those_of_the_library(run):
     run("generate", "--language", "interval-5", "--rows", 2, "--length", 512, "--out", "samples.npy")
-    assert torch.equal(read_tokens("samples.npy"), generate(languages.preset("interval-5"), rows=2).tokens)
+    assert torch.equal(read_tokens("samples.npy"), generate(languages.load("interval-5"), rows=2).tokens)
 
 
 def test_seed_and_pruned_choose_the_language(run):
-    run("generate", "--language", "paper-2gram", *SMALL, "--language-seed", 5, "--no-pruned", "--out", "samples.npy")
-    language = languages.preset("paper-2gram", seed=5, pruned=False)
+    run("generate", "--language", "paper-2gram(seed=5, pruned=False)", *SMALL, "--out", "samples.npy")
+    language = languages.load("paper-2gram(seed=5, pruned=False)")
     ours = generate(language, length=20, rows=30, steps=4, seed=3)
     assert torch.equal(read_tokens("samples.npy"), ours.tokens)
-    options = ("--language", "paper-2gram", "--language-seed", 5, "--json")
-    assert run("score", "samples.npy", *options, "--no-pruned").result["invalid_rows"] == 0
-    pruned = score(ours, languages.preset("paper-2gram", seed=5)).invalid_rows
+    unpruned = ("--language", "paper-2gram(seed=5, pruned=False)", "--json")
+    options = ("--language", "paper-2gram(seed=5)", "--json")
+    assert run("score", "samples.npy", *unpruned).result["invalid_rows"] == 0
+    pruned = score(ours, languages.load("paper-2gram(seed=5)")).invalid_rows
     assert run("score", "samples.npy", *options).result["invalid_rows"] == pruned > 0
 
 
@@ -193,37 +195,37 @@ def test_language_list(run):
     assert result["kinds"].keys() == set(languages.LANGUAGES.names())
     assert result["kinds"]["interval"]["needed"] == ["width"]
     result = result["presets"]
-    assert result.keys() == languages.PRESETS.keys()
-    assert result["paper-2gram"] == {"about": languages.PRESETS["paper-2gram"].about, "random": True}
-    assert result["interval-5"]["random"] is False
+    assert result.keys() == languages.PRESETS.makers.keys()
+    assert result["paper-2gram"]["options"] == {"seed": 0, "pruned": True}
+    assert result["interval-5"]["options"] == {}
     table = run("language", "list").out
-    assert all(re.search(rf"(?m)^{name} ", table) for name in languages.PRESETS)
+    assert all(re.search(rf"(?m)^{name} ", table) for name in languages.PRESETS.makers)
 
 
-@pytest.mark.parametrize("name", languages.PRESETS)
+@pytest.mark.parametrize("name", languages.PRESETS.makers)
 def test_new_and_show(run, name):
-    options = ("--language-seed", 3) if languages.PRESETS[name].random else ()
-    written = run("language", "new", name, *options, "--out", "language.json", "--json")
+    spec = varied(name, seed=3)
+    written = run("language", "new", spec, "--out", "language.json", "--json")
     assert (written.code, written.err) == (0, "")
-    language = languages.preset(name, seed=3)
+    language = languages.load(spec)
     assert languages.load("language.json").to_dict() == language.to_dict()
     assert written.result == json.loads(json.dumps({"file": "language.json"} | language.describe()))
 
     length = language.nearest_lengths(64)[-1]
-    shown = run("language", "show", name, *options, "--json").result
+    shown = run("language", "show", spec, "--json").result
     assert shown["length"] == length
     assert shown["kind"] == language.kind
     assert shown["entropy_bits"]["value"] == pytest.approx(language.entropy(length).value / np.log(2))
     assert shown["ter"]["value"] == pytest.approx(metrics.ter_autoregressive(language, length).value)
     example = language.sample(1, length)[0, :60]
     assert shown["example"] == language.render(example)
-    again = run("language", "show", "language.json", *options, "--json").result
+    again = run("language", "show", "language.json", "--json").result
     assert again == shown
 
 
 def test_show_with_steps(run):
     result = run("language", "show", "interval-5", "--length", 10, "--steps", 2, 8, "--rows", 50, "--json").result
-    curve = information_curve(languages.preset("interval-5"), 10, rows=50)
+    curve = information_curve(languages.load("interval-5"), 10, rows=50)
     assert list(result["rounds"]) == ["2", "8"]
     for count, bounds in result["rounds"].items():
         assert bounds["ter_upper"] == curve.ter_upper("linear", int(count)).to_dict()

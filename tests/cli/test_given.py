@@ -14,7 +14,7 @@ from unmask.core.files import code, finite
 from unmask.core.samples import read_tokens
 
 V = 16
-LANGUAGE = languages.preset("interval-5")
+LANGUAGE = languages.load("interval-5")
 GENERATE = ("generate", "--language", "interval-5", "--steps", 3, "--json")
 SCORE = ("score", "samples.npy", "--language", "interval-5", "--json")
 ROW = [[5, V, V, V, V, V, V, 2]]

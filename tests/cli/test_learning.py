@@ -59,7 +59,7 @@ def test_an_ar_model(run, trained):
 
 def test_another_language(run, trained):
     directory = trained("mdm")
-    named = run("learning", directory, *LANGUAGE, "--language-seed", 5, "--steps", 2, *BRIEF, "--json").result
+    named = run("learning", directory, "--language", "paper-2gram(seed=5)", "--steps", 2, *BRIEF, "--json").result
     own = run("learning", directory, "--steps", 2, *BRIEF, "--json").result
     assert named["learning"][0]["mean"]["value"] > own["learning"][0]["mean"]["value"]
 

@@ -25,7 +25,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "record_a_trace.py"
 def test_a_page_of_the_first_row_that_goes_wrong(run, tmp_path):
     ran = run("play", *SMALL, "--against", "autoregressive", "--json")
     assert (ran.code, ran.err) == (0, "")
-    language = languages.preset("paper-2gram")
+    language = languages.load("paper-2gram")
     made = generate(language, length=16, steps=3, rows=20)
     wrong = (~language.supports(made.tokens)).nonzero().squeeze(1).tolist()
     ours, theirs = (ran.result[name] for name in ("ancestral, 3 rounds", "autoregressive, 16 rounds"))
@@ -99,7 +99,7 @@ def test_where_nobody_looks_the_terminal_shows_the_end(run, tmp_path):
 
 @pytest.fixture
 def played():
-    language = languages.preset("paper-2gram")
+    language = languages.load("paper-2gram")
     made = generate(language, length=6, steps=3, rows=1)
     return [Run("a \x1b[2J name", made.trace(symbols=[*"abcdefg", "\x1b[31m"]), language)]
 

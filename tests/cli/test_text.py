@@ -96,11 +96,6 @@ def test_the_bible_by_its_name(run):
         (("train", "--text", "words.txt", "--language", "brackets", "--out", "new"), "both say what is learned"),
         (("train", "--language", "brackets", "--tokenizer", "chars", "--out", "new"), "--tokenizer is for texts"),
         (("train", "--text", "words.txt", "--tokenizer", "words", "--out", "new"), "unknown tokenizer"),
-        (
-            ("train", "--text", "words.txt", "--language-seed", 1, "--out", "new"),
-            "leave it out of a training on a text",
-        ),
-        (("train", "--text", "words.txt", "--no-pruned", "--out", "new"), "--no-pruned is for languages"),
         (("train", "--text", "words.txt", "--samples", 9, *TINY, "--out", "new"), "leave it out"),
         (("train", "--text", "words.txt", *TINY, "--length", 10**5, "--out", "new"), "a smaller --length"),
         (("train", "--text", "latin.txt", *TINY, "--out", "new"), "byte 1 is not UTF-8 text"),

@@ -16,7 +16,9 @@ from unmask.networks.training.conditions import Conditions
 from unmask.networks.training.recipe import recipe
 
 TINY = ("--length", 8, "--hidden", 16, "--layers", 1, "--heads", 2)
-SMALL = ("--language", "paper-2gram", *TINY, "--steps", 10, "--batch", 8)
+BRIEF = (*TINY, "--steps", 10, "--batch", 8)
+SMALL = ("--language", "paper-2gram", *BRIEF)
+OTHER = ("--language", "paper-2gram(seed=2)", *BRIEF)
 KEYS = {
     "directory",
     "steps",
@@ -37,10 +39,10 @@ MEASURED = {"directory", "seconds", "tokens_per_second", "percent_of_matmul_peak
 
 @pytest.mark.parametrize("kind", ["mdm", "ar"])
 def test_it_is_what_python_trains(run, kind):
-    ran = run("train", *SMALL, "--model", kind, "--seed", 3, "--language-seed", 2, "--out", "out", "--json")
+    ran = run("train", *OTHER, "--model", kind, "--seed", 3, "--out", "out", "--json")
     assert ran.code == 0
     assert set(ran.result) == KEYS
-    language = languages.preset("paper-2gram", seed=2)
+    language = languages.load("paper-2gram(seed=2)")
     shape = preset("quick", kind, 8, length=8, hidden=16, layers=1, heads=2)
     found = loop.train(language, shape, recipe("quick", kind, steps=10, batch=8, seed=3), "python").to_dict()
     assert ran.result["percent_of_matmul_peak"] > 0
@@ -50,14 +52,15 @@ def test_it_is_what_python_trains(run, kind):
     assert all(tensor.equal(theirs[name]) for name, tensor in ours.items())
     assert ran.result["entropy_nats_per_token"] == pytest.approx(language.entropy(8).value / 8)
     assert ran.result["parameters"] == sum(weight.numel() for weight in networks.load("out", "cpu").parameters())
-    assert "paper-2gram, seed 2" in Path("out/README.md").read_text()
+    assert "paper-2gram(seed=2)" in Path("out/README.md").read_text()
 
 
 def test_every_option_reaches_the_recipe(run):
-    options = ("--rate", 0.5, "--weight-decay", 0.25, "--average", 0.5, "--samples", 40, "--timed", "--no-pruned")
+    options = ("--rate", 0.5, "--weight-decay", 0.25, "--average", 0.5, "--samples", 40, "--timed")
     run(
         "train",
-        *SMALL,
+        *("--language", "paper-2gram(pruned=False)"),
+        *BRIEF,
         *options,
         "--schedule-rounds",
         3,
@@ -92,8 +95,8 @@ def test_every_option_reaches_the_recipe(run):
     assert {name: origin["recipe"][name] for name in wanted} == wanted
     assert origin["shape"]["time_free"] is False
     assert origin["parts"] == 2
-    assert origin["label"] == "paper-2gram, not pruned"
-    assert origin["language"] == languages.preset("paper-2gram", pruned=False).to_dict()
+    assert origin["label"] == "paper-2gram(pruned=False)"
+    assert origin["language"] == languages.load("paper-2gram(pruned=False)").to_dict()
 
 
 def test_the_table_and_what_is_said_meanwhile(run):
@@ -135,7 +138,6 @@ def often(*arguments):
         (("--out", "new", "--resume"), "there is nothing to resume in new"),
         (("--out", "out", "--resume", "--rate", 1), "leave --rate out"),
         (("--out", "out", "--resume", "--language", "brackets"), "leave --language out"),
-        (("--out", "out", "--resume", "--no-pruned"), "leave --no-pruned out"),
         (("--out", "out", "--resume", "--schedule-rounds", 3), "leave --schedule-rounds out"),
         ((*SMALL, "--out", "out"), "holds a network already"),
         ((*SMALL, "--out", "new", "--schedule", "cosine"), "by --schedule-rounds"),

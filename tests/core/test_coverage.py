@@ -15,7 +15,7 @@ from scipy.stats import binom, multinomial
 
 from unmask.core.chance import Luck
 from unmask.core.estimates import LEAST, bounded_mean, mean, proportion, share, within
-from unmask.languages import Interval, preset
+from unmask.languages import Interval, load
 from unmask.schedules import deltas, orders
 from unmask.theory.curves import weights
 from unmask.theory.sampled import information_curve
@@ -128,7 +128,7 @@ UNBOUNDED = {
 def test_ter_upper(case):
     """Excesses over H(q) of rows drawn from 2000 of a curve, whose mean is the truth."""
     name, length, steps = case
-    curve = information_curve(preset(name), length, rows=2000).rows
+    curve = information_curve(load(name), length, rows=2000).rows
     nats = curve.paid(lambda size: weights(size, deltas("linear", steps))) - curve.entropy
     luck = np.random.default_rng(0)
     for rows, least in UNBOUNDED[case].items():

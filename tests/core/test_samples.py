@@ -205,7 +205,7 @@ def test_jsonl_of_something_else(tmp_path, text, words):
 
 
 def test_the_account_is_about_its_samples_alone(path):
-    made = generate(languages.preset("interval-5"), length=10, rows=5, steps=2)
+    made = generate(languages.load("interval-5"), length=10, rows=5, steps=2)
     made.save(path)
     tokens = read_tokens(path)
     account = read_account(path, tokens)
@@ -234,7 +234,7 @@ def test_no_account(path):
 
 
 def test_the_account_is_json_of_a_program_without_nan(path):
-    generate(languages.preset("brackets"), length=6, rows=1, steps=3).save(path)
+    generate(languages.load("brackets"), length=6, rows=1, steps=3).save(path)
     json.loads(account_path(path).read_text(), parse_constant=pytest.fail)
 
 

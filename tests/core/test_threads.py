@@ -19,7 +19,7 @@ from unmask.core.threads import over_blocks
 from unmask.diagnosis.audit import audit
 from unmask.diagnosis.loss_curve import loss_curve
 from unmask.ideal import Ideal
-from unmask.languages import preset
+from unmask.languages import load
 from unmask.schedules import deltas
 from unmask.theory import gaps, sampled
 from unmask.theory.chains import first_order
@@ -131,7 +131,7 @@ def test_a_wrong_number_of_threads_is_refused(monkeypatch, wanted):
         count()
 
 
-CHAIN, HMM = preset("paper-2gram"), preset("sparse-hmm")
+CHAIN, HMM = load("paper-2gram"), load("sparse-hmm")
 
 
 def drawn():

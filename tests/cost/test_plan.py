@@ -17,7 +17,7 @@ from unmask.cost.flops import evaluations
 from unmask.cost.planner import Goal, plan
 from unmask.diagnosis.learning import of_language
 from unmask.ideal import Perturbed
-from unmask.languages import Interval, NGram, preset, random_ngram
+from unmask.languages import Interval, NGram, load, random_ngram
 from unmask.metrics import ter
 from unmask.schedules import deltas
 from unmask.theory import known as known
@@ -62,7 +62,7 @@ def test_ser_of_a_chain_is_inverted(target):
 
 def test_ser_of_a_long_chain_is_inverted():
     """exact: 0.100098 at 552, 0.099926 at 553."""
-    verdict = plan(preset("paper-2gram"), 512, "ser", 0.1)
+    verdict = plan(load("paper-2gram"), 512, "ser", 0.1)
     assert 553 <= verdict.chosen.steps <= 556  # its value plus what it may be off by
     if verdict.chosen.steps == 553:
         assert verdict.chosen.predicted.low <= 0.0999259405 <= verdict.chosen.predicted.high
@@ -100,7 +100,7 @@ def test_tiny_languages_are_inverted_by_enumeration(metric):
 
 
 def test_a_measured_curve_predicts_with_an_interval():
-    q = preset("sparse-hmm")
+    q = load("sparse-hmm")
     found = plan(q, 32, "ser", 0.3).chosen
     assert found.predicted.low < found.predicted.value <= 0.3
     assert found.predicted.high > found.predicted.value
@@ -184,7 +184,7 @@ def test_least_stands_stairs_and_says_where_it_is_stuck():
 
 
 def test_a_network_pays_for_what_it_has_not_learned():
-    language, length, epsilon = preset("paper-2gram"), 32, 0.01
+    language, length, epsilon = load("paper-2gram"), 32, 0.01
     planted = of_language(Perturbed(language, "leak", epsilon), language, length, rows=40)
     ideal, learned = (plan(language, length, "ter", 0.03, learning=found) for found in (None, planted))
     alone = length * math.log1p(0.03) - length * epsilon  # nats that are left for sampling
@@ -197,7 +197,7 @@ def test_a_network_pays_for_what_it_has_not_learned():
 
 
 def test_what_a_network_cannot_reach():
-    language, length = preset("paper-2gram"), 16
+    language, length = load("paper-2gram"), 16
     planted = of_language(Perturbed(language, "leak", 0.02), language, length, rows=20)
     with pytest.raises(UnmaskError, match=r"not learned is 0.0202 alone; train it further"):
         plan(language, length, "ter", 0.01, learning=planted)

@@ -11,7 +11,7 @@ from unmask import generate, schedules
 from unmask.core.chance import Luck
 from unmask.denoisers import Canvas, Cost, Denoiser, PrefixCausal, as_marginals
 from unmask.ideal import Ideal, Perturbed
-from unmask.languages import Interval, preset
+from unmask.languages import Interval, load
 from unmask.samplers import SAMPLERS
 
 
@@ -151,7 +151,7 @@ def test_a_canvas_agrees_with_the_posterior_from_scratch(name):
 
 
 def test_a_canvas_can_begin_with_given_tokens():
-    language = preset("sparse-hmm")
+    language = load("sparse-hmm")
     given = language.sample(5, 64, seed=1)
     given[:, ::3] = language.vocabulary
     canvas = Canvas(Ideal(language), given, Luck(0, torch.arange(5)))
@@ -217,7 +217,7 @@ def test_perturbed_is_exactly_epsilon_away_in_every_context(name, kind, epsilon)
 
 
 def test_perturbed_canvases_and_readers_agree_with_its_posterior():
-    language = preset("paper-2gram")
+    language = load("paper-2gram")
     perturbed = Perturbed(language, "leak", 0.05)
     given = language.sample(6, 20)
     given[:, ::2] = language.vocabulary

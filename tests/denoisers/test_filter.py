@@ -11,9 +11,9 @@ from unmask import generate
 from unmask.core.chance import Luck
 from unmask.denoisers import Causal
 from unmask.ideal import Ideal
-from unmask.languages import preset, random_ngram
+from unmask.languages import load, random_ngram
 
-CASES = {name: preset(name) for name in ("paper-hmm", "sparse-hmm", "paper-2gram", "paper-4gram", "brackets")}
+CASES = {name: load(name) for name in ("paper-hmm", "sparse-hmm", "paper-2gram", "paper-4gram", "brackets")}
 CASES |= {name: tiny_languages()[name][0] for name in ("hmm, final", "3-gram, pruned", "brackets, 1 kind, stop")}
 CASES["a wide n-gram"] = random_ngram(3, 30, seed=1)  # drawn row by row
 
@@ -67,7 +67,7 @@ def test_finishing_is_the_loop_over_tokens(name, prompted):
 
 def test_a_reader_stays_where_it_is():
     """It may go on reading after it has finished its rows, and finish them again."""
-    language, luck = preset("sparse-hmm"), Luck(1, torch.arange(5))
+    language, luck = load("sparse-hmm"), Luck(1, torch.arange(5))
     reader, other = (Ideal(language).causal(5, 20) for _ in range(2))
     start, text = torch.full((5, 1), 8), language.sample(5, 20, seed=1)
     filled = [torch.full((5, 20), 8) for _ in range(3)]

@@ -11,7 +11,7 @@ from unmask import generate
 from unmask.core.chance import Luck
 from unmask.denoisers import Canvas
 from unmask.ideal import Ideal
-from unmask.languages import HMM, preset
+from unmask.languages import HMM, load
 from unmask.samplers import SAMPLERS, Session
 from unmask.samplers.loops import fill_blocks
 from unmask.schedules import deltas
@@ -38,7 +38,7 @@ def both_ways(monkeypatch, source, **options):
 @pytest.mark.parametrize("sampler", SAMPLED)
 def test_presets(monkeypatch, name, sampler):
     """In 12 rounds most rows of 60 run into impossible contexts."""
-    source = preset(name)
+    source = load(name)
     made = both_ways(monkeypatch, source, sampler=sampler, steps=12, length=60, rows=40, seed=3)
     if sampler == "ancestral" and name != "paper-hmm":
         assert bool((made.impossible > 0).any())
@@ -82,7 +82,7 @@ def test_eight_rows_abreast(monkeypatch, seed):
 
 def test_a_canvas_that_has_been_seen_and_written_goes_on(monkeypatch):
     """An earlier look is not counted again, an earlier contradiction is not forgotten, and luck goes on."""
-    source = preset("paper-2gram")
+    source = load("paper-2gram")
     ends = []
     for patched in (False, True):
         with monkeypatch.context() as patch:

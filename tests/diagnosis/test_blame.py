@@ -17,7 +17,7 @@ from unmask.schedules import deltas
 from unmask.theory.known import curve
 from unmask.theory.sampled import information_curve
 
-LANGUAGE, LENGTH, STEPS = languages.preset("paper-2gram"), 24, (4, 24)
+LANGUAGE, LENGTH, STEPS = languages.load("paper-2gram"), 24, (4, 24)
 
 
 def test_the_exact_denoiser_learns_nothing_and_the_schedule_has_all_the_blame():

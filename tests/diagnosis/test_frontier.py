@@ -15,7 +15,7 @@ from unmask import UnmaskError
 from unmask.diagnosis import frontier as made_by
 from unmask.diagnosis.frontier import Judge, beats, frontier, law_of, naive, price
 from unmask.ideal import Ideal
-from unmask.languages import HMM, preset, random_ngram
+from unmask.languages import HMM, load, random_ngram
 from unmask.metrics.texts import token_entropy
 from unmask.report import frontier as report
 from unmask.samplers import SAMPLERS
@@ -151,7 +151,7 @@ def test_naive_by_its_rule(penalty):
 
 
 def test_naive_beats_the_language_by_both_proxies():
-    points = frontier(preset("paper-2gram"), 64, [], rows=100)
+    points = frontier(load("paper-2gram"), 64, [], rows=100)
     best = beats(points)
     assert best is not None
     own = points[0]

@@ -32,7 +32,7 @@ def noisy(kind: str, vocabulary: int, length: int, seed: int = 3) -> Network:
 @pytest.mark.parametrize("name", ["paper-2gram", "sparse-hmm"])
 @pytest.mark.parametrize("causal", [False, True])
 def test_an_error_of_known_size_is_measured_exactly(name, causal):
-    language, epsilon = languages.preset(name), 0.03
+    language, epsilon = languages.load(name), 0.03
     planted = Perturbed(language, "leak", epsilon)
     for found in (
         of_language(planted, language, 12, rows=5, looks=4, causal=causal),
@@ -49,7 +49,7 @@ def test_an_error_of_known_size_is_measured_exactly(name, causal):
 
 
 def test_the_ideal_denoiser_has_nothing_to_learn():
-    language = languages.preset("paper-3gram")
+    language = languages.load("paper-3gram")
     assert of_language(Ideal(language), language, 10, rows=4).largest < 1e-12
     assert of_language(Ideal(language), language, 10, rows=4, causal=True).largest < 1e-12
 
@@ -97,7 +97,7 @@ def test_what_learning_adds_is_the_difference_of_the_nelbos(steps):
 
 
 def test_it_agrees_with_the_loss_curve():
-    language, length = languages.preset("paper-2gram"), 16
+    language, length = languages.load("paper-2gram"), 16
     network = noisy("mdm", 8, length)
     delta = deltas("linear", 4)
     nelbo = loss_curve(network, language.sample(1500, length, seed=9), seed=5).nelbo(delta)
@@ -121,7 +121,7 @@ def test_an_ar_model_loses_kl_of_whole_sequences():
 
 
 def test_contexts_of_the_sampler_are_those_that_it_met():
-    language, length, steps = languages.preset("paper-2gram"), 12, 4
+    language, length, steps = languages.load("paper-2gram"), 12, 4
     network = noisy("mdm", 8, length)
     found = of_sampler(network, language, length, steps=steps, rows=6, looks=length, seed=3)
     made = generate(network, steps=steps, length=length, rows=6, seed=3)
@@ -140,7 +140,7 @@ def test_contexts_of_the_sampler_are_those_that_it_met():
 
 
 def test_a_table_by_what_is_hidden():
-    language, length = languages.preset("paper-2gram"), 16
+    language, length = languages.load("paper-2gram"), 16
     found = of_language(noisy("mdm", 8, length), language, length, rows=20)
     said = found.to_dict(bins=4)
     assert said["contexts"] == LANGUAGE

@@ -9,7 +9,7 @@ import torch
 
 from unmask import UnmaskError, generate
 from unmask.ideal import Ideal, Perturbed
-from unmask.languages import preset
+from unmask.languages import load
 from unmask.samplers import SAMPLERS, Blocks, Choice, Sampler, session
 
 OPTIONED = {"blocks": "blocks(block_length=8)", "as-published-mdlm": "as-published-mdlm(batch=1)"}
@@ -40,7 +40,7 @@ def test_rows_do_not_depend_on_their_company(sampler, language, monkeypatch):
     """The same rows in blocks, which three threads share; alone and by first_row they are in the kit's own check."""
     if sampler == "best-order" and language != "interval-5":
         language = "paper-2gram"  # of the others it is not known
-    source = preset(language)
+    source = load(language)
     whole = generate(source, sampler=sampler, rows=12, **SHORT)
     monkeypatch.setattr(Ideal, "rows_at_once", lambda denoiser, length: 5)
     monkeypatch.setenv("UNMASK_THREADS", "3")
@@ -49,7 +49,7 @@ def test_rows_do_not_depend_on_their_company(sampler, language, monkeypatch):
 
 def test_a_cache_for_a_batch_costs_more_in_company_but_changes_no_token():
     """The one cost that is not a row's own: as published, a row is evaluated again when another of its batch moves."""
-    source = preset("sparse-hmm")
+    source = load("sparse-hmm")
     alone, shared = (
         generate(source, sampler=f"as-published-mdlm(batch={batch})", rows=32, **OPTIONS) for batch in (1, 16)
     )
@@ -60,7 +60,7 @@ def test_a_cache_for_a_batch_costs_more_in_company_but_changes_no_token():
 
 
 def test_far_rows_and_large_seeds_have_luck_of_their_own():
-    source = preset("paper-2gram")
+    source = load("paper-2gram")
     numbers = (0, 1, 2**32, 2**40)
     rows = [generate(source, rows=1, first_row=first, **OPTIONS).tokens for first in numbers]
     assert torch.equal(torch.cat(rows), generate(source, rows=4, first_row=numbers, **OPTIONS).tokens)
@@ -69,7 +69,7 @@ def test_far_rows_and_large_seeds_have_luck_of_their_own():
 
 
 def test_perturbed_denoisers_generate_in_blocks_too(monkeypatch):
-    source = Perturbed(preset("paper-2gram"), "tilt", 0.02)
+    source = Perturbed(load("paper-2gram"), "tilt", 0.02)
     whole = generate(source, rows=12, **OPTIONS)
     monkeypatch.setattr(Ideal, "rows_at_once", lambda denoiser, length: 5)
     assert same(whole, generate(source, rows=12, **OPTIONS))
@@ -77,7 +77,7 @@ def test_perturbed_denoisers_generate_in_blocks_too(monkeypatch):
 
 def test_probability_is_that_of_the_tokens_when_they_were_revealed():
     """For the exact reader its product is q(x)."""
-    source = preset("sparse-hmm")
+    source = load("sparse-hmm")
     made = generate(source, sampler="autoregressive", rows=20, **OPTIONS)
     torch.testing.assert_close(made.probability.log().sum(1), source.log_prob(made.tokens), atol=1e-8, rtol=0)
     assert made.evaluations.tolist() == [48] * 20
@@ -89,12 +89,12 @@ def test_probability_is_that_of_the_tokens_when_they_were_revealed():
 
 def test_structured_orders_escape_the_linear_bound():
     """theory.md 6, 7.6: five strided rounds are exact on the interval language at any length, random ones never."""
-    source = preset("interval-5")
+    source = load("interval-5")
     strided = generate(source, sampler="strided", steps=5, length=510, rows=200)
     assert bool(source.supports(strided.tokens).all())
     assert strided.evaluations.tolist() == [5] * 200
     assert not source.supports(generate(source, steps=5, length=510, rows=200).tokens).any()
-    chain = preset("paper-2gram")
+    chain = load("paper-2gram")
     assert bool(chain.supports(generate(chain, sampler="dyadic", steps=6, length=256, rows=200).tokens).all())
 
 
@@ -191,7 +191,7 @@ class Endless(Sampler):
 def test_a_sampler_that_breaks_the_contract_is_named(sampler, message, monkeypatch):
     monkeypatch.setattr(session, "PATIENCE", 10)
     with pytest.raises(UnmaskError, match=re.escape(message)):
-        generate(preset("interval-5"), sampler=sampler, steps=2, length=4, rows=2, given=[3, 16, 16, 16], first_row=5)
+        generate(load("interval-5"), sampler=sampler, steps=2, length=4, rows=2, given=[3, 16, 16, 16], first_row=5)
 
 
 @pytest.mark.parametrize(
@@ -261,15 +261,15 @@ def test_a_sampler_that_breaks_the_contract_is_named(sampler, message, monkeypat
 )
 def test_mistakes_are_said(options, message):
     with pytest.raises(UnmaskError, match=message.replace("(", r"\(").replace(")", r"\)")):
-        generate(preset("paper-2gram"), **({"length": 8, "rows": 2} | options))
+        generate(load("paper-2gram"), **({"length": 8, "rows": 2} | options))
 
 
 def test_a_length_that_the_language_lacks_names_its_neighbours():
     with pytest.raises(UnmaskError, match="modular-sum has no sequence of length 512; the nearest it has: 509 and 515"):
-        generate(preset("modular-sum"), length=512)
+        generate(load("modular-sum"), length=512)
 
 
 def test_a_given_context_without_mass_is_refused():
-    source = preset("interval-5")
+    source = load("interval-5")
     with pytest.raises(UnmaskError, match="given row 0 has probability zero"):
         generate(source, length=5, rows=2, given=[0, 1, 16, 16, 16])

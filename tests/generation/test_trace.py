@@ -12,7 +12,7 @@ from unmask.core.errors import UnmaskError
 from unmask.generation.trace import LONGEST, MOST_ROWS, Row, read
 from unmask.samplers import SAMPLERS
 
-LANGUAGE = languages.preset("paper-2gram")
+LANGUAGE = languages.load("paper-2gram")
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS.names())
@@ -58,7 +58,7 @@ def test_what_tokens_look_like():
     assert made.trace().symbol(2) == "c"
     assert made.trace(symbols="ABCDEFGH").symbol(2) == "C"
     assert made.trace(symbols=lambda token: f"<{token}>").symbols == [f"<{token}>" for token in range(8)]
-    sums = languages.preset("modular-sum")
+    sums = languages.load("modular-sum")
     assert generate(sums, length=5, rows=1).trace().symbols == list(sums.names or ())
 
 

@@ -530,7 +530,7 @@ def _numbers() -> dict[str, Case]:
         "show_len": f"language show paper-2gram --length {DIGITS}",
         "show_rows": f"language show paper-2gram --length 16 --rows {DIGITS} --steps 4",
         "show_rows_of_nothing": f"language show paper-2gram --length 16 --rows {DIGITS}",
-        "show_seed": f"language show paper-2gram --language-seed {DIGITS}",
+        "show_seed": f"language show paper-2gram(seed={DIGITS})",
         "fit_smoothing": "language fit text --out o.json --smoothing 1e308",
         "fit_order": f"language fit text --out o.json --order {DIGITS}",
         "fit_vocabulary": "language fit text --out o.json --max-vocabulary 0",

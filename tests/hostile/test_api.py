@@ -173,7 +173,7 @@ MISUSES |= {
 }
 MISUSES |= {
     "lang_load_none": lambda: unmask.load(None), "lang_load_int": lambda: unmask.load(3),
-    "lang_preset_none": lambda: unmask.languages.preset(None), "Interval_str": lambda: Interval("5"),
+    "lang_preset_none": lambda: unmask.languages.load(None), "Interval_str": lambda: Interval("5"),
     "Interval_f": lambda: Interval(3.0), "Interval_true": lambda: Interval(True),
     "Interval_huge": lambda: Interval(10**12),
     "Brk": lambda: Brackets("2"), "Brk_f": lambda: Brackets(2.5), "Brk_huge": lambda: Brackets(10**6, 10**6),

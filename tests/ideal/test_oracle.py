@@ -15,7 +15,7 @@ from unmask.ideal.oracle import FLOOR
 
 V = 8
 MASK = 126336  # LLaDA's
-LANGUAGE = languages.preset("paper-2gram")
+LANGUAGE = languages.load("paper-2gram")
 
 
 def contexts(language, length, rows=60, seed=0):
@@ -150,7 +150,7 @@ def test_the_causal_twin_reads_from_left_to_right(name):
 
 def test_the_causal_twin_without_a_length():
     model = oracle("interval-5", causal=True)
-    ids = torch.cat([torch.full((2, 1), 16), languages.preset("interval-5").sample(2, 7)], 1)
+    ids = torch.cat([torch.full((2, 1), 16), languages.load("interval-5").sample(2, 7)], 1)
     torch.testing.assert_close(model(ids[:, :4]).logits, model(ids).logits[:, :4])
     with pytest.raises(UnmaskError, match="say length="):
         oracle("modular-sum", causal=True)
@@ -181,7 +181,7 @@ def test_without_transformers_generate_says_so():
 
 def test_a_preset_has_a_seed_and_a_file_is_a_language(tmp_path):
     x = torch.full((1, 5), V)
-    assert not torch.equal(oracle("paper-2gram")(x).logits, oracle("paper-2gram", seed=1)(x).logits)
+    assert not torch.equal(oracle("paper-2gram")(x).logits, oracle("paper-2gram(seed=1)")(x).logits)
     LANGUAGE.save(tmp_path / "language.json")
     torch.testing.assert_close(oracle(tmp_path / "language.json")(x).logits, oracle(LANGUAGE)(x).logits)
 

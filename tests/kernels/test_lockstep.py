@@ -14,12 +14,12 @@ from unmask.core.chance import Luck
 from unmask.kernels import messages, paths
 from unmask.kernels.machine import Machine, from_dense
 from unmask.kernels.passes import Passes
-from unmask.languages import preset
+from unmask.languages import load
 from unmask.languages.machine import MachineLanguage
 from unmask.languages.presets import PRESETS
 
 TINY = {name: case for name, case in brute.tiny_languages().items() if not name.startswith("interval")}
-MACHINES = [name for name in PRESETS if isinstance(preset(name), MachineLanguage)]
+MACHINES = [name for name in PRESETS.makers if isinstance(load(name), MachineLanguage)]
 
 
 class Eight(Passes):
@@ -114,7 +114,7 @@ def test_larger_machines_and_longer_rows(states, vocabulary, density, rows, seed
 @pytest.mark.parametrize("name", MACHINES)
 def test_presets(name):
     """Rows of the language, half hidden, and the same with tokens of none."""
-    language, luck = preset(name), np.random.default_rng(1)
+    language, luck = load(name), np.random.default_rng(1)
     length = language.nearest_lengths(60)[0]
     tokens = np.tile(language.sample(9, length, seed=1).numpy(), (2, 1))
     tokens[9:, :: max(1, length // 3)] = luck.integers(language.vocabulary, size=(9, 1))
@@ -147,7 +147,7 @@ def test_enumeration(name):
 @pytest.mark.parametrize("name", ["sparse-hmm", "paper-3gram"])
 def test_a_row_does_not_know_its_neighbours(name):
     """Bit for bit the same alone, in another order, beside dead rows and beside rows that begin elsewhere."""
-    language, luck = preset(name), np.random.default_rng(2)
+    language, luck = load(name), np.random.default_rng(2)
     passes, length, v = Eight(language.machine), 50, language.vocabulary
     tokens = np.where(luck.random((19, length)) < 0.6, v, language.sample(19, length, seed=3).numpy())
     tokens[::3] = luck.integers(v + 1, size=tokens[::3].shape)
@@ -162,7 +162,7 @@ def test_a_row_does_not_know_its_neighbours(name):
 
 def test_positions_may_be_any():
     """Repeated, in any order, other ones in each row, revealed or not."""
-    language, luck = preset("sparse-hmm"), np.random.default_rng(4)
+    language, luck = load("sparse-hmm"), np.random.default_rng(4)
     tokens = np.where(luck.random((11, 30)) < 0.5, 8, language.sample(11, 30, seed=1).numpy())
     positions = luck.integers(0, 30, (11, 7))
     whole = posterior(Eight(language.machine), tokens)
@@ -172,6 +172,6 @@ def test_positions_may_be_any():
 
 def test_which_machines_go_in_step():
     """What was measured: filters of HMMs and small n-grams; not likelihoods that know their one state."""
-    pays = {name: preset(name).passes for name in MACHINES}
+    pays = {name: load(name).passes for name in MACHINES}
     assert all(passes.eight is not None and passes.eight_draw is not None for passes in pays.values())
     assert {name for name, passes in pays.items() if passes.eight_filter is None} == {"paper-4gram", "modular-sum"}

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests import brute
-from unmask.languages import HMM, Brackets, NGram, preset, random_hmm, random_ngram
+from unmask.languages import HMM, Brackets, NGram, load, random_hmm, random_ngram
 from unmask.languages.facts import entropy_rate, primitive, second_eigenvalue, valid_fraction
 
 GRAPHS = st.integers(1, 6).flatmap(lambda n: st.lists(st.integers(1, 2**n - 1), min_size=n, max_size=n))
@@ -68,7 +68,7 @@ def stationary(transition: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("seed", range(3))
 def test_entropy_rate_of_a_chain(seed):
     """sum_s pi(s) H(T(s, .))"""
-    language = preset("paper-2gram", seed)
+    language = load(f"paper-2gram(seed={seed})")
     pi = stationary(language.transition)
     wanted = sum(mass * brute.entropy(row) for mass, row in zip(pi, language.transition, strict=True))
     ours = entropy_rate(language)

@@ -8,11 +8,12 @@ import torch
 from scipy.stats import gamma
 
 from unmask.core.errors import UnmaskError
-from unmask.languages import PRESETS, Language, preset, random_hmm, random_ngram, sparse_hmm
+from unmask.languages import PRESETS, Language, load, random_hmm, random_ngram, sparse_hmm
 from unmask.languages.facts import primitive
+from unmask.languages.presets import is_random, varied
 from unmask.languages.random import _gamma_quantile, random_rows
 
-RANDOM = [name for name, entry in PRESETS.items() if entry.random]
+RANDOM = [name for name in PRESETS.makers if is_random(name)]
 TABLES = {"n-gram": (8, 2.0, 0.008), "4-gram": (8, 2.0, 0.005), "hmm A": (32, 3.2, 0.003), "hmm B": (8, 3.2, 0.003)}
 PRUNED = {
     "softmax_normal": (0.246, 0.185, 0.66, 0.38),
@@ -26,43 +27,43 @@ def length_of(language: Language) -> int:
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", PRESETS.makers)
 def test_presets_support_their_own_draws(name, seed):
     """Draws of q are valid, those of a neighbouring seed mostly are not where there is anything pruned for SER."""
-    language = preset(name, seed)
+    language = load(varied(name, seed=seed))
     length = length_of(language)
     drawn = language.sample(20, length, seed=seed)
     assert language.supports(drawn).all()
     assert language.describe()["kind"] == language.kind
     if name in RANDOM and name != "paper-hmm":
-        assert not preset(name, seed + 3).supports(drawn).all()
+        assert not load(f"{name}(seed={seed + 3})").supports(drawn).all()
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", RANDOM)
 def test_unpruned_presets_support_every_string(name, seed):
-    language = preset(name, seed, pruned=False)
+    language = load(f"{name}(seed={seed}, pruned=False)")
     strings = torch.from_numpy(np.random.default_rng(seed).integers(language.vocabulary, size=(200, 30)))
     assert language.supports(strings).all()
-    assert name == "paper-hmm" or not preset(name, seed).supports(strings).all()
+    assert name == "paper-hmm" or not load(f"{name}(seed={seed})").supports(strings).all()
 
 
-@pytest.mark.parametrize("name", sorted(set(PRESETS) - set(RANDOM)))
+@pytest.mark.parametrize("name", sorted(set(PRESETS.makers) - set(RANDOM)))
 def test_rules_cannot_be_unpruned(name):
-    with pytest.raises(UnmaskError, match=f"{name} is its support"):
-        preset(name, pruned=False)
+    with pytest.raises(UnmaskError, match=f"language {name!r}.*'pruned'"):
+        load(f"{name}(pruned=False)")
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", PRESETS.makers)
 def test_a_seed_is_the_language(name):
-    first = preset(name, seed=5)
-    assert first.to_dict() == preset(name, seed=5).to_dict()
-    assert name not in RANDOM or first.to_dict() != preset(name, seed=6).to_dict()
+    first, same, next_ = (load(varied(name, seed=seed)).to_dict() for seed in (5, 5, 6))
+    assert first == same
+    assert (first != next_) == (name in RANDOM)
 
 
 def test_unknown_presets_name_the_nearest():
-    with pytest.raises(UnmaskError, match="unknown preset 'paper-2grm'; did you mean paper-2gram"):
-        preset("paper-2grm")
+    with pytest.raises(UnmaskError, match="'paper-2grm'; did you mean paper-2gram"):
+        load("paper-2grm")
 
 
 @pytest.mark.parametrize(

@@ -200,8 +200,8 @@ def test_files_that_cannot_be_read(tmp_path):
     with refused("unknown language (neither a file nor a preset): 'interval5'; did you mean interval-5"):
         load("interval5")
     assert load("interval-5").to_dict() == Interval(5).to_dict()
-    assert load("paper-2gram", seed=4).to_dict() != load("paper-2gram").to_dict()
-    assert (load("paper-2gram", pruned=False).transition > 0).all()
+    assert load("paper-2gram(seed=4)").to_dict() != load("paper-2gram").to_dict()
+    assert (load("paper-2gram(pruned=False)").transition > 0).all()
 
 
 def test_load_normalises_on_request(tmp_path):

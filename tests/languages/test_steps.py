@@ -10,7 +10,7 @@ import torch
 
 from unmask import score
 from unmask.core.errors import UnmaskError
-from unmask.languages import ModularSum, preset
+from unmask.languages import ModularSum, load
 
 
 def read(text: str, modulus: int, terms: int, chained: bool) -> tuple[list[bool], bool]:
@@ -146,7 +146,7 @@ def test_rows_of_their_own_lengths():
 
 
 def test_who_has_no_steps_says_nothing_of_them():
-    language = preset("paper-2gram")
+    language = load("paper-2gram")
     drawn = language.sample(20, 8)
     assert language.steps(drawn) is None
     assert score(drawn, language).yardsticks.keys() == {"generative_perplexity"}

@@ -16,7 +16,7 @@ from tests.brute import law, p_value, sequences, tiny_languages
 from unmask import UnmaskError, generate, metrics, prompts, score
 from unmask.core.estimates import mean, proportion, share
 from unmask.ideal import Ideal, Perturbed
-from unmask.languages import Interval, preset, random_ngram
+from unmask.languages import Interval, load, random_ngram
 from unmask.metrics.given import own_sizes, prompt_numbers
 from unmask.schedules import deltas
 from unmask.theory.curves import weights
@@ -110,7 +110,7 @@ def test_ser_of_the_interval_language_is_its_closed_form_and_the_enumeration():
         wrong = float(p[~language.supports(metrics.sequences(language.vocabulary, length))].sum())
         assert metrics.ser(language, length, "cosine", steps).value == pytest.approx(wrong, abs=1e-12)
     with pytest.raises(UnmaskError, match="no exact SER for hmm at length 64; score measures it"):
-        metrics.ser(preset("sparse-hmm"), 64, "linear", 8)
+        metrics.ser(load("sparse-hmm"), 64, "linear", 8)
 
 
 def test_ter_is_the_mean_over_prompts():
@@ -216,7 +216,7 @@ def test_a_row_that_changes_what_was_given_is_wrong():
 
 def test_prompts_are_what_is_independent():
     """200 prompts with 4 rows each: the interval is wider than that of 800 rows, and as wide as that of 200 means."""
-    language = preset("sparse-hmm")
+    language = load("sparse-hmm")
     given = prompts(language, 800, 24, 22, rows_per_prompt=4, seed=3)
     given.view(100, 2, 4, 24)[:, 0, :, 12:] = 8  # every other prompt leaves more to write
     made = generate(language, steps=3, length=24, rows=800, given=given, seed=3)
@@ -261,7 +261,7 @@ def test_own_sizes_of_varying_length():
 
 def test_bigrams_given_tokens():
     """Perfect samples are as far as the floor; those that ignore the prompt, or repeat themselves, are further."""
-    language = preset("paper-2gram")
+    language = load("paper-2gram")
     given = prompts(language, 600, 20, 10, seed=1)
     given[:, 15] = language.sample(600, 20, seed=9, given=given)[:, 15]
     perfect = metrics.bigrams(language.sample(600, 20, seed=4, given=given), language, given)
@@ -335,7 +335,7 @@ def test_groups_of_one_and_one_group_change_nothing():
 
 
 def test_prompts_are_numbered_by_row():
-    language = preset("interval-5")
+    language = load("interval-5")
     whole = prompts(language, 20, 10, 4, rows_per_prompt=3, seed=5)
     assert torch.equal(
         whole,
@@ -360,7 +360,7 @@ def test_prompts_are_numbered_by_row():
 )
 def test_prompts_refusals(options, message):
     with pytest.raises(UnmaskError, match=message):
-        prompts(preset("interval-5"), 4, 10, **options)
+        prompts(load("interval-5"), 4, 10, **options)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import torch
 from unmask import UnmaskError, languages
 from unmask.networks.training.data import Examples, ahead, training_size
 
-LANGUAGE = languages.preset("paper-2gram")
+LANGUAGE = languages.load("paper-2gram")
 LENGTH = 20  # so long that no two examples are equal by chance
 
 

@@ -152,7 +152,7 @@ def test_soft_targets_of_the_next_token_have_the_expected_gradient():
 
 @pytest.mark.parametrize("name", ["paper-2gram", "interval-5", "modular-sum"])
 def test_the_next_law_is_the_posterior_after_a_prefix(name):
-    language = languages.preset(name)
+    language = languages.load(name)
     length = language.nearest_lengths(10)[0]
     tokens = language.sample(5, length, seed=1)
     laws = next_laws(language, tokens)

@@ -72,7 +72,7 @@ def test_it_has_what_the_figures_need():
 
 
 def test_ser_is_generate_and_score(made):
-    language = languages.load("paper-3gram", seed=4)
+    language = languages.load("paper-3gram(seed=4)")
     expected = score(generate(language, steps=64, length=20, rows=6, seed=4), language).ser
     wanted = ("ser", "paper-3gram", 64, "pruned=True")
     (found,) = (p for p in made if (p["measure"], p["of"], p["steps"], p["setting"]) == wanted)
@@ -81,7 +81,7 @@ def test_ser_is_generate_and_score(made):
 
 
 def test_generative_perplexity_is_of_the_unpruned_language(made):
-    language = languages.load("paper-2gram", seed=4, pruned=False)
+    language = languages.load("paper-2gram(seed=4, pruned=False)")
     drawn = generate(language, steps=2, length=20, rows=5, seed=4)
     value, own = score(drawn, language).generative_perplexity.value, metrics.ter_autoregressive(language, 20).value
     found = {(p["measure"], p["steps"]): p["value"] for p in made if (p["of"], p["setting"]) == ("paper-2gram", OPEN)}

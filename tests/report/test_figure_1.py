@@ -70,7 +70,7 @@ def learned(monkeypatch):
 
 def test_the_records_are_what_the_networks_do(made):
     out, records = made
-    language = languages.preset("paper-2gram")
+    language = languages.load("paper-2gram")
     places = directories(out, records)
     network = Network(load(places["mdm"], "cpu"), load(places["ar"], "cpu"))
     found = {(r["measure"], r["model"], r["steps"]): r for r in records}

@@ -13,7 +13,7 @@ from unmask.core.errors import UnmaskError
 from unmask.report import frame, notebook
 
 TOUR = Path(__file__).parents[2] / "examples" / "tour.ipynb"
-LANGUAGE = unmask.languages.preset("interval-5")
+LANGUAGE = unmask.languages.load("interval-5")
 
 
 def _sweep(tmp_path):

@@ -15,7 +15,7 @@ from unmask.core.errors import UnmaskError
 from unmask.generation.trace import Row, Trace
 from unmask.report.player import Run, animation, assets, chosen, drawing, fragment, gif, page
 
-LANGUAGE = languages.preset("paper-2gram")
+LANGUAGE = languages.load("paper-2gram")
 LENGTH, STEPS, ROWS = 14, 4, 6
 NASTY = [
     "<script>alert(1)</script>",

@@ -14,7 +14,7 @@ from unmask.theory.known import curve
 
 @pytest.mark.parametrize("name", ["paper-2gram", "interval-5"])
 def test_the_shaded_area_is_the_divergence(name):
-    language, length, rounds = languages.preset(name), 20, 4
+    language, length, rounds = languages.load(name), 20, 4
     drawn = staircase.chart(language, length, rounds)
     assert len(drawn["hconcat"]) == len(staircase.SCHEDULES)
     for panel, schedule in zip(drawn["hconcat"], staircase.SCHEDULES, strict=True):

@@ -13,7 +13,7 @@ from unmask import UnmaskError, generate, schedules
 from unmask.core.chance import Luck, Stream
 from unmask.denoisers import Denoiser, Sharpened, Table
 from unmask.ideal import Ideal, Perturbed
-from unmask.languages import preset, random_ngram
+from unmask.languages import load, random_ngram
 from unmask.samplers import FirstHitting, Gibbs, Strided, VerifyAndRestart
 from unmask.samplers.published.mdlm import coarse, race
 
@@ -21,7 +21,7 @@ SIZE = {"length": 32, "rows": 20, "seed": 3}
 
 
 def evaluations(sampler, steps=8, source="sparse-hmm", **options):
-    return generate(preset(source), sampler=sampler, steps=steps, **(SIZE | options)).evaluations
+    return generate(load(source), sampler=sampler, steps=steps, **(SIZE | options)).evaluations
 
 
 @pytest.mark.parametrize(
@@ -47,14 +47,14 @@ def test_evaluations_are_what_the_rule_needs(sampler, expected):
 
 def test_certain_positions_come_together_under_eb():
     """gamma = 0 reveals what is certain and one more: on the interval language the last place of each interval is."""
-    made = generate(preset("interval-5"), sampler="entropy-bounded(gamma=0)", **SIZE | {"length": 30})
+    made = generate(load("interval-5"), sampler="entropy-bounded(gamma=0)", **SIZE | {"length": 30})
     assert bool((made.evaluations < 30).all())
-    assert bool(preset("interval-5").supports(made.tokens).all())
+    assert bool(load("interval-5").supports(made.tokens).all())
 
 
 def test_the_clairvoyant_needs_as_many_rounds_as_an_interval_has_places():
     """Exact on the interval language at any length in 5 rounds; above ln 2 nothing holds it back."""
-    source = preset("interval-5")
+    source = load("interval-5")
     made = generate(source, sampler="clairvoyant", length=510, rows=30)
     assert made.evaluations.tolist() == [5] * 30
     assert bool(source.supports(made.tokens).all())
@@ -199,7 +199,7 @@ def test_sharpened_marginals(temperature, top_p, top_k):
     p[:20] = torch.round(3 * p[:20])  # equal ones, and zeros
     p[:, 0] += 0.1
     p /= p.sum(1, keepdim=True)
-    ours = Sharpened(Ideal(preset("paper-2gram")), temperature, top_p, top_k)
+    ours = Sharpened(Ideal(load("paper-2gram")), temperature, top_p, top_k)
     ours.vocabulary = 5
     expected = torch.tensor([sharp(row, temperature, top_p, top_k) for row in p.tolist()], dtype=torch.float64)
     torch.testing.assert_close(ours.reshape(Table(p), torch.zeros(40)).dense(), expected, atol=1e-9, rtol=0)
@@ -232,7 +232,7 @@ def labels_of_all(length):
 
 
 def test_sharpening_adds_nothing_where_nothing_is_asked():
-    language = preset("paper-2gram")
+    language = load("paper-2gram")
     assert generate(language, rows=3, length=8, temperature=1.0, top_p=1.0).ideal is language
     tokens = torch.full((2, 6), 8)
     tokens[:, 2] = 3

@@ -14,13 +14,13 @@ import torch
 from unmask import UnmaskError, generate
 from unmask.core.chance import Stream, uniform
 from unmask.ideal import Ideal, Perturbed
-from unmask.languages import Language, preset, random_ngram
+from unmask.languages import Language, load, random_ngram
 from unmask.samplers import ReMDM
 
 LENGTH, STEPS, ROWS, SEED = 14, 4, 5, 9
 SOURCES = {
-    "hmm": preset("sparse-hmm"),
-    "interval": preset("interval-5"),
+    "hmm": load("sparse-hmm"),
+    "interval": load("interval-5"),
     "leak": Perturbed(random_ngram(2, 3, temperature=2.0, threshold=0.15, seed=2), "leak", 0.1),
 }
 

@@ -19,7 +19,7 @@ from unmask.core.chance import Stream
 from unmask.denoisers import Denoiser, Logits, Table
 from unmask.diagnosis import conformance
 from unmask.ideal import Ideal
-from unmask.languages import Language, preset, random_ngram
+from unmask.languages import Language, load, random_ngram
 from unmask.samplers import SAMPLERS, ParticleGibbs, PathPlanning, informed_corrector
 from unmask.samplers.adaptive_parallel import agreement
 from unmask.samplers.published.dream import SCORED, shares
@@ -409,7 +409,7 @@ def test_of_two_drafts_as_many_are_kept_as_the_paper_says(verify, kept):
 
 def test_blocks_keep_no_fewer_drafts():
     spent = [
-        generate(preset("sparse-hmm"), sampler=f"speculative(verify={how})", length=48, rows=100, seed=2)
+        generate(load("sparse-hmm"), sampler=f"speculative(verify={how})", length=48, rows=100, seed=2)
         for how in ("block", "token")
     ]
     block, token = (int(made.evaluations_of["denoiser"].sum()) for made in spent)
@@ -429,7 +429,7 @@ def prompted(language, rows, length, shown):
 @pytest.mark.parametrize("alg", ["maskgit_plus", "topk_margin", "entropy"])
 def test_dream_is_its_own_loop(alg):
     """Greedy, where all that counts is how many are revealed and which: the published rounding, eps, ties, float32."""
-    language = preset("paper-2gram")
+    language = load("paper-2gram")
     model = oracle(language)
     given = prompted(language, 24, 20, 3)
     assert len((given == language.vocabulary).sum(1).unique()) == 1
@@ -442,7 +442,7 @@ def test_dream_is_its_own_loop(alg):
 
 def test_equal_scores_are_those_of_topk():
     """Of intervals all are equal at first: torch.topk takes neither the first nor the last. Mutant: the first."""
-    language = preset("interval-5")
+    language = load("interval-5")
     blank = language.blank(1, 20)
     options = {"alg": "entropy", "temperature": 0.0, "given": blank}
     made = generate(language, sampler="dream(alg=entropy, temperature=0)", steps=8, given=blank)
@@ -457,7 +457,7 @@ def test_equal_scores_are_those_of_topk():
 @pytest.mark.parametrize("alg", [*SCORED, "low_confidence"])
 def test_scores_in_bfloat16_are_those_of_the_loop(alg):
     """Eight bits make equals of what float32 tells apart, and of the difference of two that are rounded another."""
-    language = preset("sparse-hmm")
+    language = load("sparse-hmm")
     given = prompted(language, 24, 20, 3 if alg in SCORED else 0)
     name = f"dream(alg={alg}, temperature=0" if alg in SCORED else "llada(block_length=20"
     for dtype in ("float32", "bfloat16"):
@@ -483,7 +483,7 @@ def test_dream_rounds_down():
 @pytest.mark.parametrize("remasking", [1, 2, 4])
 def test_llada_is_its_own_loop(remasking):
     """Greedy, in blocks: the counts of a block, and equal scores as torch.topk has them over the whole row."""
-    language, blocks = preset("interval-5"), remasking
+    language, blocks = load("interval-5"), remasking
     made = generate(
         language, sampler=f"llada(block_length={20 // blocks})", steps=3 * blocks, length=20, rows=1, temperature=1.0
     )

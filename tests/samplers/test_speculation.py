@@ -11,7 +11,7 @@ import torch
 from tests.samplers.tables import Counted, Quarters
 from unmask import generate
 from unmask.core.chance import Stream
-from unmask.languages import preset
+from unmask.languages import load
 from unmask.samplers import SelfSpeculative, Session, Speculative, fill, speculation
 
 T, A, R = Stream.TOKEN, Stream.ACCEPT, Stream.RESIDUAL
@@ -89,7 +89,7 @@ def test_wrong_speculation_is_seen(monkeypatch, case, place, mutant):
 
 def test_self_speculation_counts_every_context():
     """A turn is one look and K - 1 contexts; at K = 1 it is one evaluation a token, as without speculation."""
-    language = preset("sparse-hmm")
+    language = load("sparse-hmm")
     made = generate(language, sampler="self-speculative(draft_length=1)", length=32, rows=20)
     assert made.evaluations.tolist() == [32] * 20
     assert made.spent.forwards == 32

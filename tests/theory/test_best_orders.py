@@ -12,7 +12,7 @@ import torch
 from tests.brute import law, sequences
 from tests.theory.small import CHAINS
 from unmask import UnmaskError, generate
-from unmask.languages import Interval, NGram, preset, random_ngram
+from unmask.languages import Interval, NGram, load, random_ngram
 from unmask.schedules import Fit, deltas, orders
 from unmask.theory import best_orders, known
 from unmask.theory.chains import first_order, order_divergence
@@ -134,7 +134,7 @@ def test_what_is_given_is_left_alone_and_counts():
 
 
 def test_the_sampler_follows_it():
-    language = preset("paper-2gram")
+    language = load("paper-2gram")
     made = generate(language, sampler="best-order", steps=3, length=20, rows=5)
     assert made.order.tolist() == language.best_order(torch.ones((5, 20), dtype=torch.bool), 3).tolist()
     given = torch.full((2, 20), 8)
@@ -148,7 +148,7 @@ def test_the_sampler_follows_it():
 
 @pytest.mark.parametrize(
     ("language", "length", "message"),
-    [(preset("brackets"), 8, "the best order of brackets is not known"), (STICKY, 300, "takes too long")],
+    [(load("brackets"), 8, "the best order of brackets is not known"), (STICKY, 300, "takes too long")],
 )
 def test_what_is_refused(language, length, message):
     with pytest.raises(UnmaskError, match=message):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.brute import law, posterior, sequences
 from unmask import UnmaskError, generate
 from unmask.ideal import Ideal
-from unmask.languages import NGram, preset, random_hmm, random_ngram
+from unmask.languages import NGram, load, random_hmm, random_ngram
 from unmask.metrics.enumeration import output_law
 from unmask.schedules import deltas
 from unmask.theory import crossover
@@ -67,7 +67,7 @@ def test_block_diffusion_is_exact(name, schedule):
 
 
 def test_block_diffusion_is_what_is_sampled():
-    language, length = preset("paper-2gram"), 18
+    language, length = load("paper-2gram"), 18
     made = generate(language, sampler="blocks(block_length=4, inner=ancestral)", steps=10, length=length, rows=4000)
     blocks = of_blocks(language, 4, deltas("linear", 2))
     wrong = float((~language.supports(made.tokens)).double().mean())
@@ -76,7 +76,7 @@ def test_block_diffusion_is_what_is_sampled():
 
 
 def test_block_diffusion_falls_by_kappa():
-    blocks = of_blocks(preset("paper-2gram"), 3, deltas("linear", 2))
+    blocks = of_blocks(load("paper-2gram"), 3, deltas("linear", 2))
     valid = [1 - blocks.ser(length) for length in (60, 63)]
     assert (valid[1] / valid[0]) ** (1 / 3) == pytest.approx(blocks.kappa, abs=1e-10)
     assert blocks.divergence(3003) / 3003 == pytest.approx(blocks.divergence(6003) / 6003, rel=1e-3)
@@ -87,7 +87,7 @@ def test_block_diffusion_falls_by_kappa():
     [
         (random_hmm(3, 3, seed=1), 3, "hmm is no n-gram language, whose block diffusion"),
         (random_ngram(3, 2, seed=1), 1, "blocks of an n-gram of order 3 have at least 2"),
-        (preset("paper-2gram"), 5, "blocks of 5 of 8 symbols are too many"),
+        (load("paper-2gram"), 5, "blocks of 5 of 8 symbols are too many"),
     ],
 )
 def test_blocks_that_are_refused(language, block_length, message):
@@ -139,7 +139,7 @@ def test_the_turns_of_speculation(seed, size, draft_length):
 
 @pytest.mark.parametrize("draft_length", [1, 4, 30])
 def test_the_turns_of_speculation_are_what_is_counted(draft_length):
-    language = preset("paper-2gram")
+    language = load("paper-2gram")
     made = generate(language, sampler=f"speculative(draft_length={draft_length})", length=24, rows=1000)
     for count in made.evaluations_of.values():
         spread = float(count.double().std()) / math.sqrt(1000)
@@ -150,15 +150,15 @@ def test_the_turns_of_speculation_are_what_is_counted(draft_length):
 
 def test_speculation_is_of_chains():
     with pytest.raises(UnmaskError, match="the turns of speculation on brackets have no formula"):
-        turns(preset("brackets"), 8, 4)
+        turns(load("brackets"), 8, 4)
     with pytest.raises(UnmaskError, match="draft_length is 0"):
-        turns(preset("paper-2gram"), 8, 0)
+        turns(load("paper-2gram"), 8, 0)
 
 
 @pytest.mark.parametrize("ser", [0.1, 0.5, 0.9])
 def test_the_crossover_law_is_the_limit(ser):
     """Of the interval language, whose SER is known for any L and N: evaluations until it is at most this, over L."""
-    interval, length = preset("interval-5"), 51_000
+    interval, length = load("interval-5"), 51_000
     form = interval.closed_form
     constant = error_curve(interval, 510).constant.value / 510
     assert constant == pytest.approx(1.0, abs=0.01)  # (l-1)/4

@@ -8,7 +8,7 @@ import pytest
 from tests.metrics.small import by_rank, conditional_entropies
 from tests.theory.small import SMALL
 from unmask.core.errors import UnmaskError
-from unmask.languages import preset, random_ngram
+from unmask.languages import load, random_ngram
 from unmask.schedules import deltas
 from unmask.theory.certified import certified
 from unmask.theory.chains import first_order, information_curve
@@ -64,6 +64,6 @@ def test_what_is_too_wide():
 
 
 def test_what_is_certain_has_no_noise():
-    found = certified(preset("paper-2gram"), 12, 1).divergence(deltas("linear", 4))
+    found = certified(load("paper-2gram"), 12, 1).divergence(deltas("linear", 4))
     assert found.low < found.high
     assert found.standard_error == 0

@@ -14,7 +14,7 @@ from tests.brute import SHARP, entropy, law, sequences
 from tests.metrics.small import average_over_assignments, average_over_labels, by_rank, paid
 from tests.theory.small import CHAINS, relabelled
 from unmask.core.errors import UnmaskError
-from unmask.languages import HMM, Brackets, Interval, ModularSum, NGram, preset, random_hmm, random_ngram, sparse_hmm
+from unmask.languages import HMM, Brackets, Interval, ModularSum, NGram, load, random_hmm, random_ngram, sparse_hmm
 from unmask.schedules import deltas, sizes
 from unmask.theory.chains import first_order, information_curve, order_divergence
 from unmask.theory.curves import by_size
@@ -105,7 +105,7 @@ def test_the_curve_is_the_sum_over_neighbours(seed):
 
 def test_at_full_length():
     """L = 512: both ends of f by their definition, and the area theorem, to 1e-10 nats a token."""
-    language = preset("paper-2gram")
+    language = load("paper-2gram")
     chain, curve = first_order(language), information_curve(first_order(language), 512)
     alone = np.mean([between(chain, j, 0, 0, 512) for j in range(1, 513)])
     inside = np.mean([between(chain, j, int(j > 1), int(j < 512), 512) for j in range(1, 513)])

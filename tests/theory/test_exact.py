@@ -12,7 +12,7 @@ import pytest
 
 from tests.brute import SHARP
 from tests.theory.small import CHAINS, SMALL, relabelled
-from unmask.languages import HMM, Interval, NGram, preset, random_hmm, random_ngram
+from unmask.languages import HMM, Interval, NGram, load, random_hmm, random_ngram
 from unmask.schedules import deltas
 from unmask.theory import known as door
 from unmask.theory.known import Values, curve, error_curve, exact
@@ -146,7 +146,7 @@ def test_too_many_symbols_for_a_recursion(monkeypatch):
     ("language", "length", "method", "error_method"),
     [
         (Interval(5), 300, "closed form of the interval language", "closed form of the interval language"),
-        (preset("paper-2gram"), 64, "closed form of a first-order chain", "closed form of a first-order chain"),
+        (load("paper-2gram"), 64, "closed form of a first-order chain", "closed form of a first-order chain"),
         (CHAINS["2-gram"][0], 4, "closed form of a first-order chain", "closed form of a first-order chain"),
         (random_hmm(3, 3), 4, "enumeration", "enumeration"),
         (random_hmm(3, 3), 30, "monte carlo", "monte carlo"),

@@ -14,7 +14,7 @@ from tests.brute import SHARP
 from tests.theory.small import CHAINS, contradictions
 from unmask import generate, score
 from unmask.core.errors import UnmaskError
-from unmask.languages import Interval, NGram, preset, random_hmm, random_ngram
+from unmask.languages import Interval, NGram, load, random_hmm, random_ngram
 from unmask.schedules import deltas
 from unmask.theory import exponential
 from unmask.theory.chains import first_order
@@ -44,7 +44,7 @@ def test_the_law_holds_beyond_the_lengths_it_is_fitted_on(schedule, steps):
 @pytest.mark.parametrize("steps", [64, 256])
 def test_the_law_at_512_against_sampling(steps):
     """Orders alone (400 of them), and whole generations (600 rows): three ways to one number."""
-    language = preset("paper-2gram")
+    language = load("paper-2gram")
     law = exponential_law(language, deltas("linear", steps), 15)
     ours = law.ser(512)
     by_orders = ser_by_orders(first_order(language), 512, deltas("linear", steps), rows=400, seed=11)
@@ -101,8 +101,8 @@ def test_corrections_that_die_out_slowly_are_followed_at_their_own_rate():
 def test_a_law_without_its_prefactor_is_caught():
     """Mutant: kappa^L alone, or kappa from one length, are off by more than the sampling above would forgive."""
     delta = deltas("linear", 64)
-    law = exponential_law(preset("paper-2gram"), delta, 15)
-    mass = valid_mass(first_order(preset("paper-2gram")), 15, delta)[0]
+    law = exponential_law(load("paper-2gram"), delta, 15)
+    mass = valid_mass(first_order(load("paper-2gram")), 15, delta)[0]
     assert abs(law.kappa**15 - mass[15]) > 1e-4
     assert abs(mass[15] ** (512 / 15) - (1 - law.ser(512))) > 1e-3
 
@@ -135,7 +135,7 @@ def test_the_step_constant_is_the_limit(seed):
 
 
 def test_the_first_order_is_near_where_errors_are_few():
-    language, delta = preset("paper-2gram"), deltas("linear", 256)
+    language, delta = load("paper-2gram"), deltas("linear", 256)
     law = exponential_law(language, delta, 12)
     assert error_curve(first_order(language), 512).ser(delta).value == pytest.approx(law.ser(512), rel=2e-3)
 

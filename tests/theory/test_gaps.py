@@ -18,7 +18,7 @@ from unmask import generate, score
 from unmask.core.chance import Luck
 from unmask.core.errors import UnmaskError
 from unmask.ideal import Ideal
-from unmask.languages import Interval, preset, random_ngram
+from unmask.languages import Interval, load, random_ngram
 from unmask.metrics import output_law
 from unmask.schedules import Schedule, deltas, orders
 from unmask.theory import gaps
@@ -94,7 +94,7 @@ def test_the_interval_language_of_width_2():
 
 def test_dyadic_orders_err_only_in_the_first_round():
     """P^8 > 0 entrywise: whatever stands at the multiples of 8 can be joined, and after it every token is alone."""
-    chain = first_order(preset("paper-2gram"))
+    chain = first_order(load("paper-2gram"))
     assert (np.linalg.matrix_power(chain.transition, 8) > 0).all()
     hidden = torch.ones((1, 64), dtype=torch.bool)
     assert float(valid_given_order(chain, orders.dyadic(4, hidden))[0]) == pytest.approx(1, abs=1e-12)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from unmask.core.errors import UnmaskError
-from unmask.languages import Interval, NGram, preset, random_ngram
+from unmask.languages import Interval, NGram, load, random_ngram
 from unmask.schedules import Fit, deltas
 from unmask.theory import known
 from unmask.theory.partitions import partitions
@@ -45,7 +45,7 @@ def test_the_least_ser_is_no_more_than_that_of_any_other(seed):
 @pytest.mark.parametrize(
     ("fit", "message"),
     [
-        (Fit(preset("sparse-hmm"), 64), "the SER of hmm at length 64 in 8 rounds is not exact, or takes too long"),
+        (Fit(load("sparse-hmm"), 64), "the SER of hmm at length 64 in 8 rounds is not exact, or takes too long"),
         (Fit(AWAY, 4, fixed_size=True), "of fixed sizes take fewest-pairs"),
     ],
 )

@@ -9,7 +9,7 @@ import torch
 
 from tests.theory.small import SMALL
 from unmask.core.errors import UnmaskError
-from unmask.languages import Interval, preset, random_hmm
+from unmask.languages import Interval, load, random_hmm
 from unmask.schedules import deltas
 from unmask.theory import correctness
 from unmask.theory.derandomised import every_order
@@ -77,7 +77,7 @@ def test_what_is_listed_is_what_is_shown(name):
 
 
 def test_each_is_what_its_formula_says():
-    case = Case(preset("interval-5"), 510, deltas("linear", 100), 1 / 128)
+    case = Case(load("interval-5"), 510, deltas("linear", 100), 1 / 128)
     coarse = STATEMENTS.make("theorem-4.4(coarse=True)", case)
     assert coarse[0].value == correctness.theorem_4_4(510, 5, 15 / 32).value
     assert coarse[1].value == pytest.approx(0.541, abs=5e-4)

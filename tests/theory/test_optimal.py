@@ -16,7 +16,7 @@ from unmask import generate, metrics
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Denoiser
 from unmask.ideal import Ideal, Perturbed
-from unmask.languages import Interval, NGram, preset, random_hmm, random_ngram
+from unmask.languages import Interval, NGram, load, random_hmm, random_ngram
 from unmask.schedules import Fit, deltas, sizes
 from unmask.theory import known, optimal, sampled
 from unmask.theory.curves import ErrorCurve, InformationCurve, bernstein
@@ -117,7 +117,7 @@ LANGUAGES = {
     "2-gram": (random_ngram(2, 4, threshold=0.05, seed=2), 40),
     "3-gram": (random_ngram(3, 2, threshold=0.2, seed=2), 6),
     "hmm": (random_hmm(3, 3, temperature=2.5, threshold=0.1, seed=3), 6),
-    "paper-2gram": (preset("paper-2gram"), 200),
+    "paper-2gram": (load("paper-2gram"), 200),
     "interval": (Interval(5), 100),
 }
 

@@ -15,8 +15,6 @@ def command(
     schedule: str = "linear",
     calls: Count = None,
     order: File = None,
-    language_seed: int = 0,
-    pruned: Switch = True,
     json: Switch = False,
 ) -> None:
     """Say whether a generate loop is right, from samples made on `unmask.oracle`.
@@ -44,8 +42,6 @@ def command(
         schedule: How much it is meant to reveal at each round.
         order: The round that revealed each token, (rows, length) from 1, as oracle.record.order(samples) says it.
         calls: How many calls of the model each row went through; oracle.rows / rows.
-        language_seed: The seed of a random preset.
-        pruned: Without, a random preset keeps every transition, and no string is impossible.
         json: Print one JSON object instead of a table.
     """
     from unmask import audit, languages
@@ -53,7 +49,7 @@ def command(
     from unmask.core.samples import read_tokens
 
     tokens = read_tokens(samples)
-    found = languages.load(language, seed=language_seed, pruned=pruned)
+    found = languages.load(language)
     rounds = None if order is None else read_tokens(order)
     result = audit(tokens, found, sampler=sampler, schedule=schedule, steps=steps, calls=calls, order=rounds)
     show(result.to_dict() if json else result.table(), json)

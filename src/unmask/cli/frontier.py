@@ -24,8 +24,6 @@ def command(
     rows: int = 400,
     smoothing: float = 1e-3,
     seed: int = 0,
-    language_seed: int = 0,
-    pruned: Switch = True,
     out: Directory = None,
     json: Switch = False,
 ) -> None:
@@ -47,7 +45,7 @@ def command(
     language by perplexity and by the entropy of a row's own tokens.
 
     Args:
-        language: A preset (see `unmask language list`), or a language file.
+        language: A preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
         length: Tokens a sequence.
         samplers: Names with options; autoregressive ancestral entropy low-confidence unless told otherwise.
         temperatures: Above 0; 0.3 0.5 0.7 0.85 1 1.15 unless told otherwise.
@@ -55,8 +53,6 @@ def command(
         rows: Sequences a point.
         smoothing: The judge's share that all tokens have alike; 0 is the language itself.
         seed: The seed of the sequences.
-        language_seed: The seed of a random preset.
-        pruned: Without, a random preset keeps every transition, and no string is impossible.
         out: A directory for frontier.svg, .png, .json and .csv; made if it is not there.
         json: Print one JSON object instead of a table.
     """
@@ -67,7 +63,7 @@ def command(
 
     if out is not None:
         report.check(out)
-    found = languages.load(language, seed=language_seed, pruned=pruned)
+    found = languages.load(language)
     points = frontier(
         found,
         length,

@@ -42,8 +42,6 @@ def command(
     top_p: float = 1.0,
     top_k: Count = None,
     guidance: float = 0.0,
-    language_seed: int = 0,
-    pruned: Switch = True,
     device: str = "auto",
     dtype: Word = None,
     quantize: Word = None,
@@ -86,7 +84,7 @@ def command(
     Args:
         out: Where the tokens go: .npy, or .jsonl with a list a line; of a text also .txt. What made them goes to
             OUT.json beside it.
-        language: A preset (see `unmask language list`), or a language file.
+        language: A preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
         model: In place of a language, the directory of a network that `unmask train` has made, MDM or AR; or an open
             model, by its name of `unmask model list`, its repository, or a directory with its files.
         card: Which open model a directory holds, by name, or a JSON file of yours, where its files do not say.
@@ -113,8 +111,6 @@ def command(
         top_p: The share of a marginal that is kept, the most likely tokens first.
         top_k: The number of tokens of a marginal that are kept at most.
         guidance: Classifier-free guidance by what was given, at twice the evaluations; 0 is none.
-        language_seed: The seed of a random preset.
-        pruned: Without, a random preset keeps every transition, and no string is impossible.
         device: Where a network runs: auto, cpu or cuda.
         dtype: Of an open model's weights: float32, bfloat16 or float16; as they are published if not given.
         quantize: Of an open model's layers: int8 or int4, by torchao; another model, which results name.
@@ -144,7 +140,7 @@ def command(
         _refuse({"--causal-model": causal_model, "--batch": batch}, "--model")
     else:
         _refuse(
-            {"--language": language, "--prompt-length": prompt_length, "--no-pruned": None if pruned else True},
+            {"--language": language, "--prompt-length": prompt_length},
             "--language",
         )
     source: Language | Network | OpenModel
@@ -176,7 +172,7 @@ def command(
         _refuse(open_alone, "an open model, --model NAME")
         known: Language | Network
         if model is None:
-            known = source = languages.load(str(language), seed=language_seed, pruned=pruned)
+            known = source = languages.load(str(language))
         else:
             known = source = read_network(model, causal_model, device, batch)
         asked_of = Prompts(given, prompt, tokenizer, prompt_length, rows_per_prompt)

@@ -21,18 +21,16 @@ def list_(*, json: Switch = False) -> None:
     "modular-sum(modulus=7)". Kinds of installed packages are listed, too.
 
     Args:
-        json: Print one JSON object: presets, name to {about, random}, and kinds, name to {about, options, ..}.
+        json: Print one JSON object: presets and kinds, each name to {about, options, ..}.
     """
     from unmask.cli.catalogue import show_names, summaries
     from unmask.cli.output import show as print_result
-    from unmask.cli.output import show_lines
     from unmask.languages import LANGUAGES, PRESETS
 
     if json:
-        presets = {name: {"about": preset.about, "random": preset.random} for name, preset in PRESETS.items()}
-        print_result({"presets": presets, "kinds": summaries(LANGUAGES)}, True)
+        print_result({"presets": summaries(PRESETS), "kinds": summaries(LANGUAGES)}, True)
         return
-    show_lines([(name, preset.about) for name, preset in PRESETS.items()])
+    show_names(PRESETS, False)
     print("\nkinds:")
     show_names(LANGUAGES, False)
 
@@ -42,22 +40,18 @@ def new(
     /,
     *,
     out: Path,
-    language_seed: int = 0,
-    pruned: Switch = True,
     normalise: Switch = False,
     json: Switch = False,
 ) -> None:
     """Write a standard language, or a checked copy of a file, as JSON.
 
     Examples:
-        unmask language new paper-2gram --language-seed 3 --out language.json
+        unmask language new "paper-2gram(seed=3)" --out language.json
         unmask language new exported.json --normalise --out language.json
 
     Args:
-        language: A preset (see `unmask language list`), or a language file.
+        language: A preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
         out: The JSON file to write.
-        language_seed: The seed of a random preset.
-        pruned: Without, a random preset keeps every transition, and no string is impossible.
         normalise: Divide each row of a file's tables by its sum.
         json: Print one JSON object instead of a table.
     """
@@ -66,7 +60,7 @@ def new(
     from unmask.core.files import check_writable
 
     check_writable(out)
-    found = languages.load(language, seed=language_seed, pruned=pruned, normalise=normalise)
+    found = languages.load(language, normalise=normalise)
     result = {"file": str(out)} | found.describe()
     found.save(out)
     print_result(result, json)
@@ -81,8 +75,6 @@ def show(
     schedule: str = "linear",
     rows: int = 100,
     seed: int = 0,
-    language_seed: int = 0,
-    pruned: Switch = True,
     json: Switch = False,
 ) -> None:
     """Describe a language: size, entropy, mixing; with --steps, its fluency bounds.
@@ -103,8 +95,6 @@ def show(
         schedule: The schedule of those rounds; `unmask schedule list` has them.
         rows: Sequences that the bounds are measured on.
         seed: The seed of the example and of those sequences.
-        language_seed: The seed of a random preset.
-        pruned: Without, a random preset keeps every transition, and no string is impossible.
         json: Print one JSON object instead of a table.
     """
     import math
@@ -116,11 +106,11 @@ def show(
     from unmask.schedules import Fit, deltas
     from unmask.theory.sampled import information_curve
 
-    if language in languages.LANGUAGES.names() and language not in languages.PRESETS:
+    if language in languages.LANGUAGES.names() and language not in languages.PRESETS.makers:
         show_entry(languages.LANGUAGES.entry(language), {}, json)
         return
     whole("rows", rows)
-    found = languages.load(language, seed=language_seed, pruned=pruned)
+    found = languages.load(language)
     size = found.nearest_lengths(64)[-1] if length is None else length
     delta = {count: deltas(schedule, count, Fit(found, size)) for count in steps}
     entropy = found.entropy(size)

@@ -26,8 +26,6 @@ def command(
     contexts: int = 200,
     seed: int = 0,
     device: str = "auto",
-    language_seed: int = 0,
-    pruned: Switch = True,
     json: Switch = False,
 ) -> None:
     """What a trained network has not learned, and what that adds to its errors.
@@ -56,8 +54,6 @@ def command(
         contexts: Sequences whose contexts are looked at.
         seed: The seed of all of them.
         device: Where the network runs: auto, cpu or cuda.
-        language_seed: The seed of a random preset.
-        pruned: Without, a random preset keeps every transition, and no string is impossible.
         json: Print one JSON object instead of tables.
     """
     from unmask.cli import models
@@ -66,7 +62,7 @@ def command(
     from unmask.diagnosis.learning import of_language, of_sampler
     from unmask.networks import Network
 
-    trunk, found, label, size = models.read(model, device, language, length, language_seed, pruned)
+    trunk, found, label, size = models.read(model, device, language, length)
     causal = trunk.shape.causal
     network = Network(ar=trunk) if causal else Network(trunk)
     known = of_language(network, found, size, rows=contexts, seed=seed, causal=causal)

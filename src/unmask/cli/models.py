@@ -19,7 +19,7 @@ class Model(NamedTuple):
     length: int
 
 
-def read(model: Path, device: str, language: str | None, length: int | None, language_seed: int, pruned: bool) -> Model:
+def read(model: Path, device: str, language: str | None, length: int | None) -> Model:
     """The language, unless it is named, is the one that the network was trained on; the length what it was made for."""
     from unmask import languages
     from unmask.core import arguments
@@ -32,6 +32,6 @@ def read(model: Path, device: str, language: str | None, length: int | None, lan
     if language is None:
         found, label = read_language(model)
     else:
-        found, label = languages.load(language, seed=language_seed, pruned=pruned), language
+        found, label = languages.load(language), language
     check_fits(trunk.shape, model, found.vocabulary, length)
     return Model(trunk, found, label, trunk.shape.length if length is None else length)

@@ -18,8 +18,6 @@ def command(
     ar_token_ms: Number = None,
     step_ms: Number = None,
     batch: int = 1,
-    language_seed: int = 0,
-    pruned: Switch = True,
     json: Switch = False,
 ) -> None:
     """Say how many steps a quality takes, and whether AR is the better choice.
@@ -56,8 +54,6 @@ def command(
         ar_token_ms: Milliseconds that a token takes by AR, for the whole batch.
         step_ms: Milliseconds that an evaluation of all tokens takes, for the whole batch.
         batch: Rows that share an evaluation, and need it if any of them does.
-        language_seed: The seed of a random preset.
-        pruned: Without, a random preset keeps every transition, and no string is impossible.
         json: Print one JSON object instead of a table.
     """
     from unmask import languages
@@ -74,10 +70,10 @@ def command(
     if model is None:
         if language is None:
             raise UnmaskError("give --language, or --model, a network's directory")
-        found = languages.load(language, seed=language_seed, pruned=pruned)
+        found = languages.load(language)
         verdict = plan(found, 512 if length is None else length, metric, target, schedule, batch, times)
     else:
-        read = models.read(model, "auto", language, length, language_seed, pruned)
+        read = models.read(model, "auto", language, length)
         if read.trunk.shape.causal:
             raise UnmaskError(f"{model} holds an AR network, which takes a step for each token; name an MDM")
         if metric == "ser":

@@ -40,8 +40,6 @@ def command(
     prompt: Text = None,
     temperature: float = 1.0,
     seed: int = 0,
-    language_seed: int = 0,
-    pruned: Switch = True,
     device: str = "auto",
     out: File = None,
     open: Switch = False,
@@ -85,8 +83,6 @@ def command(
         prompt: A text that each row begins with, for a model that has learned one.
         temperature: Of every marginal; 0 takes the most likely token.
         seed: The seed of the luck.
-        language_seed: The seed of a random preset.
-        pruned: Without, a random preset keeps every transition, and no string is impossible.
         device: Where a network runs: auto, cpu or cuda.
         out: The file to write: .html, .svg, .gif or .json; play.html if not given, and none for --terminal.
         open: Open it in the browser.
@@ -104,7 +100,7 @@ def command(
     _check(file, against, open)
     if file is not None:
         check_writable(file)
-    known = None if language is None else languages.load(language, seed=language_seed, pruned=pruned)
+    known = None if language is None else languages.load(language)
     if trace is not None:
         made_here = {
             "--model": model,

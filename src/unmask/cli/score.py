@@ -11,8 +11,6 @@ def command(
     *,
     language: Name,
     given: File = None,
-    language_seed: int = 0,
-    pruned: Switch = True,
     json: Switch = False,
 ) -> None:
     """Measure anybody's samples against a language that is known exactly.
@@ -39,10 +37,8 @@ def command(
 
     Args:
         samples: Tokens (rows, length): a .npy file of integers, or .jsonl with a list a line.
-        language: A preset (see `unmask language list`), or a language file.
+        language: A preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
         given: The tokens that were given, one row for all or a row each, with V (or null in .jsonl) where hidden.
-        language_seed: The seed of a random preset.
-        pruned: Without, a random preset keeps every transition, and no string is impossible.
         json: Print one JSON object instead of a table.
     """
     from unmask import languages, score
@@ -52,7 +48,7 @@ def command(
     from unmask.core.samples import read_account, read_given, read_tokens
 
     tokens = read_tokens(samples)
-    found = languages.load(language, seed=language_seed, pruned=pruned)
+    found = languages.load(language)
     account = read_account(samples, tokens)
     known = read_given(samples, account) if given is None else read_tokens(given, hidden=found.vocabulary)
     result = score(tokens, found, known).to_dict()

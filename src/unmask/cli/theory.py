@@ -22,8 +22,6 @@ def exact(
     length: int = 512,
     steps: int,
     schedule: str = "linear",
-    language_seed: int = 0,
-    pruned: Switch = True,
     json: Switch = False,
 ) -> None:
     """What ancestral sampling does with the ideal denoiser, exactly.
@@ -38,12 +36,10 @@ def exact(
     exactly is left out, and a note says why and what comes nearest.
 
     Args:
-        language: A preset (see `unmask language list`), or a language file.
+        language: A preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
         length: Tokens a sequence.
         steps: Rounds N.
         schedule: How much is revealed at each round; `unmask schedule list` has them.
-        language_seed: The seed of a random preset.
-        pruned: Without, a random preset keeps every transition, and no string is impossible.
         json: Print one JSON object instead of a table.
     """
     from unmask import languages
@@ -51,7 +47,7 @@ def exact(
     from unmask.schedules import Fit, deltas
     from unmask.theory.known import exact as values
 
-    found = languages.load(language, seed=language_seed, pruned=pruned)
+    found = languages.load(language)
     result = values(found, length, deltas(schedule, steps, Fit(found, length))).to_dict()
     if json:
         show(result, True)
@@ -65,14 +61,12 @@ class Question:
     """Of which language, at which numbers of rounds.
 
     Args:
-        language: A preset (see `unmask language list`), or a language file.
+        language: A preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
         length: Tokens a sequence.
         steps: Numbers of rounds N; 8 32 128 512 2048 unless told otherwise.
         schedule: How much is revealed at each round; `unmask schedule list` has them.
         rows: Sequences for each measured value; 0 measures nothing.
         seed: The seed of the sequences.
-        language_seed: The seed of a random preset.
-        pruned: Without, a random preset keeps every transition, and no string is impossible.
     """
 
     language: Name
@@ -81,14 +75,12 @@ class Question:
     schedule: str = "linear"
     rows: int = 200
     seed: int = 0
-    language_seed: int = 0
-    pruned: Switch = True
 
     def answer(self) -> tuple[Language, list[Record]]:
         from unmask import languages
         from unmask.diagnosis.table import table
 
-        found = languages.load(self.language, seed=self.language_seed, pruned=self.pruned)
+        found = languages.load(self.language)
         return found, table(found, self.length, self.schedule, self.steps or STEPS, rows=self.rows, seed=self.seed)
 
     @property
@@ -182,8 +174,6 @@ def show(
     steps: int = 64,
     schedule: str = "linear",
     learning: float = 0.0,
-    language_seed: int = 0,
-    pruned: Switch = True,
     json: Switch = False,
 ) -> None:
     """What lemmas and theorems say of a language, a length and a schedule.
@@ -200,13 +190,11 @@ def show(
 
     Args:
         names: Statements, with options (see `unmask theory list`); all unless told otherwise.
-        language: A preset (see `unmask language list`), or a language file.
+        language: A preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
         length: Tokens a sequence.
         steps: Rounds N.
         schedule: How much is revealed at each round; `unmask generate --help` lists them.
         learning: The learning error in nats a token, epsilon of Assumption 4.1.
-        language_seed: The seed of a random preset.
-        pruned: Without, a random preset keeps every transition, and no string is impossible.
         json: Print one JSON object instead of lines.
     """
     from dataclasses import asdict
@@ -216,7 +204,7 @@ def show(
     from unmask.schedules import Fit, deltas
     from unmask.theory.listed import Case, shown
 
-    found = languages.load(language, seed=language_seed, pruned=pruned)
+    found = languages.load(language)
     found.check_length(length)
     said = shown(names, Case(found, length, deltas(schedule, steps, Fit(found, length)), learning))
     if json:

@@ -41,8 +41,6 @@ def command(
     schedule_rounds: Count = None,
     schedule: Word = None,
     seed: Count = None,
-    language_seed: Count = None,
-    pruned: Switch = True,
     resume: Switch = False,
     device: str = "auto",
     precision: str = "auto",
@@ -108,7 +106,7 @@ def command(
 
     Args:
         out: A directory for the network; made if it is not there.
-        language: A preset (see `unmask language list`), or a language file.
+        language: A preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
         text: In place of a language a text: a file, a directory, or kjv.
         tokenizer: Of a text: chars (if not given), bpe:4096, gpt2, or smollm2.
         model: mdm, a masked diffusion model (if not given), or ar, an autoregressive one.
@@ -132,8 +130,6 @@ def command(
         schedule_rounds: Train on the NELBO of so many rounds of the schedule, not on that in continuous time.
         schedule: How much those rounds reveal: linear if not given; `unmask schedule list` has them.
         seed: Of weights, sequences and masks; 0 if not given.
-        language_seed: The seed of a random preset; 0 if not given.
-        pruned: Without, a random preset keeps every transition, and no string is impossible.
         resume: Go on with the training in OUT, as it was begun.
         device: cpu, cuda, or auto.
         precision: float32, bfloat16, or auto: bfloat16 on CUDA.
@@ -179,9 +175,7 @@ def command(
             "model": model,
             "preset": preset,
         }
-        source |= {"language_seed": language_seed}
-        switches = {"timed": timed or None, "no_pruned": None if pruned else True}
-        for name, value in (source | size | changes | switches).items():
+        for name, value in (source | size | changes | {"timed": timed or None}).items():
             if value is not None:
                 flag = {"rounds": "schedule-rounds"}.get(name, name.replace("_", "-"))
                 raise UnmaskError(f"--resume goes on as the training was begun; leave --{flag} out")
@@ -189,7 +183,7 @@ def command(
     else:
         if schedule is not None and schedule_rounds is None:
             raise UnmaskError("--schedule says what rounds reveal; say how many by --schedule-rounds, or leave it out")
-        found, label = _learned(language, text, tokenizer, language_seed, pruned)
+        found, label = _learned(language, text, tokenizer)
         chosen = preset or ("quick" if text is None else "text")
         if text is not None and targets is None:
             changes["targets"] = "tokens"  # whatever the preset has: no other law is known
@@ -199,9 +193,7 @@ def command(
         show(trained.to_dict() | {"percent_of_matmul_peak": matmul.percent(trained)}, json)
 
 
-def _learned(
-    language: str | None, text: str | None, tokenizer: str | None, language_seed: int | None, pruned: bool
-) -> tuple[Language | Text, str]:
+def _learned(language: str | None, text: str | None, tokenizer: str | None) -> tuple[Language | Text, str]:
     """(what is to be learned, what the card calls it)."""
     from unmask import languages
     from unmask.core.errors import UnmaskError
@@ -212,13 +204,9 @@ def _learned(
     if language is not None:
         if tokenizer is not None:
             raise UnmaskError("--tokenizer is for texts; a language has its symbols")
-        label = language + (f", seed {language_seed}" if language_seed else "") + ("" if pruned else ", not pruned")
-        return languages.load(language, seed=language_seed or 0, pruned=pruned), label
+        return languages.load(language), language
     if text is None:
         what = "name a preset or a file, or a text by --text, or go on with --resume"
         raise UnmaskError(f"--language is missing; {what}")
-    for flag, given in (("language-seed", language_seed), ("no-pruned", None if pruned else True)):
-        if given is not None:
-            raise UnmaskError(f"--{flag} is for languages; leave it out of a training on a text")
     found = Text.of(text, tokenizer or "chars")
     return found, found.label

@@ -35,8 +35,7 @@ from unmask.core.shown import Shown
 from unmask.core.tables import as_table
 from unmask.cost.flops import break_even, evaluations
 from unmask.diagnosis.learning import Learning
-from unmask.languages import Language
-from unmask.languages.base import as_language
+from unmask.languages import Language, LanguageLike, load
 from unmask.networks.model.shape import Shape, preset
 from unmask.schedules import Fit, deltas
 from unmask.theory import crossover, optimal
@@ -207,10 +206,10 @@ class Goal:
 
 
 def plan(
-    language: Language,
-    length: int,
-    metric: Metric,
-    target: float,
+    language: LanguageLike,
+    length: int = 512,
+    metric: Metric = "ser",
+    target: float = 0.1,
     schedule: str = "linear",
     batch: int = 1,
     times: tuple[float, float] | None = None,
@@ -222,7 +221,8 @@ def plan(
     shape: of the network, for its arithmetic; the paper's unless told otherwise. learning: `learning.of_language` of a
     trained one, at this length; without it the denoiser is ideal.
     """
-    as_language(language).check_length(length)
+    language = load(language)
+    language.check_length(length)
     arguments.word("metric", metric, OPTIMAL)
     arguments.share("target", target) if metric == "ser" else arguments.number("target", target)
     if metric == "ter" and language.end is not None:

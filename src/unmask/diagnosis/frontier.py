@@ -38,8 +38,7 @@ from unmask.denoisers.marginals import Marginals
 from unmask.denoisers.reshaped import Reshaped
 from unmask.generation import Generation, generate
 from unmask.ideal import Ideal
-from unmask.languages import Language
-from unmask.languages.base import as_language
+from unmask.languages import Language, LanguageLike, load
 from unmask.metrics.teaching import Unbounded, read, teach_sampler
 from unmask.metrics.texts import token_entropy
 from unmask.samplers import SAMPLERS, Sampler
@@ -93,7 +92,7 @@ class Judge(Reshaped):
 
 
 def frontier(
-    language: Language,
+    language: LanguageLike,
     length: int = 128,
     samplers: Sequence[str] = USUAL,
     *,
@@ -104,7 +103,8 @@ def frontier(
     smoothing: float = SMOOTHING,
 ) -> list[Point]:
     """The language's own point, those of each sampler by temperature, and those of `naive` by its penalty."""
-    if as_language(language).end is not None:
+    language = load(language)
+    if language.end is not None:
         raise UnmaskError(f"{language.kind} varies in length, and nats a token have no one L; take one of fixed length")
     language.check_length(length)
     judge = Judge(Ideal(language), smoothing)

@@ -30,8 +30,7 @@ from unmask.denoisers.denoiser import checked
 from unmask.diagnosis.contexts import hidden_places, revealed_counts
 from unmask.generation import generate
 from unmask.ideal import Ideal
-from unmask.languages import Language
-from unmask.languages.base import as_language
+from unmask.languages import Language, LanguageLike, load
 from unmask.metrics.teaching import read
 from unmask.theory.curves import weights
 
@@ -130,7 +129,7 @@ class Learning(Shown):
 
 def of_language(
     denoiser: Denoiser,
-    language: Language,
+    language: LanguageLike,
     length: int,
     *,
     rows: int = 200,
@@ -139,7 +138,8 @@ def of_language(
     causal: bool = False,
 ) -> Learning:
     """On contexts x ~ q with random positions revealed; or, if causal, of its causal reader at all beginnings."""
-    tokens = as_language(language).sample(rows, length, seed=seed)
+    language = load(language)
+    tokens = language.sample(rows, length, seed=seed)
     checked(denoiser)
     if causal:
         return _of_beginnings(denoiser, language, tokens, LANGUAGE)
@@ -157,7 +157,7 @@ def of_language(
 
 def of_sampler(
     denoiser: Denoiser,
-    language: Language,
+    language: LanguageLike,
     length: int,
     steps: int = 64,
     sampler: str = "ancestral",
@@ -168,7 +168,7 @@ def of_sampler(
     causal: bool = False,
 ) -> Learning:
     """On contexts that a sampler visits: some rounds of each row, evenly spread; if causal, all that AR writes."""
-    as_language(language)
+    language = load(language)
     if causal:
         made = generate(denoiser, sampler="autoregressive", length=length, rows=rows, seed=seed)
         return _of_beginnings(denoiser, language, made.tokens, "of autoregressive")

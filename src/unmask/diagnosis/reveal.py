@@ -27,8 +27,7 @@ from torch import Tensor
 
 from unmask.core.errors import UnmaskError, plain
 from unmask.generation.trace import Round, Row, Trace
-from unmask.languages import Language
-from unmask.languages.base import as_language
+from unmask.languages import Language, LanguageLike, load
 
 T = TypeVar("T")
 AT_ONCE = 2**20  # tokens of contexts that are asked about together
@@ -67,9 +66,9 @@ class Reading:
         return self.steps[-1].meter if self.steps else 0.0
 
 
-def read(language: Language, trace: Trace, row: int) -> Reading:
+def read(language: LanguageLike, trace: Trace, row: int) -> Reading:
     """What a row of a trace did against the language."""
-    _check_vocabulary(language, trace)
+    language = _of_trace(language, trace)
     told = trace.rows[row]
     language.check_length(told.length)
     stands = chain([dict(told.given)], (_tokens(one) for one in told.rounds()))
@@ -95,9 +94,9 @@ def read(language: Language, trace: Trace, row: int) -> Reading:
     return Reading(tuple(steps), first, guilty, because, case.words(guilty, because))
 
 
-def impossible(language: Language, trace: Trace) -> list[bool]:
+def impossible(language: LanguageLike, trace: Trace) -> list[bool]:
     """Which rows end as what no sequence of the language has."""
-    _check_vocabulary(language, trace)
+    language = _of_trace(language, trace)
     found = [False] * len(trace.rows)
     for length in {row.length for row in trace.rows}:
         language.check_length(length)
@@ -108,10 +107,13 @@ def impossible(language: Language, trace: Trace) -> list[bool]:
     return found
 
 
-def _check_vocabulary(language: Language, trace: Trace) -> None:
-    if trace.vocabulary != as_language(language).vocabulary:
+def _of_trace(language: LanguageLike, trace: Trace) -> Language:
+    """The language; an error where the trace has another vocabulary."""
+    language = load(language)
+    if trace.vocabulary != language.vocabulary:
         what = f"the trace is over {trace.vocabulary} symbols, and {language.kind} has {language.vocabulary}"
         raise UnmaskError(f"{what}; take the language that it was made on")
+    return language
 
 
 def _tokens(one: Round) -> dict[int, int]:

@@ -12,8 +12,7 @@ from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, exactly
 from unmask.generation import generate
-from unmask.languages import Language
-from unmask.languages.base import as_language
+from unmask.languages import Language, LanguageLike, load
 from unmask.schedules import Fit, deltas
 from unmask.theory import correctness, fluency, optimal, separators, statements
 from unmask.theory.curves import InformationCurve
@@ -28,7 +27,7 @@ Record = dict[str, Any]  # quantity, steps, name, kind, value, low, high, origin
 
 
 def table(
-    language: Language,
+    language: LanguageLike,
     length: int,
     schedule: str,
     steps: Sequence[int],
@@ -41,7 +40,8 @@ def table(
     SER is counted in generated rows. TER is 2^E_q[-log2 p(x)/L], and p(x) unknown: what is measured of it is its upper
     bound over orders, from x ~ q.
     """
-    as_language(language).check_length(length)
+    language = load(language)
+    language.check_length(length)
     if language.end is not None:
         raise UnmaskError(f"{language.kind} varies in length, and the bounds speak of one; take another language")
     if not steps:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 from numpy.typing import ArrayLike
@@ -19,7 +20,8 @@ from unmask.denoisers.marginals import check_sharpening
 from unmask.generation.result import Generation, finished, join
 from unmask.generation.start import start
 from unmask.ideal import as_denoiser
-from unmask.languages import Language
+from unmask.languages import Language, LanguageLike
+from unmask.loading import load
 from unmask.samplers import Sampler, Session, StopRule, checks, fill
 from unmask.samplers.contract import as_sampler
 from unmask.samplers.stopping import stop_rule
@@ -30,7 +32,7 @@ MOST_ROWS = 4096  # of a block whose denoiser has no opinion
 
 
 def generate(
-    source: Language | Denoiser,
+    source: LanguageLike | Denoiser,
     *,
     sampler: str | Sampler = "ancestral",
     schedule: ScheduleLike = "linear",
@@ -49,7 +51,8 @@ def generate(
 ) -> Generation:
     """Fill `rows` canvases of `length` positions. Row r depends on the seed and on first_row + r alone.
 
-    source: a language, whose ideal denoiser is used, or any denoiser.
+    source: a denoiser; or a language, whose ideal denoiser is used; or the spec, file or directory of either, as
+        `unmask.load` reads it.
     sampler, schedule: a name with options, "blocks(block_length=16)"; or an instance, or a list of delta_k.
     steps: the number of rounds N; 64 for a named schedule unless told otherwise.
     first_row: the number of the first row; or that of each, where they are not consecutive.
@@ -60,7 +63,7 @@ def generate(
     guidance: classifier-free guidance by what was given, before that (Guided); twice the evaluations.
     trace: keep also what samplers take back, for `Generation.trace`; of those that take nothing back all is kept.
     """
-    denoiser = as_denoiser(source)
+    denoiser = as_denoiser(load(source) if isinstance(source, str | Path) else source)
     if arguments.number("guidance", guidance):
         denoiser = Guided(denoiser, guidance)
     check_sharpening(temperature, top_p, top_k)

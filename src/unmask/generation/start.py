@@ -12,8 +12,8 @@ from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.memory import fits
 from unmask.denoisers import Denoiser
-from unmask.languages import Language
-from unmask.languages.base import as_language, as_tokens
+from unmask.languages import LanguageLike, load
+from unmask.languages.base import as_tokens
 
 PLACE_BYTES = 32  # of a place in what comes out: token, round and probability, and what is joined
 ROWS, LENGTH = 2000, 512  # unless told otherwise
@@ -88,7 +88,7 @@ def _checked_given(denoiser: Denoiser, pattern: Tensor, rows: int, length: int) 
 
 
 def prompts(
-    language: Language,
+    language: LanguageLike,
     rows: int,
     length: int,
     prompt_length: int,
@@ -98,7 +98,8 @@ def prompts(
     first_row: int = 0,
 ) -> Tensor:
     """(rows, length) for `given`: the beginnings of x ~ q, then V. Row r continues draw number r // rows_per_prompt."""
-    as_language(language).check_length(length)
+    language = load(language)
+    language.check_length(length)
     arguments.whole("prompt_length", prompt_length, 0, length)
     arguments.whole("rows_per_prompt", rows_per_prompt)
     arguments.whole("rows", rows)

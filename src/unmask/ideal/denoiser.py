@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from unmask.kernels import abreast, filling, messages, neighbours, paths
 from unmask.kernels.chain import Chain
 from unmask.kernels.lanes import LANES
 from unmask.kernels.machine import Floats, aligned
-from unmask.languages import Language
+from unmask.languages import Language, LanguageLike, load
 from unmask.languages.base import MESSAGE_BYTES
 from unmask.languages.machine import MachineLanguage
 
@@ -75,9 +76,9 @@ class Ideal(Denoiser):
 LEAST_ROWS, MOST_ROWS = 8, 4096
 
 
-def as_denoiser(source: Language | Denoiser) -> Denoiser:
-    """A denoiser as it is, of a language its ideal one; an error where it is neither."""
-    return Ideal(source) if isinstance(source, Language) else checked(source)
+def as_denoiser(source: LanguageLike | Denoiser) -> Denoiser:
+    """A denoiser as it is; the ideal denoiser of a language or of its spec."""
+    return Ideal(load(source)) if isinstance(source, Language | str | Path) else checked(source)
 
 
 LOCAL_BYTES = 64  # a position, where only tokens are kept

@@ -12,7 +12,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from functools import cached_property
 from importlib import import_module
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -24,7 +23,7 @@ from unmask.core.errors import UnmaskError
 from unmask.denoisers.marginals import as_marginals
 from unmask.ideal.denoiser import Ideal
 from unmask.ideal.record import Record
-from unmask.languages import Language, load
+from unmask.languages import Language, LanguageLike, load
 from unmask.languages.base import as_tokens
 
 FLOOR = -1e4  # fits into float16, whose largest number is 65504
@@ -231,10 +230,8 @@ class CausalOracle(Oracle):
 
 
 def oracle(
-    language: Language | str | Path,
+    language: LanguageLike,
     *,
-    seed: int = 0,
-    pruned: bool = True,
     mask_id: int | None = None,
     dtype: torch.dtype = torch.float32,
     shift: bool = False,
@@ -243,14 +240,13 @@ def oracle(
 ) -> MaskedOracle | CausalOracle:
     """The ideal denoiser of a language as a model with logits.
 
-    language: a preset (with its seed, and pruned or not), a language file, or a language.
+    language: a spec such as "sparse-hmm(seed=3)", a language file, or a language.
     mask_id: the id of the mask, V unless told otherwise; the vocabulary is made wide enough for it.
     dtype: of the logits; open models answer in float32 or bfloat16.
     shift: Dream's convention, in which the logits at a place are about the next one.
     causal: the autoregressive twin; `length` is needed for languages that know where they end.
     """
-    if not isinstance(language, Language):
-        language = load(language, seed=seed, pruned=pruned)
+    language = load(language)
     arguments.flag("shift", shift)
     if not arguments.flag("causal", causal):
         if length is not None:

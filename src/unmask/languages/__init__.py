@@ -8,9 +8,9 @@ from unmask.languages.interval import Interval
 from unmask.languages.lists import ListOperation
 from unmask.languages.modular_sum import ModularSum
 from unmask.languages.ngram import NGram
-from unmask.languages.presets import PRESETS, preset
+from unmask.languages.presets import PRESETS
 from unmask.languages.random import random_hmm, random_ngram, sparse_hmm
-from unmask.languages.reading import from_dict, load
+from unmask.languages.reading import LanguageLike, from_dict, load
 from unmask.languages.registry import LANGUAGES
 
 __all__ = [
@@ -21,12 +21,12 @@ __all__ = [
     "ClosedForm",
     "Interval",
     "Language",
+    "LanguageLike",
     "ListOperation",
     "ModularSum",
     "NGram",
     "from_dict",
     "load",
-    "preset",
     "random_hmm",
     "random_ngram",
     "sparse_hmm",

@@ -30,19 +30,12 @@ from unmask.languages.steps import Steps
 if TYPE_CHECKING:
     from unmask.languages.ngram import NGram
 
-LANGUAGE = "a language: unmask.load('paper-2gram') makes one"
 UNKNOWN = "<unk>"  # the name of what stands for all tokens that have none of their own
 LONGEST_NAME = 256  # characters of a token's name
 MOST_REACH = 64  # times a length: how far a possible one is looked for
 MESSAGE_BYTES = 2**25  # the messages of one block of rows: large enough to amortise a call, small enough for a cache
 
 Tokens = Tensor | ArrayLike | Sequence[Sequence[int]]  # or texts, where tokens have names
-
-
-def as_language(language: object) -> Language:
-    """The language; an error where it is none."""
-    found: Language = arguments.of_kind("language", language, Language, LANGUAGE)
-    return found
 
 
 def as_tokens(tokens: Tokens, what: str = "tokens") -> Tensor:

@@ -16,7 +16,7 @@ MAX_STACKS, MAX_DEPTH = 2**14, 2**9  # a state knows all that is open
 
 @LANGUAGES.register("brackets")
 class Brackets(Grammar):
-    """Uniform over the balanced strings of a length; state: (token, stack), the stack being what is still open.
+    """All balanced strings of a length, equally likely; the state is the last token and the stack of open brackets.
 
     Let o_d be the probability of opening another bracket at depth d, and c_d = 1 - o_d that of closing one. Every
     string of a length is equally likely if o_d c_(d+1) = r at every depth, for then each pair of brackets weighs

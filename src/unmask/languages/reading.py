@@ -8,18 +8,21 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError, unknown
 from unmask.core.reading import fit, read_json
+from unmask.core.registry import Registry
 from unmask.languages.base import LONGEST_NAME, Language
-from unmask.languages.presets import PRESETS, preset
+from unmask.languages.presets import PRESETS
 from unmask.languages.registry import LANGUAGES
 
 MOST = 2**29  # bytes: the largest table that an n-gram may have, with all of its digits
+LANGUAGE = "a spec such as 'paper-2gram', a language file, or a language"
+LanguageLike = Language | str | Path
 PLAIN = {int, float, str, bool, NoneType}
 Name = Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)]
 
@@ -75,28 +78,34 @@ def _schema(cls: Callable[..., Language]) -> type[msgspec.Struct]:
     )
 
 
-def load(source: str | Path, *, seed: int = 0, pruned: bool = True, normalise: bool = False) -> Language:
-    """A preset by its name, a language of a JSON file, or one of a kind with options: "modular-sum(modulus=7)".
+def load(source: LanguageLike, *, normalise: bool = False) -> Language:
+    """The language of a spec such as "sparse-hmm(seed=3)" or "modular-sum(modulus=7)", or of a JSON file.
 
-    A kind may be one that an installed package offers, or "package.module:Name".
+    A spec names a preset or a kind. A kind may belong to an installed package, or be "package.module:Name".
+    normalise: divide the rows of a file's tables by their sums.
     """
-    path = arguments.path("language", source)
-    if str(source) in PRESETS:
+    if isinstance(source, Language):
+        return source
+    if not isinstance(source, str | Path):
+        arguments.refuse("language", source, LANGUAGE)
+    path, spec = arguments.path("language", source), str(source)
+    name = spec.partition("(")[0].strip()
+    if not (registry := _registry_of(name, path)):
+        raise unknown("language (neither a file nor a preset):", spec, [*PRESETS.names(), *LANGUAGES.names()])
+    if isinstance(registry, Registry):
         if normalise:
-            raise UnmaskError(f"{source} is a preset, whose rows sum to 1 already; normalise is for files")
-        return preset(str(source), seed, pruned)
-    if not os.path.exists(path):
-        if "(" in str(source) or ":" in str(source) or str(source) in LANGUAGES.names():
-            if normalise or not pruned:
-                what = "normalise is for files, pruned=False (--no-pruned) for random presets"
-                raise UnmaskError(f"{source} is what its options say; {what}")
-            return LANGUAGES.make(str(source))
-        raise unknown("language (neither a file nor a preset):", str(source), [*PRESETS, *LANGUAGES.names()])
-    if not pruned:
-        raise UnmaskError(
-            f"{path} is a file and has the support it has; pruned=False (--no-pruned) is for random presets"
-        )
+            raise UnmaskError(f"{spec} is a preset or a kind, whose rows sum to 1; normalise is for language files")
+        return registry.make(spec)
     try:
         return from_dict(read_json(path, most=MOST), normalise)
     except UnmaskError as error:
         raise error if str(path) in str(error) else UnmaskError(f"{path}: {error}") from error
+
+
+def _registry_of(name: str, path: Path) -> Registry[Language] | Literal["file"] | None:
+    """Where a language is found: presets first, then files, then kinds."""
+    if name in PRESETS.makers:
+        return PRESETS
+    if os.path.exists(path):
+        return "file"
+    return LANGUAGES if ":" in name or name in LANGUAGES.names() else None

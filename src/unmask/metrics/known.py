@@ -15,8 +15,8 @@ from torch import Tensor
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean, exactly, mean
 from unmask.ideal import Ideal
-from unmask.languages import Language
-from unmask.languages.base import Tokens, as_language, as_tokens
+from unmask.languages import Language, LanguageLike, load
+from unmask.languages.base import Tokens, as_tokens
 from unmask.metrics.enumeration import MAX_LENGTH, MAX_SEQUENCES, output_law, sequences
 from unmask.metrics.given import hidden_counts, patterns
 from unmask.schedules import Fit, ScheduleLike, deltas
@@ -24,12 +24,13 @@ from unmask.schedules import Fit, ScheduleLike, deltas
 Nats = Callable[[Tensor, int, int], Estimate]  # E_{x~q(.|c)}[-log p(x | c)] of a prompt, number k of so many
 
 
-def ter_autoregressive(language: Language, length: int, given: Tokens | None = None) -> Estimate:
+def ter_autoregressive(language: LanguageLike, length: int, given: Tokens | None = None) -> Estimate:
     """TER of exact autoregression, which is the language's own: 2^(H(q)/L); exact where the entropy is.
 
     given: tokens (L) with V where hidden, or prompts (K, L): then 2^(E_c H(X | c) / hidden), the mean over the prompts.
     """
-    _fixed(as_language(language))
+    language = load(language)
+    _fixed(language)
     if given is None:
         return language.entropy(length).map(lambda nats: 2 ** (nats / length / math.log(2)))
 
@@ -40,7 +41,7 @@ def ter_autoregressive(language: Language, length: int, given: Tokens | None = N
 
 
 def ter(
-    language: Language,
+    language: LanguageLike,
     length: int,
     schedule: ScheduleLike = "linear",
     steps: int | None = None,
@@ -50,7 +51,8 @@ def ter(
 
     given: tokens (L) with V where hidden, or prompts (K, L), whose mean it is: where sequences can be listed.
     """
-    _fixed(as_language(language))
+    language = load(language)
+    _fixed(language)
     language.check_length(length)
     delta = deltas(schedule, steps, Fit(language, length))
     if (form := language.closed_form) is not None and given is None:
@@ -69,7 +71,7 @@ def ter(
 
 
 def ser(
-    language: Language,
+    language: LanguageLike,
     length: int,
     schedule: ScheduleLike = "linear",
     steps: int | None = None,
@@ -79,7 +81,8 @@ def ser(
 
     given: tokens (L) with V where hidden, or prompts (K, L), whose mean it is: where sequences can be listed.
     """
-    as_language(language).check_length(length)
+    language = load(language)
+    language.check_length(length)
     delta = deltas(schedule, steps, Fit(language, length))
     if (form := language.closed_form) is not None and given is None:
         return exactly(form.ser(length, delta))

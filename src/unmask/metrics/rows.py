@@ -28,8 +28,7 @@ from torch import Tensor
 
 from unmask.core.estimates import Estimate, mean, share
 from unmask.generation import Generation
-from unmask.languages import Language
-from unmask.languages.base import as_language
+from unmask.languages import Language, LanguageLike, load
 from unmask.languages.steps import Steps
 from unmask.metrics.given import own_sizes, patterns, prompt_numbers
 
@@ -113,7 +112,7 @@ YARDSTICKS = {
 
 
 def rows(
-    samples: Generation | Tensor, language: Language, *, given: Tensor | None = None, prompt: Tensor | None = None
+    samples: Generation | Tensor, language: LanguageLike, *, given: Tensor | None = None, prompt: Tensor | None = None
 ) -> Rows:
     """What a known language says of each of samples (B, L), whoever made them.
 
@@ -122,7 +121,8 @@ def rows(
     prompt each row continues; different rows of given are different prompts, unless told otherwise.
     """
     made = samples if isinstance(samples, Generation) else None
-    tokens = as_language(language).check_tokens(samples.tokens if isinstance(samples, Generation) else samples)
+    language = load(language)
+    tokens = language.check_tokens(samples.tokens if isinstance(samples, Generation) else samples)
     language.check_length(tokens.shape[1])
     if given is None and made is not None and bool((made.order == 0).any()):
         given = made.given

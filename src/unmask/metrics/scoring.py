@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from unmask.core.estimates import Estimate
+from unmask.core.samples import read_tokens
 from unmask.core.shown import Shown
 from unmask.core.tables import as_table
 from unmask.generation import Generation
-from unmask.languages import Language
+from unmask.languages import LanguageLike
 from unmask.metrics.rows import YARDSTICKS, Rows, rows
 from unmask.metrics.windows import Bigrams, bigrams
 
@@ -50,14 +52,17 @@ class Score(Shown):
         return first | content.pop("yardsticks") | content
 
 
-def score(samples: Generation | Tensor, language: Language, given: Tensor | None = None) -> Score:
-    """What a known language says of samples (B, L), whoever made them.
+def score(samples: Generation | Tensor | str | Path, language: LanguageLike, given: Tensor | None = None) -> Score:
+    """SER, generative perplexity and diversity of samples (B, L), or of a file of them, on a known language.
 
     given: the tokens (L) or (B, L) that they continue, V where hidden; a generation of ours knows its own. Then all is
     conditional on it, and intervals are over prompts, which are as many as there are different rows of it: `n` is their
     number (metrics/rows.py).
     """
+    if isinstance(samples, str | Path):
+        samples = read_tokens(Path(samples))
     seen = rows(samples, language, given=given)
+    language = seen.language
     told = seen.told
     asked = {name: one for name, one in YARDSTICKS.items() if name != "ser" and not one.cost}
     return Score(

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from unmask.core import arguments
 from unmask.core.estimates import LEVEL, Estimate, quantile
-from unmask.languages import Language
-from unmask.languages.base import as_language, as_tokens
+from unmask.languages import LanguageLike, load
+from unmask.languages.base import as_tokens
 
 GROUPS = 20  # of rows, left out one at a time for an interval
 MAX_WINDOWS = 2**20
@@ -29,13 +29,14 @@ class Bigrams:
     total_variation_floor: float
 
 
-def bigrams(tokens: Tensor, language: Language, given: Tensor | None = None) -> Bigrams | None:
+def bigrams(tokens: Tensor, language: LanguageLike, given: Tensor | None = None) -> Bigrams | None:
     """None where the vocabulary is too large, or the sequences too short, for a law of pairs.
 
     Where tokens (B, L) are given, V where hidden, pairs with a hidden token are counted, and what stands for the law of
     the language are rows that it draws itself from the same prompts; the floor are others of them.
     """
-    tokens = as_language(language).check_tokens(tokens)
+    language = load(language)
+    tokens = language.check_tokens(tokens)
     rows, length = tokens.shape
     if language.vocabulary**2 > MAX_WINDOWS or length < 2:
         return None
@@ -75,13 +76,14 @@ def window_counts(tokens: Tensor, vocabulary: int, size: int, groups: int = 1, w
     return torch.stack([torch.bincount(part[asked], minlength=vocabulary**size) for part, asked in parts]).double()
 
 
-def total_variation(tokens: Tensor, language: Language, size: int = 2) -> Estimate:
+def total_variation(tokens: Tensor, language: LanguageLike, size: int = 2) -> Estimate:
     """Half the L1 distance between the windows of the samples and the language's own, averaged over positions.
 
     The interval is a jackknife over groups of rows. Even perfect samples have a distance above zero, which falls with
     the root of the number of rows: compare with that of as many rows drawn from the language.
     """
-    tokens = as_language(language).check_tokens(tokens)
+    language = load(language)
+    tokens = language.check_tokens(tokens)
     counts = window_counts(tokens, language.vocabulary, size, min(GROUPS, len(tokens)))
     return _distance(counts, language.window_law(size, tokens.shape[1]), len(tokens))
 

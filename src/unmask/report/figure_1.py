@@ -24,6 +24,7 @@ from unmask.experiments.jobs.run import Sweep
 from unmask.experiments.jobs.store import FILES
 from unmask.experiments.measures.catalogue import Record
 from unmask.languages import load
+from unmask.languages.presets import varied
 from unmask.networks.model.checkpoints import ACCOUNT
 from unmask.networks.model.shape import KINDS, PRESETS
 from unmask.report.results import STORE
@@ -72,7 +73,9 @@ class Settings:
     def lengths(self) -> dict[str, int]:
         """Of each language the nearest that it has."""
         wanted = PRESETS[self.preset]["length"] if self.length is None else self.length
-        return {name: load(name, seed=self.language_seed).nearest_lengths(wanted)[-1] for name in self.languages}
+        return {
+            name: load(varied(name, seed=self.language_seed)).nearest_lengths(wanted)[-1] for name in self.languages
+        }
 
     @property
     def size(self) -> str:

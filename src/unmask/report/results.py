@@ -119,7 +119,7 @@ class Results:
 
     def language(self, of: str) -> Language | None:
         """The one of a name, where that is a preset, and is the one that was measured."""
-        if of not in PRESETS:
+        if of not in PRESETS.makers:
             return None
         language = load(of)
         return language if language.source()["digest"] in self.digests.get(of, ()) else None

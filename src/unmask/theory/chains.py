@@ -21,16 +21,16 @@ from unmask.core.errors import UnmaskError
 from unmask.kernels import first_order as kernels
 from unmask.kernels.first_order import FirstOrder, entropy
 from unmask.kernels.machine import Floats
-from unmask.languages import Language
-from unmask.languages.base import as_language
+from unmask.languages import LanguageLike, load
 from unmask.theory.curves import InformationCurve, by_size
 
 METHOD = "closed form of a first-order chain"
 
 
-def first_order(language: Language) -> FirstOrder | None:
+def first_order(language: LanguageLike) -> FirstOrder | None:
     """The chain that a language is: any machine whose states show themselves and that may end anywhere, else None."""
-    return kernels.first_order(as_language(language).machine)
+    language = load(language)
+    return kernels.first_order(language.machine)
 
 
 def information_curve(chain: FirstOrder, length: int) -> InformationCurve:

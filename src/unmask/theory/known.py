@@ -21,8 +21,7 @@ from torch import Tensor
 from unmask.core.errors import UnmaskError
 from unmask.core.tables import as_table
 from unmask.kernels.first_order import FirstOrder
-from unmask.languages import ClosedForm, Language
-from unmask.languages.base import as_language
+from unmask.languages import ClosedForm, Language, LanguageLike, load
 from unmask.schedules.schedule import as_delta
 from unmask.theory import chains, exponential, sampled
 from unmask.theory.chains import first_order
@@ -65,9 +64,10 @@ class Values:
             self.method[name] = method
 
 
-def exact(language: Language, length: int, delta: Tensor) -> Values:
+def exact(language: LanguageLike, length: int, delta: Tensor) -> Values:
     """What is known exactly of ancestral sampling from `length` hidden positions by the schedule delta (N)."""
-    as_language(language).check_length(length)
+    language = load(language)
+    language.check_length(length)
     as_delta(delta)
     values = Values()
     if (form := language.closed_form) is not None:
@@ -89,9 +89,10 @@ def curve(language: Language, length: int, *, rows: int = 200, seed: int = 0) ->
     return sampled.information_curve(language, length, rows=rows, seed=seed) if found is None else found
 
 
-def exact_curve(language: Language, length: int) -> InformationCurve | None:
+def exact_curve(language: LanguageLike, length: int) -> InformationCurve | None:
     """The information curve of closed forms, first-order chains and tiny languages; None of others."""
-    as_language(language).check_length(length)
+    language = load(language)
+    language.check_length(length)
     if (form := language.closed_form) is not None:
         return InformationCurve(form.information(length), form.method, language=language)
     if (chain := first_order(language)) is not None:
@@ -107,9 +108,10 @@ def error_curve(language: Language, length: int, *, rows: int = 100, seed: int =
     return sampled.error_curve(language, length, rows=rows, seed=seed) if found is None else found
 
 
-def exact_error_curve(language: Language, length: int) -> ErrorCurve | None:
+def exact_error_curve(language: LanguageLike, length: int) -> ErrorCurve | None:
     """The error curve of closed forms, first-order chains and tiny languages; None of others."""
-    as_language(language).check_length(length)
+    language = load(language)
+    language.check_length(length)
     if (form := language.closed_form) is not None:
         return ErrorCurve(form.errors(length), form.method)
     if (chain := first_order(language)) is not None and exponential.feasible(chain, length):

@@ -19,8 +19,7 @@ from torch import Tensor
 
 from unmask.core.errors import UnmaskError
 from unmask.kernels.machine import Floats, Ints
-from unmask.languages import Language
-from unmask.languages.base import as_language
+from unmask.languages import Language, LanguageLike, load
 from unmask.metrics.enumeration import MAX_LENGTH, MAX_SEQUENCES, sequences
 from unmask.theory.curves import ErrorCurve, InformationCurve
 
@@ -107,9 +106,10 @@ def tiny(language: Language, length: int) -> bool:
     return language.vocabulary**length <= MAX_SEQUENCES and length <= MAX_LENGTH
 
 
-def partitions(language: Language, length: int) -> Partitions:
+def partitions(language: LanguageLike, length: int) -> Partitions:
     """Everything about a tiny language: some seconds at most, and then every schedule at once."""
-    as_language(language).check_length(length)
+    language = load(language)
+    language.check_length(length)
     if not tiny(language, length):
         nearest = "theory.known.exact says what is known at this length, ter_upper bounds TER, score measures SER"
         raise UnmaskError(f"{language.vocabulary} symbols at length {length} are too many to enumerate; {nearest}")

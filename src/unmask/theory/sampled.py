@@ -18,8 +18,7 @@ from unmask.core.memory import fits
 from unmask.core.threads import over_blocks
 from unmask.denoisers import Denoiser
 from unmask.ideal import Ideal
-from unmask.languages import Language
-from unmask.languages.base import as_language
+from unmask.languages import Language, LanguageLike, load
 from unmask.metrics.given import hidden_counts, own_sizes, patterns, prompt_numbers
 from unmask.metrics.teaching import teach
 from unmask.schedules import deltas, orders
@@ -32,7 +31,7 @@ BLOCK = 256  # rows a thread takes at a time, at most
 
 
 def information_curve(
-    language: Language,
+    language: LanguageLike,
     length: int,
     *,
     rows: int = 100,
@@ -51,7 +50,8 @@ def information_curve(
     The ideal denoiser pays the entropy of the next token, which varies less than its surprisal -log p(x_j | x_R); other
     denoisers, and languages whose sequences vary in length, pay the surprisal.
     """
-    as_language(language).check_length(length)
+    language = load(language)
+    language.check_length(length)
     arguments.whole("rows", rows, 2, what=": a curve has an interval")
     fits(rows, f"rows of {length} tokens", 16 * length)
     shown = None if given is None else patterns(language, given, rows, length)
@@ -97,7 +97,7 @@ def _luck(rows: int, seed: int) -> Luck:
     return Luck(check_seed(seed), torch.arange(rows))
 
 
-def error_curve(language: Language, length: int, *, rows: int = 100, seed: int = 0) -> ErrorCurve:
+def error_curve(language: LanguageLike, length: int, *, rows: int = 100, seed: int = 0) -> ErrorCurve:
     """g by writing one token too early: draw s for a hidden position j from q(. | x_R), and see what it rules out.
 
     A look draws j, a partner i ~ pi(. | j), and R of size k from the others. With H all that is hidden but j,
@@ -106,7 +106,8 @@ def error_curve(language: Language, length: int, *, rows: int = 100, seed: int =
     Each row looks once into each of 64 equal parts of 0..L-2, at a k drawn from the part: int e is unbiased, and so is
     e(u) but for the shape of g inside a part, which is narrower than the binomial law that smooths it.
     """
-    as_language(language).check_length(length)
+    language = load(language)
+    language.check_length(length)
     arguments.whole("rows", rows, 2, what=": a curve has an interval")
     fits(rows, f"rows of {length} tokens", 16 * length)
     if length == 1:
@@ -159,13 +160,14 @@ def divergence(language: Language, length: int, delta: Tensor, *, rows: int = 20
     return mean(language.log_prob(drawn) - log_prob(chain, drawn, delta), method="monte carlo")
 
 
-def order_divergence(language: Language, order: Tensor, seed: int = 0) -> Estimate:
+def order_divergence(language: LanguageLike, order: Tensor, seed: int = 0) -> Estimate:
     """The mean of KL(q || p_order) in nats over orders (B, L) made beforehand, one x ~ q each: any kind of order.
 
     KL(q || p_order) = sum_j E H(X_j | what earlier rounds revealed) - H(q); H is -log q(x) where it is not known.
     """
     rows, length = order.shape
-    as_language(language).check_length(length)
+    language = load(language)
+    language.check_length(length)
     if rows < 2 or int(order.min()) < 1:
         raise UnmaskError("expected at least 2 orders (B, L) on a blank canvas, with rounds that count from 1")
     drawn = language.sample(rows, length, seed=seed)

@@ -19,7 +19,7 @@ from unmask.diagnosis.audit.statistics import Statistics
 
 def test_distances_of_equal_laws_are_chi_square():
     """150 sets of 300 rows beside many of one law: the p-values are uniform (Kolmogorov-Smirnov at 1e-4)."""
-    language = languages.preset("paper-2gram")
+    language = languages.load("paper-2gram")
     tokens = generate(language, steps=8, length=16, rows=150 * 300 + 30_000, seed=1).tokens
     statistics = Statistics(language, tokens[:30_000], 300)
     reference, rows = statistics(tokens[:30_000]), statistics(tokens[30_000:])

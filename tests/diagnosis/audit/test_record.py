@@ -19,7 +19,7 @@ from unmask.ideal.record import Run
 from unmask.samplers.contract import as_sampler
 from unmask.schedules import deltas
 
-LANGUAGE = languages.preset("paper-2gram")
+LANGUAGE = languages.load("paper-2gram")
 ROWS = 200
 
 

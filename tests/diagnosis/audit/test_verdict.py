@@ -18,7 +18,7 @@ from unmask.diagnosis.audit import bench, verdict
 from unmask.diagnosis.audit.verdict import account
 from unmask.languages import random_ngram
 
-LANGUAGE = languages.preset("paper-2gram")
+LANGUAGE = languages.load("paper-2gram")
 ROWS, BATCH, STEPS = 2000, 500, 8
 HALF = 1000  # rows in which the difference that a test is about has a p-value below 1e-15
 LOOPS = {"ancestral": (mdlm, 32), "low-confidence": (llada, 16)}
@@ -133,7 +133,7 @@ def test_bfloat16_logits_order_by_confidence_differently():
 
 def test_an_unknown_fault_is_not_given_a_known_name():
     """Samples of another language: nothing on the list explains them."""
-    other = languages.preset("paper-2gram", seed=1)
+    other = languages.load("paper-2gram(seed=1)")
     made = generate(other, steps=STEPS, length=32, rows=ROWS, seed=3).tokens
     found = audit(made, LANGUAGE, steps=STEPS)
     assert (found.verdict, found.fault, found.explained) == ("differs", None, None)
@@ -152,14 +152,14 @@ def test_scores_that_are_ordered_by_topk_are_no_fault():
     torch.manual_seed(5)
     model = oracle("interval-5")
     made = torch.cat([llada(model, BATCH, 20, 4) for _ in range(HALF // BATCH)])
-    found = audit(made, languages.preset("interval-5"), sampler="low-confidence", steps=4)
+    found = audit(made, languages.load("interval-5"), sampler="low-confidence", steps=4)
     assert (found.verdict, found.fault) == ("follows", "ties"), found.sentence
 
 
 def test_ties_are_a_suspect_inside_blocks_too():
     """LLaDA's loop over blocks of ten: equal scores are as torch.topk orders them, as in ours, unless by chance."""
     torch.manual_seed(5)
-    model, language = oracle("interval-5"), languages.preset("interval-5")
+    model, language = oracle("interval-5"), languages.load("interval-5")
     made = torch.cat([llada(model, BATCH, 20, 2, blocks=2) for _ in range(HALF // BATCH)])
     in_blocks = "llada(block_length=10, temperature=1)"
     assert audit(made, language, sampler=in_blocks, steps=4).sentence.startswith("follows: the law of llada")
@@ -268,4 +268,4 @@ def test_what_cannot_be_audited(tokens, options, words):
 
 def test_a_length_that_the_language_has_not():
     with pytest.raises(UnmaskError, match="no sequence of length 6"):
-        audit(torch.zeros(200, 6, dtype=torch.int64), languages.preset("modular-sum"), steps=4)
+        audit(torch.zeros(200, 6, dtype=torch.int64), languages.load("modular-sum"), steps=4)

@@ -67,7 +67,7 @@ def made():
 def test_points_are_generations_of_every_seed(made):
     wrong, evaluations = [], 0.0
     for seed in (0, 1):
-        language = languages.preset("paper-2gram", seed=seed)
+        language = languages.load(f"paper-2gram(seed={seed})")
         drawn = generate(language, sampler="ancestral", steps=5, length=20, rows=30, seed=seed)
         wrong.append(float((~language.supports(drawn.tokens)).sum()))
         evaluations += float(drawn.evaluations.sum())
@@ -156,7 +156,7 @@ def test_headroom_is_above_the_best_choice(made):
     """Of the chain the evaluations over those of the best; of nothing that is not known."""
     target = 20 * math.log1p(made.settings.excess)
     seeds = range(made.settings.language_seed, made.settings.language_seed + made.settings.seeds)
-    least = np.mean([of_choices(languages.load("paper-2gram", seed=seed), 20, 6) for seed in seeds], 0)
+    least = np.mean([of_choices(languages.load(f"paper-2gram(seed={seed})"), 20, 6) for seed in seeds], 0)
     needed = next(n for n, nats in enumerate(least, 1) if nats <= target)
     (own,) = of(made, "headroom", "autoregressive", "paper-2gram")
     assert needed - 1 < 20 / own["value"] <= needed

@@ -11,7 +11,7 @@ from unmask import UnmaskError, generate, languages, networks, score
 from unmask.experiments.board import Settings, board
 from unmask.networks import Network, Shape, Trunk
 
-LANGUAGE, LENGTH = languages.preset("paper-2gram"), 10
+LANGUAGE, LENGTH = languages.load("paper-2gram"), 10
 SAMPLERS = ("ancestral", "first-hitting", "autoregressive", "speculative", "clairvoyant")
 
 

@@ -18,6 +18,7 @@ from unmask.experiments.board import Settings, cells
 from unmask.experiments.board.grid import recipe
 from unmask.experiments.board.versus import ALL, meeting, right, versus, weights
 from unmask.experiments.jobs import sweep
+from unmask.languages.presets import varied
 
 FEW = {"languages": ("paper-2gram", "interval-5"), "lengths": (20,), "rows": 30, "seeds": 2, "steps": (2, 8, 20)}
 SETTINGS = Settings((), **FEW)
@@ -35,7 +36,7 @@ def wrong(name, sampler, steps):
     """Of the rows of both seeds, each of its own language."""
     found = []
     for seed in range(2):
-        language = languages.load(name, seed=seed)
+        language = languages.load(varied(name, seed=seed))
         made = generate(language, sampler=sampler, steps=steps, length=20, rows=30, seed=seed)
         found.append((~language.supports(made.tokens), made.evaluations.double()))
     return (torch.cat(parts) for parts in zip(*found, strict=True))

@@ -69,7 +69,7 @@ def test_fit_slope_exists_whatever_was_counted(wrong):
 @pytest.mark.parametrize("start", [1, 40, 5000])
 def test_measured_steps_hold_the_exact_ones(start):
     """The search of other languages, on Interval, where the answer is known; 1e-6 a test is 4.9 standard errors."""
-    language = languages.preset("interval-5")
+    language = languages.load("interval-5")
     drawn = count()
 
     def count_wrong(steps, rows):

@@ -44,7 +44,7 @@ def records(metric, **cell):
 
 def test_samples_are_what_score_says():
     found = records("samples", rows=90, **CELL)
-    language = languages.load("paper-2gram", seed=2)
+    language = languages.load("paper-2gram(seed=2)")
     made = generate(language, length=24, steps=6, seed=2, rows=90)
     expected = score(made, language)
     assert found["ser"] == {"measure": "ser", "evaluations": found["ser"]["evaluations"]} | expected.ser.to_dict()
@@ -160,7 +160,7 @@ def test_prompts_however_the_rows_are_cut(language, monkeypatch):
 
 def test_bounds_and_the_baseline_continue_prompts():
     cell = {"language": "paper-2gram", "length": 10, "language_seed": 2, "seed": 2}
-    language = languages.load("paper-2gram", seed=2)
+    language = languages.load("paper-2gram(seed=2)")
     given, prompt = prompts_of(language, 10, 2, 3, rows=90, seed=2)
     assert torch.equal(prompt, torch.arange(90) // 3)
     assert [len(part.unique(dim=0)) for part in given.split(3)] == [1] * 30
@@ -207,7 +207,7 @@ def test_a_yardstick_is_one_entry(monkeypatch):
 
 def test_ter_upper_is_the_profile():
     found = records("ter_upper", rows=20, **CELL)
-    profile = information_curve(languages.load("paper-2gram", seed=2), 24, rows=20, seed=2)
+    profile = information_curve(languages.load("paper-2gram(seed=2)"), 24, rows=20, seed=2)
     for name in ("ter_upper", "ser_upper"):
         expected = getattr(profile, name)("linear", 6)
         assert found[name]["value"] == expected.value
@@ -222,7 +222,7 @@ def test_ter_upper_is_the_profile():
 def test_the_ratio_is_of_the_bound_to_the_language():
     """Measured on the same rows, it agrees with the quotient of the bound and the exact TER(q)."""
     found = records("ter_upper", rows=400, **(CELL | {"length": 16, "steps": 4}))
-    own = metrics.ter_autoregressive(languages.load("paper-2gram", seed=2), 16).value
+    own = metrics.ter_autoregressive(languages.load("paper-2gram(seed=2)"), 16).value
     quotient = found["ter_upper"]
     assert quotient["low"] / own < found["ter_upper_ratio"]["value"] < quotient["high"] / own
 
@@ -240,7 +240,7 @@ def test_autoregression_has_neither_error():
 
 def test_theory_is_the_door():
     found = records("theory", **{name: value for name, value in CELL.items() if name != "seed"})
-    known = theory.known.exact(languages.load("paper-2gram", seed=2), 24, deltas("linear", 6))
+    known = theory.known.exact(languages.load("paper-2gram(seed=2)"), 24, deltas("linear", 6))
     assert found["ser"]["value"] == known.ser
     assert found["generative_perplexity"]["value"] == 2**known.generative_nll_bits_per_token
     assert found["ser"]["method"].startswith("exact: recursion on gaps")
@@ -258,7 +258,7 @@ def test_an_open_end_is_none_and_a_changed_file_is_refused(tmp_path):
 
 
 def test_samples_of_a_network_on_the_language_it_was_trained_on(tmp_path):
-    language, length = languages.preset("paper-2gram"), 8
+    language, length = languages.load("paper-2gram"), 8
     torch.manual_seed(0)
     trunk = Trunk(Shape("mdm", 8, length, hidden=8, layers=1, heads=1))
     torch.nn.init.normal_(trunk.head.weight, std=0.3)

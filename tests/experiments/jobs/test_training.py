@@ -63,7 +63,7 @@ def same_network(one, other):
 
 def test_it_measures_what_the_networks_do(made):
     table = made.table()
-    network, language = Network(*(load(place, "cpu") for place in directories(made))), languages.preset("paper-2gram")
+    network, language = Network(*(load(place, "cpu") for place in directories(made))), languages.load("paper-2gram")
     for sampler in RECIPE["grid"]["sampler"]:
         drawn = generate(network, sampler=sampler, steps=4, length=8, rows=60, seed=0)
         found = table[table["sampler"] == sampler].set_index("measure")["value"]

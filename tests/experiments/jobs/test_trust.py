@@ -168,7 +168,7 @@ def test_rows_name_their_language_and_their_code(place):
 
     content = {"name": "r", "metrics": ["samples", "theory"], "grid": {"language_seed": [0, 1]}, "rows": 4}
     made = sweep(content | {"fixed": {"language": "paper-2gram", "length": 8}}, store=place / "s", engine="here")
-    digests = [load("paper-2gram", seed=seed).source()["digest"] for seed in (0, 1)]
+    digests = [load(f"paper-2gram(seed={seed})").source()["digest"] for seed in (0, 1)]
     assert {(row["language_seed"], row["language_digest"]) for row in made.rows()} == set(enumerate(digests))
     assert {row["code_digest"] for row in made.rows()} == {code()}
     assert made.languages == {"paper-2gram": digests}

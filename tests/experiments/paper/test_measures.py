@@ -7,7 +7,7 @@ import pytest
 from unmask import metrics
 from unmask.core.errors import UnmaskError
 from unmask.experiments.measures import claims
-from unmask.languages import Interval, preset
+from unmask.languages import Interval, load
 from unmask.schedules import deltas
 from unmask.theory.listed import STATEMENTS, Case
 
@@ -43,7 +43,7 @@ def test_support_by_pairs():
 
 
 def test_erring():
-    q = preset("paper-2gram")
+    q = load("paper-2gram")
     made = {kind: found(claims.erring(language="paper-2gram", length=3, steps=8, kind=kind, epsilon=0.1)) for kind in
             ("leak", "tilt")}  # fmt: skip
     none = found(claims.erring(language="paper-2gram", length=3, steps=8, kind="leak", epsilon=0.0))

@@ -28,8 +28,8 @@ from unmask.diagnosis.audit.suspects import Directions, Suspect, first_look, nee
 from unmask.generation import fit_of
 from unmask.ideal.oracle import MaskedOracle, Oracle
 from unmask.ideal.record import MOST_CALLS, Run
-from unmask.languages import Language
-from unmask.languages.base import as_language, as_tokens
+from unmask.languages import Language, load
+from unmask.languages.base import as_tokens
 from unmask.samplers import Sampler
 from unmask.samplers.contract import as_sampler
 from unmask.schedules import ScheduleLike, deltas
@@ -131,7 +131,7 @@ def audit(
     calls: how often the model was called for a row, model.rows / B, to be held against the evaluations needed.
     """
     model = language if isinstance(language, MaskedOracle) else None
-    language = as_language(language.language if isinstance(language, Oracle) else language)
+    language = load(language.language if isinstance(language, Oracle) else language)
     tokens = language.check_tokens(samples)
     rows, length = tokens.shape
     language.check_length(length)

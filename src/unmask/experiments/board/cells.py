@@ -25,6 +25,7 @@ from unmask.experiments.board.fluency import divergence, of_reader
 from unmask.generation import generate
 from unmask.ideal import Ideal
 from unmask.languages import Language, load
+from unmask.languages.presets import varied
 from unmask.metrics.teaching import Unbounded
 from unmask.networks import Network, read_network
 from unmask.networks.model.checkpoints import read_language
@@ -50,7 +51,7 @@ class Place:
 
     @cached_property
     def language(self) -> Language:
-        return load(self.name, seed=self.language_seed) if self.model is None else read_language(self.model)[0]
+        return load(varied(self.name, seed=self.language_seed)) if self.model is None else read_language(self.model)[0]
 
     @cached_property
     def denoiser(self) -> Denoiser:

@@ -40,6 +40,7 @@ def check(cells: Sequence[Arguments]) -> None:
 def _check_place(cell: Arguments) -> None:
     from unmask.experiments.board.cells import network
     from unmask.languages import load
+    from unmask.languages.presets import varied
     from unmask.networks.model.checkpoints import read_language
 
     language, model, causal_model, digest, length, device = (cell[name] for name in PLACE)
@@ -52,7 +53,7 @@ def _check_place(cell: Arguments) -> None:
     if not language and not model:
         raise UnmaskError("there is neither a language nor a model; put one under grid, zip or fixed")
     if language:
-        load(language, seed=cell["language_seed"]).check_length(length)
+        load(varied(language, seed=cell["language_seed"])).check_length(length)
         return
     read_language(model)[0].check_length(length)
     filled = network(model, causal_model or None, digest, device)

@@ -13,6 +13,7 @@ from unmask.experiments.board.families import OTHER_NAMES, USUAL, code_of, famil
 from unmask.experiments.jobs.cells import cells_of, check
 from unmask.experiments.jobs.recipe import Recipe, from_dict
 from unmask.languages import load
+from unmask.languages.presets import varied
 from unmask.samplers import SAMPLERS
 
 QUICK_LANGUAGES = ("paper-2gram", "sparse-hmm", "interval-5")
@@ -117,7 +118,7 @@ def _places(settings: Settings) -> dict[str, list[Any]]:
         return {"length": list(dict.fromkeys(settings.lengths))}
     places: dict[tuple[str, int], None] = {}
     for name in settings.languages:
-        language = load(name, seed=settings.language_seed)
+        language = load(varied(name, seed=settings.language_seed))
         for length in settings.lengths:
             if length < 2:
                 raise UnmaskError(f"length is {length}; the board compares sequences of at least 2 tokens")

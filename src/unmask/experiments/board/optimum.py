@@ -16,6 +16,7 @@ from unmask.experiments.board.joining import Measured
 from unmask.experiments.board.measures import Need, need
 from unmask.kernels.machine import Floats
 from unmask.languages import load
+from unmask.languages.presets import varied
 from unmask.theory.best_orders import headroom
 
 ROUNDS = 6  # up to which the least is found; with more there is next to nothing left to lose
@@ -27,7 +28,7 @@ def best(found: Sequence[Measured]) -> Best:
     """Of every place where it is known; not of what a network has learned."""
     least: dict[tuple[str, int], Floats] = {}
     for name, length, seeds in dict.fromkeys((m.language, m.length, m.language_seeds) for m in found):
-        each = [headroom(load(name, seed=seed), length, ROUNDS) for seed in seeds]
+        each = [headroom(load(varied(name, seed=seed)), length, ROUNDS) for seed in seeds]
         known = [values for values in each if values is not None]
         if each and len(known) == len(each):
             least[name, length] = np.mean(known, axis=0)

@@ -41,8 +41,9 @@ def ground_truth(name: str, seed: int, pruned: bool = True, digest: str = "") ->
 @lru_cache(maxsize=16)
 def _language(name: str, seed: int, pruned: bool, digest: str) -> Language:
     from unmask.languages import load
+    from unmask.languages.presets import varied
 
-    return load(name, seed=seed, pruned=pruned)
+    return load(varied(name, seed=seed, pruned=pruned))
 
 
 @lru_cache(maxsize=1)

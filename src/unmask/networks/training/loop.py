@@ -24,7 +24,7 @@ from unmask.core.files import origin
 from unmask.core.memory import fits
 from unmask.core.threads import torch_threads
 from unmask.languages import Language
-from unmask.languages.base import as_language
+from unmask.languages import load as language_of
 from unmask.networks.model import checkpoints
 from unmask.networks.model.shape import Shape
 from unmask.networks.training import standing
@@ -63,7 +63,7 @@ class Part(NamedTuple):
 
 
 def train(
-    source: Source,
+    source: Source | str | Path,
     shape: Shape,
     recipe: Recipe,
     directory: str | Path,
@@ -77,14 +77,21 @@ def train(
     arguments.of_kind("recipe", recipe, Recipe, "a Recipe: networks.training.recipe.recipe('quick', 'mdm') makes one")
     directory = arguments.path("directory", directory)
     fits(recipe.batch, f"sequences of {shape.length} tokens", 16 * shape.length)
-    whole = source if isinstance(source, Text) else as_language(source)
-    checkpoints.check_fits(shape, "this shape", whole.vocabulary)
+    learned: Source = source if isinstance(source, Text) else language_of(source)
+    checkpoints.check_fits(shape, "this shape", learned.vocabulary)
     with world(conditions.device) as here, alone(Path(directory)) if here.first else nullcontext():
         if here.first:
             check_unused(Path(directory))
         here.wait()
-        named = label or (source.label if isinstance(source, Text) else source.kind)
-        return Training(source, named, shape, recipe, Path(directory), here, conditions).go()
+        named = label or _label(source, learned)
+        return Training(learned, named, shape, recipe, Path(directory), here, conditions).go()
+
+
+def _label(source: Source | str | Path, learned: Source) -> str:
+    """The spec that names the language, the text's own name, or the kind of language."""
+    if isinstance(source, str | Path):
+        return str(source)
+    return learned.label if isinstance(learned, Text) else learned.kind
 
 
 def resume(directory: str | Path, *, conditions: Conditions = USUAL) -> Trained:

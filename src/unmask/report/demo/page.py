@@ -71,7 +71,7 @@ def _made(settings: Settings, about: Made) -> str:
 
 
 def _language(name: str, story: Story | None) -> str:
-    about = PRESETS[name].about if name in PRESETS else "a language of your own"
+    about = PRESETS.entry(name).about if name in PRESETS.makers else "a language of your own"
     own = None if story is None else story.own_ter(name)
     ter = f" Its own TER is {own:.4g} at {story.settings.length} tokens." if story and own is not None else ""
     return f"<tr><th>{text(name)}</th><td>{text(about)}.{ter}</td></tr>"

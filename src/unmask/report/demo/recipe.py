@@ -9,7 +9,7 @@ from unmask.core.errors import UnmaskError
 from unmask.experiments.jobs.recipe import Recipe, from_dict
 from unmask.experiments.measures.rounds import predictable
 from unmask.experiments.measures.sources import ground_truth
-from unmask.languages import PRESETS
+from unmask.languages.presets import is_random
 from unmask.report.demo.settings import LARGE, Settings
 
 Part = dict[str, Any]
@@ -72,7 +72,7 @@ def _curves(s: Settings) -> list[Part]:
 
 def _perplexity(s: Settings) -> list[Part]:
     """What the paper plots as TER, where it is asked for: of languages that can be had without impossible strings."""
-    names = [name for name in s.languages if name in PRESETS and PRESETS[name].random]
+    names = [name for name in s.languages if is_random(name)]
     if not names or not s.generative_perplexity:
         return []
     fixed = {"length": s.length, "pruned": False}
