@@ -14,7 +14,7 @@ from unmask import UnmaskError, hub
 from unmask.hub.decoder import Decoder, Shape
 from unmask.hub.gguf import KINDS, Packed
 from unmask.text import gguf
-from unmask.text.bpe import LETTERS
+from unmask.text.published import LETTERS
 
 SYMBOLS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *LETTERS]
 SHAPE = Shape(

@@ -17,7 +17,7 @@ from unmask.hub.chat import Message
 from unmask.serve.app import Endpoint
 from unmask.serve.asked import EACH, Completion, read
 from unmask.serve.batches import Batches, Row, settled
-from unmask.text.bpe import LETTERS
+from unmask.text.published import LETTERS
 
 SAID = [{"role": "user", "content": "the cat"}]
 LUCKY = {"masked": {"sampler": "left-to-right"}, "ar": {}}

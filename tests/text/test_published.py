@@ -17,9 +17,8 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from tests.text.test_tokenizers import HARD, LEARNT, PACKAGE, TEXTS, installed
 from unmask import UnmaskError
-from unmask.text import checkpoint
-from unmask.text.bpe import LETTERS
-from unmask.text.published import CONFIG, Published
+from unmask.text import bpe, checkpoint
+from unmask.text.published import CONFIG, LETTERS, Published
 from unmask.text.tokenizer import FILE
 
 CONTROLS = ("<|startoftext|>", "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mask|>")
@@ -217,7 +216,7 @@ def test_qwen_files_are_encoded_as_transformers_does(tmp_path):
 def test_those_of_packages(name):
     if not installed(PACKAGE[name]):
         pytest.skip(f"{PACKAGE[name]} is not installed, which holds the symbols of {name}")
-    ours = getattr(checkpoint, name)()
+    ours = getattr(bpe, name)()
     text = "The cat <|endoftext|> sat,\n\n  1234 \u00e9."
     assert ours.written(ours.encode(text)) == text
     assert ours.eos == ours.control({"gpt2": "<|endoftext|>", "smollm2": "<|im_end|>"}[name])

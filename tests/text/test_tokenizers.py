@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from unmask import UnmaskError
 from unmask.text import load, make
-from unmask.text.bpe import LETTERS, Bytes
+from unmask.text.bpe import content
 from unmask.text.gguf import read_tokens
+from unmask.text.published import LETTERS, Published, added_token
 from unmask.text.tokenizer import FILE
 
 LEARNT = ("The cat sat on the mat.\r\nThe rat sat, too: 1234 \u00e9\u00e8.", "A cat and a rat; the mat that sat.\n" * 5)
@@ -175,28 +176,24 @@ def test_packages_that_are_missing_are_named(monkeypatch):
     assert make("chars", LEARNT).encode("cat").size == 3
 
 
-BPE = {"kind": "bpe", "name": "x", "symbols": [*LETTERS, "th", "<end>"], "merges": [["t", "h"]], "separator": 257}
-BPE |= {"split": "words"}
+BPE = content({symbol: number for number, symbol in enumerate([*LETTERS, "th", "<end>"])}, [("t", "h")], "gpt2")
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
         ([], "expected a mapping"),
-        ({}, "kind"),
+        ({}, "has no 'model'"),
         ({"kind": "wordpiece"}, "wordpiece"),
         ({"kind": "chars"}, "has no 'symbols'"),
         ({"kind": "chars", "symbols": 3}, "symbols is 3; expected a text"),
         ({"kind": "chars", "symbols": "ba"}, "in the order of their codes"),
         ({"kind": "chars", "symbols": "aa"}, "different characters"),
         ({"kind": "chars", "symbols": "ab", "code": "import os"}, "unknown key"),
-        (BPE | {"separator": 300}, "separator is 300; expected one of 258"),
-        (BPE | {"separator": -1}, "separator is -1"),
-        (BPE | {"symbols": ["!!", *BPE["symbols"][1:]]}, "every byte needs one"),
-        (BPE | {"symbols": [*BPE["symbols"], "th"]}, "stands there twice"),
-        (BPE | {"merges": [["t", "x"]]}, "'tx' is merged, and is none of the symbols"),
-        (BPE | {"merges": [["t"]]}, "merges[0]"),
-        (BPE | {"split": "regex"}, "split"),
+        (BPE | {"model": BPE["model"] | {"merges": [["t", "x"]]}}, "is no tokenizer that the package tokenizers reads"),
+        (BPE | {"added_tokens": [added_token(3, "th")]}, "two symbols have one number"),
+        (BPE | {"added_tokens": [{"content": "x"}]}, "added_tokens[0] has no 'id'"),
+        ({"model": 3}, "model is 3"),
     ],
 )
 def test_files_that_are_wrong(tmp_path, content, words):
@@ -209,7 +206,7 @@ def test_files_that_are_wrong(tmp_path, content, words):
 
 def test_a_good_file_of_that_kind_is_read(tmp_path):
     (tmp_path / FILE).write_text(json.dumps(BPE))
-    assert isinstance(load(tmp_path), Bytes)
+    assert isinstance(load(tmp_path), Published)
     assert load(tmp_path / "nowhere") is None
 
 

@@ -30,7 +30,7 @@ from unmask.hub.probe import probe
 from unmask.hub.quantize import quantize as quantized
 from unmask.networks.model.checkpoints import choose_device
 from unmask.networks.running.evaluation import FEW, probabilities
-from unmask.text import Tokenizer, checkpoint
+from unmask.text import Tokenizer, bpe, checkpoint
 from unmask.text.published import Published
 
 GPT2S = ("mdlm", "bd3lm")  # families that are published without a tokenizer: it is GPT-2's
@@ -241,12 +241,12 @@ def _body(
 def tokenizer_of(directory: Path, card: Card, rows: int) -> Published | None:
     """Of a model whose head has so many rows; None where there is none: tokens alone can still be written."""
     if weights.is_packed(directory):
-        return checkpoint.smollm2(str(directory))
+        return bpe.smollm2(str(directory))
     if checkpoint.lies_in(directory):
         made = checkpoint.read(directory)
         made.check_fits(rows, card.tokens.mask)
         return made
-    return checkpoint.gpt2() if card.family in GPT2S and rows >= checkpoint.GPT2 else None
+    return bpe.gpt2() if card.family in GPT2S and rows >= checkpoint.GPT2 else None
 
 
 __all__ = ["OpenModel", "load_model"]

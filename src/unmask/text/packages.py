@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from typing import Any
 
 from unmask.core.errors import UnmaskError
 
@@ -19,3 +20,16 @@ def file_of(package: str, name: str, install: str | None = None) -> Path:
         if str(file).endswith(name):
             return Path(str(file.locate()))
     raise UnmaskError(f"the package {package} holds no {name}; install it again: pip install {install}")
+
+
+def tokenizers() -> Any:
+    """The package `tokenizers`, with what is used of it; an error that says how to install it."""
+    try:
+        import tokenizers as library
+        import tokenizers.models
+        import tokenizers.pre_tokenizers
+        import tokenizers.trainers
+    except ImportError as error:
+        what = "bpe, gpt2 and smollm2 need the package tokenizers, which is not here; pip install 'unmask[text]'"
+        raise UnmaskError(f"{what}, or take --tokenizer chars") from error
+    return library

@@ -19,13 +19,23 @@ import numpy as np
 
 from unmask.core.errors import UnmaskError, cut, shown, unknown
 from unmask.core.files import write_json
-from unmask.text.bpe import LETTERS, packages
+from unmask.text.packages import tokenizers
 from unmask.text.tokenizer import FILE, MOST_SYMBOLS, Ints, Tokenizer
 
 CONFIG = "tokenizer_config.json"
 ROLES = ("bos_token", "eos_token", "pad_token", "mask_token", "unk_token")
 BYTE = re.compile(r"<0x([0-9A-F]{2})>")  # a byte among the symbols of SentencePiece
 SPACE = "\u2581"  # and how it writes a space
+
+
+def _letters() -> dict[str, int]:
+    """The letter of each byte: itself where it is printable, else one beyond Latin-1 (Radford et al. 2019)."""
+    printable = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + n): byte for n, byte in enumerate(others)}
+
+
+LETTERS = _letters()
 NO_TEXT = "\ufffd".encode()  # what a number is shown as that no symbol has
 
 
@@ -191,8 +201,15 @@ class Published(Tokenizer):
 
     def save(self, directory: str | Path) -> None:
         """As it is published: `checkpoint.read` and transformers read it."""
+        about = {"tokenizer_class": "PreTrainedTokenizerFast", "name_or_path": self.name}
         write_json(Path(directory) / FILE, self.content)
-        write_json(Path(directory) / CONFIG, {"tokenizer_class": "PreTrainedTokenizerFast"} | self.named)
+        write_json(Path(directory) / CONFIG, about | self.named)
+
+
+def added_token(number: int, text: str, special: bool = True) -> dict[str, Any]:
+    """An entry of `added_tokens`: by default a symbol of control."""
+    plain = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    return {"id": number, "content": text, "special": special} | plain
 
 
 def _made(content: Mapping[str, Any], where: str) -> Any:
@@ -203,7 +220,7 @@ def _made(content: Mapping[str, Any], where: str) -> Any:
     added = [one for one in content.get("added_tokens", ()) if not one.get("special", False)]
     plain = {**content, "added_tokens": added, "post_processor": None, "truncation": None, "padding": None}
     try:
-        return packages().Tokenizer.from_str(json.dumps(plain))
+        return tokenizers().Tokenizer.from_str(json.dumps(plain))
     except UnmaskError:
         raise
     except BaseException as error:  # what panics in Rust is no Exception

@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 
 from unmask.core.errors import UnmaskError, cut, unknown
-from unmask.core.reading import read_json
-from unmask.text import bpe
+from unmask.core.reading import fit, read_json
+from unmask.text import bpe, checkpoint
 from unmask.text.chars import Chars
 from unmask.text.tokenizer import FILE, MOST_SYMBOLS, Tokenizer
 
@@ -25,16 +25,6 @@ KINDS = ("chars", "bpe:N", "gpt2", "smollm2")
 
 class CharsFile(msgspec.Struct, forbid_unknown_fields=True, tag_field="kind", tag="chars"):
     symbols: Annotated[str, msgspec.Meta(max_length=MOST_SYMBOLS)]
-
-
-class BytesFile(msgspec.Struct, forbid_unknown_fields=True, tag_field="kind", tag="bpe"):
-    name: Annotated[str, msgspec.Meta(max_length=100)]
-    symbols: Annotated[list[Annotated[str, msgspec.Meta(max_length=2**12)]], msgspec.Meta(max_length=MOST_SYMBOLS)]
-    merges: Annotated[
-        list[Annotated[list[str], msgspec.Meta(min_length=2, max_length=2)]], msgspec.Meta(max_length=MOST_SYMBOLS)
-    ]
-    separator: Annotated[int, msgspec.Meta(ge=0)]
-    split: Literal["words", "digits"]
 
 
 def check(name: str) -> None:
@@ -65,10 +55,9 @@ def load(directory: str | Path) -> Tokenizer | None:
     path = Path(directory) / FILE
     if not os.path.exists(path):
         return None
-    found = read_json(path, CharsFile | BytesFile)
-    if isinstance(found, BytesFile):
-        merges = [(left, right) for left, right in found.merges]
-        return bpe.Bytes(found.name, found.symbols, merges, found.separator, found.split, str(path))
+    if not isinstance(content := read_json(path), dict) or "kind" not in content:
+        return checkpoint.read(directory)
+    found = fit(content, CharsFile, str(path))
     if list(found.symbols) != sorted(set(found.symbols)):
         raise UnmaskError(f"{cut(str(path))}: symbols must be different characters in the order of their codes")
     return Chars(found.symbols)
