@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unmask.core.adding import ADDING
-from unmask.core.lazy import door
+from unmask.core.lazy import lazily
 
 if TYPE_CHECKING:
     from unmask import cost as cost
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from unmask import samplers as samplers
     from unmask import sandbox as sandbox
     from unmask import schedules as schedules
+    from unmask import tasks as tasks
     from unmask import text as text
     from unmask import theory as theory
     from unmask.core.errors import UnmaskError as UnmaskError
@@ -42,59 +43,12 @@ if TYPE_CHECKING:
     from unmask.networks.training.loop import train as train
     from unmask.schedules import orders as orders
 
-PLACES = {
-    "Audit": "unmask.diagnosis.audit",
-    "Estimate": "unmask.core.estimates",
-    "Generation": "unmask.generation",
-    "Score": "unmask.metrics",
-    "UnmaskError": "unmask.core.errors",
-    "audit": "unmask.diagnosis.audit",
-    "check": "unmask.diagnosis.conformance",
-    "generate": "unmask.generation",
-    "load": "unmask.loading",
-    "oracle": "unmask.ideal",
-    "plan": "unmask.cost.planner",
-    "prompts": "unmask.generation",
-    "score": "unmask.metrics",
-    "sweep": "unmask.experiments.jobs",
-    "train": "unmask.networks.training.loop",
-}
-ROOMS = {
-    "board": "unmask.experiments.board",
-    "conformance": "unmask.diagnosis.conformance",
-    "cost": "unmask.cost",
-    "denoisers": "unmask.denoisers",
-    "diagnosis": "unmask.diagnosis",
-    "experiments": "unmask.experiments",
-    "hub": "unmask.hub",
-    "ideal": "unmask.ideal",
-    "languages": "unmask.languages",
-    "metrics": "unmask.metrics",
-    "networks": "unmask.networks",
-    "orders": "unmask.schedules.orders",
-    "report": "unmask.report",
-    "samplers": "unmask.samplers",
-    "sandbox": "unmask.sandbox",
-    "schedules": "unmask.schedules",
-    "tasks": "unmask.tasks",
-    "text": "unmask.text",
-    "theory": "unmask.theory",
-}
 
 ADDING |= {  # imported when a name is asked for that the registry of a lower room does not have itself
     "schedule": ("unmask.theory.schedules",),
     "notebook": ("unmask.report.notebook",),
-    "metric": (
-        "unmask.experiments.measures.standard",
-        "unmask.experiments.measures.rounds",
-        "unmask.experiments.measures.training",
-        "unmask.experiments.measures.texts",
-        "unmask.experiments.measures.evaluation",
-        "unmask.experiments.measures.claims",
-        "unmask.experiments.measures.lemmas",
-        "unmask.experiments.board.curves",
-    ),
+    "metric": ("unmask.experiments.board.curves",),
 }
 
-__all__ = [*PLACES, *ROOMS]
-__getattr__, __dir__ = door(__name__, PLACES, ROOMS)
+__getattr__, __dir__ = lazily(__name__)
+__all__ = __dir__()

@@ -14,6 +14,10 @@ import unmask
 from unmask import denoisers, diagnosis, ideal, languages, metrics, networks, samplers, schedules, theory
 from unmask.networks.model.trunk import Trunk
 from unmask.samplers import Choice
+from unmask.samplers.blocks import Blocks
+from unmask.samplers.gibbs import Gibbs
+from unmask.samplers.low_confidence import LowConfidence
+from unmask.samplers.verify_and_restart import VerifyAndRestart
 
 L = languages.load("paper-2gram")
 TOKENS = torch.zeros((5, 8), dtype=torch.int64)
@@ -268,11 +272,11 @@ OTHERS = {
         lambda: metrics.output_law(ideal.Ideal(L), 3, None),
     ],
     "samplers": [
-        lambda: samplers.Blocks(block_length=1.5),
-        lambda: samplers.Blocks(inner=None),
-        lambda: samplers.Gibbs(sweeps=True),
-        lambda: samplers.LowConfidence(temperature="x"),
-        lambda: samplers.VerifyAndRestart(verifier=3),
+        lambda: Blocks(block_length=1.5),
+        lambda: Blocks(inner=None),
+        lambda: Gibbs(sweeps=True),
+        lambda: LowConfidence(temperature="x"),
+        lambda: VerifyAndRestart(verifier=3),
         lambda: samplers.AtToken("x"),
         lambda: samplers.AtToken([]),
         lambda: samplers.Budget("x", 0),
@@ -386,7 +390,7 @@ def test_what_has_no_name_is_read_as_the_unknown():
         L,
         ideal.Ideal(L),
         denoisers.Sharpened(ideal.Ideal(L), 0.5),
-        samplers.Blocks(),
+        Blocks(),
         Chooses(None),
         schedules.Schedule(LINEAR),
         unmask.oracle(L),

@@ -15,7 +15,7 @@ from unmask.schedules import SCHEDULES, deltas, is_fitted
 REGISTRIES = {"sampler": SAMPLERS, "schedule": SCHEDULES, "metric": METRICS}
 PLUG_IN = """
 from dataclasses import dataclass
-from unmask.samplers import Strided
+from unmask.samplers.structured import Strided
 
 @dataclass(frozen=True)
 class Plugged(Strided):

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from unmask.core.errors import UnmaskError
 from unmask.core.registry import Registry, parse
-from unmask.samplers import SAMPLERS, Blocks
+from unmask.samplers import SAMPLERS
+from unmask.samplers.blocks import Blocks
 from unmask.schedules import SCHEDULES
 
 EXAMPLES = settings(deadline=None, database=None, derandomize=True, max_examples=500)

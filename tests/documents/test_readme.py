@@ -52,7 +52,7 @@ def page_directory(tmp_path, monkeypatch):
     """Where the commands of a page run: what earlier blocks have written is there for later ones."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(SAMPLERS, "makers", dict(SAMPLERS.makers))  # what a page registers is forgotten after it
+    monkeypatch.setattr(SAMPLERS, "_makers", dict(SAMPLERS.makers))  # what a page registers is forgotten after it
     monkeypatch.setattr(verdict, "Bench", remembered)
     before = set(sys.modules)
     yield tmp_path
@@ -118,7 +118,7 @@ def test_the_tables_list_what_there_is():
     assert sorted(first_column(text, "preset")) == sorted(PRESETS.makers)
     assert sorted(first_column(text, "sampler")) == sorted(SAMPLERS.makers)
     schedules = text.partition("Schedules say")[2].partition("or a list")[0]
-    assert {name.partition("(")[0] for name in re.findall(r"`([^`]+)`", schedules)} == set(SCHEDULES.known())
+    assert {name.partition("(")[0] for name in re.findall(r"`([^`]+)`", schedules)} == set(SCHEDULES.makers)
     for names, vocabulary in re.findall(r"(?m)^\| (`.*`) \| (\d+) \|", text):
         for name in re.findall(r"`([^`]+)`", names):
             assert load(name).vocabulary == int(vocabulary)

@@ -10,7 +10,8 @@ import torch
 from unmask import UnmaskError, generate
 from unmask.ideal import Ideal, Perturbed
 from unmask.languages import load
-from unmask.samplers import SAMPLERS, Blocks, Choice, Sampler, session
+from unmask.samplers import SAMPLERS, Choice, Sampler, session
+from unmask.samplers.blocks import Blocks
 
 OPTIONED = {"blocks": "blocks(block_length=8)", "as-published-mdlm": "as-published-mdlm(batch=1)"}
 OPTIONED |= {

@@ -12,7 +12,8 @@ from unmask.core.chance import Luck
 from unmask.denoisers import Causal, Sharpened
 from unmask.networks import Network
 from unmask.networks.running.causal import NetworkCausal
-from unmask.samplers import Autoregressive, Session, fill
+from unmask.samplers import Session, fill
+from unmask.samplers.autoregressive import Autoregressive
 
 ROWS, LONG = 30, 9
 CLOSE = {"atol": 1e-12, "rtol": 0}

@@ -21,8 +21,13 @@ from unmask import generate, schedules
 from unmask.core.chance import Stream
 from unmask.ideal import Ideal
 from unmask.languages import random_ngram
-from unmask.samplers import Clairvoyant, EntropyBounded, EntropySum, Gibbs, ReMDM, VerifyAndRestart, ranking
+from unmask.samplers import ranking
+from unmask.samplers.clairvoyant import Clairvoyant
 from unmask.samplers.contract import Choice
+from unmask.samplers.entropy_budget import EntropyBounded, EntropySum
+from unmask.samplers.gibbs import Gibbs
+from unmask.samplers.remdm import ReMDM
+from unmask.samplers.verify_and_restart import VerifyAndRestart
 
 
 def as_array(states, vocabulary, length):

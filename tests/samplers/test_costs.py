@@ -14,8 +14,11 @@ from unmask.core.chance import Luck, Stream
 from unmask.denoisers import Denoiser, Sharpened, Table
 from unmask.ideal import Ideal, Perturbed
 from unmask.languages import load, random_ngram
-from unmask.samplers import FirstHitting, Gibbs, Strided, VerifyAndRestart
+from unmask.samplers.first_hitting import FirstHitting
+from unmask.samplers.gibbs import Gibbs
 from unmask.samplers.published.mdlm import coarse, race
+from unmask.samplers.structured import Strided
+from unmask.samplers.verify_and_restart import VerifyAndRestart
 
 SIZE = {"length": 32, "rows": 20, "seed": 3}
 

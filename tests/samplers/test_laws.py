@@ -20,8 +20,12 @@ from unmask.denoisers import Canvas
 from unmask.ideal import Ideal, Perturbed
 from unmask.languages import Interval, Language, random_ngram
 from unmask.metrics import output_law
-from unmask.samplers import Ancestral, Autoregressive, Choice, LowConfidence, Sampler, Session, Speculative, View, walk
+from unmask.samplers import Choice, Sampler, Session, View, walk
+from unmask.samplers.ancestral import Ancestral
+from unmask.samplers.autoregressive import Autoregressive
+from unmask.samplers.low_confidence import LowConfidence
 from unmask.samplers.ranking import ranks
+from unmask.samplers.speculative import Speculative
 
 ALARM = 1e-6
 ROWS = 20_000  # at which every wrong sampler below is caught with p < 1e-80

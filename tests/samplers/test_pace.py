@@ -26,7 +26,8 @@ from unmask.core.chance import Stream, uniform
 from unmask.denoisers import Denoiser, Table
 from unmask.ideal import Ideal
 from unmask.languages import Language
-from unmask.samplers import SAMPLERS, Blocks, Sampler
+from unmask.samplers import SAMPLERS, Sampler
+from unmask.samplers.blocks import Blocks
 
 LENGTH, ROWS, EXACT = 14, 3, 1e-9
 

@@ -15,7 +15,7 @@ from unmask import UnmaskError, generate
 from unmask.core.chance import Stream, uniform
 from unmask.ideal import Ideal, Perturbed
 from unmask.languages import Language, load, random_ngram
-from unmask.samplers import ReMDM
+from unmask.samplers.remdm import ReMDM
 
 LENGTH, STEPS, ROWS, SEED = 14, 4, 5, 9
 SOURCES = {

@@ -20,8 +20,10 @@ from unmask.denoisers import Denoiser, Logits, Table
 from unmask.diagnosis import conformance
 from unmask.ideal import Ideal
 from unmask.languages import Language, load, random_ngram
-from unmask.samplers import SAMPLERS, ParticleGibbs, PathPlanning, informed_corrector
+from unmask.samplers import SAMPLERS, informed_corrector
 from unmask.samplers.adaptive_parallel import agreement
+from unmask.samplers.particle_gibbs import ParticleGibbs
+from unmask.samplers.planned import PathPlanning
 from unmask.samplers.published.dream import SCORED, shares
 
 STEPS, ROWS = 4, 5

@@ -12,7 +12,9 @@ from tests.samplers.tables import Counted, Quarters
 from unmask import generate
 from unmask.core.chance import Stream
 from unmask.languages import load
-from unmask.samplers import SelfSpeculative, Session, Speculative, fill, speculation
+from unmask.samplers import Session, fill, speculation
+from unmask.samplers.self_speculative import SelfSpeculative
+from unmask.samplers.speculative import Speculative
 
 T, A, R = Stream.TOKEN, Stream.ACCEPT, Stream.RESIDUAL
 # (vocabulary, length, draft_length): the cells of each draw, by place in the order. Quarters have 4, ratios of quarters

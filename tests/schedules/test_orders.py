@@ -17,7 +17,8 @@ from unmask.core.chance import Luck, Stream
 from unmask.core.errors import UnmaskError
 from unmask.ideal import Ideal
 from unmask.languages import random_ngram
-from unmask.samplers import Blocks, Session, fill
+from unmask.samplers import Session, fill
+from unmask.samplers.blocks import Blocks
 from unmask.schedules import deltas, orders, sizes
 
 ALARM = 1e-6

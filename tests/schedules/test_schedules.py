@@ -36,7 +36,7 @@ explicit = (
     .filter(lambda shares: sum(shares) > 1e-3)
     .map(lambda shares: torch.tensor(shares, dtype=torch.float64) / math.fsum(shares))
 )
-FITTED = {name for name in SCHEDULES.known() if is_fitted(name)}
+FITTED = {name for name in SCHEDULES.makers if is_fitted(name)}
 
 
 def is_schedule(delta, steps):
@@ -47,7 +47,7 @@ def is_schedule(delta, steps):
     return True
 
 
-@pytest.mark.parametrize("name", sorted(SCHEDULES.known().keys() - FITTED))
+@pytest.mark.parametrize("name", sorted(SCHEDULES.makers.keys() - FITTED))
 @pytest.mark.parametrize("steps", [1, 2, 3, 64, 10**6])
 def test_named_schedules_have_their_steps_and_sum_to_one(name, steps):
     assert is_schedule(deltas(name, steps), steps)

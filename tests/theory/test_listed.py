@@ -63,7 +63,7 @@ def test_what_is_listed_is_what_is_shown(name):
     """Kind and origin of each statement as `unmask theory list` has them."""
     language, length = CASES[name]
     listed = catalogue()
-    assert list(listed) == list(STATEMENTS.known())
+    assert list(listed) == list(STATEMENTS.makers)
     for label, made in shown((), Case(language, length, deltas("linear", 9), 1e-3)):
         assert listed[label]["assumption"]
         if isinstance(made, Statement):
@@ -92,7 +92,7 @@ def test_each_is_what_its_formula_says():
 def test_all_are_shown_and_what_does_not_apply_says_why():
     case = Case(random_hmm(3, 3, seed=1), 40, deltas("linear", 8))
     found = dict(shown((), case))
-    assert list(found) == list(STATEMENTS.known())
+    assert list(found) == list(STATEMENTS.makers)
     assert "hmm is no n-gram language" in found["lemma-b9"]
     assert isinstance(found["lemma-c1"], Statement)
     with pytest.raises(UnmaskError, match="hmm is no n-gram language"):

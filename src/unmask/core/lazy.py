@@ -1,34 +1,46 @@
-"""What a package has, imported when it is first asked for: `import unmask` costs nothing, and completion shows all."""
+"""The public names of a package, each imported when it is first used: `import unmask` waits for nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import ast
+import sys
+from collections.abc import Callable, Iterable
 from importlib import import_module
+from inspect import getsource
 from pkgutil import iter_modules
 from typing import Any
 
 from unmask.core.errors import unknown
 
-Door = tuple[Callable[[str], Any], Callable[[], list[str]]]
+Hooks = tuple[Callable[[str], Any], Callable[[], list[str]]]
 
 
-def door(package: str, places: Mapping[str, str], modules: Mapping[str, str]) -> Door:
-    """(__getattr__, __dir__) of a package: names to the modules that have them, and names of modules themselves."""
+def lazily(package: str, path: Iterable[str] = ()) -> Hooks:
+    """(__getattr__, __dir__) for the names that the package imports under `if TYPE_CHECKING`, with `X as X`.
+
+    path: the package's `__path__`, if its modules are public too.
+    """
+    places = declared(package)
+    modules = {module.name for module in iter_modules(path)}
 
     def get(name: str) -> Any:
-        if name in places:
-            return getattr(import_module(places[name]), name)
-        if name in modules:
-            return import_module(modules[name])
+        if name in places and places[name] != package:
+            parent = import_module(places[name])
+            return getattr(parent, name) if hasattr(parent, name) else import_module(f"{places[name]}.{name}")
+        if name in places or name in modules:
+            return import_module(f"{package}.{name}")
         near = f": {unknown('name', name, names())}" if not name.startswith("_") else ""  # those Python itself tries
         raise AttributeError(f"module {package!r} has no attribute {name!r}{near}")
 
     def names() -> list[str]:
-        return sorted([*places, *modules])
+        return sorted(places.keys() | modules)
 
     return get, names
 
 
-def modules_of(package: str, path: Iterable[str]) -> dict[str, str]:
-    """The modules of a package by their names, of its `__path__`."""
-    return {module.name: f"{package}.{module.name}" for module in iter_modules(path)}
+def declared(package: str) -> dict[str, str]:
+    """Each name that the package imports for type checkers alone, with the module that has it."""
+    blocks = (node for node in ast.parse(getsource(sys.modules[package])).body if isinstance(node, ast.If))
+    guarded = (block.body for block in blocks if ast.unparse(block.test) == "TYPE_CHECKING")
+    imports = (node for body in guarded for node in body if isinstance(node, ast.ImportFrom))
+    return {alias.name: str(node.module) for node in imports for alias in node.names}

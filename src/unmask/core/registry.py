@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -12,6 +13,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
+from importlib.util import find_spec
+from pkgutil import walk_packages
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -82,21 +85,23 @@ class Registry(Generic[Made]):
         check: Callable[[type, str], None] | None = None,
         returns: tuple[type, ...] = (),
         given: tuple[str, ...] = (),
+        package: str | None = None,
     ) -> None:
         self.noun = noun
+        self.package = package  # whose modules register names when they are imported
         self.group = group
         self.check = check or (lambda kind, label: None)
         self.returns = returns
         self.given = given  # parameters of makers that are no options: whoever makes one gives them
-        self.makers: dict[str, Callable[..., Made]] = {}
+        self._makers: dict[str, Callable[..., Made]] = {}
         self._complete = False
 
     def __repr__(self) -> str:
-        return f"<Registry of {len(self.known())} {self.noun}s: {', '.join(sorted(self.known()))}>"
+        return f"<Registry of {len(self.makers)} {self.noun}s: {', '.join(sorted(self.makers))}>"
 
     def register(self, name: str) -> Callable[[Callable[..., Made]], Callable[..., Made]]:
         def add(maker: Callable[..., Made]) -> Callable[..., Made]:
-            self.makers[name] = maker
+            self._makers[name] = maker
             return maker
 
         return add
@@ -110,7 +115,7 @@ class Registry(Generic[Made]):
         except (UnmaskError, MemoryError):
             raise
         except (Exception, SystemExit) as error:
-            if name in self.makers:
+            if name in self._makers:
                 raise
             what = f"{type(error).__name__}: {cut(str(error))}"  # a mistake of somebody else's code, and none of ours
             raise UnmaskError(f"{self.noun} {name!r} cannot be made: {what}") from error
@@ -134,21 +139,35 @@ class Registry(Generic[Made]):
                 raise UnmaskError(f"{self.noun} {name!r} needs its option {option}; write {name}({option}=...)")
         return maker, options
 
-    def known(self) -> dict[str, Callable[..., Made]]:
-        """All names of ours with their makers; modules of other rooms that add some are imported first, once."""
+    @property
+    def makers(self) -> dict[str, Callable[..., Made]]:
+        """Every name with its maker, except those of installed packages; all modules that register one are imported."""
         if not self._complete:
             self._complete = True
-            for module in ADDING.get(self.noun, ()):
+            for module in (*_modules(self.package), *ADDING.get(self.noun, ())):
                 import_module(module)
-        return self.makers
+            self._makers = dict(sorted(self._makers.items())) if self.package else self._makers
+        return self._makers
+
+    def name_of(self, maker: Callable[..., Made]) -> str | None:
+        """The name that a maker is registered by."""
+        return next((name for name, known in self._makers.items() if known is maker), None)
+
+    def _import_module_of(self, name: str) -> None:
+        """Most names are registered by the module of that name: "low-confidence" by low_confidence.py."""
+        module = f"{self.package}.{name.replace('-', '_')}"
+        if self.package and re.fullmatch("[a-z0-9-]+", name) and find_spec(module) is not None:
+            import_module(module)
 
     def find(self, name: str) -> Callable[..., Made]:
         """The maker of a name: one of ours, of an importable module, or of an installed package."""
         if self.group is not None and ":" in name:
             self.check_import(name)
             return self._open(name, name)
-        if name in self.makers or name in self.known():
-            return self.makers[name]
+        if name not in self._makers:
+            self._import_module_of(name)
+        if name in self._makers or name in self.makers:
+            return self._makers[name]
         offers = self._offers()
         if name not in offers:
             raise unknown(self.noun, name, self.makers.keys() | offers.keys())
@@ -167,7 +186,7 @@ class Registry(Generic[Made]):
 
     def names(self) -> list[str]:
         """All names: ours in their order, then those that installed packages offer; none of theirs is imported."""
-        return [*self.known(), *sorted(self._offers().keys() - self.makers.keys())]
+        return [*self.makers, *sorted(self._offers().keys() - self.makers.keys())]
 
     def about(self) -> dict[str, str]:
         """Each name with the first line of its documentation, or with what is wrong with the package that offers it."""
@@ -215,6 +234,13 @@ class Registry(Generic[Made]):
             raise UnmaskError(f"{label} does not say what its options are: it is no {self.noun} of Python's") from error
         maker: Callable[..., Made] = found
         return maker
+
+
+def _modules(package: str | None) -> list[str]:
+    """The modules of a package and of the packages inside it."""
+    if package is None:
+        return []
+    return [module.name for module in walk_packages(import_module(package).__path__, f"{package}.")]
 
 
 def installed(group: str) -> EntryPoints:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from unmask.core.lazy import door, modules_of
+from unmask.core.lazy import lazily
 
 if TYPE_CHECKING:
     from unmask.cost.clock import Timing as Timing
@@ -11,11 +11,4 @@ if TYPE_CHECKING:
     from unmask.cost.planner import Plan as Plan
     from unmask.cost.planner import Verdict as Verdict
 
-PLACES = {
-    "Plan": "unmask.cost.planner",
-    "Timing": "unmask.cost.clock",
-    "Verdict": "unmask.cost.planner",
-    "break_even": "unmask.cost.flops",
-    "evaluations": "unmask.cost.flops",
-}
-__getattr__, __dir__ = door(__name__, PLACES, modules_of(__name__, __path__))
+__getattr__, __dir__ = lazily(__name__, __path__)

@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from unmask.core.lazy import door, modules_of
+from unmask.core.lazy import lazily
 
 if TYPE_CHECKING:
     from unmask.diagnosis.learning import Learning as Learning
     from unmask.diagnosis.loss_curve import LossCurve as LossCurve
 
 PLACES = {"Learning": "unmask.diagnosis.learning", "LossCurve": "unmask.diagnosis.loss_curve"}
-__getattr__, __dir__ = door(__name__, PLACES, modules_of(__name__, __path__))
+__getattr__, __dir__ = lazily(__name__, __path__)

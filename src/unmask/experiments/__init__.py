@@ -1,11 +1,13 @@
 """Sweeps: jobs that survive, what their cells measure, and the board that compares samplers."""
 
-from unmask.core.lazy import door, modules_of
+from typing import TYPE_CHECKING
 
-PLACES = {
-    "Recipe": "unmask.experiments.jobs.recipe",
-    "Sweep": "unmask.experiments.jobs.run",
-    "read_recipe": "unmask.experiments.jobs.recipe",
-    "sweep": "unmask.experiments.jobs.run",
-}
-__getattr__, __dir__ = door(__name__, PLACES, modules_of(__name__, __path__))
+from unmask.core.lazy import lazily
+
+if TYPE_CHECKING:
+    from unmask.experiments.jobs.recipe import Recipe as Recipe
+    from unmask.experiments.jobs.recipe import read_recipe as read_recipe
+    from unmask.experiments.jobs.run import Sweep as Sweep
+    from unmask.experiments.jobs.run import sweep as sweep
+
+__getattr__, __dir__ = lazily(__name__, __path__)

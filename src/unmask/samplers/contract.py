@@ -125,7 +125,7 @@ def check_kind(kind: type, label: str) -> None:
         raise UnmaskError(f"{label} {what}; a sampler implements exactly one of order, choose and run")
 
 
-SAMPLERS: Registry[Sampler] = Registry("sampler", "unmask.samplers", check_kind, (Sampler,))
+SAMPLERS: Registry[Sampler] = Registry("sampler", "unmask.samplers", check_kind, (Sampler,), package="unmask.samplers")
 
 
 def as_sampler(sampler: object) -> Sampler:
@@ -142,8 +142,7 @@ def as_sampler(sampler: object) -> Sampler:
 def specification(sampler: Sampler) -> str:
     """The registered name of a sampler, or where its class is, with the options that are not as they are by default."""
     kind = type(sampler)
-    names = [name for name, maker in SAMPLERS.makers.items() if maker is kind]
-    name = names[0] if names else f"{kind.__module__}:{kind.__qualname__}"
+    name = SAMPLERS.name_of(kind) or f"{kind.__module__}:{kind.__qualname__}"
     options: list[str] = []
     known: tuple[Field[Any], ...] = fields(sampler) if is_dataclass(sampler) else ()
     for option in known:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from unmask.core.lazy import door, modules_of
+from unmask.core.lazy import lazily
 
 if TYPE_CHECKING:
     from unmask.sandbox.box import Sandbox as Sandbox
@@ -11,11 +11,4 @@ if TYPE_CHECKING:
     from unmask.sandbox.ways import Level as Level
     from unmask.sandbox.ways import levels as levels
 
-PLACES = {
-    "Level": "unmask.sandbox.ways",
-    "Limits": "unmask.sandbox.limits",
-    "Ran": "unmask.sandbox.limits",
-    "Sandbox": "unmask.sandbox.box",
-    "levels": "unmask.sandbox.ways",
-}
-__getattr__, __dir__ = door(__name__, PLACES, modules_of(__name__, __path__))
+__getattr__, __dir__ = lazily(__name__, __path__)

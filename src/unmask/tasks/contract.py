@@ -80,7 +80,7 @@ def _check(kind: type, label: str) -> None:
         raise UnmaskError(f"{label} is a {kind.__name__}; expected a class derived from unmask.tasks.Task")
 
 
-TASKS: Registry[Task] = Registry("task", "unmask.tasks", check=_check, returns=(Task,))
+TASKS: Registry[Task] = Registry("task", "unmask.tasks", check=_check, returns=(Task,), package="unmask.tasks")
 
 
 def asking(specification: str) -> str:

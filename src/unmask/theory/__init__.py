@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from unmask.core.lazy import door, modules_of
+from unmask.core.lazy import lazily
 
 if TYPE_CHECKING:
     from unmask.theory.chains import first_order as first_order
@@ -14,14 +14,4 @@ if TYPE_CHECKING:
     from unmask.theory.known import Values as Values
     from unmask.theory.statements import Statement as Statement
 
-PLACES = {
-    "ErrorCurve": "unmask.theory.curves",
-    "InformationCurve": "unmask.theory.curves",
-    "Statement": "unmask.theory.statements",
-    "Values": "unmask.theory.known",
-    "first_order": "unmask.theory.chains",
-    "theorem_4_2": "unmask.theory.fluency",
-    "theorem_4_3": "unmask.theory.correctness",
-    "theorem_4_4": "unmask.theory.correctness",
-}
-__getattr__, __dir__ = door(__name__, PLACES, modules_of(__name__, __path__))
+__getattr__, __dir__ = lazily(__name__, __path__)

@@ -294,7 +294,7 @@ def shown(names: Sequence[str], case: Case) -> list[tuple[str, Statement | str]]
     Of those that are not named, one that has nothing to say of the case says why.
     """
     found: list[tuple[str, Statement | str]] = []
-    for name in names or STATEMENTS.known():
+    for name in names or STATEMENTS.makers:
         try:
             found += [(name, statement) for statement in STATEMENTS.make(name, case)]
         except UnmaskError as reason:

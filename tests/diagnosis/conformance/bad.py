@@ -8,7 +8,10 @@ import torch
 
 from unmask.core.chance import Stream, uniform
 from unmask.denoisers import Canvas, as_marginals
-from unmask.samplers import Ancestral, Autoregressive, Choice, LowConfidence, Sampler, walk
+from unmask.samplers import Choice, Sampler, walk
+from unmask.samplers.ancestral import Ancestral
+from unmask.samplers.autoregressive import Autoregressive
+from unmask.samplers.low_confidence import LowConfidence
 from unmask.samplers.ranking import ranks
 from unmask.schedules import orders
 

@@ -18,7 +18,9 @@ from unmask.diagnosis.conformance.checks import CHECKS
 from unmask.ideal import Ideal
 from unmask.languages import random_ngram
 from unmask.metrics import output_law
-from unmask.samplers import SAMPLERS, Ancestral, Choice, LowConfidence, Sampler, session
+from unmask.samplers import SAMPLERS, Choice, Sampler, session
+from unmask.samplers.ancestral import Ancestral
+from unmask.samplers.low_confidence import LowConfidence
 
 EXCEPTIONS = {  # its evaluations depend on the batch, and its race needs all symbols: that is what it is kept to show
     "as-published-mdlm": ["vocabulary", "company"],

@@ -18,7 +18,7 @@ from unmask.experiments.jobs.store import Store
 CODE = """
 import pathlib
 pathlib.Path("was-imported").touch()
-from unmask.samplers import Strided
+from unmask.samplers.structured import Strided
 
 class Mine(Strided):
     pass

@@ -18,8 +18,9 @@ from torch import Tensor
 from unmask.denoisers import Denoiser, Engine, Marginals, Reshaped, as_marginals
 from unmask.denoisers.reshaped import ReshapedEngine
 from unmask.diagnosis.audit.noise import BFLOAT16, FLOAT32, OneShot, RaceLuck
-from unmask.samplers import LowConfidence, Sampler, Session, checks, fill
+from unmask.samplers import Sampler, Session, checks, fill
 from unmask.samplers.blocks import Blocks
+from unmask.samplers.low_confidence import LowConfidence
 from unmask.samplers.published.dream import Dreamed
 from unmask.schedules import sizes
 

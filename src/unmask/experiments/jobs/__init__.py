@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from unmask.core.lazy import door, modules_of
+from unmask.core.lazy import lazily
 
 if TYPE_CHECKING:
     from unmask.experiments.jobs.recipe import Recipe as Recipe
@@ -16,4 +16,4 @@ PLACES = {  # imported when they are asked for: a worker, which is started often
     "read_recipe": "unmask.experiments.jobs.recipe",
     "sweep": "unmask.experiments.jobs.run",
 }
-__getattr__, __dir__ = door(__name__, PLACES, modules_of(__name__, __path__))
+__getattr__, __dir__ = lazily(__name__, __path__)

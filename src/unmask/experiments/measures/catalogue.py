@@ -59,7 +59,9 @@ class Output:
     files: Mapping[str, bytes]
 
 
-METRICS: Registry[Any] = Registry("metric", "unmask.metrics", returns=(list, dict, Output), given=GIVEN)
+METRICS: Registry[Any] = Registry(
+    "metric", "unmask.metrics", returns=(list, dict, Output), given=GIVEN, package="unmask.experiments.measures"
+)
 
 
 def metric(name: str, **options: Any) -> Callable[[Function], Function]:

@@ -1,37 +1,7 @@
 """One file a family: how its files become a body, and a card for each of its checkpoints."""
 
-from unmask.hub.cards import (
-    coder,
-    dream,
-    fast_dllm,
-    illada,
-    lfm2,
-    llada,
-    llada2,
-    llada_moe,
-    mdlm,
-    modernbert,
-    nemotron,
-    qwen,
-    sdar,
-    smdm,
-    smollm2,
-)
+from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = [
-    "coder",
-    "dream",
-    "fast_dllm",
-    "illada",
-    "lfm2",
-    "llada",
-    "llada2",
-    "llada_moe",
-    "mdlm",
-    "modernbert",
-    "nemotron",
-    "qwen",
-    "sdar",
-    "smdm",
-    "smollm2",
-]
+for module in iter_modules(__path__):  # each registers its family and its cards
+    import_module(f"{__name__}.{module.name}")
