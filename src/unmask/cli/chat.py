@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 from unmask.cli.options import Count, Number, Switch, Text, Word
+from unmask.core.run import Loading
 
 if TYPE_CHECKING:
     from unmask.generation.conversation import Answer, See
@@ -19,7 +21,6 @@ NEW = "/new"
 def command(
     *,
     model: Annotated[str, "MODEL"],
-    card: Word = None,
     system: Text = None,
     length: int = 128,
     steps: Count = None,
@@ -28,10 +29,7 @@ def command(
     top_p: Number = None,
     guidance: Number = None,
     seed: int = 0,
-    device: str = "auto",
-    dtype: Word = None,
-    quantize: Word = None,
-    cache: Word = None,
+    loading: Loading = Loading(),
     json: Switch = False,
 ) -> None:
     """Talk to an open model in the terminal, and see its answers being written.
@@ -47,7 +45,6 @@ def command(
 
     Args:
         model: An open model, by its name of `unmask model list`, its repository, or a directory with its files.
-        card: Which open model a directory holds, by name, or a JSON file of yours, where its files do not say.
         system: What the system says before all.
         length: Tokens of an answer at most.
         steps: The number of rounds N of an answer; one for each token if not given.
@@ -56,10 +53,6 @@ def command(
         top_p: The share of a marginal that is kept, the most likely tokens first.
         guidance: Classifier-free guidance by what was said, at twice the evaluations.
         seed: The seed of the luck; each answer has its own part of it.
-        device: Where the model runs: auto, cpu or cuda.
-        dtype: Of its weights: float32, bfloat16 or float16; as they are published if not given.
-        quantize: Of its layers: int8 or int4, by torchao.
-        cache: prefix or dual, "prefix(block=32)"; faster, and another law (docs/open-models.md).
         json: Print one JSON object for each answer.
     """
     import sys
@@ -69,7 +62,7 @@ def command(
     from unmask.generation.conversation import Conversation
     from unmask.hub import load_model
 
-    found = load_model(model, card=card, device=device, dtype=dtype, quantize=quantize, cache=cache)
+    found = load_model(model, **asdict(loading))
     options = {"steps": steps, "sampler": sampler, "temperature": temperature, "top_p": top_p, "guidance": guidance}
     talk = Conversation(found, system, length, seed=seed, **options)
     live = sys.stdout.isatty() and not json

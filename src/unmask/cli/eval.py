@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from unmask.cli.options import Count, Counts, File, Number, Switch, Text, Word
+from unmask.core.run import Loading
 
 if TYPE_CHECKING:
     from unmask.experiments.evaluation import Evaluation, Group
@@ -72,12 +73,8 @@ def run(
     until_decided: Number = None,
     allow_code_execution: Switch = False,
     unconfined: Switch = False,
-    card: Word = None,
+    loading: Loading = Loading(),
     causal_card: Word = None,
-    device: str = "auto",
-    dtype: Word = None,
-    quantize: Word = None,
-    cache: Word = None,
     seed: int = 0,
     engine: Literal["local", "ray", "here"] = "local",
     workers: int = 1,
@@ -118,12 +115,7 @@ def run(
         until_decided: Stop as soon as every accuracy is known to within this, as 0.02.
         allow_code_execution: Run generated programs, confined as well as this machine can.
         unconfined: Also where it can confine them by limits and a session alone.
-        card: Which open model a directory holds, by name, or a JSON file of yours, where its files do not say.
         causal_card: Which the AR model is.
-        device: auto, cpu or cuda.
-        dtype: Of the weights: float32, bfloat16 or float16; as they are published if not given.
-        quantize: Of the layers: int8 or int4, by torchao.
-        cache: prefix or dual, "prefix(block=32)"; faster, and another law (docs/open-models.md).
         seed: Of the luck.
         engine: A process of this machine, tasks of a Ray cluster, or this process alone.
         workers: How many at a time, each with the model.
@@ -139,7 +131,7 @@ def run(
     if unconfined and not allow_code_execution:
         raise UnmaskError("--unconfined is about programs, which need --allow-code-execution")
     said = {name: getattr(by, name) for name in by.__dataclass_fields__ if name != "no_until"}
-    said |= {"card": card, "device": device, "dtype": dtype, "quantize": quantize, "cache": cache, "seed": seed}
+    said |= asdict(loading) | {"seed": seed}
     said |= {
         "causal_model": causal_model,
         "causal_card": causal_card,

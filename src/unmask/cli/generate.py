@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from unmask.cli.options import Count, File, Model, Named, Switch, Text, Texts, Word
+from unmask.cli.options import Count, Model, Named, Switch
+from unmask.cli.prompts import Prompting
+from unmask.core.run import Loading, Sampling
 
 if TYPE_CHECKING:
     from unmask.hub import OpenModel
@@ -19,33 +22,16 @@ def command(
     out: Path,
     language: Named = None,
     model: Model = None,
-    card: Word = None,
     causal_model: Model = None,
-    sampler: str = "ancestral",
-    schedule: str = "linear",
-    steps: Count = None,
+    sampling: Sampling = Sampling(),
     length: Count = None,
     rows: Count = None,
-    given: File = None,
-    prompt: Text = None,
-    prompts: File = None,
-    template: Text = None,
-    chat: Switch = False,
-    system: Text = None,
-    until: Texts = (),
-    stop: Switch = True,
+    prompting: Prompting = Prompting(),
     prompt_length: Count = None,
     rows_per_prompt: int = 1,
     seed: int = 0,
     first_row: int = 0,
-    temperature: float = 1.0,
-    top_p: float = 1.0,
-    top_k: Count = None,
-    guidance: float = 0.0,
-    device: str = "auto",
-    dtype: Word = None,
-    quantize: Word = None,
-    cache: Word = None,
+    loading: Loading = Loading(),
     batch: Count = None,
     dry_run: Switch = False,
     json: Switch = False,
@@ -87,34 +73,14 @@ def command(
         language: A preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
         model: In place of a language, the directory of a network that `unmask train` has made, MDM or AR; or an open
             model, by its name of `unmask model list`, its repository, or a directory with its files.
-        card: Which open model a directory holds, by name, or a JSON file of yours, where its files do not say.
         causal_model: An AR model beside an MDM, for samplers that read from left to right.
-        sampler: A name of `unmask sampler list`, with options in brackets; or package.module:Name, a class of yours.
-        schedule: How much is revealed at each round: a name of `unmask schedule list`, or a list of shares.
-        steps: The number of rounds N; 64 if not given.
         length: Tokens a sequence; if not given 512, what the network was made for, or as many as in the given file. Of
             an open model those that it writes behind each prompt, or in each gap; 128 if not given, or what fits.
         rows: Sequences; 2000 if not given, one of an open model, or one for each prompt where there are several.
-        given: Tokens to start from, one row for all or a row each, with V (or null in .jsonl) where hidden.
-        prompt: A text that each row begins with, for a network that has learned one.
-        prompts: Of an open model, a prompt a line: a text in quotes, {"prompt": ..}, {"template": ..}, or messages.
-        template: Of an open model, a text with gaps: ___ of --length tokens, ___{N} of N.
-        chat: A prompt is what a user says, in the model's own template.
-        system: What the system says first in each conversation.
-        until: A row ends where one of these texts is complete.
-        stop: Without, rows are filled to their end whatever they say: the model's end ends none.
         prompt_length: Start each sequence from so many tokens that the language itself has drawn.
         rows_per_prompt: So many rows, one after another, continue each prompt.
         seed: The seed of the luck; row r depends on it and on first_row + r alone.
         first_row: The number of the first row, to make a later block of the same run.
-        temperature: Of every marginal; 0 takes the most likely token.
-        top_p: The share of a marginal that is kept, the most likely tokens first.
-        top_k: The number of tokens of a marginal that are kept at most.
-        guidance: Classifier-free guidance by what was given, at twice the evaluations; 0 is none.
-        device: Where a network runs: auto, cpu or cuda.
-        dtype: Of an open model's weights: float32, bfloat16 or float16; as they are published if not given.
-        quantize: Of an open model's layers: int8 or int4, by torchao; another model, which results name.
-        cache: Of an open model: prefix or dual, "prefix(block=32)"; faster, and another law (docs/open-models.md).
         batch: Rows that a network evaluates at once, for a device that cannot hold more.
         dry_run: Of an open model, say the memory and the time that it takes; nothing is fetched, loaded or written.
         json: Print one JSON object instead of a table.
@@ -133,7 +99,6 @@ def command(
     check_suffix(out, tokenizer is not None or opened)
     check_writable(out)
     check_writable(account_path(out))
-    rounds = _numbers(schedule) if schedule.lstrip().startswith("[") else schedule
     if model is None:
         if language is None:
             raise UnmaskError("give --language, whose exact denoiser is used, or --model, a network's directory")
@@ -147,53 +112,34 @@ def command(
     if opened:
         from unmask.hub import load_model
 
-        asked = Spoken.of(given, prompt, prompts, template, chat, system, until, stop)
+        asked = Spoken.of(prompting)
         if dry_run:
-            answered = asked.needs(
-                str(model), card, device, dtype, quantize, cache, rows, length, rows_per_prompt, steps, guidance
-            )
-            show(answered, json)
+            show(asked.needs(str(model), loading, rows, length, rows_per_prompt, sampling), json)
             return
-        found = source = load_model(
-            str(model),
-            card=card,
-            device=device,
-            dtype=dtype,
-            quantize=quantize,
-            cache=cache,
-            batch=batch,
-            causal_model=causal_model,
-        )
+        found = source = load_model(str(model), **asdict(loading), batch=batch, causal_model=causal_model)
         start, tokenizer = asked.start(found, rows, length, rows_per_prompt), found.tokenizer
     else:
-        open_alone: dict[str, object] = {"--card": card, "--dtype": dtype, "--cache": cache, "--system": system}
-        open_alone |= {"--prompts": prompts, "--template": template, "--chat": chat or None, "--until": until or None}
-        open_alone |= {"--dry-run": dry_run or None, "--no-stop": None if stop else True, "--quantize": quantize}
-        _refuse(open_alone, "an open model, --model NAME")
+        own = replace(prompting, given=None, prompt=None)
+        changed = _changed(own) | _changed(replace(loading, device="auto")) | {"--dry-run": dry_run or None}
+        _refuse(changed, "an open model, --model NAME")
         known: Language | Network
         if model is None:
             known = source = languages.load(str(language))
         else:
-            known = source = read_network(model, causal_model, device, batch)
-        asked_of = Prompts(given, prompt, tokenizer, prompt_length, rows_per_prompt)
+            known = source = read_network(model, causal_model, loading.device, batch)
+        asked_of = Prompts(prompting.given, prompting.prompt, tokenizer, prompt_length, rows_per_prompt)
         start = asked_of.start(known, rows, length, seed, first_row)
     if start.given is not None:
         check_writable(given_path(out))
     made = generate(
         source,
-        sampler=sampler,
-        schedule=rounds,
-        steps=steps,
+        **asdict(sampling) | {"schedule": _numbers(sampling.schedule)},
         length=start.length,
         rows=start.rows,
         seed=seed,
         first_row=first_row,
         given=start.given,
         stop=start.stop,
-        temperature=temperature,
-        top_p=top_p,
-        top_k=top_k,
-        guidance=guidance,
     )
     texts = None
     if tokenizer is not None:
@@ -211,12 +157,21 @@ def _refuse(options: dict[str, object], needed: str) -> None:
             raise UnmaskError(other if name == needed else f"{name} needs {needed}")
 
 
-def _numbers(text: str) -> list[float]:
-    """A schedule given as a list."""
+def _changed(options: Any) -> dict[str, object]:
+    """The flags of the fields that do not have their default."""
+    default = type(options)()
+    names = [field.name for field in fields(options) if getattr(options, field.name) != getattr(default, field.name)]
+    return {f"--no-{name}" if getattr(default, name) is True else f"--{name}": getattr(options, name) for name in names}
+
+
+def _numbers(text: str) -> str | list[float]:
+    """A schedule: its name, or the list that it is."""
     import ast
 
     from unmask.core.errors import UnmaskError, shown
 
+    if not text.lstrip().startswith("["):
+        return text
     try:
         return [float(number) for number in ast.literal_eval(text)]
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:

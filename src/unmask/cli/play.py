@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from unmask.cli.options import Count, File, Model, Named, Switch, Text, Word
+from unmask.core.run import Loading, Sampling
 
 if TYPE_CHECKING:
     from unmask.generation.trace import Trace
@@ -28,19 +30,15 @@ def command(
     *,
     language: Named = None,
     model: Model = None,
-    card: Word = None,
     causal_model: Model = None,
-    sampler: str = "ancestral",
+    sampling: Sampling = Sampling(),
     against: Word = None,
-    schedule: str = "linear",
-    steps: Count = None,
     length: Count = None,
     rows: Count = None,
     row: Count = None,
     prompt: Text = None,
-    temperature: float = 1.0,
     seed: int = 0,
-    device: str = "auto",
+    loading: Loading = Loading(),
     out: File = None,
     open: Switch = False,
     terminal: Switch = False,
@@ -71,19 +69,13 @@ def command(
         language: A preset (see `unmask language list`), or a language file, whose exact denoiser is used; of a model
             or a trace, what its rows are held against.
         model: The directory of a network that `unmask train` has made, or an open model (`unmask model list`).
-        card: Which open model a directory holds, by name, or a JSON file of yours, where its files do not say.
         causal_model: An AR model beside an MDM, for samplers that read from left to right.
-        sampler: A name of `unmask sampler list`, with options in brackets; or package.module:Name, a class of yours.
         against: A second sampler, shown beside it, with the same luck.
-        schedule: How much is revealed at each round: a name of `unmask schedule list`.
-        steps: The number of rounds N; 8 if not given.
         length: Tokens a sequence; 64 if not given, what a network was made for, or what an open model writes.
         rows: Sequences to look for an error in; 50 if not given, one of an open model.
         row: The number of the row to begin with; the first that goes wrong if not given.
         prompt: A text that each row begins with, for a model that has learned one.
-        temperature: Of every marginal; 0 takes the most likely token.
         seed: The seed of the luck.
-        device: Where a network runs: auto, cpu or cuda.
         out: The file to write: .html, .svg, .gif or .json; play.html if not given, and none for --terminal.
         open: Open it in the browser.
         terminal: Play in the terminal, with space, arrows and q; where nobody looks at one, print the end.
@@ -104,10 +96,10 @@ def command(
     if trace is not None:
         made_here = {
             "--model": model,
-            "--card": card,
+            "--card": loading.card,
             "--causal-model": causal_model,
             "--against": against,
-            "--steps": steps,
+            "--steps": sampling.steps,
         }
         made_here |= {"--length": length, "--rows": rows, "--prompt": prompt}
         for name, value in made_here.items():
@@ -116,10 +108,10 @@ def command(
         found = traces.read(trace)
         recorded = {found.sampler or trace.name: found}
     else:
-        options: dict[str, Any] = {"schedule": schedule, "steps": STEPS if steps is None else steps, "seed": seed}
-        options |= {"temperature": temperature}
-        samplers = [sampler] if against is None else [sampler, against]
-        recorded, known = _recorded(known, model, card, causal_model, device, length, rows, prompt, samplers, options)
+        samplers = [sampling.sampler] if against is None else [sampling.sampler, against]
+        steps = STEPS if sampling.steps is None else sampling.steps
+        runs = [replace(sampling, sampler=sampler, steps=steps) for sampler in samplers]
+        recorded, known = _recorded(known, model, loading, causal_model, length, rows, prompt, runs, seed)
     picked = chosen(recorded, known, row)
     if file is not None:
         _write(file, picked)
@@ -151,18 +143,17 @@ def _check(file: Path | None, against: str | None, open: bool) -> None:
 def _recorded(
     known: Language | None,
     model: str | None,
-    card: str | None,
+    loading: Loading,
     causal_model: str | None,
-    device: str,
     length: int | None,
     rows: int | None,
     prompt: str | None,
-    samplers: Sequence[str],
-    options: dict[str, Any],
+    runs: Sequence[Sampling],
+    seed: int,
 ) -> tuple[dict[str, Trace], Language | None]:
     """(a trace of each sampler by its name, the language that they are held against)."""
     from unmask import generate
-    from unmask.cli.prompts import Prompts, Spoken
+    from unmask.cli.prompts import Prompting, Prompts, Spoken
     from unmask.core.errors import UnmaskError
     from unmask.ideal import as_denoiser
     from unmask.loading import is_open
@@ -172,7 +163,7 @@ def _recorded(
     source: Any = known
     tokenizer: Any = None
     if known is not None and model is None:
-        for name, value in {"--card": card, "--causal-model": causal_model, "--prompt": prompt}.items():
+        for name, value in {"--card": loading.card, "--causal-model": causal_model, "--prompt": prompt}.items():
             if value is not None:
                 raise UnmaskError(f"{name} needs --model")
         size = known.nearest_lengths(LENGTH)[-1] if length is None else length
@@ -182,23 +173,23 @@ def _recorded(
     elif is_open(model):
         from unmask.hub import load_model
 
-        spoken = Spoken.of(None, prompt, None, None, False, None, (), True)
-        source = load_model(model, card=card, device=device, causal_model=causal_model)
+        spoken = Spoken.of(Prompting(prompt=prompt))
+        source = load_model(model, **asdict(loading), causal_model=causal_model)
         start, tokenizer = spoken.start(source, rows, length, 1), source.tokenizer
-    elif card is not None:
+    elif loading.card is not None:
         raise UnmaskError("--card is for an open model, and this is a network that `unmask train` has made")
     else:
-        source, tokenizer = read_network(model, causal_model, device), read_tokenizer(model)
+        source, tokenizer = read_network(model, causal_model, loading.device), read_tokenizer(model)
         start = Prompts(None, prompt, tokenizer, None, 1).start(source, ROWS if rows is None else rows, length, 0, 0)
     known = as_denoiser(source).language if known is None else known
     names = None if known is None else known.names
     symbols = names if tokenizer is None else partial(_text, tokenizer)
     found = {}
-    for sampler in samplers:
+    for run in runs:
         asked: dict[str, Any] = {"length": start.length, "rows": start.rows, "given": start.given, "stop": start.stop}
-        made = generate(source, sampler=sampler, trace=True, **asked, **options)
+        made = generate(source, **asdict(run), **asked, seed=seed, trace=True)
         rounds = int(made.order.max())
-        found[f"{sampler}, {rounds} round{'' if rounds == 1 else 's'}"] = made.trace(symbols=symbols)
+        found[f"{run.sampler}, {rounds} round{'' if rounds == 1 else 's'}"] = made.trace(symbols=symbols)
     return found, known
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from unmask.cli.options import File, Switch, Text, Texts
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from unmask.core.run import Loading, Sampling
     from unmask.generation.prompted import Asked
     from unmask.hub import Card, OpenModel
     from unmask.languages import Language
@@ -25,43 +29,57 @@ class Start(NamedTuple):
     stop: StopRule | None = None
 
 
+@dataclass(frozen=True)
+class Prompting:
+    """What sequences start from, and where they end.
+
+    Args:
+        given: File with known tokens: one row for all sequences, or one for each. Masked positions are V (null in
+            .jsonl).
+        prompt: Text that each sequence begins with, for a model of text.
+        prompts: File of prompts for an open model, one a line: a text in quotes, {"prompt": ..}, {"template": ..}, or
+            a list of messages.
+        template: Text with gaps, for an open model: ___ of --length tokens, ___{N} of N.
+        chat: Format the prompt as a user message with the model's chat template.
+        system: System message of each conversation.
+        until: End a sequence where one of these texts is complete.
+        stop: Ignore end-of-text tokens and fill the whole length.
+    """
+
+    given: File = None
+    prompt: Text = None
+    prompts: File = None
+    template: Text = None
+    chat: Switch = False
+    system: Text = None
+    until: Texts = ()
+    stop: Switch = True
+
+
 class Spoken(NamedTuple):
     """What an open model is asked, and when it has answered."""
 
     asked: list[Asked]
-    given: Path | None
-    chat: bool
-    system: str | None
-    until: tuple[str, ...]
-    stop: bool
+    how: Prompting
 
     @classmethod
-    def of(
-        cls,
-        given: Path | None,
-        prompt: str | None,
-        prompts: Path | None,
-        template: str | None,
-        chat: bool,
-        system: str | None,
-        until: tuple[str, ...],
-        stop: bool,
-    ) -> Spoken:
+    def of(cls, how: Prompting) -> Spoken:
         """Read and checked before a model is loaded."""
         from unmask.core.errors import UnmaskError
         from unmask.generation.prompted import Asked, read_prompts
 
-        _one_of({"--given": given, "--prompt": prompt, "--prompts": prompts, "--template": template})
-        asked = [] if prompts is None else read_prompts(prompts)
-        if prompt is not None:
-            asked = [Asked(prompt=prompt)]
-        if template is not None:
-            asked = [Asked(template=template)]
-        if chat and not any(one.prompt is not None for one in asked):
-            raise UnmaskError("--chat needs --prompt or --prompts, which the user says")
-        if system is not None and not chat:
+        starts = {name: getattr(how, name) for name in ("given", "prompt", "prompts", "template")}
+        _one_of({f"--{name}": value for name, value in starts.items()})
+        asked = [] if how.prompts is None else read_prompts(how.prompts)
+        if how.prompt is not None:
+            asked = [Asked(prompt=how.prompt)]
+        if how.template is not None:
+            asked = [Asked(template=how.template)]
+        if how.chat and not any(one.prompt is not None for one in asked):
+            raise UnmaskError("--chat needs a user message; give --prompt or --prompts")
+        if how.system is not None and not how.chat:
             raise UnmaskError("--system needs --chat; in --prompts it is a message of its own")
-        return cls(asked, given, chat, system, until, stop)
+        return cls(asked, how)
 
     def start(self, model: OpenModel, rows: int | None, length: int | None, each: int) -> Start:
         import torch
@@ -72,13 +90,13 @@ class Spoken(NamedTuple):
         from unmask.generation.prompted import chats, ending, rows_of
 
         whole("--rows-per-prompt", each)
-        talks = self.chat or any(one.messages is not None for one in self.asked)
+        talks = self.how.chat or any(one.messages is not None for one in self.asked)
         if talks:
             chats(model)
         answers = any(one.template is None for one in self.asked)  # a text with gaps, or without a prompt, has no end
-        rule = ending(model, self.until, talks, own=answers and self.stop)
-        if self.given is not None:
-            start = read_tokens(self.given, hidden=model.vocabulary).repeat_interleave(each, 0)
+        rule = ending(model, self.how.until, talks, own=answers and self.how.stop)
+        if self.how.given is not None:
+            start = read_tokens(self.how.given, hidden=model.vocabulary).repeat_interleave(each, 0)
             return Start(start, len(start) if rows is None else rows, length, rule)
         if not self.asked:
             if each > 1:
@@ -91,9 +109,9 @@ class Spoken(NamedTuple):
             what = f"--rows is {rows}, and there are {many} prompts, each continued by {each} rows"
             raise UnmaskError(f"{what}; leave it out, and say --rows-per-prompt")
         if length is None:
-            longest = max(map(len, rows_of(model, self.asked, 0, self.chat, self.system)))
+            longest = max(map(len, rows_of(model, self.asked, 0, self.how.chat, self.how.system)))
             length = max(min(NEW, model.length - longest), 1)
-        made = rows_of(model, self.asked, whole("--length", length), self.chat, self.system)
+        made = rows_of(model, self.asked, whole("--length", length), self.how.chat, self.how.system)
         made = [row for row in made for _ in range(each)]
         alike = len({len(row) for row in made}) == 1
         return Start(torch.stack(made) if alike else made, None if not alike else len(made), None, rule)
@@ -101,24 +119,20 @@ class Spoken(NamedTuple):
     def needs(
         self,
         model: str,
-        card: str | None,
-        device: str,
-        dtype: str | None,
-        quantize: str | None,
-        cache: str | None,
+        loading: Loading,
         rows: int | None,
         length: int | None,
         each: int,
-        steps: int | None,
-        guidance: float,
+        sampling: Sampling,
     ) -> dict[str, Any]:
-        """What answering takes, without loading the model."""
+        """Memory and time of the answers, without loading the model."""
         from unmask.cost.needs import look, needs
 
-        which, shape = look(model, card, cache)
-        many, longest, new = self._size(which, shape, rows, length, each)
-        rounds = new if steps is None else min(steps, new)
-        return needs(which, shape, device, dtype, quantize, many, longest, rounds * (2 if guidance else 1))
+        card, shape = look(model, loading.card, loading.cache)
+        many, longest, new = self._size(card, shape, rows, length, each)
+        steps = new if sampling.steps is None else min(sampling.steps, new)
+        calls = steps * (2 if sampling.guidance else 1)
+        return needs(card, shape, loading.device, loading.dtype, loading.quantize, many, longest, calls)
 
     def _size(
         self, card: Card, model: OpenModel | None, rows: int | None, length: int | None, each: int

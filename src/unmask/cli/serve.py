@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
-from unmask.cli.options import File, Switch, Word
+from unmask.cli.options import File, Switch
+from unmask.core.run import Loading
 
 TOKEN = "UNMASK_TOKEN"
 
@@ -12,7 +14,6 @@ TOKEN = "UNMASK_TOKEN"
 def command(
     *,
     model: Annotated[str, "MODEL"],
-    card: Word = None,
     host: str = "127.0.0.1",
     port: int = 8000,
     token_file: File = None,
@@ -23,10 +24,7 @@ def command(
     max_bytes: int = 2**20,
     allow_imports: Annotated[tuple[str, ...], "MODULE"] = (),
     causal_model: Annotated[str | None, "MODEL"] = None,
-    device: str = "auto",
-    dtype: Word = None,
-    quantize: Word = None,
-    cache: Word = None,
+    loading: Loading = Loading(),
     json: Switch = False,
 ) -> None:
     """Let programs ask an open model, by an endpoint that speaks as OpenAI's.
@@ -43,7 +41,6 @@ def command(
 
     Args:
         model: An open model, by its name of `unmask model list`, its repository, or a directory with its files.
-        card: Which open model a directory holds, by name, or a JSON file of yours, where its files do not say.
         host: The address to listen at; unless told otherwise this machine alone may ask.
         port: Its port; 0 takes one that is free.
         token_file: A file with a token, without which nobody may ask; or the environment says it, UNMASK_TOKEN.
@@ -54,10 +51,6 @@ def command(
         max_bytes: Of a request.
         allow_imports: Import samplers of this module, which requests name as MODULE:Name.
         causal_model: An AR model beside a masked one, for samplers that read from left to right.
-        device: Where the model runs: auto, cpu or cuda.
-        dtype: Of its weights: float32, bfloat16 or float16; as they are published if not given.
-        quantize: Of its layers: int8 or int4, by torchao.
-        cache: prefix or dual, "prefix(block=32)"; faster, and another law (docs/open-models.md).
         json: Print the address as one JSON object.
     """
     import sys
@@ -80,9 +73,7 @@ def command(
     token = _token(token_file)
     listening = bound(host, port, token)
     try:
-        found = load_model(
-            model, card=card, device=device, dtype=dtype, quantize=quantize, cache=cache, causal_model=causal_model
-        )
+        found = load_model(model, **asdict(loading), causal_model=causal_model)
         endpoint = Endpoint(found, names=[model], limits=limits, token=token, allow_imports=allow_imports)
     except BaseException:
         listening.close()

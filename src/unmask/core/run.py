@@ -1,0 +1,47 @@
+"""What a run is, in a few records: their fields are arguments of functions, and flags of commands with their help."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How sequences are sampled.
+
+    Args:
+        sampler: Sampler, with options in brackets: a name of `unmask sampler list`, or package.module:Name.
+        schedule: How much each step reveals: a name of `unmask schedule list`, or a list of fractions.
+        steps: Number of sampling steps N. (default: 64, in `unmask play` 8)
+        temperature: Sampling temperature; 0 means greedy.
+        top_p: Keep the most likely tokens up to this total probability.
+        top_k: Keep at most this many tokens.
+        guidance: Classifier-free guidance scale; 0 is off. Doubles the number of model calls.
+    """
+
+    sampler: str = "ancestral"
+    schedule: str = "linear"
+    steps: int | None = None
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int | None = None
+    guidance: float = 0.0
+
+
+@dataclass(frozen=True)
+class Loading:
+    """How a model is loaded.
+
+    Args:
+        card: Model card, if the directory does not identify its model: a name, or your own JSON file.
+        device: Device: auto, cpu or cuda.
+        dtype: Data type of an open model's weights: float32, bfloat16 or float16. (default: as published)
+        quantize: Quantize an open model's layers to int8 or int4, by torchao.
+        cache: KV cache of an open model: prefix or dual, "prefix(block=32)". Faster, but changes the distribution.
+    """
+
+    card: str | None = None
+    device: str = "auto"
+    dtype: str | None = None
+    quantize: str | None = None
+    cache: str | None = None
