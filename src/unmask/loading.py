@@ -20,7 +20,7 @@ WEIGHTS = (".safetensors", ".gguf", ".bin", ".index.json")
 
 def load(source: str | Path, **options: Any) -> Language | Network | OpenModel:
     """A language by its spec or file (languages.load); a network by the directory that `unmask train` wrote
-    (networks.read_network; causal_model=DIR adds an AR model); or an open model, by a name of `unmask model list` or
+    (networks.read_network; causal_model=DIR adds an AR model); or an open model, by a name of `unmask list models` or
     the directory of a checkpoint (hub.load_model).
     """
     path = arguments.path("source", source)

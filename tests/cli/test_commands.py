@@ -19,11 +19,10 @@ from unmask.languages.presets import varied
 from unmask.samplers import SAMPLERS
 from unmask.theory.sampled import information_curve
 
-SUBCOMMANDS = [f"language {name}" for name in ("list", "new", "show", "fit")]
-SUBCOMMANDS += [f"{room} {name}" for room in ("sampler", "schedule", "metric") for name in ("list", "show")]
-SUBCOMMANDS += [f"model {name}" for name in ("list", "show", "check")]
+SUBCOMMANDS = [f"language {name}" for name in ("new", "fit")]
+SUBCOMMANDS += [f"show {noun}" for noun in ("language", "sampler", "schedule", "model", "task", "job")]
+SUBCOMMANDS += ["model check"]
 SUBCOMMANDS += [f"theory {name}" for name in ("exact", "table", "figure")]
-SUBCOMMANDS += [f"task {name}" for name in ("list", "show")]
 SUBCOMMANDS += [f"eval {name}" for name in ("run", "check", "show", "compare", "export")]
 SUBCOMMANDS += [f"board {name}" for name in ("run", "compare", "ranks")]
 SUBCOMMANDS += [f"paper {name}" for name in ("run", "list", "report")]
@@ -58,7 +57,7 @@ def test_language_alone_shows_its_help(run):
     ran = run("language")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == run("language", "--help").out
-    assert all(f"\n  {name} " in ran.err for name in ("list", "new", "show", "fit"))
+    assert all(f"\n  {name} " in ran.err for name in ("new", "fit"))
 
 
 SMALL = ("--length", 20, "--rows", 30, "--steps", 4, "--seed", 3)
@@ -190,7 +189,7 @@ def test_seed_and_pruned_choose_the_language(run):
 
 
 def test_language_list(run):
-    result = run("language", "list", "--json").result
+    result = run("list", "languages", "--json").result
     assert result.keys() == {"presets", "kinds"}
     assert result["kinds"].keys() == set(languages.LANGUAGES.names())
     assert result["kinds"]["interval"]["needed"] == ["width"]
@@ -198,7 +197,7 @@ def test_language_list(run):
     assert result.keys() == languages.PRESETS.makers.keys()
     assert result["paper-2gram"]["options"] == {"seed": 0, "pruned": True}
     assert result["interval-5"]["options"] == {}
-    table = run("language", "list").out
+    table = run("list", "languages").out
     assert all(re.search(rf"(?m)^{name} ", table) for name in languages.PRESETS.makers)
 
 
@@ -212,19 +211,19 @@ def test_new_and_show(run, name):
     assert written.result == json.loads(json.dumps({"file": "language.json"} | language.describe()))
 
     length = language.nearest_lengths(64)[-1]
-    shown = run("language", "show", spec, "--json").result
+    shown = run("show", "language", spec, "--json").result
     assert shown["length"] == length
     assert shown["kind"] == language.kind
     assert shown["entropy_bits"]["value"] == pytest.approx(language.entropy(length).value / np.log(2))
     assert shown["ter"]["value"] == pytest.approx(metrics.ter_autoregressive(language, length).value)
     example = language.sample(1, length)[0, :60]
     assert shown["example"] == language.render(example)
-    again = run("language", "show", "language.json", "--json").result
+    again = run("show", "language", "language.json", "--json").result
     assert again == shown
 
 
 def test_show_with_steps(run):
-    result = run("language", "show", "interval-5", "--length", 10, "--steps", 2, 8, "--rows", 50, "--json").result
+    result = run("show", "language", "interval-5", "--length", 10, "--steps", 2, 8, "--rows", 50, "--json").result
     curve = information_curve(languages.load("interval-5"), 10, rows=50)
     assert list(result["rounds"]) == ["2", "8"]
     for count, bounds in result["rounds"].items():
@@ -235,8 +234,8 @@ def test_show_with_steps(run):
 def test_show_of_a_variable_length(run):
     """2^(H/L) would be no TER where |x| varies, and is not printed as one."""
     Path("language.json").write_text('{"kind": "brackets", "stop": 0.2}')
-    assert run("language", "show", "language.json", "--json").result["ter"] is None
-    assert re.search(r"(?m)^ter +-$", run("language", "show", "language.json").out)
+    assert run("show", "language", "language.json", "--json").result["ter"] is None
+    assert re.search(r"(?m)^ter +-$", run("show", "language", "language.json").out)
 
 
 def test_new_normalises_only_when_asked(run):

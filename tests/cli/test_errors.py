@@ -98,7 +98,7 @@ TEXTS = {
 def test_no_language_file_at_all(fails, case):
     content, words = TEXTS[case]
     Path("wrong.json").write_bytes(content if isinstance(content, bytes) else content.encode())
-    assert "wrong.json" in fails(words, "language", "show", "wrong.json")
+    assert "wrong.json" in fails(words, "show", "language", "wrong.json")
 
 
 def generate(*arguments: object, language: str = "interval-5") -> tuple[object, ...]:
@@ -117,7 +117,7 @@ def generate(*arguments: object, language: str = "interval-5") -> tuple[object, 
 )
 def test_an_unknown_language(fails, name, words):
     fails(words, *generate(language=name))
-    fails(words, "language", "show", name)
+    fails(words, "show", "language", name)
 
 
 SAMPLERS = {
@@ -219,7 +219,7 @@ def test_a_wrong_number_of_threads(fails, monkeypatch):
 )
 def test_an_impossible_length_names_the_nearest(fails, language, length, words):
     fails(words, *generate("--length", length, language=language))
-    fails(words, "language", "show", language, "--length", length)
+    fails(words, "show", "language", language, "--length", length)
     np.save("samples.npy", np.zeros((2, length), np.uint8))
     fails(words, "score", "samples.npy", "--language", language)
 
@@ -366,7 +366,7 @@ def test_a_text_that_cannot_be_read(fails):
     ],
 )
 def test_what_cannot_be_shown(fails, options, words):
-    fails(words, "language", "show", "paper-2gram", *options)
+    fails(words, "show", "language", "paper-2gram", *options)
 
 
 def test_an_unknown_subcommand(fails):
@@ -399,7 +399,7 @@ def test_the_exit_code_of_a_process(tmp_path, arguments, words):
 
 
 def test_debug_shows_where(run):
-    ran = run("--debug", "language", "show", "nothere")
+    ran = run("--debug", "show", "language", "nothere")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("Traceback")
     assert "unmask: error: unknown language" in ran.err.splitlines()[-1]

@@ -107,7 +107,7 @@ def test_dry_run(model):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "unmask eval needs --task; `unmask task list` and `unmask model list` say which there are"),
+        ((), "unmask eval needs --task; `unmask list tasks` and `unmask list models` say which there are"),
         (("--task", "gsm9k"), "unknown task 'gsm9k'"),
         (("--task", "lists(operation=turn)"), "unknown operation 'turn'"),
         (("--task", "sudoku", "--eos", "never", "gone"), "unknown eos 'gone'"),
@@ -128,7 +128,7 @@ def test_what_is_refused_before_anything_is_written(model, words, said):
 
 
 def test_tasks_are_listed_and_shown(run):
-    ran = run("task", "list", "--json")
+    ran = run("list", "tasks", "--json")
     assert {
         "gsm8k",
         "humaneval",
@@ -140,9 +140,9 @@ def test_tasks_are_listed_and_shown(run):
         "json",
         "open-text",
     } <= ran.result.keys()
-    ran = run("task", "show", "sudoku(shots=1)")
+    ran = run("show", "task", "sudoku(shots=1)")
     assert "Fill the 4x4 sudoku" in ran.out
-    ran = run("task", "show", "math500")
+    ran = run("show", "task", "math500")
     assert "HuggingFaceH4/MATH-500" in ran.out
 
 

@@ -40,7 +40,9 @@ def calls(monkeypatch):
     module = ModuleType("fake_command")
     module.command = command
     monkeypatch.setitem(sys.modules, "fake_command", module)
-    monkeypatch.setitem(cli.COMMANDS, "fake", ("fake_command", "does nothing"))
+    fake = ("fake_command", "does nothing")
+    monkeypatch.setitem(cli.COMMANDS, "fake", fake)
+    monkeypatch.setitem(cli.GROUPS["Try"], "fake", fake)
     return made
 
 
@@ -91,7 +93,7 @@ def test_help_of_a_command(calls, capsys):
     [
         (["fakee"], "unmask: error: unknown command 'fakee'; did you mean fake?"),
         (["zzz"], "unknown command 'zzz'; known: advise, audit, board, "),
-        (["--hepl"], "unknown option '--hepl'; did you mean --help?"),
+        (["--hepl"], "unknown option '--hepl'; did you mean --help or -h?"),
     ],
 )
 def test_an_unknown_name_brings_the_nearest(calls, capsys, arguments, hint):
@@ -172,14 +174,14 @@ def test_what_others_raise_is_no_defect_of_ours(calls, capsys):
 PROGRAM = """
 import sys
 from types import ModuleType
-from unmask.cli.main import COMMANDS, main
+from unmask.cli.main import COMMANDS, GROUPS, main
 
 def command() -> None:
     print("what was asked for")
 
 sys.modules["fake_command"] = ModuleType("fake_command")
 sys.modules["fake_command"].command = command
-COMMANDS["fake"] = ("fake_command", "prints")
+COMMANDS["fake"] = GROUPS["Try"]["fake"] = ("fake_command", "prints")
 sys.exit(main())
 """
 

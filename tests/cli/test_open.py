@@ -331,15 +331,15 @@ def plain(value):
 
 
 def test_list_and_show_say_what_cards_say(run):
-    listed = run("model", "list", "--json").result
+    listed = run("list", "models", "--json").result
     assert listed == plain({name: msgspec.to_builtins(card) for name, card in known().items()})
-    assert "GSAI-ML/LLaDA-8B-Instruct" in run("model", "list").out
-    shown = run("model", "show", "GSAI-ML/LLaDA-8B-Instruct")
+    assert "GSAI-ML/LLaDA-8B-Instruct" in run("list", "models").out
+    shown = run("show", "model", "GSAI-ML/LLaDA-8B-Instruct")
     assert "126336" in shown.out
-    assert run("model", "show", "llada-8b-instruct", "--json").result == plain(
+    assert run("show", "model", "llada-8b-instruct", "--json").result == plain(
         msgspec.to_builtins(find("llada-8b-instruct"))
     )
-    assert "the nearest is llada-8b-instruct" in run("model", "show", "llada-8b-instuct").err
+    assert "the nearest is llada-8b-instruct" in run("show", "model", "llada-8b-instuct").err
 
 
 def spoil_config(place, **fields):

@@ -176,7 +176,7 @@ def _languages() -> dict[str, Case]:
     for name, form in forms.items():
         files = {"l.json": text_of(form)}
         for short, words in {
-            "show": "language show l.json",
+            "show": "show language l.json",
             "gen": "generate --language l.json --out o.npy --rows 20 --length 16 --steps 4",
             "new": "language new l.json --out o.json",
             "newnorm": "language new l.json --out o.json --normalise",
@@ -184,9 +184,9 @@ def _languages() -> dict[str, Case]:
         }.items():
             if short in ("show", "gen") or name in ("brk1", "hmm_nan", "modterms10"):
                 made[f"{short}_{name}"] = Case(words.split(), files)
-    made["show_l_pipe"] = Case(["language", "show", "l.json"], {"l.json": pipe})
-    made["show_l_sparse"] = Case(["language", "show", "l.json"], {"l.json": sparse})
-    made["show_l_deep"] = Case(["language", "show", "l.json"], {"l.json": "[" * 10**5})
+    made["show_l_pipe"] = Case(["show", "language", "l.json"], {"l.json": pipe})
+    made["show_l_sparse"] = Case(["show", "language", "l.json"], {"l.json": sparse})
+    made["show_l_deep"] = Case(["show", "language", "l.json"], {"l.json": "[" * 10**5})
     made["train_interval"] = Case(_with(TRAIN, language="l.json"), {"l.json": text_of(forms["width16"])})
     return made
 
@@ -527,10 +527,10 @@ def _numbers() -> dict[str, Case]:
         "plan_zero": "plan --language interval-5 --length 20 --target 0.1 --step-ms 0 --ar-token-ms 0",
         "plan_tiny": "plan --language interval-5 --length 20 --target 5e-324 --step-ms 5e-324 --ar-token-ms 1e308",
         "plan_batch": f"plan --language interval-5 --length 20 --target 0.1 --batch {DIGITS}",
-        "show_len": f"language show paper-2gram --length {DIGITS}",
-        "show_rows": f"language show paper-2gram --length 16 --rows {DIGITS} --steps 4",
-        "show_rows_of_nothing": f"language show paper-2gram --length 16 --rows {DIGITS}",
-        "show_seed": f"language show paper-2gram(seed={DIGITS})",
+        "show_len": f"show language paper-2gram --length {DIGITS}",
+        "show_rows": f"show language paper-2gram --length 16 --rows {DIGITS} --steps 4",
+        "show_rows_of_nothing": f"show language paper-2gram --length 16 --rows {DIGITS}",
+        "show_seed": f"show language paper-2gram(seed={DIGITS})",
         "fit_smoothing": "language fit text --out o.json --smoothing 1e308",
         "fit_order": f"language fit text --out o.json --order {DIGITS}",
         "fit_vocabulary": "language fit text --out o.json --max-vocabulary 0",

@@ -44,13 +44,13 @@ grid: {steps: [2, 4, 8]}
 rows: 10
 """
 COMMANDS = """
-sampler list
-schedule list
-language list
-metric list
-task list
-language show paper-2gram --length 16 --steps 4 --rows 10
-language show sparse-hmm --length 16
+list samplers
+list schedules
+list languages
+list jobs
+list tasks
+show language paper-2gram --length 16 --steps 4 --rows 10
+show language sparse-hmm --length 16
 language fit text --out fitted.json --order 2
 generate --language interval-5 --length 8 --rows 5 --steps 4 --out samples.npy
 generate --language interval-5 --length 8 --rows 5 --steps 4 --out samples.jsonl

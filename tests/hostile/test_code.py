@@ -204,7 +204,7 @@ def test_modules_of_the_working_directory_are_not_ours(tmp_path, start):
     for name in LOOK_ALIKES:
         if name != "unmask" or "-P" in start:  # which is what `python -m unmask` was asked for
             (tmp_path / f"{name}.py").write_text(MINE)
-    words = [] if "3" in start else ["language", "show", "interval-5", "--length", "8"]
+    words = [] if "3" in start else ["show", "language", "interval-5", "--length", "8"]
     done = subprocess.run([sys.executable, *start, *words], cwd=tmp_path, capture_output=True, text=True)
     assert not (tmp_path / MARKER).exists()
     assert done.returncode == 0 or "3" in start

@@ -40,8 +40,8 @@ def check(server: Server, case: Case) -> None:
 @cases(20)
 def test_languages(server: Server, kind: str, random: Random):
     words = random.choice((
-        "language show l.json --length 8",
-        "language show l.json --length 6 --steps 2 --rows 5",
+        "show language l.json --length 8",
+        "show language l.json --length 6 --steps 2 --rows 5",
         "generate --language l.json --out o.npy --rows 3 --length 6 --steps 2",
         "generate --language l.json --out o.jsonl --rows 3 --length 6 --steps 2 --sampler left-to-right",
         "language new l.json --out o.json --normalise",

@@ -28,16 +28,15 @@ PATHS += ("pipe", "loop", "directory", "a\nb.npy", "\udcff.npy", "x.npy", "x.jso
 PATHS += (".npy", "l.json", "\u202e.npy", "[/red].npy", "x.parquet", "net", "store", "samples.npy", "net/x.npy")
 BASE = {
     "demo": "--rows 5 --small-rows 5 --out d",
-    "language list": "",
     "language new": "interval-5 --out o.json",
-    "language show": "paper-2gram --length 8 --rows 5",
+    "show language": "paper-2gram --length 8 --rows 5",
     "language fit": "text --out o.json --order 2",
     "board compare": "ancestral fixed-size --rows 5 --languages interval-5 --lengths 8 --steps 2 --seeds 1 --out b",
     "board ranks": "board.json board.json",
     "board run": "--rows 5 --samplers ancestral --languages interval-5 --lengths 8 --steps 2 --seeds 1 --out b",
     "generate": "--language interval-5 --length 8 --rows 3 --steps 2 --out o.npy",
     "play": "--language interval-5 --length 8 --rows 3 --steps 2 --out o.html",
-    "model show": "mdlm-owt",
+    "show model": "mdlm-owt",
     "model check": "net",
     "chat": "--model net --length 4",
     "eval run": "--model net --task sudoku --limit 1 --length 4 --out f",
@@ -72,9 +71,9 @@ BASE = {
     "report": "store --out d",
     "score": "samples.npy --language interval-5",
 }  # what is quickly done
-EMPTY = ("theory list", "paper list", "sampler list", "schedule list", "metric list", "model list", "task list")
-BASE |= dict.fromkeys(EMPTY, "") | {"sampler show": "blocks", "schedule show": "cosine", "metric show": "samples"}
-BASE |= {"task show": "sudoku"}
+EMPTY = ("theory list", "paper list")
+BASE |= dict.fromkeys(EMPTY, "") | {"show sampler": "blocks", "show schedule": "cosine", "show job": "samples"}
+BASE |= {"show task": "sudoku", "list": "samplers", "completion": "bash"}
 PAPER = '{"origin": {"command": ["unmask"], "code": "", "machine": ""}, "size": "quick", "seconds": 1, '
 PAPER += '"items": ["tables-rebuttal"], "records": []}'
 LEFT = ("compiled", "allow_code_execution", "unconfined", "open")  # which start others: compiler, sandbox, browser

@@ -36,9 +36,9 @@ def command(
 
     Args:
         samples: Tokens (rows, length): a .npy file of integers, or .jsonl with a list a line.
-        language: The language of the oracle: a preset (see `unmask language list`), or a file.
+        language: The language of the oracle: a preset (see `unmask list languages`), or a file.
         steps: The number of rounds N that the loop was asked for.
-        sampler: What the loop is meant to be (see `unmask sampler list`), with its options in brackets.
+        sampler: What the loop is meant to be (see `unmask list samplers`), with its options in brackets.
         schedule: How much it is meant to reveal at each round.
         order: The round that revealed each token, (rows, length) from 1, as oracle.record.order(samples) says it.
         calls: How many calls of the model each row went through; oracle.rows / rows.

@@ -44,11 +44,11 @@ def command(
     the end of the input ends the conversation, as Ctrl-C does.
 
     Args:
-        model: An open model, by its name of `unmask model list`, its repository, or a directory with its files.
+        model: An open model, by its name of `unmask list models`, its repository, or a directory with its files.
         system: What the system says before all.
         length: Tokens of an answer at most.
         steps: The number of rounds N of an answer; one for each token if not given.
-        sampler: A name of `unmask sampler list`; of a masked model llada, of an AR model autoregressive if not given.
+        sampler: A name of `unmask list samplers`; of a masked model llada, of an AR model autoregressive if not given.
         temperature: Of every marginal. If not given the likeliest tokens are taken.
         top_p: The share of a marginal that is kept, the most likely tokens first.
         guidance: Classifier-free guidance by what was said, at twice the evaluations.

@@ -30,9 +30,9 @@ class Writing:
     """How a model writes.
 
     Args:
-        sampler: Names of `unmask sampler list`; llada for a masked model, from left to right for an AR model.
+        sampler: Names of `unmask list samplers`; llada for a masked model, from left to right for an AR model.
         steps: Numbers of rounds N; one for each token if not given.
-        schedule: A name of `unmask schedule list`.
+        schedule: A name of `unmask list schedules`.
         length: Tokens of an answer at most; the task's own number if not given.
         eos: stop, fill, never or last: what becomes of the model's end (docs/open-models.md).
         no_until: Go on where the task's answers end, as behind the next question.
@@ -103,8 +103,8 @@ def run(
     what it confines (docs/security.md).
 
     Args:
-        task: A name of `unmask task list`, with options: "gsm8k(shots=5, draw=lm-eval)".
-        model: A name of `unmask model list`, a repository, or a directory with its files.
+        task: A name of `unmask list tasks`, with options: "gsm8k(shots=5, draw=lm-eval)".
+        model: A name of `unmask list models`, a repository, or a directory with its files.
         recipe: A published evaluation, by name: its model, task and options, where you say no others.
         causal_model: An AR model, measured in the same run; what speculative samplers ask.
         data: The file of the items, where it is not in the directory that UNMASK_DATA names.
@@ -145,7 +145,7 @@ def run(
     if task is None or model is None:
         missing = "--task" if task is None else "--model"
         raise UnmaskError(
-            f"unmask eval needs {missing}; `unmask task list` and `unmask model list` say which there are"
+            f"unmask eval needs {missing}; `unmask list tasks` and `unmask list models` say which there are"
         )
     kind = TASKS.make(task).kind
     if kind == "programs" and not (allow_code_execution or dry_run):

@@ -57,14 +57,14 @@ def command(
             --length 2 --out j.txt
 
     A network that has learned a text writes it: into .txt, and into .jsonl beside
-    its tokens. So does an open model (`unmask model list`), which writes --length
+    its tokens. So does an open model (`unmask list models`), which writes --length
     tokens behind each prompt, or in each gap, and ends a row with its own end. Of
     these the text is what was written, without the prompt.
 
     What is given goes to OUT with .given before its suffix, where `unmask score`
     finds it: SER and perplexity are then those of what was to be written.
 
-    `unmask sampler list` and `unmask schedule list` say which there are, `unmask
+    `unmask list samplers` and `unmask list schedules` say which there are, `unmask
     sampler show blocks` what one does, and its options.
 
     Args:
@@ -72,7 +72,7 @@ def command(
             OUT.json beside it.
         language: A preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
         model: In place of a language, the directory of a network that `unmask train` has made, MDM or AR; or an open
-            model, by its name of `unmask model list`, its repository, or a directory with its files.
+            model, by its name of `unmask list models`, its repository, or a directory with its files.
         causal_model: An AR model beside an MDM, for samplers that read from left to right.
         length: Tokens a sequence; if not given 512, what the network was made for, or as many as in the given file. Of
             an open model those that it writes behind each prompt, or in each gap; 128 if not given, or what fits.

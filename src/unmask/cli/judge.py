@@ -41,7 +41,7 @@ def command(
 
     Args:
         texts: A file: .txt, texts with a line of a form feed between them; .jsonl, a text a line, or {"text": ..}.
-        by: A name of `unmask model list`, or the directory of a checkpoint.
+        by: A name of `unmask list models`, or the directory of a checkpoint.
         card: Which model that directory holds, if it does not say so itself.
         draws: Sets of places of each text, for a masked model.
         device: auto, cpu or cuda.

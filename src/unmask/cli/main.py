@@ -18,44 +18,65 @@ from typing import TextIO
 
 from unmask.core.errors import UnmaskError, cut, plain, unknown
 
-COMMANDS = {
-    "demo": ("unmask.cli.demo", "show the central result, exactly: fluency saturates, correctness does not"),
-    "language": ("unmask.cli.language", "the ground truths: list, make, show or fit one"),
-    "sampler": ("unmask.cli.sampler", "what decides: list the samplers, or show one with its options"),
-    "schedule": ("unmask.cli.schedule", "how much is revealed at each round: list, or show one"),
-    "metric": ("unmask.cli.metric", "what a sweep can measure: list, or show one with its fields"),
-    "board": ("unmask.cli.board", "compare samplers: evaluations, errors, and what they do to what they write"),
-    "frontier": ("unmask.cli.frontier", "hold perplexity and entropy of samples against what is true of their law"),
-    "generate": ("unmask.cli.generate", "fill sequences with a sampler, a schedule and a number of steps"),
-    "play": ("unmask.cli.play", "look at a sequence being written, and see where it goes wrong"),
-    "model": ("unmask.cli.model", "open models: list the published checkpoints, show one, or check its files"),
-    "chat": ("unmask.cli.chat", "talk to an open model, and see its answers being written"),
-    "serve": ("unmask.cli.serve", "let programs ask an open model, by an endpoint that speaks as OpenAI's"),
-    "audit": ("unmask.cli.audit", "say whether a generate loop is right, from samples it made on our oracle"),
-    "theory": ("unmask.cli.theory", "what is known without running anything: exact values, bounds, figures"),
-    "plan": ("unmask.cli.plan", "say how many steps a quality takes, and whether AR is the better choice"),
-    "time": ("unmask.cli.time", "time an MDM's evaluations and an AR model's tokens, and say where they break even"),
-    "train": ("unmask.cli.train", "train a network on a language: masked diffusion or autoregressive"),
-    "report": ("unmask.cli.report", "make a page of any results: the verdict, and figures that can be asked"),
-    "figure-1": ("unmask.cli.figure_1", "train networks, and hold them against the ideal denoiser"),
-    "figure-2": ("unmask.cli.figure_2", "train networks on a text, and judge what they write"),
-    "reasoning": ("unmask.cli.reasoning", "train networks on sums, and judge their answers and their steps"),
-    "paper": ("unmask.cli.paper", "reproduce the paper claim by claim: agrees, differs, or what it would take"),
-    "learning": ("unmask.cli.learning", "say what a network has not learned, and what that adds to its errors"),
-    "sweep": ("unmask.cli.sweep", "measure a grid of cells, stopped and resumed at will, here or on a cluster"),
-    "eval": ("unmask.cli.eval", "let models write the answers of tasks: accuracy with interval, cost and time"),
-    "advise": ("unmask.cli.advise", "say which model and how many rounds to take: a masked model or AR"),
-    "task": ("unmask.cli.task", "what models are asked: list the tasks, or show one with its options"),
-    "lm-eval": ("unmask.cli.lm_eval", "run EleutherAI's harness with open models and samplers of unmask"),
-    "judge": ("unmask.cli.judge", "say how likely an open model finds texts, and how varied they are"),
-    "doctor": ("unmask.cli.doctor", "say what is here: versions, devices, threads, caches, sandbox, extras"),
-    "score": ("unmask.cli.score", "measure the error rates of sequences against a language"),
+GROUPS = {
+    "Try": {
+        "demo": ("unmask.cli.demo", "reproduce the paper's main result as a web page"),
+        "doctor": ("unmask.cli.doctor", "check the installation: versions, devices, caches, sandbox, extras"),
+        "completion": ("unmask.cli.completion", "print a script that completes commands in your shell"),
+    },
+    "Generate and score": {
+        "generate": ("unmask.cli.generate", "generate sequences or text"),
+        "score": ("unmask.cli.score", "measure error rates and perplexity of sequences"),
+        "play": ("unmask.cli.play", "animate one sequence and find its first error"),
+        "audit": ("unmask.cli.audit", "test a generation loop for bugs"),
+    },
+    "Compare": {
+        "board": ("unmask.cli.board", "rank samplers, or compare two of them"),
+        "frontier": ("unmask.cli.frontier", "compare sample perplexity and entropy with the exact values"),
+        "eval": ("unmask.cli.eval", "evaluate models on tasks: accuracy, cost and time"),
+    },
+    "Decide": {
+        "plan": ("unmask.cli.plan", "predict how many steps a quality target needs"),
+        "advise": ("unmask.cli.advise", "choose between a masked model and an AR model"),
+    },
+    "Open models": {
+        "model": ("unmask.cli.model", "check the files of an open model"),
+        "chat": ("unmask.cli.chat", "chat with an open model"),
+        "serve": ("unmask.cli.serve", "serve an open model through an OpenAI-compatible API"),
+        "judge": ("unmask.cli.judge", "score texts with an open model: perplexity, entropy"),
+        "time": ("unmask.cli.time", "time an MDM against an AR model"),
+        "lm-eval": ("unmask.cli.lm_eval", "run EleutherAI's evaluation harness on open models"),
+    },
+    "Train": {
+        "train": ("unmask.cli.train", "train a network on a language or a text"),
+        "learning": ("unmask.cli.learning", "measure a network's learning error"),
+    },
+    "Reproduce the paper": {
+        "paper": ("unmask.cli.paper", "test the paper's claims one by one"),
+        "theory": ("unmask.cli.theory", "evaluate theorems: exact values and bounds"),
+        "figure-1": ("unmask.cli.figure_1", "reproduce Figure 1: trained networks and the exact denoiser"),
+        "figure-2": ("unmask.cli.figure_2", "train networks on a text and score what they generate"),
+        "reasoning": ("unmask.cli.reasoning", "train networks on sums and score answers and steps"),
+    },
+    "Sweeps and reports": {
+        "sweep": ("unmask.cli.sweep", "run a resumable parameter grid, locally or on a cluster"),
+        "report": ("unmask.cli.report", "build an interactive HTML report from any results"),
+    },
+    "Look up": {
+        "list": ("unmask.cli.list", "list languages, samplers, schedules, models, tasks or jobs"),
+        "show": ("unmask.cli.show", "describe one of them, with its options"),
+        "language": ("unmask.cli.language", "create a language file, or fit one to a text"),
+    },
 }
+COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
+MOVED = {f"{noun} list": f"list {noun}s" for noun in ("language", "sampler", "schedule", "model", "task")}
+MOVED |= {f"{noun} show": f"show {noun}" for noun in ("language", "sampler", "schedule", "model", "task")}
+MOVED |= {"metric list": "list jobs", "metric show": "show job"}  # names of earlier releases
 ABOUT = "Measure masked diffusion language models: what a number of sampling steps costs and buys."
 RUN = "run"  # the subcommand that options without one are of, and words where it takes any number of them
 OPTIONS = {
-    "--help": "show this help; `unmask COMMAND --help` shows that of a command",
-    "--version": "show the version",
+    "--help, -h": "show this help; `unmask COMMAND --help` or `unmask help COMMAND` shows that of a command",
+    "--version, -V": "show the version",
     "--debug": "show the full traceback of an error",
 }
 
@@ -78,12 +99,22 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    if arguments[:1] == ["--version"]:
+    if arguments[:1] in (["--version"], ["-V"], ["version"]):
         from importlib.metadata import version
 
         print(f"unmask {version('unmask')}")
         return 0
-    code = _guide("unmask", ABOUT, {name: summary for name, (_, summary) in COMMANDS.items()}, OPTIONS, arguments)
+    if arguments == ["complete"] or arguments[:2] == ["complete", "unmask"]:  # a shell asks, while somebody types
+        from unmask.cli.completion import words
+
+        print("\n".join(words(os.environ.get("COMP_LINE", "unmask "), COMMANDS)))
+        return 0
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
+    if (old := " ".join(arguments[:2])) in MOVED:
+        raise UnmaskError(f"`unmask {old}` is now `unmask {MOVED[old]}`")
+    groups = {title: {name: about for name, (_, about) in group.items()} for title, group in GROUPS.items()}
+    code = _guide("unmask", ABOUT, groups, OPTIONS, arguments)
     if code is not None:
         return code
     from unmask.cli.parser import HELP, about_of, call, help_of, takes_all
@@ -96,7 +127,7 @@ def _run(arguments: list[str]) -> int:
             rest = [RUN, *rest]
         about = COMMANDS[name][1].capitalize() + "."
         options = {"--help": f"show this help; `{program} COMMAND --help` shows that of a command"}
-        code = _guide(program, about, summaries, options, rest)
+        code = _guide(program, about, {"commands": summaries}, options, rest)
         if code is not None:
             return code
         program, command, rest = f"{program} {rest[0]}", command[rest[0]], rest[1:]
@@ -121,18 +152,24 @@ def _of_run(command: Mapping[str, Callable[..., None]], first: str) -> bool:
 
 
 def _guide(
-    program: str, about: str, commands: Mapping[str, str], options: Mapping[str, str], arguments: list[str]
+    program: str,
+    about: str,
+    groups: Mapping[str, Mapping[str, str]],
+    options: Mapping[str, str],
+    arguments: list[str],
 ) -> int | None:
-    """None where the first argument is a command; else say which there are, and return the exit code."""
+    """None where the first argument is a command; otherwise print the commands and return the exit code."""
+    commands = [name for group in groups.values() for name in group]
     if arguments and arguments[0] in commands:
         return None
     if arguments and arguments[0] not in ("--help", "-h"):
-        noun, known = ("option", options) if arguments[0].startswith("-") else ("command", commands)
+        flags = [flag for flags in options for flag in flags.split(", ")]
+        noun, known = ("option", flags) if arguments[0].startswith("-") else ("command", commands)
         raise unknown(f"{noun} of {program}" if program != "unmask" else noun, arguments[0], known)
     lines = [f"usage: {program} COMMAND [OPTIONS]", "", about]
-    for noun, entries in (("commands", commands), ("options", options)):
-        width = max(map(len, entries)) + 2
-        lines += ["", f"{noun}:", *(f"  {name:<{width}}{summary}" for name, summary in entries.items())]
+    width = max(map(len, (*commands, *options))) + 2
+    for title, entries in {**groups, "options": options}.items():
+        lines += ["", f"{title}:", *(f"  {name:<{width}}{summary}" for name, summary in entries.items())]
     print("\n".join(lines), file=sys.stdout if arguments else sys.stderr)
     return 0 if arguments else 2
 

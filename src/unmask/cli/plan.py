@@ -45,12 +45,12 @@ def command(
     paper's size; in time, what you measured.
 
     Args:
-        language: A preset (see `unmask language list`), or a language file; or of a model what it was trained on.
+        language: A preset (see `unmask list languages`), or a language file; or of a model what it was trained on.
         model: The directory of an MDM that `unmask train` has made; without one the denoiser is ideal.
         length: Tokens a sequence; 512 unless told otherwise, or what the model was made for.
         metric: What should be good.
         target: How good.
-        schedule: Compared to the optimal one; `unmask schedule list` has them.
+        schedule: Compared to the optimal one; `unmask list schedules` has them.
         ar_token_ms: Milliseconds that a token takes by AR, for the whole batch.
         step_ms: Milliseconds that an evaluation of all tokens takes, for the whole batch.
         batch: Rows that share an evaluation, and need it if any of them does.

@@ -66,9 +66,9 @@ def command(
 
     Args:
         trace: A trace, of a loop of yours or of `--out x.json`, instead of samples that are made here.
-        language: A preset (see `unmask language list`), or a language file, whose exact denoiser is used; of a model
+        language: A preset (see `unmask list languages`), or a language file, whose exact denoiser is used; of a model
             or a trace, what its rows are held against.
-        model: The directory of a network that `unmask train` has made, or an open model (`unmask model list`).
+        model: The directory of a network that `unmask train` has made, or an open model (`unmask list models`).
         causal_model: An AR model beside an MDM, for samplers that read from left to right.
         against: A second sampler, shown beside it, with the same luck.
         length: Tokens a sequence; 64 if not given, what a network was made for, or what an open model writes.

@@ -40,7 +40,7 @@ def command(
     evaluations. docs/serve.md says more. Ctrl-C ends it.
 
     Args:
-        model: An open model, by its name of `unmask model list`, its repository, or a directory with its files.
+        model: An open model, by its name of `unmask list models`, its repository, or a directory with its files.
         host: The address to listen at; unless told otherwise this machine alone may ask.
         port: Its port; 0 takes one that is free.
         token_file: A file with a token, without which nobody may ask; or the environment says it, UNMASK_TOKEN.

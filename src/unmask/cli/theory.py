@@ -39,7 +39,7 @@ def exact(
         language: A preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
         length: Tokens a sequence.
         steps: Rounds N.
-        schedule: How much is revealed at each round; `unmask schedule list` has them.
+        schedule: How much is revealed at each round; `unmask list schedules` has them.
         json: Print one JSON object instead of a table.
     """
     from unmask import languages
@@ -64,7 +64,7 @@ class Question:
         language: A preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
         length: Tokens a sequence.
         steps: Numbers of rounds N; 8 32 128 512 2048 unless told otherwise.
-        schedule: How much is revealed at each round; `unmask schedule list` has them.
+        schedule: How much is revealed at each round; `unmask list schedules` has them.
         rows: Sequences for each measured value; 0 measures nothing.
         seed: The seed of the sequences.
     """

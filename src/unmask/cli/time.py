@@ -60,7 +60,7 @@ def command(
 
     Args:
         preset: Of what size the trunk is.
-        model: In place of a preset an open model: a name of `unmask model list`, or a checkpoint's directory.
+        model: In place of a preset an open model: a name of `unmask list models`, or a checkpoint's directory.
         card: Which model that directory holds, if it does not say so itself.
         causal_model: An AR model of the same tokens beside it.
         lengths: Tokens a sequence; the preset's own unless told otherwise.

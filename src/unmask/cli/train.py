@@ -128,7 +128,7 @@ def command(
         targets: tokens, as the paper, or posterior: the exact law that each token was drawn from.
         optimiser: adamw, or muon, which takes the matrices; AdamW has the rest.
         schedule_rounds: Train on the NELBO of so many rounds of the schedule, not on that in continuous time.
-        schedule: How much those rounds reveal: linear if not given; `unmask schedule list` has them.
+        schedule: How much those rounds reveal: linear if not given; `unmask list schedules` has them.
         seed: Of weights, sequences and masks; 0 if not given.
         resume: Go on with the training in OUT, as it was begun.
         device: cpu, cuda, or auto.

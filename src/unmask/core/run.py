@@ -10,8 +10,8 @@ class Sampling:
     """How sequences are sampled.
 
     Args:
-        sampler: Sampler, with options in brackets: a name of `unmask sampler list`, or package.module:Name.
-        schedule: How much each step reveals: a name of `unmask schedule list`, or a list of fractions.
+        sampler: Sampler, with options in brackets: a name of `unmask list samplers`, or package.module:Name.
+        schedule: How much each step reveals: a name of `unmask list schedules`, or a list of fractions.
         steps: Number of sampling steps N. (default: 64, in `unmask play` 8)
         temperature: Sampling temperature; 0 means greedy.
         top_p: Keep the most likely tokens up to this total probability.

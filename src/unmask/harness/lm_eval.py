@@ -104,7 +104,7 @@ class UnmaskLM(LM):
         given = {name: value for name, value in (additional_config or {}).items() if value is not None}
         given |= {name: _plain(value) for name, value in _mended(arg_dict).items()}
         if "model" not in given:
-            raise UnmaskError("--model_args names no model; write --model_args model=NAME, of `unmask model list`")
+            raise UnmaskError("--model_args names no model; write --model_args model=NAME, of `unmask list models`")
         return cls(**given)
 
     @property

@@ -70,6 +70,16 @@ class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         """Whether it is an AR model."""
         return self.block == 1
 
+    @property
+    def sees(self) -> str:
+        """The context of a position, in words."""
+        if self.causal:
+            return "reads from left to right"
+        if self.block is None:
+            return "sees both sides"
+        before = "the tokens before, from left to right" if self.past == "causal" else "the blocks before"
+        return f"sees blocks of {self.block} and {before}"
+
 
 class Source(NamedTuple):
     """What a parameter of ours is made of."""
@@ -113,7 +123,7 @@ def find(name: str) -> Card:
             return card
     near = get_close_matches(name.lower(), cards, 1, 0.5)
     what = f"; the nearest is {near[0]}" if near else ""
-    raise UnmaskError(f"{shown(name)} is no directory here, and no name of `unmask model list`{what}")
+    raise UnmaskError(f"{shown(name)} is no directory here, and no name of `unmask list models`{what}")
 
 
 def read(path: str | Path) -> Card:
@@ -137,7 +147,7 @@ def recognised(config: Mapping[str, Any], directory: Path) -> Card | None:
         raise UnmaskError(f"{directory} holds a model of uniform noise ({shown(config['model_type'])}), {what}")
     if not fitting:
         kind = shown(config.get("model_type"))
-        what = "unmask model list says which are known; a card of your own is a file: --card FILE.json"
+        what = "unmask list models says which are known; a card of your own is a file: --card FILE.json"
         raise UnmaskError(f"{directory} holds a model of type {kind}, of which no card is known; {what}")
     label = directory.resolve().name.lower()
     names = {card.name: card.repository.rpartition("/")[2].lower() for card in fitting}

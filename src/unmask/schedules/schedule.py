@@ -77,7 +77,7 @@ def deltas(schedule: ScheduleLike, steps: int | None = None, fit: Fit | None = N
     try:
         delta = torch.as_tensor(schedule, dtype=torch.float64)
     except (TypeError, ValueError, RuntimeError) as error:
-        what = f"schedule is {shown(schedule)}; expected a name of `unmask schedule list`, or the shares of the rounds"
+        what = f"schedule is {shown(schedule)}; expected a name of `unmask list schedules`, or the shares of the rounds"
         raise UnmaskError(what) from error
     if delta.dim() != 1 or len(delta) == 0:
         raise UnmaskError(f"an explicit schedule is a list of numbers; this one has shape {tuple(delta.shape)}")

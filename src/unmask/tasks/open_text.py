@@ -25,7 +25,7 @@ class Row(msgspec.Struct, frozen=True):
 class OpenText(Task):
     """Texts from nothing, or behind the prompts of a file: generative perplexity by an AR model, and entropy beside it.
 
-    many: texts, where no file says how many. judge: an AR model of `unmask model list`, or a directory.
+    many: texts, where no file says how many. judge: an AR model of `unmask list models`, or a directory.
     """
 
     many: int = 256

@@ -272,7 +272,7 @@ def fault(seen: Seen) -> Finding:
     "hmm",
     "Table 1, HMM",
     "The HMM of Table 1, pruned at 0.003, has impossible strings, so that an SER can be measured on it.",
-    "unmask language show paper-hmm --length 512",
+    "unmask show language paper-hmm --length 512",
     "S = 32, V = 8, temperature 3.2, threshold 0.003",
 )
 def hmm(seen: Seen) -> Finding:

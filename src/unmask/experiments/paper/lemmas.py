@@ -113,13 +113,13 @@ TOLD = {
         "Example C.7",
         "Every two positions of an interval share one fair bit: over 2^(l-1) symbols 2^C(l,2) strings, equally likely.",
         "all strings at l = 2 and 3; |V| = 16 at l = 5",
-        "unmask language show interval-5 --length 10",
+        "unmask show language interval-5 --length 10",
     ),
     "c8": Told(
         "Note C.8",
         "The example is a hidden Markov model.",
         "the law of drawn and of random strings, l = 2 to 4; 544 states do at l = 5, of the note's 5120",
-        "unmask language show interval-5 --length 10",
+        "unmask show language interval-5 --length 10",
     ),
     "c8-ngram": Told(
         "Note C.8, rebuttal to reviewer AskR",

@@ -37,10 +37,10 @@ DIGITS = 6  # of a number in the page
 SHOWN = {  # how a reader makes a number again, by the metric that has made it
     "samples": "unmask generate --language {of} --sampler '{sampler}' --schedule {schedule} --steps {steps} "
     "--length {length} --rows {n} --out samples.npy && unmask score samples.npy --language {of}",
-    "ter_upper": "unmask language show {of} --steps {steps} --length {length}",
+    "ter_upper": "unmask show language {of} --steps {steps} --length {length}",
     "theory": "unmask theory exact --language {of} --steps {steps} --length {length}",
     "prediction": "unmask theory exact --language {of} --steps {steps} --length {length}",
-    "autoregressive": "unmask language show {of} --length {length}",
+    "autoregressive": "unmask show language {of} --length {length}",
     "curve": "unmask board run --samplers '{sampler}' --languages {of} --lengths {length}",
 }
 

@@ -12,7 +12,7 @@ from unmask.experiments.measures.catalogue import METRICS, find
 from unmask.samplers import SAMPLERS
 from unmask.schedules import SCHEDULES, deltas, is_fitted
 
-REGISTRIES = {"sampler": SAMPLERS, "schedule": SCHEDULES, "metric": METRICS}
+REGISTRIES = {"sampler": SAMPLERS, "schedule": SCHEDULES, "job": METRICS}
 PLUG_IN = """
 from dataclasses import dataclass
 from unmask.samplers.structured import Strided
@@ -41,11 +41,11 @@ def plugged(tmp_path_factory, monkeypatch):
 @pytest.mark.parametrize("noun", REGISTRIES)
 def test_everything_is_listed(run, noun):
     registry = REGISTRIES[noun]
-    ran = run(noun, "list", "--json")
+    ran = run("list", f"{noun}s", "--json")
     assert (ran.code, ran.err) == (0, "")
     assert ran.result.keys() == set(registry.names())
     assert {name: entry["about"] for name, entry in ran.result.items()} == registry.about()
-    table = run(noun, "list").out
+    table = run("list", f"{noun}s").out
     assert re.findall(r"(?m)^(\S+) ", table) == sorted(registry.names())
     assert max(map(len, table.splitlines())) <= 80
 
@@ -54,7 +54,7 @@ def test_everything_is_listed(run, noun):
 def test_everything_is_shown(run, noun, name):
     registry = REGISTRIES[noun]
     maker = registry.find(name)
-    result = run(noun, "show", name, "--json").result
+    result = run("show", noun, name, "--json").result
     assert result["name"] == name
     assert result["code"] == f"{maker.__module__}:{maker.__qualname__}"
     given = registry.given
@@ -62,57 +62,63 @@ def test_everything_is_shown(run, noun, name):
     assert [*result["options"], *result["needed"]].sort() == [*signature].sort()
     assert all(signature[n] is inspect.Parameter.empty for n in result["needed"])
     assert inspect.getdoc(maker) in result["documentation"]
-    text = run(noun, "show", name)
+    text = run("show", noun, name)
     assert (text.code, text.err) == (0, "")
     assert text.out.startswith(registry.entry(name).specification + "\n")
     assert f"{maker.__module__}:" in text.out
 
 
 def test_what_is_said_of_a_sampler(run):
-    result = run("sampler", "show", "blocks", "--json").result
+    result = run("show", "sampler", "blocks", "--json").result
     assert result["options"] == {"block_length": 32, "inner": "fixed-size"}
     assert (result["way"], result["reads"]) == ("run", ["canvas"])
-    result = run("sampler", "show", "speculative", "--json").result
+    result = run("show", "sampler", "speculative", "--json").result
     assert (result["law"], result["reads"]) == ("causal", ["canvas", "causal"])
-    result = run("sampler", "show", "ancestral", "--json").result
+    result = run("show", "sampler", "ancestral", "--json").result
     assert (result["way"], result["law"], result["draws_rounds"]) == ("order", "order", True)
-    result = run("sampler", "show", "low-confidence", "--json").result
+    result = run("show", "sampler", "low-confidence", "--json").result
     assert (result["way"], result["pace"]) == ("choose", "counts")
 
 
 def test_what_is_said_of_a_schedule(run):
-    result = run("schedule", "show", "polynomial(power=3)", "--steps", 4, "--json").result
+    result = run("show", "schedule", "polynomial(power=3)", "--steps", 4, "--json").result
     assert result["delta"] == deltas("polynomial(power=3)", 4).tolist()
     assert result["options"] == {"power": 2.0}
-    assert run("schedule", "show", "optimal", "--json").result["delta"] is None
+    assert run("show", "schedule", "optimal", "--json").result["delta"] is None
     assert [name for name in SCHEDULES.names() if is_fitted(name)] == [
-        name for name in SCHEDULES.names() if run("schedule", "show", name, "--json").result["fitted"]
+        name for name in SCHEDULES.names() if run("show", "schedule", name, "--json").result["fitted"]
     ]
 
 
 def test_what_is_said_of_a_metric(run):
     for name in METRICS.names():
-        assert run("metric", "show", name, "--json").result["merges"] == find(name).merges
+        assert run("show", "job", name, "--json").result["merges"] == find(name).merges
 
 
 def test_plug_ins_are_listed_and_shown(run, plugged):
-    listed = run("sampler", "list", "--json").result
+    listed = run("list", "samplers", "--json").result
     assert listed["plugged"]["about"] == "A sampler of somebody else."
     assert listed["plugged"]["options"] == {"spread": 0.5}
     assert listed["gone"]["about"].startswith("broken: there is no module 'nowhere'")
-    assert run("sampler", "show", "plugged", "--json").result["code"] == "plugged:Plugged"
-    ran = run("sampler", "show", "gone")
+    assert run("show", "sampler", "plugged", "--json").result["code"] == "plugged:Plugged"
+    ran = run("show", "sampler", "gone")
     assert (ran.code, ran.out) == (2, "")
     assert "gone is broken" in ran.err
 
 
 def test_a_kind_of_language_is_shown(run):
-    assert run("language", "show", "hmm", "--json").result["needed"] == ["initial", "transition", "emission"]
-    assert run("language", "show", "interval").out.startswith("interval(width)\n")
+    assert run("show", "language", "hmm", "--json").result["needed"] == ["initial", "transition", "emission"]
+    assert run("show", "language", "interval").out.startswith("interval(width)\n")
 
 
-@pytest.mark.parametrize(("noun", "name"), [("sampler", "ancestrl"), ("schedule", "lineer"), ("metric", "sampls")])
+@pytest.mark.parametrize(("noun", "name"), [("sampler", "ancestrl"), ("schedule", "lineer"), ("job", "sampls")])
 def test_unknown_names(run, noun, name):
-    ran = run(noun, "show", name)
+    ran = run("show", noun, name)
     assert ran.code == 2
     assert "did you mean" in ran.err
+
+
+@pytest.mark.parametrize("noun", ["language", "sampler", "schedule", "model", "task"])
+def test_earlier_names_point_to_the_new_ones(run, noun):
+    assert run(noun, "list").err.endswith(f"`unmask {noun} list` is now `unmask list {noun}s`\n")
+    assert run(noun, "show", "x").err.endswith(f"`unmask {noun} show` is now `unmask show {noun}`\n")

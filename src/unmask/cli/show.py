@@ -1,0 +1,277 @@
+"""unmask show language|sampler|schedule|model|task|job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from unmask.cli.list import summary
+from unmask.cli.options import Count, Counts, File, Name, Switch
+
+if TYPE_CHECKING:
+    from unmask.core.registry import Entry
+    from unmask.samplers import Sampler
+
+SHOWN = 60  # tokens of an example
+PACES = {
+    "counts": "reveals what the schedule says in each round",
+    "rounds": "reveals as much as it likes, and all within the rounds",
+    "free": "goes on until nothing is hidden; steps and schedule say nothing, or only bound it",
+}
+LAWS = {
+    "order": "given the order of revealing, each token is drawn from the denoiser's marginals",
+    "causal": "that of one token after another, whatever the number of steps",
+    "language": "that of the language, of whose ideal denoiser it is asked",
+}
+WAYS = {
+    "order": "the order of revealing is fixed before any token is seen",
+    "choose": "what is revealed is chosen in each round, after looking",
+    "run": "a flow of its own",
+}
+
+
+def language(
+    language: Name,
+    /,
+    *,
+    length: Count = None,
+    steps: Counts = (),
+    schedule: str = "linear",
+    rows: int = 100,
+    seed: int = 0,
+    json: Switch = False,
+) -> None:
+    """Describe a language: size, entropy, mixing; with --steps, bounds on its errors.
+
+    Examples:
+        unmask show language paper-2gram
+        unmask show language "sparse-hmm(seed=3)" --length 512 --steps 8 64 512
+        unmask show language hmm
+
+    Entropy and token error rate (TER) are those of the language itself at this
+    length. The example is the beginning of one of its sequences, at most 60 tokens.
+    A kind that needs options is shown with its options.
+
+    Args:
+        language: A preset with options, "sparse-hmm(seed=3, pruned=False)", a language file, or a kind.
+        length: Length for the entropy and the bounds. (default: 64, or the nearest length that the language has)
+        steps: Numbers of steps N for which to print upper bounds on TER, KL and SER.
+        schedule: Schedule of these steps; see `unmask list schedules`.
+        rows: Sequences on which the bounds are measured.
+        seed: Random seed of the example and of these sequences.
+        json: Print one JSON object instead of a table.
+    """
+    import math
+
+    from unmask import languages, metrics
+    from unmask.cli.output import show as print_result
+    from unmask.core.arguments import whole
+    from unmask.schedules import Fit, deltas
+    from unmask.theory.sampled import information_curve
+
+    if language in languages.LANGUAGES.names() and language not in languages.PRESETS.makers:
+        _show_entry(languages.LANGUAGES.entry(language), {}, json)
+        return
+    whole("rows", rows)
+    found = languages.load(language)
+    size = found.nearest_lengths(64)[-1] if length is None else length
+    delta = {count: deltas(schedule, count, Fit(found, size)) for count in steps}
+    entropy = found.entropy(size)
+    result = found.describe() | {
+        "length": size,
+        "entropy_bits": entropy.map(lambda nats: nats / math.log(2)).to_dict(),
+        "ter": None if found.end is not None else metrics.ter_autoregressive(found, size).to_dict(),
+        "example": found.render(found.sample(1, size, seed=seed)[0, :SHOWN]),
+    }
+    if steps:
+        curve = information_curve(found, size, rows=rows, seed=seed)
+        result["rounds"] = {
+            str(count): {
+                "ter_upper": curve.ter_upper(share).to_dict(),
+                "divergence_upper_nats": curve.divergence(share).to_dict(),
+                "ser_upper": curve.ser_upper(share).to_dict(),
+            }
+            for count, share in delta.items()
+        }
+    print_result(result, json)
+
+
+def sampler(sampler: Annotated[str, "SAMPLER"], /, *, json: Switch = False) -> None:
+    """Describe a sampler: its rule, its options, and the distribution that it claims.
+
+    Examples:
+        unmask show sampler blocks
+        unmask show sampler my_module:MySampler --json
+
+    Args:
+        sampler: A name of `unmask list samplers`, or package.module:Name.
+        json: Print one JSON object instead of text.
+    """
+    import inspect
+    from contextlib import suppress
+    from dataclasses import replace
+
+    from unmask.core.errors import UnmaskError
+    from unmask.core.registry import parse
+    from unmask.samplers import SAMPLERS
+
+    entry = SAMPLERS.entry(parse("sampler", sampler)[0])
+    more = {}
+    if entry.maker is not None:
+        rule = inspect.getdoc(inspect.getmodule(entry.maker)) or ""  # the formula, and the paper that it is from
+        entry = replace(entry, documentation=f"{entry.documentation}\n\n{rule}")
+        with suppress(UnmaskError):  # it needs options
+            more = _facts(SAMPLERS.make(sampler), json)
+    _show_entry(entry, more, json)
+
+
+def schedule(schedule: Annotated[str, "SCHEDULE"], /, *, steps: int = 8, json: Switch = False) -> None:
+    """Describe a schedule: its options, and the fraction that each step reveals.
+
+    Examples:
+        unmask show schedule cosine
+        unmask show schedule "polynomial(power=3)" --steps 4 --json
+
+    Args:
+        schedule: A name of `unmask list schedules`, with options in brackets or without.
+        steps: Number of steps for which the fractions are printed, unless a language is needed to fit them.
+        json: Print one JSON object instead of text.
+    """
+    from unmask.core.registry import parse
+    from unmask.schedules import SCHEDULES, deltas, is_fitted
+
+    name = parse("schedule", schedule)[0]
+    entry, fitted = SCHEDULES.entry(name), is_fitted(name)
+    delta = None if fitted else deltas(schedule, steps).tolist()
+    shown = delta if json or delta is None else "[" + ", ".join(f"{share:.4g}" for share in delta) + "]"
+    _show_entry(entry, {"fitted": fitted, "steps": steps, "delta": shown}, json)
+
+
+def model(model: Annotated[str, "MODEL"], /, *, json: Switch = False) -> None:
+    """Describe an open model: its tokens, its attention, how to run it, known issues.
+
+    Examples:
+        unmask show model llada-8b-instruct
+        unmask show model my-card.json
+
+    Args:
+        model: A name of `unmask list models`, a repository, or a JSON file with your own card.
+        json: Print one JSON object instead of a table.
+    """
+    import msgspec
+
+    from unmask.cli.output import show as print_result
+    from unmask.cli.output import show_lines
+    from unmask.hub import find
+
+    card = find(model)
+    if json:
+        print_result(msgspec.to_builtins(card), True)
+        return
+    tokens = {name: number for name, number in msgspec.to_builtins(card.tokens).items() if number is not None}
+    rows: list[tuple[str, str]] = [
+        ("repository", card.repository),
+        ("revision", card.revision or "the newest"),
+        ("licence", card.licence),
+        ("family", card.family),
+        ("sees", card.sees),
+        ("answers", "at the place itself" if card.prediction == "same" else "one place before it"),
+        ("context", f"{card.context} tokens"),
+        ("symbols", ", ".join(f"{name} {number}" for name, number in tokens.items())),
+    ]
+    rows += [("never writes", ", ".join(map(str, card.banned)))] if card.banned else []
+    rows += [("conversations", card.template or "none: a base model")]
+    rows += [(f"recipe: {recipe.name}", f"{recipe.options} ({recipe.source})") for recipe in card.recipes]
+    rows += [("trap", trap) for trap in card.traps]
+    show_lines(rows)
+
+
+def task(task: Annotated[str, "TASK"], /, *, data: File = None, json: Switch = False) -> None:
+    """Describe a task: its options, its items, the first question.
+
+    Examples:
+        unmask show task sudoku
+        unmask show task "gsm8k(shots=2)" --data gsm8k_test.jsonl
+        unmask show task humaneval --json
+
+    Args:
+        task: A name of `unmask list tasks`, with options.
+        data: File of the items. (default: in the directory of the environment variable UNMASK_DATA)
+        json: Print one JSON object instead of text.
+    """
+    from unmask.core.registry import parse
+    from unmask.tasks import TASKS
+    from unmask.tasks.data import find
+
+    made = TASKS.make(task)
+    file = data or (None if made.dataset is None else find(made.dataset))
+    more = {"tokens of an answer": made.length, "ends before": list(made.until), "items from": made.source}
+    if file is not None or made.dataset is None:
+        items = made.items(None if file is None else str(Path(file)))
+        more |= {"items": len(items), "first question": made.asked(items[0])}
+    _show_entry(TASKS.entry(parse("task", task)[0]), more, json)
+
+
+def job(job: Annotated[str, "JOB"], /, *, json: Switch = False) -> None:
+    """Describe a job of sweeps: the fields of its cells, and what it measures.
+
+    Examples:
+        unmask show job samples
+        unmask show job my_module:my_job --json
+
+    Args:
+        job: A name of `unmask list jobs`, or package.module:function.
+        json: Print one JSON object instead of text.
+    """
+    from unmask.experiments.measures.catalogue import METRICS, find
+
+    found = find(job)
+    more = {"merges": found.merges, "shares": list(found.shares), "lasts": found.lasts, "open": found.open}
+    if not json:
+        more = {
+            "rows": "measured in blocks and merged" if found.merges else "measured at once",
+            "one pass answers for all": ", ".join(found.shares) or None,
+            "stays valid when the code changes": found.lasts,
+        }
+    _show_entry(METRICS.entry(job), more, json)
+
+
+def _facts(sampler: Sampler, json: bool) -> dict[str, Any]:
+    way = next(way for way in WAYS if sampler.implements(way))
+    law = "a function of the denoiser, the length and delta" if callable(sampler.law) else sampler.law
+    plain: dict[str, Any] = {"way": way, "pace": sampler.pace, "law": law, "reads": sorted(sampler.reads)}
+    plain["draws_rounds"] = sampler.draws_rounds
+    if json:
+        return plain
+    pace = PACES[sampler.pace] if way != "run" else None
+    return plain | {
+        "way": WAYS[way],
+        "pace": pace,
+        "law": LAWS.get(law or "", law),
+        "reads": " and ".join(plain["reads"]),
+    }
+
+
+def _show_entry(entry: Entry, more: Mapping[str, Any], json: bool) -> None:
+    """The name with its options, its documentation, and other facts."""
+    from unmask.cli.output import show
+    from unmask.core.errors import UnmaskError
+
+    if entry.maker is None:
+        raise UnmaskError(f"{entry.name} is {entry.about}")
+    if json:
+        show({"name": entry.name, **summary(entry), "documentation": entry.documentation} | dict(more), True)
+        return
+    print(f"{entry.specification}\n\n{entry.documentation}\n")
+    show({**more, "code": entry.origin}, False)
+
+
+command = {
+    "language": language,
+    "sampler": sampler,
+    "schedule": schedule,
+    "model": model,
+    "task": task,
+    "job": job,
+}
