@@ -40,7 +40,7 @@ COMMANDS = {
     "figure-1": ("unmask.cli.figure_1", "train networks, and hold them against the ideal denoiser"),
     "figure-2": ("unmask.cli.figure_2", "train networks on a text, and judge what they write"),
     "reasoning": ("unmask.cli.reasoning", "train networks on sums, and judge their answers and their steps"),
-    "paper": ("unmask.cli.paper", "reproduce the paper claim by claim: agrees, differs, or what it would take"),
+    "paper": ("unmask.cli.paper", "reproduce the paper claim by claim: agrees, differs, not tested"),
     "learning": ("unmask.cli.learning", "say what a network has not learned, and what that adds to its errors"),
     "sweep": ("unmask.cli.sweep", "measure a grid of cells, stopped and resumed at will, here or on a cluster"),
     "eval": ("unmask.cli.eval", "let models write the answers of tasks: accuracy with interval, cost and time"),
