@@ -16,7 +16,7 @@ from unmask.experiments.evaluation.published import PUBLISHED
 from unmask.experiments.jobs.cells import cells_of
 from unmask.experiments.paper import theorems
 from unmask.experiments.paper.items import ITEMS, chosen, recipe
-from unmask.experiments.paper.judge import Claim, Size, Values, all_of, part, shown
+from unmask.experiments.paper.judge import VERDICTS, Claim, Size, Values, all_of, part, shown
 from unmask.experiments.paper.kept import read
 from unmask.experiments.paper.records import Absent, Seen, kept
 from unmask.samplers import SAMPLERS
