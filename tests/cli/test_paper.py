@@ -10,7 +10,7 @@ import pytest
 
 from tests.sparing import in_this_process
 from unmask.experiments.paper import items, kept
-from unmask.experiments.paper.claims import Finding, Item, at_least, judged, part
+from unmask.experiments.paper.judge import Claim, item, part, shown
 from unmask.report import paper
 
 ROOT = Path(__file__).parents[2]
@@ -18,23 +18,18 @@ RECORDS = ROOT / "results/paper-quick.json"
 
 
 def fake(name, length, claim):
-    made = Item(name, f"pairs, {length} tokens", lambda size: [part("theory", language="interval-5", length=length)])
-    made.claim("wrong", "Lemma 0", "Half is wrong.", "unmask theory list", "1/2")(claim)
-    return made
+    return item(name, f"pairs, {length} tokens", lambda size: [part("theory", language="interval-5", length=length)], {
+        "wrong": replace(claim, where="Lemma 0", words="Half is wrong.", command="unmask theory list", figure="1/2")
+    })  # fmt: skip
 
 
-def half(seen):
-    found = seen.one("ser", length=10)
-    return judged(at_least(found, 0.05), [("SER", found)], "More than half <is>.", "Less.")
-
-
-def nobody(seen):
-    return Finding("needs", "Weights.")
+HALF = Claim("", "", "", [shown("SER", "ser", length=10)], lambda ser: ser >= 0.05, "More than half <is>.", "Less.")
+UNTESTED = Claim("", "", "", untested="Weights.")
 
 
 @pytest.fixture
 def few(monkeypatch):
-    monkeypatch.setattr(items, "ITEMS", {"a": fake("a", 10, half), "b": fake("b", 15, nobody)})
+    monkeypatch.setattr(items, "ITEMS", {"a": fake("a", 10, HALF), "b": fake("b", 15, UNTESTED)})
     monkeypatch.setattr(kept, "ITEMS", items.ITEMS)
     monkeypatch.setattr(paper, "ITEMS", items.ITEMS)
 
@@ -42,25 +37,25 @@ def few(monkeypatch):
 def test_items_accumulate(run, few):
     with in_this_process():
         first = run("paper", "a", "--out", "o", "--json")
-        assert (first.code, first.result["agrees"], first.result["needs"]) == (0, 1, 0)
+        assert (first.code, first.result["agrees"], first.result["not tested"]) == (0, 1, 0)
         assert [claim["name"] for claim in first.result["claims"]] == ["a.wrong"]
         both = run("paper", "--out", "o")
     assert (both.code, "agrees: " in both.out) == (0, False)
     whole = json.loads(Path("o/paper.json").read_text())
     assert (whole["items"], whole["size"], len(whole["records"]) > 1) == (["a", "b"], "quick", True)
     page = Path("o/index.html").read_text()
-    assert page.count('<section class="claim') == 2
+    assert page.count('<details class="claim') == 2
     assert "More than half &lt;is&gt;." in page
     assert "1 agree<" in page
 
     Path("o/index.html").unlink()
     again = run("paper", "report", "--out", "o", "--json")
-    assert (again.code, again.result["agrees"], again.result["needs"]) == (0, 1, 1)
+    assert (again.code, again.result["agrees"], again.result["not tested"]) == (0, 1, 1)
     assert Path("o/index.html").read_text() == page
     assert run("paper", "report", "--records", "o/paper.json", "--markdown", "r.md").out.endswith("r.md\n")
     text = Path("r.md").read_text()
-    assert "**2 claims: 1 agree, 0 differ, 1 need weights" in text
-    assert "Lemma 0: Half is wrong. The paper's figure: 1/2." in text
+    assert "**2 claims: 1 agree, 0 differ, 1 not tested.**" in text
+    assert "*agrees*: Half is wrong. The paper's figure: 1/2." in text
 
 
 WRONG = [

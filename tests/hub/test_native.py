@@ -83,7 +83,7 @@ def test_it_writes_what_it_writes_by_itself(pair):
 
 def test_a_text_that_begins_with_a_symbol(tmp_path, monkeypatch):
     """Where its tokenizer puts one before each text, it is seen by all of it."""
-    monkeypatch.setattr("unmask.hub.model.tokenizer_of", lambda *about: None)  # which is not there
+    monkeypatch.setattr("unmask.hub.loading.tokenizer_of", lambda *about: None)  # which is not there
     theirs = made("Llama", tmp_path)
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"add_bos_token": True}))
     ours = hub.load_model(tmp_path)

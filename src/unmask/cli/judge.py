@@ -55,7 +55,7 @@ def command(
     from unmask.cli.output import show
     from unmask.core.estimates import mean
     from unmask.core.samples import read_texts
-    from unmask.hub.model import load_model
+    from unmask.hub.loading import load_model
     from unmask.metrics.judge import judge, tokens_of
     from unmask.metrics.texts import token_entropy
 

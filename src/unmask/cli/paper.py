@@ -22,57 +22,57 @@ def run(
     out: Directory = None,
     json: Switch = False,
 ) -> None:
-    """Reproduce the paper claim by claim: all of it, or the items that are named.
+    """Reproduce the paper claim by claim: all of it, or the named items.
 
     Examples:
         unmask paper run --quick
         unmask paper theorem-4.4 lemmas
         unmask paper --full --device cuda --out all
 
-    Each figure, table, theorem, lemma and claim is held against what is measured
-    here, and agrees, differs, or needs what this machine has not: weights, a GPU.
-    Verdicts are computed from records. --quick, which is meant where nothing is
-    said, needs no weights and a quarter of an hour of two cores; --full is the
-    paper's sizes.
+    Each figure, table, theorem, lemma and claim is compared with measurements and
+    agrees, differs, or is not tested, because it needs weights, a GPU or more
+    rows. Verdicts are computed from records. --quick, the default, needs no
+    weights and about a quarter of an hour on two cores; --full uses the paper's
+    sizes.
 
-    Ctrl-C once ends after what is being measured, twice at once, and the same
-    command goes on from there. OUT/sweep holds the numbers, for all items alike:
-    what two of them need is measured once.
+    Ctrl-C once ends after the current cell, twice at once; the same command
+    resumes. OUT/sweep holds the numbers of all items: a cell that two of them
+    need is measured once.
 
     Args:
-        items: Names of `unmask paper list`; all unless told otherwise.
-        quick: Small networks, fewer rows.
+        items: Names from `unmask paper list` (default: all).
+        quick: Small networks, fewer rows (the default).
         full: The paper's networks and rows, for a GPU.
-        device: Where networks run: auto, cpu or cuda.
-        out: A directory for the page, the records and the store; paper-quick or paper-full if not given.
+        device: Device of the networks: auto, cpu or cuda.
+        out: Directory for the page, the records and the store (default: paper-quick or paper-full).
         json: Print one JSON object instead of a table.
     """
     from unmask.cli.output import show, show_tables
     from unmask.core.errors import UnmaskError
-    from unmask.experiments.paper.claims import Size
     from unmask.experiments.paper.items import chosen
+    from unmask.experiments.paper.judge import Size
     from unmask.networks.model.checkpoints import choose_device
     from unmask.report import paper
     from unmask.report.publishing import publish
 
     if quick and full:
-        raise UnmaskError("--quick and --full are two sizes; give one of them")
+        raise UnmaskError("--quick and --full are two sizes; give one")
     chosen(items)
     chosen_device = choose_device(device)
     size = Size(full, str(chosen_device))
-    on_cuda = chosen_device.type == "cuda"  # which processes would only wait for
+    on_cuda = chosen_device.type == "cuda"  # several processes would wait for one GPU
     directory = Path(f"paper-{size.name}") if out is None else out
     made = publish(paper.page(items), size, directory, engine="here" if on_cuda else "local")
     if json:
         show(_summary(made.measured, items) | {"seconds": made.seconds, "page": str(made.page)}, True)
         return
     show_tables(paper.tables(made.measured))
-    _say(made.measured, items)
+    _notes(made.measured, items)
     print(f"{made.page}\n{made.seconds:.0f} s")
 
 
 def listed(*, json: Switch = False) -> None:
-    """List the items of the paper, with how much is claimed in each.
+    """List the items of the paper, with the number of their claims.
 
     Examples:
         unmask paper list
@@ -94,19 +94,18 @@ def listed(*, json: Switch = False) -> None:
 def report(
     *, out: Path = Path("paper-quick"), records: File = None, markdown: File = None, json: Switch = False
 ) -> None:
-    """Judge the claims again by records, and write the page, or a document.
+    """Judge recorded measurements again, and write the page or a document.
 
     Examples:
         unmask paper report --out paper-quick
         unmask paper report --records results/paper-quick.json --markdown r.md
 
-    Nothing is measured: what another version of unmask has measured is judged by
-    this one.
+    This command measures nothing; it judges records of any version of unmask.
 
     Args:
-        out: The directory of an `unmask paper`, in which the page is written; made if it is not there.
-        records: The records, where they are elsewhere than in OUT/paper.json.
-        markdown: A document, in the place of the page.
+        out: Directory of an `unmask paper`, for the page; made if it does not exist.
+        records: File of records (default: OUT/paper.json).
+        markdown: Write a document to this file instead of the page.
         json: Print one JSON object instead of a table.
     """
     from unmask.cli.output import show, show_tables
@@ -116,18 +115,17 @@ def report(
     from unmask.report.frame import PAGE
     from unmask.report.publishing import check_directory, write
 
+    target = out / PAGE if markdown is None else markdown
     if markdown is None:
         check_directory(out, PAGE)
-        target = out / PAGE
     else:
-        target = markdown
-        check_writable(target)
+        check_writable(markdown)
     source = out / FILE if records is None else records
     made, origin = read(source)
     if markdown is None:
         write(out, {PAGE: paper.drawn(made, origin)}, PAGE)
     else:
-        with atomic(target) as file:
+        with atomic(markdown) as file:
             file.write(paper.markdown(made, origin, source.name).encode())
     if json:
         show(_summary(made, ()) | {"file": str(target)}, True)
@@ -144,14 +142,13 @@ def _summary(made: Reproduction, items: tuple[str, ...]) -> dict[str, Any]:
     return totals(made) | {"size": made.size, "claims": claims, "failures": failures}
 
 
-def _say(made: Reproduction, items: tuple[str, ...]) -> None:
+def _notes(made: Reproduction, items: tuple[str, ...]) -> None:
+    """The claims of the named items, or else those that differ, and failed cells."""
     from unmask.cli.output import say
 
-    for name, told in made.findings().items():
-        if items and name not in items:
-            continue
-        for claim, finding in told:
-            if finding.verdict == "differs" or items:
+    for name, own in made.findings().items():
+        for claim, finding in own:
+            if name in items or (not items and finding.verdict == "differs"):
                 say(f"{finding.verdict}: {claim.name}, {claim.where}: {finding.why}")
     for metric, error in made.failures:
         say(f"not measured: {metric}: {error}")

@@ -97,7 +97,7 @@ def command(
             found = clock(shape, asked, batch or (1, 16), steps, device, getattr(torch, dtype), repeats, compiled)
         else:
             from unmask.cost.open_clock import open_clock
-            from unmask.hub.model import load_model
+            from unmask.hub.loading import load_model
 
             opened = load_model(model, card=card, device=device, dtype=dtype, causal_model=causal_model)
             settings = {"model": opened.source()}

@@ -24,7 +24,7 @@ from unmask.core.memory import available, size
 from unmask.cost.matmul import flop_per_second
 from unmask.hub import Card, OpenModel
 from unmask.hub.fetch import here
-from unmask.hub.model import DTYPES, outline
+from unmask.hub.loading import DTYPES, outline
 from unmask.hub.quantize import HEAD
 from unmask.networks.model.checkpoints import choose_device
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -11,11 +11,21 @@ from unmask.core.errors import UnmaskError, shown
 from unmask.denoisers.contracts import Causal, Cost, Engine
 from unmask.denoisers.marginals import Marginals, Table, as_marginals, joined
 
-if TYPE_CHECKING:
-    from unmask.denoisers.denoiser import Denoiser
-
-
 SUMS, ROUGH_SUMS = 1e-3, 0.05  # how far from 1 probabilities may sum, in 32 bits and more, and in fewer
+
+
+class Answering(Protocol):
+    """The part of a denoiser that these engines use."""
+
+    vocabulary: int
+    time_free: bool
+
+    @property
+    def name(self) -> str: ...
+    def posterior(
+        self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None
+    ) -> Tensor | Marginals: ...
+    def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine: ...
 
 
 class StatelessEngine(Engine):
@@ -24,7 +34,7 @@ class StatelessEngine(Engine):
     An unchanged row is evaluated again only where it is asked about other places than before.
     """
 
-    def __init__(self, denoiser: Denoiser, tokens: Tensor) -> None:
+    def __init__(self, denoiser: Answering, tokens: Tensor) -> None:
         super().__init__(tokens)
         self.denoiser = denoiser
         self._said: Marginals | None = None
@@ -104,7 +114,7 @@ def layout(rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
 class ByLength(Engine):
     """Rows of each length in an engine of their own: for denoisers that cannot tell padding from text."""
 
-    def __init__(self, denoiser: Denoiser, tokens: Tensor, given: Tensor | None, valid: Tensor) -> None:
+    def __init__(self, denoiser: Answering, tokens: Tensor, given: Tensor | None, valid: Tensor) -> None:
         super().__init__(tokens)
         lengths, self._part = valid.sum(1).unique(return_inverse=True)  # (B): which engine has a row
         self._row = torch.empty_like(self._part)  # (B): and as which of its rows
@@ -154,7 +164,7 @@ class ByLength(Engine):
 class PrefixCausal(Causal):
     """Any denoiser as a causal reader: what it says of the first hidden position, one evaluation a read prefix."""
 
-    def __init__(self, denoiser: Denoiser, rows: int, length: int, valid: Tensor | None = None) -> None:
+    def __init__(self, denoiser: Answering, rows: int, length: int, valid: Tensor | None = None) -> None:
         super().__init__(rows)
         self.tokens = torch.full((rows, length), denoiser.vocabulary)
         self.lengths = torch.full((rows,), -1)

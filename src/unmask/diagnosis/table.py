@@ -12,7 +12,7 @@ from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, exactly
 from unmask.generation import generate
-from unmask.languages import Language, LanguageLike, load
+from unmask.languages import Language, LanguageLike, NGram, load
 from unmask.schedules import Fit, deltas
 from unmask.theory import correctness, fluency, optimal, separators, statements
 from unmask.theory.curves import InformationCurve
@@ -72,8 +72,8 @@ def _at(
     delta = deltas(schedule, steps, Fit(language, length))
     universal = fluency.universal(language.vocabulary, length, delta, between)
     divergences = {"max delta (TC + DTC)": universal}
-    if (ngram := language.ngram) is not None:
-        n, v = ngram.order, ngram.vocabulary
+    if isinstance(language, NGram):
+        n, v = language.order, language.vocabulary
         eps = float(deltas(f"theorem-4.2(order={n})", steps)[0])
         if eps < 1:
             divergences["theorem 4.2, paper"] = fluency.theorem_4_2(n, v, length, eps)

@@ -17,7 +17,7 @@ from unmask.core.files import origin, write_json
 from unmask.core.samples import account_path, digest, given_path, write_tokens
 from unmask.core.shown import Shown
 from unmask.denoisers import Cost
-from unmask.generation.trace import Symbols, Trace, recorded
+from unmask.generation.trace import MOST_ROWS, MOST_SYMBOLS, Event, Row, Symbols, Trace, check
 from unmask.languages import Language
 from unmask.samplers import Session
 from unmask.samplers.session import REASONS, Taken
@@ -79,7 +79,7 @@ class Generation(Shown):
             raise UnmaskError(f"{what}; generate(.., trace=True) does, and its trace can be made")
         if symbols is None and self.ideal is not None:
             symbols = self.ideal.names
-        return recorded(self, range(len(self.tokens)) if rows is None else rows, symbols)
+        return _recorded(self, range(len(self.tokens)) if rows is None else rows, symbols)
 
     def summary(self) -> dict[str, Any]:
         rows, length = self.tokens.shape
@@ -172,3 +172,44 @@ def finished(session: Session, seconds: float, about: dict[str, Any]) -> Generat
         taken=session.taken(),
         **about,
     )
+
+
+def _recorded(made: Generation, rows: Sequence[int], symbols: Symbols | None) -> Trace:
+    """The trace of these rows of a generation."""
+    assert made.taken is not None
+    arguments.whole("the number of rows of a trace", len(rows), 1, MOST_ROWS)
+    for row in rows:
+        arguments.whole("row", row, 0, len(made.tokens) - 1)
+    found = [_row(made, row) for row in rows]
+    used = {token for row in found for _, token in row.given}
+    used |= {token for row in found for _, _, token, _ in row.events if token is not None}
+    texts: list[str] | dict[str, str] | None = None
+    if symbols is not None:
+        name = symbols if callable(symbols) else symbols.__getitem__
+        if made.vocabulary <= MOST_SYMBOLS:
+            texts = [name(token) for token in range(made.vocabulary)]
+        else:
+            texts = {str(token): name(token) for token in sorted(used)}
+    sampler = made.configuration.get("sampler")
+    trace = Trace(vocabulary=made.vocabulary, rows=found, symbols=texts, sampler=sampler, source=made.source)
+    check(trace)
+    return trace
+
+
+def _row(made: Generation, row: int) -> Row:
+    """Its events: of one place in the order in which they happened, of several by round."""
+    assert made.taken is not None
+    length = int(made.lengths[row])
+    order, tokens = made.order[row, :length].tolist(), made.tokens[row, :length].tolist()
+    probability = made.probability[row, :length].tolist()
+    past: list[list[Event]] = [[] for _ in range(length)]
+    mine = made.taken.of(made.taken.rows == row)
+    for position, turn, token, p, hidden in zip(*(part.tolist() for part in mine[1:]), strict=True):
+        if position < length:
+            past[position] += [(turn, position, token, min(p, 1.0)), (hidden, position, None, None)]
+    for position, turn in enumerate(order):
+        if turn:
+            past[position].append((turn, position, tokens[position], min(probability[position], 1.0)))
+    events = [(event[0], number, event[1], event) for one in past for number, event in enumerate(one)]
+    given = [(position, tokens[position]) for position in range(length) if order[position] == 0]
+    return Row(length=length, given=given, events=[event for *_, event in sorted(events, key=lambda one: one[:3])])

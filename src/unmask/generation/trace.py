@@ -19,7 +19,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -27,9 +27,6 @@ from unmask.core import arguments
 from unmask.core.errors import UnmaskError, cut, shown
 from unmask.core.files import atomic
 from unmask.core.reading import fit, read_json
-
-if TYPE_CHECKING:
-    from unmask.generation.result import Generation
 
 FORMAT: Final = "unmask-trace"
 VERSION = 1
@@ -190,44 +187,3 @@ def _check_place(trace: Trace, row: Row, where: str, place: str, position: int, 
 
 def _refuse(where: str, place: str, what: str) -> None:
     raise UnmaskError(f"{cut(where)}, {place}: {what}")
-
-
-def recorded(made: Generation, rows: Sequence[int], symbols: Symbols | None) -> Trace:
-    """The trace of these rows of a generation."""
-    assert made.taken is not None
-    arguments.whole("the number of rows of a trace", len(rows), 1, MOST_ROWS)
-    for row in rows:
-        arguments.whole("row", row, 0, len(made.tokens) - 1)
-    found = [_row(made, row) for row in rows]
-    used = {token for row in found for _, token in row.given}
-    used |= {token for row in found for _, _, token, _ in row.events if token is not None}
-    texts: list[str] | dict[str, str] | None = None
-    if symbols is not None:
-        name = symbols if callable(symbols) else symbols.__getitem__
-        if made.vocabulary <= MOST_SYMBOLS:
-            texts = [name(token) for token in range(made.vocabulary)]
-        else:
-            texts = {str(token): name(token) for token in sorted(used)}
-    sampler = made.configuration.get("sampler")
-    trace = Trace(vocabulary=made.vocabulary, rows=found, symbols=texts, sampler=sampler, source=made.source)
-    check(trace)
-    return trace
-
-
-def _row(made: Generation, row: int) -> Row:
-    """Its events: of one place in the order in which they happened, of several by round."""
-    assert made.taken is not None
-    length = int(made.lengths[row])
-    order, tokens = made.order[row, :length].tolist(), made.tokens[row, :length].tolist()
-    probability = made.probability[row, :length].tolist()
-    past: list[list[Event]] = [[] for _ in range(length)]
-    mine = made.taken.of(made.taken.rows == row)
-    for position, turn, token, p, hidden in zip(*(part.tolist() for part in mine[1:]), strict=True):
-        if position < length:
-            past[position] += [(turn, position, token, min(p, 1.0)), (hidden, position, None, None)]
-    for position, turn in enumerate(order):
-        if turn:
-            past[position].append((turn, position, tokens[position], min(probability[position], 1.0)))
-    events = [(event[0], number, event[1], event) for one in past for number, event in enumerate(one)]
-    given = [(position, tokens[position]) for position in range(length) if order[position] == 0]
-    return Row(length=length, given=given, events=[event for *_, event in sorted(events, key=lambda one: one[:3])])

@@ -13,7 +13,7 @@ from unmask.hub.body import Body
 from unmask.hub.card import FAMILIES, Card
 from unmask.hub.fetch import locate
 from unmask.hub.gguf import Packed
-from unmask.hub.model import card_of, load_model, shape_of, tokenizer_of
+from unmask.hub.loading import card_of, load_model, shape_of, tokenizer_of
 from unmask.hub.probe import probe
 from unmask.text.published import Published
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -28,11 +28,10 @@ from unmask.core.registry import parse
 from unmask.denoisers import Causal, Engine, Marginals
 from unmask.denoisers.contracts import Cost
 from unmask.denoisers.stateless import followed
+from unmask.hub.body import Body
+from unmask.hub.card import Card
 from unmask.networks.model.cache import Reach
 from unmask.networks.running.evaluation import fitted
-
-if TYPE_CHECKING:
-    from unmask.hub.model import OpenModel
 
 CACHES = ("prefix", "dual")
 
@@ -60,10 +59,31 @@ def cache_of(said: str | None) -> Cache | None:
     return Cache(kind, arguments.whole("block of the cache", options.get("block", 32), 1, arguments.MOST_LENGTH))
 
 
+class Computed(Protocol):
+    """The part of an open model that its engine uses."""
+
+    card: Card
+    body: Body
+    vocabulary: int
+    shift: int
+    batch: int | None
+    cache: Cache | None
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def mask(self) -> int: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def begins(self) -> bool: ...
+    def said(self, states: Tensor) -> Marginals: ...
+
+
 class Computer:
     """States of rows, from tokens (B, L) that somebody else owns, V being hidden."""
 
-    def __init__(self, model: OpenModel, rows: int, length: int, ends: Tensor, block: int | None, keep: bool) -> None:
+    def __init__(self, model: Computed, rows: int, length: int, ends: Tensor, block: int | None, keep: bool) -> None:
         self.model, self.body, self.block, self.ends, self.length = model, model.body, block, ends, length
         body = self.body
         self.states = torch.zeros((rows, length + 1, body.hidden), device=body.device, dtype=body.dtype)
@@ -136,7 +156,7 @@ class Computer:
 class OpenEngine(Engine):
     """Evaluates rows that have changed when they are asked for."""
 
-    def __init__(self, model: OpenModel, tokens: Tensor, given: Tensor, valid: Tensor | None) -> None:
+    def __init__(self, model: Computed, tokens: Tensor, given: Tensor, valid: Tensor | None) -> None:
         super().__init__(tokens)
         self.model, self.vocabulary = model, model.vocabulary
         rows, length = tokens.shape
@@ -199,7 +219,7 @@ class OpenReader(Causal):
     seen by others: a text then reads as it does without it.
     """
 
-    def __init__(self, model: OpenModel, rows: int, length: int, valid: Tensor | None) -> None:
+    def __init__(self, model: Computed, rows: int, length: int, valid: Tensor | None) -> None:
         super().__init__(rows)
         self.model = model
         ends = torch.full((rows,), length + 1) if valid is None else valid.sum(1) + 1

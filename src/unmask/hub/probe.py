@@ -13,15 +13,12 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from unmask.core.errors import UnmaskError
-
-if TYPE_CHECKING:
-    from unmask.hub.model import OpenModel
+from unmask.hub.model import OpenModel
 
 CLEAR = 1.0  # nats a token
 KNOWS, SURE = 0.8, 0.35  # of log V: a loss below the first is no chance, and one below the second leaves no doubt

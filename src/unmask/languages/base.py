@@ -8,7 +8,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -26,9 +26,6 @@ from unmask.kernels.chain import Chain
 from unmask.kernels.machine import Machine
 from unmask.languages.closed_form import ClosedForm
 from unmask.languages.steps import Steps
-
-if TYPE_CHECKING:
-    from unmask.languages.ngram import NGram
 
 UNKNOWN = "<unk>"  # the name of what stands for all tokens that have none of their own
 LONGEST_NAME = 256  # characters of a token's name
@@ -126,11 +123,6 @@ class Language(ABC):
     @property
     def machine(self) -> Machine | None:
         """The weighted automaton that it is; None where it is none."""
-        return None
-
-    @property
-    def ngram(self) -> NGram | None:
-        """The n-gram that it is, which theorem 4.2 is about; None where it is none."""
         return None
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,17 +12,15 @@ from unmask.core.chance import Stream, uniform
 from unmask.core.estimates import Estimate, exactly, mean, proportion
 from unmask.kernels import paths
 from unmask.kernels.machine import Ints, Machine
-
-if TYPE_CHECKING:
-    from unmask.languages.machine import MachineLanguage
+from unmask.languages.base import Language
 
 RANDOM_LENGTH = 16  # long enough to tell languages apart, short enough that some random strings are valid
 RATE_LENGTH = 256
 DENSE_STATES = 1024  # up to here eigenvalues are computed: in a second
 
 
-def machine_facts(language: MachineLanguage) -> dict[str, Any]:
-    machine = language.machine
+def machine_facts(language: Language) -> dict[str, Any]:
+    machine = _machine(language)
     return {
         "states": machine.states,
         "transitions": len(machine.edge_target),
@@ -34,12 +32,12 @@ def machine_facts(language: MachineLanguage) -> dict[str, Any]:
     }
 
 
-def entropy_rate(language: MachineLanguage) -> Estimate:
+def entropy_rate(language: Language) -> Estimate:
     """lim H(X_1..X_L)/L in nats, from the growth of H between two lengths, where the ends cancel."""
     short, long = (language.nearest_lengths(length)[-1] for length in (RATE_LENGTH, 2 * RATE_LENGTH))
     if short == long:
         return exactly(0.0)  # bounded lengths: H does not grow
-    if language.machine.unambiguous:
+    if _machine(language).unambiguous:
         first, second = (language.entropy(length).value for length in (short, long))
         return exactly((second - first) / (long - short))
     drawn = language.sample(200, long)
@@ -49,9 +47,9 @@ def entropy_rate(language: MachineLanguage) -> Estimate:
     return mean(growth / (long - short), method="monte carlo")
 
 
-def valid_fraction(language: MachineLanguage, rows: int = 20000) -> Estimate:
+def valid_fraction(language: Language, rows: int = 20000) -> Estimate:
     """The share of uniformly random strings of about 16 tokens that are valid; exact where a string fixes its path."""
-    machine = language.machine
+    machine = _machine(language)
     length = language.nearest_lengths(RANDOM_LENGTH)[-1]
     if machine.unambiguous:
         ones = machine._replace(
@@ -63,6 +61,11 @@ def valid_fraction(language: MachineLanguage, rows: int = 20000) -> Estimate:
         return exactly(float(np.exp(paths.log_evidence(ones, free)[0])))
     u = uniform(0, Stream.LANGUAGE, torch.arange(rows).unsqueeze(1), torch.arange(length))
     return proportion(int(language.supports((u * language.vocabulary).long()).sum()), rows)
+
+
+def _machine(language: Language) -> Machine:
+    assert language.machine is not None
+    return language.machine
 
 
 def second_eigenvalue(machine: Machine) -> float | None:

@@ -54,10 +54,6 @@ class NGram(MachineLanguage):
         self.initial = table("initial", initial, (contexts,), normalise)
         self.name_tokens(names)
 
-    @property
-    def ngram(self) -> NGram:
-        return self
-
     @cached_property
     def reachable(self) -> Ints:
         """The contexts that some sequence visits, ascending."""

@@ -18,7 +18,8 @@ from torch import Tensor
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
-from unmask.hub.model import OpenModel, load_model
+from unmask.hub.loading import load_model
+from unmask.hub.model import OpenModel
 from unmask.metrics.likelihood import AT_ONCE, bound, drawn, read
 from unmask.text.packages import file_of
 

@@ -1,20 +1,20 @@
-"""The paper claim by claim, as a page and as a document: what it says, our figure beside it, and an honest word."""
+"""The paper claim by claim, as a page and as a document: its claim, our measurement, and a verdict."""
 
 from __future__ import annotations
 
+import re
 import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 from unmask.core.estimates import Estimate
 from unmask.experiments.board.table import Table
 from unmask.experiments.jobs.recipe import Recipe
-from unmask.experiments.paper.claims import VERDICTS, Claim, Finding, Size
 from unmask.experiments.paper.items import ITEMS, chosen, recipe
+from unmask.experiments.paper.judge import VERDICTS, Claim, Finding, Size
 from unmask.experiments.paper.kept import FILE, Reproduction, of_sweep
 from unmask.report import frame
 from unmask.report.explorer.chosen import State
@@ -24,20 +24,19 @@ from unmask.report.frame import PAGE, Definition, Sentence
 from unmask.report.publishing import Made, Page
 from unmask.report.results import Results, points
 
-SAY = {"agrees": "agree", "differs": "differ", "needs": "need"}
-MEANS = {
-    "agrees": "What is measured is as the paper says",
-    "differs": "What is measured is otherwise, and why stands beside it",
-    "needs": "What decides is not here: weights, a GPU, or more rows",
+SENTENCES = {  # of a verdict: after its number, and its meaning
+    "agrees": ("agree", "The measurements agree with the paper."),
+    "differs": ("differ", "The measurements differ from the paper; each claim gives the reason."),
+    "not tested": ("not tested", "They need weights, a GPU or more rows."),
 }
 INTRODUCTION = """
 "The paper" is Feng et al., "Theoretical Benefit and Limitation of Diffusion Language Model" (arXiv 2502.09622, NeurIPS
-2025), with its poster and the rebuttals of its reviews; no code of it is public. Each of its claims stands here in
-short, with what `unmask` measures beside it, whether that agrees, and the command that makes it. Verdicts are computed
-from records, none is written by hand; where nothing is said of the denoiser it is the ideal one. Our copy of the paper
-has lost its inline formulas: what is reconstructed says so.
+2025), with its poster and the rebuttals of its reviews; its code is not public. This page lists each of its claims in
+short, the measurements of `unmask`, a verdict, and a command that repeats the measurement. Verdicts are computed from
+records, never written by hand. The denoiser is the ideal one unless a claim names another. Our copy of the paper has
+lost its inline formulas; reconstructions are marked.
 """
-DRAWN: dict[str, dict[str, State]] = {  # of an item: which figures of the explorer, and what is chosen there
+DRAWN: dict[str, dict[str, State]] = {  # the figures of the explorer for an item, with their settings
     "figure-1": {"ser-by-language": {}, "generative-perplexity-by-language": {"setting": "pruned=False"}},
     "length": {"lengths": {}},
     "figure-2-left": {"generative-perplexity-by-language": {}},
@@ -45,11 +44,11 @@ DRAWN: dict[str, dict[str, State]] = {  # of an item: which figures of the explo
     "theorem-4.4": {"lengths": {}},
 }
 WIDE = 116  # characters of a line of the document
-Told = list[tuple[Claim, Finding]]
+Found = list[tuple[Claim, Finding]]
 
 
 def page(names: Sequence[str]) -> Page[Size, Reproduction]:
-    """What `publish` walks; names: the items that are measured, all where there is none."""
+    """The page that `publish` makes; names: the items to measure, all if there are none."""
     return Page(PAGE, partial(_recipe, names), of_sweep, contents)
 
 
@@ -62,13 +61,13 @@ def contents(made: Reproduction, size: Size, about: Made) -> dict[str, bytes]:
     return {FILE: made.to_json(dict(about.origin)), PAGE: drawn(made, about.origin)}
 
 
-def counts(told: Mapping[str, Told]) -> dict[str, Counter[str]]:
-    """Of each item how many of its claims agree, differ and need."""
-    return {name: Counter(finding.verdict for _, finding in own) for name, own in told.items()}
+def counts(found: Mapping[str, Found]) -> dict[str, Counter[str]]:
+    """For each item, the number of claims with each verdict."""
+    return {name: Counter(finding.verdict for _, finding in own) for name, own in found.items()}
 
 
 def tables(made: Reproduction) -> list[Table]:
-    """One, of the counts."""
+    """The counts, for the terminal."""
     found = counts(made.findings())
     rows = [(name, [(f"{own[verdict]}", "") for verdict in VERDICTS]) for name, own in found.items()]
     return [Table("Claims by item", ["item", *VERDICTS], rows)]
@@ -81,84 +80,101 @@ def totals(made: Reproduction) -> dict[str, int]:
 
 def drawn(made: Reproduction, origin: Mapping[str, Any]) -> bytes:
     """The page."""
-    sentences = [Sentence(f"{count} {SAY[verdict]}", f"{MEANS[verdict]}.") for verdict, count in totals(made).items()]
+    found = made.findings()
+    sentences = [
+        Sentence(f"{count} {SENTENCES[verdict][0]}", SENTENCES[verdict][1]) for verdict, count in totals(made).items()
+    ]
     return frame.page(
         "unmask paper: claim by claim",
         "paper.html",
         origin,
         [FILE],
         sentences,
-        tables(made),
-        differing=_differing(made),
-        items="\n".join(_item(name, told, figures(made, name)) for name, told in made.findings().items()),
+        contents="\n".join(_entry(name, own) for name, own in counts(found).items()),
+        differing="\n".join(_differing(claim, finding) for claim, finding in _differs(found)),
+        items="\n".join(_item(name, own, figures(made, name)) for name, own in found.items()),
         size=made.size,
         seconds=f"{made.seconds:.0f}",
     )
 
 
-def _differs(made: Reproduction) -> list[Claim]:
-    return [claim for told in made.findings().values() for claim, finding in told if finding.verdict == "differs"]
+def _entry(name: str, own: Counter[str]) -> str:
+    """A line of the table of contents."""
+    numbers = "".join(f"<td>{own[verdict] or ''}</td>" for verdict in VERDICTS)
+    about = f'<a href="#{name}">{name}</a><small>{frame.text(ITEMS[name].about)}</small>'
+    return f'<tr><th scope="row">{about}</th>{numbers}</tr>'
 
 
-def _differing(made: Reproduction) -> str:
-    entries = [f'<li><a href="#{c.name}">{c.name}</a>: {frame.text(c.words)}</li>' for c in _differs(made)]
-    return "\n".join(["<h2>Where it differs</h2>", "<ul>", *entries, "</ul>"]) if entries else ""
+def _differs(found: Mapping[str, Found]) -> Found:
+    return [(claim, finding) for own in found.values() for claim, finding in own if finding.verdict == "differs"]
+
+
+def _differing(claim: Claim, finding: Finding) -> str:
+    link = f'<a href="#{claim.name}">{frame.text(claim.where)}</a>'
+    return f"<dt>{link}</dt><dd>Paper: {frame.text(claim.words)}</dd><dd>Here: {frame.text(finding.why)}</dd>"
 
 
 def figures(made: Reproduction, item: str) -> list[tuple[Figure, Definition]]:
-    """What is drawn of an item, each figure with what was measured for it."""
+    """The figures of an item, with the records of its cells; a language at one number of steps draws no line."""
     wanted = DRAWN.get(item, {})
-    explorer = Explorer(Results(points([record | {"key": ""} for record in made.of(item)] if wanted else [])))
+    records = [record | {"key": ""} for record in made.of(item) if record.get("language") != "paper-hmm"]
+    explorer = Explorer(Results(points(records if wanted else [])))
     return [(one, explorer.drawn(one, **wanted[one.name])) for one in explorer.figures if one.name in wanted]
 
 
-def _item(name: str, told: Told, drawn: Sequence[tuple[Figure, Definition]]) -> str:
+def _item(name: str, own: Found, drawn: Sequence[tuple[Figure, Definition]]) -> str:
     shown = [
         frame.figure(f"{name}-{one.name}".replace(".", "-"), one.title, one.under, one.caption, definition, definition)
         for one, definition in drawn
     ]
     above = f'<div class="figures">\n{"".join(shown)}\n</div>' if shown else ""
-    claims = "\n".join(_claim(claim, finding) for claim, finding in told)
+    claims = "\n".join(_claim(claim, finding) for claim, finding in own)
     return f'<h2 id="{name}">{name}</h2>\n<p class="note">{frame.text(ITEMS[name].about)}</p>\n{above}\n{claims}'
 
 
 def _claim(claim: Claim, finding: Finding) -> str:
+    """A claim that opens for its measurements; it is open where it differs."""
     ours = "".join(f"<tr><th>{frame.text(name)}</th><td>{frame.text(_plain(e))}</td></tr>" for name, e in finding.ours)
-    theirs = f'<p class="note">The paper: {frame.text(claim.figure)}</p>' if claim.figure else ""
-    return f"""<section class="claim {finding.verdict}" id="{claim.name}">
-<h3><span>{finding.verdict}</span> {frame.text(claim.where)}</h3>
-<p>{frame.text(claim.words)}</p>
+    theirs = f'<p class="note">The paper\'s figure: {frame.text(claim.figure)}</p>' if claim.figure else ""
+    return f"""<details class="claim {finding.verdict}" id="{claim.name}"{" open" * (finding.verdict == "differs")}>
+<summary><b>{finding.verdict}</b> {frame.text(claim.words)} <small>{frame.text(claim.where)}</small></summary>
 {theirs}
 {f'<div class="table"><table class="words">{ours}</table></div>' if ours else ""}
 <p>{frame.text(finding.why)}</p>
 <p><code>{frame.text(claim.command)}</code></p>
-</section>"""
+</details>"""
 
 
 def markdown(made: Reproduction, origin: Mapping[str, Any], source: str) -> str:
-    """The document, from the same records; source: the file that keeps them."""
+    """The document, from the same records; source: their file."""
     found = made.findings()
     whole = totals(made)
     command = shlex.join(["unmask", *origin["command"][1:]])
     lines = ["# The paper, claim by claim", "", *_filled(" ".join(INTRODUCTION.split())), ""]
+    verdicts = ", ".join(f"{count} {SENTENCES[verdict][0]}" for verdict, count in whole.items())
     lines += _filled(
-        f"**{sum(whole.values())} claims: {whole['agrees']} agree, {whole['differs']} differ, {whole['needs']} need "
-        f"weights, a GPU or more rows.** Size {made.size}, {made.seconds:.0f} seconds of work on {origin['machine']} "
-        f"by the code {origin['code']}, with `{command}`. Generated from {source} by `unmask paper report`."
+        f"**{sum(whole.values())} claims: {verdicts}.** A claim that is not tested needs weights, a GPU or more rows. "
+        f"Size {made.size}, {made.seconds:.0f} seconds of work on {origin['machine']} by the code {origin['code']}, "
+        f"with `{command}`. Generated from {source} by `unmask paper report`."
     )
-    lines += ["", "| item | agrees | differs | needs |", "|---|---|---|---|"]
+    lines += ["", f"| item | {' | '.join(VERDICTS)} |", "|---|---|---|---|"]
     for name, own in counts(found).items():
-        lines.append(f"| [{name}](#{_anchor(name)}) | {own['agrees']} | {own['differs']} | {own['needs']} |")
-    if differing := _differs(made):
+        lines.append(f"| [{name}](#{_anchor(name)}) | {' | '.join(str(own[verdict]) for verdict in VERDICTS)} |")
+    if differing := _differs(found):
         lines += ["", "Where it differs:", ""]
-    for claim in differing:
-        lines += _filled(f"- [{claim.name}](#{_anchor(claim.name)}): {claim.words}", "  ")
-    for name, told in found.items():
+    for claim, finding in differing:
+        lines += _filled(f"- [{claim.where}](#{_anchor(_heading(claim))})", "  ")
+        lines += [
+            f"  {line}"
+            for part in (f"- Paper: {claim.words}", f"- Here: {finding.why}")
+            for line in _filled(part, "  ")
+        ]
+    for name, own_claims in found.items():
         lines += ["", f"## {name}", "", *_filled(f"{ITEMS[name].about}."[:1].upper() + f"{ITEMS[name].about}."[1:])]
-        for claim, finding in told:
-            lines += ["", f"### {claim.name}", "", f"*{finding.verdict}*", ""]
+        for claim, finding in own_claims:
+            lines += ["", f"### {_heading(claim)}", ""]
             theirs = f" The paper's figure: {claim.figure}." if claim.figure else ""
-            lines += _filled(f"{claim.where}: {claim.words}{theirs}")
+            lines += _filled(f"*{finding.verdict}*: {claim.words}{theirs}")
             if finding.ours:
                 lines.append("")
             for what, estimate in finding.ours:
@@ -167,8 +183,12 @@ def markdown(made: Reproduction, origin: Mapping[str, Any], source: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _heading(claim: Claim) -> str:
+    return f"{claim.name}: {claim.where}"
+
+
 def _plain(estimate: Estimate) -> str:
-    """An interval that is a point is left out."""
+    """Without an interval that is a point."""
     return f"{estimate.value:.4g}" if not estimate.exact and estimate.low == estimate.high else str(estimate)
 
 
@@ -176,14 +196,16 @@ def _filled(text: str, indent: str = "") -> list[str]:
     return textwrap.wrap(text, WIDE, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
-def _anchor(name: str) -> str:
-    return name.replace(".", "").lower()
+def _anchor(heading: str) -> str:
+    """The anchor that GitHub and Sphinx give a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def listing(made: Reproduction) -> list[dict[str, Any]]:
-    """For programs: each claim with its verdict, our figures and the command."""
+    """For programs: each claim with its verdict, our values and the command."""
+    fields = ("name", "where", "words", "command", "figure")
     return [
-        {name: value for name, value in asdict(claim).items() if name != "judge"} | {"item": item} | finding.to_dict()
-        for item, told in made.findings().items()
-        for claim, finding in told
+        {name: getattr(claim, name) for name in fields} | {"item": item} | finding.to_dict()
+        for item, own in made.findings().items()
+        for claim, finding in own
     ]

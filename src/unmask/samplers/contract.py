@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import Field, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from torch import Tensor
 
@@ -12,16 +12,10 @@ from unmask.core.chance import Luck
 from unmask.core.errors import UnmaskError
 from unmask.core.registry import Registry
 from unmask.denoisers import Denoiser
-
-if TYPE_CHECKING:
-    from unmask.samplers.session import Session
-    from unmask.samplers.view import View
+from unmask.samplers.session import Session
+from unmask.samplers.view import View
 
 WAYS = ("order", "choose", "run")
-
-
-class Breach(UnmaskError):
-    """What a sampler has done against its contract."""
 
 
 Law = Literal["order", "causal", "language"] | Callable[[Denoiser, int, Tensor], Tensor]

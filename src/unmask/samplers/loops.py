@@ -14,9 +14,9 @@ from torch import Tensor
 
 from unmask.core.errors import UnmaskError, shown
 from unmask.denoisers import Canvas, Marginals
-from unmask.samplers.contract import Breach, Choice, Sampler
+from unmask.samplers.contract import Choice, Sampler
 from unmask.samplers.rounds import Shares, turns
-from unmask.samplers.session import Session
+from unmask.samplers.session import Breach, Session
 from unmask.samplers.view import View
 from unmask.schedules import orders
 

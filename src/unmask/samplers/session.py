@@ -12,11 +12,14 @@ from torch import Tensor
 from unmask.core.chance import Luck
 from unmask.core.errors import UnmaskError, shown
 from unmask.denoisers import Canvas, Causal, Cost, Denoiser
-from unmask.samplers.contract import Breach
 from unmask.samplers.stopping import Progress, StopRule
 
 PATIENCE = 1000  # looks a position and a round: beyond that a sampler that owns its flow is taken to loop for ever
 REASONS = ("filled", "stopped", "done")  # why nothing more is decided of a row: all is; the stop rule; the sampler
+
+
+class Breach(UnmaskError):
+    """A sampler broke its contract."""
 
 
 @dataclass

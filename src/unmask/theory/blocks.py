@@ -139,10 +139,10 @@ class Blocks:
 
 def of_blocks(language: Language, block_length: int, delta: Tensor) -> Blocks:
     """Block diffusion of an n-gram; an error for other languages, of which no context says all."""
-    if (found := language.ngram) is None:
+    if not isinstance(language, NGram):
         nearest = "generate(sampler='blocks(..)') and score measure it"
         raise UnmaskError(f"{language.kind} is no n-gram language, whose block diffusion is known exactly; {nearest}")
-    return Blocks(found, block_length, delta)
+    return Blocks(language, block_length, delta)
 
 
 def _block(strings: Ints, q: Floats, vocabulary: int) -> Partitions:

@@ -21,7 +21,7 @@ from torch import Tensor
 from unmask.core.errors import UnmaskError
 from unmask.core.tables import as_table
 from unmask.kernels.first_order import FirstOrder
-from unmask.languages import ClosedForm, Language, LanguageLike, load
+from unmask.languages import ClosedForm, Language, LanguageLike, NGram, load
 from unmask.schedules.schedule import as_delta
 from unmask.theory import chains, exponential, sampled
 from unmask.theory.chains import first_order
@@ -209,7 +209,7 @@ def _law(values: Values, language: Language, chain: FirstOrder, length: int, del
 def _other(values: Values, language: Language) -> None:
     measure = "metrics.score measures SER and the generative perplexity"
     values.notes.append(f"SER, TER and the generative NLL of {language.kind} are exact only if tiny; {measure}")
-    bounds = " and theory.certified bounds it from both sides" if language.ngram is not None else ""
+    bounds = " and theory.certified bounds it from both sides" if isinstance(language, NGram) else ""
     values.notes.append(
         f"E KL over orders is measured by theory.known.curve(..).divergence(delta){bounds}; {TER_NEAREST}"
     )

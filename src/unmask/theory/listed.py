@@ -17,7 +17,7 @@ from torch import Tensor
 from unmask.core.chance import Luck
 from unmask.core.errors import UnmaskError
 from unmask.core.registry import Registry
-from unmask.languages import Language
+from unmask.languages import Language, NGram
 from unmask.schedules import Schedule, deltas, orders
 from unmask.theory import best_orders, correctness, crossover, fluency, optimal, separators
 from unmask.theory.blocks import of_blocks
@@ -69,10 +69,9 @@ class Case:
     @property
     def ngram(self) -> tuple[int, int]:
         """(n, |V|), where the language is an n-gram, and separators separate."""
-        found = self.language.ngram
-        if found is None:
+        if not isinstance(self.language, NGram):
             raise UnmaskError(f"{self.language.kind} is no n-gram language, and this statement is about those")
-        return found.order, found.vocabulary
+        return self.language.order, self.language.vocabulary
 
     def eps(self, asked: float | None) -> float:
         """Of theorem 4.2: what is asked for, or the first round of its schedule at as many rounds."""
@@ -133,10 +132,10 @@ def mean_over_orders(case: Case) -> list[Statement]:
     if (known := exact_curve(case.language, case.length)) is not None:
         value = known.divergence(case.delta).value
         return [Statement(value, "upper", "divergence", how, "ours", "theory.md 7.2")]
-    if (ngram := case.language.ngram) is None:
+    if not isinstance(case.language, NGram):
         what = f"{case.language.kind} at length {case.length} has no closed form and is neither tiny nor an n-gram"
         raise UnmaskError(f"{what}; theory.sampled.information_curve measures this bound")
-    found = certified(ngram, case.length).divergence(case.delta)
+    found = certified(case.language, case.length).divergence(case.delta)
     return [Statement(found.high, "upper", "divergence", f"{how}; {found.method}", "ours", "theory.md 7.7")]
 
 

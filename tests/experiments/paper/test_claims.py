@@ -15,9 +15,10 @@ from unmask.core.estimates import Estimate
 from unmask.experiments.evaluation.published import PUBLISHED
 from unmask.experiments.jobs.cells import cells_of
 from unmask.experiments.paper import theorems
-from unmask.experiments.paper.claims import Absent, Claim, Finding, Seen, Size, at_least, at_most, judged, kept, part
 from unmask.experiments.paper.items import ITEMS, chosen, recipe
+from unmask.experiments.paper.judge import VERDICTS, Claim, Size, Values, all_of, part, shown
 from unmask.experiments.paper.kept import read
+from unmask.experiments.paper.records import Absent, Seen, kept
 from unmask.samplers import SAMPLERS
 from unmask.theory import correctness, fluency
 
@@ -25,20 +26,56 @@ RECORDS = Path(__file__).parents[3] / "results/paper-quick.json"
 CLAIMS = {name: claim for item in ITEMS.values() for name, claim in item.claims.items()}
 
 
+ROW = {"metric": "samples", "language": "interval-5", "steps": 64, "length": 10, "key": "k", "seconds": 1.0}
+ROW |= {"measure": "ser", "value": 0.5, "low": 0.4, "high": 0.6, "n": 9, "level": 0.95, "method": "", "seed": 0}
+
+
 def estimate(value, spread=0.01):
     return Estimate(value, value - spread, value + spread, 100, 0.95, "")
 
 
+def values(*estimates):
+    return Values(dict(enumerate(estimates)), {})
+
+
 @pytest.mark.parametrize(("value", "most", "least"), [(0.2, True, False), (0.5, None, None), (0.8, False, True)])
-def test_an_interval_that_holds_both_answers_is_none(value, most, least):
-    assert at_most(estimate(value), 0.5) is most
-    assert at_least(estimate(value), 0.5) is least
-    verdict = {True: "agrees", False: "differs", None: "needs"}
-    assert judged(most, [], "so", "not so").verdict == verdict[most]
+def test_an_interval_that_contains_both_answers_decides_nothing(value, most, least):
+    one = values(estimate(value))
+    assert (one <= 0.5, one >= 0.5, one < 0.5, one > 0.5) == (most, least, most, least)
+    verdict = {True: "agrees", False: "differs", None: "not tested"}
+    row = ROW | {"value": value, "low": value - 0.01, "high": value + 0.01}
+    claim = Claim("", "", "", [shown("SER", "ser", steps=64)], lambda ser: ser <= 0.5)
+    assert claim.finding(Seen([row])).verdict == verdict[most]
 
 
-ROW = {"metric": "samples", "language": "interval-5", "steps": 64, "length": 10, "key": "k", "seconds": 1.0}
-ROW |= {"measure": "ser", "value": 0.5, "low": 0.4, "high": 0.6, "n": 9, "level": 0.95, "method": "", "seed": 0}
+def test_limits_themselves_and_exact_values():
+    exact = values(estimate(0.5, 0))
+    assert (exact <= 0.5, exact >= 0.5, exact < 0.5, exact > 0.5) == (True, True, False, False)
+    touching = values(estimate(0.48, 0.02))
+    assert (touching <= 0.5, touching < 0.5, touching >= 0.5) == (True, None, None)
+
+
+def test_several_values_are_compared_one_by_one():
+    low, high, wide = estimate(0.2), estimate(0.8), estimate(0.5, 0.4)
+    assert (values(low, low) <= 0.5, values(low, high) <= 0.5, values(low, wide) <= 0.5) == (True, False, None)
+    assert (values(low, low) < values(high, low), values(low, low) < values(high)) == (None, True)
+    assert (values(low) < values(high, wide), values(high) > values(low, low)) == (None, True)
+    assert (values(low).apart(values(high)), values(low).apart(values(wide))) == (True, False)
+    assert (values(wide).contains(0.9), values(wide).contains(0.91)) == (True, False)
+    with pytest.raises(ValueError, match="zip"):
+        values(low, low) < values(low, low, low)  # noqa: B015
+    assert [all_of(True, True), all_of(True, None), all_of(None, False)] == [True, None, False]
+
+
+def test_a_line_takes_every_combination_of_its_lists():
+    rows = [ROW | {"steps": n, "length": length, "value": n / length} for n in (1, 2) for length in (5, 10)]
+    line = shown("{steps} of {length}", "ser", steps=[2, 1], length=lambda seen: [5, 10])
+    found, labelled = line.measured(Seen(rows))
+    assert found.values == [2 / 5, 2 / 10, 1 / 5, 1 / 10]
+    assert [label for label, _ in labelled] == ["2 of 5", "2 of 10", "1 of 5", "1 of 10"]
+    assert found[1, 10].value == 1 / 10
+    with pytest.raises(Absent):
+        line.measured(Seen(rows[:-1]))
 
 
 def test_what_is_left_out_of_a_file_is_found_again():
@@ -48,17 +85,15 @@ def test_what_is_left_out_of_a_file_is_found_again():
     assert seen.one("ser", language="interval-5", steps=64, seed=0, sampler="ancestral").value == 0.5
     with pytest.raises(Absent):
         seen.one("ser", steps=65)
-    with pytest.raises(Absent):
-        seen.by("steps", "ter")
 
 
-def test_what_was_not_measured_is_needed():
+def test_a_claim_without_records_is_not_tested():
     for claim in CLAIMS.values():
-        assert claim.finding(Seen([])).verdict == "needs"
+        assert claim.finding(Seen([])).verdict == "not tested"
 
 
 def test_records_that_make_no_sense_are_refused():
-    claim = Claim("x.y", "", "", "", lambda seen: Finding("agrees", f"{1 / seen.one('ser').low}"))
+    claim = Claim("", "", "", [shown("", lambda seen, at: 1 / seen.one("ser").low)], lambda ser: ser > 0, name="x.y")
     with pytest.raises(UnmaskError, match=r"x\.y cannot be judged by these records: ZeroDivisionError"):
         claim.finding(Seen([ROW | {"low": 0.0}]))
 
@@ -169,7 +204,7 @@ def test_other_records_have_another_verdict(measured, name):
     assert (before.verdict == verdict, claim.finding(Seen(planted)).verdict) == (False, verdict)
 
 
-def test_a_lost_cell_is_a_claim_that_needs_it(measured):
+def test_a_claim_whose_cell_is_lost_is_not_tested(measured):
     for name in ("theorem-4.4.half", "length.ser", "lemmas.a1", "reviews.finer"):
         rest = [r for r in measured.records if r["metric"] not in ("theory", "steps_for_ser", "lemma", "erring")]
         assert CLAIMS[name].finding(Seen(rest)).why.startswith("Not measured yet")
@@ -180,3 +215,39 @@ def test_the_rounds_that_are_measured_are_those_of_the_theorems():
     assert correctness.theorem_4_4(510).value == theorems.MOST_4_4
     coarse = correctness.error_chance(1 / 128, coarse=True)
     assert correctness.theorem_4_4(510, wrong=coarse).value == theorems.COARSE
+
+
+DIFFERS = {
+    "figure-1.name",
+    "figure-1.hmm",
+    "figure-2-right.above",
+    "sampling-strategies.none",
+    "tables-rebuttal.llama",
+    "theorem-4.2.order",
+    "theorem-4.4.no-advantage",
+    "lemmas.c5-step",
+    "ddpm-cache.many",
+}
+NOT_TESTED = {
+    "figure-1.ar-zero",
+    "figure-1.speed",
+    "figure-2-left.mdlm-owt",
+    "figure-2-left.speed-up",
+    "figure-2-left.few-rounds",
+    "figure-2-left.faster",
+    "figure-2-right.gsm8k",
+    "figure-2-right.lengths",
+    "timing.considerable",
+    "tables-rebuttal.gsm8k-again",
+    "tables-rebuttal.mbpp-again",
+    "tables-rebuttal.humaneval-again",
+    "reviews.math500",
+    "reviews.continuous",
+}
+
+
+def test_the_verdicts_on_the_recorded_measurements(measured):
+    found = {claim.name: finding.verdict for own in measured.findings().values() for claim, finding in own}
+    verdicts = {verdict: {name for name in found if found[name] == verdict} for verdict in VERDICTS}
+    assert (len(found), verdicts["differs"], verdicts["not tested"]) == (90, DIFFERS, NOT_TESTED)
+    assert set(found) == set(CLAIMS)

@@ -18,7 +18,8 @@ from unmask.diagnosis.conformance.report import Check, Outcome
 from unmask.diagnosis.conformance.watch import Watched, WatchedSession
 from unmask.generation import Generation, generate
 from unmask.samplers import Sampler, StopRule, fill
-from unmask.samplers.contract import Breach, Law
+from unmask.samplers.contract import Law
+from unmask.samplers.session import Breach
 from unmask.schedules import deltas
 
 Made = TypeVar("Made")

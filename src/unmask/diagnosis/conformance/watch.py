@@ -13,8 +13,7 @@ from torch import Tensor
 
 from unmask.core.chance import Luck, Stream
 from unmask.denoisers import Canvas, Causal, Cost, Denoiser, Engine, Marginals
-from unmask.samplers.contract import Breach
-from unmask.samplers.session import Session
+from unmask.samplers.session import Breach, Session
 
 
 class Watched(Denoiser):

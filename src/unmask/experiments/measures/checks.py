@@ -1,4 +1,4 @@
-"""What the checks of lemmas have in common: where they are registered, and what they draw their cases from.
+"""The registry of the checks of lemmas, and the random cases that they use.
 
 A check is a generator of (truth, Statement), under the paper's name of the lemma; a name that ends in a step of a proof
 is about that step. Cases are random laws, languages of three symbols, all of their orders, and schedules.
@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import numpy as np
-    from torch import Tensor
+import numpy as np
+import torch
+from torch import Tensor
 
-    from unmask.languages.ngram import NGram
-    from unmask.theory.statements import Statement
+from unmask.languages import random_ngram
+from unmask.languages.ngram import NGram
+from unmask.theory.statements import Statement
 
-Case = tuple[float, "Statement"]
-Check = Callable[[int, "np.random.Generator"], Iterator[Case]]
+Case = tuple[float, Statement]
+Check = Callable[[int, np.random.Generator], Iterator[Case]]
 CHECKS: dict[str, Check] = {}
 
 
@@ -31,8 +32,6 @@ def checks(name: str) -> Callable[[Check], Check]:
 
 
 def says(value: float, kind: Any = "upper") -> Statement:
-    from unmask.theory.statements import Statement
-
     return Statement(float(value), kind, "", "", "reconstructed", "")
 
 
@@ -43,22 +42,16 @@ def law(random: np.random.Generator, *shape: int) -> np.ndarray:
 
 
 def shares(random: np.random.Generator, rounds: int) -> Tensor:
-    import torch
-
     return torch.from_numpy(random.dirichlet([random.choice([0.3, 1.0, 10.0])] * rounds))
 
 
 def small(random: np.random.Generator) -> NGram:
     """Three symbols, of which about half may follow each other; n = 2 or 3."""
-    from unmask.languages import random_ngram
-
     order, seed = int(random.integers(2, 4)), int(random.integers(2**31))
     return random_ngram(order, 3, temperature=2.0, threshold=0.15 * int(random.integers(2)), seed=seed)
 
 
 def divergence(p: np.ndarray, q: np.ndarray) -> float:
     """KL(p || q) in nats."""
-    import numpy as np
-
     there = p > 0
     return float((p[there] * np.log(p[there] / q[there])).sum())

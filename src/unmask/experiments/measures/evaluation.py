@@ -76,7 +76,7 @@ def _check(cells: Sequence[Arguments]) -> None:
     from unmask.core import arguments
     from unmask.core.errors import UnmaskError
     from unmask.hub.fetch import here
-    from unmask.hub.model import card_of
+    from unmask.hub.loading import card_of
 
     for cell in cells:
         arguments.whole("each", cell["each"], 1, 10**4)

@@ -1,54 +1,62 @@
-"""The metric of lemmas: what one says, held against the truth of many small cases, by enumeration or in closed form.
+"""The metric of lemmas: each compared with the truth of many small cases, by enumeration or in closed form.
 
-    lemma    cases, violations among them, and tightest: the truth nearest to its bound, as a share of it
+    lemma    cases, violations among them, and tightest: the truth closest to its bound, as a fraction of it
 
-What is checked stands in appendix_b.py and appendix_c.py.
+appendix_b.py and appendix_c.py have the checks.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from unmask.core.errors import unknown
-from unmask.experiments.measures import appendix_b, appendix_c
 from unmask.experiments.measures.catalogue import Arguments, Record, metric
-from unmask.experiments.measures.checks import CHECKS
 from unmask.experiments.measures.sources import record
 
 if TYPE_CHECKING:
+    from unmask.experiments.measures.checks import Check
     from unmask.theory.statements import Statement
 
-APPENDICES = (appendix_b, appendix_c)  # which fill CHECKS
-SLACK = 1e-9  # rounding, of what is allowed
-LEAST = 1e-6  # of a bound, below which its share is rounding
+SLACK = 1e-9  # rounding that is allowed
+LEAST = 1e-6  # below this fraction of a bound, the rest is rounding
+
+
+def _checks() -> Mapping[str, Check]:
+    """All checks by name; they import torch and scipy, so only when a lemma is measured."""
+    for appendix in ("appendix_b", "appendix_c"):
+        import_module(f"unmask.experiments.measures.{appendix}")
+    from unmask.experiments.measures.checks import CHECKS
+
+    return CHECKS
 
 
 def _known(cells: Sequence[Arguments]) -> None:
     for cell in cells:
-        if cell["lemma"] not in CHECKS:
-            raise unknown("lemma", cell["lemma"], CHECKS)
+        if cell["lemma"] not in _checks():
+            raise unknown("lemma", cell["lemma"], _checks())
 
 
 @metric("lemma", check=_known)
 def lemma(*, lemma: str, cases: int = 200, seed: int = 0) -> list[Record]:
-    """How many cases there were, how many were otherwise, and how near the truth came to what is said."""
+    """Checks a lemma on random small cases: number of cases, violations, and tightness."""
     import numpy as np
 
     from unmask.core.estimates import exactly
 
     count = violations = 0
     tightest = 0.0
-    for truth, said in CHECKS[lemma](cases, np.random.default_rng(seed)):
+    for truth, bound in _checks()[lemma](cases, np.random.default_rng(seed)):
         count += 1
-        violations += not said.allows(truth, SLACK)
-        tightest = max(tightest, _share(truth, said))
+        violations += not bound.allows(truth, SLACK)
+        tightest = max(tightest, _fraction(truth, bound))
     found = {"cases": float(count), "violations": float(violations), "tightest": tightest}
     return [record(name, exactly(value, "exact: counted"), None) for name, value in found.items()]
 
 
-def _share(truth: float, said: Statement) -> float:
-    """Of an upper bound truth / bound, of a lower one the other way round; 1 is the bound itself."""
-    small, large = (truth, said.value) if said.kind != "lower" else (said.value, truth)
+def _fraction(truth: float, bound: Statement) -> float:
+    """truth / bound for an upper bound, bound / truth for a lower one; 1 is equality."""
+    small, large = (truth, bound.value) if bound.kind != "lower" else (bound.value, truth)
     return small / large if large > LEAST and math.isfinite(large) else 0.0

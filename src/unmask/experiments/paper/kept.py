@@ -18,8 +18,9 @@ from unmask.experiments.jobs.run import Sweep
 from unmask.experiments.jobs.store import Store
 from unmask.experiments.jobs.tables import rows
 from unmask.experiments.measures.catalogue import METRICS, Record, Told
-from unmask.experiments.paper.claims import Claim, Finding, Seen, Size, kept
-from unmask.experiments.paper.items import ITEMS, chosen, findings, recipe
+from unmask.experiments.paper.items import ITEMS, chosen, recipe
+from unmask.experiments.paper.judge import Claim, Finding, Size
+from unmask.experiments.paper.records import Seen, kept
 
 FILE = "paper.json"
 
@@ -64,7 +65,9 @@ class Reproduction:
     def findings(self) -> dict[str, list[tuple[Claim, Finding]]]:
         """Of each item its claims, each with what the records say of it."""
         seen = Seen(self.records)
-        return {item.name: findings([item], seen) for item in chosen(self.items)}
+        return {
+            item.name: [(claim, claim.finding(seen)) for claim in item.claims.values()] for item in chosen(self.items)
+        }
 
     def of(self, item: str) -> list[Record]:
         """The records of an item's cells, with what stands in them by default."""

@@ -39,7 +39,7 @@ def draw(results: Results) -> Any:
     dash = dash.scale(domain=list(KINDS.values()), range=[[1, 0], [5, 4]])
     base = alt.Chart(ROWS).encode(color=colour, opacity=emphasis())
     line = base.mark_line(strokeWidth=2).encode(x=x, y=y, strokeDash=dash, detail="series:N")
-    spread = base.transform_filter("datum.high > datum.low").mark_rule().encode(x=x, y=alt.Y("low:Q"), y2="high:Q")
+    spread = base.mark_rule().encode(x=x, y=alt.Y("low:Q"), y2="high:Q")
     points = base.mark_point(filled=True, size=60).encode(x=x, y=y, tooltip=tooltip())
     same = base.mark_line(color=INK, strokeDash=[2, 3], opacity=0.5).encode(
         x=x, y=alt.Y("place:Q"), color=alt.value(INK)

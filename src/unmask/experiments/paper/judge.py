@@ -1,0 +1,214 @@
+"""A claim of the paper as data, and the judge that compares it with recorded measurements.
+
+A claim lists the measured values that decide it and a test of them. `Values` compare by their whole intervals: `a <= b`
+is True or False if every interval agrees, and None if an interval contains both answers. None is *not tested*.
+
+    Claim("Figure 1", "SER is high at N = 64.", "unmask generate ..",
+          [shown("SER of {language}, N = 64", "ser", language=["paper-2gram", "sparse-hmm"], steps=64)],
+          lambda ser: ser >= 0.1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import product
+from typing import Any, Literal, NamedTuple
+
+from unmask.core.errors import UnmaskError, cut
+from unmask.core.estimates import Estimate
+from unmask.experiments.measures.catalogue import Record
+from unmask.experiments.paper.records import Absent, Seen
+
+Verdict = Literal["agrees", "differs", "not tested"]
+VERDICTS: tuple[Verdict, ...] = ("agrees", "differs", "not tested")
+Truth = bool | None
+Fields = Mapping[str, Any]
+Measure = str | float | Callable[[Seen, Fields], Estimate | float]
+UNDECIDED = "More rows: an interval contains both answers."
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The verdict on a claim, the reason, and the measured values with their labels."""
+
+    verdict: Verdict
+    why: str
+    ours: tuple[tuple[str, Estimate], ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"verdict": self.verdict, "why": self.why, "ours": [{"name": n} | asdict(e) for n, e in self.ours]}
+
+
+class Values:
+    """Estimates by the value of the field that varies (a tuple of several); comparisons apply to all of them."""
+
+    def __init__(self, by: Mapping[Any, Estimate], record: Record) -> None:
+        self.by, self.record = by, record  # the last record, for the fields that all of them have in common
+
+    def __getitem__(self, key: Any) -> Values:
+        return Values({key: self.by[key]}, self.record)
+
+    @property
+    def on_gpu(self) -> bool:
+        return str(self.record["device"]).startswith("cuda")
+
+    def estimates(self) -> list[Estimate]:
+        return list(self.by.values())
+
+    @property
+    def values(self) -> list[float]:
+        return [estimate.value for estimate in self.by.values()]
+
+    @property
+    def value(self) -> float:
+        (value,) = self.values
+        return value
+
+    @property
+    def spread(self) -> float:
+        """The largest value divided by the smallest, minus 1."""
+        return max(self.values) / min(self.values) - 1
+
+    def apart(self, other: Values) -> bool:
+        """Whether the intervals do not overlap."""
+        return (self < other) is True or (self > other) is True
+
+    def contains(self, value: float) -> bool:
+        return all(e.low <= value <= e.high for e in self.by.values())
+
+    def __le__(self, other: Values | float) -> Truth:
+        return all_of(*(True if a.high <= b.low else False if a.low > b.high else None for a, b in self._pairs(other)))
+
+    def __lt__(self, other: Values | float) -> Truth:
+        return all_of(*(True if a.high < b.low else False if a.low >= b.high else None for a, b in self._pairs(other)))
+
+    def __ge__(self, other: Values | float) -> Truth:
+        return all_of(*(True if a.low >= b.high else False if a.high < b.low else None for a, b in self._pairs(other)))
+
+    def __gt__(self, other: Values | float) -> Truth:
+        return all_of(*(True if a.low > b.high else False if a.high <= b.low else None for a, b in self._pairs(other)))
+
+    def _pairs(self, other: Values | float) -> list[tuple[Estimate, Estimate]]:
+        """A single estimate is compared with each of several."""
+        own, others = self.estimates(), other.estimates() if isinstance(other, Values) else [number(other)]
+        most = max(len(own), len(others))
+        return list(zip(*(one * most if len(one) == 1 else one for one in (own, others)), strict=True))
+
+
+class Shown(NamedTuple):
+    """One line of a claim: which measure of which cells. A list of values varies; a function depends on the records."""
+
+    label: str  # with the fields of a cell in braces
+    measure: Measure
+    cells: Fields
+
+    def measured(self, seen: Seen) -> tuple[Values, list[tuple[str, Estimate]]]:
+        asked = {name: value(seen) if callable(value) else value for name, value in self.cells.items()}
+        axes = {name: value for name, value in asked.items() if isinstance(value, list | tuple)}
+        by: dict[Any, Estimate] = {}
+        labelled = []
+        for point in product(*axes.values()):
+            at: Record = asked | dict(zip(axes, point, strict=True))
+            if isinstance(self.measure, str):
+                at |= seen.record(self.measure, **at)
+                estimate = Estimate.of_record(at)
+            else:
+                found = self.measure(seen, at) if callable(self.measure) else self.measure
+                estimate = found if isinstance(found, Estimate) else number(found)
+            by[point[0] if len(point) == 1 else point] = estimate
+            labelled.append((self.label.format(**at), estimate))
+        return Values(by, at), labelled
+
+
+def shown(label: str, measure: Measure, **cells: Any) -> Shown:
+    return Shown(label, measure, cells)
+
+
+def scaled(measure: str, change: Callable[[float, Fields], float]) -> Measure:
+    """A measure on another scale, by a function of its value and its cell; nondecreasing if there is an interval."""
+    return lambda seen, at: seen.one(measure, **at).map(lambda value: change(value, at))
+
+
+@dataclass(frozen=True)
+class Claim:
+    """words: the paper's claim in short. command: measures it. test: of the values shown, one argument a line."""
+
+    where: str
+    words: str
+    command: str
+    shown: Sequence[Shown] = ()
+    test: Callable[..., Truth | tuple[Truth, ...]] | None = None  # a tuple: all of them; None: it cannot be tested here
+    agrees: str = "The measured values agree with it."
+    differs: str = "The measured values contradict it."
+    untested: str = UNDECIDED
+    figure: str = ""  # the number in the paper, if it gives one
+    name: str = ""
+
+    def finding(self, seen: Seen) -> Finding:
+        try:
+            return self._judged(seen)
+        except Absent as missing:
+            return Finding("not tested", f"Not measured yet: {missing}.")
+        except (ArithmeticError, ValueError, TypeError, LookupError) as error:  # a file of records can hold anything
+            what = cut(f"{type(error).__name__}: {error}")
+            raise UnmaskError(f"{self.name} cannot be judged by these records: {what}; measure them again") from error
+
+    def _judged(self, seen: Seen) -> Finding:
+        measured = [line.measured(seen) for line in self.shown]
+        truth = self.test(*(values for values, _ in measured)) if self.test else None
+        truth = all_of(*truth) if isinstance(truth, tuple) else truth
+        ours = tuple(entry for _, labelled in measured for entry in labelled)
+        if truth is None:
+            return Finding("not tested", self.untested, ours)
+        return Finding("agrees", self.agrees, ours) if truth else Finding("differs", self.differs, ours)
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is measured: quick takes 25 minutes on two cores and no weights, full uses the paper's sizes."""
+
+    full: bool = False
+    device: str = "auto"
+
+    @property
+    def name(self) -> str:
+        return "full" if self.full else "quick"
+
+
+@dataclass(frozen=True)
+class Item:
+    """A figure, a table or a theorem: the cells to measure (parts of a recipe), and its claims by name."""
+
+    name: str
+    about: str
+    cells: Callable[[Size], list[dict[str, Any]]]
+    claims: Mapping[str, Claim]
+
+
+def item(name: str, about: str, cells: Callable[[Size], list[dict[str, Any]]], claims: Mapping[str, Claim]) -> Item:
+    """An item whose claims have the name of the item in theirs."""
+    return Item(
+        name, about, cells, {f"{name}.{key}": replace(one, name=f"{name}.{key}") for key, one in claims.items()}
+    )
+
+
+def part(*metrics: str, **axes: Any) -> dict[str, Any]:
+    """A part of a recipe: all combinations of the values in lists, with the others fixed."""
+    rows = {"rows": axes.pop("rows")} if "rows" in axes else {}
+    grid = {name: list(value) for name, value in axes.items() if isinstance(value, list | tuple)}
+    fixed = {name: value for name, value in axes.items() if name not in grid}
+    return {"metrics": list(metrics), "grid": grid, "fixed": fixed} | rows
+
+
+def all_of(*tests: Truth) -> Truth:
+    return False if False in tests else None if None in tests else True
+
+
+def negated(test: Truth) -> Truth:
+    return None if test is None else not test
+
+
+def number(value: float) -> Estimate:
+    """A constant, or a result of arithmetic, without an interval."""
+    return Estimate(float(value), float(value), float(value), 0, 1.0, "computed")
