@@ -17,6 +17,7 @@ import numpy as np
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError, cut, shown
+from unmask.core.extras import needed
 from unmask.core.reading import read_json, read_text
 from unmask.text.gguf import read_tokens
 from unmask.text.packages import file_of
@@ -88,14 +89,11 @@ class Bytes(Tokenizer):
 
 def packages() -> Any:
     """The package `tokenizers`, or what to install."""
-    try:
+    with needed("text", "a tokenizer bpe, gpt2 or smollm2", "take --tokenizer chars"):
         import tokenizers
         import tokenizers.models
         import tokenizers.pre_tokenizers
         import tokenizers.trainers
-    except ImportError as error:
-        what = "bpe, gpt2 and smollm2 need the package tokenizers, which is not here; pip install 'unmask[text]'"
-        raise UnmaskError(f"{what}, or take --tokenizer chars") from error
     return tokenizers
 
 

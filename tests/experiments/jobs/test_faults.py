@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from tests.experiments.jobs.conftest import SQUARE, Bench
+from tests.needs import needs
 from unmask.core.errors import UnmaskError
 from unmask.experiments.jobs import sweep
 from unmask.experiments.jobs.lock import FILE as LOCK
@@ -70,7 +71,7 @@ def until(condition, patience: float = 20.0) -> None:
         time.sleep(0.005)
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="finds workers in /proc")
+@needs("linux")
 def test_thirty_kills_in_a_row(bench: Bench, undisturbed, monkeypatch):
     expected = undisturbed(LONG)
     monkeypatch.setenv("TRIVIAL_LOG", str(bench.log))
