@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tests.needs import ROOT, require
+from tests.needs import ROOT, missing, require
 
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 """Calls of torch and numpy are so short here that their threads would only wait for each other, in a loop, and keep the
@@ -31,6 +31,7 @@ RECORD = "unmask/skipped"  # in the cache of pytest: ids that a run skipped for 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("unmask")
     group.addoption("--extras", action="store_true", help="run only what the last run skipped for a need")
+    group.addoption("--unmet", action="store_true", help="run only what would be skipped by a marker; it must fail")
     group.addoption("--long", metavar="K/N", help="run only the long tests: part K of N, 0/1 is all; K may be 'turn'")
 
 
@@ -68,10 +69,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         number, many = part(config.option.long)
         wanted = long[number::many]
     if config.option.extras:
-        recorded = config.cache and config.cache.get(RECORD, None)
+        recorded = config.cache.get(RECORD, None)
         if recorded is None:
             raise pytest.UsageError("nothing is recorded; run `make test` first, then `make test-extras`")
         wanted = [item for item in wanted if {*places(item.nodeid)} & recorded.keys()]
+    if config.option.unmet:
+        wanted = [item for item in wanted if any(map(missing, needed_by(item)))]
+        for item in wanted:
+            item.add_marker(pytest.mark.xfail(strict=True, reason="its need is not met"))
     kept = set(wanted)
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = wanted
@@ -87,7 +92,7 @@ class Skipped:
     """Records the tests that a run skips for a need, and forgets those that it runs."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self.cache = None if config.option.extras else config.cache
+        self.cache = None if config.option.extras else getattr(config, "cache", None)
         self.recorded: dict[str, str] = self.cache.get(RECORD, None) or {} if self.cache else {}
 
     def _note(self, report: Any) -> None:
@@ -111,9 +116,13 @@ class Skipped:
             self.cache.set(RECORD, self.recorded)
 
 
+def needed_by(item: pytest.Item) -> list[str]:
+    return [name for mark in item.iter_markers("needs") for name in mark.args]
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    for mark in item.iter_markers("needs"):
-        require(*mark.args)
+    if not item.config.option.unmet:
+        require(*needed_by(item))
 
 
 def pytest_collection_finish() -> None:
