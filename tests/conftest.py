@@ -2,9 +2,15 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from tests.needs import ROOT, missing, require
 
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 """Calls of torch and numpy are so short here that their threads would only wait for each other, in a loop, and keep the
@@ -19,11 +25,125 @@ settings.register_profile("same", deadline=None, database=None, derandomize=True
 settings.load_profile("same")
 """No test asserts a time, and each tries the same in every run, wherever it does not say otherwise."""
 
+RECORD = "unmask/skipped"  # in the cache of pytest: ids that a run skipped for a need
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("unmask")
+    group.addoption("--extras", action="store_true", help="run only what the last run skipped for a need")
+    group.addoption("--unmet", action="store_true", help="run only what would be skipped by a marker; it must fail")
+    group.addoption("--long", metavar="K/N", help="run only the long tests: part K of N, 0/1 is all; K may be 'turn'")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Skipped(config))
+
+
+def turn() -> int:
+    """What rotates from commit to commit: UNMASK_TURN, or the number of commits before this one."""
+    if said := os.environ.get("UNMASK_TURN"):
+        return int(said)
+    try:
+        ran = subprocess.run(["git", "rev-list", "--count", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    except OSError:
+        return 0
+    return int(ran.stdout) if ran.returncode == 0 else 0
+
+
+def part(said: str) -> tuple[int, int]:
+    """(K, N) of "K/N"."""
+    first, _, parts = said.partition("/")
+    try:
+        many = int(parts)
+        return (turn() if first == "turn" else int(first)) % many, many
+    except (ValueError, ZeroDivisionError):
+        raise pytest.UsageError(f"--long is {said!r}; expected K/N as 0/1, 3/10 or turn/10") from None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Long tests only when they are asked for, and then nothing else."""
+    long = sorted((item for item in items if item.get_closest_marker("long")), key=lambda item: item.nodeid)
+    wanted = [item for item in items if item not in set(long)]
+    if config.option.long:
+        number, many = part(config.option.long)
+        wanted = long[number::many]
+    if config.option.extras:
+        recorded = config.cache.get(RECORD, None)
+        if recorded is None:
+            raise pytest.UsageError("nothing is recorded; run `make test` first, then `make test-extras`")
+        wanted = [item for item in wanted if {*places(item.nodeid)} & recorded.keys()]
+    if config.option.unmet:
+        wanted = [item for item in wanted if any(map(missing, needed_by(item)))]
+        for item in wanted:
+            item.add_marker(pytest.mark.xfail(strict=True, reason="its need is not met"))
+    kept = set(wanted)
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = wanted
+
+
+def places(nodeid: str) -> list[str]:
+    """An id, its module and the folders of that: where a need may have been found missing."""
+    path = PurePosixPath(nodeid.partition("::")[0])
+    return [nodeid, *map(str, (path, *path.parents))]
+
+
+class Skipped:
+    """Records the tests that a run skips for a need, and forgets those that it runs."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.cache = None if config.option.extras else getattr(config, "cache", None)
+        self.recorded: dict[str, str] = self.cache.get(RECORD, None) or {} if self.cache else {}
+
+    def _note(self, report: Any) -> None:
+        reason = report.longrepr[2] if report.skipped and isinstance(report.longrepr, tuple) else ""
+        if reason.startswith("Skipped: needs "):
+            self.recorded[report.nodeid] = reason.removeprefix("Skipped: ")
+        elif report.passed:
+            for place in places(report.nodeid):
+                self.recorded.pop(place, None)
+
+    def pytest_collectreport(self, report: Any) -> None:
+        if report.skipped:
+            self._note(report)
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.when == "call" or report.skipped:
+            self._note(report)
+
+    def pytest_sessionfinish(self) -> None:
+        if self.cache:
+            self.cache.set(RECORD, self.recorded)
+
+
+def needed_by(item: pytest.Item) -> list[str]:
+    return [name for mark in item.iter_markers("needs") for name in mark.args]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if not item.config.option.unmet:
+        require(*needed_by(item))
+
 
 def pytest_collection_finish() -> None:
     """What was imported and collected stays: nobody has to look through it again for what can go."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def ordinary(tmp_path: Path) -> Iterator[Callable[[], None]]:
+    """From the call on, files are opened as a user who is not root, and who may look into the test's directory."""
+    before = os.geteuid()
+
+    def become() -> None:
+        if before == 0:
+            for place in (tmp_path, *list(tmp_path.parents)[:3]):
+                place.chmod(place.stat().st_mode | 0o011)
+            os.seteuid(65534)
+
+    yield become
+    os.seteuid(before)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -1,8 +1,9 @@
 """Golden digests: what the front door gives, small and everywhere, so that a change of structure can show it kept it.
 
-`python -m tests.golden --write` records golden.json; tests/samplers/test_golden.py compares. A deliberate
-difference is recorded anew, in the commit that makes it. What is refused is recorded as refused; numbers are kept as a
-few weighted sums, so that the last bit of a float is free and everything else is not.
+`python -m tests.golden --write` records golden.json; tests/samplers/test_golden.py compares. A deliberate difference is
+recorded anew, in the commit that makes it. Samplers are those of the file and of the registry; `--write "NAME(..)"`
+adds one with options. A refusal is recorded as refused. Numbers are kept as a few weighted sums, so that the last bit
+of a float is free.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
@@ -19,134 +20,15 @@ from zlib import crc32
 import torch
 
 import unmask
+from unmask.samplers import SAMPLERS
 from unmask.theory import sampled
 
 FILE = Path(__file__).with_suffix(".json")
+COMMAND = "python -m tests.golden --write"
 ROWS = 7
 PARTS = ("tokens", "order", "evaluations", "impossible")
 
-OPTIONED = (
-    "as-published-mdlm(batch=1)",
-    "as-published-mdlm(batch=4)",
-    "blocks(block_length=4)",
-    "blocks(block_length=5, inner='ancestral')",
-    "blocks(block_length=6, inner='low-confidence(temperature=0)')",
-    "blocks(block_length=7, inner='threshold(threshold=0.5)')",
-    "blocks(block_length=8, inner='entropy-bounded(gamma=0.5)')",
-    "blocks(block_length=4, inner='remdm')",
-    "blocks(block_length=8, inner='strided')",
-    "gibbs(inner='low-confidence', sweeps=2)",
-    "gibbs(stride=3)",
-    "gibbs(inner='blocks(block_length=4)', stride=2)",
-    "verify-and-restart(most=3)",
-    "verify-and-restart(inner='threshold(threshold=0.3)', most=4)",
-    "verify-and-restart(inner='gibbs', most=2, strict=True)",
-    "verify-and-restart(inner='blocks(block_length=4)', most=3)",
-    "clairvoyant(gamma=0.5)",
-    *(
-        f"{name}({options})"
-        for name in ("low-confidence", "top-probability", "margin", "entropy")
-        for options in ("temperature=0", "temperature=0.7, ties='position'", "noise=0.5")
-    ),
-    "dream(temperature=0)",
-    "dream(alg='maskgit_plus')",
-    "dream(alg='maskgit_plus', temperature=0)",
-    "dream(alg='topk_margin', alg_temp=0.3)",
-    "dream(alg='entropy', temperature=0)",
-    "entropy-bounded(gamma=1.0, temperature=0)",
-    "entropy-bounded(gamma=0.7, proxy='confidence', ties='position')",
-    "entropy-bounded(gamma=0.7, proxy='margin', temperature=0.7)",
-    "entropy-bounded(gamma=0.7, proxy='chance')",
-    "entropy-sum(threshold=3.0, temperature=0)",
-    "entropy-sum(threshold=2.0, proxy='confidence', ties='position')",
-    "entropy-sum(threshold=2.0, proxy='margin', temperature=0.7)",
-    "entropy-sum(threshold=2.0, proxy='entropy')",
-    "llada(block_length=4)",
-    "llada(block_length=8, temperature=0.7)",
-    "llada(block_length=6, remasking='random', temperature=1.0)",
-    *(f"remdm(strategy='{strategy}', eta=0.3)" for strategy in ("cap", "rescale", "switch", "loop", "conf")),
-    "speculative(draft_length=1)",
-    "speculative(draft_length=3)",
-    "self-speculative(draft_length=1)",
-    "self-speculative(draft_length=7)",
-    "block-strided(block_length=3)",
-    "dilated(base=3)",
-    "threshold(threshold=0.4, ties='position')",
-    "threshold(threshold=0.6, temperature=0)",
-    "factor(factor=0.3, ties='position')",
-    "factor(factor=2.0, temperature=0.7)",
-    "remdm(strategy='loop', eta=0.3, published=True)",
-    "remdm(eta=0.3, nucleus=0.7)",
-    "factor(factor=1.2, published=True)",
-    "best-order",
-    "blocks(block_length=5, inner='best-order')",
-    "wino(threshold=0.3)",
-    "blocks(block_length=6, inner='wino(threshold=0.2, capped=False)')",
-    "saber",
-    "saber(least=4, published=True)",
-    "token-editing(threshold=0.4, editing=0.5)",
-    "blocks(block_length=6, inner='token-editing(threshold=0.3, editing=0.5)')",
-    "token-editing(threshold=0.3, to='mask', trigger='own')",
-    "p2",
-    "p2(planner='language', eta=2.0)",
-    "informed-corrector",
-    "apd",
-    "speculative(verify='block')",
-    "self-speculative(order_by='position')",
-    "low-confidence(ties='topk')",
-    "particle-gibbs(particles=3)",
-)
-NAMED = (  # in the order in which the cases were dealt out
-    "ancestral",
-    "as-published-mdlm",
-    "autoregressive",
-    "blocks",
-    "clairvoyant",
-    "top-probability",
-    "margin",
-    "entropy",
-    "low-confidence",
-    "dream",
-    "entropy-bounded",
-    "entropy-sum",
-    "first-hitting",
-    "fixed-size",
-    "gibbs",
-    "left-to-right",
-    "llada",
-    "remdm",
-    "speculative",
-    "self-speculative",
-    "strided",
-    "dyadic",
-    "block-strided",
-    "dilated",
-    "threshold",
-    "factor",
-    "verify-and-restart",
-)
-SAMPLED = (*NAMED, *OPTIONED)
-LATER = (  # whose cases are dealt out by their names, wherever they stand
-    "klass(threshold=0.4, kl=0.1)",
-    "settled(threshold=0.4)",
-    "settled(threshold=0.5, agree=1, momentum=0.5, ties='position')",
-    "credit(threshold=0.6)",
-    "credit(threshold=0.6, temperature=0)",
-    "slowfast(sure=0.5)",
-    "slowfast(sure=0.5, published=True)",
-    "sched(gap=2.0)",
-    "sched(gap=3.0, shape='phases', agreed=True)",
-    "localleap(threshold=0.6, relief=0.2, radius=2)",
-    "pc-sampler",
-    "punt(epsilon=0.1)",
-    "info-gain(candidates=3)",
-    "deferred(threshold=0.5, window=4)",
-    "adaptive-blocks(threshold=0.5, border='confidence')",
-    "multi-block(threshold=1.0, block_length=5)",
-    "blocks(block_length=6, inner='klass(threshold=0.4, kl=0.1)')",
-    "blocks(block_length=7, inner='pc-sampler')",
-)
-
+PLACED = 27, 107  # the first 27 samplers in the file, and the first 107: their cases depend on their places in it
 LANGUAGES: dict[str, tuple[Callable[[], unmask.languages.Language], int]] = {  # what makes it, and the length L
     "paper-2gram": (lambda: unmask.languages.load("paper-2gram"), 16),
     "paper-3gram": (lambda: unmask.languages.load("paper-3gram(seed=1)"), 14),
@@ -198,10 +80,23 @@ def pattern(name: str, kind: str) -> torch.Tensor:
     return drawn
 
 
-def cases() -> Iterator[tuple[str, str, Callable[[], object]]]:
+def recorded() -> dict[str, dict[str, object]]:
+    """The digests of each case, by sampler with its options, or by what else is asked."""
+    return json.loads(FILE.read_text())
+
+
+def samplers(added: Sequence[str] = ()) -> list[str]:
+    """Samplers with their options: those in the file, those added, and every other one that is registered."""
+    found = list(dict.fromkeys([*(name for name in recorded() if not name.startswith("language ")), *added]))
+    named = {name.partition("(")[0] for name in found}
+    return [*found, *sorted(set(SAMPLERS.about()) - named)]
+
+
+def cases(added: Sequence[str] = ()) -> Iterator[tuple[str, str, Callable[[], object]]]:
     """(sampler or what else is asked, the rest of the case's name, what answers it)."""
-    dealt = [(i, sampler, 1 if sampler in NAMED else 3) for i, sampler in enumerate(SAMPLED)]
-    for i, sampler, every in (*dealt, *((crc32(sampler.encode()) % 90, sampler, 3) for sampler in LATER)):
+    names, placed = PLACED
+    for place, sampler in enumerate(samplers(added)):
+        i, every = place if place < placed else crc32(sampler.encode()) % 90, 1 if place < names else 3
         for j, name in list(enumerate(LANGUAGES))[i % every :: every]:  # with options in every third language
             shift = i + 4 * j  # with other rounds and other given tokens in each
             plans = [SCHEDULED[(shift + 5 * k) % len(SCHEDULED)] for k in range(1 + (i + j) % 2)]
@@ -292,12 +187,12 @@ def answer(ask: Callable[[], object]) -> object:
 
 
 def main() -> None:
-    if sys.argv[1:] != ["--write"]:
-        sys.exit("python -m tests.golden --write")
-    recorded: dict[str, dict[str, object]] = {}
-    for what, case, ask in cases():
-        recorded.setdefault(what, {})[case] = answer(ask)
-    FILE.write_text(json.dumps(recorded, indent=0) + "\n")
+    if sys.argv[1:2] != ["--write"]:
+        sys.exit(f"{COMMAND} [SAMPLER ..]")
+    made: dict[str, dict[str, object]] = {}
+    for what, case, ask in cases(sys.argv[2:]):
+        made.setdefault(what, {})[case] = answer(ask)
+    FILE.write_text(json.dumps(made, indent=0) + "\n")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.needs import needs
 from unmask import UnmaskError, generate
 from unmask.diagnosis import conformance
 from unmask.languages import load
@@ -41,9 +42,9 @@ def offer(door, package, **names):
     (metadata / "entry_points.txt").write_text("".join(["[unmask.samplers]\n", *lines]))
 
 
+@needs("setuptools")
 def test_an_installed_package_is_found_by_name(door):
     """pip builds and installs it, offline; then its sampler is one of many, in code and in the kit."""
-    pytest.importorskip("setuptools")
     source = shutil.copytree(EXAMPLE, door / "source")
     options = ["--quiet", "--no-build-isolation", "--no-deps", "--no-index", "--disable-pip-version-check"]
     subprocess.run([sys.executable, "-m", "pip", "install", *options, "--target", door, source], check=True)

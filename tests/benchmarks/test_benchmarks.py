@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ import torch
 
 from benchmarks import causal, generation, networks, pages, passes, peers, scaling, sweeps, training, vocabulary
 from benchmarks.timing import Report, Work, agree
+from tests.needs import needs
 from tests.sparing import in_this_process
 from unmask import generate, languages
 
@@ -22,10 +22,8 @@ def report(tmp_path) -> Report:
     return Report("toy", tmp_path)
 
 
-@pytest.fixture(params=list(peers.PEERS))
+@pytest.fixture(params=[pytest.param(name, marks=needs(name)) for name in peers.PEERS])
 def peer_name(request) -> str:
-    if find_spec(request.param) is None:
-        pytest.skip(f"{request.param}: {peers.INSTALL}")
     return request.param
 
 
@@ -64,9 +62,8 @@ def test_peers_compute_the_posterior(peer_name, language):
     np.testing.assert_allclose(peer.states(tokens.numpy())[hidden.numpy()] @ emission, marginals, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["dynamax", "hmmlearn"])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=needs(name)) for name in ("dynamax", "hmmlearn")])
 def test_peers_compute_the_likelihood(name):
-    pytest.importorskip(name, reason=f"{name}: {peers.INSTALL}")
     language = languages.load("paper-hmm")
     tokens = language.sample(5, 9, seed=3)
     theirs = np.sum(peers.PEERS[name](peers.tables(language)).log_prob(tokens.numpy()))

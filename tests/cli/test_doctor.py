@@ -71,7 +71,7 @@ def test_extras_are_those_of_the_package():
     declared = {
         name: tuple(name_of(one) for one in needed if not one.startswith("unmask["))
         for name, needed in DECLARED["optional-dependencies"].items()
-        if name not in ("test", "bench", "docs")
+        if name not in ("test", "extras", "bench", "docs")
     }
     assert {name: extra.packages for name, extra in surroundings.EXTRAS.items()} == declared
 

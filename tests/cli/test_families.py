@@ -14,6 +14,7 @@ import tokenizers
 from tokenizers import decoders, models, pre_tokenizers
 
 from tests.hub import small, test_dense, test_dit, test_lfm2, test_moe, test_nemotron, test_smdm
+from tests.needs import needs
 from unmask.core.samples import read_tokens
 from unmask.hub.card import Tokens
 from unmask.hub.checking import check
@@ -147,7 +148,7 @@ def test_blocks_and_thresholds_and_repairs(family):
         assert ran.code == 0, ran.err
 
 
-@pytest.mark.skipif(not LIBRARY, reason="transformers is not installed (pip install 'unmask[hub]')")
+@needs("hub")
 @pytest.mark.filterwarnings("ignore")  # those of its own
 def test_an_ar_model_of_transformers(run, monkeypatch):
     from tests.hub import test_native

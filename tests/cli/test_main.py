@@ -9,6 +9,7 @@ from types import ModuleType
 
 import pytest
 
+from tests.needs import needs
 from unmask.cli import main as cli
 from unmask.core.errors import UnmaskError
 
@@ -207,7 +208,7 @@ def test_a_closed_pipe_ends_quietly(arguments):
         os.close(writer)
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@needs("linux")  # /dev/full
 @pytest.mark.parametrize("arguments", WRITERS)
 def test_a_full_disk_is_one_line(arguments):
     with open("/dev/full", "w") as full:

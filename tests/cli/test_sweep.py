@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from tests.needs import needs
 from unmask.core.files import code
 
 SQUARE = "tests.experiments.jobs.trivial:square"
@@ -106,15 +106,15 @@ def test_mistakes(run, recipe, arguments, expected):
     assert expected in ran.err
 
 
-@pytest.mark.skipif(find_spec("pyarrow") is not None, reason="pyarrow is there")
-def test_parquet_needs_pyarrow(run, recipe):
+def test_parquet_needs_pyarrow(run, recipe, monkeypatch):
+    monkeypatch.setattr("unmask.experiments.jobs.tables.find_spec", lambda name: None)
     run("sweep", "run", recipe, *TRUSTED)
     assert "Parquet needs pyarrow" in run("sweep", "export", "sweeps/squares", "--out", "t.parquet").err
     assert not Path("t.parquet").exists()
 
 
+@needs("parquet")
 def test_parquet(run, recipe):
-    pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
     import pandas
 
     run("sweep", "run", recipe, *TRUSTED)

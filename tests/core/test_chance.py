@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, chi2
 
+from tests.needs import needs
 from unmask.core.chance import Stream, _uniform_torch, categorical, check_seed, philox, uniform, uniform_at
 from unmask.core.errors import UnmaskError
 
@@ -121,7 +122,7 @@ def test_blocks_and_threads_change_nothing():
         numba.set_num_threads(threads)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device: its torch path is checked on the CPU only")
+@needs("cuda")  # the torch path; elsewhere it is checked on the CPU
 def test_cuda_gives_the_same_numbers():
     """Bit for bit across the 32-bit boundary of the row. Mutant: 32-bit or signed high products on the device."""
     rows, positions = torch.arange(2**32 - 500, 2**32 + 500).view(-1, 1), torch.arange(100)

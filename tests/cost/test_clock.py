@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 import torch
 
+from tests.needs import needs, unmet
 from unmask.core.errors import UnmaskError
 from unmask.cost import flops
 from unmask.cost.clock import PLACES, TOGETHER, clock, measure, most_steps, needed, of_evaluations, of_tokens, untrained
@@ -80,7 +79,7 @@ def test_every_repeat_is_run_and_the_first_run_is_not_counted():
     assert PLACES >= 2  # the first tokens and the last differ
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux says what a process has held at most")
+@needs("linux")  # which knows the peak memory of a process
 def test_the_peak_is_that_of_the_work():
     device = torch.device("cpu")
     with peak(device) as most:
@@ -92,7 +91,7 @@ def test_the_peak_is_that_of_the_work():
     with peak(device) as most:
         after = most()
     if before is None:
-        pytest.skip("this machine does not let a process reset its peak")
+        unmet("linux", "this machine does not let a process reset its peak")
     assert during - before > 150 * 2**20
     assert during - after > 150 * 2**20
 

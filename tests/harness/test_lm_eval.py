@@ -10,20 +10,21 @@ from pathlib import Path
 import pytest
 import yaml
 
-pytest.importorskip("lm_eval", reason="lm-eval is not installed (pip install 'unmask[lm-eval]')")
-
-import lm_eval
-from lm_eval.api.instance import Instance
-from lm_eval.tasks import TaskManager
-
 from tests.hub.speaking import spoken
+from tests.needs import required
 from unmask import UnmaskError
 from unmask.core.reading import read_lines
 from unmask.generation import generate
 from unmask.generation.prompted import Asked, ending, rows_of
-from unmask.harness.lm_eval import UnmaskLM
 from unmask.hub import load_model
 from unmask.hub.chat import Message
+
+with required("lm-eval"):
+    import lm_eval
+    from lm_eval.api.instance import Instance
+    from lm_eval.tasks import TaskManager
+
+    from unmask.harness.lm_eval import UnmaskLM
 
 PROMPTS = ["the cat sat on", "a", "why? because the dog"]
 DOCS = [{"q": prompt, "options": [" the mat", " a"], "right": number % 2} for number, prompt in enumerate(PROMPTS)]

@@ -6,10 +6,12 @@ import os
 import pkgutil
 import sys
 import tempfile
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
 import unmask
+from unmask.core.extras import NotInstalled
 
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 CHANGING = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.chmod", "os.chown", "os.link", "os.symlink")
@@ -17,16 +19,16 @@ CHANGING += ("os.truncate", "os.utime", "shutil.rmtree", "shutil.move", "sqlite3
 STARTING = ("os.system", "subprocess.Popen", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty", "pty.spawn")
 STARTING += ("socket.connect", "socket.getaddrinfo", "socket.bind", "webbrowser.open", "ctypes.dlopen", "os.kill")
 CODE = {"os", "posix", "subprocess", "sys", "shutil", "runpy", "importlib", "pty", "socket"}  # pickles that name these
-EXTRAS = ("unmask.networks.model.huggingface", "unmask.experiments.jobs.worker", "unmask.__main__")
 
 IMPORTED: list[str] = []
 
 
 def import_all() -> None:
-    """Every module of ours, but those that need packages which may not be there, and programs."""
+    """Every module of `unmask`, except the program itself and modules whose packages are not installed."""
     for found in pkgutil.walk_packages(unmask.__path__, "unmask."):
-        if found.name not in EXTRAS:
-            import_module(found.name)
+        if found.name != "unmask.__main__":
+            with suppress(NotInstalled):
+                import_module(found.name)
 
 
 def watch(root: str, told: int) -> None:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from tests.hub.small import CONFIGS, MASK, V, card, load, published, tokens
+from tests.needs import needs
 from unmask.hub.cards.llada import _place
-
-needs_transformers = pytest.mark.skipif(
-    importlib.util.find_spec("transformers") is None, reason="transformers: not installed (pip install 'unmask[hub]')"
-)
 
 
 def native(family, directory, config, attention):
@@ -43,7 +38,7 @@ def native(family, directory, config, attention):
     return model
 
 
-@needs_transformers
+@needs("hub")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("family", CONFIGS)
 def test_logits_are_those_of_transformers(tmp_path, family):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib.util import find_spec
 
 import msgspec
 import pytest
@@ -12,13 +11,12 @@ from safetensors.torch import load_file, save_file
 
 from tests.hub.agreement import agree
 from tests.hub.small import card
+from tests.needs import needs
 from unmask import UnmaskError, generate, hub
 from unmask.hub import OpenModel
 from unmask.hub.card import FAMILIES, Tokens
 
-if find_spec("transformers") is None:
-    pytest.skip("transformers: not installed (pip install 'unmask[hub]')", allow_module_level=True)
-pytestmark = pytest.mark.filterwarnings("ignore")  # those of its own
+pytestmark = [needs("hub"), pytest.mark.filterwarnings("ignore")]  # those of transformers
 
 V, MASK, LENGTH = 40, 37, 14
 CONFIG = {

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from importlib.util import find_spec
 
 import pytest
 import torch
 
+from tests.needs import needs
 from unmask import UnmaskError, generate, hub
 from unmask.denoisers import Cost
 
-if find_spec("transformers") is None:
-    pytest.skip("transformers: not installed (pip install 'unmask[hub]')", allow_module_level=True)
-pytestmark = pytest.mark.filterwarnings("ignore")  # those of its own
+pytestmark = [needs("hub"), pytest.mark.filterwarnings("ignore")]  # those of transformers
 
 V = 50
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64, "vocab_size": V}

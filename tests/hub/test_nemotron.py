@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 import pytest
 import torch
 
 from tests.hub.plain import as_llama, canonical, decoder, sight
 from tests.hub.small import MASK, V, card, load, write
+from tests.needs import needs
 from unmask import UnmaskError, generate
 from unmask.hub.card import Tokens
 from unmask.hub.rotary import Yarn
@@ -129,7 +128,7 @@ def test_it_reads_and_writes_with_one_set_of_weights(tmp_path):
     assert generate(reader, sampler="autoregressive", length=10, rows=6, seed=2).tokens.shape == (6, 10)
 
 
-@pytest.mark.skipif(find_spec("transformers") is None, reason="transformers: not installed (pip install 'unmask[hub]')")
+@needs("hub")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("changed", [{}, {"mscale": None, "mscale_all_dim": None}, {"factor": 1.0}, {"beta_fast": 4.0}])
 @pytest.mark.parametrize("theta", [1e4, 1e6])

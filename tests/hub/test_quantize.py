@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 
 import msgspec
@@ -10,6 +9,7 @@ import pytest
 import torch
 
 from tests.hub.small import CONFIGS, card, published, tokens
+from tests.needs import needs
 from unmask import UnmaskError, generate, hub
 
 SHOWN = {"vocab_size": 128, "hidden_size": 64, "intermediate_size": 96}
@@ -23,7 +23,7 @@ def directory(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.skipif(importlib.util.find_spec("torchao") is None, reason="torchao: not installed (pip install torchao)")
+@needs("torchao")
 def test_eight_bits(directory):
     options = {"card": str(directory.parent / "card.json"), "dtype": "float32"}
     whole, small = hub.load_model(directory, **options), hub.load_model(directory, quantize="int8", **options)

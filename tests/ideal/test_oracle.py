@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
+import sys
 
 import numpy as np
 import pytest
 import torch
 
 from tests.brute import law, posterior, sequences, tiny_languages
+from tests.needs import needs
 from unmask import UnmaskError, languages, oracle, score
 from unmask.ideal import Ideal
 from unmask.ideal.oracle import FLOOR
@@ -158,7 +159,7 @@ def test_the_causal_twin_without_a_length():
         oracle("modular-sum", causal=True, length=11)(torch.tensor([[13, *[0] * 12]]))
 
 
-@pytest.mark.skipif(importlib.util.find_spec("transformers") is None, reason="transformers is not installed")
+@needs("hub")
 def test_transformers_generates_from_the_causal_twin():
     """Sampling follows the language; padding and beams work."""
     torch.manual_seed(0)
@@ -173,9 +174,9 @@ def test_transformers_generates_from_the_causal_twin():
     assert model.generate(start[:1], max_new_tokens=4, num_beams=3, do_sample=False).shape == (1, 5)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("transformers") is not None, reason="transformers is installed")
-def test_without_transformers_generate_says_so():
-    with pytest.raises(UnmaskError, match="transformers, which is not installed"):
+def test_without_transformers_generate_says_so(monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(UnmaskError, match=r"transformers needs the extra hub: .*; pip install 'unmask\[hub\]'"):
         oracle(LANGUAGE, causal=True).generate(max_new_tokens=2)
 
 

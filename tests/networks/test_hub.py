@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from importlib.util import find_spec
 
 import pytest
 import torch
 
+from tests.needs import needs
 from tests.networks.small import L, V, every_context, trunk
 from unmask import UnmaskError, networks
 from unmask.networks.model import checkpoints
 
-if find_spec("transformers") is None:
-    pytest.skip("transformers: not installed (pip install -e '.[hub]')", allow_module_level=True)
-pytestmark = pytest.mark.filterwarnings("ignore")  # those of its own
+pytestmark = [needs("hub"), pytest.mark.filterwarnings("ignore")]  # those of transformers
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import axe_core_python
 import pytest
+from playwright.sync_api import sync_playwright
+
+from tests.needs import program, require
 
 Open = Callable[..., Any]
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """Chromium, as Playwright drives it; a skip with its reason where either is missing."""
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install 'unmask[test]'")
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if program is None:
-        pytest.skip("there is no chromium on PATH to look at pages with")
-    with api.sync_playwright() as driver:
+    """Chromium, as Playwright drives it."""
+    require("chromium")
+    with sync_playwright() as driver:
         found = driver.chromium.launch(
-            executable_path=program, args=["--no-sandbox"] if os.geteuid() == 0 else []
+            executable_path=program("chromium"), args=["--no-sandbox"] if os.geteuid() == 0 else []
         )  # its sandbox refuses to be root's
         yield found
         found.close()
@@ -63,8 +63,7 @@ def _goes_out(url: str, address: str) -> bool:
 @pytest.fixture(scope="session")
 def axe() -> str:
     """axe-core's script, for `page.evaluate`."""
-    package = pytest.importorskip("axe_core_python", reason="axe-core is not installed: pip install 'unmask[test]'")
-    return (Path(package.__file__).parent / "axe.min.js").read_text("utf-8")
+    return (Path(axe_core_python.__file__).parent / "axe.min.js").read_text("utf-8")
 
 
 @pytest.fixture(scope="session")

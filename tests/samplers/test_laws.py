@@ -147,7 +147,7 @@ def test_planned_samplers_follow_their_law(name, sampler):
         assert passes(name, p, sampler=sampler, steps=steps, seed=steps), steps
 
 
-def order_passes(sampler, steps, expected, rows=60_000):
+def order_passes(sampler, steps, expected, rows=ROWS):
     """Chi-square of the orders themselves, which see a wrong rate that few tokens betray."""
     language, length = CASES["interval"]
     made = generate(language, sampler=sampler, steps=steps, length=length, rows=rows, seed=5)
@@ -159,10 +159,11 @@ def order_passes(sampler, steps, expected, rows=60_000):
     )
 
 
+@pytest.mark.parametrize("rows", [ROWS, pytest.param(60_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("sampler", PLANNED)
-def test_orders_follow_their_law(sampler):
+def test_orders_follow_their_law(sampler, rows):
     for steps in (2, 3, 4):
-        assert order_passes(sampler, steps, order_of(sampler, steps, CASES["interval"][1]))
+        assert order_passes(sampler, steps, order_of(sampler, steps, CASES["interval"][1]), rows)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.needs import unmet
 from tests.sandbox.attacks import Attack
 from unmask.core.errors import UnmaskError
 from unmask.sandbox import Ran, Sandbox
@@ -88,7 +89,7 @@ def box() -> Iterator[Callable[..., Sandbox]]:
             except UnmaskError as error:
                 made[means, abi] = str(error)
         found = made[means, abi]
-        return pytest.skip(found) if isinstance(found, str) else found
+        return unmet("bwrap" if means == "bubblewrap" else means, found) if isinstance(found, str) else found
 
     yield get
     for one in made.values():
@@ -101,6 +102,6 @@ def strongest(box: Callable[..., Sandbox]) -> Iterator[Sandbox]:
     try:
         found = Sandbox.strongest()
     except UnmaskError as error:
-        pytest.skip(str(error))
+        unmet("sandbox", error)
     with found:
         yield found

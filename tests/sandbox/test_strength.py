@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import unmask
+from tests.needs import needs, unmet
 from unmask.core.errors import UnmaskError
 from unmask.sandbox import Limits, Sandbox, interpreter, levels, strength
 from unmask.sandbox.jail import seccomp, watch
@@ -72,7 +73,7 @@ def test_a_piece_taken_away_is_found(taken, let, monkeypatch):
     try:
         made = Sandbox("landlock")
     except UnmaskError as error:
-        pytest.skip(str(error))
+        unmet("landlock", error)
     if taken == "seccomp":
         let = r"send a datagram, connect to a path" if made.abi >= 4 else let
     with pytest.raises(UnmaskError, match=f"a program could .*{let}"):
@@ -88,7 +89,7 @@ def test_what_cannot_be_confined_is_not_run(monkeypatch, tmp_path):
     try:
         made = Sandbox("landlock")
     except UnmaskError as error:
-        pytest.skip(str(error))
+        unmet("landlock", error)
     with made, pytest.raises(UnmaskError, match=r"Landlock.*: PermissionError: .*not here"):
         made.run(f"open({str(tmp_path / 'ran')!r}, 'w')")
     assert not (tmp_path / "ran").exists()
@@ -129,7 +130,7 @@ def test_in_a_container_that_makes_no_namespaces_it_is_level_2(box):
     """As plain Docker has it: calls that make namespaces are refused to us, root or not."""
     box("landlock")
     if seccomp.machine() is None:
-        pytest.skip("no filter of system calls for this machine")
+        unmet("seccomp", "no filter of system calls for this machine")
     environment = os.environ | {"PYTHONPATH": str(Path(unmask.__file__).parents[1])}
     ran = subprocess.run([sys.executable, "-c", CONTAINER], env=environment, capture_output=True, text=True)
     assert ran.stdout, ran.stderr
@@ -198,7 +199,7 @@ def test_an_interrupt_ends_what_runs(box, monkeypatch):
     assert set(watch.below(os.getpid())[0]) <= before
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user; this one is ordinary already")
+@needs("root")
 def test_an_ordinary_user_has_it_too(box):
     """Who cannot become a stranger: user namespaces, and Landlock among processes of one's own."""
     copy = interpreter.copied()

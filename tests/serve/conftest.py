@@ -2,18 +2,18 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("starlette", reason="starlette is not installed (pip install 'unmask[serve]')")
-pytest.importorskip("uvicorn", reason="uvicorn is not installed (pip install 'unmask[serve]')")
-
-from starlette.testclient import TestClient
-
 from tests.hub.speaking import spoken
+from tests.needs import require
 from unmask.hub import load_model
-from unmask.serve.app import Endpoint
 from unmask.serve.asked import Limits
 
 KINDS = {"masked": ("llada", {}), "ar": ("qwen2", {"block": 1})}
 LIMITS = Limits(tokens=32, answers=4, waiting=6, batch=4, body=4000)
+
+
+def pytest_pycollect_makemodule() -> None:
+    """Before a module of this folder is imported."""
+    require("serve")
 
 
 @pytest.fixture(scope="session")
@@ -34,11 +34,15 @@ def model(request, models):
 
 @pytest.fixture
 def endpoint(model):
+    from unmask.serve.app import Endpoint
+
     return Endpoint(model, limits=LIMITS)
 
 
 def asking(endpoint):
     """Asks it within this process."""
+    from starlette.testclient import TestClient
+
     return TestClient(endpoint.app(), base_url="http://127.0.0.1:8000", raise_server_exceptions=False)
 
 

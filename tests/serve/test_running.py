@@ -15,6 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.needs import needs
 from tests.serve.conftest import LIMITS
 from tests.serve.test_answers import SAID
 from unmask.serve.app import Endpoint
@@ -38,8 +39,10 @@ def serving(model, **options):
     assert not thread.is_alive()
 
 
+@needs("openai")
 def test_the_client_of_openai(models):
-    openai = pytest.importorskip("openai", reason="openai is not installed (pip install openai)")
+    import openai
+
     with (
         serving(models["masked"], token="secret") as server,
         openai.OpenAI(base_url=server.url, api_key="secret", max_retries=0) as client,

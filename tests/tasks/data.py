@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PLACES = (os.environ.get("UNMASK_DATA"), ROOT.parent / "shared" / "data")
-DATA = next((Path(place) for place in PLACES if place and (Path(place) / "gsm8k_test.jsonl").is_file()), None)
-needs_data = pytest.mark.skipif(DATA is None, reason="no data of GSM8K, HumanEval and MBPP; UNMASK_DATA says where")
+from tests.needs import data as directory
+from tests.needs import needs
+
+DATA = directory()
+needs_data = needs("data")
 
 
 @pytest.fixture

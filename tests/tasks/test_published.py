@@ -6,6 +6,7 @@ import ast
 
 import pytest
 
+from tests.needs import needs
 from tests.tasks.data import data, needs_data
 from unmask.core.errors import UnmaskError
 from unmask.tasks import TASKS
@@ -40,8 +41,8 @@ def test_shots_of_gsm8k(data):
     assert turns[-1].content == f"Question: {first[3].row[0].question}\nAnswer:"
 
 
+@needs("lm-eval")
 def test_shots_are_those_that_lm_eval_draws(data):
-    pytest.importorskip("lm_eval", reason="lm_eval is not installed (pip install 'unmask[lm-eval]')")
     from lm_eval.api.samplers import ContextSampler
 
     train = [{"question": row.question, "answer": row.answer} for row in TASKS.make("gsm8k")._training(None)]
@@ -51,8 +52,8 @@ def test_shots_are_those_that_lm_eval_draws(data):
         assert [shot.question for shot in item.row[1]] == [shot["question"] for shot in sampler.sample(5)]
 
 
+@needs("lm-eval")
 def test_the_eight_chains_of_lm_eval(data):
-    pytest.importorskip("lm_eval", reason="lm_eval is not installed (pip install 'unmask[lm-eval]')")
     task = TASKS.make("gsm8k(draw=cot, layout=cot, answer_by=strict)")
     items = task.items(None)
     assert task.asked(items[0]).count("\n\nA:") == 9

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
-from tests.text.test_tokenizers import HARD, LEARNT, PACKAGE, TEXTS, installed
+from tests.needs import needs
+from tests.text.test_tokenizers import HARD, LEARNT, PACKAGE, TEXTS
 from unmask import UnmaskError
 from unmask.text import bpe, checkpoint
 from unmask.text.published import CONFIG, LETTERS, Published
@@ -199,8 +200,10 @@ def test_two_files_of_an_older_kind(tmp_path, kind):
     assert "".join(begins) == "12"
 
 
+@needs("hub")
 def test_qwen_files_are_encoded_as_transformers_does(tmp_path):
-    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    import transformers
+
     whole = json.loads(byte_level(tmp_path / "whole").to_str())
     vocabulary, merges = whole["model"]["vocab"], [tuple(pair) for pair in whole["model"]["merges"]]
     theirs = transformers.Qwen2Tokenizer(vocab=vocabulary, merges=merges, unk_token=None)
@@ -212,10 +215,8 @@ def test_qwen_files_are_encoded_as_transformers_does(tmp_path):
         assert ours.encode(text).tolist() == theirs.encode(text, add_special_tokens=False)
 
 
-@pytest.mark.parametrize("name", ["gpt2", "smollm2"])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=needs(package)) for name, package in PACKAGE.items()])
 def test_those_of_packages(name):
-    if not installed(PACKAGE[name]):
-        pytest.skip(f"{PACKAGE[name]} is not installed, which holds the symbols of {name}")
     ours = getattr(bpe, name)()
     text = "The cat <|endoftext|> sat,\n\n  1234 \u00e9."
     assert ours.written(ours.encode(text)) == text

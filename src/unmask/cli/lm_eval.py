@@ -30,14 +30,12 @@ def command(*words: str) -> None:
         record         a file: a line a request, with errors and evaluations
     """
     import sys
-    from importlib.util import find_spec
 
     from unmask.core.errors import UnmaskError
+    from unmask.core.extras import needed
 
-    if find_spec("lm_eval") is None:
-        raise UnmaskError("lm-eval is not installed; pip install 'unmask[lm-eval]'")
-    from lm_eval.__main__ import cli_evaluate
-
+    with needed("lm-eval", "lm-eval"):
+        from lm_eval.__main__ import cli_evaluate
     from unmask.harness.lm_eval import register
 
     register()

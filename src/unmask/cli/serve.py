@@ -54,15 +54,9 @@ def command(
         json: Print the address as one JSON object.
     """
     import sys
-    from importlib.util import find_spec
 
-    from unmask.core import arguments, progress
-    from unmask.core.errors import UnmaskError
-
-    for package in ("starlette", "uvicorn"):
-        if find_spec(package) is None:
-            raise UnmaskError(f"a server needs the package {package}, which is not here; pip install 'unmask[serve]'")
     from unmask.cli.output import show
+    from unmask.core import arguments, progress
     from unmask.hub import load_model
     from unmask.serve.app import Endpoint
     from unmask.serve.asked import Limits

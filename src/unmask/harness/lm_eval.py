@@ -20,13 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from lm_eval.api.instance import Instance
-from lm_eval.api.model import LM
-from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 from torch import Tensor
 
 from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError, shown, unknown
+from unmask.core.extras import needed
 from unmask.core.files import check_writable, finite
 from unmask.core.reading import fit
 from unmask.generation import generate
@@ -34,6 +32,12 @@ from unmask.generation.answering import answers, usual
 from unmask.generation.prompted import Asked, chats, speaker
 from unmask.hub import OpenModel, load_model
 from unmask.metrics.likelihood import Likelihood, bound, chain, read, sets_of
+
+with needed("lm-eval", "the model `unmask` of lm-eval"):
+    from lm_eval.api.instance import Instance
+    from lm_eval.api.model import LM
+    from lm_eval.api.registry import MODEL_REGISTRY, register_model
+    from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 
 CHAT = "unmask-chat:"  # what a conversation begins with that lm-eval holds as a text
 NEW = 256  # tokens of an answer, where a task does not say
@@ -43,7 +47,7 @@ KINDS = ("auto", "chain", "bound")
 GREEDY = ("read", "decode")
 
 
-class UnmaskLM(LM):
+class UnmaskLM(LM):  # type: ignore[misc]
     """model: an OpenModel, or what names one; card, device, dtype, quantize, cache: of `load_model`.
 
     sampler, schedule, steps, block_length, temperature, top_p, top_k, guidance, seed: how it writes
@@ -282,8 +286,6 @@ class UnmaskLM(LM):
 
 def register() -> None:
     """Under the name `unmask`, for releases of lm-eval that look for no entry points."""
-    from lm_eval.api.registry import MODEL_REGISTRY, register_model
-
     import_module("lm_eval.models")  # else ours would be the only one
     if "unmask" not in MODEL_REGISTRY:
         register_model("unmask")(UnmaskLM)

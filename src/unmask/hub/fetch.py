@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from importlib.util import find_spec
 from pathlib import Path
 
 from unmask.core.errors import UnmaskError
+from unmask.core.extras import needed
 from unmask.hub import card as cards
 from unmask.hub.card import Card
 from unmask.hub.weights import is_packed
@@ -50,9 +50,10 @@ def _is_repository(source: str | Path) -> bool:
 
 def _kept(repository: str, revision: str | None) -> Path | None:
     """Its directory in the cache."""
-    if find_spec("huggingface_hub") is None:
+    try:
+        from huggingface_hub import try_to_load_from_cache
+    except ImportError:
         return None
-    from huggingface_hub import try_to_load_from_cache
 
     kept = try_to_load_from_cache(repository, "config.json", revision=revision)
     return Path(kept).parent if isinstance(kept, str) else None
@@ -60,11 +61,9 @@ def _kept(repository: str, revision: str | None) -> Path | None:
 
 def _fetched(repository: str, revision: str | None) -> Path:
     by_hand = f"download https://huggingface.co/{repository} elsewhere, and name its directory: --model DIR"
-    if find_spec("huggingface_hub") is None:
-        what = "fetching it needs the package huggingface_hub; pip install 'unmask[hub]'"
-        raise UnmaskError(f"{repository} is not a directory here, and {what}, or {by_hand}")
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+    with needed("hub", f"{repository} is not a directory here; to fetch it", by_hand):
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     try:
         return Path(snapshot_download(repository, revision=revision, allow_patterns=list(PATTERNS)))

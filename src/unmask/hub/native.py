@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from unmask.core.errors import UnmaskError, cut, shown
+from unmask.core.extras import needed
 from unmask.core.reading import read_json
 from unmask.hub.body import Body, Sizes
 from unmask.hub.card import FAMILIES, Card, Family, Tokens
@@ -27,11 +28,8 @@ TOLERANCE = 1e-3  # of a logit, between what is read with the cache and without 
 
 def library() -> Any:
     """transformers, or what to install."""
-    try:
+    with needed("hub", "a class of transformers"):
         import transformers
-    except ImportError as error:
-        what = "this model is a class of transformers, which is not here; pip install 'unmask[hub]'"
-        raise UnmaskError(what) from error
     transformers.utils.logging.disable_progress_bar()  # commands have their own
     return transformers
 
@@ -125,9 +123,8 @@ class NativeCausal(Body):
 
 def _memory(reach: Reach) -> Any:
     """A cache of transformers that keeps nothing itself."""
-    from transformers import Cache
 
-    class Kept(Cache):
+    class Kept(library().Cache):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__(layers=[])
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cached_property
-from importlib import import_module
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -20,6 +19,7 @@ from torch import Tensor, nn
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
+from unmask.core.extras import needed
 from unmask.denoisers.marginals import as_marginals
 from unmask.ideal.denoiser import Ideal
 from unmask.ideal.record import Record
@@ -201,11 +201,8 @@ class CausalOracle(Oracle):
 
     @cached_property
     def _clothed(self) -> Any:
-        try:
-            transformers: Any = import_module("transformers")
-        except ImportError as error:
-            missing = "generate is that of transformers, which is not installed: pip install transformers"
-            raise UnmaskError(missing) from error
+        with needed("hub", "generate of transformers"):
+            import transformers
         forward, anchor = self.forward, self.anchor
 
         class Clothed(transformers.PreTrainedModel, transformers.GenerationMixin):  # type: ignore[misc]

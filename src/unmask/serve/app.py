@@ -12,18 +12,20 @@ from contextlib import asynccontextmanager, suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
-from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.routing import Route
-
 from unmask.core.errors import shown
+from unmask.core.extras import needed
 from unmask.core.registry import imports
 from unmask.generation.answering import Answered
 from unmask.serve.asked import Chat, Completion, Limits, Refused, Task, read
 from unmask.serve.batches import IN_REQUEST, Batches, Event, Row
+
+with needed("serve", "a server"):
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.exceptions import HTTPException
+    from starlette.requests import ClientDisconnect, Request
+    from starlette.responses import JSONResponse, Response, StreamingResponse
+    from starlette.routing import Route
 
 if TYPE_CHECKING:
     from unmask.hub import OpenModel

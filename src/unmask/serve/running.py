@@ -6,10 +6,12 @@ import socket
 import threading
 from types import FrameType
 
-import uvicorn
-
 from unmask.core.errors import UnmaskError, shown
+from unmask.core.extras import needed
 from unmask.serve.app import Endpoint, is_local
+
+with needed("serve", "a server"):
+    import uvicorn
 
 
 def bound(host: str, port: int, token: str | None) -> socket.socket:
@@ -34,7 +36,7 @@ def url(listening: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
 
 
-class Server(uvicorn.Server):
+class Server(uvicorn.Server):  # type: ignore[misc]
     """Who waits is told when it is being stopped, and what is under way ends after its round."""
 
     def __init__(self, endpoint: Endpoint) -> None:

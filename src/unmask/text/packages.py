@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from unmask.core.errors import UnmaskError
+from unmask.core.extras import needed
 
 
 def file_of(package: str, name: str, install: str | None = None) -> Path:
@@ -24,12 +25,9 @@ def file_of(package: str, name: str, install: str | None = None) -> Path:
 
 def tokenizers() -> Any:
     """The package `tokenizers`, with what is used of it; an error that says how to install it."""
-    try:
+    with needed("text", "a tokenizer bpe, gpt2 or smollm2", "take --tokenizer chars"):
         import tokenizers as library
         import tokenizers.models
         import tokenizers.pre_tokenizers
         import tokenizers.trainers
-    except ImportError as error:
-        what = "bpe, gpt2 and smollm2 need the package tokenizers, which is not here; pip install 'unmask[text]'"
-        raise UnmaskError(f"{what}, or take --tokenizer chars") from error
     return library

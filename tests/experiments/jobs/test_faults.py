@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from tests.experiments.jobs.conftest import SQUARE, Bench
+from tests.needs import needs
 from unmask.core.errors import UnmaskError
 from unmask.experiments.jobs import sweep
 from unmask.experiments.jobs.lock import FILE as LOCK
@@ -30,7 +31,6 @@ from unmask.experiments.jobs.status import status
 
 SPOILED = "tests.experiments.jobs.trivial:spoiled"
 TOTAL = "tests.experiments.jobs.trivial:total"
-KILLS = 30
 CELLS = 400
 LONG = {"metrics": [SQUARE], "grid": {"x": list(range(CELLS))}, "fixed": {"seconds": 0.01}}
 
@@ -70,15 +70,17 @@ def until(condition, patience: float = 20.0) -> None:
         time.sleep(0.005)
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="finds workers in /proc")
-def test_thirty_kills_in_a_row(bench: Bench, undisturbed, monkeypatch):
-    expected = undisturbed(LONG)
+@needs("linux")
+@pytest.mark.parametrize("most", [8, pytest.param(30, marks=pytest.mark.long)])
+def test_kills_in_a_row(bench: Bench, undisturbed, monkeypatch, most):
+    recipe = LONG | {"grid": {"x": list(range(CELLS * most // 30))}}
+    expected = undisturbed(recipe)
     monkeypatch.setenv("TRIVIAL_LOG", str(bench.log))
     luck = random.Random(7)
     running: list[str] = []  # at the moment of each kill of a driver
     kills = 0
-    driver = bench.drive(LONG, attempts=100)
-    while kills < KILLS:
+    driver = bench.drive(recipe, attempts=100)
+    while kills < most:
         begun = sum(bench.measured().values())
         until(lambda begun=begun, driver=driver: sum(bench.measured().values()) > begun or driver.poll() is not None)
         time.sleep(luck.random() * 0.05)
@@ -96,17 +98,17 @@ def test_thirty_kills_in_a_row(bench: Bench, undisturbed, monkeypatch):
             found = bench.ask("select json_extract(spec, '$.x') || ' 0' from cell where state = 'running'")
             running += [line for (line,) in found]
             assert bench.whole()
-            driver = bench.drive(LONG, attempts=100)
+            driver = bench.drive(recipe, attempts=100)
         kills += 1
     assert driver.wait(60) == 0
     driver.communicate()
-    assert kills == KILLS, "the sweep was over too soon"
+    assert kills == most, "the sweep was over too soon"
     measured = bench.measured()
     again = measured - Counter(set(measured))
-    print(f"{KILLS} kills, {CELLS} cells, {again.total()} measured again")
-    assert (again - Counter(running)).total() <= KILLS / 3  # a worker that is killed alone loses one, which is not seen
+    print(f"{most} kills, {len(expected)} cells, {again.total()} measured again")
+    assert (again - Counter(running)).total() <= most / 3  # a worker that is killed alone loses one, which is not seen
     assert bench.whole()
-    assert len(measured) == CELLS
+    assert len(measured) == len(expected)
     assert bench.records() == expected
 
 

@@ -12,6 +12,7 @@ import pytest
 from tests.experiments.jobs import nasty
 from tests.experiments.jobs.conftest import SQUARE, Bench
 from tests.experiments.jobs.test_faults import gone, until, workers_of
+from tests.needs import needs, unmet
 from unmask.core.errors import UnmaskError
 from unmask.experiments.jobs import tables
 from unmask.experiments.jobs.cells import cells_of, check
@@ -175,11 +176,11 @@ def test_what_the_run_would_refuse_the_plan_does(fixed, said, tmp_path):
 LONG = {"metrics": [SQUARE], "grid": {"x": list(range(40))}, "fixed": {"seconds": 0.3}}
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="finds workers in /proc")
+@needs("linux")
 @pytest.mark.parametrize("how", [signal.SIGHUP, signal.SIGTERM, signal.SIGKILL])
 def test_workers_end_with_their_driver_also_when_they_are_stopped(bench: Bench, how):
     if signal.getsignal(how) is signal.SIG_IGN:
-        pytest.skip("whoever runs the tests ignores this signal, as nohup does, and so do all that they start")
+        unmet("signals", "this signal is ignored here, as under nohup")
     driver = bench.drive(LONG)
     until(lambda: len(bench.measured()) >= 3)
     workers = workers_of(driver)
@@ -192,7 +193,7 @@ def test_workers_end_with_their_driver_also_when_they_are_stopped(bench: Bench, 
     assert bench.whole()
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="finds workers in /proc")
+@needs("linux")
 def test_what_a_metric_has_started_ends_with_the_driver(bench: Bench):
     recipe = {"metrics": ["tests.experiments.jobs.nasty:does", SQUARE], "grid": {"x": [3, *range(4, 40)]}}
     driver = bench.drive(recipe | {"fixed": {"how": "fork", "seconds": 0.5}})

@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 
 from tests.experiments.jobs.conftest import Bench
 from tests.experiments.jobs.test_faults import until, workers_of
+from tests.needs import needs
 from unmask import UnmaskError, generate, languages, score
 from unmask.core.reading import read_json
 from unmask.experiments.jobs import sweep
@@ -109,7 +110,7 @@ def test_two_workers_and_this_process_agree_to_the_bit(made, tmp_path):
         assert same_network(one, other)
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="finds workers in /proc")
+@needs("linux")
 @pytest.mark.parametrize("victim", ["worker", "driver"])
 def test_a_training_that_is_killed_goes_on(bench: Bench, undisturbed, victim):
     place, expected = undisturbed

@@ -16,25 +16,28 @@ from typing import Any
 
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoModelForMaskedLM,
-    GenerationConfig,
-    GenerationMixin,
-    PretrainedConfig,
-    PreTrainedModel,
-)
-from transformers.modeling_outputs import CausalLMOutput, MaskedLMOutput
 
 from unmask.core.errors import UnmaskError
+from unmask.core.extras import needed
 from unmask.networks.model.checkpoints import GENERATING, MODEL_TYPE, OTHERS, configuration
 from unmask.networks.model.shape import Shape
 from unmask.networks.model.trunk import Trunk
 from unmask.networks.training.card import AUTO
 
+with needed("hub", "a network as a model of transformers"):
+    from transformers import (
+        AutoConfig,
+        AutoModelForCausalLM,
+        AutoModelForMaskedLM,
+        GenerationConfig,
+        GenerationMixin,
+        PretrainedConfig,
+        PreTrainedModel,
+    )
+    from transformers.modeling_outputs import CausalLMOutput, MaskedLMOutput
 
-class UnmaskConfig(PretrainedConfig):
+
+class UnmaskConfig(PretrainedConfig):  # type: ignore[misc]
     """A shape, whose fields transformers also finds under its own names for them."""
 
     model_type = MODEL_TYPE
@@ -71,7 +74,7 @@ class UnmaskConfig(PretrainedConfig):
         return {name: whole[name] for name in (*OTHERS, *self.shape.to_dict()) if whole.get(name) is not None}
 
 
-class Unmask(PreTrainedModel):
+class Unmask(PreTrainedModel):  # type: ignore[misc]
     """A trunk in their clothes."""
 
     config_class = UnmaskConfig
@@ -121,7 +124,7 @@ class UnmaskForMaskedLM(Unmask):
         return MaskedLMOutput(loss=loss, logits=logits)
 
 
-class UnmaskForCausalLM(Unmask, GenerationMixin):
+class UnmaskForCausalLM(Unmask, GenerationMixin):  # type: ignore[misc]
     kind = "ar"
 
     def __init__(self, config: UnmaskConfig) -> None:

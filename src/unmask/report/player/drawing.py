@@ -11,13 +11,13 @@ import io
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from itertools import accumulate, groupby
 from typing import Any
 
 import vl_convert
 
 from unmask.core.errors import UnmaskError, cut, plain
+from unmask.core.extras import needed
 from unmask.report.player.run import Run, check, telling
 
 CELL, GAP, LINE, PAD = 26, 3, 46, 16  # pixels: a cell, between two, from line to line, within a card
@@ -101,9 +101,8 @@ def animation(runs: Sequence[Run], row: int | None = None) -> str:
 
 def gif(runs: Sequence[Run], row: int | None = None) -> bytes:
     """A GIF that goes on for ever."""
-    if find_spec("PIL") is None:
-        raise UnmaskError("a GIF is made by Pillow, which is not installed: pip install 'unmask[gif]'")
-    from PIL import Image
+    with needed("gif", "a GIF"):
+        from PIL import Image
 
     shown = scene(runs, row)
 

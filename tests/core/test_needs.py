@@ -1,0 +1,51 @@
+"""Where a test skips, what it needs is truly missing; and no test skips in another way."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests import needs
+
+TESTS = Path(needs.__file__).parent
+SOURCES = {
+    path: path.read_text() for path in sorted(TESTS.rglob("*.py")) if path.name not in ("needs.py", "test_needs.py")
+}
+EXTRAS = ("hub", "lm-eval", "serve", "cluster", "parquet", "log")
+
+
+def test_there_is_one_way_to_skip():
+    other = re.compile(r"importorskip|skipif|mark\.skip\b|pytest\.skip\(")
+    found = [str(path.relative_to(TESTS)) for path, text in SOURCES.items() if other.search(text)]
+    assert not found, "skip by tests/needs.py: needs(..), require(..) or unmet(..)"
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_an_extra_is_missing_where_it_cannot_be_imported(extra):
+    absent = {name for name in needs.distributions(extra) if find_spec(name.removesuffix("py")) is None}
+    reason = needs.missing(extra)
+    assert (reason is None) == (not absent)
+    if reason:
+        assert reason == f"{', '.join(sorted(absent))} not installed; pip install -e '.[{extra}]'"
+
+
+def test_a_program_is_missing_where_path_has_none(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert needs.missing("bwrap") == "no program bwrap on PATH"
+    (tmp_path / "bwrap").write_text("#!/bin/sh\n")
+    (tmp_path / "bwrap").chmod(0o755)
+    assert needs.missing("bwrap") is None
+
+
+def test_a_marked_test_fails_without_what_it_needs():
+    """Each test that a marker skips here is run, and must fail: else the marker names a need that it does not have."""
+    marked = [path for path, text in SOURCES.items() if 'needs("' in text and path.name.startswith("test_")]
+    marked = [str(path) for path in marked if path.parent.name != "serve"]  # whose modules are skipped as a whole
+    command = [sys.executable, "-m", "pytest", "--unmet", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *marked]
+    ran = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True)
+    assert ran.returncode in (0, 5), ran.stdout  # 5: nothing is skipped here
