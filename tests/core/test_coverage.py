@@ -7,6 +7,8 @@ what the table says of each law and n, drawn. A drawn coverage raises an alarm b
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 import numpy as np
 import pytest
 import torch
@@ -15,6 +17,7 @@ from scipy.stats import binom, multinomial
 
 from unmask.core.chance import Luck
 from unmask.core.estimates import LEAST, bounded_mean, mean, proportion, share, within
+from unmask.experiments.evaluation.compare import compare_shares
 from unmask.languages import Interval, load
 from unmask.schedules import deltas, orders
 from unmask.theory.curves import weights
@@ -105,6 +108,47 @@ def test_paired_differences(rare):
     u = luck.random((200, 200))
     difference = torch.from_numpy((u < rare).astype(float) - (u > 1 - rare / 3))
     covered(difference, rare - rare / 3, (-1.0, 1.0))
+
+
+def paired_coverage(n: int, ahead: float, behind: float) -> float:
+    """Exact up to 1e-6: the ends rise with the number ahead, so that bisection finds which numbers cover."""
+    truth, given, covered = ahead - behind, ahead / (1 - behind), 0.0
+
+    def ends(b: int, c: int) -> tuple[float, float]:
+        found = compare_shares([(1.0, 0.0)] * b + [(0.0, 1.0)] * c + [(1.0, 1.0)] * (n - b - c)).difference
+        return found.low, found.high
+
+    for c in range(int(binom.ppf(1 - 2e-7, n, behind)) + 1):
+        least, most = (int(end) for end in binom.ppf([2e-7, 1 - 2e-7], n - c, given))
+        numbers = range(max(least, 0), most + 1)
+        first = bisect_left(numbers, True, key=lambda b, c=c: ends(b, c)[1] >= truth) + numbers.start
+        beyond = bisect_left(numbers, True, key=lambda b, c=c: ends(b, c)[0] > truth) + numbers.start
+        covered += binom.pmf(c, n, behind) * (binom.cdf(beyond - 1, n - c, given) - binom.cdf(first - 1, n - c, given))
+    return float(covered)
+
+
+@pytest.mark.parametrize("n", [1, 5, 50, 600])
+@pytest.mark.parametrize(
+    ("ahead", "behind"),
+    [
+        (0, 0),
+        (0.0005, 0),
+        (0.004, 0),
+        (0.01, 0.002),
+        (0.02, 0),
+        (0.05, 0.05),
+        (0.2, 0),
+        (0.2, 0.02),
+        (0.9, 0),
+        (0.5, 0.5),
+    ],
+)
+def test_differences_of_paired_rows_that_are_right_or_wrong(n, ahead, behind):
+    if n * behind <= 25:
+        assert paired_coverage(n, ahead, behind) >= 0.95 - 2e-6
+    else:
+        u = np.random.default_rng(n).random((300, n))
+        covered(torch.from_numpy((u < ahead).astype(float) - (u > 1 - behind)), ahead - behind, (-1.0, 1.0))
 
 
 @pytest.mark.parametrize("first", [0.5, 0.98, 1.0])

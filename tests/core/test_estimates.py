@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from statistics import NormalDist
 
 import numpy as np
 import pytest
 import torch
-from scipy.stats import binomtest, t
+from scipy.integrate import quad
+from scipy.special import betainc
+from scipy.stats import beta, binomtest, t
 
 from unmask.core.estimates import Estimate, bounded_mean, exactly, mean, proportion, quantile, within
+from unmask.core.gaffke import exceeds
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.999])
@@ -63,6 +67,24 @@ def test_a_bounded_mean_is_the_quantile_of_its_dirichlet_sum():
     for end, unseen, share in ((ours.low, -1, 0.1), (ours.high, 1, 0.9)):
         below = (parts @ np.append(samples, unseen) < end).mean()
         assert abs(below - share) < 5 * math.sqrt(0.09 / 200_000)
+
+
+@pytest.mark.parametrize("many", [5, 20, 50, 200, 600, 20_000, 10**6])
+def test_the_tail_of_a_dirichlet_sum_of_three_values(many):
+    """P(D_1 - D_2 < x), D ~ Dirichlet(b, c, m), is an integral over D_1 + D_2; many zeros are tiny gains of a sum."""
+    for b, c, away in itertools.product((1, 2, 5, 20), (1, 2, 5, 20), (0, 0.5, 1, 1.5, 2, 2.5, 3)):
+        m, width = many - b - c, math.sqrt(b + c) / many
+        x = (b - c) / many - away * width
+        if m > 0 and x > -1:
+            ends = sorted({abs(x), *(min(max(width * width * many + k * width, abs(x)), 1) for k in (0, 4, 12, 10**6))})
+            parts = [quad(_below, *pair, (b, c, m, x), epsabs=1e-12, limit=200)[0] for pair in itertools.pairwise(ends)]
+            wanted = sum(parts) + (float(beta.cdf(x, b + c, m)) if x > 0 else 0.0)
+            ours = exceeds(x - np.array([1.0, -1.0, 0.0]), np.array([b, c, m], dtype=float))
+            assert ours == pytest.approx(wanted, rel=1e-4, abs=1e-8), (b, c, m, x)
+
+
+def _below(both: float, b: int, c: int, m: int, x: float) -> float:
+    return float(beta.pdf(both, b + c, m) * betainc(b, c, min(max((1 + x / both) / 2, 0.0), 1.0)))
 
 
 def test_quantile():

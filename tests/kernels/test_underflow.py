@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import torch
 
 from tests.brute import normalised
+from unmask.kernels import paths
+from unmask.kernels.passes import Passes
 from unmask.languages import HMM
 
 LENGTH = 5000
@@ -107,3 +112,55 @@ def test_mutant_without_a_floor():
     for _ in range(30):
         forward = normalised(forward * [1, 1e-19])
     assert forward[1] == 0
+
+
+def exact_log_prob(language: HMM, tokens: np.ndarray) -> float:
+    """By fractions, which hold every mass; the logarithm of a ratio of integers as large as these."""
+
+    def fractions(values: np.ndarray) -> list[Fraction]:
+        return [Fraction(float(value)) for value in values.reshape(-1)]
+
+    states = len(language.initial)
+    transition, emission = fractions(language.transition), fractions(language.emission)
+    masses = fractions(language.machine.initial)
+    for j, token in enumerate(tokens):
+        if j > 0:
+            masses = [sum(m * transition[s * states + t] for s, m in enumerate(masses) if m) for t in range(states)]
+        if token < language.vocabulary:
+            masses = [m * emission[s * language.vocabulary + token] for s, m in enumerate(masses)]
+    total = sum(m * end for m, end in zip(masses, fractions(language.machine.final), strict=True))
+
+    def log(number: int) -> float:
+        beyond = max(number.bit_length() - 1000, 0)
+        return math.log(number >> beyond) + beyond * math.log(2)
+
+    return log(total.numerator) - log(total.denominator) if total else -math.inf
+
+
+def both_ways(language: HMM, tokens: np.ndarray) -> np.ndarray:
+    """Eight rows at a time, and row by row."""
+    passes = Passes(language.machine)
+    passes.eight_filter = passes.eight
+    return np.stack([passes.evidence(tokens), paths.log_evidence(language.machine, tokens)])
+
+
+@pytest.mark.parametrize("length", [400, 465, 1000, 4000])
+def test_a_track_that_was_left_far_behind_keeps_its_mass(length):
+    """Two tracks that never meet: log 1/2 a token for the second, which alone can write the last one."""
+    language = HMM([0.5, 0.5], np.eye(2), [[1, 0], [0.5, 0.5]])
+    tokens = np.zeros((20, length + 1), int)
+    tokens[:19:2, -1], tokens[1, length // 2] = 1, 1
+    wanted = np.where(tokens.any(1), (length + 2) * np.log(0.5), np.log(0.5))
+    np.testing.assert_allclose(both_ways(language, tokens), [wanted, wanted], rtol=1e-12)
+    np.testing.assert_allclose(language.log_prob(torch.from_numpy(tokens)).numpy(), wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("final", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_likelihoods_against_fractions(seed, final):
+    """Of rare strings, of these with half hidden, and of one whose end leaves the likely states out."""
+    language, luck = rare_hmm(seed, states=4, final=final), np.random.default_rng(seed)
+    tokens = np.array([wander(language, luck, 150) for _ in range(4)])
+    tokens[2:][luck.random((2, 150)) < 0.5] = 3
+    wanted = [exact_log_prob(language, row) for row in tokens]
+    np.testing.assert_allclose(both_ways(language, tokens), [wanted, wanted], rtol=1e-11)

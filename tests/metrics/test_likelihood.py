@@ -61,19 +61,34 @@ def test_of_an_exact_language_all_of_them_are_its_own(language, row):
     assert abs(some.nats - exact) < 5 * some.error
 
 
-@pytest.mark.parametrize("rounds", [1, 3])
-def test_sizes_are_stratified(rounds):
-    """A set of m of T places says T log 1/2, and nothing where m = 1: with as many sets of each size the mean is
-    (T - 1) log 1/2 whatever is drawn, and its error that of the one step between sizes."""
+def test_sizes_are_stratified():
+    """A set of m of T places says T log 1/2, and nothing where m = 1: all that is random is how many have m = 1, which
+    is fixed but for one set; K independent sets of a uniform size have an error of T log 2 sqrt(5 / 36 K)."""
     row = torch.tensor([1, 0, 1, 1, 0, 1, 1, 1, 0])
     exact = (SIZE - 1) * math.log(0.5)
     for seed in range(10):
-        found = bound(Parity(), row, FIRST, drawn(SIZE, rounds * SIZE, seed))
-        assert found.nats == pytest.approx(exact, abs=1e-12)
-        many = rounds * SIZE
-        assert found.error == pytest.approx(SIZE * math.log(2) / (2 * many * (many - 1)) ** 0.5, abs=1e-12)
+        found = bound(Parity(), row, FIRST, drawn(SIZE, 60, seed))
+        assert abs(found.nats - exact) < SIZE * math.log(2) / 60
+        assert found.error < SIZE * math.log(2) * 2 / 60 < SIZE * math.log(2) * (5 / 36 / 60) ** 0.5
     assert bound(Parity(), row, FIRST, every(SIZE)).nats == pytest.approx(exact, abs=1e-12)
     assert chain(Parity(), row, FIRST).nats == pytest.approx(exact, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("name", ["paper-2gram", "paper-hmm"])
+@pytest.mark.parametrize(("draws", "times", "least", "most"), [(8, 1000, 0.92, 1.0), (64, 400, 0.92, 0.98)])
+def test_two_standard_errors_cover_the_truth(monkeypatch, name, draws, times, least, most, seed):
+    """Of 40 tokens, as often as 1.96 of a normal number would; few sets show their error badly, and rather too much."""
+    monkeypatch.setattr("unmask.metrics.likelihood.AT_ONCE", 64)
+    language = languages.load(name)
+    row = language.sample(1, 40, seed=seed)[0]
+    exact, denoiser = float(language.log_prob(row[None])[0]), Ideal(language)
+    found = [bound(denoiser, row, 0, drawn(40, draws, number)) for number in range(times)]
+    away, errors = torch.tensor([(one.nats - exact, one.error) for one in found], dtype=torch.float64).unbind(1)
+    covered = (away.abs() <= 1.96 * errors).double().mean()
+    assert least <= covered <= most
+    assert abs(float(away.mean())) < 5 * float(away.std()) / times**0.5 + 0.04 * float(away.std())
+    assert 0.9 < float(errors.square().mean().sqrt() / away.std()) < 1.7
 
 
 def test_an_error_is_as_large_as_what_seeds_differ_by(small):
@@ -89,8 +104,11 @@ def test_sets_of_places():
     assert float(sets.weights.sum()) == pytest.approx(1)
     for hidden, weight in zip(sets.hidden, sets.weights.tolist(), strict=True):
         assert weight == pytest.approx(1 / (4 * math.comb(4, int(hidden.sum()))))
-    sizes = drawn(5, 1000, seed=0).hidden.sum(1)
-    assert sizes.bincount().tolist() == [0, 200, 200, 200, 200, 200]
+    found = drawn(5, 1000, seed=0)
+    sizes, roots = found.hidden.sum(1), torch.arange(1, 6).double().sqrt()
+    assert sizes.bincount()[1:].tolist() == pytest.approx((1000 / roots / (1 / roots).sum()).tolist(), abs=1)
+    for m in range(1, 6):
+        assert float(found.weights[sizes == m].sum()) == pytest.approx(0.2, abs=1e-3)
     assert not sets_of(7, 127, 0).drawn
     assert sets_of(7, 126, 0).drawn
 

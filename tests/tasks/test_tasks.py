@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import sys
 from fractions import Fraction
 from itertools import permutations, product
@@ -38,6 +39,34 @@ def test_the_last_number(text, said):
     assert numbers.last(text) == said
     if said is not None:
         assert numbers.value(said) == Fraction(said.replace("$", "").replace(",", ""))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["- 42 apples", "so:\n- 42", "Total - 42", "2024 - 11", "is -42", "5-3", "10-20", "-$42", "- $42", "$ 42", "-$ 42"],
+)
+def test_a_dash_is_a_sign_where_it_is_one_for_lm_eval(text):
+    """Its flexible-extract: the last match, without the symbols that it ignores."""
+    found = re.findall(r"(-?[$0-9.,]{2,})|(-?[0-9]+)", text)[-1]
+    assert numbers.value(numbers.last(text)) == Fraction("".join(found).replace("$", "").replace(",", ""))
+
+
+@pytest.mark.parametrize(
+    ("layout", "text", "said"),
+    [
+        ("question", "5 + 3\n#### 8", "8"),
+        ("question", "#### -1,200.", "-1,200."),
+        ("question", "#### 3\n#### 4", "3"),
+        ("question", "####42", None),
+        ("question", "#### $5", None),
+        ("question", "####  5", None),
+        ("cot", "The answer is 42.", "42"),
+        ("cot", "The answer is 42", "4"),
+        ("cot", "The answer is $42.", None),
+    ],
+)
+def test_strict_finds_what_lm_eval_finds(layout, text, said):
+    assert TASKS.make(f"gsm8k(layout={layout}, answer_by=strict)").answer(Item("0", ()), text) == said
 
 
 @given(st.integers(-(10**9), 10**9), st.text("abc .,", max_size=8))

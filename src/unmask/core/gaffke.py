@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Complex = NDArray[np.complex128]
 
 MOST = 1.0  # how far the contour bends
 NODES = 80  # of the contour
@@ -47,8 +48,9 @@ def exceeds(gains: Floats, shapes: Floats) -> float:
     """P(sum_k gains_k G_k > 0) of independent G_k ~ Gamma(shapes_k), where the sum is expected at or below 0.
 
     The inverse Laplace transform (1/2 pi i) int e^K(s) ds / s, K(s) = -sum_k shapes_k log(1 - gains_k s), along a
-    hyperbola s = saddle + w (bend (cosh u - 1) + i sinh u) that leaves the saddle point the way the integrand falls
-    fastest, and does not oscillate: the third derivative tells on which side.
+    hyperbola s = saddle + w (bend (cosh u - 1) + i sinh u) that leaves the saddle point where the integrand falls
+    fastest: the third derivative gives the side. Many values of tiny gain let the integrand rise again far from there;
+    the straight line, bend = 0, on which each factor falls, then has the smaller sum of moduli, and is taken.
     """
     from scipy.optimize import brentq
 
@@ -63,10 +65,18 @@ def exceeds(gains: Floats, shapes: Floats) -> float:
     third = 2 * float((shapes * steep**3).sum()) - 2 * saddle**-3
     width = second**-0.5
     bend = min(max(third * width / (3 * second), -MOST), MOST)
+    straight, bent = (_along(gains, shapes, saddle, width, each) for each in (0.0, bend))
+    best = bent if np.abs(bent).sum() < np.abs(straight).sum() else straight  # also where the bent sum overflows
+    return float(best.real.sum() / np.pi)
+
+
+def _along(gains: Floats, shapes: Floats, saddle: float, width: float, bend: float) -> Complex:
+    """The terms of the sum over the nodes of a contour."""
     u = np.linspace(0, REACH, NODES)
     points = saddle + width * (bend * (np.cosh(u) - 1) + 1j * np.sinh(u))
-    step = width * (np.cosh(u) - 1j * bend * np.sinh(u)) * (u[1] - u[0])
-    step[0] /= 2
+    steps = width * (np.cosh(u) - 1j * bend * np.sinh(u)) * (u[1] - u[0])
+    steps[0] /= 2
     real, imaginary = 1 - np.outer(points.real, gains), -np.outer(points.imag, gains)  # a complex log is slow
-    height = -np.log(real**2 + imaginary**2) @ shapes / 2 - 1j * (np.arctan2(imaginary, real) @ shapes) - np.log(points)
-    return float((np.exp(height) * step).real.sum() / np.pi)
+    heights = -np.log(real**2 + imaginary**2) @ shapes / 2 - 1j * (np.arctan2(imaginary, real) @ shapes)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.exp(heights - np.log(points)) * steps

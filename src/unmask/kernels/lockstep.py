@@ -148,17 +148,23 @@ def _times(message, at, state, evidence, here):  # type: ignore[no-untyped-def]
 
 @kernel(_nrt=False)
 def normalise(there, total, even, floor, states, message, at):  # type: ignore[no-untyped-def]
-    """The message at `at` = there / total, lifted to the floor where it is possible; `even` where nothing is."""
+    """The message at `at` = there / total, lifted to the floor where it is possible; `even` where nothing is.
+
+    Positive in the lanes where something was lifted.
+    """
     zero, least, scale = splat(0.0), splat(floor), splat(1.0) / total
+    below = splat(0.0)
     for s in range(uint64(states)):
         mass = load(there, s * uint64(LANES))
         scaled = mass * scale
         lifted = where_greater(scaled, least, scaled, least)
         store(message, at + s * uint64(LANES), where_greater(mass, zero, lifted, zero))
+        below += where_greater(mass, zero, lifted - scaled, zero)
     if not all_positive(total):
         for s in range(uint64(states)):
             place = at + s * uint64(LANES)
             store(message, place, where_greater(total, zero, load(message, place), splat(even)))
+    return below
 
 
 @kernel(_nrt=False)
@@ -194,22 +200,26 @@ def _locate(tokens, first, states, offsets):  # type: ignore[no-untyped-def]
 
 @kernel
 def evidence_rows(machine, tokens, scratch, out):  # type: ignore[no-untyped-def]
-    """`paths.evidence_rows`."""
+    """`paths.evidence_rows`, but NaN where a mass fell below the floor."""
     offsets, totals, here, there = scratch
     length = tokens.shape[1]
     for first in range(0, tokens.shape[0], LANES):
         _locate(tokens, first, machine.initial.shape[0], offsets)
-        _filter(machine, length, offsets, totals, here, there)
+        store(there, uint64(0), _filter(machine, length, offsets, totals, here, there))
         for b in range(first, min(first + LANES, tokens.shape[0])):
             log_mass = 0.0
             for j in range(length + 1):
                 log_mass += np.log(totals[j * LANES + b - first])
-            out[b] = log_mass
+            out[b] = np.nan if there[b - first] > 0.0 and log_mass > -np.inf else log_mass
 
 
 @kernel(_nrt=False)
 def _filter(machine, length, offsets, totals, here, there):  # type: ignore[no-untyped-def]
-    """totals ((L+1)*8): the factor by which each position, and the end, reduce the mass of all paths."""
+    """totals ((L+1)*8): the factor by which each position, and the end, reduce the mass of all paths.
+
+    Positive in the lanes where a mass fell below the floor.
+    """
+    below = splat(0.0)
     states, zero = machine.initial.shape[0], uint64(0)
     _spread(machine.initial, there)
     for j in range(uint64(length)):
@@ -217,11 +227,12 @@ def _filter(machine, length, offsets, totals, here, there):  # type: ignore[no-u
             multiply(machine.push, here, zero, there)
         total = weigh(machine.columns, load_offsets(offsets, j * uint64(LANES)), there, zero, states, here)
         store(totals, j * uint64(LANES), total)
-        normalise(here, total, machine.even, EVIDENCE_FLOOR, states, here, zero)
+        below += normalise(here, total, machine.even, EVIDENCE_FLOOR, states, here, zero)
     ending = splat(0.0)
     for s in range(uint64(states)):
         ending += splat(machine.final[s]) * load(here, s * uint64(LANES))
     store(totals, uint64(length * LANES), ending)
+    return below
 
 
 @kernel

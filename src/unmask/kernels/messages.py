@@ -9,8 +9,9 @@ stop leaves out stays out.
 
 Zeros are exact: an entry that some path reaches is floored at `FLOOR`, and parameters below 1e-20 are refused, so that
 a possible path never underflows. A path that has fallen further than that behind another one is held at the floor:
-where later evidence leaves it alone, its likelihood is too large (two tracks that never meet, one of them losing a
-factor of two a token, from 465 tokens on). An impossible context is answered by a rule of the revealed tokens only: a
+if later evidence leaves only such paths (tracks that never meet, each losing a factor of two a token, from 465 tokens
+on), their posterior is too even. Likelihoods (`paths.evidence_rows`) are right however far paths lie apart.
+An impossible context is answered by a rule of the revealed tokens only: a
 message that a revealed token makes zero everywhere restarts as that token's emission column, one that is zero after a
 transition restarts as ones, and a hidden position whose two messages exclude each other is answered by the forward one.
 """

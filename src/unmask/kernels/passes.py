@@ -28,6 +28,8 @@ class Passes:
         scratch = _offsets(length), _lanes(length + 1), _lanes(states), _lanes(states)
         out = np.empty(rows)
         evidence_rows(self.eight_filter, tokens, scratch, out)
+        if (lost := np.isnan(out)).any():
+            out[lost] = paths.log_evidence(self.machine, tokens[lost])
         return out
 
     def posterior(self, tokens: Ints, positions: Ints, out: Floats) -> None:

@@ -27,9 +27,9 @@ class Prefixes(NamedTuple):
 def evidence_rows(machine, tokens, out):  # type: ignore[no-untyped-def]
     """out (B) = log of the mass of all paths that agree with the revealed tokens (B, L); -inf if there is none.
 
-    Only one message is multiplied here, so that its floor can be far lower than that of two. Only the states that the
-    revealed tokens leave possible are visited, so that a context that has pinned the state down costs its successors
-    and no more.
+    Only one message is multiplied here, so that its floor can be far lower than that of two. A row in which a mass
+    falls below that floor is computed again in logarithms. Only the states that the revealed tokens leave possible are
+    visited, so that a context that determines the state costs its successors and no more.
     """
     hidden = machine.column_start.shape[0] - 1
     states = machine.initial.shape[0]
@@ -42,7 +42,7 @@ def evidence_rows(machine, tokens, out):  # type: ignore[no-untyped-def]
             if mass[s] > 0.0:
                 old[count] = s
                 count += 1
-        log_mass = 0.0
+        log_mass, lifted = 0.0, False
         for j in range(tokens.shape[1]):
             if j > 0:
                 grown = 0
@@ -79,11 +79,47 @@ def evidence_rows(machine, tokens, out):  # type: ignore[no-untyped-def]
                 break
             log_mass += np.log(total)
             for i in range(count):
-                mass[old[i]] = max(mass[old[i]] / total, EVIDENCE_FLOOR)
+                scaled = mass[old[i]] / total
+                lifted |= scaled < EVIDENCE_FLOOR
+                mass[old[i]] = max(scaled, EVIDENCE_FLOOR)
         ending = 0.0
         for i in range(count):
             ending += mass[old[i]] * machine.final[old[i]]
-        out[b] = log_mass + np.log(ending) if ending > 0.0 else -np.inf
+        if ending > 0.0:
+            out[b] = _in_logarithms(machine, tokens[b]) if lifted else log_mass + np.log(ending)
+        else:
+            out[b] = -np.inf
+
+
+@kernel
+def _in_logarithms(machine, tokens):  # type: ignore[no-untyped-def]
+    """The same of one row (L), by the logarithm of the mass of each state: slower, and right however far they lie
+    apart."""
+    hidden, states = machine.column_start.shape[0] - 1, machine.initial.shape[0]
+    logs, evidence = np.log(machine.initial), np.empty(states)
+    largest, total = np.empty(states), np.empty(states)
+    for j in range(tokens.shape[0]):
+        if j > 0:
+            largest[:], total[:] = -np.inf, 0.0
+            for s in range(states):
+                for e in range(machine.edge_start[s], machine.edge_start[s + 1]):
+                    t = machine.edge_target[e]
+                    largest[t] = max(largest[t], logs[s] + np.log(machine.edge_weight[e]))
+            for s in range(states):
+                if logs[s] > -np.inf:
+                    for e in range(machine.edge_start[s], machine.edge_start[s + 1]):
+                        t = machine.edge_target[e]
+                        total[t] += np.exp(logs[s] + np.log(machine.edge_weight[e]) - largest[t])
+            for t in range(states):
+                logs[t] = largest[t] + np.log(total[t]) if total[t] > 0.0 else -np.inf
+        if tokens[j] != hidden:
+            clear(evidence)
+            for i in range(machine.column_start[tokens[j]], machine.column_start[tokens[j] + 1]):
+                evidence[machine.column_state[i]] = machine.column_weight[i]
+            logs += np.log(evidence)
+    logs += np.log(machine.final)
+    peak = logs.max()
+    return peak + np.log(np.exp(logs - peak).sum())
 
 
 def backward_rows(machine: Machine, tokens: Ints) -> Floats:

@@ -20,7 +20,8 @@ class HMM(MachineLanguage):
     """q(x, z) ~ initial(z_1) prod transition(z_t, z_{t+1}) prod emission(z_t, x_t) final(z_L)     (theory.md 3)
 
     initial (S), transition (S, S), emission (S, V), final (S) or None: weights at the last position, for languages
-    that must end well; then every likelihood is divided by Z_L.
+    that must end well; then every likelihood is divided by Z_L. A likelihood is exact up to rounding; a posterior is,
+    unless later evidence leaves only paths whose probability has fallen below 1e-140 of another one (kernels/messages).
     """
 
     kind: ClassVar[str] = "hmm"

@@ -6,8 +6,10 @@
              1..T (theory.md 1: NELBO of the sampler that reveals one place at a time; of an exact denoiser all three
              are log q(y | c), whose chain rule is the same in every order)
 
-The bound is a mean over sets M: over all 2^T - 1 where these are few, so that one token is exact, else over sets drawn
-with sizes spread evenly over 1..T. B rows, L positions, T of them the target; K sets.
+The bound is a mean over sets M: over all 2^T - 1 where these are few, so that one token is exact, else over K drawn
+sets. A mean over m of T places has a variance near 1 / m, so sizes are drawn with P(m) ~ 1 / sqrt(m), the k-th from the
+k-th of K equal parts, and weighted by its inverse. Then no few sets have most of the variance, and the standard error,
+which is estimated from the sets, has nearly K degrees of freedom. B rows, L positions, T of them the target.
 """
 
 from __future__ import annotations
@@ -82,14 +84,15 @@ def bound(denoiser: Denoiser, row: Tensor, first: int, sets: Sets) -> Likelihood
     nats, best = _said(denoiser, row, hidden, (which, places))
     found = torch.zeros(many, dtype=torch.float64).index_add_(0, which, nats) * size / sets.hidden.sum(1)
     greedy = bool((best == row[places]).all()) if size == 1 else None
-    return Likelihood(float((sets.weights * found).sum()), _error(found) if sets.drawn else 0.0, greedy, many)
+    total = float((sets.weights * found).sum())
+    return Likelihood(total, _error(sets.weights * (found - total)) if sets.drawn else 0.0, greedy, many)
 
 
-def _error(found: Tensor) -> float:
-    """The standard error of a mean of K, one of each stratum in their order: what neighbours differ by is chance, for
-    they have almost the same mean; var = sum_k (f_{k+1} - f_k)^2 / 2 (K - 1) is above the true one otherwise."""
-    many = len(found)
-    return float((found.diff().square().sum() / (2 * (many - 1) * many)).sqrt())
+def _error(parts: Tensor) -> float:
+    """The standard error of a sum of K independent parts, each near its neighbours in mean: (p_{k+1} - p_k)^2 / 2 has
+    the mean variance of the two, or more; the first and last difference count twice, since one neighbour is missing."""
+    gaps = parts.diff().square()
+    return float(((gaps.sum() + gaps[0] + gaps[-1]) / 2).sqrt())
 
 
 def sets_of(size: int, draws: int, seed: int) -> Sets:
@@ -107,13 +110,15 @@ def every(size: int) -> Sets:
 
 
 def drawn(size: int, draws: int, seed: int) -> Sets:
-    """Sizes m, the k-th from the k-th part of 1..T; which places: chance."""
+    """Sizes m with P(m) ~ 1 / sqrt(m), the k-th from the k-th of equal parts; the places are uniform."""
     luck = torch.Generator().manual_seed(seed)
-    shares = (torch.arange(draws) + torch.rand(draws, generator=luck, dtype=torch.float64)) / draws
-    sizes = (shares * size).long().clamp(max=size - 1) + 1
+    quantiles = (torch.arange(draws) + torch.rand(draws, generator=luck, dtype=torch.float64)) / draws
+    roots = torch.arange(1, size + 1).double().sqrt()
+    parts = (1 / roots).cumsum(0)
+    sizes = torch.searchsorted(parts, quantiles * parts[-1]).clamp(max=size - 1) + 1
     ranks = torch.rand((draws, size), generator=luck).argsort(1).argsort(1)
-    weights = torch.full((draws,), 1 / draws, dtype=torch.float64)
-    return Sets(ranks < sizes.unsqueeze(1), weights, True)
+    weights = roots[sizes - 1]
+    return Sets(ranks < sizes.unsqueeze(1), weights / weights.sum(), True)
 
 
 @torch.no_grad()

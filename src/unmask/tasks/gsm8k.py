@@ -24,7 +24,10 @@ TEST = Dataset(("gsm8k_test.jsonl", "test.jsonl"), ("openai/gsm8k", "main", "tes
 TRAIN = Dataset(("gsm8k_train.jsonl", "train.jsonl"), ("openai/gsm8k", "main", "train"))
 MARK = "####"  # what stands before the number in the answers of the data set
 LAYOUTS = {"question": ("Question: ", "\nAnswer:"), "cot": ("Q: ", "\n\nA:")}  # of gsm8k and of gsm8k_cot in lm-eval
-STRICT = {"question": re.compile(r"####\s*(-?[\d.,$]*\d)"), "cot": re.compile(r"The answer is\s*(-?[\d.,$]*\d)")}
+STRICT = {  # of gsm8k and of gsm8k_cot in lm-eval, whose last "." takes a digit if no symbol of the line follows
+    "question": re.compile(r"#### (-?[0-9.,]+)"),
+    "cot": re.compile(r"The answer is (-?[0-9.,]+)."),
+}
 DRAWS = ("first", "lm-eval", "cot")
 LM_EVAL_SEED = 1234  # of its shots
 
@@ -42,7 +45,8 @@ class GSM8K(Task):
     draw: which shots: the first of the training set; those that lm-eval draws from it, other ones for each item; or
     "cot", the eight of lm-eval's gsm8k_cot, which has them in a file. shots_file: the training set, where it does not
     lie where data are looked for. layout: question or cot, as lm-eval's tasks gsm8k and gsm8k_cot have it. answer:
-    flexible, the last number; strict, the one behind the mark that the shots show.
+    flexible, the last number; strict, the first one that follows the mark of the shots, found as lm-eval finds it. Both
+    are compared by value: 42.0 is 42, which lm-eval counts as wrong.
     """
 
     shots: int = 8

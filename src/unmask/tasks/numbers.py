@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-NUMBER = re.compile(r"-?\$?\s?\d(?:[\d,]*\d)?(?:\.\d+)?|-?\$?\.\d+")
+NUMBER = re.compile(r"-?\$?(?:\d(?:[\d,]*\d)?(?:\.\d+)?|\.\d+)")  # a dash and a space before it are no sign
 
 
 def value(text: str) -> Fraction | None:
@@ -17,4 +17,4 @@ def value(text: str) -> Fraction | None:
 def last(text: str) -> str | None:
     """The last number of a text, as it stands there."""
     found = NUMBER.findall(text)
-    return found[-1].strip() if found else None
+    return found[-1] if found else None

@@ -70,6 +70,17 @@ def test_the_verdict_and_its_interval_say_the_same():
             assert found.verdict == ("better" if outside and b > c else "worse" if outside else "not distinguishable")
 
 
+@pytest.mark.parametrize(
+    ("ahead", "behind", "low", "high"),
+    [(120, 0, 0.1668, 0.2343), (0, 0, -0.0061, 0.0061), (6, 0, 0.0008, 0.0216), (5, 0, -0.0004, 0.0193)],
+)
+def test_the_interval_knows_that_the_number_of_items_that_differ_is_random(ahead, behind, low, high):
+    """6 of 600 ahead and none behind is a verdict (p = .031), 5 is none (p = .063)."""
+    found = compare_shares([(1.0, 0.0)] * ahead + [(0.0, 1.0)] * behind + [(1.0, 1.0)] * (600 - ahead - behind))
+    assert (found.difference.low, found.difference.high) == pytest.approx((low, high), abs=6e-5)
+    assert (found.p <= LEVEL) == (low > 0)
+
+
 def test_how_many_items_would_decide():
     """At that many items such differences are seen four times in five, by the exact law of what differs."""
     found = compare(*pair(40, 12, 6, 42))

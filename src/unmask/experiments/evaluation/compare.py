@@ -1,8 +1,9 @@
 """Two ways of writing on the same items: which is better, and by how much, or how many items would tell.
 
-One sample an item: McNemar's test. Of the items on which they differ, b were right with the first alone and c with the
-second alone; if neither is better, b is Binomial(b + c, 1/2), and the exact two-sided p says how unlikely. Several
-samples an item: the mean of the differences of its two shares, with Gaffke's interval over items.
+The difference is the mean over items of the differences of the two accuracies, with Gaffke's interval; the verdict is
+on which side of 0 the interval is. Where each side has one sample of an item this is McNemar's exact test: if b items
+are right with the first alone and c with the second alone, the lower end is above 0 where P(Bin(b + c, 1/2) >= b) is
+below half the level. The exact two-sided p of that test is given, too.
 
     better, worse            at a level of 0.05
     not distinguishable      with the number of items at which differences as large would be seen four times in five:
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple
 import torch
 
 from unmask.core.errors import UnmaskError
-from unmask.core.estimates import Estimate, bounded_mean, proportion
+from unmask.core.estimates import Estimate, bounded_mean
 from unmask.tasks.sample import Sample
 
 LEVEL = 0.05
@@ -33,7 +34,7 @@ class Comparison(NamedTuple):
     difference: Estimate  # of the first above the second
     first_alone: int  # items on which the first alone was right; with several samples, more often right
     second_alone: int
-    p: float | None  # None where there is an interval alone
+    p: float | None  # None where an item has several samples
     verdict: str
     enough: int | None  # items that would decide, more than these; None where that is not known
 
@@ -57,20 +58,17 @@ def compare(first: Sequence[Sample], second: Sequence[Sample]) -> Comparison:
     return compare_shares([(one[name], other[name]) for name in common])
 
 
-def compare_shares(told: Sequence[tuple[float, float]]) -> Comparison:
-    """Of pairs of shares that are right, an item each: all 0 or 1 where each side has one sample of it."""
-    n = len(told)
-    differences = torch.tensor([a - b for a, b in told], dtype=torch.float64)
+def compare_shares(pairs: Sequence[tuple[float, float]]) -> Comparison:
+    """Of pairs of accuracies, an item each: all 0 or 1 where each side has one sample of it."""
+    n = len(pairs)
+    differences = torch.tensor([a - b for a, b in pairs], dtype=torch.float64)
     ahead, behind = int((differences > 0).sum()), int((differences < 0).sum())
-    p = None
-    if all(share in (0.0, 1.0) for pair in told for share in pair):
-        p, difference = mcnemar(ahead, behind), _of_discordant(ahead, behind, n)
-        decided = p <= LEVEL
-    else:
-        difference = bounded_mean(differences, (-1.0, 1.0), 1 - LEVEL)
-        decided = difference.low > 0 or difference.high < 0
+    single = all(accuracy in (0.0, 1.0) for pair in pairs for accuracy in pair)
+    p = mcnemar(ahead, behind) if single else None
+    difference = bounded_mean(differences, (-1.0, 1.0), 1 - LEVEL)
+    decided = difference.low > 0 or difference.high < 0
     verdict = "not distinguishable" if not decided else "better" if difference.value > 0 else "worse"
-    a, b = (sum(pair[side] for pair in told) / n for side in (0, 1))
+    a, b = (sum(pair[side] for pair in pairs) / n for side in (0, 1))
     spread = float((differences**2).mean())
     wanted = None if decided else _enough(spread, float(differences.mean()))
     enough = wanted if wanted and wanted > n else None  # the exact intervals are wider than the formula knows
@@ -82,15 +80,6 @@ def mcnemar(b: int, c: int) -> float:
     from scipy.special import bdtr
 
     return min(2 * float(bdtr(min(b, c), b + c, 0.5)), 1.0) if b + c else 1.0
-
-
-def _of_discordant(b: int, c: int, n: int) -> Estimate:
-    """(b - c) / n with the interval of b's share of b + c, given how many differ: it leaves 0 out as the test does."""
-    if b + c == 0:
-        return Estimate(0.0, 0.0, 0.0, n, 1 - LEVEL, "no item differs")
-    share = proportion(b, b + c, 1 - LEVEL)
-    scale = (b + c) / n
-    return Estimate((b - c) / n, scale * (2 * share.low - 1), scale * (2 * share.high - 1), n, 1 - LEVEL, "mcnemar")
 
 
 def _enough(spread: float, difference: float) -> int | None:
