@@ -6,6 +6,7 @@ a name for what is to be left there.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from unmask.sandbox import Limits
@@ -15,6 +16,58 @@ LIMITS = Limits(wall=30, cpu=20, memory=192 * MiB, processes=16, file=2 * MiB, d
 SHORT = Limits(wall=0.6, cpu=6, memory=192 * MiB, processes=16, file=2 * MiB, disk=6 * MiB, output=MiB)
 BRIEF = Limits(wall=2, cpu=6, memory=192 * MiB, processes=16, file=2 * MiB, disk=6 * MiB, output=MiB)
 HURRIED = Limits(wall=60, cpu=1, memory=192 * MiB, processes=16, file=2 * MiB, disk=6 * MiB, output=MiB)
+
+FULL = Limits(wall=3, cpu=6, memory=160 * MiB, processes=16, file=16 * MiB, disk=6 * MiB, output=MiB)
+MANY = Limits(wall=30, cpu=20, memory=160 * MiB, processes=40, file=16 * MiB, disk=6 * MiB, output=MiB)
+WIDE = Limits(wall=30, cpu=20, memory=512 * MiB, processes=40, file=32 * MiB, disk=64 * MiB, output=MiB)
+THREAD_EXIT = {"x86_64": 60, "aarch64": 93}[os.uname().machine]
+MAPS = """
+import ctypes
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_uint64
+libc.mmap.argtypes = [ctypes.c_uint64, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_uint64, ctypes.c_size_t]
+"""
+FILL = """
+import os, time
+held = []
+for _ in range(5): os.fork()  # 32 processes
+try:
+    while True:
+        pair = make()
+        held += pair
+        for one in pair:
+            try:
+                os.set_blocking(one, False)
+                while os.write(one, bytes(1 << 16)): pass
+            except (BlockingIOError, PermissionError): pass
+            except OSError as error:
+                if error.errno != 9: raise  # the end of a pipe that is read
+except OSError: pass
+time.sleep(600)
+"""
+SOCKETS = (
+    "import socket\nobjects = []\ndef make():\n    objects.extend(socket.socketpair())\n"
+    "    return [one.fileno() for one in objects[-2:]]\n" + FILL
+)
+PIPES = (
+    "import fcntl, os\ndef make():\n    pair = os.pipe()\n    try: fcntl.fcntl(pair[1], 1031, 1 << 20)\n"
+    "    except PermissionError: pass\n    return pair\n" + FILL
+)
+UNNAMED = """
+import os, time
+held = []
+for _ in range(3): os.fork()
+try:
+    while True:
+        name = str(os.getpid())
+        held.append(open(name, 'wb'))
+        os.remove(name)
+        for _ in range(16): held[-1].write(bytes(1 << 20))
+        held[-1].flush()
+except OSError: pass
+time.sleep(600)
+"""
 
 
 @dataclass(frozen=True)
@@ -70,13 +123,70 @@ ATTACKS = [
     Attack(
         "endless files",
         "n = 0\nwhile True:\n    open(f'f{n}', 'w').close()\n    n += 1",
-        "disk timeout",  # bubblewrap counts bytes alone
-        limits=BRIEF,
+        "disk",
     ),
     Attack(
         "very deep directories",
         "import os\nfor _ in range(1200):\n    os.mkdir('d', 0o700)\n    os.chdir('d')\nos.mkdir('e', 0)",
         "passed disk",
+    ),
+    Attack("memory in the buffers of sockets", SOCKETS, "memory", limits=MANY),
+    Attack("memory in the buffers of large pipes", PIPES, "memory", limits=MANY),
+    Attack(
+        "memory that is shared, and no longer mapped",
+        MAPS + "for _ in range(9):\n    place = libc.mmap(0, 100 << 20, 3, 0x21, -1, 0)\n"
+        "    assert place != 2**64 - 1, 'refused'\n    ctypes.memset(place, 1, 100 << 20)\n"
+        "    libc.munmap(place + 4096, (100 << 20) - 4096)\nprint('ESCAPED')",
+        "failed",
+        "refused",
+    ),
+    Attack("memory of /dev/zero", "open('/dev/zero', 'r+b')\nprint('ESCAPED')", "failed", "Error"),
+    Attack(
+        "memory of pages in pipes",
+        "import ctypes, os\ntext = (ctypes.c_char * 9)()\npage = (ctypes.c_void_p * 2)(ctypes.addressof(text), 9)\n"
+        "if ctypes.CDLL(None).vmsplice(os.pipe()[1], page, 1, 0) > 0: print('ESCAPED')",
+        "passed",
+    ),
+    Attack(
+        "memory of processes whose first thread has ended",
+        "import ctypes, os, threading, time\ndef fill():\n    held = b'x' * (100 << 20)\n    time.sleep(600)\n"
+        "for _ in range(5):\n    if not os.fork(): break\n"
+        "threading.Thread(target=fill).start()\nctypes.CDLL(None).syscall(" + f"{THREAD_EXIT}, 0)",
+        "memory",
+    ),
+    Attack(
+        "a process whose first thread has ended",  # nothing of it is left, or the next attack is not run
+        "import ctypes, threading, time\nthreading.Thread(target=time.sleep, args=(600,)).start()\n"
+        "ctypes.CDLL(None).syscall(" + f"{THREAD_EXIT}, 0)",
+        "timeout",
+        limits=SHORT,
+    ),
+    Attack("files without a name", UNNAMED, "disk timeout", limits=FULL),  # bubblewrap's directory is full by itself
+    Attack(
+        "files without a name that are mapped alone",
+        MAPS + "import os, time\nfor _ in range(99):\n    with open('f', 'wb+') as f:\n"
+        "        f.write(bytes(2 << 20))\n        f.flush()\n        os.remove('f')\n"
+        "        assert libc.mmap(0, 4096, 1, 2, f.fileno(), 0) != 2**64 - 1\ntime.sleep(600)",
+        "disk",
+    ),
+    Attack(
+        "descriptors that are hidden in a message",
+        "import os, socket\na, b = socket.socketpair()\nsocket.send_fds(a, [b'x'], [1])\nprint('ESCAPED')",
+        "failed",
+        "Error",
+    ),
+    Attack(
+        "descriptors of a process that nobody may read",
+        "import ctypes\nif ctypes.CDLL(None).prctl(4, 0, 0, 0, 0) == 0: print('ESCAPED')",
+        "passed",
+    ),
+    Attack(
+        "descriptors of a program that nobody may read",
+        "import os, shutil, sys\nwith open(sys.executable, 'rb') as f, open(os.open('copy', 65, 0o311), 'wb') as g:\n"
+        "    shutil.copyfileobj(f, g)\nfor _ in range(4): os.fork()\n"
+        "os.execv('copy', ['python', '-c', 'import time; time.sleep(600)'])",
+        "processes failed",  # failed where a copy is larger than a file may be
+        limits=WIDE,
     ),
     Attack("deep recursion", "def f(n): return f(n + 1)\nf(0)", "failed", "RecursionError"),
     Attack(

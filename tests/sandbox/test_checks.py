@@ -77,7 +77,7 @@ CHEATS = {
 }
 
 
-@pytest.mark.parametrize("kind", ["namespaces", "bubblewrap", "landlock"])
+@pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
 @pytest.mark.parametrize("name", CHEATS)
 def test_who_cheats_fails(name, kind, box):
     ran = box(kind).check(CHEATS[name], TESTS, "candidate", LIMITS)
@@ -87,6 +87,22 @@ def test_who_cheats_fails(name, kind, box):
 def test_what_is_right_passes(strongest):
     assert strongest.check(RIGHT, TESTS, "candidate", LIMITS).passed
     assert strongest.check(RIGHT, TESTS).passed  # a free name of the tests is the program's
+
+
+@pytest.mark.parametrize(
+    "tests",
+    [
+        "assert all(map(candidate, [1, 2]))",
+        "for one, other in zip(map(candidate, [1, 2]), [1, 2]): assert one == other",
+        "assert [candidate(x) for x in iter(lambda: candidate(1), 2)] == []",
+        "list(map(candidate, [1, 2]))",
+    ],
+)
+@pytest.mark.parametrize("kind", ["StopIteration", "StopAsyncIteration", "End"])
+def test_an_exception_of_the_program_ends_no_iteration_of_the_tests(kind, tests, strongest):
+    program = f"class End(StopIteration): pass\ndef candidate(x): raise {kind}('now')"
+    ran = strongest.check(program, tests, "candidate", LIMITS)
+    assert ran.why == f"failed: RuntimeError: {kind}: now"
 
 
 def test_a_search_would_find_what_is_there(strongest):

@@ -77,6 +77,22 @@ def test_references_pass_at_other_levels(kind, box):
     assert [item.name for item, one in zip(every, checked(box(kind), every), strict=True) if not one.passed] == []
 
 
+HELPED = {  # a helper of the prompt that agrees with the wrong answer
+    "HumanEval/32": "def poly(xs, x): return 0\ndef find_zero(xs): return 0",
+    "HumanEval/38": "def encode_cyclic(s): return s\ndef decode_cyclic(s): return s",
+    "HumanEval/50": "def encode_shift(s): return s\ndef decode_shift(s): return s",
+}
+
+
+@pytest.mark.parametrize("name", HELPED)
+def test_a_helper_of_the_prompt_is_the_prompts(name, strongest):
+    task = TASKS.make("humaneval")
+    (item,) = [item for item in task.items(DATA / "HumanEval.jsonl.gz") if item.name == name]
+    program, tests, entry = task.program(item, task.answer(item, HELPED[name]) or "")
+    ran = strongest.check(program, tests, entry, LIMITS)
+    assert ran.outcome == "failed", ran
+
+
 class Nothing(ast.NodeTransformer):
     """Every function returns None."""
 

@@ -1,4 +1,4 @@
-"""A jail, and what is run in it."""
+"""Jails, which of them work on this machine, and programs that run in them."""
 
 from __future__ import annotations
 
@@ -7,25 +7,27 @@ import os
 import shutil
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, Self
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError, shown
-from unmask.sandbox import interpreter
+from unmask.sandbox import interpreter, strength
 from unmask.sandbox.jail import landlock, seccomp
 from unmask.sandbox.keepers import Keeper
 from unmask.sandbox.limits import Limits, Ran
 
-LEVELS = {"namespaces": 3, "bubblewrap": 3, "landlock": 2, "none": 1}
+LEVELS = {"bubblewrap": 3, "landlock": 2, "none": 1}
 LEAST = 4  # of Landlock, where nothing else keeps files: those before it let files be cut short, and TCP pass
 GRACE = 60.0  # seconds beyond its wall time in which a keeper has made a jail and emptied it
 INSIDE = Path(__file__).parent / "inside.py"
 
 
 class Sandbox:
-    """A jail by one of `LEVELS`; `strongest()` finds the one to use. Programs may be run from several threads at once.
+    """A jail of one of `LEVELS`; `strongest()` finds the one to use. Several threads may run programs at once.
 
     A program has an interpreter with the standard library, one empty directory to write to, which is its home and is
     gone after it, descriptors 0, 1 and 2, and no network. Whatever it has started ends with it.
@@ -35,6 +37,7 @@ class Sandbox:
         """`abi` of Landlock, where it should be taken for older than it is; 0: as if it were not there."""
         if not sys.platform.startswith("linux"):
             raise UnmaskError(f"no sandbox for {sys.platform}; run code in a Linux container or virtual machine")
+        arguments.word("sandbox", means, tuple(LEVELS))
         self.means, self.level = means, LEVELS[means]
         found = landlock.abi()
         self.abi = found if abi is None else min(abi, found)
@@ -44,11 +47,10 @@ class Sandbox:
         there, why = needed.get(means, (True, ""))
         if not there:
             raise UnmaskError(f"{means}: {why}")
-        self.interpreter = interpreter.for_strangers(means == "namespaces")
+        self.interpreter = interpreter.for_strangers()
         self._idle: SimpleQueue[Keeper] = SimpleQueue()
         self._home = tempfile.TemporaryDirectory(prefix="unmask-sandbox-")
         os.chmod(self._home.name, 0o711)
-        os.mkdir(f"{self._home.name}/root")
 
     def _landlock(self) -> tuple[bool, str]:
         if self.abi < LEAST:
@@ -58,12 +60,10 @@ class Sandbox:
     @property
     def name(self) -> str:
         """What it is made of."""
-        parts = {"namespaces": ["namespaces"], "bubblewrap": ["bubblewrap"]}.get(self.means, [])
-        if self.means in ("namespaces", "landlock") and self.abi:
-            parts.append(f"Landlock {self.abi}")
-        if self.means != "none" and seccomp.machine():
-            parts.append("seccomp")
-        return ", ".join(parts) or "limits alone, no isolation: files and network are open"
+        made = {"bubblewrap": "bubblewrap", "landlock": f"Landlock {self.abi}"}.get(self.means)
+        if made is None:
+            return "limits alone, no isolation: files and network are open"
+        return f"{made}, seccomp" if seccomp.machine() else made
 
     def report(self) -> dict[str, Any]:
         """What records say of it: level, what it is made of, and what was attempted in it with which answer."""
@@ -73,20 +73,30 @@ class Sandbox:
     @classmethod
     def strongest(cls, allowed: str = "confined") -> Sandbox:
         """The first of `LEVELS` that passes its test; the last, confining nothing, where "unconfined" is allowed."""
-        from unmask.sandbox.strength import tested  # here: it makes sandboxes
-
         reasons = []
         for means, level in LEVELS.items():
             if level == 1 and allowed != "unconfined":
                 continue
             try:
-                return tested(cls(means))
+                return cls(means).passing()
             except UnmaskError as error:
                 reasons.append(str(error))
         raise UnmaskError(
             f"no sandbox works here: {'; '.join(reasons)}; run in a virtual machine or container that may be lost, "
             'and allow "unconfined"'
         )
+
+    def passing(self) -> Self:
+        """The same, if it has refused all that a program attempted in it, except at level 1; otherwise an error."""
+        try:
+            self.tested = strength.attempted(self)
+            let = [name for name, answer in self.tested.items() if answer != strength.REFUSED]
+            if self.level > 1 and let:
+                raise UnmaskError(f"{self.name}: a program could {', '.join(let)}")
+            return self
+        except BaseException:
+            self.close()
+            raise
 
     def run(self, program: str, limits: Limits | None = None, stdin: str | None = None) -> Ran:
         """What came of a program by itself: it has passed if it exits with 0, for whatever reason."""
@@ -159,3 +169,26 @@ class Sandbox:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+@dataclass(frozen=True)
+class Level:
+    """A way to confine, its level (3 is the strongest), and why it does not work here, if it does not."""
+
+    level: int
+    means: str
+    name: str
+    works: bool
+    why: str = ""
+
+
+def levels() -> list[Level]:
+    """Each way to confine, tried."""
+    found = []
+    for means, level in LEVELS.items():
+        try:
+            with Sandbox(means).passing() as box:
+                found.append(Level(level, means, box.name, True))
+        except UnmaskError as error:
+            found.append(Level(level, means, means, False, str(error)))
+    return found

@@ -13,7 +13,7 @@ from glob import glob
 from weakref import WeakValueDictionary, finalize
 
 SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache", "/usr/share/zoneinfo")
-DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+DEVICES = ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom")  # /dev/zero would be shared memory
 LEFT = ("site-packages", "dist-packages", "test", "tests", "idlelib", "ensurepip", "tkinter", "turtledemo", "lib2to3")
 
 
@@ -42,11 +42,11 @@ def _reading(python: str, standard: str, library: str, looked: str | None = None
     return Interpreter(python, tuple(read), looked)
 
 
-def for_strangers(reached: bool) -> Interpreter:
-    """One that every user may read; `reached` says that the way to it is made anyway, as in a world of its own."""
+def for_strangers() -> Interpreter:
+    """One that every user may read."""
     found = own()
     open_to_all = all(_open(path) for path in found.read if path not in SYSTEM)
-    way = reached or all(_open(parent) for path in found.read for parent in _parents(path))
+    way = all(_open(parent) for path in found.read for parent in _parents(path))
     return found if os.geteuid() != 0 or (open_to_all and way) else copied()
 
 

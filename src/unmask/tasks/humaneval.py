@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,5 +85,14 @@ class HumanEval(Task):
         return programs.longest(item.row.prompt + code)
 
     def program(self, item: Item, answer: str) -> Program:
-        tests = item.row.test.replace(NUMPY, CLOSE)
-        return Program(answer, f"{tests}\n\ncheck({item.row.entry_point})\n", item.row.entry_point)
+        row = item.row
+        tests = f"{helpers(row.prompt, row.entry_point)}{row.test.replace(NUMPY, CLOSE)}"
+        return Program(answer, f"{tests}\n\ncheck({row.entry_point})\n", row.entry_point)
+
+
+def helpers(prompt: str, entry_point: str) -> str:
+    """The functions that a prompt gives, and its imports: the tests use these, and not what an answer makes of them."""
+    tree = programs.parsed(prompt)
+    nodes = [] if tree is None else [node for node in tree.body if getattr(node, "name", "") != entry_point]
+    given = any(isinstance(node, ast.FunctionDef) for node in nodes)
+    return "".join(f"{ast.unparse(node)}\n" for node in nodes) if given else ""

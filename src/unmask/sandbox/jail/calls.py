@@ -7,8 +7,6 @@ import os
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 LIBC.syscall.restype = ctypes.c_long
-PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
-MOUNT_SETATTR = 442  # the same on all machines, as whatever is newer than Linux 5.0
 
 PR_SET_PDEATHSIG, PR_SET_SECCOMP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 22, 36, 38
 
@@ -31,16 +29,3 @@ def prctl(option: int, *arguments: object) -> None:
     given = [ctypes.c_ulong(a) if isinstance(a, int) else a for a in arguments]
     given += [ctypes.c_ulong(0)] * (4 - len(given))
     checked(LIBC.prctl(option, *given), f"prctl {option}")
-
-
-def unshare(flags: int) -> None:
-    checked(LIBC.unshare(flags), "unshare")
-
-
-def mount(source: str | None, target: str, kind: str | None, flags: int, options: str | None = None) -> None:
-    texts = [None if text is None else os.fsencode(text) for text in (source, target, kind, options)]
-    checked(LIBC.mount(*texts[:3], ctypes.c_ulong(flags), texts[3]), f"mount {target}")
-
-
-def detach(target: str) -> None:
-    checked(LIBC.umount2(os.fsencode(target), 2), f"umount {target}")

@@ -15,7 +15,7 @@ import sys
 import time
 from typing import Any
 
-from . import bubblewrap, identity, landlock, namespaces, seccomp, watch
+from . import bubblewrap, identity, landlock, seccomp, watch
 from .calls import PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, prctl
 
 SETUP = 20.0  # seconds that making a jail may take on a busy machine
@@ -23,7 +23,8 @@ FIRST, BETWEEN = 0.1, 0.05  # seconds before what a program uses is first counte
 PIECE = 1 << 16
 GIVEN, TESTS = 3, 4  # descriptors of the program's text and of its tests'
 SEALS = 1 | 2 | 4 | 8  # no more seals, no shrinking, growing or writing
-OVERHEAD = {"namespaces": 2, "bubblewrap": 2}  # processes of the jail's own
+OVERHEAD = {"bubblewrap": 2}  # processes of the jail itself
+ENTRIES = 4096  # files and directories of a scratch directory
 EXHAUSTED = {  # how what a limit refuses ends, where nobody catches it
     "MemoryError": "memory",
     "BlockingIOError: [Errno 11]": "processes",
@@ -70,22 +71,22 @@ def keep(job: dict[str, Any], scratch: str) -> dict[str, Any]:
     if user is not None:
         os.chown(scratch, user, user)
     texts = [sealed(job["stdin"]), sealed(job["program"]), sealed(job["tests"] or "")]
-    out, err, setup, status = (os.pipe() for _ in range(4))
+    out, err, setup = (os.pipe() for _ in range(3))
     child = os.fork()
     if not child:
         try:
-            confine(job, scratch, user, [texts[0], out[1], err[1], *texts[1:]], [setup[1], status[1]])
+            confine(job, scratch, user, [texts[0], out[1], err[1], *texts[1:]])
         except BaseException as error:  # whatever it is, nothing may go on from here
             os.write(setup[1], f"{type(error).__name__}: {error}".encode()[:4000])
         finally:
             os._exit(1)
-    for descriptor in (*texts, out[1], err[1], setup[1], status[1]):
+    for descriptor in (*texts, out[1], err[1], setup[1]):
         os.close(descriptor)
     ready, _, _ = select.select([setup[0]], [], [], SETUP)
     said = os.read(setup[0], PIECE).decode(errors="replace") if ready else f"not done in {SETUP:g} s"
     if said:
         raise Failure(said)
-    return watched(job, scratch, child, (out[0], err[0]), status[0])
+    return watched(job, scratch, user, child, (out[0], err[0]))
 
 
 def sealed(text: str) -> int:
@@ -98,16 +99,13 @@ def sealed(text: str) -> int:
     return descriptor
 
 
-def confine(job: dict[str, Any], scratch: str, user: int | None, texts: list[int], told: list[int]) -> None:
+def confine(job: dict[str, Any], scratch: str, user: int | None, texts: list[int]) -> None:
     """Becomes the program. `texts` are its descriptors 0 to 4; all others close as it starts."""
     means, limits, read, devices = job["means"], job["limits"], job["read"], job["devices"]
     os.setsid()
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     others = watch.tasks(os.getuid()) if user is None else 0
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    if means == "namespaces":
-        namespaces.enter(f"{job['home']}/root", read, devices, limits["disk"], user, told)
-        scratch = namespaces.SCRATCH
     identity.become(user)
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of users forgets it
     os.chdir(scratch)
@@ -121,7 +119,7 @@ def confine(job: dict[str, Any], scratch: str, user: int | None, texts: list[int
     machine = seccomp.machine() if means != "none" else None
     identity.bound(limits, others)
     if means == "bubblewrap":
-        environment |= {"HOME": namespaces.SCRATCH, "TMPDIR": namespaces.SCRATCH}
+        environment |= {"HOME": bubblewrap.SCRATCH, "TMPDIR": bubblewrap.SCRATCH}
         rules = None
         if machine:
             rules = os.memfd_create("rules", 0)
@@ -129,16 +127,16 @@ def confine(job: dict[str, Any], scratch: str, user: int | None, texts: list[int
             os.lseek(rules, 0, os.SEEK_SET)
         command = bubblewrap.arguments(job["bwrap"], read, devices, limits["disk"], rules) + command
     else:
-        if means != "none" and job["abi"]:
-            landlock.restrict(job["abi"], read, devices, [scratch, "/dev/shm"] if means == "namespaces" else [scratch])
+        if means == "landlock":
+            landlock.restrict(job["abi"], read, devices, [scratch])
         prctl(PR_SET_NO_NEW_PRIVS, 1)
         if machine:
-            seccomp.restrict(machine, os.getpid() if means == "landlock" and job["abi"] < 6 else None)
+            seccomp.restrict(machine, os.getpid() if job["abi"] < 6 else None)
     os.execve(command[0], command, environment)
 
 
-def watched(job: dict[str, Any], scratch: str, child: int, pipes: tuple[int, int], status: int) -> dict[str, Any]:
-    """The result, once the program has ended or has gone too far; and everybody else in its jail has ended."""
+def watched(job: dict[str, Any], scratch: str, user: int | None, child: int, pipes: tuple[int, int]) -> dict[str, Any]:
+    """The result, once the program has ended or has exceeded a limit, and all processes of its jail have ended."""
     limits, begun = job["limits"], time.monotonic()
     kept: dict[int, bytearray] = {pipe: bytearray() for pipe in pipes}
     ended = os.pidfd_open(child)
@@ -164,7 +162,7 @@ def watched(job: dict[str, Any], scratch: str, child: int, pipes: tuple[int, int
         elif now >= begun + limits["wall"]:
             reason = "timeout"
         elif now >= look:
-            reason, look = exceeded(job, scratch), now + BETWEEN
+            reason, look = exceeded(job, scratch, user), now + BETWEEN
     seconds = time.monotonic() - begun
     how, cpu = None, 0.0
     if reason is None:
@@ -177,12 +175,6 @@ def watched(job: dict[str, Any], scratch: str, child: int, pipes: tuple[int, int
                 break
     if reason is None and sum(map(len, kept.values())) > limits["output"]:
         reason = "output"
-    if job["means"] == "namespaces" and how is not None:
-        said = os.read(status, namespaces.STATUS.size) if select.select([status], [], [], 0)[0] else b""
-        if len(said) == namespaces.STATUS.size:
-            how, cpu = namespaces.STATUS.unpack(said)
-        else:
-            how = signal.SIGKILL  # the world ended before its program did
     out, err = (bytes(kept[pipe][: limits["output"]]).decode(errors="replace") for pipe in pipes)
     result = {"stdout": out, "stderr": err, "seconds": seconds, "exit": None, "signal": None, "outcome": reason}
     if how is not None:
@@ -201,16 +193,21 @@ def taken(pipe: int, kept: dict[int, bytearray], most: int) -> bool:
     return bool(piece)
 
 
-def exceeded(job: dict[str, Any], scratch: str) -> str | None:
+def exceeded(job: dict[str, Any], scratch: str, user: int | None) -> str | None:
     """The limit that all processes together have exceeded, if they have."""
-    limits = job["limits"]
-    processes, memory = watch.below(os.getpid())
-    if len(processes) > limits["processes"] + OVERHEAD.get(job["means"], 0):
+    limits, overhead = job["limits"], OVERHEAD.get(job["means"], 0)
+    processes = watch.below(os.getpid()).values()
+    with identity.seeing_as(user):
+        held = watch.held(processes, limits["file"])
+        inside = watch.entries(processes, bubblewrap.WRITABLE)
+    if len(processes) > limits["processes"] + overhead or held.hidden > overhead:
         return "processes"
-    if memory > limits["memory"]:
+    if sum(process.memory for process in processes) + held.buffers > limits["memory"]:
         return "memory"
-    occupied, entries = watch.occupied(scratch)
-    return "disk" if occupied > limits["disk"] or entries > namespaces.ENTRIES else None
+    occupied, entries = watch.occupied(scratch)  # nothing where bubblewrap bounds the bytes of directories in memory
+    if job["means"] != "bubblewrap":
+        occupied += held.unnamed
+    return "disk" if occupied > limits["disk"] or entries + inside > ENTRIES else None
 
 
 def judged(code: int, cpu: float, limits: dict[str, Any], err: str) -> str:

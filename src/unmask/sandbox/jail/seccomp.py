@@ -2,8 +2,9 @@
 
 Refused is what reaches outside where neither Landlock nor a read-only file system looks: sockets (a pair of streams is
 left, which asyncio needs), modes and owners of files, other processes' memory and limits, namespaces, mounts, what a
-kernel keeps for longer than a process (System V and POSIX queues, keys), and doors to the kernel that no puzzle needs
-(io_uring, bpf, perf). What is newer than this list does not exist.
+kernel keeps for longer than a process (System V and POSIX queues, keys), and interfaces that no puzzle needs (io_uring,
+bpf, perf). Refused too is memory that no process is charged for (shared without a file, pages in pipes, large buffers,
+descriptors in messages), and what hides descriptors from the keeper. Newer calls than this list do not exist.
 """
 
 from __future__ import annotations
@@ -46,14 +47,21 @@ REFUSED = {  # name: number on x86_64, on aarch64; None where it is not
     **{"shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "semget": (64, 190), "semctl": (66, 191)},
     **{"msgget": (68, 186), "msgctl": (71, 187), "mq_open": (240, 180), "mq_unlink": (241, 181)},
     **{"socket": (41, 198), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201)},
-    **{"accept": (43, 202), "accept4": (288, 242)},
+    **{"accept": (43, 202), "accept4": (288, 242), "setsockopt": (54, 208)},
+    **{"sendmsg": (46, 211), "sendmmsg": (307, 269)},
+    **{"splice": (275, 76), "tee": (276, 77), "vmsplice": (278, 75), "sendfile": (40, 71)},
 }
 SIGNALS = {"tkill": (200, 130), "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240)}
 SIGNALS |= {"pidfd_send_signal": (424, 424), "pidfd_open": (434, 434)}
 CLONE, CLONE3, PRLIMIT, FCNTL, IOCTL = (56, 220), (435, 435), (302, 261), (72, 25), (16, 29)
 SOCKETPAIR, KILL, TGKILL = (53, 199), (62, 129), (234, 131)
+MMAP, PRCTL, CLOSE_RANGE = (9, 222), (157, 167), (436, 436)
+THREAD, TABLE = 0x10000, 0x400  # flags of clone: a thread, which has the descriptors of its process
+SHARED = 0x21  # flags of mmap: shared, and without a file
+DUMPABLE, APART = 4, 2  # PR_SET_DUMPABLE; CLOSE_RANGE_UNSHARE
 NAMESPACES = 0x7E020000  # all flags of clone that make one
 OWNERS = (8, 10, 15, 1024, 1026)  # F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_NOTIFY: signals to others
+LARGER = (1031,)  # F_SETPIPE_SZ
 DEVICES = (0x5401, 0x802C542A, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)  # is it a terminal, its size, FIONREAD, FIONBIO,
 # and what closes on exec; no other ioctl
 
@@ -91,11 +99,15 @@ def program(machine: str, own: int | None = None) -> bytes:
         number = numbers[column]
         if number is not None:
             said += [(EQUAL, 0, 1, number), (RETURN, 0, 0, PERMISSION)]
-    pair = [_argument(0), (EQUAL, 1, 0, 1), (RETURN, 0, 0, PERMISSION), _argument(1), (AND, 0, 0, 0xF)]
+    refused, no = (RETURN, 0, 0, PERMISSION), (PERMISSION, ALLOW)
+    pair = [_argument(0), (EQUAL, 1, 0, 1), refused, _argument(1), (AND, 0, 0, 0xF)]
     looked: list[tuple[tuple[int, int], list[Instruction]]] = [
-        (CLONE, [_argument(0), (ANY, 0, 1, NAMESPACES), (RETURN, 0, 0, PERMISSION), (RETURN, 0, 0, ALLOW)]),
+        (CLONE, [_argument(0), (ANY, 0, 1, NAMESPACES), refused, (AND, 0, 0, THREAD | TABLE), *_among((THREAD,), *no)]),
+        (MMAP, [_argument(3), (AND, 0, 0, SHARED), *_among((SHARED,), *no)]),
+        (PRCTL, [_argument(0), *_among((DUMPABLE,), *no)]),
+        (CLOSE_RANGE, [_argument(2), (AND, 0, 0, APART), *_among((APART,), *no)]),
         (PRLIMIT, [_argument(0), *_among((0,), ALLOW, PERMISSION)]),
-        (FCNTL, [_argument(1), *_among(OWNERS, PERMISSION, ALLOW)]),
+        (FCNTL, [_argument(1), *_among(OWNERS + LARGER, *no)]),
         (IOCTL, [_argument(1), *_among(DEVICES, ALLOW, PERMISSION)]),
         (SOCKETPAIR, [*pair, *_among((1,), ALLOW, PERMISSION)]),  # datagrams could be sent to anybody's path
     ]
