@@ -33,7 +33,7 @@ test-long: .venv/.installed
 	$(BIN)/pytest --long $(LONG) $(PYTEST_ARGS)
 
 results: .venv/.installed
-	$(BIN)/python -m benchmarks.results
+	$(BIN)/python -m benchmarks.remake
 
 lint: .venv/.installed
 	$(BIN)/ruff check

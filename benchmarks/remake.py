@@ -1,0 +1,247 @@
+"""`make results`: every file of results/ again, by the code of this commit.
+
+    python -m benchmarks.remake          about 4 hours on two cores; after an interruption it goes on where it was
+    python -m benchmarks.remake --list   the steps, with the hours of each
+
+Each step is a command of `unmask`, in a directory that belongs to the digest of the code that numbers depend on. A file
+says in `origin` the digest of all code and of that code, the commit, the machine and the date.
+"""
+
+from __future__ import annotations
+
+import ast
+import datetime
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from unmask.core.files import atomic, code, origin, write_json
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "results"
+WORK = ROOT / "benchmarks" / "results"  # which git ignores
+SOURCE = ROOT / "src" / "unmask"
+NUMBERS = (  # what the numbers of results/ depend on; not the command line, the report or messages
+    "core/chance.py",
+    "core/gaffke.py",
+    "core/pvalues.py",
+    "core/search.py",
+    "core/tables.py",
+    "kernels",
+    "languages",
+    "schedules",
+    "denoisers",
+    "ideal",
+    "networks/model",
+    "networks/training",
+    "networks/running",
+    "samplers",
+    "generation",
+    "metrics",
+    "theory",
+    "experiments/measures",
+    "experiments/board",
+    "experiments/paper",
+)
+FEW = "--quick --rows 64 --seeds 1"
+LEARNT = (
+    "ancestral fixed-size strided dyadic left-to-right blocks low-confidence top-probability margin entropy threshold"
+    " factor entropy-bounded entropy-sum klass slowfast localleap credit settled sched pc-sampler"
+)
+AGAIN = "remdm gibbs(stride=8) punt clairvoyant"
+IDEAL = f"{LEARNT} wino saber token-editing p2 {AGAIN} informed-corrector verify-and-restart"
+MDLM = "ancestral as-published-mdlm(batch=1) as-published-mdlm(batch=16)"
+PAIRS = ("wino", "klass", "slowfast", "entropy-bounded", "localleap", "threshold(threshold=[0,0.9])")
+KEPT = ("ser", "diversity", "accuracy_under_parallelism")  # measures of board-networks.json, and their fields
+FIELDS = ("language", "sampler", "budget", "evaluations", "measure", "value", "low", "high", "n")
+BOARDS = ("ideal", "on-2gram", "on-hmm")
+
+
+class Step(NamedTuple):
+    """A command of `unmask`, the hours that it takes on two cores, and whether its output is kept as JSON."""
+
+    name: str
+    words: str
+    hours: float
+    shown: bool = False
+
+
+STEPS = (
+    Step("board-quick", "board run --quick --out board-quick", 0.1),
+    *(Step(f"pair-{n}", f"board compare {one} threshold --quick --json", 0.05, True) for n, one in enumerate(PAIRS)),
+    Step(
+        "board-mdlm",
+        f"board run --samplers {MDLM} --languages paper-2gram sparse-hmm interval-5"
+        " --rows 320 --seeds 3 --steps 16 64 256 1024 --out board-mdlm",
+        0.3,
+    ),
+    Step("board", "board run --rows 64 --seeds 2 --out board", 1.0),
+    Step("2gram", "train --language paper-2gram --steps 100 --out 2gram", 0.1),
+    Step("hmm", "train --language sparse-hmm --preset thorough --out hmm", 0.5),
+    Step(
+        "ideal",
+        f"board run --languages paper-2gram sparse-hmm --lengths 64 --samplers {IDEAL} {FEW} --out ideal",
+        0.2,
+    ),
+    Step("on-2gram", f"board run --model 2gram --samplers {LEARNT} {AGAIN} {FEW} --out on-2gram", 0.4),
+    Step("on-hmm", f"board run --model hmm --samplers {LEARNT} {AGAIN} {FEW} --out on-hmm", 0.4),
+    Step("ranks", "board ranks ideal/board.json on-2gram/board.json on-hmm/board.json --out ranks", 0.05),
+    Step("paper-quick", "paper run --quick --out paper-quick", 0.4),
+)
+
+
+@cache
+def numbers(package: Path = SOURCE) -> str:
+    """A digest of the code that numbers depend on, without its comments and docstrings."""
+    whole = hashlib.sha256()
+    for place in NUMBERS:
+        path = package / place
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            whole.update(f"{file.relative_to(package)}\0{_bare(ast.parse(file.read_text()))}\0".encode())
+    return whole.hexdigest()[:16]
+
+
+def _bare(tree: ast.AST) -> str:
+    """A module as Python runs it: without the strings that stand alone."""
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            node.body = [one for one in body if not _is_text(one)]  # type: ignore[attr-defined]
+    return ast.dump(tree)
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def stale(made: dict[str, Any]) -> str | None:
+    """What is wrong with a file by its `origin`: its numbers do not follow from this code; None where they do."""
+    theirs = made.get("numbers")
+    if theirs == numbers():
+        return None
+    return f"made by the numbers' code {theirs or 'unknown'}, and this is {numbers()}; run `make results`"
+
+
+def _unmask(step: Step, here: Path) -> None:
+    command = [sys.executable, "-m", "unmask", *step.words.split(" ")]
+    if not step.shown:
+        subprocess.run(command, cwd=here, check=True)
+        return
+    ran = subprocess.run(command, cwd=here, check=True, stdout=subprocess.PIPE, text=True)
+    (here / f"{step.name}.json").write_text(ran.stdout.splitlines()[-1])
+
+
+def _pairs(here: Path) -> dict[str, Any]:
+    made = [json.loads((here / f"pair-{number}.json").read_text()) for number in range(len(PAIRS))]
+    names = [one.replace(",", ", ") for one in PAIRS]
+    return {"pairs": {name: one["languages"] for name, one in zip(names, made, strict=True)}}
+
+
+def _networks(here: Path) -> dict[str, Any]:
+    boards = {name: json.loads((here / name / "board.json").read_text())["records"] for name in BOARDS}
+    return {
+        "records": [
+            {"board": name} | {field: record[field] for field in FIELDS if field in record}
+            for name, records in boards.items()
+            for record in records
+            if record["measure"] in KEPT
+        ]
+    }
+
+
+def _file(path: str) -> Callable[[Path], dict[str, Any]]:
+    return lambda here: json.loads((here / path).read_text())
+
+
+FILES: dict[str, Callable[[Path], dict[str, Any]]] = {
+    "board-quick.json": _file("board-quick/board.json"),
+    "compare-quick.json": _pairs,
+    "board-mdlm.json": _file("board-mdlm/board.json"),
+    "board.json": _file("board/board.json"),
+    "board-networks.json": _networks,
+    "ranks.json": _file("ranks/ranks.json"),
+    "paper-quick.json": _file("paper-quick/paper.json"),
+}
+BESIDE = {"board-quick.csv": "board-quick/board.csv", "board-quick.svg": "board-quick/board.svg"}
+
+
+def told(commit: str) -> dict[str, Any]:
+    """What `origin` of each file says of how it was made here."""
+    date = datetime.datetime.now(datetime.UTC).date().isoformat()
+    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    return {"code": code(), "numbers": numbers(), "commit": commit, "date": date, "machine": machine}
+
+
+def readme(origins: dict[str, dict[str, Any]]) -> str:
+    """The text of results/README.md."""
+    rows = [f"| {name} | {made.get('code', 'unknown')} | {made.get('date', 'old')} |" for name, made in origins.items()]
+    return "\n".join(
+        [
+            "# What is kept here",
+            "",
+            "Numbers that the documents quote. `make results` makes all files again; `origin` in each says how.",
+            "A test fails where a file has a digest of the code that its numbers depend on, and that code has changed.",
+            "",
+            "| file | made by the code | date |",
+            "|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def _git(*words: str) -> str:
+    try:
+        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.rstrip()
+    except (OSError, subprocess.CalledProcessError):
+        sys.exit("make results needs git and a clone: each file names the commit that made it; clone the repository")
+
+
+def check_clean() -> str:
+    """The commit; an error where files differ from it. Files of results/ may, since a run replaces them."""
+    changed = [line for line in _git("status", "--porcelain").splitlines() if not line[3:].startswith("results/")]
+    if changed:
+        sys.exit(f"files differ from the commit: {', '.join(line[3:] for line in changed[:5])}; commit them first")
+    return _git("rev-parse", "HEAD")
+
+
+def listed(steps: Iterable[Step]) -> str:
+    return "\n".join(f"{step.hours:5.2f} h  {step.name}: unmask {step.words}" for step in steps)
+
+
+def main() -> None:
+    hours = sum(step.hours for step in STEPS)
+    if sys.argv[1:] == ["--list"]:
+        print(f"{listed(STEPS)}\n{hours:5.2f} h on two cores")
+        return
+    commit = check_clean()
+    here = WORK / f"remake-{numbers()}"
+    here.mkdir(parents=True, exist_ok=True)
+    left = [step for step in STEPS if not (here / f"{step.name}.done").exists()]
+    print(f"{len(STEPS) - len(left)} of {len(STEPS)} steps are done; about {sum(s.hours for s in left):.1f} h are left")
+    for step in left:
+        print(f"{step.name}, about {step.hours:g} h: unmask {step.words}", flush=True)
+        _unmask(step, here)
+        (here / f"{step.name}.done").touch()
+    origins = {}
+    for name, make in FILES.items():
+        made = make(here)
+        made["origin"] = origins[name] = made.get("origin", origin()) | told(commit)
+        write_json(RESULTS / name, {"origin": made.pop("origin")} | made)
+    for name, source in BESIDE.items():
+        shutil.copyfile(here / source, RESULTS / name)
+    with atomic(RESULTS / "README.md") as file:
+        file.write(readme(origins).encode())
+    print(f"{len(FILES)} files are made; compare the documents with them: make test PYTEST_ARGS='tests/documents'")
+
+
+if __name__ == "__main__":
+    main()
