@@ -239,16 +239,13 @@ def ranks(
 def _print(made: Board) -> None:
     from unmask.cli.output import say, show_tables
     from unmask.experiments.board.table import HOW_TO_READ, tables
+    from unmask.report.board import left_out
 
     show_tables(tables(made))
     for line in HOW_TO_READ.format(against=made.settings.against).splitlines():
         say(line)
-    reasons: dict[str, list[str]] = {}
-    for f in made.failures:
-        what = f.sampler if f.value is None else f"{f.sampler} at {f.knob} = {f.value}"
-        reasons.setdefault(f"{what}: {f.message}", []).append(f.language)
-    for reason, languages in reasons.items():
-        say(f"left out: {reason} ({', '.join(dict.fromkeys(languages))})")
+    for line in left_out(made):
+        say(line)
     s = made.settings
     print(f"\n{s.seeds} seeds of {s.rows} rows a budget; {made.seconds:.0f} s of work.")
 

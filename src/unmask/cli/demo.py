@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from unmask.cli.options import Languages, Switch
-
-if TYPE_CHECKING:
-    from unmask.report.demo import Story
-    from unmask.report.publishing import Published
 
 
 def command(
@@ -51,7 +46,7 @@ def command(
     """
     import webbrowser
 
-    from unmask.cli.output import show
+    from unmask.cli.output import show_page
     from unmask.report.demo import PAGE, Settings
     from unmask.report.publishing import publish
 
@@ -66,19 +61,4 @@ def command(
     made = publish(PAGE, settings, out, engine="local")
     if open:
         webbrowser.open(made.page.as_uri())
-    if json:
-        sentences = [sentence.text for sentence in made.measured.sentences()]
-        files = [str(path) for path in made.files]
-        show({"page": str(made.page), "files": files, "seconds": made.seconds, "sentences": sentences}, True)
-    else:
-        _print(made)
-
-
-def _print(made: Published[Story]) -> None:
-    from unmask.cli.output import say, show_tables
-
-    show_tables(made.measured.tables())
-    for sentence in made.measured.sentences():
-        say(sentence.text)
-    size = made.page.stat().st_size / 1e6
-    print(f"\n{made.page}\n{size:.1f} MB, {made.seconds:.0f} s; open it in any browser.")
+    show_page(made, json)

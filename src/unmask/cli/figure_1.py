@@ -53,10 +53,9 @@ def command(
     """
     from dataclasses import replace
 
-    from unmask.cli.output import show_trained
+    from unmask.cli.output import show_page
     from unmask.networks.model.checkpoints import choose_device
-    from unmask.report import figure_1_page
-    from unmask.report.figure_1 import Settings
+    from unmask.report.figure_1 import Settings, page
     from unmask.report.figure_1 import quick as brief
     from unmask.report.publishing import publish
 
@@ -64,8 +63,5 @@ def command(
     given: dict[str, Any] = {"languages": languages, "steps": steps, "rows": rows, "training_steps": training_steps}
     changes = {name: value for name, value in given.items() if value not in ((), None)}
     settings = replace(brief() if quick else Settings(), **changes, seed=seed, language_seed=language_seed)
-    made = publish(figure_1_page.page(device), settings, out, engine="here" if on_cuda else "local")
-    records, drawn = made.measured, figure_1_page
-    networks = {name: str(out / place) for name, place in drawn.networks(records).items()}
-    tables, sentences = drawn.tables(records, settings), drawn.sentences(records, settings)
-    show_trained(made, records, tables, sentences, networks, "unmask learning, or unmask generate --model", json)
+    made = publish(page(device), settings, out, engine="here" if on_cuda else "local")
+    show_page(made, json)

@@ -65,10 +65,9 @@ def command(
     """
     from dataclasses import replace
 
-    from unmask.cli.output import show_trained
+    from unmask.cli.output import show_page
     from unmask.networks.model.checkpoints import choose_device
-    from unmask.report import figure_2_page
-    from unmask.report.figure_2 import Settings
+    from unmask.report.figure_2 import Settings, page
     from unmask.report.figure_2 import quick as brief
     from unmask.report.publishing import publish
 
@@ -77,8 +76,5 @@ def command(
     given |= {"layers": layers, "hidden": hidden, "training_steps": training_steps, "batch": batch}
     changes = {name: value for name, value in given.items() if value not in ((), None)}
     settings = replace(brief() if quick else Settings(), **changes, smollm2=smollm2, seed=seed)
-    made = publish(figure_2_page.page(device), settings, out, engine="here" if on_cuda else "local")
-    records, drawn = made.measured.records, figure_2_page
-    networks = {name: str(out / place) for name, place in drawn.networks(records).items()}
-    tables, sentences = drawn.tables(records, settings), drawn.sentences(records, settings)
-    show_trained(made, records, tables, sentences, networks, "unmask generate --model", json)
+    made = publish(page(device), settings, out, engine="here" if on_cuda else "local")
+    show_page(made, json)

@@ -12,7 +12,6 @@ from unmask.core.tables import grid, lines, rows_of
 
 if TYPE_CHECKING:
     from unmask.experiments.board.table import Table
-    from unmask.report.frame import Sentence
     from unmask.report.publishing import Published
 
 
@@ -39,27 +38,26 @@ def show_grid(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) ->
     print("\n".join([*grid(title, head, rows), ""]))
 
 
-def show_trained(
-    made: Published[Any],
-    records: Sequence[Mapping[str, Any]],
-    tables: Iterable[Table],
-    sentences: Iterable[Sentence],
-    networks: Mapping[str, str],
-    uses: str,
-    as_json: bool,
-) -> None:
-    """A page of networks that were trained for it: its tables, what to see in them, and where the networks lie."""
+def show_page(made: Published[Any], as_json: bool) -> None:
+    """A page in the terminal: its messages and verdict, its table of numbers, and the directories of its networks."""
+    from unmask.report import whole
+    from unmask.report.terminal import summary, table
+
+    explorer = made.explorer
+    networks = {one.name: str(one.place) for one in explorer.results.trainings}
     if as_json:
-        about = {"page": str(made.page), "files": [str(path) for path in made.files], "networks": dict(networks)}
-        show(about | {"seconds": made.seconds, "records": records}, True)
+        about: dict[str, Any] = {"page": str(made.page), "files": [str(path) for path in made.files]}
+        about |= {"networks": networks, "seconds": made.seconds, "records": whole.records(explorer.results)}
+        show(about | {"sentences": [f"{card.number}: {card.text}" for card in explorer.cards]}, True)
         return
-    show_tables(tables)
-    for sentence in sentences:
-        print(f"{sentence.number}  {sentence.text}")
-    print(f"\nnetworks, for {uses}:")
+    if explorer.yardsticks:
+        show_grid(*table(explorer))
+    for line in summary(explorer):
+        say(line)
     for name, place in networks.items():
-        print(f"{name}  {place}")
-    print(f"\n{made.page}\n{made.seconds:.0f} s")
+        say(f"network {name}: {place}")
+    size = made.page.stat().st_size / 1e6
+    print(f"\n{made.page}\n{size:.1f} MB, {made.seconds:.0f} s; open it in any browser.")
 
 
 def say(text: str) -> None:

@@ -52,19 +52,15 @@ def command(
     """
     from dataclasses import replace
 
-    from unmask.cli.output import show_trained
+    from unmask.cli.output import show_page
     from unmask.networks.model.checkpoints import choose_device
-    from unmask.report import reasoning_page
     from unmask.report.publishing import publish
-    from unmask.report.reasoning import Settings
+    from unmask.report.reasoning import Settings, page
     from unmask.report.reasoning import quick as brief
 
     on_cuda = choose_device(device).type == "cuda"  # which processes would only wait for
     given: dict[str, Any] = {"steps": steps, "rows": rows, "training_steps": training_steps, "batch": batch}
     changes = {name: value for name, value in given.items() if value not in ((), None)}
     settings = replace(brief() if quick else Settings(), **changes, seed=seed)
-    made = publish(reasoning_page.page(device), settings, out, engine="here" if on_cuda else "local")
-    records, drawn = made.measured, reasoning_page
-    networks = {name: str(out / place) for name, place in drawn.networks(records).items()}
-    tables, sentences = drawn.tables(records, settings), drawn.sentences(records, settings)
-    show_trained(made, records, tables, sentences, networks, "unmask learning, or unmask generate --model", json)
+    made = publish(page(device), settings, out, engine="here" if on_cuda else "local")
+    show_page(made, json)

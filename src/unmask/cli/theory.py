@@ -131,7 +131,7 @@ def figure(*, asked: Question, out: Path = Path("theory"), json: Switch = False)
         json: Print one JSON object instead of the names of the files.
     """
     from unmask.cli.output import show
-    from unmask.report.bounds import check, publish
+    from unmask.report.theory import check, publish
 
     check(out)
     language, records = asked.answer()

@@ -1,50 +1,46 @@
-"""The paper's first figure, exact and trained: networks that learn each language beside the ideal denoiser.
+"""The paper's first figure, exact and trained: networks that learn each language next to the exact denoiser.
 
-A sweep (unmask/sweeps): an MDM and an AR model are trained for each language, and what they and the ideal denoiser
-generate is measured. Its store holds the networks too, so that the same command goes on where it was stopped, also
-within a training, and other numbers of steps or rows train nothing again.
+A sweep trains an MDM and an AR model for each language, and measures what they and the exact denoiser generate. Its
+store also holds the networks: the same command continues a stopped run, even within a training, and other numbers of
+steps or rows train nothing again.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
-
-import msgspec
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
-from unmask.core.estimates import Estimate
-from unmask.core.reading import read_json
 from unmask.experiments.jobs.recipe import Recipe, from_dict
 from unmask.experiments.jobs.run import Sweep
-from unmask.experiments.jobs.store import FILES
-from unmask.experiments.measures.catalogue import Record
 from unmask.languages import load
 from unmask.languages.presets import varied
-from unmask.networks.model.checkpoints import ACCOUNT
 from unmask.networks.model.shape import KINDS, PRESETS
-from unmask.report.results import STORE
+from unmask.report.publishing import Page
+from unmask.report.view import View
+from unmask.report.whole import viewed
 
 LAYERS = {("paper", "paper-4gram"): 10}  # its Table 3
-HARD = {  # for a network that sees a part of a sequence, and what learns them in the place of quick
+HARD = {  # languages that the preset quick does not learn, and the preset that does
     "paper-3gram": "thorough",
     "paper-4gram": "thorough",
     "sparse-hmm": "thorough",
     "modular-sum": "sums",
 }
-FIELDS = tuple(Estimate.__dataclass_fields__)
-
-
-class Account(msgspec.Struct):
-    """What is read of training.json; it says more."""
-
-    entropy: float
-    seconds: float
-    step: int
+VIEW = View(
+    "figure-1",
+    (
+        "ser-by-network",
+        "generative-perplexity-by-network",
+        "learning",
+        "training",
+        "ser-by-language",
+        "generative-perplexity-by-language",
+    ),
+    {"model": "trained"},
+)
 
 
 @dataclass(frozen=True)
@@ -71,17 +67,11 @@ class Settings:
 
     @cached_property
     def lengths(self) -> dict[str, int]:
-        """Of each language the nearest that it has."""
+        """The nearest length that each language has."""
         wanted = PRESETS[self.preset]["length"] if self.length is None else self.length
         return {
             name: load(varied(name, seed=self.language_seed)).nearest_lengths(wanted)[-1] for name in self.languages
         }
-
-    @property
-    def size(self) -> str:
-        """What a reader is told of the lengths."""
-        least, most = min(self.lengths.values()), max(self.lengths.values())
-        return f"{least}" if least == most else f"{least} to {most}"
 
     def preset_of(self, language: str) -> str:
         return HARD.get(language, self.preset) if self.preset == "quick" else self.preset
@@ -120,48 +110,6 @@ def recipe(settings: Settings, device: str = "auto") -> Recipe:
     )
 
 
-def records_of(made: Sweep, settings: Settings) -> list[Record]:
-    """What the page shows of the cells: of each network what it has learned, then SER and generative perplexity."""
-    rows = made.whole().rows()
-    own = {row["language"]: row["value"] for row in rows if row["measure"] == "ter"}
-    found = [_trained(made, row) for row in rows if row["measure"] == "excess_percent"]
-    for row in rows:
-        estimate = Estimate.of_record(row)
-        match row["measure"]:
-            case "ser":
-                found.append(_error(row, "ser", estimate))
-            case "generative_perplexity" if row["high"] is not None:  # a few possible sequences have no interval
-                ratio = estimate.map(lambda value, row=row: value / own[row["language"]])
-                found.append(_error(row, "generative_perplexity_ratio", ratio))
-            case "ter_ratio":  # what AR draws from the language is as the language is
-                found.append(_error(row, "generative_perplexity_ratio", estimate))
-    return sorted(found, key=lambda record: _place(record, settings))
-
-
-def _trained(made: Sweep, row: Mapping[str, Any]) -> Record:
-    """network: its directory, seen from that of the page."""
-    account = read_json(made.directory / FILES / row["key"] / ACCOUNT, Account)
-    took = {"entropy": account.entropy, "seconds": account.seconds, "training_steps": account.step}
-    about = {"language": row["language"], "model": "trained", "kind": row["kind"], "steps": None, "evaluations": None}
-    estimate = {field: row[field] for field in FIELDS}
-    return about | {"measure": row["measure"]} | estimate | took | {"network": f"{STORE}/{FILES}/{row['key']}"}
-
-
-def _error(row: Mapping[str, Any], measure: str, estimate: Estimate) -> Record:
-    ar = "autoregressive" in (row["metric"], row.get("sampler"))
-    about = {
-        "language": row["language"],
-        "model": "trained" if row["metric"] == "learned" else "exact",
-        "kind": "ar" if ar else "mdm",
-        "steps": None if ar else row["steps"],
-        "evaluations": row["evaluations"],
-    }
-    return about | {"measure": measure} | asdict(estimate)
-
-
-def _place(record: Record, settings: Settings) -> tuple[int, bool, float, bool, bool]:
-    """By language, the networks first, then by N."""
-    trained = record["measure"] == "excess_percent"
-    steps = math.inf if record["steps"] is None else record["steps"]
-    language = settings.languages.index(record["language"])
-    return language, not trained, steps, record["kind"] == "ar", record["model"] == "trained"
+def page(device: str = "auto") -> Page[Settings, Sweep]:
+    """device: where networks train; no number depends on it, so it is no setting."""
+    return viewed(VIEW, partial(recipe, device=device))

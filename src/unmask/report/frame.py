@@ -1,11 +1,11 @@
-"""What all pages and figures are made of: a frame that asks nobody for anything, one look, files beside it.
+"""The frame of every page and figure: one HTML file without requests, one style, and data files next to it.
 
-Each figure stands in a page twice: drawn, for readers without JavaScript and for printers, and as a definition that
-replaces the drawing with one that answers to the pointer and follows the width of the window. Neutral parts are drawn
-in the colour of the surrounding text, so that a figure suits light, dark and paper.
+A page contains each figure twice: drawn, for readers without JavaScript and for print, and as a definition that
+replaces the drawing by an interactive one. Neutral parts have the colour of the surrounding text, for light, dark and
+paper.
 
-A chart is made a definition once, which is held against Vega-Lite's schema and takes longer than drawing; its title,
-its width and what it stands on are entries of that.
+A chart becomes a definition once: checking Vega-Lite's schema takes longer than drawing. Its title, width and
+background are entries of the definition.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ Definition = dict[str, Any]  # of a figure, as Vega-Lite reads it
 
 
 class Sentence(NamedTuple):
-    """One of those that say what to see."""
+    """A message of a page."""
 
-    number: str  # the one to remember
+    number: str
     text: str
 
 
@@ -65,9 +65,9 @@ def page(
     body = Template(room.joinpath(template).read_text("utf-8")).substitute(
         parts,
         sentences="\n".join(map(_sentence, sentences)),
-        tables="\n".join(map(_table, tables)),
+        tables="\n".join(map(table, tables)),
         command=text(shlex.join([Path(origin["command"][0]).name, *origin["command"][1:]])),
-        files=", ".join(f'<a href="{name}">{name}</a>' for name in sorted(beside)),
+        files=_listed(beside),
     )
     frame = Template(room.joinpath("frame.html").read_text("utf-8"))
     return frame.substitute(title=text(title), body=body, library=_library()).encode(
@@ -188,11 +188,26 @@ def heading(title: str, *below: str, **options: Any) -> dict[str, Any]:
     return {"text": title, "subtitle": below} | options
 
 
+def cards(sentences: Iterable[Sentence]) -> str:
+    """Messages side by side."""
+    items = "\n".join(map(_sentence, sentences))
+    return f'<ol class="see">\n{items}\n</ol>' if items else ""
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Links to files, those of one stem together."""
+    found: dict[str, list[str]] = {}
+    for name in sorted(names):
+        found.setdefault(name.rpartition(".")[0], []).append(name)
+    links = {stem: " ".join(f'<a href="{n}">{n.rpartition(".")[2]}</a>' for n in of) for stem, of in found.items()}
+    return "; ".join(f"{stem} {of}" for stem, of in links.items())
+
+
 def _sentence(sentence: Sentence) -> str:
     return f"<li><strong>{text(sentence.number)}</strong>{text(sentence.text)}</li>"
 
 
-def _table(table: Table) -> str:
+def table(table: Table) -> str:
     head = "".join(f'<th scope="col">{text(name)}</th>' for name in table.head)
     rows = []
     for heading, cells in table.rows:

@@ -124,7 +124,7 @@ def _(curve: InformationCurve) -> Any:
 
 @plot.register
 def _(made: Board) -> Any:
-    return board.panels(made.records)
+    return alt.hconcat(*map(alt.Chart.from_dict, board.fronts(made.records).values()))
 
 
 @plot.register

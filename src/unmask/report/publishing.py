@@ -1,8 +1,8 @@
-"""From settings to files: one path for all that is measured by a sweep and shown as a page, or as a board.
+"""From settings to files: one path for every page that a sweep measures.
 
-    settings -> recipe -> sweep in OUT/sweep -> results, and what they come to -> files in OUT
+    settings -> recipe -> sweep in OUT/sweep -> results -> files in OUT
 
-A `Page` says what stands at each arrow; `publish` walks it.
+A `Page` has a function for each arrow; `publish` calls them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Generic, TypeVar
@@ -25,6 +25,7 @@ from unmask.experiments.jobs.run import EngineName, Sweep, sweep
 from unmask.experiments.jobs.store import Store
 from unmask.report.explorer.fragment import Explorer
 from unmask.report.results import STORE, read
+from unmask.report.view import View
 
 LOOK = 0.5  # seconds from one look to the next
 
@@ -34,11 +35,12 @@ Measured = TypeVar("Measured")
 
 @dataclass(frozen=True)
 class Made:
-    """What every page is told beside its own measurements."""
+    """The input of every page besides its own measurements."""
 
     origin: Mapping[str, Any]
     seconds: float  # of work
     explorer: Explorer  # of all results of its store
+    out: Path = Path()  # the directory of the page
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class Page(Generic[Settings, Measured]):
     contents: Callable[[Measured, Settings, Made], dict[str, bytes]]
     first: Callable[[Settings], Recipe] | None = None  # cells of which a page is made while the others are measured
     early: Callable[[Settings, Made], dict[str, bytes]] | None = None  # that page
+    view: View = field(default_factory=View)
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ class Published(Generic[Measured]):
     page: Path
     files: list[Path]
     seconds: float  # of this run
+    explorer: Explorer
 
 
 def publish(
@@ -81,10 +85,13 @@ def publish(
         made = sweep(recipe, store=out / STORE, engine=engine, workers=workers, fresh=True)
     measured = page.measured(made, settings)
     about = Made(
-        origin(**asdict(settings)) | {"languages": made.languages}, made.work, Explorer(read([made.directory]))
+        origin(**asdict(settings)) | {"languages": made.languages},
+        made.work,
+        Explorer(read([made.directory]), page.view),
+        out,
     )
     files = write(out, page.contents(measured, settings, about), page.file)
-    return Published(measured, (out / page.file).resolve(), files, time.perf_counter() - began)
+    return Published(measured, (out / page.file).resolve(), files, time.perf_counter() - began, about.explorer)
 
 
 @contextmanager
@@ -104,9 +111,9 @@ def _early(page: Page[Settings, Any], settings: Settings, out: Path) -> Iterator
                 if soon and not over.is_set():
                     assert page.early is not None
                     results = read([out / STORE])
-                    about = Made(origin(**asdict(settings)), results.work, Explorer(results))
+                    about = Made(origin(**asdict(settings)), results.work, Explorer(results, page.view), out)
                     write(out, page.early(settings, about), page.file)
-                    progress.note(f"{(out / page.file).resolve()} stands, and is completed while you look at it")
+                    progress.note(f"{(out / page.file).resolve()} has the first results; it is completed in place")
                     return
 
     watching = Thread(target=watch, daemon=True)

@@ -1,4 +1,4 @@
-"""Two rankings drawn: each sampler's rank on one board against that on another, one panel a language."""
+"""Two rankings drawn: a line from each sampler's rank on one board to its rank on another, one panel per language."""
 
 from __future__ import annotations
 
@@ -11,18 +11,15 @@ import pandas as pd
 
 from unmask.core.files import origin
 from unmask.experiments.board.ranks import Ranking, read
-from unmask.report import labels
-from unmask.report.frame import INK, alone, drawings, heading, numbers, themed
-from unmask.report.kinds import colour
+from unmask.report.explorer.looks import colour
+from unmask.report.frame import alone, drawings, heading, numbers, themed
 from unmask.report.publishing import check_directory, write
 
-SIDE = 430  # of a panel, in pixels
+WIDTH, LINE = 260, 15  # pixels: of a panel, and from one rank to the next
 LAST = "ranks.json"
-TITLE = "How samplers rank on two boards"
-BELOW = (
-    "ranks by accuracy under parallelism, from 1 for the best: across on the first board, downwards on the other",
-    "filled: in a pair of samplers that is turned beyond chance",
-)
+TITLE = "Ranks of samplers on two boards"
+BELOW = ("by accuracy under parallelism, the best on top", "thick: in a pair that both boards decide differently")
+BOARDS = ("first board", "other board")
 
 
 def check(out: Path) -> None:
@@ -39,7 +36,7 @@ def publish(out: Path, rankings: Sequence[Ranking], boards: Sequence[Path]) -> l
 
 
 def records(rankings: Sequence[Ranking]) -> list[dict[str, Any]]:
-    """A row a sampler and language."""
+    """A row per sampler and language."""
     found = []
     for made in rankings:
         turned = {name for pair in made.turned for name in pair}
@@ -51,34 +48,33 @@ def records(rankings: Sequence[Ranking]) -> list[dict[str, Any]]:
 
 
 def panels(rankings: Sequence[Ranking]) -> alt.HConcatChart:
-    """Side by side, the best at the upper left."""
+    """Side by side."""
     drawn = []
     for made in rankings:
         title = f"{made.language}: tau {made.tau:.2f}, {len(made.turned)} of {made.decided} pairs turned"
         here = _panel(pd.DataFrame(records([made])))
-        drawn.append(here.properties(width=SIDE, height=SIDE, title=alt.Title(title, fontSize=13)))
+        height = LINE * (len(made.standings) + 1)
+        drawn.append(here.properties(width=WIDTH, height=height, title=alt.Title(title, fontSize=13)))
     return alt.hconcat(*drawn, spacing=34)
 
 
 def _panel(data: pd.DataFrame) -> Any:
-    last = len(data) + 1
-    ends: dict[str, Any] = {"domain": [0, last], "nice": False}
-    x = alt.X("first_rank:Q", title="rank on the first board", axis=alt.Axis(grid=False)).scale(**ends)
-    y = alt.Y("second_rank:Q", title="rank on the other", axis=alt.Axis(grid=False)).scale(**ends, reverse=True)
+    """Equal ranks stand one below the other, so that no name covers another."""
+    parts = []
+    for board, value, rank in zip(BOARDS, ("first", "second"), ("first_rank", "second_rank"), strict=True):
+        place = data[rank].rank(method="first")
+        parts.append(data[["sampler", "turned"]].assign(board=board, place=place, rank=data[rank], aup=data[value]))
+    both = pd.concat(parts)
     names = list(data["sampler"])
     colours = alt.Scale(domain=names, range=[colour(name) for name in names])
     look: dict[str, Any] = {"color": alt.Color("sampler:N", scale=colours, legend=None)}
-    same = alt.Chart(pd.DataFrame({"first_rank": [0, last], "second_rank": [0, last]}))
-    parts: list[Any] = [same.mark_line(strokeDash=[6, 4], color=INK, opacity=0.5).encode(x=x, y=y)]
-    told = [alt.Tooltip(f"{name}:N") for name in ("sampler", "first", "second")]
-    for filled in (True, False):
-        dots = alt.Chart(data[data["turned"] == filled]).mark_point(filled=filled, size=40, opacity=1)
-        parts.append(dots.encode(x=x, y=y, tooltip=told, **look))
-    at = {n: [(SIDE * a / last, SIDE * b / last)] for n, a, b in data[["sampler", "first_rank", "second_rank"]].values}
-    far = sorted(at, key=lambda name: -abs(at[name][0][0] - at[name][0][1]))  # who moves most has his name first
-    placed = labels.place({name: at[name] for name in far}, SIDE, SIDE)
-    rows = [{"sampler": name, "px": px, "py": py, "side": side} for name, (px, py, side) in placed.items()]
-    for side, written in pd.DataFrame(rows).groupby("side"):
-        text = alt.Chart(written).mark_text(align=side, baseline="middle", fontSize=11)
-        parts.append(text.encode(x=alt.X("px:Q", scale=None), y=alt.Y("py:Q", scale=None), text="sampler:N", **look))
-    return alt.layer(*parts)
+    x = alt.X("board:N", title=None, sort=list(BOARDS), axis=alt.Axis(labelAngle=0, orient="top", grid=False))
+    y = alt.Y("place:Q", axis=None).scale(domain=[0, len(data) + 1], nice=False, reverse=True)
+    told = [alt.Tooltip(f"{name}:N") for name in ("sampler", "rank", "aup")]
+    base = alt.Chart(both).encode(x=x, y=y, tooltip=told, **look)
+    thick = alt.condition("datum.turned", alt.value(2.5), alt.value(1.0))
+    layers: list[Any] = [base.mark_line().encode(detail="sampler:N", strokeWidth=thick)]
+    layers.append(base.mark_point(filled=True, size=40, opacity=1))
+    left, right = (base.transform_filter(f"datum.board == '{board}'").encode(text="sampler:N") for board in BOARDS)
+    layers += [left.mark_text(align="right", dx=-9, fontSize=11), right.mark_text(align="left", dx=9, fontSize=11)]
+    return alt.layer(*layers)

@@ -1,37 +1,45 @@
-"""The paper's second figure, right, with a known truth: sums that are learned, asked and judged step by step.
+"""The paper's second figure, right, with a known truth: networks learn sums, and each step of an answer is checked.
 
-    questions   1+2+3+4= is given, and 3+3+4=6+4=0 is asked: it follows, so that the ideal denoiser needs one round
-    chains      4+9=3;3+5=8;.. from nothing, which needs many rounds whatever a network has learned
+    questions   1+2+3+4= is given, 3+3+4=6+4=0 is the answer: it follows, so that the exact denoiser needs one step
+    chains      4+9=3;3+5=8;.. from nothing, which takes many steps with any network
 
-An MDM and its AR twin learn each; answers, and what the language says of their steps, are counted by the number of
-rounds, in random order, by confidence and from left to right. A sweep like that of figure 1, with times at the end.
+An MDM and an AR model of the same size learn each. Answers and steps are counted against the number of sampling steps,
+in random order, by confidence and from left to right. A sweep like that of figure 1, with times at the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
-from unmask.core.estimates import Estimate
 from unmask.experiments.jobs.recipe import Recipe, from_dict
 from unmask.experiments.jobs.run import Sweep
-from unmask.experiments.jobs.store import FILES
-from unmask.experiments.measures.catalogue import Record
 from unmask.networks.model.shape import KINDS
-from unmask.report.results import STORE
+from unmask.report.publishing import Page
+from unmask.report.view import View
+from unmask.report.whole import viewed
 
 TASKS: dict[str, dict[str, Any]] = {
     "questions": {"language": "modular-sum(terms=4)", "length": 19, "preset": "questions", "prompt_length": 8},
     "chains": {"language": "modular-sum", "length": 65, "preset": "sums", "prompt_length": 0},
 }
 ORDERS = ("ancestral", "low-confidence", "left-to-right")
-MEASURES = ("answer", "steps", "lucky_answers", "wrong_steps")
-RIGHT = {"answer_error": "answer", "ser": "steps"}  # of which the share without is shown
-MILLISECONDS = "milliseconds"
-EXCESS = "excess_percent"
+VIEW = View(
+    "reasoning",
+    (
+        "answer-error-by-sampler",
+        "ser-by-sampler",
+        "lucky-answers-by-sampler",
+        "answer-error-by-network",
+        "front",
+        "headroom",
+        "training",
+    ),
+    {"metric": "answer_error", "model": "trained"},
+)
 
 
 @dataclass(frozen=True)
@@ -81,35 +89,6 @@ def recipe(settings: Settings, device: str = "auto") -> Recipe:
     return from_dict({"name": "reasoning", "fixed": network, "rows": s.rows, "seeds": [s.seed], "parts": parts})
 
 
-def measured(made: Sweep, settings: Settings) -> list[Record]:
-    """What the page shows of the cells: of each task both networks, what their rows are like, and times."""
-    names = {task["language"]: name for name, task in TASKS.items()}
-    found = []
-    for row in made.whole().rows():
-        measure, estimate = row["measure"], Estimate.of_record(row)
-        ar = "ar" in (row.get("kind"), *(["ar"] if row.get("sampler") == "autoregressive" else []))
-        about: Record = {"task": names[row["language"]], "kind": "ar" if ar else "mdm"}
-        about |= {"model": "exact" if row["metric"] == "samples" else "trained"}
-        about |= {"sampler": row.get("sampler"), "steps": None if ar else row.get("steps")}
-        about |= {"measure": RIGHT.get(measure, measure), "evaluations": row["evaluations"]}
-        if measure in RIGHT:
-            found.append(about | asdict(rest(estimate)))
-        elif measure in (*MEASURES, MILLISECONDS):
-            found.append(about | asdict(estimate))
-        elif measure == EXCESS:
-            found.append(about | asdict(estimate) | {"network": f"{STORE}/{FILES}/{row['key']}"})
-    return found
-
-
-def rest(share: Estimate) -> Estimate:
-    """1 - a share."""
-    return replace(share, value=1 - share.value, low=1 - share.high, high=1 - share.low)
-
-
-def seconds(records: Sequence[Record], settings: Settings) -> dict[tuple[str, str], float]:
-    """Of one evaluation of an MDM, or one token of an AR model, of a row of the batch: by task and kind."""
-    return {
-        (record["task"], record["kind"]): record["value"] / 1000 / settings.batch
-        for record in records
-        if record["measure"] == MILLISECONDS
-    }
+def page(device: str = "auto") -> Page[Settings, Sweep]:
+    """device: where networks train; no number depends on it, so it is no setting."""
+    return viewed(VIEW, partial(recipe, device=device))

@@ -1,9 +1,9 @@
-"""What stores hold as one tidy table, whatever they are of: a demo, a sweep, a board, an evaluation, a training.
+"""Stores as one tidy table: of a demo, a sweep, a board, an evaluation, a training, a frontier, a table of theory.
 
-A point is one measured number: of what, by whom, at which cost. Cells that differ in their seeds alone are one point.
+A point is one measured number with its setting and cost. Cells that differ only in their seeds are one point.
 
     of         the language, task or text            model     "ideal", "trained", or a network's name
-    kind       mdm or ar                             sampler, schedule, length, batch; setting: what else varies
+    kind       mdm, ar, or text (itself)             sampler, schedule, length, batch; setting: what else varies
     steps      N, or None where there are none       knob      "threshold = 0.9", of a sampler that keeps its own pace
     measure    value, low, high, n, level, method    evaluations, flops, seconds: of a row; flops in units of AR's
 """
@@ -23,7 +23,7 @@ import msgspec
 from unmask.core.errors import UnmaskError, cut
 from unmask.core.estimates import LEVEL, Estimate, of_variance, proportion
 from unmask.core.files import finite
-from unmask.core.reading import read_json
+from unmask.core.reading import read_json, read_text
 from unmask.cost.flops import break_even
 from unmask.experiments.board.families import STEPS
 from unmask.experiments.evaluation import records, summary
@@ -31,6 +31,7 @@ from unmask.experiments.evaluation.records import RECORDS
 from unmask.experiments.jobs import status, tables
 from unmask.experiments.jobs.opening import FILE
 from unmask.experiments.jobs.store import FILES, Store
+from unmask.experiments.measures.texts import EXAMPLE
 from unmask.languages import PRESETS, Language, load
 from unmask.networks.model.checkpoints import ACCOUNT
 from unmask.networks.model.shape import preset
@@ -57,9 +58,11 @@ LUCK = ("seed", "language_seed", "first_row", "digest", "code", "rows", "ter_row
 OF = ("language", "task", "text")
 OWN = {*OF, *LUCK, "metric", "model", "causal_model", "kind", "sampler", "schedule", "length", "steps", "batch"}
 NETWORKS = {"training", "learned", "clock", "text_training", "written", "text_clock"}  # metrics of what sweeps train
+ORIGINAL = "original"  # the metric of a text itself
 CURVE = "curve"  # the metric of a board: each cell a sampler at all of its budgets
 AR = "autoregressive"
-FRONTIER = "frontier.json"
+ENDS = ("value", "low", "high")
+FRONTIER, THEORY = "frontier.json", "theory.json"
 RATIO = "generative_perplexity_ratio"
 EVALUATION = "evaluation"  # the metric whose numbers its records say
 USUAL = preset("paper", "mdm", 8)  # whose arithmetic it is, where no network has been named
@@ -79,10 +82,11 @@ class Account(msgspec.Struct):
 
     journal: list[Entry] = []
     entropy: float | None = None
+    step: int = 0
 
 
-class Frontier(msgspec.Struct):
-    """What is read of frontier.json; it says more."""
+class Numbers(msgspec.Struct):
+    """The read part of frontier.json and theory.json."""
 
     records: list[dict[str, Any]]
     origin: dict[str, Any] = {}
@@ -96,6 +100,12 @@ class Training:
     kind: str
     journal: Sequence[Entry]
     entropy: float | None
+    place: Path = Path()  # its directory
+    steps: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"{self.of}, {self.kind.upper()}" if self.kind else self.of
 
 
 @dataclass(frozen=True)
@@ -108,7 +118,10 @@ class Results:
     missing: list[str] = field(default_factory=list)  # in words: cells to do, cells that failed and why
     sources: list[str] = field(default_factory=list)  # the directories
     work: float = 0.0  # seconds of all cells
-    digests: dict[str, set[str]] = field(default_factory=dict)  # of the languages that were meant by a name
+    digests: dict[str, set[str]] = field(default_factory=dict)  # of the measured languages, by name
+    theory: list[Point] = field(default_factory=list)  # records of `unmask theory figure`
+    examples: list[tuple[str, str]] = field(default_factory=list)  # (its writer, a text)
+    languages: dict[str, Language] = field(default_factory=dict)  # those that need no loading
 
     def __post_init__(self) -> None:
         for number, point in enumerate(self.points):
@@ -118,8 +131,10 @@ class Results:
         return [point for point in self.points if point["measure"] in measures]
 
     def language(self, of: str) -> Language | None:
-        """The one of a name, where that is a preset, and is the one that was measured."""
-        if of not in PRESETS.makers:
+        """The language of a name, if it is a preset, and the one that was measured."""
+        if of in self.languages:
+            return self.languages[of]
+        if of.partition("(")[0] not in PRESETS.makers:
             return None
         language = load(of)
         return language if language.source()["digest"] in self.digests.get(of, ()) else None
@@ -137,6 +152,9 @@ def read(directories: Sequence[str | Path]) -> Results:
     seen: set[str] = set()
     judged: list[Point] = []
     frontier: list[Point] = []
+    theory: list[Point] = []
+    examples: dict[str, str] = {}
+    digests: dict[str, set[str]] = {}
     trainings, missing, work = [], [], 0.0
     for given in directories:
         directory = place(Path(given))
@@ -151,30 +169,37 @@ def read(directories: Sequence[str | Path]) -> Results:
                 for row in {row["key"]: row for row in found if row["metric"] in ("training", "text_training")}.values()
                 if (training := of_training(directory / FILES / row["key"], _of(row), row["kind"])) is not None
             ]
+            examples |= {
+                _writer(row): read_text(directory / FILES / row["key"] / EXAMPLE)
+                for row in {row["key"]: row for row in found}.values()
+                if (directory / FILES / row["key"] / EXAMPLE).exists()
+            }
         if (directory / RECORDS).exists():
             judged += of_evaluation(directory)
         if (directory / FRONTIER).exists():
-            frontier += of_frontier(directory)
+            frontier += of_numbers(directory, FRONTIER, digests)
+        if (directory / THEORY).exists():
+            theory += of_numbers(directory, THEORY, digests)
         if (alone := of_training(directory, directory.name, "")) is not None:
             trainings.append(alone)
-    digests: dict[str, set[str]] = {}
     for row in rows:
         if row.get("language_digest"):
             digests.setdefault(_of(row), set()).add(row["language_digest"])
     where = [str(path) for path in directories]
-    return Results(points(rows) + judged, trainings, frontier, missing, where, work, digests)
+    told = list(examples.items())
+    return Results(points(rows) + judged, trainings, frontier, missing, where, work, digests, theory, told)
 
 
 def place(directory: Path) -> Path:
     """Where a store is: the directory itself, or the `sweep` in it that a page is made from."""
     for candidate in (directory, directory / STORE):
-        if any((candidate / name).exists() for name in (FILE, RECORDS, ACCOUNT, FRONTIER)):
+        if any((candidate / name).exists() for name in (FILE, RECORDS, ACCOUNT, FRONTIER, THEORY)):
             return candidate
     if not directory.exists():
         raise UnmaskError(
             f"there is no directory {cut(str(directory))}; name that of a sweep, or where a page was made"
         )
-    what = f"neither {FILE} nor {RECORDS}, {ACCOUNT} or {FRONTIER} is in it, or in {STORE} of it"
+    what = f"neither {FILE} nor {RECORDS}, {ACCOUNT}, {FRONTIER} or {THEORY} is in it, or in {STORE} of it"
     raise UnmaskError(f"{cut(str(directory))} holds no results: {what}; `unmask sweep run RECIPE` makes a store")
 
 
@@ -222,11 +247,15 @@ def of_evaluation(directory: Path) -> list[Point]:
     return found
 
 
-def of_frontier(directory: Path) -> list[Point]:
-    """Its points, with the language that they are of."""
-    found = read_json(directory / FRONTIER, Frontier)
-    of = str(found.origin.get("configuration", {}).get("language", directory.name))
-    return [record | {"of": of} for record in found.records]
+def of_numbers(directory: Path, file: str, digests: dict[str, set[str]]) -> list[Point]:
+    """The records of a file, with the language and the settings that they are about."""
+    found = read_json(directory / file, Numbers)
+    settings = found.origin.get("configuration", {})
+    of = str(settings.get("language", directory.name))
+    if isinstance(source := found.origin.get("language"), dict) and "digest" in source:
+        digests.setdefault(of, set()).add(source["digest"])
+    about = {"of": of, "length": settings.get("length"), "schedule": settings.get("schedule")}
+    return [record | about for record in found.records]
 
 
 def of_training(directory: Path, of: str, kind: str) -> Training | None:
@@ -234,7 +263,14 @@ def of_training(directory: Path, of: str, kind: str) -> Training | None:
     if not os.path.exists(directory / ACCOUNT):
         return None
     account = read_json(directory / ACCOUNT, Account)
-    return Training(of, kind, account.journal, account.entropy)
+    return Training(of, kind, account.journal, account.entropy, directory, account.step)
+
+
+def _writer(row: Mapping[str, Any]) -> str:
+    """Of a text."""
+    if row["metric"] == ORIGINAL:
+        return "The text itself"
+    return "AR" if row.get("sampler") == AR else f"MDM, {row.get('steps')} steps"
 
 
 def points(rows: Iterable[Mapping[str, Any]]) -> list[Point]:
@@ -268,7 +304,7 @@ def _who(row: Mapping[str, Any], varied: Sequence[str]) -> Point:
     return {
         "of": _of(row),
         "model": TRAINED if row["metric"] in NETWORKS else _named(row.get("model")) or IDEAL,
-        "kind": "ar" if ar else "mdm",
+        "kind": "ar" if ar else "text" if row["metric"] == ORIGINAL else "mdm",
         "sampler": sampler,
         "schedule": None if ar else row.get("schedule"),
         "length": row.get("length"),
@@ -323,19 +359,26 @@ def _pooled(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _add_ratios(found: list[Point]) -> None:
-    """Generative perplexity relative to the language's own TER, where that is known: AR's is 1."""
+    """Generative perplexity relative to that of the language or the text itself, if known; 1 for AR on a language.
+
+    Of a text the absolute numbers stay: judges differ.
+    """
     own = {(p["of"], p["length"], p["setting"]): p for p in found if p["measure"] == "ter" and p["kind"] == "ar"}
+    texts = {p["of"]: p for p in found if p["measure"] == "generative_perplexity" and p["kind"] == "text"}
+    more = [p | {"measure": RATIO} for p in found if p["measure"] == "ter_ratio" and p["kind"] == "ar"]
     for point in found:
         if point["measure"] != "generative_perplexity":
             continue
-        ar = own.get((point["of"], point["length"], point["setting"]))
-        if ar is not None:
-            ends = {
-                name: None if point[name] is None else point[name] / ar["value"] for name in ("value", "low", "high")
-            }
-            point |= ends | {"measure": RATIO}
-    said = [p for p in found if p["measure"] == "ter_ratio" and p["kind"] == "ar"]
-    found += [p | {"measure": RATIO} for p in said]
+        text, ar = texts.get(point["of"]), own.get((point["of"], point["length"], point["setting"]))
+        base = text or ar
+        if base is not None:
+            ends = {name: None if point[name] is None else point[name] / base["value"] for name in ENDS}
+            ratio = ends | {"measure": RATIO}
+            if text:
+                more.append(point | ratio)
+            else:
+                point |= ratio
+    found += more
 
 
 def _add_seconds(found: Sequence[Point]) -> None:

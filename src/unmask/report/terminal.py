@@ -1,11 +1,11 @@
-"""The same verdict in a terminal, and small plots in characters: a bar a number of rounds."""
+"""The verdict in a terminal, and plots in characters: a bar per setting."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unmask.report.explorer.chosen import rounds, rows
-from unmask.report.explorer.fragment import Explorer, told
+from unmask.report.explorer.chosen import rounds, rows, said
+from unmask.report.explorer.fragment import Explorer, grid
 from unmask.report.explorer.yardsticks import YARDSTICKS
 from unmask.report.results import Point
 
@@ -13,15 +13,35 @@ WIDE = 32  # characters of a bar
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
-def lines(explorer: Explorer) -> Iterator[str]:
-    """The sentence, its numbers, and of each language the chosen yardstick by rounds."""
-    if not explorer.yardsticks:
+def summary(explorer: Explorer) -> Iterator[str]:
+    """The messages of a page, or its verdict with its numbers."""
+    for card in explorer.cards:
+        yield f"{card.number}  {card.text}"
+    if explorer.yardsticks:
+        yield explorer.verdict.sentence
+        for number, meaning in explorer.verdict.numbers:
+            yield f"  {number}: {meaning}"
+    elif not explorer.cards:
         yield "Nothing was measured yet."
+
+
+def table(explorer: Explorer) -> tuple[str, list[str], list[list[str]]]:
+    """(title, head, rows) of the chosen metric."""
+    yardstick = YARDSTICKS[explorer.state["metric"]]
+    columns, found = grid(explorer.results, explorer.state, yardstick)
+    rows_of = [
+        [sampler, setting, *(said(line[c], yardstick) if c in line else "-" for c in columns)]
+        for (sampler, setting), line in found.items()
+    ]
+    return yardstick.title, ["sampler", "setting", *columns], rows_of
+
+
+def lines(explorer: Explorer) -> Iterator[str]:
+    """The summary, and the chosen metric of each language by setting."""
+    yield from summary(explorer)
+    if not explorer.yardsticks:
         return
-    said, state = explorer.verdict, explorer.state
-    yield said.sentence
-    for number, what in said.numbers:
-        yield f"  {number}: {what}"
+    state = explorer.state
     yardstick = YARDSTICKS[state["metric"]]
     points = rows(explorer.results.points, state, yardstick.measures, ("of",))
     most = max((point["value"] for point in points), default=0.0)
@@ -30,16 +50,16 @@ def lines(explorer: Explorer) -> Iterator[str]:
     for name in dict.fromkeys(point["of"] for point in points):
         own = [point for point in points if point["of"] == name]
         yield f"\n{name}"
-        for point in sorted(own, key=lambda p: (p["kind"] == "ar", p["steps"] or 0, p["evaluations"] or 0)):
+        for point in sorted(own, key=lambda p: (p["kind"] != "mdm", p["steps"] or 0, p["evaluations"] or 0)):
             part = (point["value"] - least) / (most - least) if most > least else 0.0
-            yield f"{_label(point):>16} {bar(part):<{WIDE}} {told(point, yardstick)}"
+            yield f"{_label(point):>16} {bar(part):<{WIDE}} {said(point, yardstick)}"
 
 
 def bar(part: float) -> str:
-    """A share of the width, to an eighth of a character."""
+    """A fraction of the width, to an eighth of a character."""
     eighths = round(8 * WIDE * min(max(part, 0.0), 1.0))
     return "█" * (eighths // 8) + (EIGHTHS[eighths % 8] if eighths % 8 else "")
 
 
 def _label(point: Point) -> str:
-    return "AR" if point["kind"] == "ar" else point["knob"] or rounds(point)
+    return {"ar": "AR", "text": "the text"}.get(point["kind"]) or rounds(point)

@@ -1,22 +1,31 @@
-"""The page of any results: what they come to, what can be asked of them, and what is not there."""
+"""The page of any results: one template, a view, and what is missing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from string import Template
 from typing import Any
 
 from unmask.core.files import finite, origin
+from unmask.experiments.board.table import Table
+from unmask.experiments.jobs.recipe import Recipe
+from unmask.experiments.jobs.run import Sweep
+from unmask.languages import PRESETS
 from unmask.report import frame
 from unmask.report.explorer.fragment import COLUMNS, Explorer
 from unmask.report.frame import PAGE, text
-from unmask.report.publishing import check_directory, write
+from unmask.report.publishing import Made, Page, check_directory, write
 from unmask.report.results import Results, read
+from unmask.report.view import View
 
-NUMBERS = "points"  # of the files beside the page
-NUMBERED = """<h2>The numbers</h2>
-<p class="note">With their 95% intervals; press one to choose it, and to see what makes it again.</p>"""
-MOST_NAMES = 3  # of languages, in its title
+NUMBERS = "points"  # the name of the data files
+MOST_NAMES = 3  # of languages, in the title
+DATA = "data"  # the same, of a page with a view
+OVERVIEW = 2  # figures side by side in overview.svg
+TO_COME = "The other cells are being measured. This page is completed in place: reload it soon."
 
 
 def check(out: Path) -> None:
@@ -25,39 +34,81 @@ def check(out: Path) -> None:
 
 
 def publish(directories: Sequence[str | Path], out: Path, drawings: bool = False) -> tuple[Explorer, list[Path]]:
-    """A page of some stores in OUT, its numbers beside it; drawings: each figure as SVG and PNG, too."""
+    """A page of some stores in OUT, with its numbers; drawings: also each figure as SVG and PNG."""
     explorer = Explorer(read(directories))
-    return explorer, write(out, contents(explorer, origin(), drawings), PAGE)
+    return explorer, write(out, contents(explorer, origin(), drawings, out=out), PAGE)
 
 
-def contents(explorer: Explorer, made: Mapping[str, Any], drawings: bool) -> dict[str, bytes]:
-    """All files by name."""
+def viewed(
+    view: View, recipe: Callable[[Any], Recipe], first: Callable[[Any], Recipe] | None = None
+) -> Page[Any, Sweep]:
+    """A page of a sweep with a saved view; it fails if a cell has failed."""
+
+    def whole(made: Sweep, _settings: Any) -> Sweep:
+        return made.whole()
+
+    def every(_made: Sweep, settings: Any, about: Made) -> dict[str, bytes]:
+        more = {"seconds": about.seconds, "settings": asdict(settings)}
+        return contents(about.explorer, about.origin, True, about.out, DATA, **more)
+
+    def early(_settings: Any, about: Made) -> dict[str, bytes]:
+        about.explorer.results.missing[:] = [TO_COME]
+        return page(about.explorer, about.origin, (), about.out)
+
+    return Page(PAGE, recipe, whole, every, first, early if first else None, view)
+
+
+def contents(
+    explorer: Explorer,
+    made: Mapping[str, Any],
+    drawings: bool,
+    out: Path | None = None,
+    name: str = NUMBERS,
+    **about: Any,
+) -> dict[str, bytes]:
+    """All files by name; about: entries of the data file."""
     results = explorer.results
     found = frame.drawings(explorer.drawings()) if drawings else {}
-    found |= frame.numbers(NUMBERS, records(results), origin=made, sources=results.sources, missing=results.missing)
-    return found | page(explorer, made, found)
+    if explorer.view.figures and found:
+        parts = [found[f"{figure.name}.svg"] for figure in explorer.figures[:OVERVIEW]]
+        found |= frame.beside("overview", parts, explorer.view.words)
+    about |= {"sources": results.sources, "missing": results.missing}
+    found |= frame.numbers(name, records(results), origin=made, **about)
+    return found | page(explorer, made, found, out)
 
 
-def page(explorer: Explorer, made: Mapping[str, Any], beside: Iterable[str]) -> dict[str, bytes]:
-    """The page alone, with links to what lies beside it."""
+def page(
+    explorer: Explorer,
+    made: Mapping[str, Any],
+    beside: Iterable[str],
+    out: Path | None = None,
+    tables: Iterable[Table] = (),
+    below: str = "",
+) -> dict[str, bytes]:
+    """The page alone, with links to the files next to it; tables, with words below them: above the figures."""
     results = explorer.results
-    trained = [training.of for training in results.trainings]
-    names = results.choices("of") or trained or [point["of"] for point in results.frontier]
+    head, _, notes = explorer.view.parts
+    names = [*results.choices("of"), *(one.of for one in (*results.trainings,))]
+    names += [point["of"] for point in (*results.frontier, *results.theory)]
     about = _listed(list(dict.fromkeys(map(str, names)))) or "nothing was measured yet"
-    parts = explorer.parts()
-    if parts["numbers"]:
-        parts["numbers"] = f"{NUMBERED}\n{parts['numbers']}"
     content = frame.page(
-        "unmask report",
+        f"unmask: {explorer.view.words}",
         "report.html",
         made,
         beside,
         (),
         (),
-        heading=text(f"What parallel decoding costs: {about}"),
-        lead=text(f"Measured with {results.work:.0f} s of work, in {', '.join(results.sources)}."),
+        head=Template(head).safe_substitute(about=text(about)),
+        notes=notes.replace("$languages", languages(results)),
         missing=missing(results),
-        **parts,
+        cards=frame.cards(explorer.cards),
+        first="\n".join([*map(frame.table, tables), below]),
+        networks=networks(results, out),
+        examples="".join(
+            f"<h3>{text(who)}</h3>\n<pre class='text'>{text(said)}</pre>" for who, said in results.examples
+        ),
+        made=text(_made(results, made)),
+        **explorer.parts(),
     )
     return {PAGE: content}
 
@@ -66,15 +117,52 @@ def records(results: Results) -> list[dict[str, Any]]:
     return [finite({name: point[name] for name in COLUMNS}) for point in results.points]
 
 
+def networks(results: Results, out: Path | None) -> str:
+    """The trained networks: their loss, and a link to their directories from OUT."""
+    rows = []
+    for one in results.trainings:
+        if not one.journal:
+            continue
+        last = one.journal[-1]
+        over = "-" if not one.entropy else f"{100 * (last.validation / one.entropy - 1):+.2f}%"
+        place = os.path.relpath(one.place, out) if out is not None else str(one.place)
+        link = f'<a href="{frame.attribute(place)}/README.md"><code>{text(place)}</code></a>'
+        cells = (f"{last.validation:.4f}", over, f"{one.steps}", f"{last.seconds:.0f} s", link)
+        rows.append(f"<tr><th>{text(one.name)}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
+    if not rows:
+        return ""
+    heads = ("network", "loss, nats per token", "above the entropy", "training steps", "time", "directory")
+    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
+    note = "For <code>unmask generate --model</code> and <code>unmask learning</code>."
+    body = "\n".join(rows)
+    whole = f'<div class="table"><table><tr>{head}</tr>\n{body}</table></div>'
+    return f'<h2>Trained networks</h2>\n<p class="note">{note}</p>\n{whole}'
+
+
+def languages(results: Results) -> str:
+    """Rows of a table: each known language and its description."""
+    found = {of: of.partition("(")[0] for of in results.choices("of")}
+    known = {of: PRESETS.entry(bare).about for of, bare in found.items() if bare in PRESETS.makers}
+    return "\n".join(f"<tr><th>{text(of)}</th><td>{text(about)}.</td></tr>" for of, about in known.items())
+
+
+def missing(results: Results) -> str:
+    """Unmeasured and failed cells, above everything."""
+    if not results.missing:
+        return ""
+    items = "".join(f"<li>{text(one)}</li>" for one in results.missing)
+    return f'<div class="missing" role="note"><strong>Results are missing.</strong><ul>{items}</ul></div>'
+
+
+def _made(results: Results, made: Mapping[str, Any]) -> str:
+    versions, machine = made.get("versions", {}), made.get("machine")
+    by = ", ".join(f"{name} {versions[name]}" for name in ("unmask", "torch", "numba") if name in versions)
+    where = f" on {machine}" if machine else ""
+    sources = f", from {', '.join(results.sources)}" if results.sources else ""
+    return f"Measured in {results.work:.0f} s of work{f' with {by}' if by else ''}{where}{sources}."
+
+
 def _listed(names: Sequence[str]) -> str:
     """The first few."""
     more = len(names) - MOST_NAMES
     return ", ".join(names) if more <= 0 else f"{', '.join(names[:MOST_NAMES])} and {more} more"
-
-
-def missing(results: Results) -> str:
-    """What is not there, said where everybody sees it."""
-    if not results.missing:
-        return ""
-    items = "".join(f"<li>{text(one)}</li>" for one in results.missing)
-    return f'<div class="missing" role="note"><strong>Not all is here.</strong><ul>{items}</ul></div>'

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from unmask.core import arguments
+from unmask.core.deciding import MEETS, cheapest, standing
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate
 from unmask.experiments.evaluation.summary import Group, labels
-
-MEETS, MAY, MISSES = "meets", "may meet", "misses"
 
 
 @dataclass(frozen=True)
@@ -95,8 +94,8 @@ def _options(found: Sequence[Group], target: float) -> list[Option]:
     for label, group in zip(labels(found), found, strict=True):
         accuracy, cost = group.accuracy, group.cost()
         if accuracy is not None and cost["seconds"] is not None:
-            standing = MEETS if accuracy.low >= target else MAY if accuracy.high >= target else MISSES
-            options.append(Option(label, group, accuracy, cost["seconds"], cost["flops"], standing))
+            reached = standing(accuracy.low, accuracy.high, target, rises=True)
+            options.append(Option(label, group, accuracy, cost["seconds"], cost["flops"], reached))
     if not options:
         raise UnmaskError("none of these records has a verdict on its answers; `unmask eval` gives them one")
     return options
@@ -104,10 +103,7 @@ def _options(found: Sequence[Group], target: float) -> list[Option]:
 
 def _best(options: Sequence[Option]) -> Option | None:
     """The fastest that meets the target, or may."""
-    for standing in (MEETS, MAY):
-        if kept := [option for option in options if option.standing == standing]:
-            return min(kept, key=lambda option: option.seconds)
-    return None
+    return cheapest(options, lambda option: option.standing, lambda option: option.seconds)
 
 
 def _most_accurate(options: Sequence[Option]) -> Option | None:

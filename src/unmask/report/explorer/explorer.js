@@ -1,5 +1,5 @@
-// What answers when a control moves: the rows of each figure, the verdict, the table, the point behind a dot.
-// chosen.py and prepare.py say the same for the page as it begins; tests/report/test_explorer.py holds them together.
+// The answer to a control: the rows of each figure, the verdict, the table, the point behind a dot.
+// chosen.py and prepare.py compute the same for the first state of the page; tests/report/test_explorer.py compares both.
 (() => {
   "use strict";
   const told = JSON.parse(document.getElementById("explorer").textContent);
@@ -44,19 +44,26 @@
     if (p.low === null || p.high === null) return `${general(p.value, 4)} (no interval of ${p.n}, it needs 20)`;
     return `${general(p.value, 4)} [${general(p.low, 4)}, ${general(p.high, 4)}]`;
   }
-  function share(p) {
-    const percent = (value, digits) => general(100 * value, digits);
-    if (p.method.startsWith("exact") || p.low === null || p.high === null) return `${percent(p.value, 3)}%`;
-    if (p.value === 0 && p.low === 0 && p.high > 0) return `< ${percent(p.high, 2)}%`;
-    return `${percent(p.value, 3)}% [${percent(p.low, 3)}, ${percent(p.high, 3)}]`;
+  function said(p, yardstick) {
+    const percent = (value, digits) => `${general(100 * value, digits)}%`;
+    if (!yardstick.share) return estimate(p);
+    if (p.value === 0 && p.low === 0 && p.high > 0) return `< ${percent(p.high, 2)}`;
+    const value = percent(p.value, 3);
+    if (p.method.startsWith("exact") || p.low === null || p.high === null) return value;
+    return `${value} [${percent(p.low, 3)}, ${percent(p.high, 3)}]`;
   }
   const shown = (value, yardstick) => (yardstick.share ? `${general(100 * value, 3)}%` : general(value, 4));
+  const spent = (p, cost) => (p[cost] === null ? "-" : general(p[cost], 4));
   const isAR = (p) => p.kind === "ar";
-  const rounds = (p) => (p.steps === null ? `${general(p.evaluations, 4)} evaluations` : `${general(p.steps, 6)} rounds`);
-  function short(yardstick) {
-    const own = { ser: "SER", ter: "TER ratio" }[yardstick.name];
-    return own || yardstick.title[0].toLowerCase() + yardstick.title.slice(1);
+  const isMDM = (p) => p.kind === "mdm";
+  function rounds(p) {
+    if (p.knob) return p.knob;
+    if (p.steps === null) return p.evaluations === null ? "-" : `${general(p.evaluations, 4)} model calls`;
+    return `${general(p.steps, 6)} step${p.steps === 1 ? "" : "s"}`;
   }
+  const setting = (p) => (p.sampler ? `${p.sampler}, ${rounds(p)}` : rounds(p));
+  const short = (yardstick) => yardstick.short || yardstick.title[0].toLowerCase() + yardstick.title.slice(1);
+  const usable = (sampler) => !told.oracles.includes((sampler || "").split("(")[0]);
 
   // ---- chosen.py
 
@@ -82,54 +89,121 @@
     return [...seen].reduce((a, b) => (b[1].size > a[1].size ? b : a))[0];
   }
 
-  function need(curve, yardstick, target) {
-    const ordered = curve.filter((p) => p.evaluations !== null)
-      .sort((a, b) => a.evaluations - b.evaluations || (a.steps || 0) - (b.steps || 0));
-    let met = null;
-    for (const point of [...ordered].reverse()) {
-      if (!(yardstick.rises ? point.value >= target : point.value <= target)) break;
-      met = point;
+  function standing(p, yardstick, target) {
+    const low = p.low === null ? p.value : p.low, high = p.high === null ? p.value : p.high;
+    if (yardstick.rises ? low >= target : high <= target) return "meets";
+    return (yardstick.rises ? high >= target : low <= target) ? "may meet" : "misses";
+  }
+
+  function need(found, yardstick, target, cost) {
+    const priced = found.filter((p) => p[cost] !== null)
+      .sort((a, b) => a[cost] - b[cost] || (a.steps || 0) - (b.steps || 0) || a.number - b.number);
+    for (const wanted of ["meets", "may meet"]) {
+      const point = priced.find((p) => standing(p, yardstick, target) === wanted);
+      if (point) return { point, standing: wanted, best: null };
     }
-    if (met || !ordered.length) return { point: met, best: null };
     const sign = yardstick.rises ? -1 : 1;
-    return { point: null, best: ordered.reduce((a, b) => (sign * b.value < sign * a.value ? b : a)) };
+    const best = priced.length ? priced.reduce((a, b) => (sign * b.value < sign * a.value ? b : a)) : null;
+    return { point: null, standing: "misses", best };
+  }
+
+  function goal() {
+    const yardstick = told.yardsticks[state.metric];
+    if (state.target !== null) return state.target;
+    const values = rows(yardstick.measures, ["sampler"]).filter(isMDM).map((p) => p.value);
+    if (!values.length) return null;
+    return yardstick.rises ? Math.max(...values) * (1 - told.near) : Math.min(...values) * (1 + told.near);
   }
 
   function verdict() {
-    const yardstick = told.yardsticks[state.metric];
-    const here = rows(yardstick.measures, []);
-    const curve = here.filter((p) => !isAR(p)), ar = here.find(isAR) || null;
-    const found = need(curve, yardstick, state.target);
-    const goal = `${short(yardstick)} ${yardstick.rises ? "of at least" : "of at most"} ${shown(state.target, yardstick)}`;
+    const yardstick = told.yardsticks[state.metric], target = goal(), cost = state.cost;
+    const every = rows(yardstick.measures, ["sampler"]), ar = every.find(isAR) || null, masked = every.filter(isMDM);
     const whom = state.of + (state.length === null ? "" : ` at ${state.length} tokens`);
-    if (!curve.length) return [`Nothing was measured of ${short(yardstick)} for ${whom} by ${state.sampler}.`, []];
+    if (!masked.length || target === null) return [`Nothing was measured: ${short(yardstick)} of ${whom}.`, []];
+    const found = need(masked.filter((p) => usable(p.sampler)), yardstick, target, cost);
+    const own = need(masked.filter((p) => p.sampler === state.sampler), yardstick, target, cost);
+    const wanted = `${short(yardstick)} of at ${yardstick.rises ? "least" : "most"} ${shown(target, yardstick)}`;
     if (!found.point) {
-      if (!found.best) return [`What ${short(yardstick)} of ${whom} costs was not measured.`, []];
+      if (!found.best) return [`Without a measured cost: ${short(yardstick)} of ${whom}.`, []];
       const numbers = [
-        [shown(found.best.value, yardstick), `the best ${short(yardstick)}, after ${rounds(found.best)}`],
-        [general(found.best.evaluations, 4), "evaluations a sequence there"],
+        [said(found.best, yardstick), `best measured ${short(yardstick)}: ${setting(found.best)}`],
+        [spent(found.best, cost), `${told.costs[cost]} there`],
       ];
-      if (ar) numbers.push([`AR: ${shown(ar.value, yardstick)}`, `with ${general(ar.evaluations, 4)} evaluations, one a token`]);
-      return [`No number of rounds that was measured brings ${state.sampler} to ${goal} on ${whom}.`, numbers];
+      if (ar) numbers.push([`AR: ${said(ar, yardstick)}`, `with ${spent(ar, "evaluations")} model calls per sequence`]);
+      return [`On ${whom}, no measured setting reaches ${wanted}.${chosen(own, null)}`, numbers];
     }
-    const at = found.point, numbers = [[rounds(at), `for ${goal}`]];
-    const length = ar && ar.evaluations ? ar.evaluations : at.length;
-    const begin = `On ${whom}, ${goal} takes ${rounds(at)} of ${state.sampler}`;
-    if (!length) return [`${whom}: ${goal} takes ${rounds(at)} of ${state.sampler}.`, numbers];
-    const part = at.evaluations / length, even = 1 / part;
-    const flops = at.flops === null ? "" : `; its arithmetic ${general(at.flops, 3)} times, as each reads all tokens`;
-    numbers.push([`${(100 * part).toFixed(0)}% of AR's evaluations`,
-      `${general(at.evaluations, 4)} against ${general(length, 4)}${flops}`]);
+    const at = found.point, met = found.standing === "meets";
+    let sentence = met ? `On ${whom}, the cheapest measured setting with ${wanted} is ${setting(at)}.`
+      : `On ${whom}, no measured setting surely reaches ${wanted}; the cheapest that may is ${setting(at)}.`;
+    const sure = met ? "the whole interval meets the target" : "the interval contains the target";
+    const numbers = [[setting(at), `smallest measured; ${short(yardstick)} ${said(at, yardstick)}: ${sure}`]];
+    const length = ar && ar.evaluations ? ar.evaluations : at.length, more = chosen(own, at);
+    if (!length || !at.evaluations) return [sentence + more, numbers];
+    const even = length / at.evaluations;
+    const compute = at.flops === null ? "" : `; ${general(at.flops, 3)} times AR's compute`;
+    numbers.push([`${general(at.evaluations, 4)} model calls`, `per sequence; AR needs ${general(length, 4)}${compute}`]);
     if (at.seconds && ar && ar.seconds) {
       const times = ar.seconds / at.seconds;
-      numbers.push([`${general(times, 2)} times as fast`,
-        `${general(at.seconds, 3)} s a sequence against ${general(ar.seconds, 3)} s`]);
-      return [`${begin}: ${times > 1 ? "faster than AR" : "slower than AR"} here.`, numbers];
+      numbers.push([`${general(times, 2)} times AR's speed`,
+        `${general(at.seconds, 3)} s per sequence, AR ${general(ar.seconds, 3)} s`]);
+      return [`${sentence} It is ${times > 1 ? "faster" : "slower"} than AR here.${more}`, numbers];
     }
-    numbers.push([`break-even at ${general(even, 3)}`, "tokens of AR: as long as an evaluation may last to be as fast"]);
-    return [even > 1
-      ? `${begin}: faster than AR where an evaluation lasts less than ${general(even, 3)} of AR's tokens.`
-      : `${begin}: no fewer evaluations than AR.`, numbers];
+    numbers.push([`${general(even, 3)} AR tokens`, "may take as long as one model call: below that time it is faster than AR"]);
+    sentence += even > 1
+      ? ` It is faster than AR if one model call takes less time than ${general(even, 3)} AR tokens.`
+      : " It needs no fewer model calls than AR.";
+    return [sentence + more, numbers];
+  }
+
+  function chosen(own, best) {
+    const name = state.sampler;
+    if (name === null || (best && best.sampler === name) || (!own.point && !best)) return "";
+    const note = usable(name) ? "" : " (a reference that asks the language itself; no real model can use it)";
+    if (!own.point) return ` ${name}${note}: ${own.best ? "not reached" : "not measured here"}.`;
+    return ` ${name}${note}: ${rounds(own.point)}${own.standing === "meets" ? "" : ", perhaps"}.`;
+  }
+
+  // ---- choices: only those with data are offered; for the others the nearest state that has data
+
+  function nearest(name, value) {
+    const others = told.controls.filter((other) => other !== name);
+    const apart = (p) => others.filter((o) => p[o] !== null && state[o] !== null && p[o] !== state[o]);
+    let best = null;
+    for (const p of told.yardsticks[state.metric].measures.flatMap((measure) => byMeasure.get(measure) || [])) {
+      if (!isMDM(p) || (name && p[name] !== value && p[name] !== null)) continue;
+      const far = apart(p);
+      if (!best || far.length < best.far.length) best = { p, far };
+      if (!far.length) break;
+    }
+    return best;
+  }
+
+  function move(p) {
+    for (const name of told.controls) {
+      if (p[name] !== null && !(name === "sampler" && isAR(p))) state[name] = p[name];
+    }
+  }
+
+  function offer() {
+    const chips = [];
+    for (const [name, label] of Object.entries(told.labels)) {
+      const box = document.getElementById(`control-${name}`);
+      if (!box) continue;
+      told.choices[name].forEach((value, number) => {
+        const found = nearest(name, value);
+        box.options[number].disabled = !found || found.far.length > 0;
+        if (!found || !found.far.length) return;
+        const words = found.far.map((other) => `${told.labels[other]} ${found.p[other]}`).join(", ");
+        const button = document.createElement("button");
+        button.type = "button";
+        button.textContent = `${name === "sampler" ? "" : `${label} `}${value} (${words})`;
+        button.addEventListener("click", () => { move(found.p); changed(); });
+        chips.push(button);
+      });
+    }
+    const place = document.getElementById("elsewhere");
+    place.hidden = !chips.length;
+    place.replaceChildren("Measured elsewhere: ", ...chips);
   }
 
   // ---- prepare.py
@@ -138,9 +212,9 @@
     return {
       kind: p.kind, place: p.steps, value: p.value, low: p.low, high: p.high, series: p[by],
       chosen: p[by] === state[by] || (isAR(p) && by === "sampler"), shown: estimate(p),
-      rounds: isAR(p) ? "AR" : p.knob || rounds(p),
+      rounds: isAR(p) ? "AR" : rounds(p),
       cost: p.evaluations === null ? null : general(p.evaluations, 4),
-      told: p.n ? `${p.n} rows` : "theory", goal: false, size: p.length === null ? null : `L = ${p.length}`, at: p.number,
+      told: p.n ? `${p.n} sequences` : "theory", goal: false, size: p.length === null ? null : `L = ${p.length}`, at: p.number,
     };
   }
   const lastOf = (found) => {
@@ -153,20 +227,20 @@
       const by = figure.options.by;
       const length = elsewhere(yardstick, by, 1);
       const theory = yardstick.predicted ? rows([yardstick.predicted], [by], length) : [];
-      const said = rows(yardstick.measures, [by], length);
-      const known = new Set(theory.map((p) => p[by])), seen = new Set(said.map((p) => p[by]));
-      const found = said.filter((p) => p.steps || isAR(p)).map((p) => ({ ...row(p, by), line: !known.has(p[by]), dot: true }));
+      const measured = rows(yardstick.measures, [by], length), target = goal();
+      const known = new Set(theory.map((p) => p[by])), seen = new Set(measured.map((p) => p[by]));
+      const found = measured.filter((p) => p.steps || isAR(p)).map((p) => ({ ...row(p, by), line: !known.has(p[by]), dot: true }));
       found.push(...theory.filter((p) => seen.has(p[by])).map((p) => ({ ...row(p, by), line: true, dot: false })));
       const ends = lastOf(found);
       for (const one of found) one.end = ends.get(one.series) === one;
-      if (yardstick.name === state.metric) found.push({ goal: true, kind: "goal", value: state.target, place: null });
+      if (yardstick.name === state.metric && target !== null) found.push({ goal: true, kind: "goal", value: target, place: null });
       return found;
     },
     fronts(figure, yardstick) {
       const by = figure.options.by, sign = yardstick.rises ? -1 : 1;
       const length = elsewhere(yardstick, by);
-      const said = rows(yardstick.measures, [by], length).filter((p) => p[state.cost]);
-      const found = said.map((p) => ({ ...row(p, by), place: p[state.cost], line: !isAR(p), dot: true }));
+      const across = told.costs[state.cost], priced = rows(yardstick.measures, [by], length).filter((p) => p[state.cost]);
+      const found = priced.map((p) => ({ ...row(p, by), place: p[state.cost], line: !isAR(p), dot: true, across }));
       let best = Infinity;
       for (const one of [...found].sort((a, b) => a.place - b.place || sign * (a.value - b.value))) {
         one.front = sign * one.value < best;
@@ -186,17 +260,17 @@
       return found;
     },
     needs(figure, yardstick) {
-      const by = figure.options.by, lines = new Map();
-      for (const p of rows(yardstick.measures, [by], elsewhere(yardstick, by)).filter((p) => !isAR(p))) {
+      const by = figure.options.by, lines = new Map(), target = goal();
+      for (const p of rows(yardstick.measures, [by], elsewhere(yardstick, by)).filter(isMDM)) {
         if (!lines.has(p[by])) lines.set(p[by], []);
         lines.get(p[by]).push(p);
       }
       const found = [];
       for (const [series, line] of lines) {
-        const point = need(line, yardstick, state.target).point;
+        const point = target === null ? null : need(line, yardstick, target, state.cost).point;
         if (point && point[state.cost]) {
-          const cost = point[state.cost];
-          found.push({ ...row(point, by), value: cost, low: null, high: null, place: cost, series });
+          const value = point[state.cost];
+          found.push({ ...row(point, by), value, low: null, high: null, place: value, series, across: told.costs[state.cost] });
         }
       }
       return found.sort((a, b) => a.place - b.place || (a.series < b.series ? -1 : 1));
@@ -224,7 +298,7 @@
   }
 
   const parameters = (found, yardstick) =>
-    ({ ...framed(found, yardstick.least), target: state.target, share: yardstick.share });
+    ({ ...framed(found, yardstick.least), target: state.target || 0, share: yardstick.share });
   const yardstickOf = (figure) => told.yardsticks[figure.options.yardstick || state.metric];
   const rowsOf = (figure) => prepare[figure.prepare](figure, yardstickOf(figure));
 
@@ -255,64 +329,84 @@
     numbersTable();
   }
 
+  function grid(yardstick) {
+    const here = rows(yardstick.measures, ["of", "model", "sampler"]), several = new Set(here.map((p) => p.model)).size > 1;
+    const order = [...new Set(here.map((p) => p.sampler))], column = (p) => (several ? `${p.of}, ${p.model}` : p.of);
+    const columns = new Set(), lines = new Map();
+    for (const p of [...here].sort((a, b) => !isMDM(a) - !isMDM(b) || order.indexOf(a.sampler) - order.indexOf(b.sampler)
+      || (a.steps || 0) - (b.steps || 0) || (a.evaluations || 0) - (b.evaluations || 0))) {
+      const name = { ar: "AR", text: "the text itself" }[p.kind] || p.sampler || "-", how = isMDM(p) ? rounds(p) : "";
+      const key = `${name}\n${how}`;
+      if (!lines.has(key)) lines.set(key, { name, how, cells: {} });
+      lines.get(key).cells[column(p)] = p;
+    }
+    for (const p of here) columns.add(column(p));
+    return [[...columns], [...lines.values()]];
+  }
+
+  let sorted = null; // the column that a reader sorts by, and its direction
+
   function numbersTable() {
     const place = document.getElementById("numbers");
     if (!place) return;
-    const yardstick = told.yardsticks[state.metric];
-    const said = rows(yardstick.measures, ["of"]).sort((a, b) =>
-      isAR(a) - isAR(b) || (a.steps || 0) - (b.steps || 0) || (a.evaluations || 0) - (b.evaluations || 0));
-    const columns = [...new Set(rows(yardstick.measures, ["of"]).map((p) => p.of))], lines = new Map();
-    for (const p of said) {
-      const name = isAR(p) ? "AR" : p.knob || (p.steps ? general(p.steps, 6) : "-");
-      if (!lines.has(name)) lines.set(name, {});
-      lines.get(name)[p.of] = p;
-    }
+    const yardstick = told.yardsticks[state.metric], [columns, lines] = grid(yardstick);
     const cell = (tag, content, scope) => {
       const made = document.createElement(tag);
       if (scope) made.scope = scope;
       made.append(content);
       return made;
     };
+    if (sorted && columns.includes(sorted.column)) {
+      const value = (line) => line.cells[sorted.column] ? sorted.sign * line.cells[sorted.column].value : Infinity;
+      lines.sort((a, b) => value(a) - value(b));
+    }
     const table = document.createElement("table"), caption = document.createElement("caption");
     caption.textContent = yardstick.title;
     const head = document.createElement("tr");
-    head.append(...["N", ...columns].map((name) => cell("th", name, "col")));
-    const body = [...lines].map(([name, line]) => {
+    head.append(cell("th", "sampler", "col"), cell("th", "setting", "col"), ...columns.map((column) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.title = "Sort by this column";
+      button.textContent = column;
+      button.addEventListener("click", () => {
+        sorted = { column, sign: sorted && sorted.column === column ? -sorted.sign : 1 };
+        numbersTable();
+      });
+      return cell("th", button, "col");
+    }));
+    table.append(caption, head, ...lines.map(({ name, how, cells }) => {
       const made = document.createElement("tr");
-      made.append(cell("th", name, "row"), ...columns.map((column) => {
-        const p = line[column];
+      made.append(cell("th", name, "row"), cell("td", how), ...columns.map((column) => {
+        const p = cells[column];
         if (!p) return cell("td", "-");
         const button = document.createElement("button");
         button.type = "button";
         button.dataset.at = p.number;
-        button.textContent = yardstick.share ? share(p) : estimate(p);
+        button.textContent = said(p, yardstick);
         return cell("td", button);
       }));
       return made;
-    });
-    table.append(caption, head, ...body);
+    }));
     place.replaceChildren(table);
   }
 
   function select(number) {
     const p = points[number];
     if (!p) return;
-    for (const name of told.controls) {
-      if (p[name] !== null && !(name === "sampler" && isAR(p))) state[name] = p[name];
-    }
+    move(p);
     changed();
     const place = document.getElementById("point");
     if (!place) return;
     place.hidden = false;
     const yardstick = Object.values(told.yardsticks).find((one) => one.measures.includes(p.measure));
-    const value = yardstick && yardstick.share ? share(p) : estimate(p);
-    const about = [p.of, p.model, p.sampler, p.setting, p.length && `${p.length} tokens`, isAR(p) ? null : p.knob || rounds(p)];
+    const value = yardstick ? said(p, yardstick) : estimate(p);
+    const about = [p.of, p.model, p.sampler, p.setting, p.length && `${p.length} tokens`, isAR(p) ? null : rounds(p)];
     place.querySelector(".what").textContent = `${p.measure} ${value}`;
     const cost = [
-      p.n ? `${p.n} rows` : "theory",
+      p.n ? `${p.n} sequences` : "theory",
       p.method,
-      p.evaluations !== null && `${general(p.evaluations, 4)} evaluations a sequence`,
-      p.flops !== null && `${general(p.flops, 3)} times AR's arithmetic`,
+      p.evaluations !== null && `${general(p.evaluations, 4)} model calls per sequence`,
+      p.flops !== null && `${general(p.flops, 3)} times AR's compute`,
       p.seconds !== null && `${general(p.seconds, 3)} s`,
     ];
     place.querySelector(".whose").textContent = [...about, ...cost].filter(Boolean).join(" · ");
@@ -323,9 +417,11 @@
 
   function changed() {
     for (const control of document.querySelectorAll("#controls select")) control.value = String(state[control.name]);
+    if (document.getElementById("controls")) offer();
     const yardstick = told.yardsticks[state.metric], box = document.getElementById("control-target");
     if (box) {
-      if (document.activeElement !== box) box.value = general(yardstick.share ? 100 * state.target : state.target, 6);
+      const target = goal();
+      if (document.activeElement !== box) box.value = target === null ? "" : general(yardstick.share ? 100 * target : target, 4);
       document.getElementById("unit").textContent = yardstick.share ? "%" : "";
     }
     const parts = Object.entries(state).filter(([name, value]) => value !== null && value !== told.state[name]);
@@ -334,12 +430,14 @@
     write();
   }
 
+  const allowed = (number, yardstick) => Number.isFinite(number) && number >= 0 && !(yardstick.share && number > 1);
+
   function read() {
     Object.assign(state, told.state);
     for (const [name, value] of new URLSearchParams(location.hash.slice(1))) {
       if (name === "metric" && told.yardsticks[value]) state.metric = value;
       if (name === "cost" && document.querySelector(`#control-cost option[value="${CSS.escape(value)}"]`)) state.cost = value;
-      if (name === "target" && value !== "" && Number.isFinite(Number(value))) state.target = Number(value);
+      if (name === "target" && value !== "" && allowed(Number(value), told.yardsticks[state.metric])) state.target = Number(value);
       const choices = told.choices[name];
       const found = choices && choices.find((choice) => String(choice) === value);
       if (found !== undefined) state[name] = found;
@@ -353,17 +451,21 @@
     controls.addEventListener("input", (event) => {
       const { name, value } = event.target, yardstick = told.yardsticks[state.metric];
       if (name === "target") {
-        const number = Number(value);
-        if (value === "" || !Number.isFinite(number)) return;
-        state.target = yardstick.share ? number / 100 : number;
+        const number = yardstick.share ? Number(value) / 100 : Number(value);
+        if (value === "" || !allowed(number, yardstick)) return;
+        state.target = number;
       } else if (name === "metric") {
         state.metric = value;
         state.target = told.yardsticks[value].target;
+        const found = nearest(null, null);
+        if (found && found.far.length) move(found.p);
       } else if (name === "cost") state.cost = value;
       else state[name] = told.choices[name].find((choice) => String(choice) === value);
       changed();
     });
   }
+  const player = document.querySelector(".asked .player"); // no control changes it: the bar does not cover it
+  if (player && controls) new IntersectionObserver(([seen]) => controls.classList.toggle("free", seen.isIntersecting)).observe(player);
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button[data-at]");
     if (button) select(Number(button.dataset.at));
@@ -375,9 +477,8 @@
     read();
     for (const figure of told.figures) {
       const { definition, name } = figure, found = rowsOf(figure), given = parameters(found, yardstickOf(figure));
-      const fluid = window.innerWidth < 1000 || definition.width < 600;
-      const params = definition.params.map((one) => ({ ...one, value: given[one.name] ?? one.value }));
-      const whole = { ...definition, params, datasets: { rows: found }, ...(fluid ? { width: "container", autosize: { type: "fit-x", contains: "padding" } } : {}) };
+            const params = definition.params.map((one) => ({ ...one, value: given[one.name] ?? one.value }));
+      const whole = { ...definition, params, datasets: { rows: found }, width: "container", autosize: { type: "fit-x", contains: "padding" } };
       const { view } = await vegaEmbed(`#${CSS.escape(name)}`, whole, { renderer: "svg", actions: false, ast: false });
       document.querySelector(`#${CSS.escape(name)} svg`).setAttribute("aria-hidden", "true"); // told by what is around it
       view.addEventListener("click", (_, item) => {

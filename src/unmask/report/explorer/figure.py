@@ -41,6 +41,7 @@ class Figure:
     draw: Callable[[Results], alt.TopLevelMixin]
     wanted: Callable[[Results], bool]
     wide: bool = False  # the whole width of the page
+    usual: bool = True  # on every page that has data for it; otherwise only on a view that names it
     own: Callable[[Results], list[Row]] | None = None  # rows that are no points
 
 
@@ -93,9 +94,16 @@ def size() -> alt.Chart:
     return words.encode(x=alt.value("width"), y=alt.value(8), text="size:N")
 
 
+def across() -> alt.Chart:
+    """The title of an x axis that depends on the chosen cost; its rows have it."""
+    words = alt.Chart(ROWS).transform_aggregate(across="min(across)")
+    words = words.mark_text(align="right", dy=36, fontSize=12, color=frame.INK)
+    return words.encode(x=alt.value("width"), y=alt.value("height"), text="across:N")
+
+
 def emphasis() -> Any:
-    """What is chosen stands out, and what is not stays readable."""
-    return alt.condition("datum.chosen", alt.value(1.0), alt.value(0.72))
+    """The chosen line is prominent, the others stay readable."""
+    return alt.condition("datum.chosen", alt.value(1.0), alt.value(0.85))
 
 
 def axis_of_value(title: str | None = None) -> alt.Y:
@@ -105,7 +113,7 @@ def axis_of_value(title: str | None = None) -> alt.Y:
     return y.scale(domain=[alt.ExprRef("low"), alt.ExprRef("high")], nice=False, zero=False)
 
 
-TOLD = {"series": "of", "shown": "value", "rounds": "rounds", "cost": "evaluations", "told": "measured on"}
+TOLD = {"series": "line", "shown": "value", "rounds": "setting", "cost": "model calls", "told": "measured on"}
 
 
 def tooltip() -> list[alt.Tooltip]:

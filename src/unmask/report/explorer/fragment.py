@@ -1,40 +1,41 @@
-"""The explorer as HTML: the verdict, the controls, the figures as the page begins, and all points for what follows."""
+"""The explorer as HTML: controls, verdict, figures, numbers, and all points for the script of the page."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from importlib.resources import files
 from typing import Any
 
 from altair.utils import schemapi
 
-from unmask.core.estimates import Estimate
 from unmask.report import frame
-from unmask.report.explorer.chosen import State, Verdict, rows, start, verdict
+from unmask.report.explorer.chosen import NEAR, State, Verdict, rounds, rows, said, start, usable, verdict
 from unmask.report.explorer.figure import HEIGHT, LABEL, NAMES, ROOM, Figure, Frame, Row, defined, figures, filled
+from unmask.report.explorer.looks import ORACLES
 from unmask.report.explorer.prepare import MOST_NAMES, prepared
 from unmask.report.explorer.watch import watch
 from unmask.report.explorer.yardsticks import COSTS, EVALUATIONS, SECONDS, YARDSTICKS, Yardstick, known
-from unmask.report.frame import Definition, text
+from unmask.report.frame import Definition, Sentence, cards, text
 from unmask.report.results import CONTROLS, WHO, Point, Results
+from unmask.report.view import View
 
 LABELS = {
     "of": "language or task",
     "model": "denoiser",
     "sampler": "sampler",
     "length": "length",
-    "batch": "rows at once",
+    "batch": "batch",
     "setting": "setting",
 }
 COLUMNS = (*WHO, "measure", "value", "low", "high", "n", "method", *COSTS, "metric")  # of a point, in the page
 WORDS = {"of", "model", "kind", "sampler", "schedule", "knob", "setting", "measure", "method", "metric"}
 POINT = '<div id="point" hidden aria-live="polite"><p class="what"></p><p class="whose"></p><p><code></code></p></div>'
-CLICK = " Click a point to choose it."
 DIGITS = 6  # of a number in the page
-SHOWN = {  # how a reader makes a number again, by the metric that has made it
+ABOVE = 2  # figures above the verdict of a page with messages
+SHOWN = {  # the command that measures a number again, by the metric of its cell
     "samples": "unmask generate --language {of} --sampler '{sampler}' --schedule {schedule} --steps {steps} "
     "--length {length} --rows {n} --out samples.npy && unmask score samples.npy --language {of}",
     "ter_upper": "unmask show language {of} --steps {steps} --length {length}",
@@ -47,9 +48,10 @@ SHOWN = {  # how a reader makes a number again, by the metric that has made it
 
 @dataclass(frozen=True)
 class Explorer:
-    """Results that can be asked."""
+    """Results with controls."""
 
     results: Results
+    view: View = field(default_factory=View)
 
     @cached_property
     def yardsticks(self) -> list[Yardstick]:
@@ -59,7 +61,19 @@ class Explorer:
     def state(self) -> State:
         if not self.yardsticks:
             return dict.fromkeys(CONTROLS) | {"metric": "ser", "target": YARDSTICKS["ser"].target, "cost": EVALUATIONS}
-        return start(self.results, self.yardsticks)
+        first = [one for one in self.yardsticks if one.name == self.view.state.get("metric")] or self.yardsticks
+        found = start(self.results, first)
+        return found | {k: v for k, v in self.view.state.items() if k in CONTROLS and v in self.choices(k)}
+
+    def choices(self, name: str) -> list[Any]:
+        """The values of a control that have data of a metric."""
+        measures = {measure for one in self.yardsticks for measure in one.measures}
+        found = (p[name] for p in self.results.of(*measures) if p["kind"] == "mdm" and p[name] is not None)
+        return list(dict.fromkeys(found))
+
+    @cached_property
+    def cards(self) -> list[Sentence]:
+        return self.view.cards(self.results, self.state)
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -67,13 +81,15 @@ class Explorer:
 
     @cached_property
     def figures(self) -> list[Figure]:
-        """Those that there is something for."""
-        return [figure for figure in figures() if figure.wanted(self.results)]
+        """Those of the view that have data, in its order."""
+        every = {figure.name: figure for figure in figures()}
+        names = self.view.figures or [name for name, figure in every.items() if figure.usual]
+        return [every[name] for name in names if every[name].wanted(self.results)]
 
     @cached_property
     def definitions(self) -> dict[str, Definition]:
         """Of each figure by its name; those that are drawn alike have one in common."""
-        with schemapi.debug_mode(False):  # a test holds them against the schema, which takes longer than drawing
+        with schemapi.debug_mode(False):  # a test checks the schema, which takes longer than drawing
             drawn = {draw: defined(draw(self.results)) for draw in {figure.draw for figure in self.figures}}
         return {figure.name: drawn[figure.draw] for figure in self.figures}
 
@@ -101,62 +117,71 @@ class Explorer:
         }
 
     def parts(self) -> dict[str, str]:
-        """What a template has a place for: `explorer`, `numbers`, `player`, and at its end `data`."""
-        if not (self.results.points or self.results.trainings or self.results.frontier):
-            nothing = {"explorer": "<p class='lead'>Nothing was measured yet.</p>"}
-            return nothing | dict.fromkeys(("numbers", "player", "data"), "")
-        asked = [verdict_html(self.verdict), self._controls(), POINT] if self.yardsticks else []
-        drawn = ['<div class="figures">', *map(self._figure, self.figures), "</div>"]
-        return {
-            "explorer": "\n".join([*asked, *drawn]),
-            "numbers": self._numbers() if self.yardsticks else "",
-            "player": watch(self.results),
-            "data": self._data(),
-        }
+        """What a template has a place for: `explorer`, and at its end `data`."""
+        if not (self.results.points or self.results.trainings or self.results.frontier or self.results.theory):
+            return {"explorer": "<p class='lead'>Nothing was measured yet.</p>", "data": ""}
+        asked, controls = [], ""
+        if self.yardsticks:
+            asked, controls = [verdict_html(self.verdict), POINT], self._controls()
+        above = [self._figures(self.figures[:ABOVE])]
+        first = [*above, *asked] if self.cards else [*asked, *above]
+        player = watch(self.results, self.state)
+        rest = [self._figures(self.figures[ABOVE:]), self._numbers() if self.yardsticks else ""]
+        whole = "\n".join(part for part in [controls, *first, player, *rest] if part)
+        return {"explorer": f'<section class="asked">{whole}</section>', "data": self._data()}
+
+    def _figures(self, figures: Sequence[Figure]) -> str:
+        return "\n".join(['<div class="figures">', *map(self._figure, figures), "</div>"]) if figures else ""
 
     def _figure(self, figure: Figure) -> str:
         drawing = frame.hidden(frame.svg(self.begun[figure.name]))
         title, under = text(figure.title), text(figure.under)
-        asked = any("at" in row for row in self.begun[figure.name]["datasets"]["rows"])
+        caption = f"\n<figcaption>{figure.caption}</figcaption>" if figure.caption else ""
         return f"""<figure id="figure-{figure.name}"{' class="wide"' if figure.wide else ""}>
 <h3>{title}</h3>
 <p class="under">{under}</p>
 <div class="plot" id="{figure.name}" role="img" aria-label="{title}: {under}">{drawing}</div>
-<p class="nothing" hidden>Nothing of this was measured for what is chosen.</p>
-<figcaption>{figure.caption}{CLICK if asked else ""}</figcaption>
+<p class="nothing" hidden>Not measured for this choice.</p>{caption}
 </figure>"""
 
     def _controls(self) -> str:
-        """Of each control its choices; one that leaves none is not shown."""
+        """The choices of each control that has at least two; the script disables those without data."""
         metrics = {one.name: one.title.partition(": ")[2] or one.title for one in self.yardsticks}
-        costs = {name: said for name, said in COSTS.items() if name != SECONDS or self._timed}
-        boxes = [_select("metric", "yardstick", metrics, self.state)]
+        costs = {name: words for name, words in COSTS.items() if name != SECONDS or self._timed}
+        boxes = [_select("metric", "metric", metrics, self.state)]
         boxes.append(
-            '<label>until it is <input type="number" id="control-target" name="target" step="any" '
+            '<label>target <input type="number" id="control-target" name="target" step="any" '
             'inputmode="decimal"><span id="unit"></span></label>'
         )
         for name, label in LABELS.items():
-            choices = self.results.choices(name)
+            choices = self.choices(name)
             if len(choices) > 1:
-                boxes.append(_select(name, label, {str(value): str(value) for value in choices}, self.state))
+                words = {str(value): f"{value}{'' if usable(str(value)) else ' (reference)'}" for value in choices}
+                boxes.append(_select(name, label, words, self.state))
         boxes.append(_select("cost", "cost", costs, self.state))
-        return f'<form id="controls" class="controls" aria-label="what is shown">{"".join(boxes)}</form>'
+        form = f'<form id="controls" class="controls" aria-label="Choices">{"".join(boxes)}</form>'
+        return f'{form}\n<p id="elsewhere" class="note" hidden></p>'
 
     @property
     def _timed(self) -> bool:
         return any(point["seconds"] is not None for point in self.results.points)
 
     def _numbers(self) -> str:
-        """The chosen yardstick by rounds, a column a language; explorer.js fills it again."""
-        yardstick = YARDSTICKS[self.state["metric"]]
-        return f'<div class="table" id="numbers">{table(self.results, self.state, yardstick)}</div>'
+        """The chosen metric, a row per sampler and setting, a column per language; explorer.js fills it again."""
+        made = table(self.results, self.state, YARDSTICKS[self.state["metric"]])
+        note = "With 95% intervals. Press a number for its details and the command that measures it again."
+        return f'<h2>The numbers</h2>\n<p class="note">{note}</p>\n<div class="table" id="numbers">{made}</div>'
 
     def _data(self) -> str:
         told = {
             "points": packed(self.results.points),
             "state": self.state,
             "controls": CONTROLS,
-            "choices": {name: self.results.choices(name) for name in CONTROLS},
+            "choices": {name: self.choices(name) for name in CONTROLS},
+            "labels": LABELS,
+            "costs": COSTS,
+            "oracles": ORACLES,
+            "near": NEAR,
             "yardsticks": {one.name: asdict(one) for one in self.yardsticks or YARDSTICKS.values()},
             "commands": SHOWN,
             "table": f"unmask sweep export {next(iter(self.results.sources), 'DIR')} --out table.csv",
@@ -180,54 +205,57 @@ class Explorer:
 
 def values(around: Frame, yardstick: Yardstick, state: State) -> dict[str, Any]:
     """The parameters of a definition."""
-    return asdict(around) | {"target": state["target"], "share": yardstick.share}
+    return asdict(around) | {"target": state["target"] or 0.0, "share": yardstick.share}
 
 
-def verdict_html(said: Verdict) -> str:
-    """One sentence and its numbers; explorer.js writes the same."""
-    items = "".join(f"<li><strong>{text(number)}</strong>{text(what)}</li>" for number, what in said.numbers)
-    sentence = f'<p class="verdict">{text(said.sentence)}</p>'
-    return f'<div id="verdict" aria-live="polite">{sentence}<ol class="see">{items}</ol></div>'
+def verdict_html(found: Verdict) -> str:
+    """The sentences and their numbers; explorer.js writes the same."""
+    numbers = cards(Sentence(*one) for one in found.numbers)
+    return f'<div id="verdict" aria-live="polite"><p class="verdict">{text(found.sentence)}</p>{numbers}</div>'
 
 
 def table(results: Results, state: State, yardstick: Yardstick) -> str:
-    """N down, languages across, each cell a button that chooses its point."""
-    said = rows(results.points, state, yardstick.measures, ("of",))
-    columns = list(dict.fromkeys(point["of"] for point in said))
-    lines: dict[str, dict[str, Point]] = {}
-    for point in sorted(said, key=lambda p: (p["kind"] == "ar", p["steps"] or 0, p["evaluations"] or 0)):
-        name = "AR" if point["kind"] == "ar" else point["knob"] or (f"{point['steps']:g}" if point["steps"] else "-")
-        lines.setdefault(name, {})[point["of"]] = point
-    head = "".join(f'<th scope="col">{text(name)}</th>' for name in ("N", *columns))
+    """Each cell is a button that chooses its point."""
+    columns, lines = grid(results, state, yardstick)
+    head = "".join(f'<th scope="col">{text(name)}</th>' for name in ("sampler", "setting", *columns))
     body = "\n".join(
-        f'<tr><th scope="row">{text(name)}</th>{"".join(_cell(line.get(column), yardstick) for column in columns)}</tr>'
-        for name, line in lines.items()
+        f'<tr><th scope="row">{text(sampler)}</th><td>{text(setting)}</td>'
+        f"{''.join(_cell(line.get(column), yardstick) for column in columns)}</tr>"
+        for (sampler, setting), line in lines.items()
     )
     return f"<table><caption>{text(yardstick.title)}</caption><tr>{head}</tr>\n{body}</table>"
+
+
+def grid(
+    results: Results, state: State, yardstick: Yardstick
+) -> tuple[list[str], dict[tuple[str, str], dict[str, Point]]]:
+    """(columns, points by row and column): languages and denoisers across; samplers and settings down, AR last."""
+    here = rows(results.points, state, yardstick.measures, ("of", "model", "sampler"))
+    several = len({point["model"] for point in here}) > 1
+    lines: dict[tuple[str, str], dict[str, Point]] = {}
+    order = {name: number for number, name in enumerate(dict.fromkeys(point["sampler"] for point in here))}
+    columns = {point["number"]: _column(point, several) for point in here}
+    for point in sorted(
+        here, key=lambda p: (p["kind"] != "mdm", order[p["sampler"]], p["steps"] or 0, p["evaluations"] or 0)
+    ):
+        name = {"ar": "AR", "text": "the text itself"}.get(point["kind"], point["sampler"] or "-")
+        setting = rounds(point) if point["kind"] == "mdm" else ""
+        lines.setdefault((name, setting), {})[columns[point["number"]]] = point
+    return list(dict.fromkeys(columns.values())), lines
+
+
+def _column(point: Point, several: bool) -> str:
+    return f"{point['of']}, {point['model']}" if several else str(point["of"])
 
 
 def _cell(point: Point | None, yardstick: Yardstick) -> str:
     if point is None:
         return "<td>-</td>"
-    return f'<td><button type="button" data-at="{point["number"]}">{text(told(point, yardstick))}</button></td>'
-
-
-def told(point: Mapping[str, Any], yardstick: Yardstick) -> str:
-    """A number with its interval, in percent where it is a share."""
-    if not yardstick.share:
-        return str(Estimate.of_record(point))
-    estimate = Estimate.of_record(point)
-    if estimate.exact:
-        return f"{100 * estimate.value:.3g}%"
-    if estimate.none_seen:
-        return f"< {100 * estimate.high:.2g}%"
-    if estimate.open:
-        return f"{100 * estimate.value:.3g}%"
-    return f"{100 * estimate.value:.3g}% [{100 * estimate.low:.3g}, {100 * estimate.high:.3g}]"
+    return f'<td><button type="button" data-at="{point["number"]}">{text(said(point, yardstick))}</button></td>'
 
 
 def packed(points: Sequence[Point]) -> dict[str, Any]:
-    """Points as columns; words are numbers of a list, and numbers have as many digits as anybody reads."""
+    """Points as columns; words are indices of a list, numbers have six digits."""
     found: dict[str, Any] = {}
     for name in COLUMNS:
         column = [point[name] for point in points]

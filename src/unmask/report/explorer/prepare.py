@@ -1,4 +1,4 @@
-"""From points to the rows of a figure, for a state of the controls; explorer.js has the same functions."""
+"""From points to the rows of a figure, in a state of the controls; explorer.js has the same functions."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from unmask.core.estimates import Estimate
-from unmask.report.explorer.chosen import State, need, rounds, rows
+from unmask.report.explorer.chosen import State, goal, need, rounds, rows
 from unmask.report.explorer.figure import Figure, Frame, Row, framed
-from unmask.report.explorer.yardsticks import EVALUATIONS, FLOPS, YARDSTICKS, Yardstick
+from unmask.report.explorer.yardsticks import COSTS, EVALUATIONS, FLOPS, YARDSTICKS, Yardstick
 from unmask.report.results import Point, Results
 
-MOST_NAMES = 14  # beside lines: of more, those that are chosen, or lie on the front
+MOST_NAMES = 14  # beside lines; of more lines, the chosen one and those on the front have names
 
 
 def prepared(
     figure: Figure, results: Results, state: State, own: Sequence[Row] = ()
 ) -> tuple[list[Row], Frame, Yardstick]:
-    """own: the rows of a figure that is made of no points."""
+    """own: the rows of a figure that has no points."""
     yardstick = YARDSTICKS[figure.options.get("yardstick") or state["metric"]]
     if figure.own is not None:
         found = plain(figure, own, state)
@@ -27,31 +27,32 @@ def prepared(
 
 
 def curves(figure: Figure, results: Results, state: State, yardstick: Yardstick) -> list[Row]:
-    """Against N: what was measured, and what theory draws of the same; a line joins points where theory has none."""
-    by = figure.options["by"]
+    """Against N: measured points and theory's curve; a line joins the points of what theory does not know."""
+    by, target = figure.options["by"], goal(results, state)
     state = elsewhere(results, state, yardstick, by, least=1)
     theory = rows(results.points, state, (yardstick.predicted,), (by,)) if yardstick.predicted else []
-    said = rows(results.points, state, yardstick.measures, (by,))
+    measured = rows(results.points, state, yardstick.measures, (by,))
     known = {point[by] for point in theory}
-    found = [_row(p, by, state) | {"line": p[by] not in known, "dot": True} for p in said if p["steps"] or _ar(p)]
-    found += [_row(p, by, state) | {"line": True, "dot": False} for p in theory if p[by] in {q[by] for q in said}]
+    found = [_row(p, by, state) | {"line": p[by] not in known, "dot": True} for p in measured if p["steps"] or _ar(p)]
+    found += [_row(p, by, state) | {"line": True, "dot": False} for p in theory if p[by] in {q[by] for q in measured}]
     ends = {
         row["series"]: row for row in sorted(found, key=lambda row: row["place"] or 0) if row["line"] and row["place"]
     }
-    goal = yardstick.name == state["metric"]
     for row in found:
         row["end"] = ends.get(row["series"]) is row
-    if goal:
-        found.append({"goal": True, "kind": "goal", "value": state["target"], "place": None})
+    if yardstick.name == state["metric"] and target is not None:
+        found.append({"goal": True, "kind": "goal", "value": target, "place": None})
     return found
 
 
 def fronts(figure: Figure, results: Results, state: State, yardstick: Yardstick) -> list[Row]:
-    """Against a cost: a line a sampler; `front` where nothing is both better and cheaper."""
+    """Against a cost: a line per sampler; `front`: no other point is both better and cheaper."""
     cost, by = state["cost"], figure.options["by"]
     state = elsewhere(results, state, yardstick, by)
-    said = [p for p in rows(results.points, state, yardstick.measures, (by,)) if p[cost]]
-    found = [_row(p, by, state) | {"place": p[cost], "line": not _ar(p), "dot": True} for p in said]
+    priced = [p for p in rows(results.points, state, yardstick.measures, (by,)) if p[cost]]
+    found = [
+        _row(p, by, state) | {"place": p[cost], "line": not _ar(p), "dot": True, "across": COSTS[cost]} for p in priced
+    ]
     best = None
     for row in sorted(found, key=lambda row: (row["place"], row["value"] * (-1 if yardstick.rises else 1))):
         better = best is None or (row["value"] > best if yardstick.rises else row["value"] < best)
@@ -72,7 +73,7 @@ def fronts(figure: Figure, results: Results, state: State, yardstick: Yardstick)
 
 
 def elsewhere(results: Results, state: State, yardstick: Yardstick, by: str, least: int = 2) -> State:
-    """The state, or where it leaves fewer lines than the least, the same at the length that has most of them."""
+    """The state, or if it has fewer lines than the least, the same at the length with the most lines."""
     seen: dict[Any, set[Any]] = {}
     for point in rows(results.points, state, yardstick.measures, (by, "length")):
         if not _ar(point):
@@ -83,23 +84,24 @@ def elsewhere(results: Results, state: State, yardstick: Yardstick, by: str, lea
 
 
 def needs(figure: Figure, results: Results, state: State, yardstick: Yardstick) -> list[Row]:
-    """Of each sampler the cheapest that meets the target, from cheap to dear."""
-    by, cost = figure.options["by"], state["cost"]
+    """The cheapest point of each sampler that meets the target, or may; the cheapest sampler first."""
+    by, cost, target = figure.options["by"], state["cost"], goal(results, state)
     state = elsewhere(results, state, yardstick, by)
-    said = [p for p in rows(results.points, state, yardstick.measures, (by,)) if not _ar(p)]
     lines: dict[Any, list[Point]] = {}
-    for point in said:
-        lines.setdefault(point[by], []).append(point)
+    for point in rows(results.points, state, yardstick.measures, (by,)):
+        if point["kind"] == "mdm":
+            lines.setdefault(point[by], []).append(point)
     found = []
     for line in lines.values():
-        at = need(line, yardstick, state["target"]).point
+        at = None if target is None else need(line, yardstick, target, cost).point
         if at is not None and at[cost]:
-            found.append(_row(at, by, state) | {"value": at[cost], "low": None, "high": None, "place": at[cost]})
+            about = {"value": at[cost], "low": None, "high": None, "place": at[cost], "across": COSTS[cost]}
+            found.append(_row(at, by, state) | about)
     return sorted(found, key=lambda row: (row["place"], row["series"]))
 
 
 def plain(figure: Figure, own: Sequence[Row], state: State) -> list[Row]:
-    """Rows of its own, those of the controls that it obeys."""
+    """A figure's own rows that match the controls that it obeys."""
     obeyed = figure.options.get("obeys", ())
     return [
         row | {"chosen": all(row.get(name) == state[name] for name in figure.options.get("marks", ()))}
@@ -123,9 +125,9 @@ def _row(point: Point, by: str, state: State) -> Row:
         "series": point[by],
         "chosen": point[by] == state[by] or (_ar(point) and by == "sampler"),
         "shown": str(estimate),
-        "rounds": "AR" if _ar(point) else point["knob"] or rounds(point),
+        "rounds": "AR" if _ar(point) else rounds(point),
         "cost": None if point["evaluations"] is None else f"{point['evaluations']:.4g}",
-        "told": "theory" if not point["n"] else f"{point['n']} rows",
+        "told": "theory" if not point["n"] else f"{point['n']} sequences",
         "goal": False,
         "size": None if point["length"] is None else f"L = {point['length']}",
         "at": point["number"],

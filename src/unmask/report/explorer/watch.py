@@ -1,29 +1,62 @@
-"""One row of what is chosen, played: where it went wrong, and which tokens did not agree."""
+"""One sequence of the results, played next to AR: the tokens that contradict each other."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from unmask.core.errors import UnmaskError
 from unmask.generation import generate
-from unmask.report.explorer.chosen import USUAL
+from unmask.languages import Language
+from unmask.report.explorer.chosen import USUAL, State, usable
+from unmask.report.frame import text
 from unmask.report.player import Run, assets, fragment
-from unmask.report.results import Results
+from unmask.report.results import IDEAL, Point, Results
 
-LENGTH, ROUNDS, ROWS = 32, 10, 6
+ROWS, LONGEST, MOST = 6, 128, 64  # sequences; tokens and steps of a player that can be followed
+LENGTH, STEPS, SEED = 32, 10, 0  # of an example
 
 
-def watch(results: Results) -> str:
-    """A player of the first known language: few rounds of ancestral sampling beside AR; nothing where none is known."""
-    known = ((of, results.language(of)) for of in results.choices("of"))
-    name, language = next(((of, language) for of, language in known if language is not None), ("", None))
-    if language is None:
-        return ""
-    (length, *_) = language.nearest_lengths(LENGTH)
-    asked: dict[str, Any] = {"length": length, "rows": ROWS, "seed": 0}
-    few = generate(language, sampler=USUAL, steps=ROUNDS, **asked)
-    one = generate(language, sampler="autoregressive", steps=length, **asked)
-    runs = [
-        Run(f"{USUAL}, N = {ROUNDS}, {name}", few.trace(), language),
-        Run("AR, one token a round", one.trace(), language),
+def watch(results: Results, state: State) -> str:
+    """A player of a measured setting of a known language; an example that says so, where none is short enough."""
+    for point in _settings(results, state):
+        language = results.language(point["of"])
+        if language is not None and (found := _played(language, point, f"{point['of']}: a setting of this page")):
+            return found
+    for of in results.choices("of"):
+        if (language := results.language(of)) is not None:
+            (length, *_) = language.nearest_lengths(LENGTH)
+            example = {"sampler": USUAL, "steps": STEPS, "length": length}
+            return _played(language, example, f"{of}: an example, not one of the settings of this page")
+    return ""
+
+
+def _settings(results: Results, state: State) -> list[Point]:
+    """Measured settings that fail at times, those of the first state first; short ones before long ones."""
+    found = [
+        p
+        for p in results.of("ser")
+        if (p["kind"], p["model"], p["knob"]) == ("mdm", IDEAL, None)
+        and p["steps"]
+        and p["steps"] <= MOST
+        and p["length"] <= LONGEST
+        and p["value"] > 0.0
+        and usable(p["sampler"])
     ]
-    return f"<h2>Watch one become impossible</h2>\n{fragment(runs, 'watch')}\n{assets()}"
+    chosen = ("of", "sampler", "length")
+    return sorted(found, key=lambda p: (*(p[name] != state[name] for name in chosen), abs(p["value"] - 0.5)))
+
+
+def _played(language: Language, setting: Point, title: str) -> str:
+    """Empty where the sampler cannot be made again."""
+    asked: dict[str, Any] = {"length": setting["length"], "rows": ROWS, "seed": SEED}
+    try:
+        few = generate(language, sampler=setting["sampler"], steps=setting["steps"], **asked)
+        one = generate(language, sampler="autoregressive", steps=setting["length"], **asked)
+    except UnmaskError:
+        return ""
+    runs = [
+        Run(f"{setting['sampler']}, {setting['steps']} steps", few.trace(), language),
+        Run(f"AR, {setting['length']} steps", one.trace(), language),
+    ]
+    about = f"{title}, {setting['length']} tokens."
+    return f"<h2>Watch one sequence</h2>\n<p class='note'>{text(about)}</p>\n{fragment(runs, 'watch')}\n{assets()}"

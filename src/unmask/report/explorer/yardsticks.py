@@ -1,4 +1,4 @@
-"""The numbers that a reader can choose: what each is called, which measures say it, and what a good one is."""
+"""The metrics that a reader can choose: title, measures of the store, direction, and the target to begin with."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Yardstick:
-    """`measures` say it, the first that a point has; `predicted` is what theory draws of it."""
+    """`measures`: of a store, in order of preference; `predicted`: the measure that theory computes for it."""
 
     name: str
     title: str
-    under: str  # what it is, and which way is good
+    under: str  # definition and direction
     measures: tuple[str, ...]
-    target: float  # until a reader chooses another
+    target: float | None  # None: a value near the best measured one, as absolute perplexities differ by language
+    short: str = ""  # in a sentence; the title if empty
     share: bool = False  # a probability, in percent
-    rises: bool = False  # more is better
+    rises: bool = False  # larger is better
     predicted: str = ""
     least: float | None = None  # where its axis begins
 
@@ -26,74 +27,81 @@ YARDSTICKS = {
     for one in (
         Yardstick(
             "ser",
-            "Correctness: the sequence error rate (SER)",
-            "the share of sequences with something the language forbids; lower is better",
+            "Correctness: sequence error rate (SER)",
+            "fraction of sequences that the language forbids; lower is better",
             ("ser",),
             0.1,
+            "SER",
             share=True,
             predicted="ser_predicted",
             least=0.0,
         ),
         Yardstick(
             "ter",
-            "Fluency: the token error rate (TER)",
-            "relative to the language's own, which no model can beat; 1 is perfect",
+            "Fluency: token error rate (TER)",
+            "relative to the language's own TER, the best possible; 1 is perfect",
             ("ter_ratio", "ter_upper_ratio"),
             1.01,
+            "TER ratio",
             predicted="ter_ratio_predicted",
         ),
         Yardstick(
             "generative_perplexity",
-            "Generative perplexity",
-            "what plots often call TER; low also for a sampler that repeats itself",
-            ("generative_perplexity_ratio", "generative_perplexity"),
+            "Generative perplexity, relative",
+            "1: as the language or text itself; a sampler that repeats itself scores well, too",
+            ("generative_perplexity_ratio",),
             1.05,
+            "relative generative perplexity",
+        ),
+        Yardstick(
+            "generative_perplexity_absolute",
+            "Generative perplexity",
+            "lower is better; a sampler that repeats itself scores well, too",
+            ("generative_perplexity",),
+            None,
         ),
         Yardstick(
             "diversity",
             "Diversity",
-            "bits of a token given the one before, relative to the language's own; below 1 it repeats itself",
+            "entropy of a token given the previous one, relative to the language's; below 1: repetitive",
             ("diversity",),
             0.95,
             rises=True,
         ),
-        Yardstick("accuracy", "Accuracy", "the share of right answers", ("accuracy",), 0.5, share=True, rises=True),
-        Yardstick(
-            "answer_error",
-            "Wrong answers",
-            "the share of rows whose answer is wrong",
-            ("answer_error",),
-            0.1,
-            share=True,
-        ),
+        Yardstick("accuracy", "Accuracy", "fraction of correct answers", ("accuracy",), 0.5, share=True, rises=True),
+        Yardstick("answer_error", "Wrong answers", "fraction of wrong answers", ("answer_error",), 0.1, share=True),
         Yardstick(
             "lucky_answers",
-            "Right answers by wrong steps",
-            "the share of rows that are right by luck",
+            "Correct answers from wrong steps",
+            "fraction of sequences with a correct answer and a wrong step",
             ("lucky_answers",),
             0.01,
             share=True,
         ),
-        Yardstick("perplexity", "Perplexity", "of texts, by their judge", ("perplexity",), 50.0),
+        Yardstick("perplexity", "Perplexity", "of texts, by the judge; lower is better", ("perplexity",), None),
+        Yardstick(
+            "ngram_perplexity", "N-gram perplexity", "per character; lower is better", ("ngram_perplexity",), None
+        ),
+        Yardstick("smollm2_perplexity", "SmolLM2 perplexity", "lower is better", ("smollm2_perplexity",), None),
         Yardstick(
             "unknown_words",
             "Unknown words",
-            "the share of words that the text does not have",
+            "fraction of words that the training text does not contain",
             ("unknown_words",),
             0.05,
             share=True,
         ),
-        Yardstick("token_entropy", "Entropy of a row's tokens", "in nats", ("token_entropy",), 4.0, rises=True),
+        Yardstick("token_entropy", "Token entropy", "per sequence, in nats", ("token_entropy",), None, rises=True),
     )
 }
 EVALUATIONS, FLOPS, SECONDS = "evaluations", "flops", "seconds"
 COSTS = {
-    EVALUATIONS: "evaluations a sequence",
-    FLOPS: "arithmetic, in units of AR's with a cache",
-    SECONDS: "seconds a sequence",
+    EVALUATIONS: "model calls per sequence",
+    FLOPS: "compute relative to cached AR",
+    SECONDS: "seconds per sequence",
 }
 
 
 def known(measures: Sequence[str]) -> list[Yardstick]:
-    """Those of which there is anything."""
+    """Those with a measured value."""
     return [one for one in YARDSTICKS.values() if set(one.measures) & set(measures)]

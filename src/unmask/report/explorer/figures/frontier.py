@@ -1,8 +1,12 @@
-"""Perplexity against the entropy that is true: what is above the line is the divergence (docs/frontier.md)."""
+"""Perplexity against entropy: against the true entropy the height above the line is the divergence (docs/frontier.md).
+
+Against the entropy of a sequence's own tokens, which is often reported, no line bounds it.
+"""
 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import altair as alt
@@ -13,58 +17,85 @@ from unmask.report.explorer.looks import PALETTE
 from unmask.report.frame import INK
 from unmask.report.results import Results
 
+AXES = {"entropy": "H(p), nats per token: true", "unigram": "unigram entropy of a sequence, nats"}
 
-def own(results: Results) -> list[Row]:
-    """A row a point that has both; `end` where a sampler's name stands, at the most of what it was swept over."""
+
+def own(results: Results, across: str) -> list[Row]:
+    """A row per point with both numbers; `end`: the place of a sampler's name, at the last of its settings.
+
+    `sure`: an entropy that is known, and not only bounded.
+    """
     found = []
     for point in results.frontier:
-        across, up = point["entropy"], point["cross_entropy"]
-        if across is None or up is None or not math.isfinite(up):
+        place, up = point.get(across), point["cross_entropy"]
+        if place is None or up is None or not math.isfinite(up):
             continue
-        about = {"of": point["of"], "series": point["sampler"], "place": across, "value": up, "low": None, "high": None}
-        said = f"SER {point['ser']:.4g}" if point["ser"] is not None else "SER unknown"
-        about |= {"shown": f"{said}, {up - across:.4g} nats a token above the line", "rounds": f"{point['setting']}"}
-        found.append(about | {"order": point["setting"], "own": point["sampler"] == LANGUAGE})
+        about = {"of": point["of"], "series": point["sampler"], "place": place, "value": up, "low": None, "high": None}
+        shown = f"SER {point['ser']:.4g}" if point["ser"] is not None else "SER unknown"
+        shown += f", {up - place:.4g} nats per token above the line" if across == "entropy" else ""
+        about |= {"shown": shown, "rounds": f"{point['setting']}", "order": point["setting"]}
+        about["sure"] = across != "entropy" or bool(point.get("exact", True))
+        found.append(about | {"own": point["sampler"] == LANGUAGE})
     last = {row["series"]: row for row in found}
     return [row | {"end": last[row["series"]] is row} for row in found]
 
 
-def draw(results: Results) -> Any:
-    x = alt.X("place:Q", title="H(p), nats a token: true", axis=alt.Axis(grid=False, tickCount=6)).scale(zero=False)
-    y = alt.Y("value:Q", title="log of generative perplexity, nats a token").scale(zero=False)
+def draw(results: Results, across: str) -> Any:
+    x = alt.X("place:Q", title=AXES[across], axis=alt.Axis(grid=False, tickCount=6)).scale(zero=False, padding=24)
+    y = alt.Y("value:Q", title="log of generative perplexity, nats per token").scale(zero=False)
     names = list(dict.fromkeys(point["sampler"] for point in results.frontier))
-    colour = alt.Color("series:N", legend=None).scale(
-        domain=names, range=[INK if name == LANGUAGE else PALETTE[n % len(PALETTE)] for n, name in enumerate(names)]
-    )
-    told = [
-        alt.Tooltip(f"{n}:N", title=t) for n, t in {"series": "sampler", "rounds": "setting", "shown": "is"}.items()
-    ]
+    looks = [INK if name == LANGUAGE else PALETTE[n % len(PALETTE)] for n, name in enumerate(names)]
+    scale = alt.Scale(domain=names, range=looks)
+    colour = alt.Color("series:N", legend=None, scale=scale)
+    told = {"series": "sampler", "rounds": "setting", "shown": "value"}
     base = alt.Chart(ROWS)
-    least = base.mark_line(color=INK, strokeDash=[6, 4], opacity=0.6, strokeWidth=1).encode(x=x, y=alt.Y("place:Q"))
     path = base.transform_filter("!datum.own").mark_line(strokeWidth=2)
     path = path.encode(x=x, y=y, order="order:Q", color=colour, detail="series:N")
-    points = base.mark_point(filled=True, opacity=1).encode(x=x, y=y, color=colour, tooltip=told)
+    points = base.mark_point(opacity=1).encode(
+        x=x, y=y, color=colour, tooltip=[alt.Tooltip(f"{name}:N", title=title) for name, title in told.items()]
+    )
     points = points.encode(
         size=alt.condition("datum.own", alt.value(170), alt.value(40)),
         shape=alt.condition("datum.own", alt.value("diamond"), alt.value("circle")),
+        fill=alt.condition("datum.sure", alt.Fill("series:N", scale=scale, legend=None), alt.value("white")),
     )
     name = base.transform_filter("datum.end").mark_text(align="left", dx=9, dy=-6, fontSize=12)
-    drawn = alt.layer(least, path, points, name.encode(x=x, y=y, text="series:N", color=colour))
-    return drawn.add_params(*parameters()).properties(width=WIDTH, height=HEIGHT)
+    layers = [path, points, name.encode(x=x, y=y, text="series:N", color=colour)]
+    if across == "entropy":
+        line = base.mark_line(color=INK, strokeDash=[6, 4], opacity=0.6, strokeWidth=1)
+        layers.insert(0, line.encode(x=x, y=alt.Y("place:Q")))
+    return alt.layer(*layers).add_params(*parameters()).properties(width=WIDTH, height=HEIGHT)
+
+
+def _figure(place: int, name: str, across: str, under: str, caption: str) -> Figure:
+    return Figure(
+        name=name,
+        place=place,
+        prepare="plain",
+        options={"obeys": ("of",)},
+        title="Perplexity against the true entropy" if across == "entropy" else "Perplexity against unigram entropy",
+        under=under,
+        caption=caption,
+        draw=partial(draw, across=across),
+        wanted=lambda results: len(own(results, across)) > 1,
+        own=partial(own, across=across),
+    )
 
 
 FIGURES = [
-    Figure(
-        name="frontier",
-        place=63,
-        prepare="plain",
-        options={"obeys": ("of",)},
-        title="Perplexity against the entropy that is true",
-        under="the height above the dashed line is the divergence; diamond: the language itself",
-        caption="Each line is one sampler, its temperature swept. Left and low is a sampler that says little: what no "
-        "line can do is to lie below the dashed one, where perplexity would be less than the entropy allows.",
-        draw=draw,
-        wanted=lambda results: len(own(results)) > 1,
-        own=own,
-    )
+    _figure(
+        84,
+        "frontier",
+        "entropy",
+        "the height above the dashed line is the divergence; diamond: the language itself",
+        "Each line is one sampler at several temperatures. No line can lie below the dashed one. Hollow: a lower bound "
+        "of the entropy.",
+    ),
+    _figure(
+        85,
+        "frontier-unigram",
+        "unigram",
+        "the entropy that is often reported; diamond: the language itself",
+        "Nothing keeps a point from lying below the language's own: a low perplexity proves little here.",
+    ),
 ]

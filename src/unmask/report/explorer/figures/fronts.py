@@ -1,4 +1,4 @@
-"""Quality against cost, a line a sampler: what is left below and to the left of all others is the front."""
+"""Quality against cost, a line per sampler; the front is the points that no other point beats in both."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from unmask.report.explorer.figure import (
     HEIGHT,
     ROWS,
     Figure,
+    across,
     axis_of_value,
     emphasis,
     parameters,
@@ -38,11 +39,11 @@ def draw(results: Results) -> Any:
     even = level.mark_rule(color=INK, opacity=0.4, strokeDash=[2, 3]).encode(x=x)
     diamond = ar.mark_point(shape="diamond", filled=True, size=150, color=INK, opacity=1)
     diamond = diamond.encode(x=x, y=y, tooltip=tooltip())
-    text = level.mark_text(color=INK, align="left", dx=6, fontSize=12, text="AR, break-even")
-    text = text.encode(x=x, y=alt.value(10))
+    text = level.mark_text(color=INK, align="left", dx=6, fontSize=12, text="AR")
+    text = text.encode(x=x, y=alt.value(24))
     name = own.transform_filter("datum.end").mark_text(align="left", dx=8, dy=-7, fontSize=12)
     name = name.encode(x=x, y=y, text="series:N", color=colour, opacity=emphasis())
-    drawn = alt.layer(band, even, size(), text, line, points, diamond, name)
+    drawn = alt.layer(band, even, size(), across(), text, line, points, diamond, name)
     return drawn.add_params(*parameters()).properties(width=900, height=HEIGHT + 40)
 
 
@@ -53,14 +54,13 @@ def _wanted(results: Results) -> bool:
 FIGURES = [
     Figure(
         name="front",
-        place=50,
+        place=70,
         prepare="fronts",
         options={"by": "sampler"},
-        title="What quality costs, by sampler",
-        under="to the left: cheaper; the broad line: the front, where nothing is both better and cheaper",
-        caption="Across: the cost that is chosen above, on a logarithmic scale. A line is one sampler at all of its "
-        "budgets. Diamond: AR; right of the dotted line, where costs are equal, it is cheaper, and makes no error of "
-        "sampling.",
+        title="Quality against cost, by sampler",
+        under="left: cheaper; broad line: the front, where no sampler is both better and cheaper",
+        caption="A line is one sampler at all of its measured settings. Diamond and dotted line: AR, which makes no "
+        "sampling error, and is cheaper than points to the right. Grey: references.",
         draw=draw,
         wanted=_wanted,
         wide=True,

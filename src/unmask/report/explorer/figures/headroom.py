@@ -1,4 +1,4 @@
-"""How much each sampler needs until a target is met, beside the best that knows the language."""
+"""The cost at which each sampler meets the target, next to references that know the language."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import altair as alt
 
-from unmask.report.explorer.figure import ROWS, Figure, emphasis, parameters, tooltip
+from unmask.report.explorer.figure import ROWS, Figure, across, emphasis, parameters, tooltip
 from unmask.report.explorer.looks import colours
 from unmask.report.results import Results
 
@@ -23,9 +23,9 @@ def draw(results: Results) -> Any:
     bar = bar.encode(x=alt.X("begin:Q", title=None, scale=scale), x2="place:Q")
     dot = base.mark_point(filled=True, size=80, cursor="pointer").encode(x=x, tooltip=tooltip())
     value = base.mark_text(align="left", dx=9, fontSize=12).encode(x=x)
-    value = value.transform_calculate(said="datum.cost + ': ' + datum.rounds").encode(text="said:N")
+    value = value.transform_calculate(said="datum.rounds").encode(text="said:N")
     height = STEP * (len(results.choices("sampler")) + 1)
-    return alt.layer(bar, dot, value).add_params(*parameters()).properties(width=620, height=height)
+    return alt.layer(bar, dot, value, across()).add_params(*parameters()).properties(width=620, height=height)
 
 
 def _wanted(results: Results) -> bool:
@@ -35,13 +35,13 @@ def _wanted(results: Results) -> bool:
 FIGURES = [
     Figure(
         name="headroom",
-        place=51,
+        place=71,
         prepare="needs",
         options={"by": "sampler"},
-        title="What the target takes of each sampler",
-        under="the least of the chosen cost at which the target is met, and at all that is dearer",
-        caption="Samplers that never meet it are not here. <code>clairvoyant</code> and <code>best-order</code> ask "
-        "the language itself: from them to the others is the room that a better rule has.",
+        title="Cost of the target, by sampler",
+        under="the cheapest measured setting of each sampler that meets the target, or whose interval contains it",
+        caption="Samplers that do not reach the target are not listed. <code>clairvoyant</code> and "
+        "<code>best-order</code> ask the language itself: they show how much a better rule could save.",
         draw=draw,
         wanted=_wanted,
         wide=True,

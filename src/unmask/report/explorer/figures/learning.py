@@ -1,5 +1,4 @@
-"""Learning error against sampling error: the ideal denoiser's yardstick across, the network's up, one point a number
-of rounds."""
+"""Learning error against sampling error: x is the SER of the exact denoiser, y that of the network, a point per N."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from unmask.report.results import IDEAL, Point, Results
 
 
 def own(results: Results) -> list[Row]:
-    """Of each network's SER the ideal denoiser's by the same sampler in as many rounds."""
+    """The SER of each network next to that of the exact denoiser, with the same sampler and number of steps."""
     said = [point for point in results.of("ser") if point["kind"] == "mdm" and point["steps"]]
     ideal = {_who(point): point for point in said if point["model"] == IDEAL}
     found = []
@@ -30,9 +29,9 @@ def own(results: Results) -> list[Row]:
             "at": point["number"],
         }
         about |= {"across": truth["value"], "value": point["value"], "low": point["low"], "high": point["high"]}
-        shown = f"{Estimate.of_record(point)}; ideal {Estimate.of_record(truth)}"
+        shown = f"{Estimate.of_record(point)}; exact {Estimate.of_record(truth)}"
         about |= {"shown": shown, "rounds": f"N = {point['steps']}", "cost": f"{point['evaluations']:.4g}"}
-        found.append(about | {"told": f"{point['n']} rows", "place": point["steps"]})
+        found.append(about | {"told": f"{point['n']} sequences", "place": point["steps"]})
     last = {row["series"]: row for row in sorted(found, key=lambda row: row["place"])}
     return [row | {"end": last[row["series"]] is row} for row in found]
 
@@ -43,8 +42,8 @@ def _who(point: Point) -> tuple[Any, ...]:
 
 def draw(results: Results) -> Any:
     axis = alt.Axis(format=".0%", tickCount=5, grid=False)
-    x = alt.X("across:Q", title="sampling error alone: SER of the ideal denoiser", axis=axis).scale(domain=[0, 1])
-    y = alt.Y("value:Q", title="with what was not learned: SER of the network", axis=axis).scale(domain=[0, 1])
+    x = alt.X("across:Q", title="sampling error alone: SER of the exact denoiser", axis=axis).scale(domain=[0, 1])
+    y = alt.Y("value:Q", title="with learning error: SER of the network", axis=axis).scale(domain=[0, 1])
     colour = colours(results, "of")
     base = alt.Chart(ROWS).encode(color=colour, opacity=emphasis())
     line = base.mark_line(strokeWidth=1.5).encode(x=x, y=y, order="place:Q", detail="series:N")
@@ -60,13 +59,12 @@ def draw(results: Results) -> Any:
 FIGURES = [
     Figure(
         name="learning",
-        place=60,
+        place=80,
         prepare="plain",
         options={"obeys": ("sampler",), "marks": ("of",)},
         title="Sampling error and learning error",
-        under="on the dotted line a network is as good as the truth; above it is what it has not learned",
-        caption="Each point is one number of rounds: across what is wrong with the ideal denoiser, up what is wrong "
-        "with the network that has learned the language. More rounds move a line to the left, more training down.",
+        under="dotted line: a network as good as the exact denoiser; above it: learning error",
+        caption="Each point is one number of steps. More steps move a line to the left, more training down.",
         draw=draw,
         wanted=lambda results: len(own(results)) > 1,
         own=own,

@@ -1,4 +1,4 @@
-"""How the number of rounds that a quality takes grows with the length."""
+"""The number of steps that a target takes, against the length."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from unmask.report.explorer.looks import colours
 from unmask.report.frame import INK
 from unmask.report.results import Results
 
-KINDS = {"steps_for_ser": "until SER", "steps_for_ter": "until TER"}
+KINDS = {"steps_for_ser": "for the SER target", "steps_for_ter": "for the TER target"}
 
 
 def own(results: Results) -> list[Row]:
-    """Of each language and length the rounds; `line` says for which yardstick."""
+    """The steps by language and length; `what` is the metric."""
     found = []
     for point in sorted(results.of(*KINDS), key=lambda p: p["length"]):
         about = {"of": point["of"], "series": point["of"], "place": point["length"], "kind": "mdm"}
@@ -32,7 +32,7 @@ def draw(results: Results) -> Any:
     lengths = sorted({p["length"] for p in results.of(*KINDS)})
     x = alt.X("place:Q", title="L, the number of tokens", axis=alt.Axis(values=lengths, format="d", grid=False))
     x = x.scale(type="log", base=2, nice=False, domain=[alt.ExprRef("left"), alt.ExprRef("right")])
-    y = alt.Y("value:Q", title="N, the number of rounds needed", axis=alt.Axis(format="~s", tickCount=6))
+    y = alt.Y("value:Q", title="N, the number of steps needed", axis=alt.Axis(format="~s", tickCount=6))
     y = y.scale(type="log", nice=False, padding=12)
     colour = colours(results, "of")
     dash = alt.StrokeDash("what:N", legend=alt.Legend(title=None, orient="top-left", symbolType="stroke"))
@@ -55,13 +55,12 @@ def draw(results: Results) -> Any:
 FIGURES = [
     Figure(
         name="lengths",
-        place=40,
+        place=60,
         prepare="plain",
         options={"marks": ("of",)},
-        title="How many rounds each of them needs, as the text grows",
-        under="flat: whatever the length; parallel to the dotted line: in proportion to the length",
-        caption="Both axes are logarithmic. Solid: until the share of wrong sequences is what was asked for; dashed: "
-        "until TER is. Dotted: as many rounds as tokens, which is what AR takes.",
+        title="Steps needed, against the length",
+        under="flat: independent of the length; parallel to the dotted line: proportional to it",
+        caption="Both axes are logarithmic. Dotted: one step per token, as AR.",
         draw=draw,
         wanted=lambda results: len({p["length"] for p in results.of(*KINDS)}) > 1,
         wide=True,

@@ -1,4 +1,4 @@
-"""A yardstick against the number of rounds: a line a language, and a line a network."""
+"""A metric against the number of steps: a line per language, per network, or per sampler."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from unmask.report.explorer.yardsticks import YARDSTICKS, Yardstick
 from unmask.report.frame import INK
 from unmask.report.results import Results
 
-BETWEEN = {"of": "language", "model": "network"}
+BETWEEN = {"of": "language", "model": "network", "sampler": "sampler"}
 
 
 def draw(results: Results, by: str) -> Any:
-    """Lines, intervals and points; what theory says is a line by itself; AR is level, since it has no rounds."""
+    """Lines, intervals and points; theory is a line alone; AR has no number of steps and is a level."""
     measures = {name for one in YARDSTICKS.values() for name in one.measures}
     steps = sorted({point["steps"] for point in results.of(*measures) if point["steps"] is not None})
     axis = alt.Axis(values=steps, format="d", grid=False, labelOverlap="greedy", labelSeparation=5)
-    x = alt.X("place:Q", title="N, the number of rounds", axis=axis)
+    x = alt.X("place:Q", title="N, the number of steps", axis=axis)
     x = x.scale(type="log", base=2, nice=False, domain=[alt.ExprRef("left"), alt.ExprRef("right")])
     y, colour = axis_of_value(), colours(results, by)
     base = alt.Chart(ROWS).transform_filter("datum.kind == 'mdm'")
@@ -53,28 +53,29 @@ def draw(results: Results, by: str) -> Any:
     return drawn.add_params(*parameters()).properties(width=WIDTH, height=HEIGHT)
 
 
-DRAWN = {by: partial(draw, by=by) for by in BETWEEN}  # which yardstick it is, its rows say
+DRAWN = {by: partial(draw, by=by) for by in BETWEEN}  # rows name the metric
 
 
 def _wanted(results: Results, yardstick: Yardstick, by: str) -> bool:
-    said = [p for p in results.of(*yardstick.measures) if p["kind"] == "mdm" and p["steps"] is not None]
-    if by == "model" and len({p["model"] for p in said}) < 2:
+    seen = [p for p in results.of(*yardstick.measures) if p["kind"] == "mdm" and p["steps"] is not None]
+    if by != "of" and len({p[by] for p in seen}) < 2:
         return False
-    return len({p["steps"] for p in said}) > 1
+    return len({p["steps"] for p in seen}) > 1
 
 
 def _figure(number: int, yardstick: Yardstick, by: str) -> Figure:
+    title = yardstick.title + {"of": "", "model": ", exact and trained", "sampler": ", by sampler"}[by]
     return Figure(
         name=f"{yardstick.name.replace('_', '-')}-by-{BETWEEN[by]}",
-        place=10 + 2 * number + (by == "model"),
+        place=10 + 3 * number + list(BETWEEN).index(by),
         prepare="curves",
         options={"yardstick": yardstick.name, "by": by},
-        title=yardstick.title + ("" if by == "of" else ", ideal and learned"),
+        title=title,
         under=yardstick.under,
-        caption="Across: the number of rounds N, on a logarithmic scale. Dotted: AR, one token at a time. Bars: 95% "
-        "intervals. Lines without points are theory, drawn without looking at the points.",
+        caption="",
         draw=DRAWN[by],
         wanted=partial(_wanted, yardstick=yardstick, by=by),
+        usual=by != "sampler",
     )
 
 

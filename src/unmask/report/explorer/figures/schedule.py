@@ -1,10 +1,11 @@
-"""Where the error of a schedule is made: the information curve, and above it the staircase of N rounds (theory.md 7.2).
+"""The divergence of a schedule as an area: the information curve and the staircase of N steps (theory.md 7.2).
 
-E KL(q || p_order) = sum_k delta_k h(p_k) - int h        round k pays what lies between its stair and the curve
+E KL(q || p_order) = sum_k delta_k h(p_k) - int h        step k adds the area between its stair and the curve
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import altair as alt
@@ -14,7 +15,7 @@ from unmask.report.explorer.figure import HEIGHT, ROWS, WIDTH, Figure, Row, para
 from unmask.report.explorer.looks import colours
 from unmask.report.frame import COLOURS, INK
 from unmask.report.results import Results
-from unmask.schedules import Schedule, deltas
+from unmask.schedules import Fit, Schedule, deltas
 from unmask.theory.chains import first_order
 from unmask.theory.known import curve
 
@@ -23,17 +24,17 @@ BITS = 1 / np.log(2)
 MOST_LENGTH = 512  # tokens: a curve of more is the same to the eye
 
 
-def own(results: Results) -> list[Row]:
-    """Of each language whose curve is known by a formula: the curve, linear stairs, and what each pays."""
+def own(results: Results, schedule: str) -> list[Row]:
+    """Of each language with a formula for its curve: the curve, the stairs, and the divergence of each stair."""
     found: list[Row] = []
-    for of in results.choices("of"):
+    for of in _names(results):
         language, length = results.language(of), _length(results, of)
         if language is None or length is None:
             continue
         information = curve(language, length)
         u = (np.arange(POINTS + 1) / POINTS) ** 2  # dense where h is steep
         h = information.h(u) * BITS / length
-        delta = deltas("linear", ROUNDS)
+        delta = deltas(schedule, ROUNDS, Fit(language, length))
         begin = Schedule(delta).p.numpy()
         ends = [*begin[1:], 1.0]
         tops = information.h(begin) * BITS / length
@@ -42,7 +43,7 @@ def own(results: Results) -> list[Row]:
             places = np.concatenate([[left], u[inside], [right]])
             heights = np.interp(places, u, h)
             paid = float(top * (right - left) - np.trapezoid(heights, places))
-            about = {"of": of, "series": of, "round": number, "paid": paid, "shown": f"round {number}: {paid:.4f} bits"}
+            about = {"of": of, "series": of, "round": number, "paid": paid, "shown": f"step {number}: {paid:.4f} bits"}
             found += [
                 about | {"place": float(p), "value": float(v), "high": float(top), "low": None}
                 for p, v in zip(places, heights, strict=True)
@@ -50,10 +51,16 @@ def own(results: Results) -> list[Row]:
     return found
 
 
+def _names(results: Results) -> list[str]:
+    return list(dict.fromkeys([*results.choices("of"), *(record["of"] for record in results.theory)]))
+
+
 def _length(results: Results, of: str) -> int | None:
-    """At which its curve is drawn; None where no formula has it."""
+    """The length of the drawn curve; None if it has no formula. A theory table asks for its own length."""
+    language, asked = results.language(of), [record["length"] for record in results.theory if record["of"] == of]
+    if asked:
+        return int(asked[0])
     lengths = [p["length"] for p in results.points if p["of"] == of and p["length"]]
-    language = results.language(of)
     if language is None or not lengths:
         return None
     known = language.closed_form is not None or first_order(language) is not None
@@ -61,16 +68,16 @@ def _length(results: Results, of: str) -> int | None:
 
 
 def draw(results: Results) -> Any:
-    x = alt.X("place:Q", title="u, the share that is revealed", axis=alt.Axis(format="~%", grid=False, tickCount=5))
+    x = alt.X("place:Q", title="u, the revealed fraction", axis=alt.Axis(format="~%", grid=False, tickCount=5))
     x = x.scale(domain=[0, 1], nice=False)
-    y = alt.Y("value:Q", title="h(u) / L, bits a token").scale(zero=False, padding=10)
+    y = alt.Y("value:Q", title="h(u) / L, bits per token").scale(zero=False, padding=10)
     base = alt.Chart(ROWS)
-    told = [alt.Tooltip("shown:N", title="pays a token"), alt.Tooltip("series:N", title="of")]
+    told = [alt.Tooltip("shown:N", title="divergence per token"), alt.Tooltip("series:N", title="of")]
     shade = base.mark_area(color=COLOURS[2], opacity=0.28).encode(x=x, y=y, y2="high:Q", detail="round:N", tooltip=told)
     stair = base.mark_line(color=COLOURS[2], strokeWidth=1.5).encode(x=x, y=alt.Y("high:Q"), detail="round:N")
     line = base.mark_line(strokeWidth=2.5).encode(x=x, y=y, color=colours(results, "of"))
     words = base.transform_aggregate(paid="max(paid)", groupby=["round"]).transform_aggregate(all="sum(paid)")
-    text = words.transform_calculate(said="'all ' + format(datum.all, '.4f') + ' bits a token'")
+    text = words.transform_calculate(said="'divergence: ' + format(datum.all, '.4f') + ' bits per token'")
     text = text.mark_text(align="right", color=INK, fontSize=12).encode(
         x=alt.value("width"), y=alt.value(12), text="said:N"
     )
@@ -78,19 +85,22 @@ def draw(results: Results) -> Any:
     return drawn.add_params(*parameters()).properties(width=WIDTH, height=HEIGHT)
 
 
-FIGURES = [
-    Figure(
-        name="schedule",
-        place=62,
+def _figure(place: int, name: str, schedule: str) -> Figure:
+    return Figure(
+        name=name,
+        place=place,
         prepare="plain",
         options={"obeys": ("of",)},
-        title="Where the error is made",
-        under=f"shaded: what each of {ROUNDS} rounds of the linear schedule pays beyond the language's own entropy",
-        caption="The curve h(u) is what a token is worth after a share u of them is revealed; the area below it is the "
-        "entropy. A round prices all of its tokens as at its beginning, hence a stair, and what lies between is the "
+        title=f"Where the {schedule} schedule loses",
+        under=f"shaded: what {ROUNDS} steps add to the language's own entropy",
+        caption="The curve h(u) is the information of a token after a fraction u was revealed; the area below it is "
+        "the entropy. A step draws all of its tokens as if at its beginning, hence the stairs. The area between is the "
         "divergence, which no better network removes.",
         draw=draw,
-        wanted=lambda results: any(_length(results, of) is not None for of in results.choices("of")),
-        own=own,
+        wanted=lambda results: any(_length(results, of) is not None for of in _names(results)),
+        own=partial(own, schedule=schedule),
+        usual=schedule == "linear",
     )
-]
+
+
+FIGURES = [_figure(82, "schedule", "linear"), _figure(83, "schedule-optimal", "optimal")]

@@ -1,4 +1,4 @@
-"""How networks learned: validation loss against training steps."""
+"""Validation loss against training steps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOLD = {"series": "of", "rounds": "at", "shown": "loss"}
 
 
 def own(results: Results) -> list[Row]:
-    """A row a validation, above what no network can get below, where that is known."""
+    """A row per validation; above the entropy of the language, if that is known."""
     found = []
     for training in results.trainings:
         base = training.entropy
@@ -37,11 +37,7 @@ def draw(results: Results) -> Any:
     dash = alt.StrokeDash("what:N", legend=alt.Legend(title=None, orient="top-right", symbolType="stroke"))
     found = colours(results, "of") if results.points else alt.value(INK)
     base = alt.Chart(ROWS).encode(x=x, y=y, color=found, opacity=emphasis())
-    told = [
-        alt.Tooltip("series:N", title="of"),
-        alt.Tooltip("rounds:N", title="at"),
-        alt.Tooltip("shown:N", title="loss"),
-    ]
+    told = [alt.Tooltip(f"{name}:N", title=title) for name, title in TOLD.items()]
     line = base.mark_line(strokeWidth=2).encode(strokeDash=dash, detail="series:N")
     points = base.mark_point(filled=True, size=25).encode(tooltip=told)
     return alt.layer(line, points).add_params(*parameters()).properties(width=WIDTH, height=HEIGHT)
@@ -50,13 +46,12 @@ def draw(results: Results) -> Any:
 FIGURES = [
     Figure(
         name="training",
-        place=61,
+        place=81,
         prepare="plain",
         options={"marks": ("of",)},
-        title="How the networks learned",
-        under="validation loss against training steps; nothing gets below the entropy of the language",
-        caption="Each point is a validation on sequences that were not seen in training. A line that has not become "
-        "level would go on falling with more steps.",
+        title="Training: validation loss",
+        under="against training steps; no network gets below the entropy of the language",
+        caption="Each point is a validation on sequences outside the training set.",
         draw=draw,
         wanted=lambda results: any(training.journal for training in results.trainings),
         own=own,
