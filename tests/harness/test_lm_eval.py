@@ -20,10 +20,10 @@ from tests.hub.speaking import spoken
 from unmask import UnmaskError
 from unmask.core.reading import read_lines
 from unmask.generation import generate
-from unmask.generation.prompted import Asked, ending, rows_of
 from unmask.harness.lm_eval import UnmaskLM
 from unmask.hub import load_model
 from unmask.hub.chat import Message
+from unmask.hub.prompted import Asked, ending, rows_of
 
 PROMPTS = ["the cat sat on", "a", "why? because the dog"]
 DOCS = [{"q": prompt, "options": [" the mat", " a"], "right": number % 2} for number, prompt in enumerate(PROMPTS)]

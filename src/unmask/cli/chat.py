@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from unmask.cli.options import Count, Number, Switch, Text, Word
 
 if TYPE_CHECKING:
-    from unmask.generation.conversation import Answer, See
+    from unmask.hub.conversation import Answer, See
 
 HIDDEN = "\u2591"  # what a place is shown as that is to be written; in ASCII an underscore
 PROMPT = "> "
@@ -66,8 +66,8 @@ def command(
 
     from unmask.core import progress
     from unmask.core.errors import UnmaskError
-    from unmask.generation.conversation import Conversation
     from unmask.hub import load_model
+    from unmask.hub.conversation import Conversation
 
     found = load_model(model, card=card, device=device, dtype=dtype, quantize=quantize, cache=cache)
     options = {"steps": steps, "sampler": sampler, "temperature": temperature, "top_p": top_p, "guidance": guidance}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from unmask.generation.prompted import Asked
     from unmask.hub import Card, OpenModel
+    from unmask.hub.prompted import Asked
     from unmask.languages import Language
     from unmask.networks import Network
     from unmask.samplers import StopRule
@@ -49,7 +49,7 @@ class Spoken(NamedTuple):
     ) -> Spoken:
         """Read and checked before a model is loaded."""
         from unmask.core.errors import UnmaskError
-        from unmask.generation.prompted import Asked, read_prompts
+        from unmask.hub.prompted import Asked, read_prompts
 
         _one_of({"--given": given, "--prompt": prompt, "--prompts": prompts, "--template": template})
         asked = [] if prompts is None else read_prompts(prompts)
@@ -69,7 +69,7 @@ class Spoken(NamedTuple):
         from unmask.core.arguments import whole
         from unmask.core.errors import UnmaskError
         from unmask.core.samples import read_tokens
-        from unmask.generation.prompted import chats, ending, rows_of
+        from unmask.hub.prompted import chats, ending, rows_of
 
         whole("--rows-per-prompt", each)
         talks = self.chat or any(one.messages is not None for one in self.asked)

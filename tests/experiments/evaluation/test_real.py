@@ -9,7 +9,7 @@ import pytest
 from tests.tasks.data import data, needs_data
 from unmask.core.errors import UnmaskError
 from unmask.experiments.evaluation import Settings, evaluate
-from unmask.metrics import judge
+from unmask.diagnosis import judge
 from unmask.sandbox import Sandbox
 
 __all__ = ["data"]

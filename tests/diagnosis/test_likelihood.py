@@ -11,8 +11,8 @@ from tests.hub.small import CONFIGS, card, load, published
 from tests.hub.small import tokens as some_tokens
 from unmask import languages
 from unmask.denoisers import Denoiser
+from unmask.diagnosis.likelihood import bound, chain, drawn, every, read, sets_of
 from unmask.ideal import Ideal
-from unmask.metrics.likelihood import bound, chain, drawn, every, read, sets_of
 
 FIRST, SIZE = 3, 6
 
