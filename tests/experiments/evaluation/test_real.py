@@ -8,8 +8,8 @@ import pytest
 
 from tests.tasks.data import data, needs_data
 from unmask.core.errors import UnmaskError
-from unmask.experiments.evaluation import Settings, evaluate
 from unmask.diagnosis import judge
+from unmask.experiments.evaluation import Settings, evaluate
 from unmask.sandbox import Sandbox
 
 __all__ = ["data"]
