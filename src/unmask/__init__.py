@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unmask.core.adding import ADDING
-from unmask.core.lazy import door
+from unmask.core.lazy import ADDING, door
 
 if TYPE_CHECKING:
     from unmask import cost as cost

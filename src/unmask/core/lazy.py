@@ -9,6 +9,7 @@ from typing import Any
 
 from unmask.core.errors import unknown
 
+ADDING: dict[str, tuple[str, ...]] = {}  # modules that add names to a registry, by its noun (core/registry.py)
 Door = tuple[Callable[[str], Any], Callable[[], list[str]]]
 
 
