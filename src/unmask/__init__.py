@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unmask.core.adding import ADDING
-from unmask.core.lazy import lazily
+from unmask.core.lazy import ADDING, lazily
 
 if TYPE_CHECKING:
     from unmask import cost as cost

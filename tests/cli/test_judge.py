@@ -11,8 +11,8 @@ import torch
 from tests.hub.speaking import spoken
 from unmask import hub
 from unmask.core.samples import write_tokens
-from unmask.metrics.judge import judge, tokens_of
-from unmask.metrics.texts import token_entropy
+from unmask.diagnosis.judge import judge, tokens_of
+from unmask.diagnosis.texts import token_entropy
 
 SAID = ["The cat sat on the mat.", "A dog, too.\nTwice."]
 

@@ -22,11 +22,11 @@ from unmask.cli.parser import _assign, options_of
 from unmask.core.memory import size
 from unmask.core.samples import read_tokens
 from unmask.generation import trace as traces
-from unmask.generation.conversation import Conversation
-from unmask.generation.prompted import Asked, ending, rows_of
 from unmask.hub import CARDS, find, known, load_model
 from unmask.hub.chat import TEMPLATES
 from unmask.hub.checking import check
+from unmask.hub.conversation import Conversation
+from unmask.hub.prompted import Asked, ending, rows_of
 from unmask.samplers.contract import as_sampler
 from unmask.text import checkpoint
 

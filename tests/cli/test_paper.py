@@ -66,7 +66,7 @@ WRONG = [
     ("report --out nowhere", "nowhere"),
     ("report --records broken.json --out o", "broken.json"),
     ("report --records empty.json --out o", "empty.json"),
-    ("report --records record.json --markdown r.md", "record 0 is none of a paper's"),
+    ("report --records record.json --markdown r.md", "record 0 is not a record of the paper"),
     ("report --records other.json --markdown r.md", "unknown item 'c'"),
     ("report --records good.json --markdown no/r.md", "there is no directory no"),
     ("lemmas --out damaged", "damaged"),

@@ -12,11 +12,16 @@ from unmask.cli.main import COMMANDS
 SLOW = {"torch", "numba", "llvmlite", "transformers", "scipy", "pandas", "altair", "vl_convert"}
 
 
-def imported_by(program: str) -> set[str]:
-    """The top-level modules that a fresh interpreter holds after a program, which must end well."""
+def modules_of(program: str) -> set[str]:
+    """The modules that a fresh interpreter holds after a program, which must end well."""
     report = "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr))\n"
     done = subprocess.run([sys.executable, "-c", report + program], capture_output=True, text=True, check=True)
-    return {name.partition(".")[0] for name in done.stderr.split()}
+    return set(done.stderr.split())
+
+
+def imported_by(program: str) -> set[str]:
+    """Its top-level modules."""
+    return {name.partition(".")[0] for name in modules_of(program)}
 
 
 def test_the_count_sees_an_import():
@@ -40,6 +45,13 @@ def test_help_of_a_command_is_light(command):
     modules = imported_by(f"from unmask.cli.main import main; raise SystemExit(main(['{command}', '--help']))")
     assert "unmask" in modules
     assert not modules & (SLOW | {"numpy", "rich"})
+
+
+def test_generating_from_a_language_imports_no_networks(tmp_path):
+    words = ["generate", "--language", "interval-5", "--length", "10", "--rows", "2", "--out", str(tmp_path / "a.npy")]
+    modules = modules_of(f"from unmask.cli.main import main; raise SystemExit(main({words}))")
+    assert {"unmask.generation.making", "unmask.languages.interval"} <= modules
+    assert not modules & {"unmask.networks", "unmask.hub", "unmask.text"}
 
 
 def test_runs_as_a_module():

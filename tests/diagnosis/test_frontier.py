@@ -14,9 +14,9 @@ from tests import brute
 from unmask import UnmaskError
 from unmask.diagnosis import frontier as made_by
 from unmask.diagnosis.frontier import Judge, beats, frontier, law_of, naive, price
+from unmask.diagnosis.texts import token_entropy
 from unmask.ideal import Ideal
 from unmask.languages import HMM, load, random_ngram
-from unmask.metrics.texts import token_entropy
 from unmask.report import frontier as report
 from unmask.samplers import SAMPLERS
 from unmask.schedules import deltas

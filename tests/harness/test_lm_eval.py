@@ -15,9 +15,9 @@ from tests.needs import required
 from unmask import UnmaskError
 from unmask.core.reading import read_lines
 from unmask.generation import generate
-from unmask.generation.prompted import Asked, ending, rows_of
 from unmask.hub import load_model
 from unmask.hub.chat import Message
+from unmask.hub.prompted import Asked, ending, rows_of
 
 with required("lm-eval"):
     import lm_eval

@@ -14,10 +14,10 @@ from tests.sparing import in_this_process, undrawn
 from unmask import UnmaskError, generate
 from unmask.cli.main import main
 from unmask.core.estimates import mean
+from unmask.diagnosis.texts import Judges
 from unmask.experiments.jobs import read_recipe
 from unmask.experiments.jobs.cells import cells_of
 from unmask.experiments.jobs.status import status
-from unmask.metrics.texts import Judges
 from unmask.networks import Network, load
 from unmask.networks.model.checkpoints import read_tokenizer
 from unmask.networks.training import loop

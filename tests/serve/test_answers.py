@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from tests.serve.conftest import LIMITS, asking
 from unmask.generation import generate
-from unmask.generation.answering import before_any
-from unmask.generation.prompted import Asked, ending, rows_of
+from unmask.hub.answering import before_any
 from unmask.hub.chat import Message
+from unmask.hub.prompted import Asked, ending, rows_of
 from unmask.serve.app import Endpoint
 from unmask.serve.asked import EACH, Completion, read
 from unmask.serve.batches import Batches, Row, settled

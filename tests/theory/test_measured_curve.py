@@ -32,10 +32,10 @@ from tests.metrics.small import (
 from unmask import schedules
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Canvas, Table
+from unmask.generation.teaching import TaughtCanvas
 from unmask.ideal import Ideal, Perturbed
 from unmask.languages import Brackets, Interval, random_ngram
 from unmask.metrics import output_law, ter
-from unmask.metrics.teaching import TaughtCanvas
 from unmask.schedules import deltas
 from unmask.theory import curves
 from unmask.theory.curves import InformationCurve, Measured

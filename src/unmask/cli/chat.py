@@ -11,7 +11,7 @@ from unmask.cli.options import Count, Number, Switch, Text, Word
 from unmask.core.run import Loading
 
 if TYPE_CHECKING:
-    from unmask.generation.conversation import Answer, See
+    from unmask.hub.conversation import Answer, See
 
 HIDDEN = "\u2591"  # what a place is shown as that is to be written; in ASCII an underscore
 PROMPT = "> "
@@ -59,8 +59,8 @@ def command(
 
     from unmask.core import progress
     from unmask.core.errors import UnmaskError
-    from unmask.generation.conversation import Conversation
     from unmask.hub import load_model
+    from unmask.hub.conversation import Conversation
 
     found = load_model(model, **asdict(loading))
     options = {"steps": steps, "sampler": sampler, "temperature": temperature, "top_p": top_p, "guidance": guidance}

@@ -91,11 +91,13 @@ def command(
     from unmask.core.files import check_writable
     from unmask.core.samples import account_path, check_suffix, given_path
     from unmask.loading import is_open
-    from unmask.networks import read_network
-    from unmask.networks.model.checkpoints import read_tokenizer
 
     opened = model is not None and is_open(model)
-    tokenizer: Tokenizer | None = None if model is None or opened else read_tokenizer(model)
+    tokenizer: Tokenizer | None = None
+    if model is not None and not opened:
+        from unmask.networks.model.checkpoints import read_tokenizer
+
+        tokenizer = read_tokenizer(model)
     check_suffix(out, tokenizer is not None or opened)
     check_writable(out)
     check_writable(account_path(out))
@@ -126,6 +128,8 @@ def command(
         if model is None:
             known = source = languages.load(str(language))
         else:
+            from unmask.networks import read_network
+
             known = source = read_network(model, causal_model, loading.device, batch)
         asked_of = Prompts(prompting.given, prompting.prompt, tokenizer, prompt_length, rows_per_prompt)
         start = asked_of.start(known, rows, length, seed, first_row)

@@ -55,9 +55,9 @@ def command(
     from unmask.cli.output import show
     from unmask.core.estimates import mean
     from unmask.core.samples import read_texts
+    from unmask.diagnosis.judge import judge, tokens_of
+    from unmask.diagnosis.texts import token_entropy
     from unmask.hub.loading import load_model
-    from unmask.metrics.judge import judge, tokens_of
-    from unmask.metrics.texts import token_entropy
 
     read = read_texts(texts)
     model = load_model(by, card=card, device=device)

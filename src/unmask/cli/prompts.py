@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from unmask.core.run import Loading, Sampling
-    from unmask.generation.prompted import Asked
     from unmask.hub import Card, OpenModel
+    from unmask.hub.prompted import Asked
     from unmask.languages import Language
     from unmask.networks import Network
     from unmask.samplers import StopRule
@@ -66,7 +66,7 @@ class Spoken(NamedTuple):
     def of(cls, how: Prompting) -> Spoken:
         """Read and checked before a model is loaded."""
         from unmask.core.errors import UnmaskError
-        from unmask.generation.prompted import Asked, read_prompts
+        from unmask.hub.prompted import Asked, read_prompts
 
         starts = {name: getattr(how, name) for name in ("given", "prompt", "prompts", "template")}
         _one_of({f"--{name}": value for name, value in starts.items()})
@@ -87,7 +87,7 @@ class Spoken(NamedTuple):
         from unmask.core.arguments import whole
         from unmask.core.errors import UnmaskError
         from unmask.core.samples import read_tokens
-        from unmask.generation.prompted import chats, ending, rows_of
+        from unmask.hub.prompted import chats, ending, rows_of
 
         whole("--rows-per-prompt", each)
         talks = self.how.chat or any(one.messages is not None for one in self.asked)

@@ -18,8 +18,8 @@ from pkgutil import walk_packages
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from unmask.core.adding import ADDING
 from unmask.core.errors import UnmaskError, cut, shown, unknown
+from unmask.core.lazy import ADDING
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints
@@ -75,7 +75,7 @@ class Registry(Generic[Made]):
     names as entry points of that group. Their code runs when it is named, or when all is listed, and not before;
     and a name is called only where it is known to be one of these: `check` raises unless a class is what is asked for,
     and a function must be declared to return one of `returns`. Names of ours come first: those of the registry's own
-    room, and those that the rooms above add to it (core/adding.py).
+    room, and those that the rooms above add to it (core/lazy.py).
     """
 
     def __init__(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from unmask.core.adding import ADDING
+from unmask.core.lazy import ADDING
 
 
 class Shown:

@@ -8,8 +8,8 @@ so that a lower perplexity may be a better sampler or one that says less, and wh
 against entropy, the temperature swept. With a known language all three are known:
 
     -log r(x) = sum_j -log r(x_j | x_<j)            r = (1-w) q + w/V: the language, read by a judge that errs as all do
-    -log p(x | luck), H(p | luck) <= H(p)           the price of the path (metrics/teaching.py), of samplers that have
-                                                    one; equal where p does not depend on the luck: AR, fixed orders,
+    -log p(x | luck), H(p | luck) <= H(p)           the price of the path (generation/teaching.py), of samplers that
+                                                    have one; equal where p does not depend on the luck: AR, orders,
                                                     and rules that look and draw no chance of their own
     unigram                                         H of the frequencies of a row's own tokens: what is read in place
                                                     of H(p) where nobody knows it
@@ -36,11 +36,11 @@ from unmask.core.estimates import Estimate, exactly, mean, proportion
 from unmask.denoisers import Denoiser, Sharpened, as_marginals
 from unmask.denoisers.marginals import Marginals
 from unmask.denoisers.reshaped import Reshaped
+from unmask.diagnosis.texts import token_entropy
 from unmask.generation import Generation, generate
+from unmask.generation.teaching import Unbounded, read, teach_sampler
 from unmask.ideal import Ideal
 from unmask.languages import Language, LanguageLike, load
-from unmask.metrics.teaching import Unbounded, read, teach_sampler
-from unmask.metrics.texts import token_entropy
 from unmask.samplers import SAMPLERS, Sampler
 from unmask.schedules import deltas
 

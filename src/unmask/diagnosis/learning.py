@@ -29,9 +29,9 @@ from unmask.denoisers import Denoiser
 from unmask.denoisers.denoiser import checked
 from unmask.diagnosis.contexts import hidden_places, revealed_counts
 from unmask.generation import generate
+from unmask.generation.teaching import read
 from unmask.ideal import Ideal
 from unmask.languages import Language, LanguageLike, load
-from unmask.metrics.teaching import read
 from unmask.theory.curves import weights
 
 QUANTILE = 0.99

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -21,7 +21,9 @@ from unmask.generation.trace import MOST_ROWS, MOST_SYMBOLS, Event, Row, Symbols
 from unmask.languages import Language
 from unmask.samplers import Session
 from unmask.samplers.session import REASONS, Taken
-from unmask.text import Tokenizer
+
+if TYPE_CHECKING:
+    from unmask.text import Tokenizer
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,7 +1,7 @@
 """Open models within EleutherAI's lm-eval: every model and sampler here under every task there (extra `lm-eval`).
 
 generate_until          rows as `unmask generate` makes them, which end where `until` is complete
-loglikelihood           exact of AR models; of masked ones metrics/likelihood.py, with a standard error in the record
+loglikelihood           exact of AR models; of masked ones diagnosis/likelihood.py, with a standard error in the record
 loglikelihood_rolling   the same of a whole text, in windows as long as the context
 
 What is answered to a request depends on it and on its number alone, not on what else is asked; at batch_size 1, as it
@@ -27,11 +27,11 @@ from unmask.core.errors import UnmaskError, shown, unknown
 from unmask.core.extras import needed
 from unmask.core.files import check_writable, finite
 from unmask.core.reading import fit
+from unmask.diagnosis.likelihood import Likelihood, bound, chain, read, sets_of
 from unmask.generation import generate
-from unmask.generation.answering import answers, usual
-from unmask.generation.prompted import Asked, chats, speaker
 from unmask.hub import OpenModel, load_model
-from unmask.metrics.likelihood import Likelihood, bound, chain, read, sets_of
+from unmask.hub.answering import answers, usual
+from unmask.hub.prompted import Asked, chats, speaker
 
 with needed("lm-eval", "the model `unmask` of lm-eval"):
     from lm_eval.api.instance import Instance

@@ -21,8 +21,8 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.chance import Stream
 from unmask.denoisers import Marginals, as_marginals
+from unmask.samplers.autoregressive import read_prompt
 from unmask.samplers.contract import CANVAS, CAUSAL, SAMPLERS, Sampler
-from unmask.samplers.prompts import read_prompt
 from unmask.samplers.session import Session
 from unmask.samplers.speculation import Drafts
 

@@ -1,10 +1,11 @@
 """Autoregression by the causal reader: one token an evaluation, drawn from p(x_j | x_<j). The schedule is not used."""
 
 import torch
+from torch import Tensor
 
+from unmask.core.errors import UnmaskError
 from unmask.denoisers import as_marginals
 from unmask.samplers.contract import CAUSAL, SAMPLERS, Sampler
-from unmask.samplers.prompts import read_prompt
 from unmask.samplers.session import Session
 
 
@@ -37,3 +38,20 @@ class Autoregressive(Sampler):
             last[rows] = tokens
             lengths[rows] += 1
             session.check_stop()
+
+
+def read_prompt(session: Session) -> tuple[Tensor, Tensor]:
+    """Read the given prefixes: (their lengths (B), the last token (B) of each, which is not read yet)."""
+    vocabulary = session.denoiser.vocabulary
+    shown = (session.given != vocabulary) & session.valid
+    lengths = shown.sum(1)
+    prefix = torch.arange(shown.shape[1]) < lengths.unsqueeze(1)
+    if not bool((shown == prefix).all()):
+        row = int((shown != prefix).any(1).int().argmax())
+        raise UnmaskError(f"row {row} has given tokens after a hidden one; autoregression can only continue a prefix")
+    start = torch.full((len(lengths), 1), vocabulary)
+    whole = torch.cat([start, session.given], 1)
+    if bool((lengths > 0).any()):
+        read = whole[:, : int(lengths.max())]
+        session.causal.extend(read, lengths, torch.zeros_like(read, dtype=torch.bool))
+    return lengths, whole.gather(1, lengths.unsqueeze(1)).squeeze(1)

@@ -15,8 +15,8 @@ import torch
 from unmask.core import arguments
 from unmask.core.chance import Stream
 from unmask.denoisers import as_marginals
+from unmask.samplers.autoregressive import read_prompt
 from unmask.samplers.contract import CANVAS, CAUSAL, SAMPLERS, Sampler
-from unmask.samplers.prompts import read_prompt
 from unmask.samplers.session import Session
 from unmask.samplers.speculation import Drafts, numbered, verify, verify_jointly
 

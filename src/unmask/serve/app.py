@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from unmask.core.errors import shown
 from unmask.core.extras import needed
 from unmask.core.registry import imports
-from unmask.generation.answering import Answered
+from unmask.hub.answering import Answered
 from unmask.serve.asked import Chat, Completion, Limits, Refused, Task, read
 from unmask.serve.batches import IN_REQUEST, Batches, Event, Row
 

@@ -1,4 +1,4 @@
-"""What a client asks in OpenAI's words, and ours beside them, as settings of `generation.answering`; checked at once,
+"""What a client asks in OpenAI's words, and ours beside them, as settings of `hub.answering`; checked at once,
 so that nothing wrong waits in a queue.
 """
 
@@ -16,9 +16,9 @@ from unmask.core import arguments
 from unmask.core.errors import UnmaskError, shown
 from unmask.core.reading import from_json
 from unmask.denoisers.marginals import check_sharpening
-from unmask.generation.answering import usual
-from unmask.generation.prompted import Asked, Text, TooLong, ends, rows_of
+from unmask.hub.answering import usual
 from unmask.hub.chat import Message
+from unmask.hub.prompted import Asked, Text, TooLong, ends, rows_of
 from unmask.samplers.contract import CAUSAL, as_sampler
 from unmask.schedules import deltas
 

@@ -18,8 +18,8 @@ from torch import Tensor
 from unmask.core import progress
 from unmask.core.errors import UnmaskError
 from unmask.core.registry import imports
-from unmask.generation.answering import Answered, answers, before_any
-from unmask.generation.prompted import Asked, speaker
+from unmask.hub.answering import Answered, answers, before_any
+from unmask.hub.prompted import Asked, speaker
 from unmask.samplers.stopping import Progress, StopRule
 from unmask.serve.asked import Refused, Task
 

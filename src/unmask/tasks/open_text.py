@@ -1,4 +1,4 @@
-"""Open text: nothing is asked, and no text is wrong; a judge says how likely it finds each (metrics/judge.py)."""
+"""Open text: nothing is asked, and no text is wrong; a judge says how likely it finds each (diagnosis/judge.py)."""
 
 from __future__ import annotations
 

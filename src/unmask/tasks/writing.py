@@ -15,10 +15,10 @@ from unmask.core.samples import digest
 from unmask.cost.memory import peak
 from unmask.denoisers.marginals import check_sharpening
 from unmask.generation import Generation, generate
-from unmask.generation.answering import before_any, usual
-from unmask.generation.prompted import Asked, TooLong, ending, ends, rows_of, speaker
 from unmask.hub import OpenModel
+from unmask.hub.answering import before_any, usual
 from unmask.hub.chat import Message
+from unmask.hub.prompted import Asked, TooLong, ending, ends, rows_of, speaker
 from unmask.samplers import SAMPLERS
 from unmask.samplers.stopping import Budget
 from unmask.schedules import deltas
@@ -35,7 +35,7 @@ EOS = {
 
 @dataclass(frozen=True)
 class How:
-    """How answers are written; None: as is usual for the model (generation/answering.py) or the task."""
+    """How answers are written; None: as is usual for the model (hub/answering.py) or the task."""
 
     length: int | None = None  # tokens of an answer
     sampler: str | None = None

@@ -17,10 +17,10 @@ from unmask.core.estimates import Estimate, mean
 from unmask.core.memory import fits
 from unmask.core.threads import over_blocks
 from unmask.denoisers import Denoiser
+from unmask.generation.teaching import teach
 from unmask.ideal import Ideal
 from unmask.languages import Language, LanguageLike, load
 from unmask.metrics.given import hidden_counts, own_sizes, patterns, prompt_numbers
-from unmask.metrics.teaching import teach
 from unmask.schedules import deltas, orders
 from unmask.theory.chains import first_order
 from unmask.theory.curves import ErrorCurve, InformationCurve, Measured

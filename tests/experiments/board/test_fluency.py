@@ -13,9 +13,9 @@ from unmask import generate
 from unmask.core.chance import Luck
 from unmask.experiments.board.cells import Place, price
 from unmask.experiments.board.fluency import divergence
+from unmask.generation.teaching import Unbounded
 from unmask.ideal import Ideal
 from unmask.languages import Interval, random_ngram
-from unmask.metrics.teaching import Unbounded
 from unmask.samplers import SAMPLERS, Choice, Sampler
 from unmask.schedules import deltas
 from unmask.theory.sampled import information_curve

@@ -178,8 +178,8 @@ def test_more_rows_than_there_are_items(here):
 def test_texts_that_a_judge_has_read(here, monkeypatch):
     reader = load_model("a", card="a.json")
     monkeypatch.setattr("unmask.hub.load_model", lambda name, **how: reader)
+    from unmask.diagnosis.judge import judge
     from unmask.experiments.evaluation import checking
-    from unmask.metrics.judge import judge
     from unmask.tasks.sample import Sample
 
     made = Writer(load_model("m", card="m.json"), TASKS.make("open-text"), How(length=8, steps=8, eos="never"))

@@ -23,10 +23,10 @@ from unmask.denoisers import Denoiser
 from unmask.experiments.board.families import Family
 from unmask.experiments.board.fluency import divergence, of_reader
 from unmask.generation import generate
+from unmask.generation.teaching import Unbounded
 from unmask.ideal import Ideal
 from unmask.languages import Language, load
 from unmask.languages.presets import varied
-from unmask.metrics.teaching import Unbounded
 from unmask.networks import Network, read_network
 from unmask.networks.model.checkpoints import read_language
 from unmask.samplers import SAMPLERS

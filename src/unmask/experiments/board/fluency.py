@@ -1,6 +1,6 @@
 """ter_upper of a sampler from its own decisions: the language's sequences are put through it, and their price is read.
 
-The price of a path bounds -log p(x) from above in the mean over the luck, for the samplers that metrics/teaching.py
+The price of a path bounds -log p(x) from above in the mean over the luck, for the samplers that generation/teaching.py
 says; of the others it says nothing.
 """
 
@@ -10,8 +10,8 @@ from torch import Tensor
 
 from unmask.core.chance import Luck
 from unmask.denoisers import Denoiser
+from unmask.generation.teaching import read, teach_sampler
 from unmask.languages import Language
-from unmask.metrics.teaching import read, teach_sampler
 from unmask.samplers import Sampler
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from unmask.core import progress
 from unmask.core.cores import count
-from unmask.generation.answering import before_any
+from unmask.hub.answering import before_any
 from unmask.tasks import TASKS, Item, Task
 from unmask.tasks.sample import TOO_LONG, Sample
 
@@ -91,9 +91,9 @@ def _run(samples: Sequence[Sample], task: Task, items: Mapping[str, Item], sandb
 
 def _judged(samples: Sequence[Sample], task: Task) -> list[Sample]:
     """Nats a token by the judge, and the entropy of the text's own tokens; nothing of a text without any."""
+    from unmask.diagnosis.judge import judge, tokens_of
+    from unmask.diagnosis.texts import token_entropy
     from unmask.hub import load_model
-    from unmask.metrics.judge import judge, tokens_of
-    from unmask.metrics.texts import token_entropy
 
     model = load_model(task.judge)
     texts = [sample.answer or "" for sample in samples]

@@ -1,12 +1,12 @@
-"""The metrics of what a paper claims beside SER and TER: what statements say, and facts of languages and costs.
+"""Metrics for the claims of the paper beside SER and TER: statements of the theory, facts of languages, and costs.
 
-statement      what a statement of the theory says of a case, by name: each of its quantities is a measure
+statement      a statement of the theory for a case, by name: each of its quantities is a measure
 valid_rounds   evaluations that N rounds need on average, of one row and of a batch that shares them; and FLOP
-support        the share of uniformly random sequences that the language finds possible
+support        the fraction of uniformly random sequences that are possible
 erring         an ideal denoiser that errs by so many nats, by enumeration: ser, ter_ratio, divergence_nats
-infilling      SER where both ends are given, by a canvas, and by a reader that cannot see the right end
-published      percent, with an interval for the number of items, and seconds, as somebody has published them
-passes         pass_at_k: whether one of k samples of a prompt is right; ser_given_prompt of a sample
+infilling      SER with both ends given, of a masked model, and of an AR model, which cannot see the right end
+published      a published percentage, with an interval for the number of items, and seconds
+passes         pass_at_k: whether one of k samples of a prompt is valid; ser_given_prompt of one sample
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def statement(
     language_seed: int = 0,
     pruned: bool = True,
 ) -> list[Record]:
-    """What `unmask theory show` shows: a value of each quantity, and where it stands."""
+    """The values that `unmask theory show` prints: one for each quantity, with its place in the paper."""
     from unmask.core.estimates import Estimate
     from unmask.schedules import Fit, deltas
     from unmask.theory.listed import STATEMENTS, Case
@@ -79,7 +79,7 @@ def support(
     seed: int = 0,
     pruned: bool = True,
 ) -> list[Record]:
-    """The share of uniformly random sequences that are possible."""
+    """The fraction of uniformly random sequences that are possible."""
     import torch
 
     from unmask.core.estimates import share
@@ -147,7 +147,7 @@ def infilling(
     seed: int = 0,
     pruned: bool = True,
 ) -> list[Record]:
-    """The middle of x ~ q is hidden: SER of a sampler that sees both sides, and of AR, which has read the left one."""
+    """The middle of x ~ q is hidden: SER of a sampler that sees both sides, and of AR, which reads the left one."""
     import torch
 
     from unmask import metrics
@@ -188,7 +188,7 @@ def passes(
     seed: int = 0,
     pruned: bool = True,
 ) -> list[Record]:
-    """pass@k: the share of prompts of which one of k samples is valid, k = 1 and rows_per_prompt."""
+    """pass@k: the fraction of prompts with a valid sample among k, for k = 1 and rows_per_prompt."""
     from unmask import metrics
     from unmask.core.estimates import share
     from unmask.generation import generate
@@ -216,7 +216,7 @@ def _check_published(cells: Sequence[Arguments]) -> None:
 
 @metric("published", check=_check_published)
 def published(*, recipe: str) -> list[Record]:
-    """A figure of `unmask eval run --recipe`, as it stands in its source, and how far chance over the items goes."""
+    """A published score of a recipe of `unmask eval run`, with a confidence interval for its number of items."""
     from unmask.core.estimates import exactly, of_variance
     from unmask.experiments.evaluation.published import named
 

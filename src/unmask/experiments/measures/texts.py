@@ -1,7 +1,7 @@
 """The metrics of networks that have learned a text: of its truth nothing is known, so judges are asked.
 
     text_training   an MDM or an AR model learns a text: nats a token and bits a character of what is held out
-    written         what they write, as the judges of metrics/texts.py find it; the AR network is one of them
+    written         what they write, as the judges of diagnosis/texts.py find it; the AR network is one of them
     original        what the same judges say of windows of the text, each of some that it has not seen
     text_clock      seconds of a batch that an MDM fills in N rounds, or that an AR model writes with its cache
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from unmask.core.estimates import Estimate
-    from unmask.metrics.texts import Judges, Written
+    from unmask.diagnosis.texts import Judges, Written
     from unmask.networks import Shape
     from unmask.networks.training.recipe import Recipe
 
@@ -78,7 +78,7 @@ def _corpus(text: str, digest: str) -> Any:
 def _check(cells: Sequence[Arguments]) -> None:
     """Names, sizes and packages, before hours of work."""
     from unmask.core import arguments
-    from unmask.metrics import judge as outsider
+    from unmask.diagnosis import judge as outsider
     from unmask.schedules import deltas
     from unmask.text import tokenizers
 
@@ -183,7 +183,7 @@ def _cost_of_written(cell: Arguments) -> float:
 
 @lru_cache(maxsize=2)
 def _judges(text: str, digest: str, directory: Path, device: str) -> Judges:
-    from unmask.metrics.texts import Judges
+    from unmask.diagnosis.texts import Judges
     from unmask.networks.model.checkpoints import read_tokenizer
     from unmask.text import Text
 
@@ -224,7 +224,7 @@ def _records(tally: Tally, **cell: Any) -> list[Record]:
 def _outsider(smollm2: bool, judges: Judges, tokens: Tensor) -> dict[str, Tensor]:
     if not smollm2:
         return {}
-    from unmask.metrics.judge import judge, usual
+    from unmask.diagnosis.judge import judge, usual
 
     return {"smollm2": judge(usual(), [judges.text.tokenizer.decode(row) for row in tokens.tolist()]).nats}
 

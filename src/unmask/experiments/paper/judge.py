@@ -166,7 +166,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Size:
-    """How much is measured: quick takes 25 minutes on two cores and no weights, full uses the paper's sizes."""
+    """How much is measured: quick takes a quarter of an hour on two cores, without weights; full is the paper's."""
 
     full: bool = False
     device: str = "auto"

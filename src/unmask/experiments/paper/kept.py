@@ -1,4 +1,4 @@
-"""The records of a reproduction as one file: what its claims are judged by, wherever it is read."""
+"""The records of a reproduction as one file, by which its claims can be judged anywhere."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FILE = "paper.json"
 
 
 class Kept(Told, kw_only=True):
-    """A record of a file: what every number has."""
+    """A record of a file: the fields that every number has."""
 
     metric: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
     n: int
@@ -35,7 +35,7 @@ class Kept(Told, kw_only=True):
 
 
 class Origin(msgspec.Struct):
-    """What is told of where it comes from; the file says more."""
+    """The fields of an origin that are used; a file has more."""
 
     command: Annotated[list[str], msgspec.Meta(min_length=1)]
     code: str
@@ -43,7 +43,7 @@ class Origin(msgspec.Struct):
 
 
 class Whole(msgspec.Struct):
-    """What such a file holds."""
+    """The content of such a file."""
 
     origin: Origin
     size: Literal["quick", "full"]
@@ -54,23 +54,23 @@ class Whole(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Reproduction:
-    """items: those of which all cells have been measured; seconds: of work, of all cells."""
+    """items: those with all cells measured; seconds: of work on all cells."""
 
     size: str
     items: tuple[str, ...]
     records: Sequence[Record]
     seconds: float
-    failures: tuple[tuple[str, str], ...] = ()  # (metric, error) of cells that have failed
+    failures: tuple[tuple[str, str], ...] = ()  # (metric, error) of failed cells
 
     def findings(self) -> dict[str, list[tuple[Claim, Finding]]]:
-        """Of each item its claims, each with what the records say of it."""
+        """The claims of each item, with their findings."""
         seen = Seen(self.records)
         return {
             item.name: [(claim, claim.finding(seen)) for claim in item.claims.values()] for item in chosen(self.items)
         }
 
     def of(self, item: str) -> list[Record]:
-        """The records of an item's cells, with what stands in them by default."""
+        """The records of an item's cells, with default values."""
         cells = [cell.spec for cell in cells_of(recipe(chosen([item]), Size(self.size == "full")))]
         asked = [{name: value for name, value in spec.items() if name != "device"} for spec in cells]
         return [
@@ -88,7 +88,7 @@ class Reproduction:
 
 
 def of_sweep(made: Sweep, size: Size) -> Reproduction:
-    """All that a store has of this size, also of items that another command has measured."""
+    """All items of this size in a store, also those measured by another command."""
     cells = {name: [cell.key for cell in cells_of(recipe([item], size))] for name, item in ITEMS.items()}
     keys = list(dict.fromkeys(key for own in cells.values() for key in own))
     with Store.open(made.directory) as store:
@@ -101,14 +101,16 @@ def of_sweep(made: Sweep, size: Size) -> Reproduction:
 
 
 def read(path: str | Path) -> tuple[Reproduction, dict[str, Any]]:
-    """What a file keeps, and its origin."""
+    """The reproduction in a file, and its origin."""
     whole: Whole = read_json(path, Whole)
     for number, record in enumerate(whole.records):
         try:
             msgspec.convert(record, Kept)
             METRICS.find(str(record["metric"]))
         except (msgspec.ValidationError, UnmaskError) as error:
-            raise UnmaskError(f"{path}: record {number} is none of a paper's: {error}; make it again") from error
+            raise UnmaskError(
+                f"{path}: record {number} is not a record of the paper: {error}; run unmask paper again"
+            ) from error
     for name in whole.items:
         chosen([name])
     made = Reproduction(whole.size, tuple(whole.items), whole.records, whole.seconds)

@@ -2,7 +2,7 @@
 
     twin      -log p(x) by an AR network of the same symbols: nats of the row's L tokens
     ngram     -log p(x) by an n-gram of what is held out, which has seen nothing of any network (text/ngrams.py)
-    smollm2   -log p(x) by a language model that knows English (metrics/judge.py), where it is installed
+    smollm2   -log p(x) by a language model that knows English (diagnosis/judge.py), where it is installed
 
 Generative perplexity, exp E[-log p(x) / |x|], is low for whoever repeats himself; so the entropy of the tokens of a row
 stands beside it, H(f) of their frequencies f in the row. It is that of few tokens, far below the entropy of the text's

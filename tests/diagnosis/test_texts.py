@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from unmask import UnmaskError
-from unmask.metrics.texts import Judges, token_entropy
+from unmask.diagnosis.texts import Judges, token_entropy
 from unmask.networks import Shape, Trunk
 from unmask.text import Corpus, NGramJudge, Text, make
 

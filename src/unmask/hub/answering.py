@@ -10,8 +10,8 @@ import torch
 from unmask.core.errors import UnmaskError
 from unmask.core.registry import parse
 from unmask.generation.making import generate
-from unmask.generation.prompted import Asked, ending, ends, rows_of, speaker
 from unmask.generation.result import Generation
+from unmask.hub.prompted import Asked, ending, ends, rows_of, speaker
 from unmask.samplers import SAMPLERS
 from unmask.samplers.stopping import StopRule
 

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
+from unmask.diagnosis.likelihood import AT_ONCE, bound, drawn, read
 from unmask.hub.loading import load_model
 from unmask.hub.model import OpenModel
-from unmask.metrics.likelihood import AT_ONCE, bound, drawn, read
 from unmask.text.packages import file_of
 
 USUAL = "smollm2-135m-instruct"

@@ -13,8 +13,8 @@ from tests.hub.small import CONFIGS, MASK, V, card, load, published
 from tests.hub.test_engine import Plain
 from tests.needs import needs
 from unmask import UnmaskError
-from unmask.metrics import judge as judging
-from unmask.metrics.judge import judge
+from unmask.diagnosis import judge as judging
+from unmask.diagnosis.judge import judge
 
 
 class Letters:

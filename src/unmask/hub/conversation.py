@@ -7,10 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unmask.core.errors import UnmaskError
-from unmask.generation.answering import answers, usual
-from unmask.generation.prompted import Asked, chats, ending, speaker
 from unmask.generation.result import Generation
+from unmask.hub.answering import answers, usual
 from unmask.hub.chat import Message
+from unmask.hub.prompted import Asked, chats, ending, speaker
 from unmask.samplers.stopping import Progress, Watched
 
 if TYPE_CHECKING:

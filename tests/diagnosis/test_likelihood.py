@@ -11,8 +11,8 @@ from tests.hub.small import CONFIGS, card, load, published
 from tests.hub.small import tokens as some_tokens
 from unmask import languages
 from unmask.denoisers import Denoiser
+from unmask.diagnosis.likelihood import bound, chain, drawn, every, read, sets_of
 from unmask.ideal import Ideal
-from unmask.metrics.likelihood import bound, chain, drawn, every, read, sets_of
 
 FIRST, SIZE = 3, 6
 
@@ -79,7 +79,7 @@ def test_sizes_are_stratified():
 @pytest.mark.parametrize(("draws", "times", "least", "most"), [(8, 1000, 0.92, 1.0), (64, 400, 0.92, 0.98)])
 def test_two_standard_errors_cover_the_truth(monkeypatch, name, draws, times, least, most, seed):
     """Of 40 tokens, as often as 1.96 of a normal number would; few sets show their error badly, and rather too much."""
-    monkeypatch.setattr("unmask.metrics.likelihood.AT_ONCE", 64)
+    monkeypatch.setattr("unmask.diagnosis.likelihood.AT_ONCE", 64)
     language = languages.load(name)
     row = language.sample(1, 40, seed=seed)[0]
     exact, denoiser = float(language.log_prob(row[None])[0]), Ideal(language)
