@@ -24,7 +24,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 DECLARED = {"": PROJECT["project"]["dependencies"]} | PROJECT["project"]["optional-dependencies"]
-PROGRAMS = {"chromium": ("chromium", "chromium-browser", "google-chrome"), "bwrap": ("bwrap",)}
+PROGRAMS = {"chromium": ("chromium", "chromium-browser", "google-chrome"), "bwrap": ("bwrap",), "make": ("make",)}
 
 
 def plain(requirement: str) -> str:

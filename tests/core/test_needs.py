@@ -16,6 +16,7 @@ TESTS = Path(needs.__file__).parent
 SOURCES = {
     path: path.read_text() for path in sorted(TESTS.rglob("*.py")) if path.name not in ("needs.py", "test_needs.py")
 }
+pytest_plugins = ("pytester",)
 EXTRAS = ("hub", "lm-eval", "serve", "cluster", "parquet", "log")
 
 
@@ -40,6 +41,39 @@ def test_a_program_is_missing_where_path_has_none(monkeypatch, tmp_path):
     (tmp_path / "bwrap").write_text("#!/bin/sh\n")
     (tmp_path / "bwrap").chmod(0o755)
     assert needs.missing("bwrap") is None
+
+
+ALL = """
+import pytest
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", range(23))
+def test_long(number): pass
+
+def test_short(): pass
+"""
+
+
+def collected(pytester, *options):
+    """(the names of the tests that are run, the exit code)."""
+    ran = pytester.runpytest_inprocess("-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-rA", *options)
+    return {line.split("::")[1] for line in ran.outlines if line.startswith("PASSED")}, ran.ret
+
+
+def test_ten_parts_are_all_long_tests(pytester, monkeypatch):
+    """Whatever the commit is: ten turns in a row run each long test once."""
+    pytester.makeini("[pytest]\nmarkers =\n    long: slow\n    needs(name): needs\n")
+    pytester.makeconftest("from tests.conftest import *")
+    pytester.makepyfile(test_it=ALL)
+    assert collected(pytester) == ({"test_short"}, 0)
+    seen = []
+    for number in range(17, 27):
+        monkeypatch.setenv("UNMASK_TURN", str(number))
+        found, code = collected(pytester, "--long=turn/10")
+        assert code == 0
+        seen += found
+    assert sorted(seen) == sorted(f"test_long[{number}]" for number in range(23))
+    assert collected(pytester, "--long=29/30") == (set(), 0)
 
 
 def test_a_marked_test_fails_without_what_it_needs():
