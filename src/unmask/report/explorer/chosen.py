@@ -103,9 +103,10 @@ def verdict(results: Results, state: State) -> Verdict:
     length = ar[EVALUATIONS] if ar and ar[EVALUATIONS] else at["length"]
     if not length:
         return Verdict(f"{whom}: {goal} takes {rounds(at)} of {state['sampler']}.", numbers)
-    share = at[EVALUATIONS] / length
-    numbers.append((f"{share:.0%} of AR's evaluations", f"{at[EVALUATIONS]:.4g} against {length:.4g}{_flops(at)}"))
-    even = 1 / share
+    own, left = at[EVALUATIONS] - at["causal"], length - at["causal"]  # of the masked model; AR tokens that it saves
+    share, even = at[EVALUATIONS] / length, left / own
+    spent = f"{at[EVALUATIONS]:.4g}" if not at["causal"] else f"{own:.4g} and {at['causal']:.4g} of the AR model"
+    numbers.append((f"{share:.0%} of AR's evaluations", f"{spent} against {length:.4g}{_flops(at)}"))
     if at["seconds"] and ar and ar["seconds"]:
         times = ar["seconds"] / at["seconds"]
         numbers.append(
@@ -142,4 +143,7 @@ def _of_ar(ar: Point, yardstick: Yardstick) -> tuple[str, str]:
 
 
 def _flops(point: Point) -> str:
-    return "" if point["flops"] is None else f"; its arithmetic {point['flops']:.3g} times, as each reads all tokens"
+    if point["flops"] is None:
+        return ""
+    times = f"{'at least ' if point['causal'] else ''}{point['flops']:.3g} times"
+    return f"; its arithmetic {times}, as each reads all tokens"

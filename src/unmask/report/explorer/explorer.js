@@ -116,10 +116,12 @@
     const length = ar && ar.evaluations ? ar.evaluations : at.length;
     const begin = `On ${whom}, ${goal} takes ${rounds(at)} of ${state.sampler}`;
     if (!length) return [`${whom}: ${goal} takes ${rounds(at)} of ${state.sampler}.`, numbers];
-    const part = at.evaluations / length, even = 1 / part;
-    const flops = at.flops === null ? "" : `; its arithmetic ${general(at.flops, 3)} times, as each reads all tokens`;
+    const part = at.evaluations / length, own = at.evaluations - at.causal, even = (length - at.causal) / own;
+    const times = at.flops === null ? "" : `${at.causal ? "at least " : ""}${general(at.flops, 3)} times`;
+    const flops = times && `; its arithmetic ${times}, as each reads all tokens`;
+    const spent = at.causal ? `${general(own, 4)} and ${general(at.causal, 4)} of the AR model` : general(at.evaluations, 4);
     numbers.push([`${(100 * part).toFixed(0)}% of AR's evaluations`,
-      `${general(at.evaluations, 4)} against ${general(length, 4)}${flops}`]);
+      `${spent} against ${general(length, 4)}${flops}`]);
     if (at.seconds && ar && ar.seconds) {
       const times = ar.seconds / at.seconds;
       numbers.push([`${general(times, 2)} times as fast`,

@@ -29,7 +29,18 @@ LABELS = {
     "batch": "rows at once",
     "setting": "setting",
 }
-COLUMNS = (*WHO, "measure", "value", "low", "high", "n", "method", *COSTS, "metric")  # of a point, in the page
+COLUMNS = (
+    *WHO,
+    "measure",
+    "value",
+    "low",
+    "high",
+    "n",
+    "method",
+    *COSTS,
+    "causal",
+    "metric",
+)  # of a point, in the page
 WORDS = {"of", "model", "kind", "sampler", "schedule", "knob", "setting", "measure", "method", "metric"}
 POINT = '<div id="point" hidden aria-live="polite"><p class="what"></p><p class="whose"></p><p><code></code></p></div>'
 CLICK = " Click a point to choose it."
