@@ -11,13 +11,15 @@ import pytest
 
 from unmask.core.estimates import exactly, proportion
 from unmask.core.files import finite, origin
+from unmask.cost.flops import break_even
+from unmask.experiments.measures.standard import OF_AR
 from unmask.report import whole
 from unmask.report.explorer.chosen import need, rows, verdict
 from unmask.report.explorer.figure import figures
 from unmask.report.explorer.fragment import Explorer
 from unmask.report.explorer.prepare import prepared
 from unmask.report.explorer.yardsticks import YARDSTICKS
-from unmask.report.results import WHO, Results, Training
+from unmask.report.results import CONTROLS, USUAL, WHO, Results, Training, points
 from unmask.report.results import Entry as Line
 
 HOSTILE = '<script>alert("x")</script> \u202eevil\u202c \U0001f600 ' + "x" * 60
@@ -28,6 +30,7 @@ def point(measure, estimate, **who):
     about = dict.fromkeys(WHO) | {"kind": "mdm", "model": "ideal", "sampler": "ancestral", "length": 64} | who
     needed = about.pop("evaluations", float(min(about["steps"] or 64, 64)))
     spent = {"evaluations": needed, "flops": 1.0 if about["kind"] == "ar" else 1.07 * needed, "seconds": None}
+    spent["causal"] = needed / 2 if about["sampler"] == "gibbs(stride=8)" else 0.0
     return about | {"measure": measure} | finite(estimate.to_dict()) | spent | {"metric": "samples", "key": "k"}
 
 
@@ -276,3 +279,31 @@ def test_it_prints(page, open_page):
     shown.emulate_media(media="print")
     assert not shown.locator("#controls").is_visible()
     assert shown.locator("#ser-by-language svg").is_visible()
+
+
+def test_calls_of_an_ar_model_are_no_evaluations_of_the_masked_one():
+    """36.5 evaluations and 36.5 tokens of AR for 128: an evaluation may last (128 - 36.5) / 36.5 tokens of AR."""
+    estimate = finite(exactly(0.0).to_dict()) | {"evaluations": 73.0, "key": "k"}
+    about = {"language": "paper-2gram", "length": 128, "seed": 0}
+    who = about | {"metric": "samples", "sampler": "speculative", "steps": 1}
+    ar = (
+        about | {"metric": "samples", "sampler": "autoregressive", "measure": "ser"} | estimate | {"evaluations": 128.0}
+    )
+    rows_of = [ar, who | {"measure": "ser"} | estimate, who | {"measure": OF_AR} | estimate | {"value": 36.5}]
+    found = points(rows_of)
+    one = next(p for p in found if p["measure"] == "ser" and p["kind"] == "mdm")
+    assert one["causal"] == 36.5
+    assert one["flops"] == pytest.approx(36.5 / break_even(USUAL, 128) + 1)
+    state = {name: one[name] for name in CONTROLS} | {"metric": "ser", "target": 0.1, "cost": "evaluations"}
+    numbers = verdict(Results(found), state).numbers
+    spent = f"per sequence; AR needs 128; at least {one['flops']:.3g} times AR's compute"
+    assert numbers[1] == ("36.5 model calls and 36.5 AR tokens", spent)
+    assert numbers[2][0] == "2.51 AR tokens"
+    clocks = [
+        about | {"metric": "clock", "kind": kind, "measure": "milliseconds"} | estimate | {"value": value}
+        for kind, value in (("mdm", 10.0), ("ar", 4.0))
+    ]
+    learned = [row | {"metric": "learned"} for row in rows_of]
+    for told, seconds in ((clocks, 36.5 * 0.014), (clocks[:1], None)):
+        times = [p["seconds"] for p in points(learned + told) if p["measure"] == "ser" and p["kind"] == "mdm"]
+        assert times == [pytest.approx(seconds) if seconds else None]

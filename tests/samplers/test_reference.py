@@ -73,7 +73,9 @@ def surest_first(row, turn, scores, ties="chance", noise=0.0):
 def pick(name, row, turn, marginals, tokens, count, o):
     """The positions that a sampler reveals."""
     if name == "low-confidence":
-        scores = {j: marginals[j][tokens[j]] for j in marginals}
+        last = o.get("last", ())  # left out of the softmax that scores, as LLaDA's confidence_eos_eot_inf has it
+        rest = {j: 1 - sum(p[token] for token in last) for j, p in marginals.items()}
+        scores = {j: 0.0 if tokens[j] in last else marginals[j][tokens[j]] / rest[j] for j in marginals}
     else:
         how = {"top-probability": "confidence", "margin": "margin", "entropy": "entropy", "entropy-bounded": "entropy"}
         how |= {"threshold": "confidence", "factor": "confidence", "entropy-sum": "chance"}
@@ -123,6 +125,8 @@ CASES = [
     ("low-confidence", {"temperature": 0.5}),
     ("low-confidence", {"temperature": 0.0, "ties": "position"}),
     ("low-confidence", {"noise": 0.2}),
+    ("low-confidence", {"last": (1,)}),
+    ("low-confidence", {"last": (0,), "temperature": 0.0, "ties": "position"}),
     ("top-probability", {}),
     ("top-probability", {"noise": 0.1}),
     ("margin", {"ties": "position"}),

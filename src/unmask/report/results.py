@@ -6,6 +6,7 @@ A point is one measured number with its setting and cost. Cells that differ only
     kind       mdm, ar, or text (itself)             sampler, schedule, length, batch; setting: what else varies
     steps      N, or None where there are none       knob      "threshold = 0.9", of a sampler that keeps its own pace
     measure    value, low, high, n, level, method    evaluations, flops, seconds: of a row; flops in units of AR's
+    causal     how many of the evaluations of an mdm are calls of an AR model, each as long as a token of AR
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from unmask.experiments.evaluation.records import RECORDS
 from unmask.experiments.jobs import status, tables
 from unmask.experiments.jobs.opening import FILE
 from unmask.experiments.jobs.store import FILES, Store
+from unmask.experiments.measures.standard import OF_AR
 from unmask.experiments.measures.texts import EXAMPLE
 from unmask.languages import PRESETS, Language, load
 from unmask.networks.model.checkpoints import ACCOUNT
@@ -238,6 +240,9 @@ def of_evaluation(directory: Path) -> list[Point]:
         about |= {} if group.causal else {name: told.get(name) for name in ("schedule", "steps")}
         base = ar.get(told["task"])
         spent = {"evaluations": cost["evaluations"], "seconds": cost["seconds"], "metric": EVALUATION, "key": ""}
+        spent["causal"] = (
+            0.0 if group.causal else sum(s.evaluations.get("causal", 0) for s in group.said) / max(len(group.said), 1)
+        )
         spent["flops"] = cost["flops"] / base if base and cost["flops"] else None
         said = {"accuracy": group.accuracy, "perplexity": group.perplexity}
         said |= {name: group.value(name) for name in group.valued}
@@ -287,6 +292,7 @@ def points(rows: Iterable[Mapping[str, Any]]) -> list[Point]:
         own.append(row)
         who.setdefault(key, about)
     found = [who[key] | {"measure": key[-1]} | _pooled(own) for key, own in groups.items()]
+    _add_causal(found)
     _add_ratios(found)
     _add_seconds(found)
     return found
@@ -353,9 +359,19 @@ def _pooled(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     needed = fmean(costs) if costs else None
     ar = rows[0]["metric"] == AR or rows[0].get("sampler") == AR
     flops = None if needed is None else 1.0 if ar else needed / break_even(USUAL, rows[0].get("length") or USUAL.length)
-    about = {"evaluations": needed, "flops": flops, "seconds": None, "metric": rows[0]["metric"], "key": rows[0]["key"]}
+    about = {"evaluations": needed, "causal": 0.0, "flops": flops, "seconds": None}
+    about |= {"metric": rows[0]["metric"], "key": rows[0]["key"]}
     told = finite(made.to_dict())
     return told | ({"low": None, "high": None} if made.open else {}) | about  # one end alone says nothing
+
+
+def _add_causal(found: Sequence[Point]) -> None:
+    """Calls of an AR model do not have the arithmetic of an evaluation: together they read each token once or more."""
+    calls = {tuple(p[name] for name in WHO): p["value"] for p in found if p["measure"] == OF_AR and p["kind"] == "mdm"}
+    for point in found:
+        if count := calls.get(tuple(point[name] for name in WHO)):
+            point["flops"] *= 1 - count / point["evaluations"]
+            point |= {"causal": count, "flops": point["flops"] + 1}
 
 
 def _add_ratios(found: list[Point]) -> None:
@@ -395,4 +411,6 @@ def _add_seconds(found: Sequence[Point]) -> None:
         if (whole := clocks.get((*who, point["steps"]))) is not None and point["steps"] is not None:
             point["seconds"] = whole
         elif (each := clocks.get((*who, None))) is not None and point["evaluations"] is not None:
-            point["seconds"] = each * point["evaluations"]
+            token = clocks.get((point["of"], point["model"], "ar", None)) if point["causal"] else 0.0
+            if token is not None:
+                point["seconds"] = each * (point["evaluations"] - point["causal"]) + token * point["causal"]

@@ -7,7 +7,8 @@ by keyed chance, or by position (ties="position"), which on languages with many 
 left-to-right, or as torch.topk does it (ties="topk"). In bfloat16 (dtype), as published code has the scores of such
 checkpoints, many are equal.
 
-Tokens of `last` come after all others, whatever their probability: LLaDA's confidence_eos_eot_inf.
+Tokens of `last` come after all others, and the score of a token is its probability among these: p / (1 - p_last).
+That is LLaDA's confidence_eos_eot_inf, which removes them from the softmax that scores.
 
 `temperature` is LLaDA's: tokens are drawn at T (0 is argmax) but scored at T = 1. That of `generate` changes what the
 denoiser says, and so the scores too: then this is Dream's maskgit_plus, whose `alg_temp` is `noise` here.
@@ -48,4 +49,8 @@ class LowConfidence(Sampler):
         return Choice(surest(view, scores, self.ties, self.noise), tokens)
 
     def score(self, view: View, tokens: Tensor) -> Tensor:
-        return rounded(view.of(tokens), self.dtype)
+        scores = view.of(tokens)
+        if self.last:
+            late = torch.stack([view.of(torch.full_like(tokens, token)) for token in set(self.last)]).sum(0)
+            scores = scores / (1 - late).clamp(min=1e-300)
+        return rounded(scores, self.dtype)

@@ -5,6 +5,8 @@ Its tests of laws have fixed seeds and a false-alarm rate of at most 1e-6 each.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 import torch
@@ -39,6 +41,23 @@ def test_our_samplers_conform(name):
     assert report["contract"].outcome == "passed"
     if SAMPLERS.make(name).law is not None:
         assert report["law"].outcome == "passed"
+
+
+@dataclass(frozen=True)
+class Couples(ByPosition):
+    """Nothing reads `gap`."""
+
+    gap: int = 1
+
+
+def test_an_option_that_changes_nothing_is_a_warning():
+    report = conformance.examine(Couples(), skip=all_but("contract", "options"))
+    assert report.passed
+    assert report["options"].outcome == "warned"
+    assert report["options"].why == "gap changes nothing here: tried 2, 0"
+    for name in ("threshold", "low-confidence", "speculative", "blocks", "entropy-bounded"):
+        assert conformance.examine(name, skip=all_but("contract", "options"))["options"].outcome == "passed"
+    assert conformance.examine("strided", skip=all_but("contract", "options"))["options"].outcome == "no claim"
 
 
 def test_claims_are_made():

@@ -144,6 +144,18 @@ def test_prompts_are_scored_by_enumeration():
     assert abs(found["ser"]["value"] - unconditional) > 5 * (found["ser"]["high"] - found["ser"]["value"])
 
 
+def test_calls_of_the_ar_model_have_a_number_of_their_own():
+    made = generate(random_ngram(2, 3, seed=2), sampler="speculative(draft_length=4)", length=24, rows=20, seed=1)
+    found = by_name(records_of_samples(tally_of(made, random_ngram(2, 3, seed=2))))
+    calls, needed = (float(count.double().mean()) for count in (made.evaluations_of["causal"], made.evaluations))
+    assert found["evaluations of causal"]["value"] == pytest.approx(calls)
+    assert found["ser"]["evaluations"] == pytest.approx(needed)
+    assert 0 < calls < needed
+    for sampler in ("ancestral", "autoregressive"):
+        made = generate(random_ngram(2, 3, seed=2), sampler=sampler, steps=4, length=24, rows=20, seed=1)
+        assert "evaluations of causal" not in by_name(records_of_samples(tally_of(made, random_ngram(2, 3, seed=2))))
+
+
 @pytest.mark.parametrize("language", ["paper-2gram", "sparse-hmm"])
 def test_prompts_however_the_rows_are_cut(language, monkeypatch):
     """Rows of one prompt stay together, and the records are those of the whole, to the bit."""

@@ -16,6 +16,7 @@ from unmask.denoisers import Cost
 from unmask.diagnosis.conformance.cases import Case, Counted, Wide, cases, patterns, tiny
 from unmask.diagnosis.conformance.exam import ROWS, Exam, Wrong
 from unmask.diagnosis.conformance.laws import ALARM, p_value
+from unmask.diagnosis.conformance.options import options
 from unmask.diagnosis.conformance.watch import WatchedSession
 from unmask.generation import Generation
 from unmask.samplers import AtToken
@@ -245,6 +246,7 @@ CHECKS: dict[str, Callable[[Exam], None]] = {
     "ragged": ragged,
     "stopping": stopping,
     "luck": luck,
+    "options": options,
     "law": law,
 }
 

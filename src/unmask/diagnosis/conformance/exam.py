@@ -40,14 +40,17 @@ class Exam:
     law: Law | None
     done: int = 0
     refused: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     kept: dict[Hashable, tuple[Any, int, list[str]]] = field(default_factory=dict)
 
     def take(self, name: str, look: Callable[[Exam], None]) -> Check:
-        self.done, self.refused = 0, []
+        self.done, self.refused, self.warnings = 0, [], []
         try:
             look(self)
         except Wrong as wrong:
             return Check(name, "failed", str(wrong))
+        if self.warnings:
+            return Check(name, "warned", "; ".join(self.warnings))
         outcome: Outcome = "passed" if self.done else "refused" if self.refused else "no claim"
         count, every = len(self.refused), self.done + len(self.refused)
         return Check(name, outcome, f"refuses {count} of {every}, first {self.refused[0]}" if count else "")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Outcome = Literal["passed", "failed", "refused", "skipped", "not run", "no claim"]
+Outcome = Literal["passed", "warned", "failed", "refused", "skipped", "not run", "no claim"]
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at; `why` says what is wrong, or what the sampler would not do."""
+    """One property; `why` names what is wrong, what may be wrong, or what the sampler refuses."""
 
     name: str
     outcome: Outcome

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from unmask.languages import Language
 
 THEORY_SECONDS = 0.2
+OF_AR = "evaluations of causal"  # of a masked model's rows: calls of the AR model that reads beside it
 PASS = ("steps", "schedule", "fixed_size")  # what one curve answers for
 
 
@@ -53,6 +54,8 @@ def tally_of(made: Generation, q: Language, prompt: Tensor | None = None) -> Tal
             continue
         said = ~values.isnan()
         tally |= (counts if yardstick.events else sums)(name, values[said], None if prompt is None else prompt[said])
+    if {"denoiser", "causal"} <= made.evaluations_of.keys():
+        tally |= sums(OF_AR, made.evaluations_of["causal"], prompt)
     return tally
 
 
@@ -67,6 +70,8 @@ def records_of_samples(tally: Tally, **cell: Any) -> list[Record]:
             continue
         if (estimate := (share if yardstick.events else mean)(name, tally)) is not None:
             found.append(record(name, estimate.map(yardstick.shown), needed))
+    if f"{OF_AR}_count" in tally and (calls := mean(OF_AR, tally)) is not None:
+        found.append(record(OF_AR, calls, needed))
     return found
 
 

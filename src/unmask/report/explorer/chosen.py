@@ -128,9 +128,11 @@ def verdict(results: Results, state: State) -> Verdict:
     chosen = _chosen(state, own, at)
     if not length or not at[EVALUATIONS]:
         return Verdict(sentence + chosen, numbers)
-    even = length / at[EVALUATIONS]
-    compute = "" if at[FLOPS] is None else f"; {at[FLOPS]:.3g} times AR's compute"
-    numbers.append((f"{at[EVALUATIONS]:.4g} model calls", f"per sequence; AR needs {length:.4g}{compute}"))
+    calls, saved = at[EVALUATIONS] - at["causal"], length - at["causal"]  # masked calls, and the AR tokens they replace
+    even = saved / calls
+    compute = "" if at[FLOPS] is None else f"; {'at least ' if at['causal'] else ''}{at[FLOPS]:.3g} times AR's compute"
+    beside = f" and {at['causal']:.4g} AR tokens" if at["causal"] else ""
+    numbers.append((f"{calls:.4g} model calls{beside}", f"per sequence; AR needs {length:.4g}{compute}"))
     if at["seconds"] and ar and ar["seconds"]:
         times = ar["seconds"] / at["seconds"]
         compared = "faster" if times > 1 else "slower"

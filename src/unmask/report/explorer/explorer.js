@@ -139,9 +139,10 @@
     const numbers = [[setting(at), `smallest measured; ${short(yardstick)} ${said(at, yardstick)}: ${sure}`]];
     const length = ar && ar.evaluations ? ar.evaluations : at.length, more = chosen(own, at);
     if (!length || !at.evaluations) return [sentence + more, numbers];
-    const even = length / at.evaluations;
-    const compute = at.flops === null ? "" : `; ${general(at.flops, 3)} times AR's compute`;
-    numbers.push([`${general(at.evaluations, 4)} model calls`, `per sequence; AR needs ${general(length, 4)}${compute}`]);
+    const calls = at.evaluations - at.causal, even = (length - at.causal) / calls;
+    const compute = at.flops === null ? "" : `; ${at.causal ? "at least " : ""}${general(at.flops, 3)} times AR's compute`;
+    const beside = at.causal ? ` and ${general(at.causal, 4)} AR tokens` : "";
+    numbers.push([`${general(calls, 4)} model calls${beside}`, `per sequence; AR needs ${general(length, 4)}${compute}`]);
     if (at.seconds && ar && ar.seconds) {
       const times = ar.seconds / at.seconds;
       numbers.push([`${general(times, 2)} times AR's speed`,

@@ -30,7 +30,18 @@ LABELS = {
     "batch": "batch",
     "setting": "setting",
 }
-COLUMNS = (*WHO, "measure", "value", "low", "high", "n", "method", *COSTS, "metric")  # of a point, in the page
+COLUMNS = (
+    *WHO,
+    "measure",
+    "value",
+    "low",
+    "high",
+    "n",
+    "method",
+    *COSTS,
+    "causal",
+    "metric",
+)  # of a point, in the page
 WORDS = {"of", "model", "kind", "sampler", "schedule", "knob", "setting", "measure", "method", "metric"}
 POINT = '<div id="point" hidden aria-live="polite"><p class="what"></p><p class="whose"></p><p><code></code></p></div>'
 DIGITS = 6  # of a number in the page

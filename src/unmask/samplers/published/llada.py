@@ -9,7 +9,8 @@
 random. Equal scores are left to torch.topk, as there; ties="chance" or "position" says otherwise. Scores are float32;
 of a checkpoint in bfloat16 those of the code have as many bits as its logits, and so here with dtype="bfloat16", while
 its first version made them float64. cfg_scale is generate's `guidance`, and
-`last` has the tokens of confidence_eos_eot_inf, which at T > 0 forgets one of them there, and here none.
+`last` has the tokens of confidence_eos_eot_inf, without which the other confidences are normalised; at T > 0 the code
+forgets one of them, and this does not.
 steps need not be a multiple of the number of blocks: the first ones have one more.
 """
 
