@@ -21,6 +21,7 @@ def command(
     max_tokens: int = 1024,
     max_answers: int = 16,
     max_bytes: int = 2**20,
+    max_seconds: float = 600.0,
     allow_imports: Annotated[tuple[str, ...], "MODULE"] = (),
     causal_model: Annotated[str | None, "MODEL"] = None,
     device: str = "auto",
@@ -52,6 +53,7 @@ def command(
         max_tokens: Of an answer.
         max_answers: To one request.
         max_bytes: Of a request.
+        max_seconds: Of making an answer.
         allow_imports: Import samplers of this module, which requests name as MODULE:Name.
         causal_model: An AR model beside a masked one, for samplers that read from left to right.
         device: Where the model runs: auto, cpu or cuda.
@@ -76,7 +78,7 @@ def command(
     from unmask.serve.running import bound, run, url
 
     arguments.whole("--port", port, 0, 2**16 - 1)
-    limits = Limits(max_tokens, max_answers, queue, batch, max_bytes)
+    limits = Limits(max_tokens, max_answers, queue, batch, max_bytes, max_seconds)
     token = _token(token_file)
     listening = bound(host, port, token)
     try:

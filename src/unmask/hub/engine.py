@@ -87,6 +87,8 @@ class Computer:
         """Columns first..last-1 (R) of rows (R), whose states are then new."""
         cost = Cost()
         for part in torch.arange(len(rows)).split(self.model.batch or max(len(rows), 1)):
+            if self.model.before is not None:
+                self.model.before()
             mine, begin, end = rows[part], first[part], last[part]
             width = int((end - begin).max())
             forward = partial(self._forward, tokens, mine, begin, end)
