@@ -180,3 +180,21 @@ def test_processes_that_start_together_compile_each_kernel_once(tmp_path):
     assert {lines[-1] for lines in said} == {"677 677.0"}
     compiled = [line for lines in said for line in lines if line.startswith("compiled")]
     assert sorted(compiled) == ["compiled inner", "compiled inner", "compiled outer", "compiled outer"]
+
+
+EVERY = """
+import importlib, pkgutil
+from numba.core import caching
+caching.CacheImpl._locator_classes = []  # as where no directory can be written
+import unmask
+for module in pkgutil.walk_packages(unmask.__path__, "unmask."):
+    if module.name.split(".")[1] in ("kernels", "languages", "schedules", "theory", "ideal", "metrics"):
+        importlib.import_module(module.name)
+print("imported")
+"""
+
+
+def test_no_kernel_needs_a_directory_that_can_be_written():
+    """All are kept by `kernel`, which goes without where numba's own cache refuses to compile."""
+    ran = subprocess.run([sys.executable, "-c", EVERY], capture_output=True, text=True)
+    assert (ran.stdout, ran.stderr) == ("imported\n", "")

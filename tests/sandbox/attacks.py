@@ -31,7 +31,7 @@ libc.munmap.argtypes = [ctypes.c_uint64, ctypes.c_size_t]
 FILL = """
 import os, time
 held = []
-for _ in range(5): os.fork()  # 32 processes
+for _ in range(3): os.fork()  # 8 processes
 try:
     while True:
         pair = make()
@@ -47,7 +47,9 @@ except OSError: pass
 time.sleep(600)
 """
 SOCKETS = (
-    "import socket\nobjects = []\ndef make():\n    objects.extend(socket.socketpair())\n"
+    "import socket\nobjects = []\ndef make():\n    pair = socket.socketpair()\n    objects.extend(pair)\n"
+    "    for one in pair:\n        try: one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)\n"
+    "        except PermissionError: pass\n"
     "    return [one.fileno() for one in objects[-2:]]\n" + FILL
 )
 PIPES = (
@@ -131,7 +133,7 @@ ATTACKS = [
         "passed disk",
     ),
     Attack("memory in the buffers of sockets", SOCKETS, "memory", limits=MANY),
-    Attack("memory in the buffers of large pipes", PIPES, "memory", limits=MANY),
+    Attack("memory in the buffers of large pipes", PIPES, "timeout", limits=FULL),
     Attack(
         "memory that is shared, and no longer mapped",
         MAPS + "for _ in range(9):\n    place = libc.mmap(0, 100 << 20, 3, 0x21, -1, 0)\n"
@@ -149,9 +151,10 @@ ATTACKS = [
     ),
     Attack(
         "memory of processes whose first thread has ended",
-        "import ctypes, os, threading, time\ndef fill():\n    held = b'x' * (100 << 20)\n    time.sleep(600)\n"
-        "for _ in range(5):\n    if not os.fork(): break\n"
-        "threading.Thread(target=fill).start()\nctypes.CDLL(None).syscall(" + f"{THREAD_EXIT}, 0)",
+        "import ctypes, os, threading, time\nfor _ in range(11):\n    if not os.fork(): break\n"
+        "def fill():\n    time.sleep(1)\n    held = b'x' * (60 << 20)\n    time.sleep(600)\n"
+        "threading.Thread(target=fill).start()\n"
+        f"ctypes.CDLL(None).syscall({THREAD_EXIT}, 0)",
         "memory",
     ),
     Attack(

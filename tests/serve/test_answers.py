@@ -188,7 +188,7 @@ def test_company_changes_nothing(model):
             if len(found) == len(tasks):
                 done.set()
 
-        batches = Batches(model, 10, 4)
+        batches = Batches(model, LIMITS)
         batches.put([Row(task, 0, tell) for task in tasks])
         batches.start()
         assert done.wait(60)

@@ -24,14 +24,14 @@ from unmask.serve.running import Server, bound, url
 
 
 @contextlib.contextmanager
-def serving(model, **options):
-    endpoint = Endpoint(model, limits=LIMITS, **options)
+def serving(model, limits=LIMITS, **options):
+    endpoint = Endpoint(model, limits=limits, **options)
     listening = bound("127.0.0.1", 0, None)
     server = Server(endpoint)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     try:
-        yield SimpleNamespace(endpoint=endpoint, url=url(listening), port=listening.getsockname()[1])
+        yield SimpleNamespace(endpoint=endpoint, server=server, url=url(listening), port=listening.getsockname()[1])
     finally:
         server.should_exit = True
         thread.join(60)

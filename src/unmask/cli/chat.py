@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Annotated, Any
 
 from unmask.cli.options import Count, Number, Switch, Text, Word
@@ -74,10 +75,9 @@ def command(
             try:
                 with _shown(live) as see:
                     answer = talk.say(said, see)
-            except UnmaskError as error:
-                if not live:
-                    raise
-                print(f"unmask: {error}; {NEW} begins anew")  # it may be that too much has been said
+            except UnmaskError as error:  # such as too much said for the model's context
+                what = f"unmask: {error}; {NEW} begins anew"
+                print(what, file=sys.stdout if live else sys.stderr, flush=True)
                 continue
             _tell(said, answer, live, json)
 
@@ -86,6 +86,8 @@ def _lines(live: bool) -> Iterator[str]:
     """What somebody says, line by line."""
     import sys
 
+    if isinstance(sys.stdin, TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")  # a byte that is no text ends no conversation
     while True:
         try:
             said = input(PROMPT) if live and sys.stdin.isatty() else next(sys.stdin)

@@ -22,6 +22,7 @@ def command(
     max_tokens: int = 1024,
     max_answers: int = 16,
     max_bytes: int = 2**20,
+    max_seconds: float = 600.0,
     allow_imports: Annotated[tuple[str, ...], "MODULE"] = (),
     causal_model: Annotated[str | None, "MODEL"] = None,
     loading: Loading = Loading(),
@@ -49,6 +50,7 @@ def command(
         max_tokens: Of an answer.
         max_answers: To one request.
         max_bytes: Of a request.
+        max_seconds: Of making an answer.
         allow_imports: Import samplers of this module, which requests name as MODULE:Name.
         causal_model: An AR model beside a masked one, for samplers that read from left to right.
         json: Print the address as one JSON object.
@@ -63,7 +65,7 @@ def command(
     from unmask.serve.running import bound, run, url
 
     arguments.whole("--port", port, 0, 2**16 - 1)
-    limits = Limits(max_tokens, max_answers, queue, batch, max_bytes)
+    limits = Limits(max_tokens, max_answers, queue, batch, max_bytes, max_seconds)
     token = _token(token_file)
     listening = bound(host, port, token)
     try:

@@ -13,7 +13,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, NoReturn
 
-from unmask.core.errors import UnmaskError, shown, unknown
+from unmask.core.errors import UnmaskError, listed, shown, unknown
 
 INFINITY = float("inf")
 FEW = 1000  # so small a number is named with the least
@@ -92,7 +92,7 @@ def word(noun: str, value: Any, known: Iterable[str]) -> str:
     """One of the words that are known."""
     names = list(known)
     if not isinstance(value, str):
-        refuse(noun, value, f"one of {', '.join(names)}")
+        refuse(noun, value, f"one of {listed(names)}")
     if value not in names:
         raise unknown(noun, value, names)
     return value

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 SHOWN = 200  # characters of something that was given; the rest is left out
+LISTED = 12  # names in a message
 MESSAGE = 2000  # of a whole message
 
 
@@ -45,11 +46,17 @@ class Missing(UnmaskError):
     """What was asked is not known of this language; of others it is."""
 
 
+def listed(names: Iterable[str]) -> str:
+    """The first names, and the number of the others."""
+    every = list(names)
+    return ", ".join(every[:LISTED]) + (f" and {len(every) - LISTED} more" if len(every) > LISTED else "")
+
+
 def unknown(noun: str, name: str, known: Iterable[str]) -> UnmaskError:
     """The error for a name that is not in a list, with the nearest names first."""
     import difflib  # here: what imports `unmask` makes no mistakes, mostly
 
     names = sorted(set(known))
     near = difflib.get_close_matches(name[:SHOWN].lower(), names, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names)}"
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {listed(names)}"
     return UnmaskError(f"unknown {noun} {shown(name)}; {hint}")

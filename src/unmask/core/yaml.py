@@ -76,6 +76,8 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
             raise ConstructorError(None, None, "expected a mapping", node.start_mark)
         made: dict[str, Any] = {}
         for name, value in node.value:
+            if not isinstance(name, yaml.ScalarNode):  # its aliases may stand for millions of values
+                raise ConstructorError(None, None, f"a {name.id} is no name; write a text", name.start_mark)
             key = self.construct_object(name, deep=True)
             if not isinstance(key, str):
                 raise ConstructorError(None, None, f"{shown(key)} is no name; write it in quotes", name.start_mark)

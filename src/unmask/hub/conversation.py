@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.generation.result import Generation
 from unmask.hub.answering import answers, usual
@@ -28,7 +29,7 @@ class Conversation:
     """`length` tokens at most an answer; options: those of `answering.usual`."""
 
     def __init__(self, model: OpenModel, system: str | None = None, length: int = 128, **options: Any) -> None:
-        self.model, self.length = model, length
+        self.model, self.length = model, arguments.whole("length", length, 1)
         self.messages = [] if system is None else [Message("system", system)]
         self.template, self.tokenizer = chats(model), speaker(model)
         if ending(model, chat=True) is None:

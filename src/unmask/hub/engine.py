@@ -15,6 +15,7 @@ B rows, L positions; R rows, W columns and A answers of one forward.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -68,6 +69,7 @@ class Computed(Protocol):
     shift: int
     batch: int | None
     cache: Cache | None
+    before: Callable[[], None] | None
 
     @property
     def name(self) -> str: ...
@@ -107,6 +109,8 @@ class Computer:
         """Columns first..last-1 (R) of rows (R), whose states are then new."""
         cost = Cost()
         for part in torch.arange(len(rows)).split(self.model.batch or max(len(rows), 1)):
+            if self.model.before is not None:
+                self.model.before()
             mine, begin, end = rows[part], first[part], last[part]
             width = int((end - begin).max())
             forward = partial(self._forward, tokens, mine, begin, end)

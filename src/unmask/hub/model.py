@@ -9,7 +9,7 @@ Logits are computed in the type of the weights, and decided upon in float32 (den
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import msgspec
@@ -49,6 +49,7 @@ class OpenModel(Denoiser):
             arguments.whole("batch", batch)
         self.card, self.body, self.tokenizer, self.batch, self.reader = card, body, tokenizer, batch, causal
         self.cache = cache_of(cache)
+        self.before: Callable[[], None] | None = None  # called before each evaluation of rows; by raising it ends them
         if self.cache is not None and card.block is not None:
             kind = "an AR model" if card.causal else f"block-causal ({card.block})"
             raise UnmaskError(f"{card.name} is {kind}, and remembers exactly without being told; leave --cache out")

@@ -15,9 +15,9 @@ import math
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor
 
+from unmask.core.compiled import kernel
 from unmask.core.estimates import Estimate, bounded_mean
 from unmask.kernels.machine import Floats
 from unmask.languages.closed_form import ClosedForm
@@ -107,7 +107,7 @@ def _round_series(places: int) -> Floats:
     return np.array([2.0 ** (-j * (j - 1) / 2) / math.factorial(j) for j in range(places + 1)])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _coefficient(delta: Floats, series: Floats) -> float:
     """[z^l] prod_k sum_j series(j) (delta_k z)^j for l+1 coefficients."""
     places = len(series) - 1
@@ -123,7 +123,7 @@ def _coefficient(delta: Floats, series: Floats) -> float:
     return float(product[places])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _excess(delta: Floats, surplus: Floats) -> Floats:
     """The coefficients of prod_k (1 + r(delta_k z)) - 1 for r = sum_{j>=2} surplus(j) z^j: Q <- Q + r + Q r."""
     excess = np.zeros(len(surplus))

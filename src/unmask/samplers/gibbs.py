@@ -49,13 +49,11 @@ class Gibbs(Sampler):
         size = made.shape[1]
         time = None if canvas.time_free else torch.full((len(made),), 1 / size, dtype=torch.float64)
         stride = min(self.stride or size, size)
-        groups = [torch.arange(k, size, stride) for k in range(stride)]
+        groups = [group for k in range(stride) if bool(made[:, group := torch.arange(k, size, stride)].any())]
         for _ in range(self.sweeps):
             for group in groups:
                 rows, columns = made[:, group].nonzero(as_tuple=True)
                 positions = group[columns]
-                if not len(rows):
-                    continue
                 last = last + made[:, group].any(1)
                 session.hide(rows, positions, last[rows])
                 said = canvas.at(rows, positions, time)

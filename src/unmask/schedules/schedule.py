@@ -17,10 +17,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor
 
 from unmask.core import arguments
+from unmask.core.compiled import kernel
 from unmask.core.errors import UnmaskError, shown
 from unmask.core.registry import Registry, parse
 from unmask.core.search import first
@@ -227,7 +227,7 @@ def theorem_4_2_proportional(steps: int, order: int = 2) -> Tensor:
     return torch.from_numpy(rounds[:steps])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _proportional(eps: float, order: int, rounds: Floats) -> int:
     """How many rounds the proportional schedule has, written to rounds; all of them where they do not fit."""
     used, revealed = 1, eps

@@ -48,7 +48,7 @@ class Endpoint:
     ) -> None:
         self.model, self.names, self.limits, self.token = model, [model.name, *names], limits or Limits(), token
         self.allowed = tuple(allow_imports)
-        self.batches = Batches(model, self.limits.waiting, self.limits.batch, self.allowed)
+        self.batches = Batches(model, self.limits, self.allowed)
         self.began = int(time.time())
 
     def app(self) -> Starlette:
@@ -84,8 +84,8 @@ class Endpoint:
 
     def _check(self, request: Request) -> None:
         if self.token is not None:
-            said = request.headers.get("authorization", "").encode()
-            if not hmac.compare_digest(said, f"Bearer {self.token}".encode()):
+            scheme, _, token = request.headers.get("authorization", "").partition(" ")
+            if scheme.lower() != "bearer" or not hmac.compare_digest(token.strip().encode(), self.token.encode()):
                 what = "the token is missing, or another one; send it as the API key"
                 raise Refused(what, 401, "invalid_api_key")
         elif not is_local(request.url.hostname or ""):

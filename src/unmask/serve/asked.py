@@ -55,10 +55,14 @@ class Limits:
     waiting: int = 64  # rows in the queue
     batch: int = 8  # rows
     body: int = 2**20  # bytes
+    seconds: float = 600.0  # of making an answer
+    patience: float = 10.0  # seconds in which a client sends its request
 
     def __post_init__(self) -> None:
         for name in ("tokens", "waiting", "batch", "body"):
             arguments.whole(f"limit of {name}", getattr(self, name))
+        for name in ("seconds", "patience"):
+            arguments.number(f"limit of {name}", getattr(self, name), 0, above=True)
         arguments.whole("limit of answers", self.answers, 1, EACH)
 
 

@@ -1,12 +1,14 @@
 """Rows that wait, and the one thread that generates them: those of the same settings together, each by its own luck.
 
 A row depends on what was asked and on its number, not on its company; where a batch fails each of its rows is tried
-alone. A row that nobody waits for any more ends after the round that is under way.
+alone. A row that no client waits for ends after the round that is under way, and a batch of such rows before its next
+model call: samplers that own their flow have rounds of any length.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +23,7 @@ from unmask.core.registry import imports
 from unmask.hub.answering import Answered, answers, before_any
 from unmask.hub.prompted import Asked, speaker
 from unmask.samplers.stopping import Progress, StopRule
-from unmask.serve.asked import Refused, Task
+from unmask.serve.asked import ROUNDS, Limits, Refused, Task
 
 if TYPE_CHECKING:
     from unmask.hub import OpenModel
@@ -111,13 +113,36 @@ class Watch:
         return lengths
 
 
+class Gone(Exception):
+    """No client waits for any row of a batch."""
+
+
+@dataclass
+class Meter:
+    """What a batch may cost, asked before each model call."""
+
+    rows: Sequence[Row]
+    limits: Limits
+    calls: int = 0
+    began: float = field(default_factory=time.monotonic)
+
+    def __call__(self) -> None:
+        self.calls += 1
+        if all(row.gone for row in self.rows):
+            raise Gone
+        most, seconds = ROUNDS * self.limits.tokens, self.limits.seconds
+        if self.calls > most * len(self.rows):
+            raise Refused(f"an answer has needed {most} model calls, the most allowed; ask for less", 413)
+        if time.monotonic() - self.began > seconds:
+            raise Refused(f"an answer has taken {seconds:g} s, the longest allowed; ask for less", 413)
+
+
 @dataclass
 class Batches:
     """The queue and its thread."""
 
     model: OpenModel
-    waiting: int
-    batch: int
+    limits: Limits
     allowed: Sequence[str] = ()  # modules of which samplers may be imported
     made: int = 0  # batches
     _rows: deque[Row] = field(default_factory=deque)
@@ -147,8 +172,8 @@ class Batches:
         with self._news:
             if self._closed:
                 raise Refused("the server is being stopped; ask again later", 503)
-            if len(self._rows) + len(rows) > self.waiting:
-                what = f"{len(self._rows)} answers wait already, of {self.waiting} that may"
+            if len(self._rows) + len(rows) > self.limits.waiting:
+                what = f"{len(self._rows)} answers wait already, of {self.limits.waiting} that may"
                 raise Refused(f"{what}; ask again later", 429, "queue_full")
             self._rows.extend(rows)
             self._news.notify_all()
@@ -171,7 +196,7 @@ class Batches:
             if self._closed:
                 return []
             key = self._rows[0].task.key
-            taken = [row for row in self._rows if row.task.key == key][: self.batch]
+            taken = [row for row in self._rows if row.task.key == key][: self.limits.batch]
             self._rows = deque(row for row in self._rows if row not in taken)
             self._under_way = taken
             return taken
@@ -180,9 +205,14 @@ class Batches:
         with progress.silent(), imports(tuple(self.allowed), IN_REQUEST):
             while rows := self._next():
                 self._make(rows)
+                self._under_way = ()
 
     def _make(self, rows: Sequence[Row]) -> None:
         first = rows[0].task
+        meter = Meter(rows, self.limits)
+        models = [model for model in (self.model, self.model.reader) if model is not None]
+        for model in models:
+            model.before = meter
         try:
             found, _ = answers(
                 self.model,
@@ -193,18 +223,31 @@ class Batches:
                 first_row=[row.task.numbers[row.place] for row in rows],
                 **first.options,
             )
+        except Gone:
+            return
         except Exception as error:  # nothing that one asks ends the server for others
-            if len(rows) > 1:
+            if len(rows) > 1 and not isinstance(error, Refused):
                 for row in rows:
                     self._make([row])
                 return
-            known = isinstance(error, UnmaskError)
-            what = str(error) if known else f"this is a defect of unmask: {type(error).__name__}: {error}"
             with self._news:
-                rows[0].end(Refused(what, 400 if known else 500))
+                for row in rows:
+                    row.end(refusal(error))
             return
+        finally:
+            for model in models:
+                model.before = None
         with self._news:
             self.made += 1
-            self._under_way = ()
             for row, answer in zip(rows, found, strict=True):
                 row.finish(answer)
+
+
+def refusal(error: Exception) -> Refused:
+    """What is told of an error."""
+    if isinstance(error, Refused):
+        return error
+    known = isinstance(error, UnmaskError)
+    return Refused(
+        str(error) if known else f"this is a defect of unmask: {type(error).__name__}: {error}", 400 if known else 500
+    )

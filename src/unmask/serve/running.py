@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
+from functools import partial
 from types import FrameType
+from typing import cast
 
 from unmask.core.errors import UnmaskError, shown
 from unmask.core.extras import needed
 from unmask.serve.app import Endpoint, is_local
+from unmask.serve.connections import QUEUE, Connection, Guard
 
 with needed("serve", "a server"):
     import uvicorn
@@ -37,13 +41,29 @@ def url(listening: socket.socket) -> str:
 
 
 class Server(uvicorn.Server):  # type: ignore[misc]
-    """Who waits is told when it is being stopped, and what is under way ends after its round."""
+    """Clients that wait are told when it is being stopped, and answers under way end before the next model call."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        config = uvicorn.Config(endpoint.app(), log_config=None, access_log=False, timeout_graceful_shutdown=5)
+        self.guard = Guard(endpoint.limits.patience)
+        config = uvicorn.Config(
+            endpoint.app(),
+            http=cast("type[asyncio.Protocol]", partial(Connection, self.guard)),
+            ws="none",
+            log_config=None,
+            log_level="critical",  # a client that sends no HTTP would write a line each time
+            access_log=False,
+            timeout_graceful_shutdown=5,
+            backlog=self.guard.accepted,  # accepted in a turn of the loop
+        )
         super().__init__(config)
         self.endpoint = endpoint
         self.stopped = False
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().set_exception_handler(self.guard.failed)
+        await super().startup(sockets)
+        for one in sockets or ():
+            one.listen(QUEUE)  # the backlog above has made it short
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.stopped = True

@@ -23,7 +23,7 @@ OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Div: operator.truediv,
 }
 LONGEST = 200  # characters of an expression
-EXPRESSION = re.compile(r"[\d(][\d\s+\-*/()]*[\d)]")
+EXPRESSION = re.compile(r"[\d\s+\-*/()]+")
 
 
 class Row(NamedTuple):
@@ -69,12 +69,19 @@ class Countdown(Made):
 
     def answer(self, item: Item, text: str) -> str | None:
         """The expression that the text begins with, or the last one of it, without what it comes to."""
-        found = [part for line in text.split("\n") for part in EXPRESSION.findall(line.partition("=")[0])]
+        found = [_trimmed(part) for line in text.split("\n") for part in EXPRESSION.findall(line.partition("=")[0])]
         found = [part for part in found if any(sign in part for sign in "+-*/")]
         return found[-1] if found else None
 
     def right(self, item: Item, answer: str) -> bool:
         return solves(answer, *item.row)
+
+
+def _trimmed(part: str) -> str:
+    """From the first digit or opening bracket to the last digit or closing one."""
+    first = next((at for at, sign in enumerate(part) if sign.isdecimal() or sign == "("), len(part))
+    last = next((at for at in reversed(range(len(part))) if part[at].isdecimal() or part[at] == ")"), -1)
+    return part[first : last + 1]
 
 
 EXAMPLES = (

@@ -17,6 +17,8 @@ from unmask.core.errors import UnmaskError, cut
 from unmask.core.memory import size
 from unmask.core.reading import fit, from_json, read_bytes
 
+OFFLINE = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")  # as `datasets` reads them
+TRUE = ("1", "ON", "YES", "TRUE")
 DIRECTORY = "UNMASK_DATA"  # an environment variable: where files lie under their usual names
 MOST = 2**30  # bytes of a file, unpacked
 SHOWN = 3  # broken lines that are told one by one
@@ -55,6 +57,19 @@ def find(dataset: Dataset) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
+def beside(dataset: Dataset, data: str | Path | None, named: str) -> Path | None:
+    """The file of another data set than that of the items: the named one, one beside the items, or one of a usual name.
+
+    Where the items are a file, an error if there is none: they were not fetched, and it is not either.
+    """
+    near = [Path(data).parent / name for name in dataset.files] if data else []
+    found = Path(named) if named else next((path for path in near if path.is_file()), None) or find(dataset)
+    if found is None and data:
+        what = f"shots are made of {dataset.files[0]}, which is not beside {cut(str(data))}"
+        raise UnmaskError(f"{what}; put it there, name it (shots_file), or take shots=0")
+    return found
+
+
 def _unpacked(content: bytes, path: str | Path) -> bytes:
     if not content.startswith(GZIP):
         return content
@@ -87,6 +102,8 @@ def _entries(content: bytes, where: str) -> Iterator[tuple[str, Any]]:
 
 def _fetched(dataset: Dataset) -> Iterator[tuple[str, Any]]:
     path, configuration, split = dataset.hub
+    if offline := next((name for name in OFFLINE if os.environ.get(name, "0").upper() in TRUE), None):
+        raise UnmaskError(f"the items of {path} are not here, and {offline} is set; give a file (--data FILE.jsonl)")
     try:
         from datasets import load_dataset
     except ImportError as error:

@@ -18,7 +18,7 @@ from unmask.core.reading import read_yaml
 from unmask.hub.chat import Message
 from unmask.tasks import numbers
 from unmask.tasks.contract import TASKS, Item, Task
-from unmask.tasks.data import Dataset, find, read
+from unmask.tasks.data import Dataset, beside, read
 
 TEST = Dataset(("gsm8k_test.jsonl", "test.jsonl"), ("openai/gsm8k", "main", "test"))
 TRAIN = Dataset(("gsm8k_train.jsonl", "train.jsonl"), ("openai/gsm8k", "main", "train"))
@@ -97,9 +97,7 @@ class GSM8K(Task):
 
     def _training(self, data: str | Path | None) -> list[Row]:
         """The training set: its own file, or the one beside the items."""
-        beside = [Path(data).parent / name for name in TRAIN.files] if data else []
-        near = next((path for path in beside if path.is_file()), None)
-        rows: list[Row] = read(TRAIN, Row, self.shots_file or near or find(TRAIN)).found
+        rows: list[Row] = read(TRAIN, Row, beside(TRAIN, data, self.shots_file)).found
         return rows
 
     def asked(self, item: Item) -> str:

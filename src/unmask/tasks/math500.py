@@ -77,14 +77,14 @@ class Math500(Task):
 
 def boxed(text: str) -> str | None:
     r"""What stands in the last \boxed{} of a text, whose brackets are closed."""
-    found = None
-    for mark in BOXED.finditer(text):
-        depth, at = 1, mark.end()
-        while at < len(text) and depth:
-            depth += (text[at] == "{") - (text[at] == "}")
-            at += 1
-        found = text[mark.end() : at - 1] if depth == 0 else found
-    return found
+    marks, begun = {mark.end() for mark in BOXED.finditer(text)}, []
+    found = (-1, -1)
+    for bracket in re.finditer("[{}]", text):
+        if bracket[0] == "{":
+            begun.append(bracket.end())
+        elif begun and (begin := begun.pop()) in marks:
+            found = max(found, (begin, bracket.start()))
+    return None if found[0] < 0 else text[slice(*found)]
 
 
 def same(first: str, second: str) -> bool:

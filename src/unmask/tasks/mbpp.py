@@ -14,7 +14,7 @@ from unmask.core.errors import UnmaskError
 from unmask.hub.chat import Message
 from unmask.tasks import programs
 from unmask.tasks.contract import TASKS, Item, Program, Task
-from unmask.tasks.data import Dataset, find, read
+from unmask.tasks.data import Dataset, beside, read
 
 FULL = Dataset(("mbpp.jsonl",), ("google-research-datasets/mbpp", "full", "train+test+validation+prompt"))
 SANITIZED = Dataset(("sanitized-mbpp.json",), ("google-research-datasets/mbpp", "sanitized", "test"))
@@ -76,9 +76,7 @@ class MBPP(Task):
     def _shots(self, data: str | Path | None) -> list[Row]:
         if not self.shots:
             return []
-        beside = Path(data).parent / FULL.files[0] if data else None
-        near = beside if beside and beside.is_file() else find(FULL)
-        rows = {row.task_id: row for row in read(FULL, Row, self.shots_file or near).found}
+        rows = {row.task_id: row for row in read(FULL, Row, beside(FULL, data, self.shots_file)).found}
         order = [number for number in (*SHOWN, *range(1, 11)) if number in rows]
         chosen = list(dict.fromkeys(order))[: self.shots]
         if len(chosen) < self.shots:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
-FENCE = re.compile(r"```(?:[ \t]*[\w+-]*)[ \t]*\n(.*?)(?:\n[ \t]*```|\Z)", re.DOTALL)
+MOST = 1000  # lines of a program
+FENCE = re.compile(r"```[ \t]*(?:[\w+-]+[ \t]*)?\n(.*?)(?:\n[ \t]*```|\Z)", re.DOTALL)
 
 
 def fenced(text: str) -> str | None:
@@ -29,8 +30,10 @@ def functions(code: str) -> list[str]:
 
 def longest(code: str) -> str:
     """A program without its last lines, where these are what keeps it from being one: a text that was cut off, or goes
-    on in words. All of it where nothing of it is a program."""
-    lines = code.split("\n")
+    on in words. All of it where nothing of it is a program; no more than its first `MOST` lines otherwise."""
+    lines = code.split("\n")[:MOST]
+    if parsed(code) is not None:
+        return code
     for end in range(len(lines), 0, -1):
         kept = "\n".join(lines[:end])
         tree = parsed(kept)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from unmask.core.files import atomic
-from unmask.core.reading import read_lines
+from unmask.core.reading import fit, read_lines
 
 MOST = 2**32  # bytes of a file
 TOO_LONG = "prompt too long"
@@ -47,8 +47,50 @@ class Sample(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         return sum(self.evaluations.values())
 
 
+class Model(msgspec.Struct):
+    card: str
+    dtype: str
+    cache: str
+    revision: str | None = None
+    quantize: str | None = None
+
+
+class How(msgspec.Struct):
+    length: int
+    until: list[str]
+    sampler: str
+    chat: bool = False
+    eos: str = "stop"
+    system: str | None = None
+    steps: int | None = None
+    schedule: str | list[float] = "linear"
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    guidance: float = 0.0
+
+
+class About(msgspec.Struct):
+    """What all readers of `about` rely on; it may hold more."""
+
+    task: str
+    data: str
+    model: Model
+    how: How
+
+
+class Within(msgspec.Struct):
+    about: About
+
+
 def read(path: str | Path) -> list[Sample]:
-    return [sample for _, sample in read_lines(path, Sample, MOST)]
+    """The samples of a file, whose `about` is checked once for those that have the same."""
+    found: list[Sample] = []
+    for number, sample in read_lines(path, Sample, MOST):
+        if not found or sample.about != found[-1].about:
+            fit({"about": sample.about}, Within, f"{path}, line {number}")
+        found.append(sample)
+    return found
 
 
 def lines(samples: Iterable[Sample]) -> bytes:

@@ -14,9 +14,9 @@ and the area theorem int h = Phi(1) - Phi(0) = H(q) is plain to see. One positio
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from torch import Tensor
 
+from unmask.core.compiled import kernel
 from unmask.core.errors import UnmaskError
 from unmask.kernels import first_order as kernels
 from unmask.kernels.first_order import FirstOrder, entropy
@@ -56,7 +56,7 @@ def order_divergence(chain: FirstOrder, order: Tensor) -> Floats:
     return paid - (entropy(chain.initial) + float(pairs[: length - 1, min(1, length - 1)].sum()))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _pay(orders, alone, pairs, out):  # type: ignore[no-untyped-def]
     """out (B) = sum_j H(X_j | X_l, X_r), l and r the nearest positions of earlier rounds; pairs (L, L) is E_d(i)."""
     length = orders.shape[1]

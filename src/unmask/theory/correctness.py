@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from torch import Tensor
 
+from unmask.core.compiled import kernel
 from unmask.core.errors import UnmaskError
 from unmask.core.search import first
 from unmask.theory.statements import Statement, asked
@@ -152,7 +152,7 @@ def _within(learning: float) -> str:
     return f"learning error at most {learning:.4g} a token" if learning else "ideal denoiser"
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _falling(delta, places):  # type: ignore[no-untyped-def]
     """j! e_j after each round: what it was, and j times delta_k for which of the j falls into round k."""
     ways = np.zeros(places + 1)

@@ -27,10 +27,10 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from numba import njit
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from unmask.core.compiled import kernel
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import LEVEL, Estimate, exactly, mean
 from unmask.core.shown import Shown
@@ -283,7 +283,7 @@ def by_size(patterns: Floats, places: int) -> Floats:
     return means
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _law(places, u, weights):  # type: ignore[no-untyped-def]
     """(first, last) of what is not negligible of weights (n+1), set to Binom(n, u): from the mode outwards, by ratios.
 
@@ -306,7 +306,7 @@ def _law(places, u, weights):  # type: ignore[no-untyped-def]
     return first, last
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _bernstein(coefficients, points, out):  # type: ignore[no-untyped-def]
     weights = np.empty(coefficients.shape[0])
     for i in range(points.shape[0]):
@@ -315,7 +315,7 @@ def _bernstein(coefficients, points, out):  # type: ignore[no-untyped-def]
             out[i] += weights[k] * coefficients[k]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _mixture(size, points, shares):  # type: ignore[no-untyped-def]
     """(size): sum_i shares(i) Binom(size - 1, points(i))."""
     weights, out = np.empty(size), np.zeros(size)

@@ -17,10 +17,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from torch import Tensor
 
 from unmask.core import arguments, progress
+from unmask.core.compiled import kernel
 from unmask.core.errors import UnmaskError
 from unmask.kernels.first_order import FirstOrder
 from unmask.kernels.machine import Floats, Ints
@@ -172,7 +172,7 @@ def _contradictions(chain: FirstOrder, length: int) -> Ints:
     return zeros[zeros[:, 0] > 0]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _contradict(kernels, contradictions, reach, out):  # type: ignore[no-untyped-def]
     """out (S+1, S+1): P^reach(a, c) sum over i and (d, s, t) of A_i(s) A_{i+d}(t), where P^d(s, t) = 0."""
     size = kernels.shape[1] - 1

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor
 
 from unmask.core import progress
 from unmask.core.chance import Luck, check_seed
+from unmask.core.compiled import kernel
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean
 from unmask.core.threads import over_blocks
@@ -106,7 +106,7 @@ def ser_by_orders(chain: FirstOrder, length: int, delta: Tensor, *, rows: int = 
     return bounded_mean(1 - valid_given_order(chain, order), method="rao-blackwell")
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _round(kernels, rate, mass, log_mass):  # type: ignore[no-untyped-def]
     """One round earlier, in place: mass and log_mass (L+1, S+1, S+1) hold S and its derivative by gap and ends.
 
@@ -148,7 +148,7 @@ def _round(kernels, rate, mass, log_mass):  # type: ignore[no-untyped-def]
         mass[g], log_mass[g] = np.where(possible, total, mass[g]), np.where(possible, tilt, log_mass[g])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sequence(kernels, walk, rates):  # type: ignore[no-untyped-def]
     """p(x) of one sequence between begin and end, walk (L+2): gaps are known by their two positions (l, r)."""
     ends = walk.shape[0]
@@ -177,7 +177,7 @@ def _sequence(kernels, walk, rates):  # type: ignore[no-untyped-def]
     return mass[0, ends - 1]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _orders(kernels, orders, by_round, out):  # type: ignore[no-untyped-def]
     """out (B): the gaps of each order are closed from the last round to the first, by_round (B, L) names positions so.
 
@@ -211,7 +211,7 @@ def _orders(kernels, orders, by_round, out):  # type: ignore[no-untyped-def]
         out[b] = edge[length + 1, size, size]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _close(kernels, edge, after, first, l, r, a, c, here, there):  # type: ignore[no-untyped-def]
     """The mean over what one round writes at first..r between tokens a at l and c at r."""
     size, whole = here.shape[0], kernels[r - l, a, c]

@@ -24,11 +24,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
 from scipy.optimize import isotonic_regression
 from torch import Tensor
 
 from unmask import schedules
+from unmask.core.compiled import kernel
 from unmask.kernels.machine import Floats, Ints
 from unmask.languages import Language
 from unmask.theory import known
@@ -222,7 +222,7 @@ def _fine(density: Curve, points: int) -> Floats:
     return by_density(lambda u: density(u) + 0.1 * scale, points)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _cuts(at: Floats, height: Floats, rounds: int) -> Ints:
     """(rounds+1) indices 0..n with the least sum (at[j] - at[i]) height[i], height not rising; rounds may be empty."""
     n = len(at) - 1
@@ -247,7 +247,7 @@ def _cuts(at: Floats, height: Floats, rounds: int) -> Ints:
     return _traced(last)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _squares(at: Floats, height: Floats, area: Floats, rounds: int, less: int) -> Ints:
     """(rounds+1) indices 0..n with the least sum of w max((w - less) height[i], area[j-less] - area[i]), w from i to j.
 
@@ -269,7 +269,7 @@ def _squares(at: Floats, height: Floats, area: Floats, rounds: int, less: int) -
     return _traced(last)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _traced(last: Ints) -> Ints:
     rounds, n = last.shape[0], last.shape[1] - 1
     cuts = np.zeros(rounds + 1, np.int64)
@@ -279,7 +279,7 @@ def _traced(last: Ints) -> Ints:
     return cuts
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _walk(places: Floats, height: Floats, area: Floats, power: int) -> Ints:
     """(N+1): which of the places of each edge make the cheapest ascending walk, w^(power-1) max(w height, its area)."""
     edges, tried = places.shape

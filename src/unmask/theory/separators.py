@@ -15,9 +15,9 @@ import math
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor
 
+from unmask.core.compiled import kernel
 from unmask.core.errors import UnmaskError
 from unmask.kernels.machine import Floats
 from unmask.schedules import Schedule
@@ -150,7 +150,7 @@ def _by_round(order: Tensor, n: int) -> Floats:
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _excess(orders, memory, out):  # type: ignore[no-untyped-def]
     """From each position of a round look right: another one of the round, before `memory` earlier ones in a row?"""
     length = orders.shape[1]

@@ -8,13 +8,14 @@ import pytest
 from scipy.stats import binomtest
 
 from unmask.core.errors import UnmaskError
-from unmask.experiments.evaluation import compare
+from unmask.experiments.evaluation import compare, records
 from unmask.experiments.evaluation.advise import advise
 from unmask.experiments.evaluation.compare import LEVEL, compare_shares, mcnemar
 from unmask.experiments.evaluation.published import PUBLISHED, figures, named
 from unmask.experiments.evaluation.settings import SWEPT, Settings
 from unmask.experiments.evaluation.summary import groups, labels
 from unmask.hub.card import known
+from unmask.tasks import sample as samples
 from unmask.tasks.sample import Sample
 
 MODEL = {"card": "m", "dtype": "float32", "cache": "none"}
@@ -171,3 +172,57 @@ def test_published_recipes_are_evaluations_and_stand_beside_what_is_the_same():
     assert not figures({"task": "gsm8k(shots=8)", "model": "llada-8b-base", "steps": 63, "length": 256})
     with pytest.raises(UnmaskError, match="llada-gsm8k-semi-ar"):
         named("llada-gsm8k-semi")
+
+
+WRONG = [  # where in `about`, what stands there, and what is said of it; None: nothing stands there
+    (("model",), 5, "about.model"),
+    (("model", "card"), [1], "about.model.card"),
+    (("model", "revision"), 5, "about.model.revision"),
+    (("how",), [], "about.how"),
+    (("how", "sampler"), None, "sampler"),
+    (("how", "sampler"), 5, "about.how.sampler"),
+    (("how", "length"), "9", "about.how.length"),
+    (("how", "until"), "x", "about.how.until"),
+    (("how", "steps"), {}, "about.how.steps"),
+    (("how", "temperature"), "hot", "about.how.temperature"),
+    (("task",), None, "task"),
+    (("data",), 5, "about.data"),
+]
+
+
+@pytest.mark.parametrize("command", ["show", "compare", "advise"])
+@pytest.mark.parametrize(("place", "value", "says"), WRONG)
+def test_records_with_wrong_nested_values_are_refused_in_one_line(place, value, says, command, tmp_path, capsys):
+    from unmask.cli.main import main
+
+    right, wrong = sample(0, True), sample(1, False)
+    *outer, last = place
+    inner = wrong.about
+    for name in outer:
+        inner[name] = dict(inner[name])
+        inner = inner[name]
+    inner.pop(last, None)
+    if value is not None:
+        inner[last] = value
+    file = tmp_path / "records.jsonl"
+    samples.write(file, [right, wrong])
+    words = {"show": ["eval", "show", str(file)], "compare": ["eval", "compare", str(file), str(file)]}
+    words |= {"advise": ["advise", "--results", str(file), "--target", "0.5"]}
+    assert main(words[command]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert says in error
+    assert "line 2" in error
+
+
+def test_torn_records_of_a_store_say_how_to_make_them_again(tmp_path):
+    file = tmp_path / "records.jsonl"
+    samples.write(file, many([True, False]))
+    file.write_bytes(file.read_bytes()[:-9])
+    with pytest.raises(UnmaskError, match="line 2") as found:
+        records.read(tmp_path)
+    assert "eval check" not in str(found.value)
+    (tmp_path / "files").mkdir()
+    for of in (tmp_path, file):
+        with pytest.raises(UnmaskError, match=r"line 2.*; `unmask eval check .*` writes it again"):
+            records.read(of)

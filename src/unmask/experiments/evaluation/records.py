@@ -39,7 +39,12 @@ def read(directory: str | Path) -> list[Sample]:
     if not file.exists():
         what = "`unmask eval --out DIR` leaves them, and `unmask eval check` makes them of a sweep"
         raise UnmaskError(f"there are no records in {cut(str(directory))}; {what}")
-    return samples.read(file)
+    try:
+        return samples.read(file)
+    except UnmaskError as error:
+        if not (file.parent / FILES).is_dir():
+            raise
+        raise UnmaskError(f"{error}; `unmask eval check {cut(str(file.parent))}` writes it again") from error
 
 
 def setting(sample: Sample) -> str:

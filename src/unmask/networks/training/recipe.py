@@ -23,6 +23,7 @@ BETAS = (0.9, 0.999)
 WARM_UP_OF_AVERAGE = 10.0  # the average of the first t steps forgets with (1 + t)/(10 + t)
 
 
+LARGEST = 1e6  # of rates, so that no product with one overflows in single precision
 MOST = {"steps": 10**9, "batch": 2**24, "samples": 2**40, "rounds": arguments.MOST_STEPS, "run": arguments.MOST_LENGTH}
 
 
@@ -57,8 +58,8 @@ class Recipe:
             if not (count is None and name in ("samples", "rounds")):
                 arguments.whole(name, count, 1, most)
         for name in ("rate", "clip"):
-            arguments.number(name, getattr(self, name), above=True)
-        arguments.number("weight_decay", self.weight_decay)
+            arguments.number(name, getattr(self, name), most=LARGEST, above=True)
+        arguments.number("weight_decay", self.weight_decay, most=LARGEST)
         for name in ("warm_up", "average"):
             arguments.share(name, getattr(self, name))
         for name in ("fall", "spread"):
