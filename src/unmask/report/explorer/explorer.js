@@ -243,7 +243,7 @@
       const found = priced.map((p) => ({ ...row(p, by), place: p[state.cost], line: !isAR(p), dot: true, across }));
       let best = Infinity;
       for (const one of [...found].sort((a, b) => a.place - b.place || sign * (a.value - b.value))) {
-        one.front = sign * one.value < best;
+        one.front = usable(one.series) && sign * one.value < best;
         if (one.front) best = sign * one.value;
       }
       const few = new Set(found.filter((r) => r.line).map((r) => r.series)).size <= told.names;

@@ -89,7 +89,6 @@ def _figure(place: int, name: str, schedule: str) -> Figure:
     return Figure(
         name=name,
         place=place,
-        prepare="plain",
         options={"obeys": ("of",)},
         title=f"Where the {schedule} schedule loses",
         under=f"shaded: what {ROUNDS} steps add to the language's own entropy",
@@ -97,7 +96,7 @@ def _figure(place: int, name: str, schedule: str) -> Figure:
         "the entropy. A step draws all of its tokens as if at its beginning, hence the stairs. The area between is the "
         "divergence, which no better network removes.",
         draw=draw,
-        wanted=lambda results: any(_length(results, of) is not None for of in _names(results)),
+        needs=lambda results: any(_length(results, of) is not None for of in _names(results)),
         own=partial(own, schedule=schedule),
         usual=schedule == "linear",
     )
