@@ -80,7 +80,7 @@ def publish(
     about = Made(
         origin(**asdict(settings)) | {"languages": made.languages},
         made.work,
-        Explorer(read([made.directory]), page.view),
+        Explorer(read([made.directory], {row["key"] for row in made.rows()}), page.view),
         out,
     )
     files = write(out, page.contents(measured, settings, about), page.file)

@@ -148,11 +148,11 @@ def missing(results: Results) -> str:
 
 
 def _made(results: Results, made: Mapping[str, Any]) -> str:
-    versions, machine = made.get("versions", {}), made.get("machine")
-    by = ", ".join(f"{name} {versions[name]}" for name in ("unmask", "torch", "numba") if name in versions)
-    where = f" on {machine}" if machine else ""
-    sources = f", from {', '.join(results.sources)}" if results.sources else ""
-    return f"Measured in {results.work:.0f} s of work{f' with {by}' if by else ''}{where}{sources}."
+    versions = made.get("versions", {})
+    parts = [f"{results.work:.0f} s of work" if results.work else "", str(made.get("machine") or "")]
+    parts += [f"{name} {versions[name]}" for name in ("unmask", "torch", "numba") if name in versions]
+    parts += [f"from {', '.join(results.sources)}"] if results.sources else []
+    return ", ".join(part for part in parts if part) + "."
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -75,7 +75,9 @@ def draw(results: Results) -> Any:
     told = [alt.Tooltip("shown:N", title="divergence per token"), alt.Tooltip("series:N", title="of")]
     shade = base.mark_area(color=COLOURS[2], opacity=0.28).encode(x=x, y=y, y2="high:Q", detail="round:N", tooltip=told)
     stair = base.mark_line(color=COLOURS[2], strokeWidth=1.5).encode(x=x, y=alt.Y("high:Q"), detail="round:N")
-    line = base.mark_line(strokeWidth=2.5).encode(x=x, y=y, color=colours(results, "of"))
+    line = base.mark_line(strokeWidth=2.5).encode(
+        x=x, y=y, color=colours(results, "of") if results.points else alt.value(INK)
+    )
     words = base.transform_aggregate(paid="max(paid)", groupby=["round"]).transform_aggregate(all="sum(paid)")
     text = words.transform_calculate(said="'divergence: ' + format(datum.all, '.4f') + ' bits per token'")
     text = text.mark_text(align="right", color=INK, fontSize=12).encode(
