@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
-from tests.report.told import about
 from tests.sparing import in_this_process, undrawn
 from unmask import UnmaskError, generate, languages, metrics, score
 from unmask.cli.main import main
@@ -24,9 +23,9 @@ from unmask.generation import making
 from unmask.networks import Network, load
 from unmask.networks.model.checkpoints import ACCOUNT, WEIGHTS
 from unmask.networks.training import conditions, loop
-from unmask.report import figure_1_page
-from unmask.report.figure_1 import LAYERS, Settings, quick, recipe
-from unmask.report.publishing import STORE, publish
+from unmask.report.explorer.fragment import Explorer
+from unmask.report.figure_1 import LAYERS, VIEW, Settings, page, quick, recipe
+from unmask.report.publishing import STORE, Made, publish
 from unmask.samplers import fill
 
 SETTINGS = quick(languages=("paper-2gram",), steps=(2, 8), rows=60, training_steps=6, length=8)
@@ -41,12 +40,12 @@ def measure(out, settings):
     """Of networks of one layer, without a page."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(LAYERS, ("quick", "paper-2gram"), 1)
-        return publish(replace(figure_1_page.page("cpu"), contents=lambda *_: {}), settings, out).measured
+        return publish(replace(page("cpu"), contents=lambda *_: {}), settings, out).explorer.results
 
 
-def directories(out, records):
+def directories(results):
     """Of the networks, by their kind."""
-    return {r["kind"]: out / r["network"] for r in records if r["measure"] == "excess_percent"}
+    return {training.kind: training.place for training in results.trainings}
 
 
 @pytest.fixture(scope="module")
@@ -69,15 +68,16 @@ def learned(monkeypatch):
 
 
 def test_the_records_are_what_the_networks_do(made):
-    out, records = made
+    _, results = made
+    records = results.points
     language = languages.load("paper-2gram")
-    places = directories(out, records)
+    places = directories(results)
     network = Network(load(places["mdm"], "cpu"), load(places["ar"], "cpu"))
     found = {(r["measure"], r["model"], r["steps"]): r for r in records}
     own = metrics.ter_autoregressive(language, 8).value
-    for model, source in (("exact", language), ("trained", network)):
+    for model, source in (("ideal", language), ("trained", network)):
         for steps in (2, 8, None):
-            if (model, steps) == ("exact", None):
+            if (model, steps) == ("ideal", None):
                 continue
             sampler = "autoregressive" if steps is None else "ancestral"
             drawn = generate(source, sampler=sampler, steps=steps, length=8, rows=60, seed=0)
@@ -87,44 +87,49 @@ def test_the_records_are_what_the_networks_do(made):
             if expected.invalid_rows <= 60 - LEAST:
                 ratio = found["generative_perplexity_ratio", model, steps]
                 assert ratio["value"] == pytest.approx(expected.generative_perplexity.value / own)
-    assert found["ser", "exact", None]["value"] == 0
-    assert found["generative_perplexity_ratio", "exact", None]["value"] == 1
+    assert found["ser", "ideal", None]["value"] == 0
+    assert found["generative_perplexity_ratio", "ideal", None]["value"] == 1
     (loss,) = (r for r in records if (r["measure"], r["kind"]) == ("excess_percent", "mdm"))
     account = read_json(places["mdm"] / ACCOUNT)
-    assert (loss["training_steps"], loss["seconds"]) == (6, account["seconds"])
+    assert {training.steps for training in results.trainings} == {6}
+    assert results.trainings[0].journal[-1].validation == account["journal"][-1]["validation"]
     assert loss["low"] < loss["value"] < loss["high"]
     assert loss["value"] > 5  # after six steps nothing is learned
 
 
+def _without_keys(results):
+    return [{name: value for name, value in point.items() if name not in ("key", "number")} for point in results.points]
+
+
 def test_what_is_kept_is_not_made_again(made, monkeypatch):
-    out, records = made
+    out, results = made
     monkeypatch.setattr("unmask.experiments.jobs.here.attempt", lambda *a, **k: pytest.fail("made again"))
-    assert measure(out, SETTINGS) == records
+    assert measure(out, SETTINGS).points == results.points
 
 
 def test_other_rows_and_another_code_keep_the_networks(made, monkeypatch, learned):
-    out, records = made
+    out, results = made
     more = measure(out, changed(rows=70))
-    assert {r["n"] for r in more if r["measure"] == "ser"} == {70, 0}
+    assert {r["n"] for r in more.of("ser")} == {70, 0}
     monkeypatch.setattr(run, "code", lambda: "another")
     drawn = []
     monkeypatch.setattr(making, "fill", lambda *a: drawn.append(1) or fill(*a))
     again = measure(out, SETTINGS)
-    assert again == records
+    assert sorted(map(str, _without_keys(again))) == sorted(map(str, _without_keys(results)))
     assert drawn  # what they generate is measured again
     assert learned == []
-    assert directories(out, more) == directories(out, records)
+    assert directories(more) == directories(results)
 
 
 def test_other_networks_stand_beside_them(made, learned):
-    out, records = made
+    out, results = made
     other = measure(out, changed(training_steps=2))
     assert learned == [0, 1, 0, 1]
-    assert not set(directories(out, other).values()) & set(directories(out, records).values())
+    assert set(directories(other).values()) - set(directories(results).values())
 
 
 def test_a_training_that_was_stopped_goes_on(made, tmp_path, monkeypatch, learned):
-    out, records = made
+    _, results = made
     monkeypatch.setattr(conditions, "Conditions", partial(conditions.Conditions, save_seconds=0.0))
     look = loop.Training._look
 
@@ -139,9 +144,9 @@ def test_a_training_that_was_stopped_goes_on(made, tmp_path, monkeypatch, learne
     monkeypatch.setattr(loop.Training, "_look", look)
     again = measure(tmp_path, SETTINGS)
     assert learned == [0, 1, 2, 3, 3, 4, 5, *range(6)]  # the MDM in two parts, and the AR model
-    assert [r | {"seconds": None} for r in again] == [r | {"seconds": None} for r in records]
-    for kind, place in directories(tmp_path, again).items():
-        ours, theirs = load_file(place / WEIGHTS), load_file(directories(out, records)[kind] / WEIGHTS)
+    assert again.points == [point for point in results.points if point in again.points]
+    for kind, place in directories(again).items():
+        ours, theirs = load_file(place / WEIGHTS), load_file(directories(results)[kind] / WEIGHTS)
         assert all(tensor.equal(theirs[name]) for name, tensor in ours.items())
         steps = [entry["step"] for entry in read_json(place / ACCOUNT)["journal"]]
         assert steps == sorted(set(steps))
@@ -167,21 +172,23 @@ def test_the_recipe_is_that_of_the_command():
     assert ours == theirs
 
 
-def test_the_page(made):
-    out, records = made
-    contents = figure_1_page.contents(records, SETTINGS, about(out))
-    page = contents["index.html"].decode()
-    assert not re.search(r"(src|href)=.https?:", page)
-    assert json.loads(contents["data.json"])["records"] == json.loads(json.dumps(records))
-    parts, first, last = figure_1_page.tables(records, SETTINGS)
-    assert [heading for heading, _ in first.rows] == ["2", "8", "AR"]
-    assert first.rows[-1][1][0] == ("0.0%", "exact")
-    assert len(last.rows) == 2
-    (name, cells), found = parts.rows[0], {(r["measure"], r["model"], r["steps"]): r["value"] for r in records}
-    learning = 100 * (found["ser", "trained", 8] - found["ser", "exact", 8])
-    assert (name, cells[1][0]) == ("paper-2gram", f"{learning:+.1f} points")
-    assert len(figure_1_page.sentences(records, SETTINGS)) == 3
-    assert all(f'<a href="{place}/README.md">' in page for place in figure_1_page.networks(records).values())
+def test_the_page_shows_both_models_and_their_networks(made):
+    """One view: trained beside exact, the networks with links that lead to them, no table twice."""
+    out, results = made
+    with undrawn():
+        about = Made({"command": ["unmask", "page"]}, 1.0, Explorer(results, VIEW), out)
+        contents = page("cpu").contents(None, SETTINGS, about)
+    text = contents["index.html"].decode()
+    assert not re.search(r"(src|href)=.https?:", text)
+    assert len(json.loads(contents["data.json"])["records"]) == len(results.points)
+    shown = about.explorer.figures
+    assert [figure.name for figure in shown][:2] == ["ser-by-network", "generative-perplexity-by-network"]
+    first, *_ = about.explorer.cards
+    found = {(p["model"], p["steps"]): p["value"] for p in results.of("ser") if p["kind"] == "mdm"}
+    assert first.number == f"SER {100 * found['trained', 8]:.3g}% trained, {100 * found['ideal', 8]:.3g}% exact"
+    for place in directories(results).values():
+        link = re.search(rf'href="([^"]*{place.name})/README.md"', text)[1]
+        assert (out / link / "README.md").exists()
 
 
 def test_the_command(tmp_path, capsys, monkeypatch):
@@ -191,6 +198,7 @@ def test_the_command(tmp_path, capsys, monkeypatch):
         assert main([*COMMAND.split(), str(out), "--json"]) == 0
     assert asked
     said = json.loads(capsys.readouterr().out)
+    assert said["records"]
     assert Path(said["page"]) == (out / "index.html").resolve()
     assert load(said["networks"]["paper-2gram, MDM"], "cpu").shape.kind == "mdm"
     assert (status(out / STORE)["todo"], status(out / STORE)["failed"]) == (0, 0)
@@ -209,7 +217,7 @@ def test_mistakes_leave_nothing(tmp_path, changes, said):
 
 
 def test_bad_settings():
-    with pytest.raises(UnmaskError, match="at least one language"):
+    with pytest.raises(UnmaskError, match="there are no languages"):
         Settings(languages=())
     with pytest.raises(UnmaskError, match="at least 1"):
         quick(steps=(0,))

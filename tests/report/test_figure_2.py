@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.report.told import about
 from tests.sparing import in_this_process, undrawn
 from unmask import UnmaskError, generate
 from unmask.cli.main import main
@@ -21,9 +20,10 @@ from unmask.experiments.jobs.status import status
 from unmask.networks import Network, load
 from unmask.networks.model.checkpoints import read_tokenizer
 from unmask.networks.training import loop
-from unmask.report import figure_2_page
-from unmask.report.figure_2 import Settings, quick, recipe
-from unmask.report.publishing import STORE, publish
+from unmask.report.explorer.chosen import goal
+from unmask.report.explorer.fragment import Explorer
+from unmask.report.figure_2 import VIEW, Settings, page, quick, recipe
+from unmask.report.publishing import STORE, Made, publish
 from unmask.text import Text, read
 
 SIZE = {"tokenizer": "bpe:270", "length": 12, "layers": 1, "hidden": 24, "training_steps": 4}
@@ -43,7 +43,7 @@ def settings_of(path, **changes):
 
 def measure(out, settings):
     """What the networks write, without a page."""
-    return publish(replace(figure_2_page.page("cpu"), contents=lambda *_: {}), settings, out).measured
+    return publish(replace(page("cpu"), contents=lambda *_: {}), settings, out).explorer.results
 
 
 @pytest.fixture(scope="module")
@@ -52,14 +52,14 @@ def made(path, tmp_path_factory):
     return out, measure(out, settings_of(path))
 
 
-def places(out, made):
-    return {r["who"]: out / r["network"] for r in made.records if r["measure"] == "bits_per_character"}
+def places(results):
+    return {training.kind: training.place for training in results.trainings}
 
 
 def test_the_records_are_what_the_networks_write(made, path):
-    out, measured = made
-    found = {(r["measure"], r["who"], r["steps"]): r for r in measured.records}
-    directories = places(out, measured)
+    _, results = made
+    found = {(p["measure"], p["kind"], p["steps"]): p for p in results.points}
+    directories, examples = places(results), dict(results.examples)
     mdm, ar = (load(directories[kind], "cpu") for kind in ("mdm", "ar"))
     text = Text(read(path), read_tokenizer(directories["mdm"]))
     judges = Judges(text, ar)
@@ -76,13 +76,14 @@ def test_the_records_are_what_the_networks_write(made, path):
             assert found[measure_, who, steps]["value"] == pytest.approx(float(expected)), (measure_, who, steps)
         assert found["token_entropy", who, steps]["low"] == pytest.approx(mean(said.entropy).low)
         assert found["rows_with_unknown_words", who, steps]["value"] == float(said.wrong.double().mean())
-        example = next(e["text"] for e in measured.examples if (e["who"], e["steps"]) == (who, steps))
-        assert example == text.tokenizer.decode(drawn.tokens[0].tolist())
+        assert examples["AR" if steps is None else f"MDM, {steps} steps"] == text.tokenizer.decode(
+            drawn.tokens[0].tolist()
+        )
     assert found["generative_perplexity", "mdm", 2]["evaluations"] <= 2
     assert found["generative_perplexity", "ar", None]["evaluations"] == 12
     assert found["unknown_words", "text", None]["value"] == 0
     times = {key[1:]: record for key, record in found.items() if key[0] == "seconds"}
-    assert times.keys() == {("mdm", 2), ("mdm", 8), ("ar", None)}  # of AR once: it has no rounds
+    assert times.keys() == {("mdm", 2), ("mdm", 8), ("ar", None)}  # of AR once: it has no steps
     for key, evaluations in ((("mdm", 2), 2 * (1 - 2.0**-12)), (("ar", None), 12)):
         assert times[key]["evaluations"] == pytest.approx(evaluations)
         assert 0 < times[key]["low"] <= times[key]["value"] <= times[key]["high"]
@@ -92,52 +93,50 @@ def test_the_records_are_what_the_networks_write(made, path):
     assert found["bits_per_character", "mdm", None]["value"] == pytest.approx(
         account["journal"][-1]["bits_per_character"]
     )
-    assert loss["parameters"] == found["loss_nats_per_token", "ar", None]["parameters"] + 12 * 24
+    own, wrote = (found["generative_perplexity", *who]["value"] for who in (("text", None), ("mdm", 8)))
+    assert found["generative_perplexity_ratio", "mdm", 8]["value"] == pytest.approx(wrote / own)
+    assert found["generative_perplexity_ratio", "text", None]["value"] == 1.0
 
 
 def test_what_is_kept_is_not_made_again(made, path, monkeypatch):
-    out, measured = made
+    out, results = made
     monkeypatch.setattr("unmask.experiments.jobs.here.attempt", lambda *a, **k: pytest.fail("made again"))
-    assert measure(out, settings_of(path)) == measured
+    assert measure(out, settings_of(path)).points == results.points
 
 
 def test_other_rows_keep_the_networks(made, path, monkeypatch):
-    out, measured = made
+    out, results = made
     monkeypatch.setattr(loop.Training, "_learn", lambda *a: pytest.fail("trained again"))
     more = measure(out, settings_of(path, rows=30))
-    assert {r["n"] for r in more.records if r["measure"] == "token_entropy"} == {30}
-    assert more.records != measured.records
-    assert places(out, more) == places(out, measured)
+    assert {p["n"] for p in more.of("token_entropy")} == {30}
+    assert places(more) == places(results)
 
 
 def test_a_text_that_changed_is_another(made, path, tmp_path):
-    out, measured = made
+    _, results = made
     path.write_text(path.read_text() + "\n\nand more of it")
     with pytest.raises(UnmaskError, match="has changed"):
-        loop.resume(places(out, measured)["mdm"])
+        loop.resume(places(results)["mdm"])
 
 
-def test_the_page(made, path):
-    out, measured = made
-    settings = settings_of(path)
-    contents = figure_2_page.contents(measured, settings, about(out))
-    page = contents["index.html"].decode()
-    assert not re.search(r"(src|href)=.https?:", page)
-    assert json.loads(contents["data.json"])["records"] == json.loads(json.dumps(measured.records))
-    written, learned = figure_2_page.tables(measured.records, settings)
-    assert [heading for heading, _ in written.rows] == ["2", "8", "AR", "the text"]
-    assert all(len(cells) == len(written.head) - 1 for _, cells in written.rows)
-    assert [heading for heading, _ in learned.rows] == ["MDM", "AR"]
-    assert len(figure_2_page.sentences(measured.records, settings)) == 4
-    assert all(f'<a href="{place}/README.md">' in page for place in figure_2_page.networks(measured.records).values())
-    assert "words.txt, bpe:270" in page
-    for said in ("64 tokens, 128 for each N", "read 1.4 million", "128 tokens, 200 for each N", "read 6.6 million"):
-        assert said in " ".join(page.split()), said
-    times = {(r["who"], r["steps"]): r["value"] for r in measured.records if r["measure"] == "seconds"}
-    fast = {n: times["ar", None] / times["mdm", n] for n in (2, 8)}
-    assert figure_2_page.speed(measured.records) == fast
-    assert [cells[-1][0] for _, cells in written.rows] == [f"{fast[2]:.2g}x", f"{fast[8]:.2g}x", "-", "-"]
-    assert [cells[-2][0] == "-" for _, cells in written.rows] == [False, False, False, True]
+def test_the_page_judges_perplexity_relative_to_the_text(made, path):
+    """An absolute perplexity has no fixed target; the page shows what both models wrote, and their networks."""
+    out, results = made
+    explorer = Explorer(results, VIEW)
+    with undrawn():
+        contents = page("cpu").contents(
+            None, settings_of(path), Made({"command": ["unmask", "page"]}, 1.0, explorer, out)
+        )
+    text = contents["index.html"].decode()
+    assert not re.search(r"(src|href)=.https?:", text)
+    assert explorer.state["metric"] == "generative_perplexity"
+    assert "relative generative perplexity of at most 1.05" in explorer.verdict.sentence
+    assert len(explorer.cards) == 3
+    best = min(p["value"] for p in results.of("generative_perplexity") if p["kind"] == "mdm")
+    state = explorer.state | {"metric": "generative_perplexity_absolute", "target": None}
+    assert goal(results, state) == pytest.approx(1.05 * best)
+    assert all(words.split()[0] in text for _, words in results.examples)
+    assert all(f'{place.name}/README.md">' in text for place in places(results).values())
 
 
 def test_the_recipe_is_that_of_the_command():
@@ -154,11 +153,11 @@ def test_the_command(path, tmp_path, capsys):
     assert asked
     said = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert Path(said["page"]) == (out / "index.html").resolve()
-    assert load(said["networks"]["MDM"], "cpu").shape.kind == "mdm"
+    assert load(said["networks"][f"{path}, MDM"], "cpu").shape.kind == "mdm"
     assert (status(out / STORE)["todo"], status(out / STORE)["failed"]) == (0, 0)
     with undrawn():
         assert main(command) == 0
-    assert said["networks"]["AR"] in capsys.readouterr().out
+    assert said["networks"][f"{path}, AR"] in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -177,7 +176,7 @@ def test_mistakes_leave_nothing(tmp_path, path, changes, said):
 
 
 def test_bad_settings():
-    with pytest.raises(UnmaskError, match="numbers of sampling steps"):
+    with pytest.raises(UnmaskError, match="there are no steps"):
         Settings(steps=())
     with pytest.raises(UnmaskError, match="at least 1"):
         quick(steps=(0,))

@@ -13,12 +13,12 @@ from xml.etree import ElementTree
 import pytest
 
 from unmask.core.errors import UnmaskError
-from unmask.core.files import origin
-from unmask.experiments.jobs import sweep
-from unmask.report.demo import PAGE, Settings, Story
+from unmask.report.demo import PAGE, VIEW, Settings
+from unmask.report.explorer.chosen import said
 from unmask.report.explorer.fragment import Explorer
-from unmask.report.publishing import Made, publish, write
-from unmask.report.results import read
+from unmask.report.explorer.yardsticks import YARDSTICKS
+from unmask.report.publishing import publish, write
+from unmask.report.terminal import table
 
 SETTINGS = Settings(
     rows=20,
@@ -109,7 +109,7 @@ def test_the_definitions_hold_no_data_from_elsewhere(elements):
 
 def test_json_and_csv_are_the_records(made):
     data = json.loads((made.page.parent / "data.json").read_text(), parse_constant=pytest.fail)
-    points = made.measured.results.points
+    points = made.explorer.results.points
     assert [record["value"] for record in data["records"]] == [point["value"] for point in points]
     assert data["origin"]["configuration"] == data["settings"]
     assert data["settings"]["rows"] == 20
@@ -119,39 +119,53 @@ def test_json_and_csv_are_the_records(made):
     assert [float(row["value"]) for row in rows] == [point["value"] for point in points]
 
 
-def test_the_page_has_the_numbers_and_three_sentences(made, elements):
+def test_the_page_has_three_messages_from_the_numbers(made, elements):
     text = " ".join("".join(elements.text).split())
-    assert len(made.measured.sentences()) == 3
-    for sentence in made.measured.sentences():
-        assert sentence.text in text
-    for table in made.measured.tables():
-        for _, cells in table.rows:
-            assert all(part in text for cell in cells for part in cell)
-    assert "what plots often call TER" in text
+    fluent, correct, longer = made.explorer.cards
+    points = made.explorer.results.points
+    of_64 = [p for p in points if (p["steps"], p["kind"], p["length"], p["sampler"]) == (64, "mdm", 20, "ancestral")]
+    known = [p for p in of_64 if p["setting"] != "pruned=False" and p["metric"] != "curve"]
+    most = max(p["value"] for p in known if p["measure"] in ("ter_ratio", "ter_upper_ratio"))
+    assert fluent.number == f"TER within {100 * (most - 1):.2g}% of the optimum"
+    wrong = [100 * p["value"] for p in known if p["measure"] == "ser"]
+    assert len(wrong) == 5
+    least, most = f"{min(wrong):.3g}%", f"{max(wrong):.3g}%"
+    assert correct.number == (f"SER {least} to {most}" if min(wrong) else f"SER up to {most}")
+    needed = {p["length"]: p["value"] for p in points if (p["measure"], p["of"]) == ("steps_for_ser", "interval-5")}
+    assert [float(x) for x in re.findall(r"[\d.]+", longer.number)] == pytest.approx([needed[10], needed[20]], rel=1e-2)
+    for card in made.explorer.cards:
+        assert card.number in text
+        assert card.text in text
 
 
-def test_what_was_not_seen_is_not_zero(made):
-    """An exact zero is one, a measured one is an upper limit."""
-    tables = made.measured.tables()
-    *_, autoregression = tables[0].rows
-    assert autoregression[0].startswith("AR")
-    assert autoregression[1][0] == ("0", "exact")
-    unseen = {"value": 0.0, "low": 0.0, "high": 0.1, "n": 20, "method": "clopper-pearson"}
-    results = made.measured.results
-    points = [p | unseen if (p["measure"], p["steps"]) == ("ser", 64) else p for p in results.points]
-    last = Story(replace(results, points=points), SETTINGS).tables()[0].rows[-2]
-    assert last[1][0] == ("< 10.0%", "none in 20")
+def test_a_message_without_numbers_is_left_out(made):
+    results = made.explorer.results
+    few = Explorer(replace(results, points=[dict(p) for p in results.of("ser")]), VIEW)
+    assert [card.number.split()[0] for card in few.cards] == ["SER"]
 
 
-def test_it_stands_early_and_is_completed_in_place(tmp_path):
-    """Of the first cells alone it is a page that says that the rest is to come."""
-    store = sweep(PAGE.first(SETTINGS), store=tmp_path / "sweep", engine="here")
-    found = PAGE.early(SETTINGS, Made(origin(), 1.0, Explorer(read([store.directory]))))
-    assert list(found) == ["index.html"]
-    page = found["index.html"].decode()
-    assert "completed in place" in page
-    assert 'id="ser-by-language"' in page
-    assert 'id="front"' not in page
+def test_each_number_is_in_one_table(made, elements):
+    """One table of the chosen metric, with a row per sampler and setting; the page has no second one."""
+    text = made.page.read_text()
+    assert text.count("<caption>") == 1
+    title, head, rows = table(made.explorer)
+    assert head[:2] == ["sampler", "setting"]
+    settings = [(sampler, setting) for sampler, setting, *_ in rows]
+    assert len(set(settings)) == len(settings)
+    assert {("ancestral", "2 steps"), ("ancestral", "64 steps"), ("low-confidence", "20 steps")} < set(settings)
+    assert settings[-1] == ("AR", "")
+    shown = [text.count(f'data-at="{p["number"]}"') for p in made.explorer.results.of("ser")]
+    assert max(shown) == 1
+    assert sum(shown) == sum(cell != "-" for row in rows for cell in row[2:])
+    assert title in text
+
+
+def test_what_was_not_seen_is_not_zero():
+    """An exact zero is one, a measured one is an upper limit; every end of an interval has its unit."""
+    ser, about = YARDSTICKS["ser"], {"n": 20, "level": 0.95, "method": "clopper-pearson"}
+    assert said({"value": 0.0, "low": 0.0, "high": 0.1} | about, ser) == "< 10%"
+    assert said({"value": 0.0, "low": 0.0, "high": 0.0} | about | {"method": "exact"}, ser) == "0%"
+    assert said({"value": 0.25, "low": 0.125, "high": 0.5} | about, ser) == "25% [12.5%, 50%]"
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device")])

@@ -20,7 +20,7 @@ from unmask.report.whole import viewed
 
 Part = dict[str, Any]
 SEEDS = 2  # of a comparison of samplers
-LARGE = ("paper-3gram", "paper-4gram")  # where a row is dear
+LARGE = ("paper-3gram", "paper-4gram")  # where a sequence is expensive
 VIEW = View(
     "demo",
     (
@@ -42,10 +42,10 @@ class Settings:
 
     rows: int = 2000
     small_rows: int = 500  # of the larger languages, and of each point of the length panel
-    seed: int = 0  # of the luck
+    seed: int = 0  # of the random numbers
     language_seed: int = 0
     generative_perplexity: bool = False
-    lengths: tuple[str, ...] = ()  # languages of the length panel beside the standard two
+    lengths: tuple[str, ...] = ()  # languages of the length panel besides the standard two
     languages: tuple[str, ...] = ("paper-2gram", "paper-3gram", "paper-4gram", "sparse-hmm", "interval-5")
     steps: tuple[int, ...] = (8, 16, 32, 64, 128, 256, 512, 1024, 2048)
     length: int = 512
@@ -78,28 +78,18 @@ class Settings:
 
 
 def recipe(settings: Settings) -> Recipe:
-    """All of it; fails where a language is none that can be shown."""
-    dear = [name for name in settings.languages if name not in _cheap(settings)]
+    """The cheap languages first; fails on a language that the demo cannot show."""
+    cheap = [name for name in settings.languages if name not in LARGE]
+    large = [name for name in settings.languages if name in LARGE]
     parts = [
-        *_first(settings),
-        *([_errors(settings, dear)] if dear else []),
+        *([_errors(settings, cheap)] if cheap else []),
+        *_curves(settings),
+        *([_errors(settings, large)] if large else []),
         *_perplexity(settings),
         _lengths(settings),
+        *_samplers(settings),
     ]
-    return _recipe(settings, [*parts, *_samplers(settings)])
-
-
-def first(settings: Settings) -> Recipe:
-    """What is soon there: the errors of the languages where a row is cheap, and what theory says of them."""
-    return _recipe(settings, _first(settings))
-
-
-def _first(settings: Settings) -> list[Part]:
-    return [_errors(settings, _cheap(settings)), *_curves(settings)]
-
-
-def _cheap(settings: Settings) -> list[str]:
-    return [name for name in settings.languages if name not in LARGE] or list(settings.languages)
+    return _recipe(settings, parts)
 
 
 def _recipe(s: Settings, parts: list[Part]) -> Recipe:
@@ -107,13 +97,13 @@ def _recipe(s: Settings, parts: list[Part]) -> Recipe:
         if ground_truth(name, s.language_seed).end is not None:
             what = "its sequences vary in length, and the demo compares fixed lengths"
             raise UnmaskError(f"cannot show {name}: {what}; name another language")
-    seeds = {"language_seed": s.language_seed, "seed": s.seed}  # of those that do not have their own
+    seeds = {"language_seed": s.language_seed, "seed": s.seed}  # of parts without seeds of their own
     own = [part if "seed" in part.get("zip", {}) else part | {"fixed": part.get("fixed", {}) | seeds} for part in parts]
     return from_dict({"name": "demo", "parts": own})
 
 
 def _errors(s: Settings, languages: Sequence[str]) -> Part:
-    """SER and TER against N, with AR beside them."""
+    """SER and TER against N, and AR."""
     rows = [s.small_rows if name in LARGE else s.rows for name in languages]
     return {
         "metrics": ["samples", f"ter_upper(rows={s.profile_rows})", "autoregressive"],
@@ -124,14 +114,14 @@ def _errors(s: Settings, languages: Sequence[str]) -> Part:
 
 
 def _curves(s: Settings) -> list[Part]:
-    """What theory draws behind the points of the languages that it knows."""
+    """The exact curves of the languages that have one."""
     known = [name for name in s.languages if predictable(ground_truth(name, s.language_seed), s.length)]
     fixed = {"length": s.length, "least": min(s.steps), "most": max(s.steps)}
     return [{"metrics": ["prediction"], "grid": {"language": known}, "fixed": fixed}] if known else []
 
 
 def _perplexity(s: Settings) -> list[Part]:
-    """What the paper plots as TER, where it is asked for: of languages that can be had without impossible strings."""
+    """The paper's TER, on request: generative perplexity of languages without impossible strings."""
     names = [name for name in s.languages if is_random(name)]
     if not names or not s.generative_perplexity:
         return []
@@ -141,7 +131,7 @@ def _perplexity(s: Settings) -> list[Part]:
 
 
 def _lengths(s: Settings) -> Part:
-    """The rounds that each yardstick takes, as sequences grow."""
+    """The steps that SER and TER take, by length."""
     fluency = f"steps_for_ter(rows={s.profile_rows}, excess={s.excess})"
     grid = {"language": list(s.panel), "length": list(s.panel_lengths)}
     return {"metrics": [fluency, f"steps_for_ser(ser={s.ser})"], "grid": grid, "rows": s.small_rows}
@@ -163,4 +153,4 @@ def _samplers(s: Settings) -> list[Part]:
     ]
 
 
-PAGE = viewed(VIEW, recipe, first)
+PAGE = viewed(VIEW, recipe)

@@ -11,14 +11,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
-from unmask.core import arguments
-from unmask.core.errors import UnmaskError
 from unmask.experiments.jobs.recipe import Recipe, from_dict
 from unmask.experiments.jobs.run import Sweep
 from unmask.languages import load
 from unmask.languages.presets import varied
 from unmask.networks.model.shape import KINDS, PRESETS
-from unmask.report.publishing import Page
+from unmask.report.publishing import Page, check_settings
 from unmask.report.view import View
 from unmask.report.whole import viewed
 
@@ -57,13 +55,7 @@ class Settings:
     language_seed: int = 0
 
     def __post_init__(self) -> None:
-        if not self.languages:
-            raise UnmaskError("expected at least one language")
-        if not self.steps:
-            raise UnmaskError("expected numbers of sampling steps")
-        for count in self.steps:
-            arguments.steps(count)
-        arguments.whole("rows", self.rows, 1, arguments.MOST_ROWS)
+        check_settings(self)
 
     @cached_property
     def lengths(self) -> dict[str, int]:

@@ -10,12 +10,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from unmask.core import arguments
-from unmask.core.errors import UnmaskError
 from unmask.experiments.jobs.recipe import Recipe, from_dict
 from unmask.experiments.jobs.run import Sweep
 from unmask.networks.model.shape import KINDS
-from unmask.report.publishing import Page
+from unmask.report.publishing import Page, check_settings
 from unmask.report.view import View
 from unmask.report.whole import viewed
 
@@ -52,12 +50,7 @@ class Settings:
     seed: int = 0  # of networks and samples
 
     def __post_init__(self) -> None:
-        if not self.steps:
-            raise UnmaskError("expected numbers of sampling steps")
-        for count in self.steps:
-            arguments.steps(count)
-        arguments.whole("rows", self.rows, 1, arguments.MOST_ROWS)
-        arguments.whole("batch", self.batch, 1, 2**16)
+        check_settings(self)
 
 
 def quick(**changes: Any) -> Settings:

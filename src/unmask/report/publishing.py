@@ -9,25 +9,21 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any, Generic, TypeVar
 
-from unmask.core import progress
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.files import atomic, check_writable, origin
 from unmask.experiments.jobs.cells import cells_of, check
 from unmask.experiments.jobs.recipe import Recipe
 from unmask.experiments.jobs.run import EngineName, Sweep, sweep
-from unmask.experiments.jobs.store import Store
 from unmask.report.explorer.fragment import Explorer
 from unmask.report.results import STORE, read
 from unmask.report.view import View
-
-LOOK = 0.5  # seconds from one look to the next
 
 Settings = TypeVar("Settings", bound=Any)  # a dataclass
 Measured = TypeVar("Measured")
@@ -51,8 +47,6 @@ class Page(Generic[Settings, Measured]):
     recipe: Callable[[Settings], Recipe]
     measured: Callable[[Sweep, Settings], Measured]  # what the cells come to; fails if it cannot do without some
     contents: Callable[[Measured, Settings, Made], dict[str, bytes]]
-    first: Callable[[Settings], Recipe] | None = None  # cells of which a page is made while the others are measured
-    early: Callable[[Settings, Made], dict[str, bytes]] | None = None  # that page
     view: View = field(default_factory=View)
 
 
@@ -81,48 +75,27 @@ def publish(
     recipe = page.recipe(settings)
     check(cells_of(recipe))  # before there is anything to clear away
     began = time.perf_counter()
-    with _early(page, settings, out):
-        made = sweep(recipe, store=out / STORE, engine=engine, workers=workers, fresh=True)
+    made = sweep(recipe, store=out / STORE, engine=engine, workers=workers, fresh=True)
     measured = page.measured(made, settings)
     about = Made(
         origin(**asdict(settings)) | {"languages": made.languages},
         made.work,
-        Explorer(read([made.directory]), page.view),
+        Explorer(read([made.directory], {row["key"] for row in made.rows()}), page.view),
         out,
     )
     files = write(out, page.contents(measured, settings, about), page.file)
     return Published(measured, (out / page.file).resolve(), files, time.perf_counter() - began, about.explorer)
 
 
-@contextmanager
-def _early(page: Page[Settings, Any], settings: Settings, out: Path) -> Iterator[None]:
-    """While its cells are measured: as soon as the first are done the page stands, and is completed in place."""
-    if page.first is None or page.early is None:
-        yield
-        return
-    keys = {cell.key for cell in cells_of(page.first(settings))}
-    over = Event()
-
-    def watch() -> None:
-        while not over.wait(LOOK):
-            with suppress(UnmaskError, OSError):  # not made yet; and what is wrong with the place is said at the end
-                with Store.open(out / STORE) as store:
-                    soon = keys <= store.done()
-                if soon and not over.is_set():
-                    assert page.early is not None
-                    results = read([out / STORE])
-                    about = Made(origin(**asdict(settings)), results.work, Explorer(results, page.view), out)
-                    write(out, page.early(settings, about), page.file)
-                    progress.note(f"{(out / page.file).resolve()} has the first results; it is completed in place")
-                    return
-
-    watching = Thread(target=watch, daemon=True)
-    watching.start()
-    try:
-        yield
-    finally:
-        over.set()
-        watching.join()
+def check_settings(settings: Any) -> None:
+    """Lists with entries, and steps, rows and batches in their ranges; of any page that has them."""
+    for name in ("languages", "tasks", "steps"):
+        if not getattr(settings, name, True):
+            raise UnmaskError(f"there are no {name}; give at least one")
+    for count in settings.steps:
+        arguments.steps(count)
+    for name, most in (("rows", arguments.MOST_ROWS), ("batch", 2**16)):
+        arguments.whole(name, getattr(settings, name, 1), 1, most)
 
 
 def check_directory(out: Path, last: str) -> None:

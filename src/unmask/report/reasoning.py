@@ -14,11 +14,10 @@ from functools import partial
 from typing import Any
 
 from unmask.core import arguments
-from unmask.core.errors import UnmaskError
 from unmask.experiments.jobs.recipe import Recipe, from_dict
 from unmask.experiments.jobs.run import Sweep
 from unmask.networks.model.shape import KINDS
-from unmask.report.publishing import Page
+from unmask.report.publishing import Page, check_settings
 from unmask.report.view import View
 from unmask.report.whole import viewed
 
@@ -54,15 +53,9 @@ class Settings:
     seed: int = 0  # of networks and samples
 
     def __post_init__(self) -> None:
-        if not self.tasks:
-            raise UnmaskError("expected at least one task")
+        check_settings(self)
         for task in self.tasks:
             arguments.word("task", task, TASKS)
-        if not self.steps:
-            raise UnmaskError("expected numbers of sampling steps")
-        for count in self.steps:
-            arguments.steps(count)
-        arguments.whole("rows", self.rows, 1, arguments.MOST_ROWS)
 
 
 def quick(**changes: Any) -> Settings:

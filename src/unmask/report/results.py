@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -146,8 +146,8 @@ class Results:
         return list(dict.fromkeys(point[name] for point in self.points if point[name] is not None))
 
 
-def read(directories: Sequence[str | Path]) -> Results:
-    """All that stands in some stores; an error where there is none, or one cannot be read."""
+def read(directories: Sequence[str | Path], keys: Collection[str] | None = None) -> Results:
+    """The results of some stores; keys: only of these cells of sweeps. Fails if there are none to read."""
     if not directories:
         raise UnmaskError("there is no store to report of; name the directory of a sweep, an evaluation or a training")
     rows: list[dict[str, Any]] = []
@@ -162,6 +162,7 @@ def read(directories: Sequence[str | Path]) -> Results:
         directory = place(Path(given))
         if (directory / FILE).exists():
             found, left, seconds = of_sweep(directory)
+            found = found if keys is None else [row for row in found if row["key"] in keys]
             rows += [row for row in found if row["key"] not in seen]  # a cell of two stores is one measurement
             seen |= {row["key"] for row in found}
             missing += left

@@ -5,7 +5,7 @@ the page. It looks up its numbers in the points, and is left out where these do 
 
     {ser steps=64}                  the range of a metric over all languages that match the first state of the page
     {ser.steps kind=ar length=min}  the range of another field of these points
-    {ter.excess steps=max}          percent above 1
+    {ter.excess steps=max}          the largest value, in percent above 1
 """
 
 from __future__ import annotations
@@ -73,10 +73,13 @@ def _range(match: re.Match[str], results: Results, state: State) -> str:
 
 def _span(points: Sequence[Point], wanted: str, yardstick: Yardstick | None) -> str:
     if wanted == "excess":
-        values, form = [100 * (point["value"] - 1) for point in points], "{:.2g}%"
-    elif wanted == "value" and yardstick and yardstick.share:
+        return f"{100 * (max(point['value'] for point in points) - 1):.2g}%"
+    if wanted == "value" and yardstick and yardstick.share:
         values, form = [100 * point["value"] for point in points], "{:.3g}%"
     else:
-        values, form = [point[wanted] for point in points], "{:.4g}"
+        values, form = (
+            [point[wanted] for point in points],
+            "{:.4g}" if wanted != "value" or points[0]["value"] >= 100 else "{:.3g}",
+        )
     low, high = form.format(min(values)), form.format(max(values))
     return low if low == high else f"up to {high}" if min(values) == 0 else f"{low} to {high}"

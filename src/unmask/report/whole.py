@@ -25,7 +25,6 @@ NUMBERS = "points"  # the name of the data files
 MOST_NAMES = 3  # of languages, in the title
 DATA = "data"  # the same, of a page with a view
 OVERVIEW = 2  # figures side by side in overview.svg
-TO_COME = "The other cells are being measured. This page is completed in place: reload it soon."
 
 
 def check(out: Path) -> None:
@@ -39,9 +38,7 @@ def publish(directories: Sequence[str | Path], out: Path, drawings: bool = False
     return explorer, write(out, contents(explorer, origin(), drawings, out=out), PAGE)
 
 
-def viewed(
-    view: View, recipe: Callable[[Any], Recipe], first: Callable[[Any], Recipe] | None = None
-) -> Page[Any, Sweep]:
+def viewed(view: View, recipe: Callable[[Any], Recipe]) -> Page[Any, Sweep]:
     """A page of a sweep with a saved view; it fails if a cell has failed."""
 
     def whole(made: Sweep, _settings: Any) -> Sweep:
@@ -51,11 +48,7 @@ def viewed(
         more = {"seconds": about.seconds, "settings": asdict(settings)}
         return contents(about.explorer, about.origin, True, about.out, DATA, **more)
 
-    def early(_settings: Any, about: Made) -> dict[str, bytes]:
-        about.explorer.results.missing[:] = [TO_COME]
-        return page(about.explorer, about.origin, (), about.out)
-
-    return Page(PAGE, recipe, whole, every, first, early if first else None, view)
+    return Page(PAGE, recipe, whole, every, view)
 
 
 def contents(
@@ -155,11 +148,11 @@ def missing(results: Results) -> str:
 
 
 def _made(results: Results, made: Mapping[str, Any]) -> str:
-    versions, machine = made.get("versions", {}), made.get("machine")
-    by = ", ".join(f"{name} {versions[name]}" for name in ("unmask", "torch", "numba") if name in versions)
-    where = f" on {machine}" if machine else ""
-    sources = f", from {', '.join(results.sources)}" if results.sources else ""
-    return f"Measured in {results.work:.0f} s of work{f' with {by}' if by else ''}{where}{sources}."
+    versions = made.get("versions", {})
+    parts = [f"{results.work:.0f} s of work" if results.work else "", str(made.get("machine") or "")]
+    parts += [f"{name} {versions[name]}" for name in ("unmask", "torch", "numba") if name in versions]
+    parts += [f"from {', '.join(results.sources)}"] if results.sources else []
+    return ", ".join(part for part in parts if part) + "."
 
 
 def _listed(names: Sequence[str]) -> str:

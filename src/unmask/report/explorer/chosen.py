@@ -157,8 +157,9 @@ def _chosen(state: State, own: Need, best: Point | None) -> str:
         return ""
     note = "" if usable(name) else " (a reference that asks the language itself; no real model can use it)"
     if own.point is None:
-        return f" {name}{note}: not reached." if own.best is not None else f" {name}{note}: not measured here."
-    return f" {name}{note}: {rounds(own.point)}{'' if own.standing == MEETS else ', perhaps'}."
+        return f" The chosen sampler, {name}{note}, {'does not reach it' if own.best else 'was not measured here'}."
+    needs = "needs" if own.standing == MEETS else "may need"
+    return f" The chosen sampler, {name}{note}, {needs} {rounds(own.point)}."
 
 
 def setting(point: Point) -> str:

@@ -160,8 +160,9 @@
     const name = state.sampler;
     if (name === null || (best && best.sampler === name) || (!own.point && !best)) return "";
     const note = usable(name) ? "" : " (a reference that asks the language itself; no real model can use it)";
-    if (!own.point) return ` ${name}${note}: ${own.best ? "not reached" : "not measured here"}.`;
-    return ` ${name}${note}: ${rounds(own.point)}${own.standing === "meets" ? "" : ", perhaps"}.`;
+    const begin = ` The chosen sampler, ${name}${note},`;
+    if (!own.point) return `${begin} ${own.best ? "does not reach it" : "was not measured here"}.`;
+    return `${begin} ${own.standing === "meets" ? "needs" : "may need"} ${rounds(own.point)}.`;
   }
 
   // ---- choices: only those with data are offered; for the others the nearest state that has data
@@ -244,7 +245,7 @@
       const found = priced.map((p) => ({ ...row(p, by), place: p[state.cost], line: !isAR(p), dot: true, across }));
       let best = Infinity;
       for (const one of [...found].sort((a, b) => a.place - b.place || sign * (a.value - b.value))) {
-        one.front = sign * one.value < best;
+        one.front = usable(one.series) && sign * one.value < best;
         if (one.front) best = sign * one.value;
       }
       const few = new Set(found.filter((r) => r.line).map((r) => r.series)).size <= told.names;

@@ -7,7 +7,7 @@ is a drawing with the rows that a page begins with, and answers to the controls 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
@@ -29,20 +29,29 @@ ROWS = alt.NamedData("rows")
 
 @dataclass(frozen=True)
 class Figure:
-    """`prepare` is the name of a function of prepare.py, and of the same one in explorer.js."""
+    """One figure: its place on a page, words, drawing, and rows.
+
+    Its rows are its `own`, or come from a function of prepare.py, which explorer.js has, too.
+    """
 
     name: str
-    place: int  # in the page: figures stand by it
-    prepare: str
-    options: dict[str, Any]  # of prepare
+    place: int  # pages show figures in this order
     title: str
     under: str
-    caption: str
     draw: Callable[[Results], alt.TopLevelMixin]
-    wanted: Callable[[Results], bool]
+    caption: str = ""
+    own: Callable[[Results], list[Row]] | None = None
+    prepare: str = "plain"
+    options: dict[str, Any] = field(default_factory=dict)  # of prepare
+    needs: Callable[[Results], bool] | None = None  # more than one row of its own
     wide: bool = False  # the whole width of the page
     usual: bool = True  # on every page that has data for it; otherwise only on a view that names it
-    own: Callable[[Results], list[Row]] | None = None  # rows that are no points
+
+    def wanted(self, results: Results) -> bool:
+        """Whether there is something to draw."""
+        if self.needs is not None:
+            return self.needs(results)
+        return self.own is not None and len(self.own(results)) > 1
 
 
 @dataclass(frozen=True)
@@ -83,7 +92,7 @@ def names(chart: alt.Chart, colour: Any) -> alt.Chart:
         .transform_calculate(bare="datum.value - datum.rank * gap")
         .transform_window(top="max(bare)", sort=[alt.SortField("value")], frame=[None, 0])
         .transform_calculate(beside="datum.top + datum.rank * gap")
-        .mark_text(align="left", dx=8, fontSize=12, baseline="middle")
+        .mark_text(align="left", dx=8, dy=-7, fontSize=12, baseline="middle")
         .encode(y=alt.Y("beside:Q"), text="series:N", color=colour, opacity=emphasis())
     )
 

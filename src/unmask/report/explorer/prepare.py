@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from unmask.core.estimates import Estimate
-from unmask.report.explorer.chosen import State, goal, need, rounds, rows
+from unmask.report.explorer.chosen import State, goal, need, rounds, rows, usable
 from unmask.report.explorer.figure import Figure, Frame, Row, framed
 from unmask.report.explorer.yardsticks import COSTS, EVALUATIONS, FLOPS, YARDSTICKS, Yardstick
 from unmask.report.results import Point, Results
@@ -46,7 +46,7 @@ def curves(figure: Figure, results: Results, state: State, yardstick: Yardstick)
 
 
 def fronts(figure: Figure, results: Results, state: State, yardstick: Yardstick) -> list[Row]:
-    """Against a cost: a line per sampler; `front`: no other point is both better and cheaper."""
+    """Against a cost: a line per sampler; `front`: no other point is both better and cheaper, references left out."""
     cost, by = state["cost"], figure.options["by"]
     state = elsewhere(results, state, yardstick, by)
     priced = [p for p in rows(results.points, state, yardstick.measures, (by,)) if p[cost]]
@@ -56,6 +56,7 @@ def fronts(figure: Figure, results: Results, state: State, yardstick: Yardstick)
     best = None
     for row in sorted(found, key=lambda row: (row["place"], row["value"] * (-1 if yardstick.rises else 1))):
         better = best is None or (row["value"] > best if yardstick.rises else row["value"] < best)
+        better = better and usable(row["series"])
         row["front"] = better
         best = row["value"] if better else best
     series = dict.fromkeys(row["series"] for row in found if row["line"])

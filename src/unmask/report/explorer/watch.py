@@ -20,13 +20,13 @@ def watch(results: Results, state: State) -> str:
     """A player of a measured setting of a known language; an example that says so, where none is short enough."""
     for point in _settings(results, state):
         language = results.language(point["of"])
-        if language is not None and (found := _played(language, point, f"{point['of']}: a setting of this page")):
+        if language is not None and (found := _played(language, point, f"A setting of this page: {point['of']}")):
             return found
     for of in results.choices("of"):
         if (language := results.language(of)) is not None:
             (length, *_) = language.nearest_lengths(LENGTH)
             example = {"sampler": USUAL, "steps": STEPS, "length": length}
-            return _played(language, example, f"{of}: an example, not one of the settings of this page")
+            return _played(language, example, f"An example, not a setting of this page: {of}")
     return ""
 
 
@@ -38,7 +38,7 @@ def _settings(results: Results, state: State) -> list[Point]:
         if (p["kind"], p["model"], p["knob"]) == ("mdm", IDEAL, None)
         and p["steps"]
         and p["steps"] <= MOST
-        and p["length"] <= LONGEST
+        and (p["length"] or LONGEST + 1) <= LONGEST
         and p["value"] > 0.0
         and usable(p["sampler"])
     ]
@@ -58,5 +58,5 @@ def _played(language: Language, setting: Point, title: str) -> str:
         Run(f"{setting['sampler']}, {setting['steps']} steps", few.trace(), language),
         Run(f"AR, {setting['length']} steps", one.trace(), language),
     ]
-    about = f"{title}, {setting['length']} tokens."
+    about = f"{title}, {setting['length']} tokens, {setting['sampler']}, {setting['steps']} steps."
     return f"<h2>Watch one sequence</h2>\n<p class='note'>{text(about)}</p>\n{fragment(runs, 'watch')}\n{assets()}"

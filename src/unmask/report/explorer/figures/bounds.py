@@ -63,13 +63,10 @@ def _figure(place: int, name: str, quantity: str, title: str, under: str) -> Fig
     return Figure(
         name=name,
         place=place,
-        prepare="plain",
         options={"obeys": ("of",)},
         title=title,
         under=under,
-        caption="",
         draw=partial(draw, quantity=quantity),
-        wanted=lambda results: bool(own(results, quantity)),
         own=partial(own, quantity=quantity),
     )
 

@@ -67,14 +67,11 @@ FIGURES = [
     Figure(
         name="theory-crossover",
         place=92,
-        prepare="plain",
         options={"obeys": ("of",)},
         title="When masked diffusion is faster than AR",
         under="line: formula for any length; dots: this length; dashed: cost of a model call; AR is faster left of a "
         "diamond",
-        caption="",
         draw=draw,
-        wanted=lambda results: bool(own(results)),
         own=own,
     )
 ]

@@ -71,13 +71,11 @@ def _figure(place: int, name: str, across: str, under: str, caption: str) -> Fig
     return Figure(
         name=name,
         place=place,
-        prepare="plain",
         options={"obeys": ("of",)},
         title="Perplexity against the true entropy" if across == "entropy" else "Perplexity against unigram entropy",
         under=under,
         caption=caption,
         draw=partial(draw, across=across),
-        wanted=lambda results: len(own(results, across)) > 1,
         own=partial(own, across=across),
     )
 

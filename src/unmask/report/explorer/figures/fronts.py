@@ -62,7 +62,7 @@ FIGURES = [
         caption="A line is one sampler at all of its measured settings. Diamond and dotted line: AR, which makes no "
         "sampling error, and is cheaper than points to the right. Grey: references.",
         draw=draw,
-        wanted=_wanted,
+        needs=_wanted,
         wide=True,
     )
 ]

@@ -43,7 +43,7 @@ FIGURES = [
         caption="Samplers that do not reach the target are not listed. <code>clairvoyant</code> and "
         "<code>best-order</code> ask the language itself: they show how much a better rule could save.",
         draw=draw,
-        wanted=_wanted,
+        needs=_wanted,
         wide=True,
     )
 ]

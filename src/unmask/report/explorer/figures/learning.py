@@ -60,13 +60,11 @@ FIGURES = [
     Figure(
         name="learning",
         place=80,
-        prepare="plain",
         options={"obeys": ("sampler",), "marks": ("of",)},
         title="Sampling error and learning error",
         under="dotted line: a network as good as the exact denoiser; above it: learning error",
         caption="Each point is one number of steps. More steps move a line to the left, more training down.",
         draw=draw,
-        wanted=lambda results: len(own(results)) > 1,
         own=own,
     )
 ]

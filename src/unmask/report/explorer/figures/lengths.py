@@ -56,13 +56,12 @@ FIGURES = [
     Figure(
         name="lengths",
         place=60,
-        prepare="plain",
         options={"marks": ("of",)},
         title="Steps needed, against the length",
         under="flat: independent of the length; parallel to the dotted line: proportional to it",
         caption="Both axes are logarithmic. Dotted: one step per token, as AR.",
         draw=draw,
-        wanted=lambda results: len({p["length"] for p in results.of(*KINDS)}) > 1,
+        needs=lambda results: len({p["length"] for p in results.of(*KINDS)}) > 1,
         wide=True,
         own=own,
     )

@@ -66,13 +66,10 @@ FIGURES = [
     Figure(
         name="theory-orders",
         place=93,
-        prepare="plain",
         options={"obeys": ("of",)},
         title="Divergence by the order of positions",
         under=f"at most {LONGEST} tokens; no random order beats the best fixed one, no rule the best choice",
-        caption="",
         draw=draw,
-        wanted=lambda results: bool(results.theory) and bool(own(results)),
         own=own,
     )
 ]

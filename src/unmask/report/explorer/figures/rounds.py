@@ -46,8 +46,8 @@ def draw(results: Results, by: str) -> Any:
     points = points.encode(x=x, y=y, color=colour, opacity=emphasis(), tooltip=tooltip())
     ar = alt.Chart(ROWS).transform_filter("datum.kind == 'ar' && datum.chosen")
     level = ar.mark_rule(color=INK, opacity=0.5, strokeDash=[2, 3]).encode(y=y)
-    text = ar.mark_text(color=INK, opacity=0.8, align="right", dx=-2, dy=-7, fontSize=12, text="AR")
-    text = text.encode(x=alt.value("width"), y=y)
+    text = ar.mark_text(color=INK, opacity=0.8, align="left", dx=5, dy=-7, fontSize=12, text="AR")
+    text = text.encode(x=alt.value(0), y=y)
     goal = alt.Chart(ROWS).transform_filter("datum.goal").mark_rule(color=INK, opacity=0.35).encode(y=y)
     drawn = alt.layer(size(), level, text, goal, line, spread, points, names(line.copy(), colour).encode(x=x))
     return drawn.add_params(*parameters()).properties(width=WIDTH, height=HEIGHT)
@@ -72,9 +72,8 @@ def _figure(number: int, yardstick: Yardstick, by: str) -> Figure:
         options={"yardstick": yardstick.name, "by": by},
         title=title,
         under=yardstick.under,
-        caption="",
         draw=DRAWN[by],
-        wanted=partial(_wanted, yardstick=yardstick, by=by),
+        needs=partial(_wanted, yardstick=yardstick, by=by),
         usual=by != "sampler",
     )
 

@@ -75,7 +75,9 @@ def draw(results: Results) -> Any:
     told = [alt.Tooltip("shown:N", title="divergence per token"), alt.Tooltip("series:N", title="of")]
     shade = base.mark_area(color=COLOURS[2], opacity=0.28).encode(x=x, y=y, y2="high:Q", detail="round:N", tooltip=told)
     stair = base.mark_line(color=COLOURS[2], strokeWidth=1.5).encode(x=x, y=alt.Y("high:Q"), detail="round:N")
-    line = base.mark_line(strokeWidth=2.5).encode(x=x, y=y, color=colours(results, "of"))
+    line = base.mark_line(strokeWidth=2.5).encode(
+        x=x, y=y, color=colours(results, "of") if results.points else alt.value(INK)
+    )
     words = base.transform_aggregate(paid="max(paid)", groupby=["round"]).transform_aggregate(all="sum(paid)")
     text = words.transform_calculate(said="'divergence: ' + format(datum.all, '.4f') + ' bits per token'")
     text = text.mark_text(align="right", color=INK, fontSize=12).encode(
@@ -89,7 +91,6 @@ def _figure(place: int, name: str, schedule: str) -> Figure:
     return Figure(
         name=name,
         place=place,
-        prepare="plain",
         options={"obeys": ("of",)},
         title=f"Where the {schedule} schedule loses",
         under=f"shaded: what {ROUNDS} steps add to the language's own entropy",
@@ -97,7 +98,7 @@ def _figure(place: int, name: str, schedule: str) -> Figure:
         "the entropy. A step draws all of its tokens as if at its beginning, hence the stairs. The area between is the "
         "divergence, which no better network removes.",
         draw=draw,
-        wanted=lambda results: any(_length(results, of) is not None for of in _names(results)),
+        needs=lambda results: any(_length(results, of) is not None for of in _names(results)),
         own=partial(own, schedule=schedule),
         usual=schedule == "linear",
     )

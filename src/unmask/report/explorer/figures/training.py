@@ -47,13 +47,12 @@ FIGURES = [
     Figure(
         name="training",
         place=81,
-        prepare="plain",
         options={"marks": ("of",)},
         title="Training: validation loss",
         under="against training steps; no network gets below the entropy of the language",
         caption="Each point is a validation on sequences outside the training set.",
         draw=draw,
-        wanted=lambda results: any(training.journal for training in results.trainings),
+        needs=lambda results: any(training.journal for training in results.trainings),
         own=own,
     )
 ]
