@@ -17,7 +17,7 @@ CHANGING += ("os.truncate", "os.utime", "shutil.rmtree", "shutil.move", "sqlite3
 STARTING = ("os.system", "subprocess.Popen", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty", "pty.spawn")
 STARTING += ("socket.connect", "socket.getaddrinfo", "socket.bind", "webbrowser.open", "ctypes.dlopen", "os.kill")
 CODE = {"os", "posix", "subprocess", "sys", "shutil", "runpy", "importlib", "pty", "socket"}  # pickles that name these
-EXTRAS = ("unmask.networks.model.huggingface", "unmask.experiments.jobs.worker", "unmask.__main__")
+EXTRAS = ("unmask.networks.model.huggingface", "unmask.__main__")
 
 IMPORTED: list[str] = []
 

@@ -98,7 +98,7 @@ def test_the_records_are_what_the_networks_do(made):
 
 def test_what_is_kept_is_not_made_again(made, monkeypatch):
     out, records = made
-    monkeypatch.setattr("unmask.experiments.jobs.here.attempt", lambda *a, **k: pytest.fail("made again"))
+    monkeypatch.setattr("unmask.experiments.jobs.pools.attempt", lambda *a, **k: pytest.fail("made again"))
     assert measure(out, SETTINGS) == records
 
 

@@ -125,7 +125,7 @@ def run(
         quantize: Of the layers: int8 or int4, by torchao.
         cache: prefix or dual, "prefix(block=32)"; faster, and another law (docs/open-models.md).
         seed: Of the luck.
-        engine: A process of this machine, tasks of a Ray cluster, or this process alone.
+        engine: Processes of this machine, tasks of a Ray cluster, or this process alone.
         workers: How many at a time, each with the model.
         address: A Ray cluster that runs already; "auto" finds it.
         dry_run: Say what it will take, and stop.

@@ -41,7 +41,7 @@ ANSWERED = {
     "nested": "it[0].more is {'a': [1]}; expected true or false",
     "object": "object is not JSON serializable",
     "surrogate": "is not Unicode",
-    "large": "its numbers take 33.6 MB; at most 16.8 MB do",
+    "large": "its numbers take 33.6 MB; expected at most 16.8 MB",
     "cyclic": "Circular reference",
     "deep": "Recursion",
 }
@@ -66,8 +66,9 @@ DONE = {
     "_exit": "its process ended with exit code 0",
     "input": "EOF",
     "stop": "it took more than the limit of 3 s and was stopped",
-    "close": "it has closed the socket of its process, and cannot answer",
-    "write": "something else than its answer has come from its process",
+    "close": "its process ended with exit code 9",
+    "write": "it took more than the limit of 3 s and was stopped",
+    "segfault": "its process was ended by SIGSEGV; see workers.log",
 }
 
 

@@ -135,7 +135,7 @@ def cells_of(recipe: Recipe) -> list[Cell]:
     measures = [measure for own in chosen for measure, _, _ in own]
     taken = {name for measure in measures for name in measure.parameters}
     if not any(measure.open for measure in measures):
-        for name in sorted({name for part in recipe.parts for name in part.axes} - {"rows", "seed"} - taken):
+        for name in sorted({name for part in recipe.parts for name in part.names} - {"rows", "seed"} - taken):
             raise unknown("parameter:", name, taken - {"seed", "digest"})
     found: dict[str, Cell] = {}
     digests: dict[str, str] = {}
@@ -195,7 +195,9 @@ def _chosen(specification: str) -> tuple[Measure, str, dict[str, Any]]:
     return measure, metric, own
 
 
-def _complete(measure: Measure, metric: str, given: Mapping[str, Any], digests: dict[str, str] | None) -> dict[str, Any]:
+def _complete(
+    measure: Measure, metric: str, given: Mapping[str, Any], digests: dict[str, str] | None
+) -> dict[str, Any]:
     """All parameters of a metric, each of its type; digests: of files that are known, None to read none."""
     spec: dict[str, Any] = {"metric": metric}
     for name, default in measure.parameters.items():

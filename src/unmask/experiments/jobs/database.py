@@ -7,29 +7,24 @@ constraints of the tables, too. JSON in them is read by its schema (store.py).
 from __future__ import annotations
 
 import fcntl
+import json
 import os
-import shutil
 import socket
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import Any
 
-import msgspec
-
-from unmask.core.errors import UnmaskError, cut
-from unmask.core.reading import check_file, opened
+from unmask.core.errors import UnmaskError, cut, plain
+from unmask.core.reading import check_file
 
 FILE = "sweep.sqlite"
 LOCK = "driver.lock"
 SUFFIXES = ("", "-wal", "-shm", "-journal")  # of the files that SQLite may open
 VERSION = 4  # of the tables
-MAGIC = b"SQLite format 3\0"
-VERSION_AT = 60  # bytes into an SQLite file
 BUSY = 10.0  # seconds to wait for another process
 TABLES = """
 create table if not exists cell (
@@ -56,38 +51,39 @@ create table if not exists run (
 
 
 def connect(directory: Path, make: bool = False) -> sqlite3.Connection | None:
-    """The database of a store, None where there is none; `make` creates it, also where a kill or a full disk has left
-    a part of it. Where nothing may be written, this is a copy in memory."""
+    """The database of a store, None where there is none; `make` makes it, also where a kill or a full disk has left
+    only its beginning."""
     path = directory / FILE
     for suffix in SUFFIXES:
         if os.path.lexists(f"{path}{suffix}"):
             check_own(Path(f"{path}{suffix}"))
-    if not os.path.lexists(path) and not make:
+    there = os.path.lexists(path) and path.stat().st_size > 0
+    if not there and not make:
         return None
-    if os.path.lexists(path) and not _check_head(directory) and not make:
-        return None
-    connection = None
+    undo = ExitStack()
     try:
+        if there:
+            _check_version(directory)
         if all(os.access(place, os.W_OK) for place in (directory, path) if os.path.exists(place)):
             connection = _opened(path, "rwc" if make else "rw")
+            undo.callback(connection.close)
             connection.execute("pragma journal_mode = wal")
             connection.execute("pragma synchronous = full")
         else:
-            connection = _copied(path)
-        if _version(connection) == 0 and not _schema(connection):
+            connection = _opened(path, "ro" if os.path.exists(f"{path}-wal") else "ro&immutable=1")
+            undo.callback(connection.close)
+        if not _schema(connection):
             if not make:
-                connection.close()
                 return None
-            connection.executescript(f"begin immediate; {TABLES} pragma user_version = {VERSION}; commit;")
-            connection.execute("pragma wal_checkpoint(truncate)")  # so that the file's own head has the version
+            connection.executescript(f"begin immediate; {TABLES} pragma user_version = {VERSION}; commit")
+            connection.execute("pragma wal_checkpoint(truncate)")  # so that the file itself has the version
         _check(directory, connection)
+        undo.pop_all()
         return connection
-    except BaseException as error:
-        if connection is not None:
-            connection.close()
-        if isinstance(error, sqlite3.Error | UnicodeDecodeError):  # the latter where a message quotes damaged text
-            raise explained(directory, error) from error
-        raise
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter where a message quotes damaged text
+        raise explained(directory, error) from error
+    finally:
+        undo.close()
 
 
 def check_own(path: Path) -> None:
@@ -95,11 +91,6 @@ def check_own(path: Path) -> None:
     check_file(path)
     if path.is_symlink():
         raise UnmaskError(f"cannot use {cut(str(path))}: it is a link to elsewhere; expected a file of the store's own")
-
-
-def none_in(directory: Path) -> UnmaskError:
-    what = f"there is no sweep in {cut(str(directory))}"
-    return UnmaskError(f"{what}; `unmask sweep run RECIPE --store {cut(str(directory))}` makes one")
 
 
 def damaged(directory: Path, what: str) -> UnmaskError:
@@ -113,7 +104,7 @@ def explained(directory: Path, error: sqlite3.Error | UnicodeDecodeError) -> Unm
     place = cut(str(directory))
     if "full" in text or "disk I/O" in text:
         what = f"finished cells are kept. Make space, then run `unmask sweep resume {place}`"
-        return UnmaskError(f"cannot write the store {place}: {text}, is there space left? {what}")
+        return UnmaskError(f"cannot write the store {place}: {text}; is there space left? {what}")
     if isinstance(error, sqlite3.OperationalError) and any(w in text for w in ("lock", "unable to open", "readonly")):
         return UnmaskError(f"cannot use the store {place}: {text}; does another program use it?")
     return damaged(directory, text)
@@ -125,41 +116,18 @@ def _opened(path: Path, mode: str) -> sqlite3.Connection:
     return connection
 
 
-def _copied(path: Path) -> sqlite3.Connection:
-    """A copy in memory with the content of the journal, which SQLite does not read where it may not write."""
-    with TemporaryDirectory() as spare:
-        for name in (FILE, f"{FILE}-wal"):
-            if os.path.exists(path.with_name(name)):
-                with opened(path.with_name(name)) as file, open(Path(spare) / name, "wb") as copy:
-                    shutil.copyfileobj(file, copy)
-        source, connection = _opened(Path(spare) / FILE, "rw"), sqlite3.connect(":memory:", isolation_level=None)
-        source.backup(connection)
-        source.close()
-    connection.execute("pragma query_only = on")
-    return connection
-
-
-def _version(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("pragma user_version").fetchone()[0])
-
-
 def _schema(connection: sqlite3.Connection) -> set[tuple[str, ...]]:
     return set(connection.execute("select type, name, coalesce(sql, '') from sqlite_schema"))
 
 
-def _check_head(directory: Path) -> bool:
-    """Whether the file has content; an error where it is no database of this version. Opening it could change it."""
-    with opened(directory / FILE) as file:
-        head = file.read(VERSION_AT + 4)
-    if not head:
-        return False
-    if not head.startswith(MAGIC):
-        raise damaged(directory, f"{FILE} does not begin as an SQLite database does")
-    version = int.from_bytes(head[VERSION_AT:], "big")
-    if version not in (0, VERSION):  # 0 where a kill has stopped its making
+def _check_version(directory: Path) -> None:
+    """An error where the tables are of a different version; the file is read without its journal, and not touched."""
+    connection = _opened(directory / FILE, "ro&immutable=1")
+    version = connection.execute("pragma user_version").fetchone()[0]
+    connection.close()
+    if version not in (0, VERSION):  # 0 where only its beginning was made
         age, what = ("a newer", "update unmask, or choose") if version > VERSION else ("an older", "choose")
         raise UnmaskError(f"the store {cut(str(directory))} is from {age} version of unmask; {what} another store")
-    return True
 
 
 def _check(directory: Path, connection: sqlite3.Connection) -> None:
@@ -173,72 +141,68 @@ def _check(directory: Path, connection: sqlite3.Connection) -> None:
         raise damaged(directory, cut(str(found).splitlines()[-1]))
 
 
-class Holder(msgspec.Struct):
-    """The process that writes a store, as its lock file names it."""
-
-    pid: Annotated[int, msgspec.Meta(gt=0)]
-    host: Annotated[str, msgspec.Meta(max_length=255)]
-    since: Annotated[float, msgspec.Meta(ge=0, le=1e11)]
-
-    def __str__(self) -> str:
-        since = datetime.fromtimestamp(self.since).isoformat(" ", "seconds")
-        return f"process {self.pid} on {self.host} since {since}"
-
-
 @contextmanager
-def hold(directory: Path) -> Iterator[Holder | None]:
+def hold(directory: Path) -> Iterator[str]:
     """Be the one process that writes a store, or say which one is. Yields the one before if it was killed.
 
     The system drops the lock of a process that dies. The file stays, empty after an ordinary end: if it were removed,
     two processes could lock two files of one name.
     """
-    handle = _lock_file(directory, os.O_RDWR | os.O_CREAT)
-    try:
+    with _lock_file(directory, os.O_RDWR | os.O_CREAT) as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = _read(handle) or "another process"
             what = "wait for it, or stop it there with Ctrl-C"
-            raise UnmaskError(f"{cut(str(directory))} is being driven by {holder}; {what}") from None
+            raise UnmaskError(f"{cut(str(directory))} is being driven by {_words(_read(handle))}; {what}") from None
         before = _read(handle)
-        me = Holder(os.getpid(), socket.gethostname(), time.time())
         os.ftruncate(handle, 0)
         with suppress(OSError):  # on a full disk the lock holds without a name
-            os.pwrite(handle, msgspec.json.encode(me), 0)
+            me = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}
+            os.pwrite(handle, json.dumps(me).encode(), 0)
         try:
-            yield before
+            yield _words(before) if before["pid"] else ""
         finally:
             os.ftruncate(handle, 0)
-    finally:
-        os.close(handle)
 
 
 def holder(directory: Path) -> dict[str, Any] | None:
     """The process that writes a store now, None if none does."""
     if not os.path.lexists(directory / LOCK):
         return None
-    handle = _lock_file(directory, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        found = _read(handle)
-        return {"pid": None, "host": None, "since": None} if found is None else msgspec.structs.asdict(found)
-    finally:
-        os.close(handle)
+    with _lock_file(directory, os.O_RDONLY) as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return _read(handle)
     return None
 
 
-def _lock_file(directory: Path, how: int) -> int:
+@contextmanager
+def _lock_file(directory: Path, how: int) -> Iterator[int]:
     path = directory / LOCK
     if os.path.lexists(path):
         check_file(path)
     try:
-        return os.open(path, how | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+        handle = os.open(path, how | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     except OSError as error:
         raise UnmaskError(f"cannot lock the store {cut(str(directory))}: {error.strerror}") from error
+    try:
+        yield handle
+    finally:
+        os.close(handle)
 
 
-def _read(handle: int) -> Holder | None:
-    with suppress(msgspec.DecodeError, UnicodeError):
-        return msgspec.json.decode(os.pread(handle, 4096, 0), type=Holder)
-    return None
+def _read(handle: int) -> dict[str, Any]:
+    with suppress(ValueError, RecursionError, TypeError):  # the content of a file of somebody else
+        found = json.loads(os.pread(handle, 4096, 0))
+        return {"pid": int(found["pid"]), "host": str(found["host"])[:255], "since": float(found["since"])}
+    return {"pid": None, "host": None, "since": None}
+
+
+def _words(holder: dict[str, Any]) -> str:
+    if not holder["pid"]:
+        return "another process"
+    with suppress(ValueError, OverflowError, OSError):
+        since = datetime.fromtimestamp(holder["since"]).isoformat(" ", "seconds")
+        return f"process {holder['pid']} on {plain(holder['host'])} since {since}"
+    return f"process {holder['pid']}"

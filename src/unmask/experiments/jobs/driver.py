@@ -40,7 +40,7 @@ class Driver:
 
             def show() -> None:
                 nonlocal shown
-                now = int((passed + self.pool.progress()) * scale)
+                now = int((passed + self.pool.progress) * scale)
                 advance(max(now - shown, 0))
                 shown = max(now, shown)
 
@@ -70,7 +70,7 @@ class Driver:
                 self._count(block.key, -1)
                 if block.key in self.queue.open_blocks:  # else a different block of the cell has failed
                     self._settle(block, answer)
-            jobs = [] if self.interrupts else list(self.queue.take(self.pool.free(), self.pool.slots))
+            jobs = [] if self.interrupts else list(self.queue.take(len(self.pool.free), len(self.pool.slots)))
             for block in (block for job in jobs for block in job):
                 self._count(block.key, 1)
             self.store.progress(self.run, len(self.running))

@@ -56,7 +56,9 @@ class Queue:
         job = self.jobs.popleft()
         metric = job[0].spec["metric"]
         if len(job) == 1 and metric in self.seconds:
-            most = min(int(BATCH_SECONDS / max(self.seconds[metric], 1e-6)), LARGEST_BATCH, len(self.jobs) // (2 * slots))
+            most = min(
+                int(BATCH_SECONDS / max(self.seconds[metric], 1e-6)), LARGEST_BATCH, len(self.jobs) // (2 * slots)
+            )
             while len(job) < most and len(self.jobs[0]) == 1 and self.jobs[0][0].spec["metric"] == metric:
                 job = job + self.jobs.popleft()
         return job
@@ -68,7 +70,7 @@ class Queue:
     def learn(self, block: Block, seconds: float) -> None:
         """A block has taken so long."""
         metric = block.spec["metric"]
-        self.seconds[metric] = 0.8 * self.seconds.get(metric, seconds) + 0.2 * seconds
+        self.seconds[metric] = 0.5 * self.seconds.get(metric, seconds) + 0.5 * seconds
 
     def close(self, key: str) -> None:
         """A cell is done: the cells that waited for nothing else come next."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
@@ -37,102 +38,119 @@ PLACES = (PACKAGE / "recipes", PACKAGE.parents[1] / "recipes")  # in an installe
 
 Plain = str | int | float | bool | None
 Values = Annotated[tuple[Plain, ...], msgspec.Meta(min_length=1)]
-Seeds = (
-    Annotated[int, msgspec.Meta(ge=1, le=MOST_CELLS)] | Annotated[tuple[int, ...], msgspec.Meta(min_length=1)] | None
-)
+Seeds = Annotated[int, msgspec.Meta(ge=1, le=MOST_CELLS)] | Annotated[tuple[int, ...], msgspec.Meta(min_length=1)]
 
 
-class Part(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """One grid and its metrics."""
+class _Keys(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The keys of a part in a file."""
 
     metrics: tuple[str, ...] | str = ()
     grid: dict[str, Values] = {}
     fixed: dict[str, Plain] = {}
     zip: tuple[dict[str, Values], ...] | dict[str, Values] = ()
     rows: int | None = None
-    seeds: Seeds = None
+    seeds: Seeds | None = None
+
+    def lists(self) -> Iterator[Mapping[str, tuple[Plain, ...]]]:
+        """What is walked: lists of one mapping together, seeds last."""
+        yield from ({name: (value,)} for name, value in self.fixed.items())
+        if self.rows is not None:
+            yield {"rows": (self.rows,)}
+        yield from ({name: values} for name, values in self.grid.items())
+        yield from (self.zip,) if isinstance(self.zip, dict) else self.zip
+        if self.seeds is not None:
+            yield {"seed": tuple(range(self.seeds) if isinstance(self.seeds, int) else dict.fromkeys(self.seeds))}
+
+
+class _File(_Keys, kw_only=True):
+    """The keys of a file: common to all parts, and of each."""
+
+    name: str = ""
+    parts: Annotated[tuple[_Keys, ...], msgspec.Meta(min_length=1)] = msgspec.field(default_factory=lambda: (_Keys(),))
+
+
+@dataclass(frozen=True)
+class Part:
+    """Metrics, and the lists of values that are walked to make their cells."""
+
+    metrics: tuple[str, ...]
+    lists: tuple[Mapping[str, tuple[Plain, ...]], ...]
 
     def __post_init__(self) -> None:
-        """Replace the short forms: one metric, one zip, a number of seeds."""
-        self.metrics = (self.metrics,) if isinstance(self.metrics, str) else tuple(dict.fromkeys(self.metrics))
-        self.zip = (self.zip,) if isinstance(self.zip, dict) else self.zip
-        if self.seeds is not None:
-            self.seeds = tuple(range(self.seeds) if isinstance(self.seeds, int) else dict.fromkeys(self.seeds))
-
-    @property
-    def lists(self) -> list[Mapping[str, Sequence[Plain]]]:
-        """Lists that are walked, together where they stand in one mapping; seeds are the last."""
-        seeds = [] if "seed" in self.axes else [{"seed": self.seeds or (0,)}]  # type: ignore[dict-item]
-        return [*({name: values} for name, values in self.grid.items()), *self.zip, *seeds]  # type: ignore[list-item]
-
-    @property
-    def axes(self) -> set[str]:
-        """The names in grid, fixed and zip."""
-        return {*self.grid, *self.fixed, *(name for tied in self.zip for name in tied)}
-
-    def check(self) -> Part:
-        """This part, or an error where its keys contradict each other."""
         if not self.metrics:
             raise UnmaskError("there are no metrics; name at least one")
-        if self.rows is not None and self.rows < 1:
-            raise UnmaskError(f"rows is {self.rows}, but at least 1 row is needed")
         for tied in self.lists:
             if len({len(values) for values in tied.values()}) > 1:
                 sizes = ", ".join(f"{name} has {len(values)}" for name, values in tied.items())
                 raise UnmaskError(f"lists in zip are walked together, and must be equally long; {sizes}")
-        names = [*self.grid, *self.fixed, *(name for tied in self.zip for name in tied)]
-        names += [] if self.seeds is None else ["seed"]
-        names += [] if self.rows is None else ["rows"]
+            for rows in tied.get("rows", ()):
+                if isinstance(rows, int) and rows < 1:
+                    raise UnmaskError(f"rows is {rows}, but at least 1 row is needed")
+        names = [name for tied in self.lists for name in tied]
         if twice := sorted(name for name in set(names) if names.count(name) > 1):
             raise UnmaskError(f"{twice[0]} is set more than once in grid, fixed, zip, rows and seeds; set it once")
         size = math.prod(len(next(iter(tied.values()), ())) for tied in self.lists)
         if size > MOST_CELLS:
             what = f"{counted(size)} combinations for each metric, and a sweep has at most {MOST_CELLS:,} cells"
             raise UnmaskError(f"grid, zip and seeds make {what}; shorten their lists")
-        return self
+
+    @property
+    def names(self) -> set[str]:
+        """The parameters that the part sets."""
+        return {name for tied in self.lists for name in tied}
 
     def points(self) -> Iterator[dict[str, Any]]:
         """Every combination, the last list fastest."""
-        common = self.fixed | ({} if self.rows is None else {"rows": self.rows})
-        walked = [[dict(zip(tied, row, strict=True)) for row in zip(*tied.values(), strict=True)] for tied in self.lists]
+        walked = [
+            [dict(zip(tied, row, strict=True)) for row in zip(*tied.values(), strict=True)] for tied in self.lists
+        ]
         for chosen in product(*walked):
-            point = dict(common)
-            for values in chosen:
-                point |= values
-            yield point
+            yield {"seed": 0} | {name: value for values in chosen for name, value in values.items()}
 
     def with_changes(self, changes: Mapping[str, Any]) -> Part:
-        """This part with different values, checked after all changes: two lists of one zip may grow together."""
-        content = msgspec.structs.asdict(self)
+        """This part with different values: a list replaces one of a zip in it, all else stands alone."""
+        metrics, lists = self.metrics, list(self.lists)
         for name, value in changes.items():
-            _change(content, name, value)
-        return fit(content, Part, "a recipe").check()  # type: ignore[no-any-return]
+            if name in ("grid", "fixed", "zip", "parts"):
+                raise UnmaskError(f"set a name within {name}, not {name} itself: steps=[8, 16]")
+            keys = {name: value} if name in ("metrics", "rows", "seeds") else {"grid": {name: _listed(value)}}
+            changed: _Keys = fit(keys, _Keys, "a recipe")
+            metrics = _metrics(changed.metrics) or metrics
+            for new in changed.lists():
+                at = next((i for i, tied in enumerate(lists) if new.keys() & tied.keys()), len(lists))
+                tied = dict(lists[at]) if at < len(lists) else {}
+                if len(tied) > 1 and not isinstance(value, list | tuple):  # it leaves the zip
+                    tied.pop(name, None)
+                    lists[at : at + 1] = [tied, new]
+                else:
+                    lists[at : at + 1] = [{**tied, **new}]
+        return Part(metrics, tuple(sorted(lists, key=lambda tied: [*tied] == ["seed"])))
 
 
-class Recipe(Part, kw_only=True):
-    """A name, after which the store is called, and parts; a file's own keys are common to all parts."""
+@dataclass(frozen=True)
+class Recipe:
+    """A name, after which the store is called, and parts."""
 
-    name: str = ""
-    parts: Annotated[tuple[Part, ...], msgspec.Meta(min_length=1)] = msgspec.field(default_factory=lambda: (Part(),))
+    name: str
+    parts: tuple[Part, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name or not set(self.name) <= NAME:
+            what = "expected letters, digits, '-', '_' and '.', as a directory has it"
+            raise UnmaskError(f"name is {shown(self.name)}; {what}")
 
     def with_changes(self, changes: Mapping[str, Any]) -> Recipe:
-        """The recipe with different values, in the parts that know a name, or in all parts where none knows it."""
-        known = {"metrics", "rows", "seeds"}.union(*(part.axes for part in self.parts))
+        """The recipe with different values, in the parts that set a name, or in all parts where none does."""
+        own = {name: value for name, value in changes.items() if name != "name"}
+        every = {"metrics", "rows", "seeds"} | own.keys() - set[str]().union(*(part.names for part in self.parts))
         parts = [
-            part.with_changes(
-                {
-                    name: value
-                    for name, value in changes.items()
-                    if name != "name" and (name in part.axes | {"metrics", "rows", "seeds"} or name not in known)
-                }
-            )
+            part.with_changes({name: value for name, value in own.items() if name in every | part.names})
             for part in self.parts
         ]
-        return _named(changes.get("name", self.name), parts)
+        return Recipe(changes.get("name", self.name), tuple(parts))
 
     def to_dict(self) -> dict[str, Any]:
-        """The name and the parts as JSON has them."""
-        return {"name": self.name, "parts": [msgspec.to_builtins(part) for part in self.parts]}
+        return asdict(self)
 
 
 def read_recipe(path: str | Path, changes: Mapping[str, Any] | Sequence[str] = ()) -> Recipe:
@@ -168,56 +186,24 @@ def settings(assignments: Sequence[str]) -> dict[str, Any]:
 def from_dict(content: Any, name: str = "") -> Recipe:
     """The recipe of a mapping; one without a name takes the given one."""
     if not isinstance(content, Mapping):
-        keys = ", ".join(field.name for field in msgspec.structs.fields(Recipe))
+        keys = ", ".join(field.name for field in msgspec.structs.fields(_File))
         raise UnmaskError(f"a recipe is a mapping with the keys {keys}")
-    whole: Recipe = fit(content, Recipe, "a recipe")
-    return _named(whole.name or name, [_joined(whole, part).check() for part in whole.parts])
+    file: _File = fit(content, _File, "a recipe")
+    return Recipe(file.name or name, tuple(_part(file, own) for own in file.parts))
 
 
-def _joined(common: Part, own: Part) -> Part:
+def _part(common: _Keys, own: _Keys) -> Part:
     """A part with the common keys: its own metrics, rows and seeds replace those, the rest is joined."""
-    for above, within in ((common.grid, own.grid), (common.fixed, own.fixed)):
-        if twice := above.keys() & within.keys():
-            raise UnmaskError(f"{sorted(twice)[0]} is set above the parts and in one of them; set it once")
-    return Part(
-        metrics=own.metrics or common.metrics,
-        grid=common.grid | own.grid,
-        fixed=common.fixed | own.fixed,
-        zip=(*common.zip, *own.zip),  # type: ignore[arg-type]
-        rows=common.rows if own.rows is None else own.rows,
-        seeds=common.seeds if own.seeds is None else own.seeds,
-    )
+    replaced = {"rows"} if own.rows is not None else set()
+    replaced |= {"seed"} if own.seeds is not None else set()
+    above = [tied for tied in common.lists() if not tied.keys() <= replaced or len(tied) > 1]
+    lists = sorted([*above, *own.lists()], key=lambda tied: [*tied] == ["seed"])
+    return Part(_metrics(own.metrics) or _metrics(common.metrics), tuple(lists))
 
 
-def _named(name: Any, parts: Sequence[Part]) -> Recipe:
-    if not isinstance(name, str) or not name or not set(name) <= NAME:
-        raise UnmaskError(f"name is {shown(name)}; expected letters, digits, '-', '_' and '.', as a directory's name")
-    return Recipe(name=name, parts=tuple(parts))
+def _metrics(names: Sequence[str] | str) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(dict.fromkeys(names))
 
 
-def _change(content: dict[str, Any], name: str, value: Any) -> None:
-    """Set one value: a single value is fixed, a list is walked, in zip where the name is in zip."""
-    if name in ("grid", "fixed", "zip", "parts"):
-        raise UnmaskError(f"set a name within {name}, not {name} itself: steps=[8, 16]")
-    if name in ("metrics", "rows", "seeds"):
-        _remove(content, "seed" if name == "seeds" else name)
-        content[name] = value
-        return
-    if name == "seed":
-        content["seeds"] = None
-    if not isinstance(value, list | tuple):
-        _remove(content, name)
-        content["fixed"] = {**content["fixed"], name: value}
-    elif any(name in tied for tied in content["zip"]):
-        content["zip"] = tuple({**tied, name: value} if name in tied else tied for tied in content["zip"])
-    else:
-        if name not in content["grid"]:  # else the axis keeps its position
-            _remove(content, name)
-        content["grid"] = {**content["grid"], name: value}
-
-
-def _remove(content: dict[str, Any], name: str) -> None:
-    for where in ("grid", "fixed"):
-        content[where] = {key: values for key, values in content[where].items() if key != name}
-    rest = [{key: values for key, values in tied.items() if key != name} for tied in content["zip"]]
-    content["zip"] = tuple(tied for tied in rest if tied)
+def _listed(value: Any) -> Any:
+    return value if isinstance(value, list | tuple) else [value]

@@ -56,16 +56,16 @@ class How:
             raise UnmaskError("engine here is this process alone: it has no workers, and cannot be stopped at a limit")
 
     def pool(self, directory: Path) -> Pool:
-        from unmask.experiments.jobs import pools
+        from unmask.experiments.jobs import pools  # here, since no other command needs pebble
 
         match self.engine:
             case "here":
-                return pools.Here(directory)
+                return pools.here(directory)
             case "local":
-                return pools.Local(directory, self.workers, self.threads, self.limit)
-        from unmask.experiments.jobs.cluster import Cluster
+                return pools.local(directory, self.workers, self.threads, self.limit)
+        from unmask.experiments.jobs.cluster import cluster
 
-        return Cluster(directory, self.workers, self.threads, self.limit, self.address)
+        return cluster(directory, self.workers, self.threads, self.limit, self.address)
 
 
 @dataclass(frozen=True, repr=False)
@@ -198,9 +198,8 @@ def resume(
     with Store.open(arguments.path("store", directory)) as made, imports(_modules(allow_imports)), _held(made):
         if again:
             made.retry()
-        keys = made.keys()
-        todo = [cell_in(made.spec(key), key) for key in made.todo(keys)]
-        return _driven(made, how, made.last_recipe(), todo, keys)
+        todo = [cell_in(made.spec(key), key) for key in made.keys("todo")]
+        return _driven(made, how, made.last_recipe(), todo, made.keys())
 
 
 def _modules(names: Sequence[str]) -> list[str]:
@@ -214,7 +213,7 @@ def _modules(names: Sequence[str]) -> list[str]:
 def _held(store: Store) -> Iterator[None]:
     """Be the one process that writes a store."""
     with hold(store.directory) as killed:
-        if killed is not None:
+        if killed:
             progress.note(f"the driver before, {killed}, was killed; unfinished cells are measured again")
         yield
 
@@ -224,7 +223,7 @@ def _driven(
 ) -> Sweep:
     """Measure those of these cells that are to be measured. keys: of the sweep, by default of these cells."""
     began, keys = time.perf_counter(), tuple(keys or (cell.key for cell in cells))
-    wanted = set(store.todo(cell.key for cell in cells))
+    wanted = set(store.keys("todo"))
     todo = {cell.key: cell for cell in cells if cell.key in wanted}
     if todo:
         check(list(todo.values()))

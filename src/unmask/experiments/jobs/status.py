@@ -51,7 +51,8 @@ def status(directory: str | Path) -> dict[str, Any]:
             "seconds_left": seconds_left if counts["todo"] else 0.0,
             "code_versions": ask(f"select count(distinct code) from run where number in ({codes})").fetchone()[0],
             "of_other_code": ask(
-                "select count(*) from cell join run on cell.run = run.number where state = 'done' and code <> ?", (code(),)
+                "select count(*) from cell join run on cell.run = run.number where state = 'done' and code <> ?",
+                (code(),),
             ).fetchone()[0],
             "driver": driver,
             "failures": [

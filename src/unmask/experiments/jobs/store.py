@@ -22,7 +22,7 @@ from typing import Any
 from unmask.core.errors import UnmaskError, cut
 from unmask.core.files import atomic, make_directory
 from unmask.experiments.jobs.cells import Cell, canonical
-from unmask.experiments.jobs.database import FILE, connect, damaged, explained, none_in
+from unmask.experiments.jobs.database import FILE, connect, damaged, explained
 from unmask.experiments.measures.catalogue import Plain, Record, Tally, decoded, read_records
 
 FILES = "files"  # a directory, with one directory for each cell that has files
@@ -57,7 +57,9 @@ class Store:
         """The store of a directory, or an error."""
         found = cls.find(directory)
         if found is None:
-            raise none_in(Path(directory))
+            place = cut(str(directory))
+            help = f"`unmask sweep run RECIPE --store {place}` makes one"
+            raise UnmaskError(f"there is no sweep in {place}; {help}")
         return found
 
     def __enter__(self) -> Store:
@@ -97,7 +99,7 @@ class Store:
 
     def add(self, cells: Sequence[Cell]) -> list[str]:
         """Add the cells that are missing; the keys of all. Only the first cell of a shared pass has a cost."""
-        known = {key for (key,) in self.connection.execute("select key from cell")}
+        known = set(self.keys())
         rows, passes = [], set()
         for cell in cells:
             if cell.key not in known:
@@ -180,21 +182,17 @@ class Store:
 
     # Reading.
 
-    def keys(self) -> list[str]:
-        """Of all cells, in the order in which they were added."""
-        return [key for (key,) in self.connection.execute("select key from cell order by number")]
+    def keys(self, *states: str) -> list[str]:
+        """The cells in these states, or all, in the order in which they were added."""
+        found = self.connection.execute("select key, state from cell order by number")
+        return [key for key, state in found if not states or state in states]
 
-    def todo(self, keys: Iterable[str]) -> list[str]:
-        """Those of these cells that are to be measured, in the order in which they were added."""
-        found, wanted = self.connection.execute("select key from cell where state = 'todo' order by number"), set(keys)
-        return [key for (key,) in found if key in wanted]
+    def done(self) -> set[str]:
+        return set(self.keys("done"))
 
     def begun(self) -> set[str]:
         """The cells that have blocks."""
         return {key for (key,) in self.connection.execute("select distinct key from block")}
-
-    def done(self) -> set[str]:
-        return {key for (key,) in self.connection.execute("select key from cell where state = 'done'")}
 
     def failures(self) -> dict[str, str]:
         """Keys to errors."""
@@ -219,7 +217,13 @@ class Store:
         query = "select key, spec, records, seconds, run from cell where state = 'done' order by number"
         for key, spec, records, seconds, run in self.connection.execute(query):
             if wanted is None or key in wanted:
-                yield key, self._spec(key, spec), read_records(records, self._where("records of cell", key)), seconds, run
+                yield (
+                    key,
+                    self._spec(key, spec),
+                    read_records(records, self._where("records of cell", key)),
+                    seconds,
+                    run,
+                )
 
     def codes(self) -> dict[int, str]:
         """Runs to the digests of the code that measured in them."""

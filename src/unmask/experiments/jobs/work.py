@@ -47,6 +47,9 @@ def attempt(block: Block, files: Path, allowed: Allowed, tell: Tell = lambda fra
         with chdir("."), progress.told_to(_seldom(tell)), imports(allowed):  # a metric may change the directory
             needed = [files / key for key in block.needed]
             found, made = measure(block.spec, block.whole, place_of(files, block.key), needed, block.tally)
+            if block.whole:
+                about = _about(block.spec)
+                found = [record | about for record in found]
         return Answer(found, made, time.perf_counter() - began)
     except MemoryError as error:
         text = f"out of memory: {_text(error) or 'ask for fewer rows, or a shorter length'}"
@@ -81,9 +84,14 @@ def measure(
         if not whole:
             return tally, files
         found = metric.records(tally, **arguments)
-    records = read_records(_json(found), where)
-    about: Record = decoded(_json(metric.about(arguments)), dict[str, Plain], f"the truth of metric {metric.name!r}")
-    return [record | about for record in records], files
+    return read_records(_json(found), where), files
+
+
+def _about(spec: dict[str, Any]) -> Record:
+    """The fields that name the truth of a cell's records."""
+    about = find(spec["metric"]).about({name: value for name, value in spec.items() if name != "metric"})
+    found: Record = decoded(_json(about), dict[str, Plain], f"the truth of metric {spec['metric']!r}")
+    return found
 
 
 def _text(error: Exception) -> str:
