@@ -35,6 +35,7 @@ from unmask.experiments.jobs.work import Answer, attempt
 LOG = "workers.log"
 FAILED_STARTS = 3  # workers in a row that end before their first block
 LOOK = 0.1  # seconds between two looks of a guard at its worker
+GRACE = 1.0  # seconds in which the pool reports a worker that has died
 _starting = threading.Lock()
 
 Answers = list[tuple[Block, Answer]]
@@ -53,7 +54,7 @@ class Process(Protocol):
 class Pool:
     """Slots that measure one job at a time, each in a process that is replaced once it dies or hangs.
 
-    make: starts the process of a slot, given an array of one number for its progress. limit: seconds of a job.
+    make: starts the process of a slot, given an array for its progress. limit: seconds of a job.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class Pool:
         wait([slot.future for slot in self.slots if slot.job], timeout, FIRST_COMPLETED)
         answers: Answers = []
         for slot in self.slots:
-            if slot.job and slot.future.done():
+            if slot.job and (slot.future.done() or slot.dead):
                 answers += slot.answers()
                 self.failed_starts = self.failed_starts + 1 if slot.failed_to_start else 0
         if self.failed_starts >= FAILED_STARTS:
@@ -110,7 +111,7 @@ class Slot:
     def __init__(self, make: Callable[[Any], Process], limit: float | None) -> None:
         self.make, self.limit = make, limit
         self.process: Process | None = None
-        self.state = SpawnContext().RawArray("d", 1)  # the index of a block of the job, and the fraction that is done
+        self.state = SpawnContext().RawArray("d", 2)  # index of a block of the job and fraction that is done; process id
         self.job: Sequence[Block] = ()
         self.future: Future[list[Answer]] = Future()
         self.failed_to_start = False
@@ -118,12 +119,30 @@ class Slot:
     @property
     def progress(self) -> float:
         """The cost of what is done of its job."""
-        index = min(int(self.state[0]), len(self.job) - 1)
-        done = sum(block.cost for block in self.job[:index])
-        return float(done + self.job[index].cost * min(self.state[0] - index, 1.0))
+        at, _ = self._report
+        index = min(int(at), len(self.job) - 1)
+        return sum(block.cost for block in self.job[:index]) + self.job[index].cost * min(at - index, 1.0)
+
+    @property
+    def _report(self) -> tuple[float, int]:
+        """(index of a block and the fraction of it that is done, process), 0 for a number that is none: a metric can
+        write into it."""
+        at, pid = (number if 0 <= number < 2**31 else 0.0 for number in self.state)
+        return at, int(pid)
+
+    @property
+    def dead(self) -> bool:
+        """Whether the worker has ended in its job, also with exit code 0, which its pool does not report."""
+        _, pid = self._report
+        try:
+            if pid:
+                os.kill(pid, 0)
+        except (ProcessLookupError, PermissionError):
+            return not wait([self.future], GRACE).done
+        return False
 
     def start(self, job: Sequence[Block], files: Path) -> None:
-        self.job, self.state[0], self.future = job, 0.0, Future()
+        self.job, self.state[:], self.future = job, [0.0, 0.0], Future()
         try:
             self.process = self.process or self.make(self.state)
             self.future = self.process.schedule(run_job, (job, files, imports_allowed()), timeout=self.limit)
@@ -131,11 +150,16 @@ class Slot:
             self.future.set_exception(BrokenProcessPool(str(error)))
 
     def answers(self) -> Answers:
-        """What has come of the job. A job of several blocks that has come to nothing is measured block by block."""
+        """What has come of the job. Blocks of a job that came to nothing are measured alone, but for the guilty one."""
         job, self.job, self.failed_to_start = self.job, (), False
+        at, pid = self._report
+        guilty = int(at) if pid else 0 if len(job) == 1 else None
         try:
+            if not self.future.done():
+                raise ProcessExpired("", 0)
             return list(zip(job, self.future.result(), strict=True))
         except TimeoutError:
+            guilty = guilty if len(job) == 1 else None  # together they took too long
             lost = Answer(error=f"it took more than the limit of {self.limit:g} s and was stopped")
         except ProcessExpired as error:
             lost = Answer(error=_death(error.exitcode), lost=True)
@@ -146,7 +170,7 @@ class Slot:
         if self.process is not None:
             self.process.stop()
         self.join()
-        return [(block, lost if len(job) == 1 else Answer(lost=True)) for block in job]
+        return [(block, lost if index == guilty else Answer(lost=True)) for index, block in enumerate(job)]
 
     def join(self) -> None:
         if self.process is not None:
@@ -252,7 +276,7 @@ class _Process(SpawnProcess):
 
 # In a worker.
 
-_state: Any = [0.0]
+_state: Any = [0.0, 0.0]
 
 
 def _prepare(log: str, state: Any) -> None:
@@ -286,10 +310,12 @@ def run_job(job: Sequence[Block], files: Path, allowed: Allowed) -> list[Answer]
     answers = []
     for index, block in enumerate(job):
         _tell(index, 0.0)
+        _state[1] = os.getpid()
         try:
             answers.append(attempt(block, files, allowed, partial(_tell, index)))
         except BaseException as error:  # a KeyboardInterrupt that the metric itself has raised
             answers.append(Answer(error=f"it has raised {type(error).__name__}"))
+    _tell(len(job), 0.0)
     return answers
 
 
