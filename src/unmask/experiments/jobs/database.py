@@ -193,7 +193,7 @@ def _lock_file(directory: Path, how: int) -> Iterator[int]:
 
 
 def _read(handle: int) -> dict[str, Any]:
-    with suppress(ValueError, RecursionError, TypeError):  # the content of a file of somebody else
+    with suppress(ValueError, RecursionError, TypeError, LookupError):  # the content of a file of somebody else
         found = json.loads(os.pread(handle, 4096, 0))
         return {"pid": int(found["pid"]), "host": str(found["host"])[:255], "since": float(found["since"])}
     return {"pid": None, "host": None, "since": None}

@@ -11,7 +11,6 @@ import os
 import select
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -20,6 +19,7 @@ from functools import partial
 from multiprocessing import parent_process, resource_tracker
 from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
+from threading import Lock, Thread
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -35,8 +35,9 @@ from unmask.experiments.jobs.work import Answer, attempt
 LOG = "workers.log"
 FAILED_STARTS = 3  # workers in a row that end before their first block
 LOOK = 0.1  # seconds between two looks of a guard at its worker
+PATIENCE = 5.0  # seconds in which a pool ends
 GRACE = 1.0  # seconds in which the pool reports a worker that has died
-_starting = threading.Lock()
+_starting = Lock()
 
 Answers = list[tuple[Block, Answer]]
 
@@ -97,11 +98,8 @@ class Pool:
 
     def stop(self) -> None:
         """End at once."""
-        for slot in self.slots:
-            if slot.process is not None:
-                slot.process.stop()
-        for slot in self.slots:
-            slot.join()
+        for thread in [slot.end() for slot in self.slots]:
+            thread.join(PATIENCE)
         self.end()
 
 
@@ -111,7 +109,7 @@ class Slot:
     def __init__(self, make: Callable[[Any], Process], limit: float | None) -> None:
         self.make, self.limit = make, limit
         self.process: Process | None = None
-        self.state = SpawnContext().RawArray("d", 2)  # index of a block of the job and fraction that is done; process id
+        self.state = SpawnContext().RawArray("d", 2)  # index of a block and the fraction of it that is done; process
         self.job: Sequence[Block] = ()
         self.future: Future[list[Answer]] = Future()
         self.failed_to_start = False
@@ -153,13 +151,13 @@ class Slot:
         """What has come of the job. Blocks of a job that came to nothing are measured alone, but for the guilty one."""
         job, self.job, self.failed_to_start = self.job, (), False
         at, pid = self._report
-        guilty = int(at) if pid else 0 if len(job) == 1 else None
+        guilty = 0 if len(job) == 1 else int(at) if pid else None
         try:
             if not self.future.done():
                 raise ProcessExpired("", 0)
             return list(zip(job, self.future.result(), strict=True))
         except TimeoutError:
-            guilty = guilty if len(job) == 1 else None  # together they took too long
+            guilty = None if len(job) > 1 else guilty  # together they took too long
             lost = Answer(error=f"it took more than the limit of {self.limit:g} s and was stopped")
         except ProcessExpired as error:
             lost = Answer(error=_death(error.exitcode), lost=True)
@@ -167,15 +165,16 @@ class Slot:
             self.failed_to_start, lost = True, Answer(lost=True)
         except Exception as error:  # what has come is no answer
             lost = Answer(error=f"its process has answered with {type(error).__name__}; see {LOG}")
-        if self.process is not None:
-            self.process.stop()
-        self.join()
+        self.end()
         return [(block, lost if index == guilty else Answer(lost=True)) for index, block in enumerate(job)]
 
-    def join(self) -> None:
-        if self.process is not None:
-            self.process.join()
-            self.process = None
+    def end(self) -> Thread:
+        """Stop the process, in a thread: one that has written nonsense into its pipe makes its pool wait forever."""
+        process, self.process = self.process or _Here(), None
+        process.stop()
+        thread = Thread(target=process.join, daemon=True)
+        thread.start()
+        return thread
 
 
 def here(directory: Path) -> Pool:
@@ -215,7 +214,7 @@ def environment(threads: int) -> dict[str, str]:
 
 
 class _Here:
-    def __init__(self, state: Any, show: Callable[[], None]) -> None:
+    def __init__(self, state: Any = None, show: Callable[[], None] = lambda: None) -> None:
         self.state, self.show = state, show
 
     def schedule(self, function: object, args: tuple[Sequence[Block], Path, Allowed], *, timeout: object) -> Any:
