@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.hostile.oracle import Case, Content, sparse
+from tests.hostile.oracle import Case, Content
 from tests.hostile.spoiling import STORE, beside, config, described, edited, npy, setting, sql, tensors, weights
 from unmask.experiments.jobs.cells import Cell
 

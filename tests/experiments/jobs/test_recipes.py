@@ -11,8 +11,8 @@ from tests.tasks.data import data, needs_data
 from unmask import generate, languages
 from unmask.core.samples import read_tokens
 from unmask.experiments.jobs import read_recipe, sweep
-from unmask.experiments.jobs.work import measure
 from unmask.experiments.jobs.cells import cells_of, check
+from unmask.experiments.jobs.work import measure
 
 __all__ = ["data"]
 PLACE = Path(__file__).parents[3] / "recipes"

@@ -17,8 +17,8 @@ from unmask.experiments.board.cells import measure as board_measure
 from unmask.experiments.board.families import family
 from unmask.experiments.board.standings import of_point
 from unmask.experiments.jobs import cells
-from unmask.experiments.jobs.work import attempt, measure
 from unmask.experiments.jobs.cells import Block, cell_of
+from unmask.experiments.jobs.work import attempt, measure
 from unmask.experiments.measures import tallies
 from unmask.experiments.measures.catalogue import find, merge
 from unmask.experiments.measures.sources import prompts_of

@@ -15,10 +15,10 @@ from tests.experiments.jobs.test_faults import until, workers_of
 from unmask import UnmaskError, generate, languages, score
 from unmask.core.reading import read_json
 from unmask.experiments.jobs import sweep
-from unmask.experiments.jobs.work import measure
 from unmask.experiments.jobs.cells import cell_of, cells_of, check
 from unmask.experiments.jobs.recipe import from_dict
 from unmask.experiments.jobs.store import FILES
+from unmask.experiments.jobs.work import measure
 from unmask.experiments.measures.catalogue import merge
 from unmask.networks import Network, load
 from unmask.networks.model import checkpoints

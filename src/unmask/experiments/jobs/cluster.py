@@ -62,6 +62,7 @@ class _Task:
         errors = self.ray.exceptions
         if not self.ray.wait([task], timeout=timeout)[0]:
             raise TimeoutError
+        self.running = None
         try:
             answers: list[Answer] = self.ray.get(task)
             return answers
