@@ -155,22 +155,13 @@ def _join(found: dict[str, Cell], cell: Cell) -> None:
     found.setdefault(canonical(cell.spec), cell)
 
 
-def cell_of(given: Mapping[str, Any]) -> Cell:
-    """The cell of a metric and of those of its parameters that are not at their defaults."""
+def cell_of(given: Mapping[str, Any], planned: bool = False) -> Cell:
+    """The cell of a metric and of those of its parameters that are not at their defaults; planned: with its digest."""
     metric, given = str(given["metric"]), {name: value for name, value in given.items() if name != "metric"}
-    return Cell(_complete(find(metric), metric, given, {}))
-
-
-def cell_in(spec: Mapping[str, Any], key: str) -> Cell:
-    """The cell that a store has under a key; an error where its metric does not take these values."""
-    metric, given = str(spec["metric"]), {name: value for name, value in spec.items() if name != "metric"}
     measure = find(metric)
-    try:
-        for name in given.keys() - measure.parameters.keys() if not measure.open else ():
-            raise unknown(f"parameter of metric {metric!r}:", name, measure.parameters)
-        return Cell(_complete(measure, metric, given, None))
-    except UnmaskError as error:
-        raise UnmaskError(f"cell {key} of the store: {error}") from error
+    for name in given.keys() - measure.parameters.keys() if not measure.open else ():
+        raise unknown(f"parameter of metric {metric!r}:", name, measure.parameters)
+    return Cell(_complete(measure, metric, given, None if planned else {}))
 
 
 def check(cells: Sequence[Cell]) -> None:

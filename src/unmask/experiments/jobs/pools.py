@@ -21,7 +21,7 @@ from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
 from threading import Lock, Thread
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 from pebble import ProcessExpired, ProcessPool
 
@@ -37,19 +37,12 @@ FAILED_STARTS = 3  # workers in a row that end before their first block
 LOOK = 0.1  # seconds between two looks of a guard at its worker
 PATIENCE = 5.0  # seconds in which a pool ends
 GRACE = 1.0  # seconds in which the pool reports a worker that has died
-_starting = Lock()
+_lock = Lock()
 
 Answers = list[tuple[Block, Answer]]
 
 
-class Process(Protocol):
-    """Something that runs a function, or one of pebble's pools with one process."""
-
-    def schedule(self, function: Callable[..., Any], args: Any, *, timeout: float | None) -> Future[Any]: ...
-
-    def stop(self) -> None: ...
-
-    def join(self) -> None: ...
+Make = Callable[[Any], Any]  # a process, as a pool of pebble is: schedule(function, arguments, timeout), stop(), join()
 
 
 class Pool:
@@ -59,12 +52,7 @@ class Pool:
     """
 
     def __init__(
-        self,
-        directory: Path,
-        slots: int,
-        limit: float | None,
-        make: Callable[[Any], Process],
-        end: Callable[[], None] = lambda: None,
+        self, directory: Path, slots: int, limit: float | None, make: Make, end: Callable[[], None] = lambda: None
     ) -> None:
         self.files = directory.resolve() / FILES
         self.slots = [Slot(make, limit) for _ in range(slots)]
@@ -106,9 +94,9 @@ class Pool:
 class Slot:
     """One job at a time, in a process that is replaced once it dies or hangs."""
 
-    def __init__(self, make: Callable[[Any], Process], limit: float | None) -> None:
+    def __init__(self, make: Make, limit: float | None) -> None:
         self.make, self.limit = make, limit
-        self.process: Process | None = None
+        self.process: Any = None
         self.state = SpawnContext().RawArray("d", 2)  # index of a block and the fraction of it that is done; process
         self.job: Sequence[Block] = ()
         self.future: Future[list[Answer]] = Future()
@@ -188,9 +176,12 @@ def local(directory: Path, workers: int | None, threads: int | None, limit: floa
     log, slots = directory.resolve() / LOG, workers or cores()
     if os.path.lexists(log):
         check_own(log)  # a pipe would wait for a reader
-    context = _Context(environment(threads or max(cores() // slots, 1)))
+    context, variables = SpawnContext(), environment(threads or max(cores() // slots, 1))
+    context.Process = partial(_Process, variables)  # type: ignore[assignment,misc]
+    with _starting(variables):
+        resource_tracker.ensure_running()
 
-    def make(state: Any) -> Process:
+    def make(state: Any) -> ProcessPool:
         return ProcessPool(1, initializer=_prepare, initargs=(str(log), state), context=context)
 
     return Pool(directory, slots, limit, make)
@@ -235,42 +226,31 @@ class _Here:
     join = stop
 
 
-class _Context(SpawnContext):
-    """Starts processes with variables of their own and without the program's own module: a script that starts a sweep
-    needs no `if __name__ == "__main__"`."""
-
-    def __init__(self, variables: Mapping[str, str]) -> None:
-        super().__init__()
-        self.variables = variables
-        with self.starting():
-            resource_tracker.ensure_running()
-
-    def Process(self, *args: Any, **options: Any) -> SpawnProcess:  # type: ignore[override]
-        process = _Process(*args, **options)
-        process.starting = self.starting
-        return process
-
-    @contextmanager
-    def starting(self) -> Iterator[None]:
-        with _starting:
-            main, before = sys.modules["__main__"], {name: os.environ.get(name) for name in self.variables}
-            sys.modules["__main__"] = ModuleType("__main__")
-            os.environ.update(self.variables)
-            try:
-                yield
-            finally:
-                sys.modules["__main__"] = main
-                for name, value in before.items():
-                    os.environ.pop(name) if value is None else os.environ.update({name: value})
-
-
 class _Process(SpawnProcess):
-    starting: Any = None
+    """Starts with variables of its own and without the program's own module: a script that starts a sweep needs no
+    `if __name__ == "__main__"`."""
+
+    def __init__(self, variables: Mapping[str, str], *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.variables = variables
 
     def start(self) -> None:
-        with self.starting():
-            del self.starting  # which is not for the worker
+        with _starting(self.variables):
             super().start()
+
+
+@contextmanager
+def _starting(variables: Mapping[str, str]) -> Iterator[None]:
+    with _lock:
+        main, before = sys.modules["__main__"], {name: os.environ.get(name) for name in variables}
+        sys.modules["__main__"] = ModuleType("__main__")
+        os.environ.update(variables)
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = main
+            for name, value in before.items():
+                os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
 # In a worker.

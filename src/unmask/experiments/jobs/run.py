@@ -17,7 +17,7 @@ from unmask.core.registry import imports, imports_allowed
 from unmask.core.shown import Shown
 from unmask.experiments.jobs import status as states
 from unmask.experiments.jobs import tables
-from unmask.experiments.jobs.cells import Cell, cell_in, cells_of, check
+from unmask.experiments.jobs.cells import Cell, cell_of, cells_of, check
 from unmask.experiments.jobs.database import hold
 from unmask.experiments.jobs.driver import Driver
 from unmask.experiments.jobs.recipe import Recipe, from_dict, read_recipe
@@ -178,32 +178,20 @@ def sweep(
             return _driven(made, how, plan.to_dict(), cells)
 
 
-def resume(
-    directory: str | Path,
-    *,
-    again: bool = False,
-    engine: EngineName = "local",
-    workers: int | None = None,
-    threads: int | None = None,
-    address: str | None = None,
-    limit: float | None = None,
-    attempts: int = 3,
-    allow_imports: Sequence[str] = (),
-) -> Sweep:
+def resume(directory: str | Path, *, again: bool = False, allow_imports: Sequence[str] = (), **options: Any) -> Sweep:
     """Measure all that a store still has to measure; again: also what has failed.
 
-    allow_imports: modules of which its cells may name things, as "module:Name".
+    allow_imports: modules of which its cells may name things, as "module:Name". options: those of How.
     """
-    how = How(engine, workers, threads, address, limit, attempts)
+    how = How(**options)
     with Store.open(arguments.path("store", directory)) as made, imports(_modules(allow_imports)), _held(made):
         if again:
             made.retry()
-        todo = [cell_in(made.spec(key), key) for key in made.keys("todo")]
+        todo = [cell_of(made.spec(key), planned=True) for key in made.keys("todo")]
         return _driven(made, how, made.last_recipe(), todo, made.keys())
 
 
 def _modules(names: Sequence[str]) -> list[str]:
-    """The modules of which names in files may be imported."""
     if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
         arguments.refuse("allow_imports", names, "a list of modules' names")
     return list(names)
