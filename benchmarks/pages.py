@@ -14,7 +14,7 @@ from benchmarks.timing import Report, main, say
 from unmask.core.estimates import of_variance, proportion
 from unmask.core.files import finite, origin
 from unmask.experiments.jobs.cells import Cell
-from unmask.experiments.jobs.store import Store, claim, finish
+from unmask.experiments.jobs.store import Store
 from unmask.experiments.measures.catalogue import find
 from unmask.generation.trace import Row, Trace
 from unmask.report import whole
@@ -65,15 +65,14 @@ def store(place: Path, languages: int, seeds: int) -> int:
     with Store.create(place) as made:
         made.add(cells)
         run = made.begin({"name": "large"}, origin(), "local")
-        with made.writing() as connection:
-            claim(connection, [cell.key for cell in cells])
+        with made.writing():
             for cell, about in zip(cells, places, strict=True):
                 wrong = proportion(luck.randint(0, 200), 200)
                 other = of_variance(3 + luck.random(), 0.01, 200, 0.95, "t")
                 cost = {"evaluations": float(min(about["steps"], about["length"]))}
                 said = {"ser": wrong, "generative_perplexity": other}
                 records = [{"measure": name} | finite(one.to_dict()) | cost for name, one in said.items()]
-                finish(connection, cell.key, records, 1.0, run)
+                made.finish(cell.key, records, 1.0, run)
     return len(cells)
 
 

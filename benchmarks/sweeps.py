@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.timing import Report, main, say, seconds
 from unmask.experiments.jobs import sweep
-from unmask.experiments.jobs.engines import cores
+from unmask.experiments.jobs.pools import cores
 from unmask.experiments.jobs.status import status
 from unmask.experiments.jobs.store import Store
 
@@ -66,13 +66,11 @@ def looks(report: Report, size: Size, directory: Path) -> None:
 
 def many(directory: Path, cells: int) -> None:
     """A store of which nine tenths are done."""
-    store = Store.create(directory)
-    with store.writing() as connection:
-        connection.execute("insert into run values (1, '{}', '{}', 'local', 1, 2, 2)")
+    with Store.create(directory) as store, store.writing() as connection:
+        connection.execute("insert into run values (1, '{}', '{}', '', 'local', 1, 2, 0)")
         rows = [(f"{x:064x}", f'{{"metric":"{NOTHING}","x":{x}}}', "done" if x % 10 else "todo") for x in range(cells)]
         fields, values = "metric, cost, records, seconds, run", f"'{NOTHING}', 1, '[]', 0.1, 1"
         connection.executemany(f"insert into cell (key, spec, state, {fields}) values (?, ?, ?, {values})", rows)
-    store.close()
 
 
 def workers(report: Report, size: Size, directory: Path) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from unmask.experiments.jobs import run
-from unmask.experiments.jobs.here import Here
+from unmask.experiments.jobs import pools
 from unmask.report import frame
 
 
@@ -19,12 +19,12 @@ def in_this_process() -> Iterator[list[object]]:
     """Cells for which processes are asked are measured here; a list of what was asked for."""
     asked: list[object] = []
 
-    def here(directory: object, *how: object) -> Here:
+    def local(directory: Path, *how: object) -> pools.Pool:
         asked.append(how)
-        return Here(directory)
+        return pools.here(directory)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "Local", here)
+        patch.setattr(pools, "local", local)
         yield asked
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.sparing import undrawn
-from unmask.experiments.jobs.attempt import attempt
 from unmask.experiments.jobs.status import status
+from unmask.experiments.jobs.work import attempt
 from unmask.report import demo, frame, publishing, whole
 
 TINY = {"steps": (2, 64), "length": 20, "panel_lengths": (10, 20), "profile_rows": 5, "perplexity_rows": 5}
@@ -76,7 +76,7 @@ def test_an_interrupted_demo_goes_on(run, monkeypatch):
         measured.append(arguments)
         return attempt(*arguments)
 
-    monkeypatch.setattr("unmask.experiments.jobs.here.attempt", stop)
+    monkeypatch.setattr("unmask.experiments.jobs.pools.attempt", stop)
     assert run("demo", *FEW).code == 130
     assert [path.name for path in Path("demo").iterdir()] == ["sweep"]
     found = status("demo/sweep")
@@ -86,7 +86,7 @@ def test_an_interrupted_demo_goes_on(run, monkeypatch):
         measured.append(arguments)
         return attempt(*arguments)
 
-    monkeypatch.setattr("unmask.experiments.jobs.here.attempt", count)
+    monkeypatch.setattr("unmask.experiments.jobs.pools.attempt", count)
     assert run("demo", *FEW).code == 0
     assert len(measured) == found["cells"]
     assert run("demo", *FEW, "--out", "again").code == 0
@@ -99,31 +99,31 @@ def test_an_interrupted_demo_goes_on(run, monkeypatch):
 def test_a_finished_demo_is_drawn_again_without_measuring(run, monkeypatch):
     assert run("demo", *FEW).code == 0
     Path("demo/index.html").unlink()
-    monkeypatch.setattr("unmask.experiments.jobs.here.attempt", pytest.fail)
+    monkeypatch.setattr("unmask.experiments.jobs.pools.attempt", pytest.fail)
     assert run("demo", *FEW).code == 0
     assert Path("demo/index.html").exists()
 
 
 def test_a_cell_that_fails_is_said(run, monkeypatch):
-    def fail(given, *arguments):
-        if given[1]["metric"] == "prediction":
+    from unmask.experiments.jobs.work import measure as real
+
+    def fail(spec, *arguments):
+        if spec["metric"] == "prediction":
             raise MemoryError
-        return real(given[1], *arguments)
+        return real(spec, *arguments)
 
-    from unmask.experiments.jobs.attempt import measure as real
-
-    monkeypatch.setattr("unmask.experiments.jobs.attempt.measure", lambda spec, *rest: fail(("", spec), *rest))
+    monkeypatch.setattr("unmask.experiments.jobs.work.measure", fail)
     ran = run("demo", *FEW)
     assert ran.code == 2
     assert "cells failed, the first prediction (paper-2gram, 20): out of memory" in ran.err
-    assert "the same command goes on" in ran.err
+    assert "`unmask sweep retry demo/sweep` tries again" in ran.err
     assert not Path("demo/index.html").exists()
 
 
 @pytest.mark.parametrize("arguments", [("--out", "file"), ("--out", "nowhere/out"), ("--rows", 0)])
 def test_a_mistake_is_found_before_the_work(run, monkeypatch, arguments):
     Path("file").touch()
-    monkeypatch.setattr("unmask.experiments.jobs.here.attempt", pytest.fail)
+    monkeypatch.setattr("unmask.experiments.jobs.pools.attempt", pytest.fail)
     ran = run("demo", *arguments)
     assert ran.code == 2
     assert str(arguments[1]) in ran.err

@@ -398,7 +398,6 @@ STORE_COMMANDS = {
     "compare": "sweep compare st other",
     "export": "sweep export st --out t.csv",
     "run": "sweep run tiny.yaml --store st --workers 1",
-    "rescue": "sweep rescue st --out t.csv",
 }
 
 
@@ -449,7 +448,7 @@ def _stores() -> dict[str, Case]:
         "block_negative": sql(_block(-5, 5, "{}")),
         "run_origin": sql("update run set origin = '[]'"),
         "run_recipe": sql("update run set recipe = '3'"),
-        "run_beat": sql("update run set heartbeat = 'x', ended = 'y'"),
+        "run_beat": sql("update run set last = 'x', running = 'y'"),
         "lock_junk": beside("driver.lock", '{"pid": "x", "host": 3, "since": 0}'),
         "lock_junk2": beside("driver.lock", '{"pid": 1, "host": "x"}'),
         "lock_deep": beside("driver.lock", "[" * 4096),

@@ -218,7 +218,7 @@ def network(random: Random) -> Callable[[Path], object]:
 COLUMNS = {
     "cell": ("key", "metric", "spec", "cost", "state", "attempts", "error", "records", "seconds"),
     "block": ("key", "first_row", "rows", "tally", "seconds"),
-    "run": ("recipe", "origin", "engine", "began", "heartbeat", "ended"),
+    "run": ("recipe", "origin", "code", "engine", "began", "last", "running"),
 }
 HOLDING_JSON = (("cell", "spec"), ("cell", "spec"), ("cell", "records"), ("run", "recipe"), ("run", "origin"))
 FILES = ("driver.lock", f"{STORE}-wal", f"{STORE}-shm", f"{STORE}-journal", "workers.log", "files")

@@ -67,7 +67,7 @@ def _join_pages() -> None:
 def _simulate() -> None:
     """A machine with a gigabyte for a command, and sweeps in their own process."""
     import unmask.core.memory
-    from unmask.experiments.jobs import here, run
+    from unmask.experiments.jobs import pools
     from unmask.report import frame
 
     real = unmask.core.memory.available
@@ -75,7 +75,7 @@ def _simulate() -> None:
     for module in list(sys.modules.values()):
         if getattr(module, "available", None) is real:
             module.available = lambda: MEMORY  # type: ignore[attr-defined]
-    run.Local = lambda directory, *_: here.Here(directory)  # type: ignore[assignment,misc]
+    pools.local = lambda directory, *_: pools.here(directory)  # type: ignore[assignment]
     frame.svg = json.dumps
     frame.vl_convert = SimpleNamespace(svg_to_png=lambda *_, **options: b"", javascript_bundle=lambda *_: "")
 
@@ -136,7 +136,7 @@ def _be_child(asked: dict[str, Any]) -> None:
         from unmask.experiments.jobs import run
 
         if asked["words"][:1] in LONG:
-            run._drive = _unmeasured
+            run._driven = _unmeasured
         watching.watch(root, told)
         code = command(asked["words"])
         sys.stdout.flush()

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.hostile.oracle import Case, Content, sparse
+from tests.hostile.oracle import Case, Content
 from tests.hostile.spoiling import STORE, beside, config, described, edited, npy, setting, sql, tensors, weights
 from unmask.experiments.jobs.cells import Cell
 
@@ -89,8 +89,6 @@ def metadata(header: dict[str, Any], data: bytes) -> bytes:
 
 LANGUAGE = {"kind": "interval", "width": 3}
 IN_FILE = "stands in a file, which may be anybody's"
-ELSEWHERE = "stands in st, which was not made here"
-RESUME = ["sweep", "resume", "st", "--allow-imports", "mine"]
 BOARD = (
     "board --rows 10 --samplers ancestral strided --languages interval-5 --lengths 8 --steps 2 4 --seeds 2 --out board"
 )
@@ -110,20 +108,12 @@ ATTEMPTS: dict[str, tuple[list[str], dict[str, Content], str]] = {
     "a module within what is allowed": ([*DRY, "--allow-imports", "min"], recipe(sampler="mine:X"), IN_FILE),
     "a recipe's tag": (DRY, {"r.yaml": f"name: r\nmetrics: {TAG}\n"}, "could not determine a constructor"),
     "a recipe's tag for a module": (DRY, {"r.yaml": "name: !!python/module:mine x\n", "mine.py": MINE}, "is not YAML"),
-    "a store's sampler": (["sweep", "resume", "st"], {"st": store(sampler=CALL)}, ELSEWHERE),
-    "a store's metric": (["sweep", "resume", "st"], {"st": store(metric="mine:X"), "mine.py": MINE}, ELSEWHERE),
-    "a store's language": (["sweep", "retry", "st"], {"st": store(language="mine:X"), "mine.py": MINE}, ELSEWHERE),
-    "a store's sampler, allowed": ([*RESUME[:-1], "os"], {"st": store(sampler=CALL)}, ELSEWHERE),
-    "a store's metric, allowed": (RESUME, {"st": store(metric="mine:X"), "mine.py": MINE}, ELSEWHERE),
-    "a store's language, allowed": (["sweep", "retry", *RESUME[2:]],
-        {"st": store(language="mine:X"), "mine.py": MINE}, ELSEWHERE),
-    "a store with seals of somebody": (RESUME,
-        {"st": store(metric="mine:X"), "st/seals": "0123456789abcdef" * 2, "mine.py": MINE}, ELSEWHERE),
-    "a store with seals without end": (RESUME,
-        {"st": store(metric="mine:X"), "st/seals": sparse, "mine.py": MINE}, ELSEWHERE),
+    "a store's sampler": (["sweep", "resume", "st"], {"st": store(sampler=CALL)}, IN_FILE),
+    "a store's metric": (["sweep", "resume", "st"], {"st": store(metric="mine:X"), "mine.py": MINE}, IN_FILE),
+    "a store's language": (["sweep", "retry", "st"], {"st": store(language="mine:X"), "mine.py": MINE}, IN_FILE),
     "a store's cell under another's key": (
         ["sweep", "resume", "st"], {"st": sql("update cell set spec = json_set(spec, '$.sampler', 'mine:X')")},
-        "is another than its key says"),
+        "has a different key than its content"),
     "a store's trigger": (
         ["sweep", "status", "st"],
         {"st": sql("create trigger t after update on cell begin select load_extension('mine.so'); end")},
@@ -198,16 +188,15 @@ LOOK_ALIKES = (
 )
 
 
-@pytest.mark.parametrize("start", [["-m", "unmask"], ["-P", "-m", "unmask.experiments.jobs.worker", "3"]])
-def test_modules_of_the_working_directory_are_not_ours(tmp_path, start):
+def test_modules_of_the_working_directory_are_not_ours(tmp_path):
     """Named like ours, or like a library: none is imported, also where `python -m` would look there first."""
     for name in LOOK_ALIKES:
-        if name != "unmask" or "-P" in start:  # which is what `python -m unmask` was asked for
+        if name != "unmask":  # which is what `python -m unmask` was asked for
             (tmp_path / f"{name}.py").write_text(MINE)
-    words = [] if "3" in start else ["show", "language", "interval-5", "--length", "8"]
-    done = subprocess.run([sys.executable, *start, *words], cwd=tmp_path, capture_output=True, text=True)
+    words = ["-m", "unmask", "show", "language", "interval-5", "--length", "8"]
+    done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True)
     assert not (tmp_path / MARKER).exists()
-    assert done.returncode == 0 or "3" in start
+    assert done.returncode == 0
 
 
 def test_workers_do_not_look_in_the_working_directory(tmp_path, monkeypatch):

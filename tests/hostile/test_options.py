@@ -67,7 +67,6 @@ BASE = {
     "sweep retry": "store",
     "sweep export": "store --out t.csv",
     "sweep compare": "store store",
-    "sweep rescue": "store --out t.csv",
     "report": "store --out d",
     "score": "samples.npy --language interval-5",
 }  # what is quickly done

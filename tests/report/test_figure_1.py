@@ -103,7 +103,7 @@ def _without_keys(results):
 
 def test_what_is_kept_is_not_made_again(made, monkeypatch):
     out, results = made
-    monkeypatch.setattr("unmask.experiments.jobs.here.attempt", lambda *a, **k: pytest.fail("made again"))
+    monkeypatch.setattr("unmask.experiments.jobs.pools.attempt", lambda *a, **k: pytest.fail("made again"))
     assert measure(out, SETTINGS).points == results.points
 
 

@@ -100,7 +100,7 @@ def test_the_records_are_what_the_networks_write(made, path):
 
 def test_what_is_kept_is_not_made_again(made, path, monkeypatch):
     out, results = made
-    monkeypatch.setattr("unmask.experiments.jobs.here.attempt", lambda *a, **k: pytest.fail("made again"))
+    monkeypatch.setattr("unmask.experiments.jobs.pools.attempt", lambda *a, **k: pytest.fail("made again"))
     assert measure(out, settings_of(path)).points == results.points
 
 

@@ -12,7 +12,7 @@ from unmask.core.errors import UnmaskError
 from unmask.core.estimates import proportion
 from unmask.core.files import finite, origin
 from unmask.experiments.jobs.cells import Cell
-from unmask.experiments.jobs.store import Store, claim, fail, finish
+from unmask.experiments.jobs.store import Store
 from unmask.experiments.measures.catalogue import find
 from unmask.report.results import points, read
 from unmask.tasks.sample import lines
@@ -35,11 +35,10 @@ def store(tmp_path):
     with Store.create(tmp_path / "store") as made:
         made.add(cells)
         run = made.begin({"name": "made"}, origin(), "local")
-        with made.writing() as connection:
-            claim(connection, [one.key for one in cells[:4]])
+        with made.writing():
             for wrong, one in zip((10, 30, 5), cells[:3], strict=True):
-                finish(connection, one.key, [record("ser", wrong), record("evaluations", 1)], 2.0, run)
-            fail(connection, cells[3].key, "it <broke>", 3, run)
+                made.finish(one.key, [record("ser", wrong), record("evaluations", 1)], 2.0, run)
+            made.fail(cells[3].key, "it <broke>", run)
     return tmp_path / "store"
 
 

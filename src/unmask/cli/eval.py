@@ -117,7 +117,7 @@ def run(
         unconfined: Also where it can confine them by limits and a session alone.
         causal_card: Which the AR model is.
         seed: Of the luck.
-        engine: A process of this machine, tasks of a Ray cluster, or this process alone.
+        engine: Processes of this machine, tasks of a Ray cluster, or this process alone.
         workers: How many at a time, each with the model.
         address: A Ray cluster that runs already; "auto" finds it.
         dry_run: Say what it will take, and stop.

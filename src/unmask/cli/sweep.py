@@ -1,4 +1,4 @@
-"""unmask sweep run|status|resume|retry|export|compare|rescue."""
+"""unmask sweep run|status|resume|retry|export|compare."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class Measuring:
     """What measures, and what it may take.
 
     Args:
-        engine: Processes of this machine, or tasks of a Ray cluster.
-        workers: How many at a time; as many as there are cores unless told otherwise.
+        engine: Processes of this machine, tasks of a Ray cluster, or this process alone.
+        workers: How many at a time; by default as many as there are cores.
         threads: Cores that each of them has, and that a task asks Ray for.
         address: A Ray cluster that runs already; "auto" finds it.
         limit: Seconds after which a block of rows is stopped, and its cell has failed.
         attempts: How often a cell may lose its process before it has failed.
-        allow_imports: Import what a recipe, or a store that was made here, names of this module, as MODULE:Name.
+        allow_imports: Import what a recipe or a store names of this module, as MODULE:Name.
     """
 
-    engine: Literal["local", "ray"] = "local"
+    engine: Literal["local", "ray", "here"] = "local"
     workers: Count = None
     threads: Count = None
     address: Annotated[str, "HOST:PORT"] = ""
@@ -64,9 +64,9 @@ def run(
         unmask sweep run smoke --dry-run
         unmask sweep run recipes/smoke.yaml --engine ray --address auto
 
-    A cell that is done is never measured again in its store, also where the recipe
-    has grown. Whatever is killed, at most the cells that were running are. Ctrl-C
-    once ends after them, twice at once.
+    A finished cell is never measured again in its store, also where the recipe has
+    grown. A kill loses only the cells that are running. Ctrl-C once ends after them,
+    twice at once.
 
     Args:
         recipe: A YAML file: name, metrics, grid, zip, fixed, rows, seeds; or one of ours by name: lengths.
@@ -186,30 +186,6 @@ def export(store: Store, /, *, out: File = None, json: Switch = False) -> None:
     show(found | ({"table": rows} if json else {}), json)
 
 
-def rescue(store: Store, /, *, out: Annotated[Path, "FILE"], json: Switch = False) -> None:
-    """Write what can still be read of a damaged store, as `export` would.
-
-    Example:
-        unmask sweep rescue sweeps/smoke --out smoke.csv
-
-    Each page of its file is read by itself, and nothing is written to the store.
-
-    Args:
-        store: The directory of a sweep.
-        out: A .csv file, or .parquet, which needs pyarrow.
-        json: Print one JSON object instead of a table.
-    """
-    from unmask.cli.output import show
-    from unmask.experiments.jobs import tables
-    from unmask.experiments.jobs.rescue import rescue as rescued
-
-    tables.check_out(out)
-    found = rescued(store)
-    tables.write(out, found.rows)
-    counts = {name: value for name, value in asdict(found).items() if name != "rows"}
-    show({"file": str(out)} | counts | {"rows": len(found.rows)}, json)
-
-
 def compare(first: Store, second: Store, /, *, ignore: Fields = (), json: Switch = False) -> None:
     """Say whether two stores are equal to the bit, and what differs beyond intervals.
 
@@ -297,5 +273,4 @@ command = {
     "retry": retry,
     "export": export,
     "compare": compare,
-    "rescue": rescue,
 }

@@ -30,7 +30,7 @@ from unmask.experiments.board.families import STEPS
 from unmask.experiments.evaluation import records, summary
 from unmask.experiments.evaluation.records import RECORDS
 from unmask.experiments.jobs import status, tables
-from unmask.experiments.jobs.opening import FILE
+from unmask.experiments.jobs.database import FILE
 from unmask.experiments.jobs.store import FILES, Store
 from unmask.experiments.measures.standard import OF_AR
 from unmask.experiments.measures.texts import EXAMPLE

@@ -52,21 +52,14 @@ class Bench:
         return Counter(self.log.read_text().splitlines() if self.log.exists() else ())
 
     def ask(self, query: str) -> list[Any]:
-        store = Store.open(self.store)
-        try:
+        with Store.open(self.store) as store:
             return store.connection.execute(query).fetchall()
-        finally:
-            store.close()
 
     def records(self) -> list[Any]:
         return self.ask("select key, records from cell where state = 'done' order by key")
 
     def whole(self) -> bool:
-        store = Store.open(self.store)
-        try:
-            return store.connection.execute("pragma integrity_check").fetchone() == ("ok",)
-        finally:
-            store.close()
+        return self.ask("pragma integrity_check") == [("ok",)]
 
 
 @pytest.fixture

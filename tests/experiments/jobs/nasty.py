@@ -87,6 +87,7 @@ DEEDS: dict[str, Callable[[], Any]] = {
     "input": lambda: input(),
     "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
     "close": close_everything,
+    "segfault": lambda: os.kill(os.getpid(), signal.SIGSEGV),
     "write": write_everywhere,
 }
 QUIET: dict[str, Callable[[], Any]] = {

@@ -42,7 +42,7 @@ ANSWERED = {
     "nested": "it[0].more is {'a': [1]}; expected true or false",
     "object": "object is not JSON serializable",
     "surrogate": "is not Unicode",
-    "large": "its numbers take 33.6 MB; at most 16.8 MB do",
+    "large": "its numbers take 33.6 MB; expected at most 16.8 MB",
     "cyclic": "Circular reference",
     "deep": "Recursion",
 }
@@ -67,14 +67,15 @@ DONE = {
     "_exit": "its process ended with exit code 0",
     "input": "EOF",
     "stop": "it took more than the limit of 3 s and was stopped",
-    "close": "it has closed the socket of its process, and cannot answer",
-    "write": "something else than its answer has come from its process",
+    "close": "its process ended with exit code 9",
+    "write": "it took more than the limit of 3 s and was stopped",
+    "segfault": "its process was ended by SIGSEGV; see workers.log",
 }
 
 
 def test_what_a_metric_does_to_its_process(bench: Bench, tmp_path):
     """All in one sweep: what one does is nothing to the others."""
-    recipe = {"metrics": ["tests.experiments.jobs.nasty:does"], "grid": {"how": list(nasty.DEEDS), **XS}}
+    recipe = {"metrics": ["tests.experiments.jobs.nasty:does"], "grid": {"how": list(nasty.DEEDS), "x": [1, 2, 3]}}
     recipe["fixed"] = {"here": os.getcwd()}
     state = bench.sweep(recipe, limit=3.0, attempts=2).status()
     errors = {failure["cell"]["how"]: failure["error"] for failure in state["failures"]}
@@ -83,7 +84,7 @@ def test_what_a_metric_does_to_its_process(bench: Bench, tmp_path):
         assert said in errors[how], how
         assert len(errors[how]) <= 2000
         assert errors[how].isprintable()
-    assert state["done"] == 4 * len(nasty.DEEDS)
+    assert state["done"] == 2 * len(nasty.DEEDS)
     assert len(exported(bench, tmp_path)) == 1 + state["done"]
 
 

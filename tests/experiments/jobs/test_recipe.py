@@ -8,7 +8,7 @@ import pytest
 
 from unmask.core.errors import UnmaskError
 from unmask.experiments.jobs import recipe
-from unmask.experiments.jobs.cells import Cell, blocks, cells_of, check, digest
+from unmask.experiments.jobs.cells import Cell, cells_of, check, digest
 from unmask.experiments.jobs.recipe import from_dict, read_recipe, settings
 
 SQUARE = "tests.experiments.jobs.trivial:square"
@@ -76,12 +76,11 @@ def test_a_file_is_known_by_its_content(tmp_path):
 
 def test_blocks_are_what_is_left():
     cell = Cell({"metric": TOTAL, "rows": 11, "first_row": 5, "length": 2**16, "seconds": 0.0})
-    found = [block.rows for block in blocks(cell, "k")]
-    assert found == [(5, 4), (9, 4), (13, 3)]
-    assert not any(block.whole for block in blocks(cell, "k"))
-    assert [block.rows for block in blocks(cell, "k", [(9, 4), (5, 2)])] == [(7, 2), (13, 3)]
+    assert [block.rows for block in cell.blocks()] == [(5, 4), (9, 4), (13, 3)]
+    assert not any(block.whole for block in cell.blocks())
+    assert [block.rows for block in cell.blocks({(9, 4): {}, (5, 2): {}})] == [(7, 2), (13, 3)]
     small = Cell(cell.spec | {"rows": 4})
-    assert [(block.rows, block.whole) for block in blocks(small, "k")] == [((5, 4), True)]
+    assert [(block.rows, block.whole) for block in small.blocks()] == [((5, 4), True)]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +93,7 @@ def test_blocks_are_what_is_left():
             GRID | {"grid": {"x": [{"a": 1}]}},
             "grid.x[0] is {'a': 1}; expected true or false, a whole number, a number, a text or null",
         ),
-        (GRID | {"fixed": {"x": 1}}, "x stands more than once"),
+        (GRID | {"fixed": {"x": 1}}, "x is set more than once"),
         (GRID | {"zip": {"a": [1], "b": [1, 2]}}, "a has 1, b has 2"),
         (GRID | {"rows": 0}, "rows is 0"),
         (GRID | {"rows": "many"}, "rows is 'many'; expected a whole number"),
@@ -102,7 +101,7 @@ def test_blocks_are_what_is_left():
         (GRID | {"seeds": []}, "seeds is []; expected a list"),
         (GRID | {"metrics": []}, "no metrics"),
         (GRID | {"name": "../up"}, "a directory has it"),
-        (GRID | {"grid": {"seed": [1]}, "seeds": 2}, "seed in one of them; say it once"),
+        (GRID | {"grid": {"seed": [1]}, "seeds": 2}, "seed is set more than once"),
         ([], "a recipe is a mapping"),
     ],
 )
@@ -146,15 +145,18 @@ def test_changes():
 
     def changed(**changes):
         (part,) = recipe.with_changes(changes).parts
-        return part
+        return {", ".join(tied): [*tied.values()] for tied in part.lists}
 
-    assert changed(x=[7, 8]).grid["x"] == (7, 8)
+    assert changed(x=[7, 8])["x"] == [(7, 8)]
     moved = changed(x=7, seconds=[1, 2])
-    assert (moved.fixed, dict(moved.grid)) == ({"x": 7}, {"seconds": (1, 2)})
-    assert changed(**settings(["seeds=[5]", "rows=3", "name=other"])).seeds == (5,)
+    assert (moved["x"], moved["seconds"]) == ([(7,)], [(1, 2)])
+    other = changed(**settings(["seeds=[5]", "rows=3", "name=other"]))
+    assert (other["seed"], other["rows"]) == ([(5,)], [(3,)])
     assert recipe.with_changes({"name": "other"}).name == "other"
-    assert changed(a=[5, 6]).zip[0]["a"] == (5, 6)
-    assert changed(a=[5, 6, 7], b=[8, 9, 0]).zip == ({"a": (5, 6, 7), "b": (8, 9, 0)},)  # longer, both at once
+    assert changed(a=[5, 6])["a, b"] == [(5, 6), (3, 4)]
+    assert changed(a=[5, 6, 7], b=[8, 9, 0])["a, b"] == [(5, 6, 7), (8, 9, 0)]  # longer, both at once
+    apart = changed(a=5)
+    assert (apart["a"], apart["b"]) == ([(5,)], [(3, 4)])
     with pytest.raises(UnmaskError, match="equally long"):
         changed(a=[5])
     with pytest.raises(UnmaskError, match="not grid itself"):
@@ -201,8 +203,8 @@ def test_a_change_is_for_the_parts_that_know_the_name():
         ({"parts": [{"metrics": [SQUARE], "gird": {}}]}, r"unknown key of parts\[0\]: 'gird'; did you mean grid"),
         ({"parts": [{"metrics": [SQUARE], "name": "x"}]}, r"unknown key of parts\[0\]: 'name'"),
         ({"parts": [{"grid": {"x": [1]}}]}, "no metrics"),
-        ({"fixed": {"x": 1}, "parts": [{"metrics": [SQUARE], "fixed": {"x": 2}}]}, "say it once"),
-        ({"fixed": {"x": 1}, "parts": [{"metrics": [SQUARE], "grid": {"x": [2]}}]}, "say it once"),
+        ({"fixed": {"x": 1}, "parts": [{"metrics": [SQUARE], "fixed": {"x": 2}}]}, "x is set more than once"),
+        ({"fixed": {"x": 1}, "parts": [{"metrics": [SQUARE], "grid": {"x": [2]}}]}, "x is set more than once"),
     ],
 )
 def test_parts_that_are_refused(content, expected):
@@ -216,7 +218,7 @@ def test_what_a_cell_needs_stands_before_it():
     assert found == [("sown", 1), ("harvest", 1), ("harvest", 1), ("sown", 2), ("harvest", 2), ("harvest", 2)]
     assert "place" not in cells[0].spec
     assert "needed" not in cells[1].spec
-    (block,) = blocks(cells[1], cells[1].key)
+    (block,) = cells[1].blocks()
     assert block.needed == (cells[0].key,)
 
 

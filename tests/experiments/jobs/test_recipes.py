@@ -11,8 +11,8 @@ from tests.tasks.data import data, needs_data
 from unmask import generate, languages
 from unmask.core.samples import read_tokens
 from unmask.experiments.jobs import read_recipe, sweep
-from unmask.experiments.jobs.attempt import measure
 from unmask.experiments.jobs.cells import cells_of, check
+from unmask.experiments.jobs.work import measure
 
 __all__ = ["data"]
 PLACE = Path(__file__).parents[3] / "recipes"
@@ -59,7 +59,7 @@ def test_it_runs(path, tmp_path):
     for cell in cells:
         spec = cell.spec | ({"rows": 3} if "rows" in cell.spec else {})
         needed = [tmp_path / other.key for other in cell.needs]
-        _, records, _ = measure(spec, True, tmp_path / cell.key, needed)
+        records, _ = measure(spec, True, tmp_path / cell.key, needed)
         assert records or cell.metric == "theory", cell.spec  # of which there may be none
         for record in records:
             if record["value"] is None:

@@ -8,7 +8,7 @@ import pytest
 
 from unmask import generate, languages, metrics, score
 from unmask.cost.flops import evaluations
-from unmask.experiments.jobs.attempt import measure
+from unmask.experiments.jobs.work import measure
 from unmask.experiments.measures.rounds import predictable
 from unmask.schedules import deltas
 from unmask.theory.known import exact
@@ -16,7 +16,7 @@ from unmask.theory.sampled import information_curve
 
 
 def records(metric, **cell):
-    _, found, _ = measure({"metric": metric} | cell, whole=True)
+    found, _ = measure({"metric": metric} | cell, whole=True)
     return found
 
 

@@ -17,8 +17,8 @@ from unmask.experiments.board.cells import measure as board_measure
 from unmask.experiments.board.families import family
 from unmask.experiments.board.standings import of_point
 from unmask.experiments.jobs import cells
-from unmask.experiments.jobs.attempt import attempt, measure
-from unmask.experiments.jobs.cells import cell_of
+from unmask.experiments.jobs.cells import Block, cell_of
+from unmask.experiments.jobs.work import attempt, measure
 from unmask.experiments.measures import tallies
 from unmask.experiments.measures.catalogue import find, merge
 from unmask.experiments.measures.sources import prompts_of
@@ -37,8 +37,7 @@ def by_name(records):
 
 
 def records(metric, **cell):
-    kind, found, _ = measure({"metric": metric} | cell, whole=True)
-    assert kind == "records"
+    found, _ = measure({"metric": metric} | cell, whole=True)
     return by_name(found)
 
 
@@ -65,9 +64,9 @@ def test_however_the_rows_are_cut(language):
         "rows": 61,
         "first_row": 3,
     }
-    whole = measure(cell, True)[1]
+    whole = measure(cell, True)[0]
     for cuts in ((3, 64), (3, 30, 64), (3, 4, 20, 63, 64)):
-        parts = [measure(cell | {"first_row": a, "rows": b - a}, False)[1] for a, b in pairwise(cuts)]
+        parts = [measure(cell | {"first_row": a, "rows": b - a}, False)[0] for a, b in pairwise(cuts)]
         assert find("samples").records(merge(parts[::-1]), **cell) == whole
 
 
@@ -160,13 +159,13 @@ def test_calls_of_the_ar_model_have_a_number_of_their_own():
 def test_prompts_however_the_rows_are_cut(language, monkeypatch):
     """Rows of one prompt stay together, and the records are those of the whole, to the bit."""
     cell = cell_of({"metric": "samples", "rows": 61, "first_row": 4, "language": language, "length": 12} | CONTINUED)
-    whole = measure(cell.spec, True)[1]
+    whole = measure(cell.spec, True)[0]
     monkeypatch.setattr(cells, "TOKENS_A_BLOCK", 8 * 12)
-    parts = cells.blocks(cell, "key")
+    parts = cell.blocks()
     assert [part.rows for part in parts] == [(4, 8), *((at, 6) for at in range(12, 60, 6)), (60, 5)]
-    again = cells.blocks(cell, "key", [part.rows for part in parts[1:3]])
+    again = cell.blocks({part.rows: {} for part in parts[1:3]})
     assert [part.rows for part in again] == [part.rows for part in parts if part not in parts[1:3]]
-    tallies_of = [measure(part.spec, False)[1] for part in parts]
+    tallies_of = [measure(part.spec, False)[0] for part in parts]
     assert find("samples").records(merge(tallies_of[::-1]), **cell.arguments) == whole
 
 
@@ -264,9 +263,9 @@ def test_an_open_end_is_none_and_a_changed_file_is_refused(tmp_path):
     path = tmp_path / "q.json"
     languages.load("interval-5").save(path)
     spec = {"metric": "theory", "language": str(path), "length": 10, "digest": "0"}
-    told = attempt(("key", spec, True, (), None, False), tmp_path)
-    assert told["kind"] == "raised"
-    assert "has changed since the sweep was planned" in told["error"]
+    answer = attempt(Block("key", spec, True), tmp_path, False)
+    assert "has changed since the sweep was planned" in answer.error
+    assert answer.found is None
 
 
 def test_samples_of_a_network_on_the_language_it_was_trained_on(tmp_path):

@@ -16,10 +16,10 @@ from tests.needs import needs
 from unmask import UnmaskError, generate, languages, score
 from unmask.core.reading import read_json
 from unmask.experiments.jobs import sweep
-from unmask.experiments.jobs.attempt import measure
-from unmask.experiments.jobs.cells import blocks, cell_of, cells_of, check
+from unmask.experiments.jobs.cells import cell_of, cells_of, check
 from unmask.experiments.jobs.recipe import from_dict
 from unmask.experiments.jobs.store import FILES
+from unmask.experiments.jobs.work import measure
 from unmask.experiments.measures.catalogue import merge
 from unmask.networks import Network, load
 from unmask.networks.model import checkpoints
@@ -47,7 +47,7 @@ def made(tmp_path_factory):
 def undisturbed(tmp_path_factory):
     """Where a training of twelve steps lies, and its records."""
     place = tmp_path_factory.mktemp("undisturbed") / "network"
-    _, records, _ = measure(cell_of({"metric": "training", **NETWORK, "training_steps": 12}).spec, True, place)
+    records, _ = measure(cell_of({"metric": "training", **NETWORK, "training_steps": 12}).spec, True, place)
     return place, records
 
 
@@ -91,15 +91,15 @@ def test_blocks_add_up(made):
     for sampler, needed in (("ancestral", directories(made)[:1]), ("autoregressive", directories(made)[1:])):
         whole = cell_of({"metric": "learned", **NETWORK, "sampler": sampler, "steps": 4, "rows": 60}).spec
         parts = [whole | {"first_row": first, "rows": rows} for first, rows in ((0, 7), (7, 40), (47, 13))]
-        found = [measure(spec, whole=False, needed=needed)[1] for spec in (*parts, whole)]
+        found = [measure(spec, whole=False, needed=needed)[0] for spec in (*parts, whole)]
         assert merge(found[:-1]) == found[-1]
         assert found[-1]["ser_count"] == 60
 
 
 def test_rows_are_cut_by_the_length():
     cell = cell_of({"metric": "learned", "language": "paper-2gram", "length": 2**12, "rows": 100})
-    assert [block.rows for block in blocks(cell, cell.key)] == [(0, 64), (64, 36)]
-    assert all(block.needed == (cell.needs[0].key,) for block in blocks(cell, cell.key))
+    assert [block.rows for block in cell.blocks()] == [(0, 64), (64, 36)]
+    assert all(block.needed == (cell.needs[0].key,) for block in cell.blocks())
 
 
 def test_two_workers_and_this_process_agree_to_the_bit(made, tmp_path):

@@ -102,31 +102,32 @@ def test_nor_does_a_file_that_a_program_has_read_itself(place):
 
 
 @pytest.mark.parametrize("engine", ["here", "local"])
-def test_a_store_that_somebody_else_has_filled(place, engine):
+def test_a_store_imports_what_is_allowed_and_nothing_else(place, engine):
     sweep(recipe(place), store=place / "s", engine="here")
     with sqlite3.connect(place / "s" / "sweep.sqlite") as connection:
         spec = connection.execute("select spec from cell").fetchone()[0]
         assert '"ancestral"' in spec
         changed = spec.replace('"ancestral"', '"stranger:Mine"')
-        key = Cell(json.loads(changed)).key  # as whoever fills it so would write it
+        key = Cell(json.loads(changed)).key
         connection.execute("update cell set state = 'todo', records = null, spec = ?, key = ?", (changed, key))
     connection.close()
-    for allowed in ([], ["stranger"]):
-        with pytest.raises(UnmaskError, match=r"sampler 'stranger:Mine' is code .*/s, which was not made here"):
+    for allowed in ([], ["other"]):
+        with pytest.raises(UnmaskError, match=r"sampler 'stranger:Mine' is code .* --allow-imports stranger"):
             resume(place / "s", engine=engine, allow_imports=allowed)
         assert not (place / "was-imported").exists()
+    made = resume(place / "s", engine=engine, allow_imports=["stranger"])
+    assert {row["sampler"] for row in made.rows()} == {"stranger:Mine"}
+    assert (place / "was-imported").exists()
 
 
 def test_a_sweep_measures_its_own_cells_whatever_the_store_says_of_them(place):
     """A program's recipe may import, and what stands in the store under its keys may not."""
     content = {"name": "r", "metrics": ["samples"], "fixed": {"language": "interval-5", "length": 8}, "rows": 4}
     sweep(content, store=place / "s", engine="here")
-    store = Store.open(place / "s")
-    with store.writing() as connection:
+    with Store.open(place / "s") as store, store.writing() as connection:
         spec = connection.execute("select spec from cell").fetchone()[0]
         changed = spec.replace('"ancestral"', '"stranger:Mine"')
         connection.execute("update cell set state = 'todo', records = null, spec = ?", (changed,))
-    store.close()
     sweep(content, store=place / "s", engine="here")
     assert not (place / "was-imported").exists()
 
@@ -173,9 +174,7 @@ def test_rows_name_their_language_and_their_code(place):
     assert {row["code_digest"] for row in made.rows()} == {code()}
     assert made.languages == {"paper-2gram": digests}
     assert status(place / "s")["of_other_code"] == 0
-    store = Store.open(place / "s")
-    with store.writing() as connection:
-        connection.execute("update run set origin = json_set(origin, '$.code', 'another')")
-    store.close()
+    with Store.open(place / "s") as store, store.writing() as connection:
+        connection.execute("update run set code = 'another'")
     assert status(place / "s")["of_other_code"] == 4
     assert {row["code_digest"] for row in made.rows()} == {"another"}

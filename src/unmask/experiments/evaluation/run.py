@@ -12,7 +12,6 @@ from unmask.experiments.evaluation import checking, records
 from unmask.experiments.evaluation.settings import Settings
 from unmask.experiments.evaluation.summary import Group, groups
 from unmask.experiments.jobs.cells import canonical, cells_of
-from unmask.experiments.jobs.opening import FILE
 from unmask.experiments.jobs.recipe import Recipe, from_dict
 from unmask.experiments.jobs.run import EngineName, sweep
 from unmask.experiments.jobs.store import Store
@@ -94,8 +93,8 @@ def check(directory: str | Path, *, sandbox: Sandbox | None = None, reading: str
 def plan(settings: Settings, directory: Path, end: int) -> Recipe:
     """The sweep of the first so many items: the cells that the store has of them already, and one for the rest."""
     known: dict[str, list[tuple[int, int]]] = {}
-    if (directory / FILE).exists():
-        with Store.open(directory) as store:
+    if (store := Store.find(directory)) is not None:
+        with store:
             for spec in map(store.spec, store.keys()):
                 known.setdefault(_but_rows(spec), []).append((spec.get("first_row", 0), spec.get("rows", 0)))
     parts = []

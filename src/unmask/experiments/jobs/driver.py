@@ -1,174 +1,130 @@
-"""The driver: hands out blocks, takes what comes back, and is the only one that writes the store.
-
-Each turn is one transaction, what has come back together with what is given out next; only then is it given out.
-"""
+"""The driver starts jobs in a pool and writes their answers: each turn is one transaction."""
 
 from __future__ import annotations
 
 import signal
-import sqlite3
 import threading
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import FrameType
 
 from unmask.core import progress
-from unmask.experiments.jobs import store as stores
-from unmask.experiments.jobs.cells import Block, Cell, blocks
-from unmask.experiments.jobs.engines import Engine, Outcome
-from unmask.experiments.jobs.queue import Line
+from unmask.experiments.jobs.cells import Block, Cell
+from unmask.experiments.jobs.pools import Answers, Pool
+from unmask.experiments.jobs.queue import Job, Queue
 from unmask.experiments.jobs.store import Store
+from unmask.experiments.jobs.work import Answer
 
-BEAT = 10.0  # seconds between heartbeats
 BAR = 1000  # steps of the progress bar
+WAIT = 1.0  # seconds between two looks at a job's progress
 
 
 @dataclass
 class Driver:
-    """attempts: how often a cell may lose its process before it has failed."""
+    """attempts: how often a cell may lose its process before it fails."""
 
     store: Store
-    engine: Engine
+    pool: Pool
     run: int
+    cells: Mapping[str, Cell]
     attempts: int = 3
-    line: Line = field(default_factory=Line)
-    cells: dict[str, Cell] = field(default_factory=dict)
-    open_blocks: dict[str, int] = field(default_factory=dict)  # of cells that are neither done nor failed
-    flying: int = 0
-    losses: dict[str, int] = field(default_factory=dict)
-    shares: dict[Block, float] = field(default_factory=dict)  # cost that is behind us, of blocks that are running
-    beaten: float = field(default_factory=time.monotonic)
     interrupts: int = 0
 
-    def drive(self, todo: Sequence[tuple[str, Cell]], label: str) -> None:
-        """Measure cells; after a KeyboardInterrupt, what was running is to do again."""
-        self.cells, self.open_blocks = dict(todo), self.line.join(todo, self.store)
-        self._give_up_in_vain()
-        scale = BAR / max(self.line.cost, 1e-9)
-        passed, shown = 0.0, 0
+    def drive(self, label: str) -> None:
+        """Measure the cells; after a KeyboardInterrupt, the unfinished ones are to be measured again."""
+        self.queue = Queue(list(self.cells.values()), self.store)
+        self.running: dict[str, int] = {}  # blocks under way, by the keys of their cells
+        passed, shown, scale = 0.0, 0, BAR / max(self.queue.cost, 1e-9)
         with self._interruptible(), progress.track(label, BAR) as advance:
 
             def show() -> None:
                 nonlocal shown
-                at = int((passed + sum(self.shares.values())) * scale)
-                advance(max(at - shown, 0))
-                shown = max(at, shown)
+                now = int((passed + self.pool.progress) * scale)
+                advance(max(now - shown, 0))
+                shown = max(now, shown)
 
-            def tell(block: Block, share: float) -> None:
-                self.shares[block] = share * block.cost
-                show()
-
-            self.engine.tell = tell
+            self.pool.show = show
             try:
-                came: list[Outcome] = []
-                while True:
-                    for seat, job in self._turn(came):
-                        self.engine.give(seat, job)
-                        self.flying += len(job)
-                    for outcome in came:
-                        self.shares.pop(outcome.block, None)
-                        passed += outcome.block.cost * (outcome.kind not in ("killed", "unbegun"))
+                self._fail_without_needs()
+                jobs = self._turn([])
+                while self.running:
+                    for job in jobs:
+                        self.pool.start(job)
+                    answers = self.pool.wait(WAIT)
+                    jobs = self._turn(answers)
+                    passed += sum(block.cost for block, answer in answers if not answer.lost)
                     show()
-                    if not self.flying:
-                        break
-                    came = self.engine.wait(1.0)
-                    self.flying -= len(came)
             finally:
-                self.engine.stop()
+                self.pool.stop()
         if self.interrupts:
             raise self._stopped
 
-    def _give_up_in_vain(self) -> None:
-        """What needs a cell that has failed before fails with it."""
-        lost = {key: error for key, error in self.store.failures().items() if key in self.line.needed_by}
-        if lost:
-            with self.store.writing() as connection:
-                for key, error in lost.items():
-                    self._fail_those_that_need(connection, key, error)
-
-    def _turn(self, came: Sequence[Outcome]) -> list[tuple[str, list[Block]]]:
-        """Write down what has come and who gets what next."""
+    def _turn(self, answers: Answers) -> list[Job]:
+        """Write answers; the jobs that are next."""
         self.store.check_there()
-        due = time.monotonic() - self.beaten > BEAT
-        idle = not self.interrupts and bool(self.line.jobs) and self.engine.seat() is not None
-        if not (came or due or idle):
+        if self.running and not answers:
             return []
-        given: list[tuple[str, list[Block]]] = []
-        with self.store.writing() as connection:
-            for outcome in came:
-                self._settle(connection, outcome)
-            if due:
-                stores.beat(connection, self.run)
-                self.beaten = time.monotonic()
-            taken: set[str] = set()
-            while self.line.jobs and not self.interrupts:
-                seat = self.engine.seat(taken)
-                if seat is None:
-                    break
-                job = [
-                    block
-                    for block in self.line.next(self.engine.seats, self.engine.reports_each)
-                    if block.key in self.open_blocks
-                ]
-                if job:
-                    taken.add(seat)
-                    given.append((seat, job))
-                    stores.claim(connection, {block.key for block in job})
-            if self.interrupts and not self.flying:
-                stores.release_all(connection)
-        return given
+        with self.store.writing():
+            for block, answer in answers:
+                self._count(block.key, -1)
+                if block.key in self.queue.open_blocks:  # else a different block of the cell has failed
+                    self._settle(block, answer)
+            jobs = [] if self.interrupts else list(self.queue.take(len(self.pool.free), len(self.pool.slots)))
+            for block in (block for job in jobs for block in job):
+                self._count(block.key, 1)
+            self.store.progress(self.run, len(self.running))
+        return jobs
 
-    def _settle(self, connection: sqlite3.Connection, outcome: Outcome) -> None:
-        key = outcome.block.key
-        if key not in self.open_blocks:
-            return  # another block of the cell has failed meanwhile
-        self.store.write_files(key, outcome.files)  # before the cell is done: what is done has its files
-        match outcome.kind:
-            case "records":
-                stores.finish(connection, key, outcome.found, outcome.seconds, self.run)
-                del self.open_blocks[key]
-                self.line.free(key)
-                self.line.learn(outcome)
-            case "tally":
-                stores.keep(connection, key, outcome.block.rows, outcome.found, outcome.seconds)
-                self.open_blocks[key] -= 1
-                if self.open_blocks[key] == 0:  # what they come to is somebody's code, and a worker's work
-                    self.open_blocks[key] = self.line.add(blocks(self.cells[key], key, self.store.parts(key)))
-            case "raised" | "hung":
-                self._fail(connection, key, outcome.error)
-            case "killed":
-                self.losses[key] = self.losses.get(key, self.store.attempts(key)) + 1
-                if self.losses[key] >= self.attempts:
-                    self._fail(connection, key, outcome.error)
-                else:
-                    stores.release(connection, key, outcome.error, self.losses[key])
-                    self.line.jobs.appendleft([outcome.block])
-            case "unbegun":
-                stores.release(connection, key)
-                self.line.jobs.appendleft([outcome.block])
+    def _count(self, key: str, change: int) -> None:
+        self.running[key] = self.running.get(key, 0) + change
+        if not self.running[key]:
+            del self.running[key]
 
-    def _fail(self, connection: sqlite3.Connection, key: str, error: str) -> None:
-        made = self.losses.get(key, self.store.attempts(key) + 1)
-        stores.fail(connection, key, error, made, self.run)
-        del self.open_blocks[key]
-        self._fail_those_that_need(connection, key, error)
+    def _settle(self, block: Block, answer: Answer) -> None:
+        key, queue = block.key, self.queue
+        if answer.error:
+            lost = self.store.lose(key, answer.error)
+            if answer.lost and lost < self.attempts:
+                queue.first([block])
+            else:
+                self._fail(key, answer.error)
+        elif answer.lost:
+            queue.first([block])
+        else:
+            self.store.write_files(key, answer.files)  # first: a cell that is done has its files
+            if block.tally is None:
+                queue.learn(block, answer.seconds)
+            if block.whole:
+                self.store.finish(key, answer.found, answer.seconds, self.run)
+                queue.close(key)
+            else:
+                self.store.keep(key, block.rows, answer.found, answer.seconds)
+                queue.open_blocks[key] -= 1
+                if not queue.open_blocks[key]:  # a worker makes the records: that is code of the metric
+                    queue.open_blocks[key] = 1
+                    queue.first(self.cells[key].blocks(self.store.tallies(key)))
 
-    def _fail_those_that_need(self, connection: sqlite3.Connection, failed: str, error: str) -> None:
-        for key in self.line.in_vain(failed):
-            metric = self.store.spec(failed)["metric"]
-            self._fail(connection, key, f"it needs a cell of {metric!r}, which has failed: {error}")
+    def _fail(self, key: str, error: str) -> None:
+        self.store.fail(key, error, self.run)
+        for other in self.queue.drop(key):
+            self._fail(other, f"it needs a cell of {self.store.spec(key)['metric']!r}, which has failed: {error}")
+
+    def _fail_without_needs(self) -> None:
+        """Fail the cells that need a cell which has failed in an earlier run."""
+        failed = {key: error for key, error in self.store.failures().items() if key in self.queue.needed_by}
+        if failed:
+            with self.store.writing():
+                for key, error in failed.items():
+                    self._fail(key, error)
 
     @property
     def _stopped(self) -> KeyboardInterrupt:
-        return KeyboardInterrupt(
-            f"what is done is kept in {self.store.directory}, and the same command goes on from there"
-        )
+        return KeyboardInterrupt(f"finished cells are kept in {self.store.directory}; the same command continues there")
 
     @contextmanager
     def _interruptible(self) -> Iterator[None]:
-        """The first Ctrl-C lets what is running end, the second does not; SIGTERM and SIGHUP are the second at once."""
+        """The first Ctrl-C lets running jobs end, the second stops them; SIGTERM and SIGHUP stop them at once."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -180,7 +136,7 @@ class Driver:
             progress.note("ending after the cells that are running; Ctrl-C again stops at once")
 
         ends = [signal.SIGINT, signal.SIGTERM]
-        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup has it
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # which nohup ignores
             ends.append(signal.SIGHUP)
         before = {number: signal.signal(number, interrupt) for number in ends}
         try:

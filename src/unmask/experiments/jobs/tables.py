@@ -26,7 +26,7 @@ def rows(store: Store, keys: Iterable[str] | None = None) -> list[dict[str, Any]
     """One dict a cell and measure: the cell's fields, the record's, the code that made it, its seconds and its key."""
     codes = store.codes()
     return [
-        spec | record | {"code_digest": codes[run], "seconds": seconds, "key": key}
+        spec | record | {"code_digest": codes.get(run), "seconds": seconds, "key": key}
         for key, spec, records, seconds, run in store.records(keys)
         for record in records
     ]
