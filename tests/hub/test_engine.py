@@ -126,6 +126,9 @@ def test_blocks_of_samplers_are_those_of_the_model(directory):
     assert generate(model, steps=3, **options).order.tolist() == [by_grid]
     assert generate(model, steps=3, temperature=0.5, guidance=1.0, **options).order.tolist() == [by_grid]
     assert generate(free, steps=2, **options).order.tolist() == [by_count]
+    parts = options | {"sampler": "blocks(block_length=2)"}  # of a block of 4, on the same grid
+    by_part = [0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 2, 2, 0, 3, 4]
+    assert generate(model, steps=4, **parts).order.tolist() == [by_part]
     odd = options | {"sampler": "blocks(block_length=3)"}
     assert generate(model, steps=3, **odd).order.tolist() == generate(free, steps=3, **odd).order.tolist()
 

@@ -86,7 +86,7 @@ def pick(name, row, turn, marginals, tokens, count, o):
     sizes = range(1, len(ranked) + 1)
     match name:
         case "threshold":
-            count = max(1, sum(c > o["threshold"] for c in sure))
+            count = max(o.get("least", 1), sum(c > o["threshold"] for c in sure))
         case "factor":
             count = max([1, *(n for n in sizes if (n + 1) * (1 - sure[n - 1]) < o["factor"])])
         case "entropy-bounded":
@@ -135,6 +135,8 @@ CASES = [
     ("entropy", {"noise": 0.3, "temperature": 0.7}),
     ("threshold", {"threshold": 0.6}),
     ("threshold", {"threshold": 0.9, "temperature": 0.0}),
+    ("threshold", {"threshold": 0.6, "least": 3}),
+    ("threshold", {"threshold": 0.99, "least": 4, "temperature": 0.0, "ties": "position"}),
     ("factor", {"factor": 1.2}),
     ("factor", {"factor": 3.0, "ties": "position"}),
     ("entropy-bounded", {"gamma": 0.0}),
@@ -169,6 +171,30 @@ REMASKING = {
 }
 OWN = {"eta": 0.04, "t_on": 0.55, "t_off": 0.05, "alpha_on": 0.9}  # the published settings: no round ends there
 PUBLISHED = OWN | {"published": True}
+
+
+@pytest.mark.parametrize("steps", [5, 14, 30])
+@pytest.mark.parametrize("temperature", [0.0, 0.4])
+def test_greddy_is_the_loop_of_smdm_for_one_row(steps, temperature):
+    """Its rule: times from 1 to 1e-5 evenly; of M hidden places round k writes int(M (1 - s / t)) of the highest
+    probability at T = 1, drawn at T, and the last round all. A call is counted where something is written."""
+    sampler = f"dream(alg=greddy, eps=1e-5, temperature={temperature}, ties=position)"
+    made = generate(SOURCES["leak"], sampler=sampler, steps=steps, length=LENGTH, rows=ROWS, seed=SEED)
+    times = torch.linspace(1, 1e-5, steps + 1)
+    for row in range(ROWS):
+        context, calls = [3] * LENGTH, 0
+        for k in range(steps):
+            hidden = [j for j in range(LENGTH) if context[j] == 3]
+            number = int(len(hidden) * (1 - times[k + 1] / times[k])) if k < steps - 1 else len(hidden)
+            if not number:
+                continue
+            p = SOURCES["leak"].posterior(torch.tensor([context]))[0].tolist()
+            tokens = {j: draw(heat(p[j], temperature), luck(Stream.TOKEN, row, j, k)) for j in hidden}
+            scores = {j: p[j][tokens[j]] for j in hidden}
+            for j in surest_first(row, k + 1, scores, "position")[:number]:
+                context[j] = tokens[j]
+            calls += 1
+        assert (made.tokens[row].tolist(), int(made.evaluations[row])) == (context, calls)
 
 
 def remdm_rates(strategy, k, delta, o):

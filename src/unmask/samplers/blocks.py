@@ -2,7 +2,7 @@
 
 A block holds the next `block_length` hidden positions of a row, and each row goes through blocks of its own: rows with
 prompts of different lengths share every batched call. Of a denoiser that itself sees blocks, from position 0 on, blocks
-are its own, so that the first one is what a prompt leaves of one.
+are its own, or whole parts of them, so that the first one is what a prompt leaves of one.
 """
 
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Blocks(Sampler):
 
     def run(self, session: Session) -> None:
         hidden, grid = session.hidden, session.denoiser.grid
-        if grid is None or self.block_length % grid:
+        if grid is None or (self.block_length % grid and grid % self.block_length):
             index = (hidden.cumsum(1) - 1) // self.block_length
         else:
             index = _numbered(hidden, self.block_length)

@@ -6,6 +6,10 @@ positions revealed, or is full, one a round. In all that have joined every hidde
 block as active once most of the one before is revealed; what must go on is the first unfinished block all the same, so
 that without its cache the mark changes nothing.
 
+Departure: the published loop reveals the surest position of all joined blocks in any case, since its loop over the
+threshold skips the first index; here a round reveals it only where the first unfinished block has none. So more calls
+may be needed there or here.
+
 Tokens are drawn after the choice; the paper's temperature is 0. What its code caches is not built in. In `blocks` it
 goes on within the block. Steps and schedule are not used.
 """

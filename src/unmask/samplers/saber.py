@@ -12,7 +12,8 @@ token itself as well). What is revealed and at once taken back was not there. It
 
     published  as the code has it and its text has not: the confidence of now is that of the likeliest token, whichever
                stands; the mean is over all that was ever revealed, also where it was taken back since. Inside blocks
-               the code goes on with the confidences of the blocks before; here each block begins anew.
+               the code goes on with the confidences of the blocks before; here each block begins anew. With fewer
+               hidden positions than it asks topk for, the code writes over tokens that stand; here it does not.
 
 The paper's temperature is 0; steps and schedule are not used.
 """

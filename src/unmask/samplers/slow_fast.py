@@ -10,7 +10,10 @@ A row goes through cycles, each beginning where the last one ended, at position 
 Every round, slow or fast, reveals all hidden positions whose confidence is at least `sure` if these are two or more,
 and the surest one if not: in the slow phase from s on, in the fast one within the cycle. The text ends the slow phase
 when the end is found; the published code stays in it for all of `rounds`, with the end that was found first
-(published=True). Tokens are drawn after the choice; the paper's temperature is 0. Steps and schedule are not used.
+(published=True). From the second fast call of a cycle on the code cuts the canvas behind the cycle, so that the network
+does not see what follows; here it sees all of it.
+
+Tokens are drawn after the choice; the paper's temperature is 0. Steps and schedule are not used.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Threshold and factor (Fast-dLLM, arXiv 2505.22618): as many positions as the model is sure of, in each round.
 
-    threshold  reveal every position with max_v p(v) > threshold, and the surest one in any case
+    threshold  reveal every position with max_v p(v) > threshold, and the `least` surest in any case. least above 1 is
+               SDAR's low_confidence_dynamic, and LLaDA2's loop, with block_length / least steps a block
     factor     with confidences c_(1) >= c_(2) >= .. reveal the n surest, n the largest with (n+1)(1 - c_(n)) < factor,
                and at least one. The published code reveals all that is hidden wherever n would be one less than that
                as well: its loop leaves its index at the last position whether that was sure enough or not. So the
@@ -28,9 +29,11 @@ class Threshold(Sampler):
     threshold: float = 0.9
     temperature: float = 1.0
     ties: str = "chance"
+    least: int = 1
 
     def __post_init__(self) -> None:
         arguments.number("threshold", self.threshold, most=1.0)
+        arguments.whole("least", self.least, 1, arguments.MOST_LENGTH)
         check_ranking(self.temperature, self.ties)
 
     @property
@@ -38,7 +41,7 @@ class Threshold(Sampler):
         return "order" if self.temperature == 1 else None
 
     def choose(self, view: View) -> Choice:
-        first = in_order(view, view.confidence, self.ties) == 0
+        first = in_order(view, view.confidence, self.ties) < self.least
         return chosen(view, view.hidden & ((view.confidence > self.threshold) | first), self.temperature)
 
 

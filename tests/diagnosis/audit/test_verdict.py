@@ -6,6 +6,7 @@ than 0.6%. Faults are planted where the audit says that they would be seen, and 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -226,7 +227,13 @@ def test_a_sampler_without_chance():
     assert audit(made, LANGUAGE, sampler=sampler, steps=4).verdict == "follows"
     other = made.clone()
     other[:, 0] = 7 - other[:, 0]
-    assert audit(other, LANGUAGE, sampler=sampler, steps=4).verdict == "differs"
+    found = audit(other, LANGUAGE, sampler=sampler, steps=4)
+    assert found.verdict == "differs"
+    partly = replace(found, fault="ties", detail="", exactly=False, explained=0.7, also=())
+    assert partly.sentence.endswith(
+        "; nearest of the known faults: ties, which explains 70% of the difference but not all"
+    )
+    assert replace(partly, exactly=True).sentence.endswith("; ties")
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,8 @@ class Audit(Shown):
         if self.verdict == "follows":
             return f"follows: {law}, but for {words}: {FAULTS[self.fault]}"
         if not self.exactly and self.explained is not None:
-            words += f", which explains {100 * self.explained:.0f}% of the difference but not all"
+            part = f"{100 * self.explained:.0f}% of the difference but not all"
+            words = f"nearest of the known faults: {words}, which explains {part}"
         if self.also:
             words += f"; or {' or '.join(self.also)}: such samples do not tell these apart"
         return f"differs: not {law}; {words}"

@@ -50,9 +50,9 @@ add(
                 ),
             ),
             traps=(
-                "blocks are counted from the first token of the prompt; the published loop writes each in parts of 8",
+                "blocks, and their parts of 8, are counted from the first token of the prompt",
                 "its own template lets the system of Qwen2.5 speak where nobody makes it say anything; this does not",
-                "the first token of a block is predicted by the block before it: what the shift does here",
+                "the published loop takes the first token of a block from the full block before, and reveals it alone",
             ),
         )
         for size in ("1.5B", "7B")

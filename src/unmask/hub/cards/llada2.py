@@ -108,14 +108,22 @@ FAMILIES["llada2"] = Family(of_type("llada2_moe"), body, sources, UNUSED)
 GITHUB = "github.com/inclusionAI/LLaDA2.X: generate() of its model, and the table of diffusers"
 
 
-def _recipe(name: str, threshold: float, source: str) -> Recipe:
-    blocks = f'--sampler "blocks(block_length=32, inner=threshold(threshold={threshold}, temperature=0))"'
-    return Recipe(name, f"{blocks} --length 2048", source)
+def _recipe(name: str, threshold: float, editing: float | None = None) -> Recipe:
+    """editing: of 2.1, the probability from which another token is written over the one that is there."""
+    rule = f"threshold(threshold={threshold}, temperature=0)"
+    if editing is not None:
+        rule = f"token-editing(threshold={threshold}, editing={editing}, temperature=0)"
+    return Recipe(name, f'--sampler "blocks(block_length=32, inner={rule})" --length 2048', GITHUB)
+
+
+TWO = (_recipe("published", 0.95), _recipe("quality", 0.7), _recipe("speed", 0.5))
+EDITS = (_recipe("published", 0.95, 0.9), _recipe("quality", 0.7, 0.5), _recipe("speed", 0.5, 0.0))
 
 
 TRAPS = (
     "its blocks are counted from the first token of the prompt, so the first one written is shorter",
-    "the published loop of 2.1 also changes tokens that it has written (editing_threshold); no sampler here does that",
+    "from 2.1 on the published loop also changes tokens that it has written (editing_threshold): token-editing here",
+    "fewer steps than the block are threshold(least=32 / steps): so many a round at least",
 )
 add(
     *(
@@ -129,11 +137,7 @@ add(
             block=32,
             context=32768,
             template="ling",
-            recipes=(
-                _recipe("published", 0.95, GITHUB),
-                _recipe("quality", 0.7, GITHUB),
-                _recipe("speed", 0.5, GITHUB),
-            ),
+            recipes=TWO if "LLaDA2.0" in name else EDITS,
             traps=TRAPS,
         )
         for name in (

@@ -160,7 +160,11 @@ add(
                     BD3LM,
                 ),
             ),
-            traps=(*TRAPS, "published samples begin with the end of text (50256), and slide a window beyond 1024"),
+            traps=(
+                *TRAPS,
+                "published samples begin with the end of text (50256), and slide a window beyond 1024",
+                "the published top-p drops the token that crosses p, unless it is the first; --top-p keeps it",
+            ),
         )
         for block in (4, 8, 16)
     ),

@@ -101,11 +101,12 @@ add(
         recipes=(
             Recipe(
                 "gsm8k",
-                '--sampler "low-confidence(temperature=0.1)" --steps 256 --length 256 --guidance 0.1',
+                '--sampler "dream(alg=greddy, eps=1e-5, temperature=0.1)" --steps 256 --length 256 --guidance 0.1',
                 f"{GITHUB}: evaluate_gsm8k.py, which asks twice, for a chain and for its answer",
             ),
         ),
         traps=(
+            "its published loop chooses among all rows of a batch together; the recipe is that loop of one row",
             "its repository holds weights alone: mdm_safetensors/mdm-1028M-*.safetensors is model.safetensors here",
             f"beside it go the tokenizer of TinyLlama and a config.json: {CONFIG}",
             "the mask, 32000, is a row of the embedding without a row of the head",

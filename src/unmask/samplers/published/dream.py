@@ -5,7 +5,10 @@
     maskgit_plus    low-confidence(noise=alg_temp)            the probability of what was drawn
     topk_margin     margin(noise=alg_temp)                    p_(1) - p_(2)
     entropy         entropy(noise=alg_temp)                   sum p log p
+    greddy          low-confidence(temperature=temperature)   the probability at T = 1 of what was drawn at T
 
+greddy is SMDM's, whose eps is 1e-5: its counts are Dream's, but of all rows of a batch together; here each row has its
+own. The others are Dream's:
 `steps` is steps, max_new_tokens the hidden places of the canvas; temperature > 0, top_p and top_k are those of
 `generate`, which the scores see, as in Dream. Dream's temperature = 0, its default, is temperature=0 here: greedy
 tokens, scored at T = 1 (with alg=origin it is generate's).
@@ -40,7 +43,7 @@ from unmask.samplers.low_confidence import LowConfidence
 from unmask.samplers.ranking import ROUND_TIES
 from unmask.samplers.view import View
 
-SCORED = {"maskgit_plus": LowConfidence, "topk_margin": Margin, "entropy": Entropy}
+SCORED = {"greddy": LowConfidence, "maskgit_plus": LowConfidence, "topk_margin": Margin, "entropy": Entropy}
 
 
 def shares(steps: int, eps: float) -> Tensor:
@@ -95,10 +98,10 @@ def dream(
     ties: str = "topk",
     dtype: str = "float32",
 ) -> Sampler:
-    """Dream's diffusion_generate: origin, maskgit_plus, topk_margin or entropy, with its counts."""
+    """Dream's diffusion_generate: origin, maskgit_plus, topk_margin or entropy, with its counts; SMDM's greddy."""
     arguments.word("alg", alg, ["origin", *SCORED])
     arguments.number("eps", eps, 0, 1, above=True, what=": the time of the last round")
-    if temperature not in (0, 1):
+    if alg != "greddy" and temperature not in (0, 1):
         raise UnmaskError(f"temperature of dream is {temperature}; expected 0 or 1, any other goes to generate")
     if alg == "origin":
         if (temperature, alg_temp, dtype) != (1, 0, "float32"):
