@@ -77,7 +77,8 @@ def _simulate() -> None:
             module.available = lambda: MEMORY  # type: ignore[attr-defined]
     pools.local = lambda directory, *_: pools.here(directory)  # type: ignore[assignment]
     frame.svg = json.dumps
-    frame.vl_convert = SimpleNamespace(svg_to_png=lambda *_, **options: b"", javascript_bundle=lambda *_: "")
+    frame.vl_convert = SimpleNamespace(svg_to_png=lambda *_, **options: b"")
+    frame._library = lambda: ""  # which the real one would keep for the pages of all others
 
 
 def _unmeasured(*_: Any) -> None:

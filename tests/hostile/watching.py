@@ -34,7 +34,8 @@ def import_all() -> None:
 def watch(root: str, told: int) -> None:
     """From here on, what this process does that no command should is written to a file, for ever."""
     package = os.path.dirname(os.path.abspath(unmask.__file__))
-    allowed = (f"{root}/", f"{package}/", "/dev/null", "/proc")  # kernels are kept beside their sources
+    allowed = (f"{root}/", f"{package}/", "/dev/null", "/proc")  # kernels: beside their sources, or in NUMBA_CACHE_DIR
+    allowed += tuple(f"{os.path.abspath(place)}/" for place in (os.environ.get("NUMBA_CACHE_DIR"),) if place)
     tempfile.tempdir = None
 
     def tell(event: str, what: Any) -> None:

@@ -43,7 +43,7 @@ def open_page(browser: Any) -> Iterator[Open]:
         )
         contexts.append(context)
         page, address = context.new_page(), file.resolve().as_uri()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(60_000)
         page.on("console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("request", lambda one: wrong.append(f"asks for {one.url}") if _goes_out(one.url, address) else None)

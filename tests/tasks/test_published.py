@@ -8,7 +8,6 @@ import pytest
 
 from tests.needs import needs
 from tests.tasks.data import data, needs_data
-from unmask.core.errors import UnmaskError
 from unmask.tasks import TASKS
 from unmask.tasks.gsm8k import truth
 
@@ -89,10 +88,3 @@ def test_a_whole_function_in_a_block_is_the_same_program(data):
     cut = item.row.canonical_solution + "\n    this (is cut"
     assert ast.dump(ast.parse(task.answer(item, cut))) == ast.dump(ast.parse(whole))
     assert "this (is cut" in TASKS.make("humaneval(post=raw)").answer(item, cut)
-
-
-def test_too_many_shots(data):
-    with pytest.raises(UnmaskError, match="shots is 65; expected 0 to 64"):
-        TASKS.make("gsm8k(shots=65)")
-    with pytest.raises(UnmaskError, match="the file of gsm8k_cot has 8"):
-        TASKS.make("gsm8k(shots=9, draw=cot)")

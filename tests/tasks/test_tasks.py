@@ -295,3 +295,10 @@ def test_tests_of_evalplus_need_no_numpy(body, right, tmp_path):
     else:
         with pytest.raises(AssertionError):
             exec(program.tests, space)
+
+
+def test_too_many_shots():
+    with pytest.raises(UnmaskError, match="shots is 65; expected 0 to 64"):
+        TASKS.make("gsm8k(shots=65)")
+    with pytest.raises(UnmaskError, match="the file of gsm8k_cot has 8"):
+        TASKS.make("gsm8k(shots=9, draw=cot)")
