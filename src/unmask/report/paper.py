@@ -40,7 +40,7 @@ has lost its inline formulas: what is reconstructed says so.
 DRAWN: dict[str, dict[str, State]] = {  # of an item: which figures of the explorer, and what is chosen there
     "figure-1": {"ser-by-language": {}, "generative-perplexity-by-language": {"setting": "pruned=False"}},
     "length": {"lengths": {}},
-    "figure-2-left": {"generative-perplexity-by-language": {}},
+    "figure-2-left": {"generative-perplexity-absolute-by-language": {}},
     "figure-2-right": {"answer-error-by-language": {}},
     "theorem-4.4": {"lengths": {}},
 }
