@@ -113,6 +113,15 @@ def test_two_boards_are_ranked(run):
         "l: tau 1.00, 0 of 3 pairs turned",
         "l: tau -1.00, 3 of 3 pairs turned",
     ]
+    lines = [row for rows in drawn["datasets"].values() for row in rows if row["turned"]]
+    assert {(row["sampler"], row["board"], row["place"]) for row in lines} == {
+        ("strided", "first board", 1),
+        ("klass", "first board", 2),
+        ("entropy", "first board", 3),
+        ("strided", "other board", 3),
+        ("klass", "other board", 2),
+        ("entropy", "other board", 1),
+    }
     for words, expected in ((("one.json", "nowhere"), "cannot read nowhere"), (("one.json",), "needs BOARD ..")):
         ran = run("board", "ranks", *words)
         assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
@@ -170,6 +179,7 @@ def test_what_was_left_out_altogether_is_said(run, monkeypatch):
     board_page = replace(PAGE, measured=lambda *given: replace(made, failures=[lost]))
     monkeypatch.setattr("unmask.report.board.PAGE", board_page)
     ran = run("board", *FEW, *TINY)
+    assert ran.code == 0, ran.err
     said = " ".join(ran.out.split())
     assert "left out: strided: its process was killed (interval-5)" in said
     assert "`unmask sweep retry board/sweep` measures again" in said

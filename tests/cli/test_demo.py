@@ -34,7 +34,7 @@ FEW = ("--rows", 10, "--small-rows", 5)
 def test_json(run):
     ran = run("demo", *FEW, "--out", "shown", "--json")
     assert ran.code == 0
-    assert all("stands, and is completed" in line for line in ran.err.splitlines())
+    assert ran.err == ""
     assert ran.result["page"] == str(Path("shown/index.html").resolve())
     assert sorted([*ran.result["files"], "shown/sweep"]) == sorted(str(path) for path in Path("shown").iterdir())
     assert ran.result["seconds"] > 0
@@ -47,8 +47,9 @@ def test_table(run):
     with undrawn():
         ran = run("demo", *FEW, "--seed", 3, "--language-seed", 3, "--generative-perplexity", "--lengths", "sparse-hmm")
     assert ran.code == 0, ran.err
-    assert "SER, the share of wrong sequences" in ran.out
-    assert "Generative perplexity" in ran.out
+    assert "Correctness: sequence error rate (SER)" in ran.out
+    assert "Fluency saturates" in ran.out
+    assert " at 20 tokens, " in ran.out
     assert "sparse-hmm" in ran.out
     assert str(Path("demo/index.html").resolve()) in ran.out
     assert Path("demo/generative-perplexity-by-language.svg").exists()
@@ -59,10 +60,10 @@ def test_table(run):
 def numbers_alone(monkeypatch):
     """A page of nothing, beside the records: charts take seconds to define."""
 
-    def contents(story, *about):
-        return frame.numbers("data", whole.records(story.results)) | {"index.html": b""}
+    def contents(_made, _settings, about):
+        return frame.numbers("data", whole.records(about.explorer.results)) | {"index.html": b""}
 
-    monkeypatch.setattr(demo, "PAGE", replace(demo.PAGE, contents=contents, early=None))
+    monkeypatch.setattr(demo, "PAGE", replace(demo.PAGE, contents=contents))
 
 
 @pytest.mark.usefixtures("numbers_alone")

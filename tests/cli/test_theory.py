@@ -103,13 +103,17 @@ def test_figures_are_files(run, tmp_path):
     assert ran.code == 0
     names = {path.name for path in (tmp_path / "made").iterdir()}
     expected = {f"theory-{name}.{end}" for name in ("ser", "ter", "curve", *BESIDE) for end in ("svg", "png")}
-    assert names == expected | {"theory.json", "theory.csv"}
+    assert names == expected | {"theory.json", "theory.csv", "index.html"}
     assert json.loads((tmp_path / "made/theory.json").read_text())["records"]
     assert "lemma C.6" in (tmp_path / "made/theory-ser.svg").read_text()
     chain = ("--language", "paper-2gram", "--length", 12, "--steps", 4, "--rows", 0, "--out", "chain")
     run("theory", "figure", *chain)
-    assert "best choice" in (tmp_path / "chain/theory-orders.svg").read_text()
+    assert "best choice given" in (tmp_path / "chain/theory-orders.svg").read_text()
     assert "tokens of AR" in (tmp_path / "chain/theory-crossover.svg").read_text()
+    page = (tmp_path / "chain/index.html").read_text()
+    assert all(f'id="{name}"' in page for name in ("theory-ser", "theory-orders", "schedule", "schedule-optimal"))
+    assert run("report", "chain", "--out", "again").code == 0
+    assert 'id="theory-ser"' in (tmp_path / "again/index.html").read_text()
 
 
 def test_what_the_table_cannot_do(run):

@@ -17,6 +17,7 @@ from unmask.diagnosis.frontier import Judge, beats, frontier, law_of, naive, pri
 from unmask.diagnosis.texts import token_entropy
 from unmask.ideal import Ideal
 from unmask.languages import HMM, load, random_ngram
+from unmask.report import frame
 from unmask.report import frontier as report
 from unmask.samplers import SAMPLERS
 from unmask.schedules import deltas
@@ -183,10 +184,14 @@ def test_the_figure_has_every_finite_point_and_the_line_of_no_divergence():
     records = report.records(points)
     assert [record["sampler"] for record in records[:5]] == ["language", *["ancestral"] * 2, *["low-confidence"] * 2]
     assert records[3]["entropy"] is None
-    left, right = report.panels(points).hconcat
-    line = left.layer[0].data
-    assert (line["entropy"] == line["cross_entropy"]).all()
-    shown = [set(panel.layer[index].data["sampler"]) for panel, index in ((left, 1), (right, 0))]
-    assert shown == [{"ancestral", made_by.NAIVE}, {"ancestral", "low-confidence", made_by.NAIVE}]
-    assert set(left.layer[3].data["sampler"]) == {"ancestral"}  # hollow
-    assert not len(right.layer[2].data)
+    true, read = report.panels(points, "l").begun.values()
+    assert "<svg" in frame.svg(true)
+    rows, others = (one["datasets"]["rows"] for one in (true, read))
+    assert {row["series"] for row in rows} == {made_by.LANGUAGE, "ancestral", made_by.NAIVE}
+    assert {row["series"] for row in others} == {made_by.LANGUAGE, "ancestral", "low-confidence", made_by.NAIVE}
+    assert {row["series"] for row in rows if not row["sure"]} == {"ancestral"}  # hollow
+    assert all(row["sure"] for row in others)
+    found = {(p["sampler"], p["setting"]): (p["entropy"], p["cross_entropy"]) for p in records}
+    assert all((row["place"], row["value"]) == found[row["series"], row["order"]] for row in rows)
+    layers = [layer["encoding"]["y"].get("field") for layer in true["layer"]]
+    assert layers[0] == "place"  # the line of no divergence: y is x

@@ -46,7 +46,7 @@ def test_the_page_begins_with_the_board(made, tmp_path):
     about = Made({"command": ["unmask", "board"]}, 1.0, Explorer(Results(points(rows)), drawing.VIEW), tmp_path)
     contents = drawing.contents(replace(made, failures=[lost]), made.settings, about)
     page = contents["index.html"].decode()
-    table, figures = page.index("AUP"), page.index('class="figures"')
+    table, figures = page.index("<caption>"), page.index('class="figures"')
     assert table < figures
     accuracy = {r["sampler"]: r["value"] for r in made.records if r["measure"] == "accuracy_under_parallelism"}
     assert all(f"{value:.3f}" in page[:figures] for value in accuracy.values())

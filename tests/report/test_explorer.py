@@ -7,20 +7,29 @@ import math
 import random
 import re
 
+import numpy as np
 import pytest
 
+from tests.experiments.evaluation.test_comparing import many
 from unmask.core.estimates import exactly, proportion
 from unmask.core.files import finite, origin
 from unmask.cost.flops import break_even
+from unmask.experiments.evaluation import summary
+from unmask.experiments.evaluation.advise import advise
 from unmask.experiments.measures.standard import OF_AR
+from unmask.languages import load
 from unmask.report import whole
 from unmask.report.explorer.chosen import need, rows, verdict
 from unmask.report.explorer.figure import figures
+from unmask.report.explorer.figures import schedule as schedules
 from unmask.report.explorer.fragment import Explorer
 from unmask.report.explorer.prepare import prepared
+from unmask.report.explorer.watch import watch
 from unmask.report.explorer.yardsticks import YARDSTICKS
 from unmask.report.results import CONTROLS, USUAL, WHO, Results, Training, points
 from unmask.report.results import Entry as Line
+from unmask.schedules import Fit, deltas
+from unmask.theory.known import curve
 
 HOSTILE = '<script>alert("x")</script> \u202eevil\u202c \U0001f600 ' + "x" * 60
 STEPS = (2, 4, 8, 16, 32, 64)
@@ -48,6 +57,7 @@ def made(seed=0, lengths=(64, 128), times=False):
                         about |= {"schedule": "linear", "evaluations": steps * luck.uniform(0.9, 1.0)}
                         found.append(point("ser", proportion(wrong, 200), **about))
                         found.append(point("ter_upper_ratio", exactly(1 + 1 / steps ** luck.uniform(1, 2)), **about))
+                        found.append(point("generative_perplexity", exactly(luck.uniform(3, 9)), **about))
             ar = {"of": of, "length": length, "kind": "ar", "sampler": "autoregressive", "evaluations": float(length)}
             found += [point("ser", exactly(0.0), **ar), point("ter_ratio", exactly(1.0), **ar)]
     if times:
@@ -72,24 +82,86 @@ def page(explorer, tmp_path_factory):
     return out / "index.html"
 
 
-def test_a_need_is_the_cheapest_that_keeps_its_promise():
-    """By brute force: the first point after which none misses the target."""
+def numbered(points):
+    return [one | {"number": number} for number, one in enumerate(points)]
+
+
+def test_a_need_is_the_cheapest_that_surely_meets_the_target():
+    """By brute force: whole intervals first, then intervals that contain the target; the best value if none does."""
     luck = random.Random(3)
-    for _ in range(200):
-        curve = [
-            point("ser", exactly(luck.random()), steps=n, evaluations=float(luck.randint(1, 9))) for n in range(1, 7)
-        ]
+    seen = set()
+    for _ in range(300):
+        found = numbered(
+            point("ser", proportion(luck.randint(0, 40), 40), steps=n, evaluations=float(luck.randint(1, 9)))
+            for n in range(1, 7)
+        )
         target = luck.random()
         for name in ("ser", "accuracy"):
             yardstick = YARDSTICKS[name]
-            ordered = sorted(curve, key=lambda p: (p["evaluations"], p["steps"]))
-            good = [p["value"] >= target if yardstick.rises else p["value"] <= target for p in ordered]
-            wanted = next((p for i, p in enumerate(ordered) if all(good[i:])), None)
-            found = need(curve, yardstick, target)
-            assert found.point is wanted
+            sure = [p for p in found if (p["low"] >= target if yardstick.rises else p["high"] <= target)]
+            perhaps = [p for p in found if p["low"] <= target <= p["high"]]
+            wanted = min(sure or perhaps, key=lambda p: (p["evaluations"], p["steps"]), default=None)
+            at = need(found, yardstick, target)
+            assert at.point is wanted
+            assert at.standing == ("meets" if sure else "may meet" if perhaps else "misses")
+            seen.add(at.standing)
             if wanted is None:
-                best = max if yardstick.rises else min
-                assert found.best["value"] == best(p["value"] for p in curve)
+                assert at.best["value"] == (max if yardstick.rises else min)(p["value"] for p in found)
+    assert seen == {"meets", "may meet", "misses"}
+
+
+def test_a_page_and_advise_decide_alike():
+    """The same counts as an evaluation and as points: one setting, one standing."""
+    luck = random.Random(5)
+    for _ in range(20):
+        right, target = [luck.randint(0, 30) for _ in range(5)], luck.random()
+        groups = [
+            many([True] * count + [False] * (30 - count), steps=2**n, seconds=2.0**n) for n, count in enumerate(right)
+        ]
+        advice = advise(summary.groups([one for group in groups for one in group]), target)
+        found = numbered(
+            point("accuracy", proportion(count, 30), steps=2**n, evaluations=2.0**n) for n, count in enumerate(right)
+        )
+        at = need(found, YARDSTICKS["accuracy"], target)
+        assert (at.point and at.point["steps"]) == (advice.best and advice.best.group.settings["steps"])
+        assert advice.best is None or at.standing == advice.best.standing
+
+
+def test_the_headline_is_the_cheapest_sampler_and_names_the_chosen_one():
+    """An oracle is no answer; a cheaper sampler than the chosen one is."""
+    who = {"of": "paper-2gram", "length": 64}
+    found = [
+        point("ser", proportion(wrong, 400), sampler=sampler, steps=steps, evaluations=float(steps), **who)
+        for sampler, steps, wrong in (
+            ("clairvoyant", 2, 0),
+            ("strided", 4, 1),
+            ("ancestral", 4, 300),
+            ("ancestral", 32, 2),
+        )
+    ]
+    results = Results(found)
+    state = Explorer(results).state
+    assert state["sampler"] == "ancestral"
+    said = verdict(results, state)
+    assert "cheapest measured setting with SER of at most 10% is strided, 4 steps." in said.sentence
+    assert said.sentence.endswith("The chosen sampler, ancestral, needs 32 steps.")
+    assert said.numbers[0] == (
+        "strided, 4 steps",
+        "smallest measured; SER 0.25% [0.00633%, 1.38%]: the whole interval meets the target",
+    )
+    oracle = verdict(results, state | {"sampler": "clairvoyant"}).sentence
+    assert "is strided, 4 steps." in oracle
+    assert "a reference that asks the language itself" in oracle
+
+
+def test_the_cost_decides_what_is_cheapest():
+    who = {"of": "paper-2gram", "length": 64, "sampler": "ancestral"}
+    few = point("ser", proportion(0, 400), steps=4, evaluations=4.0, **who) | {"flops": 9.0}
+    light = point("ser", proportion(0, 400), steps=8, evaluations=8.0, **who) | {"flops": 2.0}
+    results = Results([few, light])
+    state = Explorer(results).state
+    assert verdict(results, state).numbers[0][0] == "ancestral, 4 steps"
+    assert verdict(results, state | {"cost": "flops"}).numbers[0][0] == "ancestral, 8 steps"
 
 
 def test_rows_are_those_of_the_state(explorer):
@@ -103,17 +175,17 @@ def test_rows_are_those_of_the_state(explorer):
 
 def test_a_verdict_says_what_it_costs(explorer):
     state = explorer.state | {"length": 64, "target": 0.3}
-    curve = [p for p in rows(explorer.results.points, state, ("ser",), ()) if p["kind"] == "mdm"]
-    at = need(curve, YARDSTICKS["ser"], 0.3).point
+    masked = [p for p in rows(explorer.results.points, state, ("ser",), ("sampler",)) if p["kind"] == "mdm"]
+    at = need(masked, YARDSTICKS["ser"], 0.3).point
     said = verdict(explorer.results, state)
-    assert said.numbers[0] == (f"{at['steps']} rounds", "for SER of at most 30%")
-    assert said.numbers[1][0] == f"{at['evaluations'] / 64:.0%} of AR's evaluations"
-    assert said.numbers[2][0] == f"break-even at {64 / at['evaluations']:.3g}"
+    assert said.numbers[0][0] == f"{at['sampler']}, {at['steps']} steps"
+    assert said.numbers[1][0] == f"{at['evaluations']:.4g} model calls"
+    assert said.numbers[2][0] == f"{64 / at['evaluations']:.3g} AR tokens"
     never = verdict(explorer.results, state | {"target": -1.0})
-    assert never.sentence.startswith("No number of rounds")
+    assert "no measured setting reaches" in never.sentence
     assert never.numbers[-1][0] == "AR: 0%"
     timed = verdict(made(times=True), state)
-    assert timed.numbers[2][0] == f"{64 * 0.004 / (at['evaluations'] * 0.01):.2g} times as fast"
+    assert timed.numbers[2][0] == f"{64 * 0.004 / (at['evaluations'] * 0.01):.2g} times AR's speed"
 
 
 def test_every_figure_has_a_place_and_a_name_of_its_own():
@@ -137,16 +209,17 @@ def test_the_front_is_what_nothing_beats(explorer):
         assert row["front"] == (not strictly)
 
 
-def states(explorer, count=12):
+def states(explorer, count=16):
     """Some states, each a reader may come to."""
     luck = random.Random(1)
     for _ in range(count):
         state = dict(explorer.state)
         for name in ("of", "model", "sampler", "length"):
-            state[name] = luck.choice(explorer.results.choices(name))
+            state[name] = luck.choice(explorer.choices(name))
         yardstick = luck.choice(explorer.yardsticks)
         state |= {"metric": yardstick.name, "cost": luck.choice(["evaluations", "flops"])}
-        yield state | {"target": luck.choice([0.05, 0.3, 0.0]) if yardstick.share else luck.choice([1.01, 1.2])}
+        targets = [0.05, 0.3, 0.0] if yardstick.share else [1.01, 1.2] if yardstick.target else [None, None, 5.0]
+        yield state | {"target": luck.choice(targets)}
 
 
 def test_the_browser_says_what_python_says(explorer, page, open_page):
@@ -195,7 +268,7 @@ def _close(mine, other):
 def test_every_control_changes_what_is_shown(page, open_page):
     shown = open_page(page)
     shown.wait_for_function("document.documentElement.dataset.ready === 'yes'")
-    for name in ("metric", "of", "model", "length"):
+    for name in ("metric", "of", "model"):
         before = shown.locator("#verdict").inner_text() + shown.locator("#numbers").inner_text()
         box = shown.locator(f"#control-{name}")
         box.select_option(index=1)
@@ -203,6 +276,9 @@ def test_every_control_changes_what_is_shown(page, open_page):
         assert before != after, name
         assert f"{name}=" in shown.url
         box.select_option(index=0)
+    shown.locator("#control-length").select_option("128")
+    assert "at 128 tokens" in shown.locator("#verdict").inner_text()
+    shown.locator("#control-length").select_option("64")
     drawn = shown.locator("#front svg").inner_html()
     shown.locator("#control-cost").select_option("flops")
     assert shown.locator("#front svg").inner_html() != drawn
@@ -215,12 +291,46 @@ def test_every_control_changes_what_is_shown(page, open_page):
     assert again.locator("#verdict").inner_text() == shown.locator("#verdict").inner_text()
 
 
+def test_only_choices_with_data_are_offered(page, open_page):
+    """At 128 tokens only ancestral was measured; the others are a click away, at 64 tokens. A bad target is ignored."""
+    shown = open_page(page)
+    shown.wait_for_function("document.documentElement.dataset.ready === 'yes'")
+
+    def disabled(name):
+        return shown.locator(f"#control-{name} option").evaluate_all(
+            "all => all.filter(o => o.disabled).map(o => o.value)"
+        )
+
+    assert shown.locator("#control-sampler option").all_inner_texts() == ["ancestral", "strided", "gibbs(stride=8)"]
+    shown.locator("#control-length").select_option("128")
+    assert disabled("sampler") == ["strided", "gibbs(stride=8)"]
+    shown.locator("#elsewhere button", has_text="strided").click()
+    assert shown.locator("#control-length").input_value() == "64"
+    assert shown.locator("#control-sampler").input_value() == "strided"
+    assert "Nothing was measured" not in shown.locator("#verdict").inner_text()
+    assert disabled("length") == ["128"]
+    before = shown.locator("#verdict").inner_text()
+    for wrong in ("-3", "101"):
+        shown.locator("#control-target").fill(wrong)
+        assert shown.locator("#verdict").inner_text() == before
+
+
+def test_numbers_are_sorted_by_a_column(page, open_page):
+    shown = open_page(page)
+    shown.wait_for_function("document.documentElement.dataset.ready === 'yes'")
+    shown.locator("#numbers th button").first.click()
+    column = shown.locator("#numbers tr td:nth-child(3)").all_inner_texts()
+    values = [0.0 if text.startswith("<") else float(text.partition("%")[0]) for text in column if text != "-"]
+    assert len(values) > 10
+    assert values == sorted(values)
+
+
 def test_a_keyboard_is_enough(page, open_page):
     """Tab reaches every control and every number; Enter on a number chooses its point, and says what makes it again."""
     shown = open_page(page)
     shown.wait_for_function("document.documentElement.dataset.ready === 'yes'")
     reached = set()
-    for _ in range(12):
+    for _ in range(14):
         shown.keyboard.press("Tab")
         reached.add(shown.evaluate("document.activeElement.name || document.activeElement.dataset.at"))
     assert {"metric", "target", "of", "model", "sampler", "length", "cost"} <= reached
@@ -241,7 +351,7 @@ def test_it_fits_and_can_be_read_by_all(page, open_page, serious, width):
 
 def test_what_is_missing_is_said(page):
     text = page.read_text()
-    assert "Not all is here." in text
+    assert "Results are missing." in text
     assert "failed: samples: &lt;b&gt;no&lt;/b&gt;" in text
 
 
@@ -307,3 +417,40 @@ def test_calls_of_an_ar_model_are_no_evaluations_of_the_masked_one():
     for told, seconds in ((clocks, 36.5 * 0.014), (clocks[:1], None)):
         times = [p["seconds"] for p in points(learned + told) if p["measure"] == "ser" and p["kind"] == "mdm"]
         assert times == [pytest.approx(seconds) if seconds else None]
+
+
+def test_a_player_shows_a_measured_setting_or_says_that_it_is_an_example():
+    language = load("paper-2gram")
+    digests = {"paper-2gram": {language.source()["digest"]}}
+    who = {"of": "paper-2gram", "schedule": "linear"}
+    measured = [
+        point("ser", proportion(wrong, 50), sampler=sampler, length=length, steps=steps, **who)
+        for sampler, length, steps, wrong in (
+            ("clairvoyant", 24, 3, 25),
+            ("low-confidence", 24, 6, 30),
+            ("low-confidence", 512, 6, 25),
+        )
+    ]
+    results = Results(measured, digests=digests)
+    text = watch(results, Explorer(results).state)
+    assert "A setting of this page: paper-2gram, 24 tokens, low-confidence, 6 steps." in text
+    assert json.loads(re.search(r'json">(.*?)</script>', text)[1])["runs"][0]["rows"][0]["length"] == 24
+    long = Results(measured[2:], digests=digests)
+    assert "An example, not a setting of this page: paper-2gram, 32 tokens" in watch(long, Explorer(long).state)
+    assert watch(Results(measured), Explorer(results).state) == ""  # not the language of that name
+
+
+@pytest.mark.parametrize("name", ["paper-2gram", "interval-5"])
+@pytest.mark.parametrize("schedule", ["linear", "optimal"])
+def test_the_shaded_area_is_the_divergence(name, schedule):
+    language, length = load(name), 20
+    results = Results([], theory=[{"of": name, "length": length}], languages={name: language})
+    shaded = schedules.own(results, schedule)
+    truth = curve(language, length).divergence(deltas(schedule, schedules.ROUNDS, Fit(language, length))).value
+    area = 0.0
+    for number in range(1, schedules.ROUNDS + 1):
+        step = [row for row in shaded if row["round"] == number]
+        area += np.trapezoid([r["high"] - r["value"] for r in step], [r["place"] for r in step])
+        assert step[0]["paid"] >= -1e-12
+    assert area == pytest.approx(truth / length / np.log(2), rel=0.05)  # the points are not the corners
+    assert sum({row["round"]: row["paid"] for row in shaded}.values()) == pytest.approx(area)

@@ -162,7 +162,7 @@ def test_a_training_is_its_journal(tmp_path):
     ("make", "said"),
     [
         (lambda path: None, "there is no directory .*nowhere; name that of a sweep"),
-        (lambda path: path.mkdir(), "holds no results: neither sweep.sqlite nor records.jsonl, training.json or"),
+        (lambda path: path.mkdir(), "holds no results: neither sweep.sqlite nor records.jsonl, training.json, "),
         (lambda path: (path.mkdir(), (path / "sweep.sqlite").write_bytes(b"no")), "sweep.sqlite"),
         (lambda path: (path.mkdir(), (path / "records.jsonl").write_text("{")), r"records.jsonl, line 1"),
         (lambda path: (path.mkdir(), (path / "training.json").write_text("{")), "training.json is not JSON"),

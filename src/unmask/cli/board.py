@@ -112,7 +112,7 @@ def run(
     Args:
         samplers: Names with options, or package.module:Name; all of ours unless told otherwise.
         against: The sampler that accuracy is compared to, row by row.
-        out: A directory for board.json, board.csv, board.svg, board.png and the store; made if it is not there.
+        out: A directory for a page, board.json, .csv, .svg, .png and the store; made if it is not there.
         json: Print one JSON object instead of tables.
     """
     from dataclasses import asdict

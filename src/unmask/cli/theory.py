@@ -118,10 +118,10 @@ def table(*, asked: Question, json: Switch = False, csv: Switch = False) -> None
 
 
 def figure(*, asked: Question, out: Path = Path("theory"), json: Switch = False) -> None:
-    """Draw the table, SER and TER against N, and the curve behind it: SVG and PNG.
+    """Draw the table, SER and TER against N, and the information curve: a page, SVG and PNG.
 
-    Where it is known, also when masked diffusion is faster than AR
-    (theory-crossover), and what the best order and random ones pay (theory-orders).
+    If they are known, also when masked diffusion is faster than AR
+    (theory-crossover), and the divergence by order (theory-orders).
 
     Example:
         unmask theory figure --language paper-2gram --out theory

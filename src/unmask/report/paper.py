@@ -39,7 +39,7 @@ lost its inline formulas; reconstructions are marked.
 DRAWN: dict[str, dict[str, State]] = {  # the figures of the explorer for an item, with their settings
     "figure-1": {"ser-by-language": {}, "generative-perplexity-by-language": {"setting": "pruned=False"}},
     "length": {"lengths": {}},
-    "figure-2-left": {"generative-perplexity-by-language": {}},
+    "figure-2-left": {"generative-perplexity-absolute-by-language": {}},
     "figure-2-right": {"answer-error-by-language": {}},
     "theorem-4.4": {"lengths": {}},
 }

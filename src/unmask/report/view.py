@@ -75,6 +75,8 @@ def _span(points: Sequence[Point], wanted: str, yardstick: Yardstick | None) -> 
     if wanted == "excess":
         return f"{100 * (max(point['value'] for point in points) - 1):.2g}%"
     if wanted == "value" and yardstick and yardstick.share:
+        if not any(point["value"] for point in points) and (limit := max(point["high"] or 0.0 for point in points)):
+            return f"< {100 * limit:.2g}%"
         values, form = [100 * point["value"] for point in points], "{:.3g}%"
     else:
         values, form = (

@@ -426,7 +426,7 @@
       if (document.activeElement !== box) box.value = target === null ? "" : general(yardstick.share ? 100 * target : target, 4);
       document.getElementById("unit").textContent = yardstick.share ? "%" : "";
     }
-    const parts = Object.entries(state).filter(([name, value]) => value !== null && value !== told.state[name]);
+    const parts = Object.entries(state).filter(([name, value]) => value !== null && value !== (name === "target" ? yardstick.target : told.state[name]));
     const fragment = new URLSearchParams(parts).toString();
     history.replaceState(null, "", fragment ? `#${fragment}` : location.pathname + location.search);
     write();
@@ -437,7 +437,10 @@
   function read() {
     Object.assign(state, told.state);
     for (const [name, value] of new URLSearchParams(location.hash.slice(1))) {
-      if (name === "metric" && told.yardsticks[value]) state.metric = value;
+      if (name === "metric" && told.yardsticks[value]) {
+        state.metric = value;
+        state.target = told.yardsticks[value].target;
+      }
       if (name === "cost" && document.querySelector(`#control-cost option[value="${CSS.escape(value)}"]`)) state.cost = value;
       if (name === "target" && value !== "" && allowed(Number(value), told.yardsticks[state.metric])) state.target = Number(value);
       const choices = told.choices[name];

@@ -118,7 +118,8 @@ class Explorer:
         """With what the page begins with, but for a choice."""
         state = self.state | choice
         found, around, yardstick = prepared(figure, self.results, state, self.own.get(figure.name, ()))
-        return filled(self.definitions[figure.name], found, values(around, yardstick, state))
+        definition = self.definitions.get(figure.name) or defined(figure.draw(self.results))
+        return filled(definition, found, values(around, yardstick, state))
 
     def drawings(self) -> dict[str, Definition]:
         """Each to stand without a page."""

@@ -265,7 +265,8 @@ class Player {
     box.querySelector('[data-set="by"]').addEventListener("change", event => { box.dataset.by = event.target.value; this.scale(); });
     for (const button of box.querySelectorAll("button")) button.addEventListener("click", () => this.act(button.dataset.do));
     this.range.addEventListener("input", () => { this.pause(); this.go(Number(this.range.value)); });
-    box.addEventListener("keydown", event => this.key(event));
+    const whole = box.parentElement.tagName === "MAIN"; // a page with nothing else listens everywhere
+    (whole ? document : box).addEventListener("keydown", event => this.key(event));
     addEventListener("beforeprint", () => { this.kept ??= this.clock; this.pause(); this.go(this.end); });
     addEventListener("afterprint", () => { this.go(this.kept ?? this.clock); this.kept = undefined; });
     this.choose(this.data.open);
@@ -300,7 +301,7 @@ class Player {
     const marks = this.box.querySelector(".marks");
     marks.replaceChildren();
     for (const at of this.errors) make("i", "", marks).style.left = `${100 * at / Math.max(this.end, 1)}%`;
-    this.part("error").hidden = !this.errors.length;
+    this.part("error").disabled = !this.errors.length;
     this.speed = SPEEDS.find(speed => this.end / speed <= SECONDS) ?? SPEEDS[SPEEDS.length - 1];
     this.pace.value = this.speed;
     this.go(this.errors.length ? Math.min(...this.errors) : this.end);
@@ -339,7 +340,7 @@ class Player {
   play() {
     if (this.clock >= this.end) this.go(0);
     const playing = this.playing = {};  // which of the loops is running: one that was paused never goes on
-    this.button("Pause", "\u23f8\ufe0e Pause");
+    this.button("Pause", "\u275a\u275a Pause");
     let last = null, due = 0;
     const frame = now => {
       if (this.playing !== playing) return;
