@@ -83,6 +83,10 @@ def _run(arguments: list[str]) -> int:
 
         print(f"unmask {version('unmask')}")
         return 0
+    try:
+        os.getcwd()
+    except FileNotFoundError:  # in which libraries of others end the process
+        raise UnmaskError("the working directory has been removed; change to one that is there") from None
     code = _guide("unmask", ABOUT, {name: summary for name, (_, summary) in COMMANDS.items()}, OPTIONS, arguments)
     if code is not None:
         return code
