@@ -8,6 +8,7 @@ import re
 import sys
 from fractions import Fraction
 from itertools import permutations, product
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -102,6 +103,45 @@ def test_what_is_boxed():
     assert boxed(r"\boxed{1} and \boxed{\frac{1}{2}}") == r"\frac{1}{2}"
     assert boxed(r"\boxed{3} and \boxed{4") == "3"  # the second is never closed
     assert boxed("nothing") is None
+
+
+def plainly_boxed(text):
+    """The same from its definition: each mark is followed to its end."""
+    found = None
+    for mark in re.finditer(r"\\boxed\{", text):
+        depth, at = 1, mark.end()
+        while at < len(text) and depth:
+            depth += (text[at] == "{") - (text[at] == "}")
+            at += 1
+        found = text[mark.end() : at - 1] if depth == 0 else found
+    return found
+
+
+@given(st.lists(st.sampled_from(["\\boxed{", "{", "}", "x"]), max_size=12).map("".join))
+def test_the_last_closed_box_is_the_answer(text):
+    assert boxed(text) == plainly_boxed(text)
+
+
+OLD = re.compile(r"[\d(][\d\s+\-*/()]*[\d)]")
+
+
+@given(st.text(alphabet="1(+ )a=", max_size=14))
+def test_an_expression_reaches_from_the_first_number_to_the_last(text):
+    found = [part for part in OLD.findall(text.partition("=")[0]) if "+" in part]
+    item = TASKS.make("countdown").items(None)[0]
+    assert TASKS.make("countdown").answer(item, text) == (found[-1] if found else None)
+
+
+@pytest.mark.parametrize("sign", ["\\boxed{", "(", "```", " ", "```" + " " * 9, "{", "1+", "(\n", "$", "-"])
+@pytest.mark.parametrize("name", ["gsm8k(shots=0)", "math500", "countdown", "sudoku", "sums", "humaneval"])
+def test_texts_of_one_sign_are_graded_in_linear_time(name, sign):
+    """Where the time grew with the square, each of these took hours."""
+    row = SimpleNamespace(prompt="def f():\n", entry_point="f")
+    task = TASKS.make(name)
+    item = Item("0", row) if name in ("humaneval", "math500", "gsm8k(shots=0)") else task.items(None)[0]
+    text = f"```{sign * 10**6}"[: 10**6] if name != "humaneval" else sign * 5000
+    answer = task.answer(item, text)
+    assert answer is None or isinstance(answer, str)
 
 
 def test_sudoku_has_288_grids_and_each_puzzle_one_solution():
@@ -250,6 +290,36 @@ def test_items_that_are_nowhere(monkeypatch):
     monkeypatch.delenv("UNMASK_DATA", raising=False)
     with pytest.raises(UnmaskError, match=r"give a file \(--data FILE.jsonl\), or put rows.jsonl into a directory"):
         read(FILE, Row)
+
+
+@pytest.mark.parametrize("name", ["HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"])
+def test_items_are_not_fetched_where_that_is_said(name, monkeypatch):
+    fetched = SimpleNamespace(load_dataset=lambda *a, **k: pytest.fail("it has been tried"))
+    monkeypatch.setitem(sys.modules, "datasets", fetched)
+    monkeypatch.delenv("UNMASK_DATA", raising=False)
+    monkeypatch.setenv(name, "1")
+    with pytest.raises(UnmaskError, match=rf"nobody/nothing are not here, and {name} is set; give a file"):
+        read(FILE, Row)
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "line"),
+    [
+        ("gsm8k", "gsm8k_train.jsonl", '{"question": "a", "answer": "#### 1"}'),
+        ("mbpp", "mbpp.jsonl", '{"task_id": 11, "code": "", "test_list": []}'),
+    ],
+)
+def test_shots_of_items_in_a_file_are_not_fetched(name, file, line, tmp_path, monkeypatch):
+    fetched = SimpleNamespace(load_dataset=lambda *a, **k: pytest.fail("it has been tried"))
+    monkeypatch.setitem(sys.modules, "datasets", fetched)
+    monkeypatch.delenv("UNMASK_DATA", raising=False)
+    (tmp_path / "items.jsonl").write_text(line)
+    with pytest.raises(UnmaskError, match=rf"shots are made of {file}, .*items.jsonl; put it there, name it"):
+        TASKS.make(name).items(tmp_path / "items.jsonl")
+    assert len(TASKS.make(f"{name}(shots=0)").items(tmp_path / "items.jsonl")) == 1
+    (tmp_path / "other.jsonl").write_text(line.replace("11", "2"))
+    made = TASKS.make(f"{name}(shots=1, shots_file='{tmp_path / 'other.jsonl'}')")
+    assert len(made.items(tmp_path / "items.jsonl")) == 1
 
 
 def test_sums_are_right_by_their_last_result_and_by_each_step():

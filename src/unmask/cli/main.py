@@ -104,6 +104,10 @@ def _run(arguments: list[str]) -> int:
 
         print(f"unmask {version('unmask')}")
         return 0
+    try:
+        os.getcwd()
+    except FileNotFoundError:  # in which libraries of others end the process
+        raise UnmaskError("the working directory has been removed; change to one that is there") from None
     if arguments == ["complete"] or arguments[:2] == ["complete", "unmask"]:  # a shell asks, while somebody types
         from unmask.cli.completion import words
 

@@ -32,11 +32,11 @@ def cut(text: str) -> str:
 
 def shown(value: Any) -> str:
     """A value as messages show it: its first characters, and of tensors and arrays the kind and the shape."""
-    if hasattr(value, "shape") and hasattr(value, "dtype"):
-        if getattr(value, "ndim", 1):
-            return f"{type(value).__name__} of shape {tuple(value.shape)}"
-        value = value.item()
     try:
+        if hasattr(value, "shape") and hasattr(value, "dtype"):
+            if getattr(value, "ndim", 1):
+                return f"{type(value).__name__} of shape {tuple(value.shape)}"
+            value = value.item()
         return cut(repr(value))
     except Exception:  # whatever somebody's repr comes to; integers of more digits than Python writes
         return f"{type(value).__name__} that cannot be shown"

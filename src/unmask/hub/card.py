@@ -15,6 +15,7 @@ import msgspec
 import torch
 from torch import Tensor
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError, shown
 from unmask.core.reading import read_json
 from unmask.core.registry import installed
@@ -115,6 +116,7 @@ def known() -> dict[str, Card]:
 
 def find(name: str) -> Card:
     """The card of this name or this repository, or in this JSON file."""
+    arguments.of_kind("card", name, str, "a name of `unmask model list`, or a JSON file")
     if name.endswith(".json") and os.path.isfile(name):
         return read(name)
     cards = known()

@@ -6,6 +6,7 @@ import os
 import re
 from pathlib import Path
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.extras import needed
 from unmask.hub import card as cards
@@ -20,6 +21,7 @@ PATTERNS = ("*.safetensors", "*.safetensors.index.json", "*.json", "tokenizer.mo
 def locate(source: str | Path, card: str | None = None) -> tuple[Path, Card | None]:
     """The directory of a checkpoint, and its card where a name says which; of a name its files are fetched if they are
     not here yet. A repository that no card is of holds an AR model, or says by its files which it holds."""
+    arguments.path("model", source)
     named = None if card is None else cards.find(card)
     if os.path.isdir(source) or is_packed(Path(source)):
         return Path(source), named

@@ -39,6 +39,8 @@ class Sandbox:
             raise UnmaskError(f"no sandbox for {sys.platform}; run code in a Linux container or virtual machine")
         arguments.word("sandbox", means, tuple(LEVELS))
         self.means, self.level = means, LEVELS[means]
+        if abi is not None:
+            arguments.whole("abi", abi, 0)
         found = landlock.abi()
         self.abi = found if abi is None else min(abi, found)
         self.bwrap = shutil.which("bwrap")
@@ -73,6 +75,7 @@ class Sandbox:
     @classmethod
     def strongest(cls, allowed: str = "confined") -> Sandbox:
         """The first of `LEVELS` that passes its test; the last, confining nothing, where "unconfined" is allowed."""
+        arguments.word("allowed", allowed, ("confined", "unconfined"))
         reasons = []
         for means, level in LEVELS.items():
             if level == 1 and allowed != "unconfined":
@@ -118,14 +121,17 @@ class Sandbox:
         tests may call it, read and set its attributes and hand it back, and it equals itself alone. Arguments are
         copies: what a function does to them is not seen.
         """
-        if entry_point is not None and not entry_point.isidentifier():
+        if isinstance(entry_point, str) and not entry_point.isidentifier():
             raise UnmaskError(f"entry point {shown(entry_point)} is no name of a function; give the one that is tested")
         return self._kept(program, tests, entry_point, limits, None)
 
     def _kept(
         self, program: str, tests: str | None, entry: str | None, limits: Limits | None, stdin: str | None
     ) -> Ran:
-        limits = limits or Limits()
+        for name, text in (("program", program), ("tests", tests), ("entry point", entry), ("stdin", stdin)):
+            if text is not None:
+                arguments.of_kind(name, text, str, "a text")
+        limits = Limits() if limits is None else arguments.of_kind("limits", limits, Limits, "unmask.sandbox.Limits")
         job = {"means": self.means, "abi": self.abi, "bwrap": self.bwrap, "home": self._home.name}
         job |= {"python": self.interpreter.python, "read": self.interpreter.read, "library": self.interpreter.library}
         job |= {"devices": [path for path in interpreter.DEVICES if os.path.exists(path)], "limits": vars(limits)}

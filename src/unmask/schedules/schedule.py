@@ -79,6 +79,8 @@ def deltas(schedule: ScheduleLike, steps: int | None = None, fit: Fit | None = N
     except (TypeError, ValueError, RuntimeError) as error:
         what = f"schedule is {shown(schedule)}; expected a name of `unmask list schedules`, or the shares of the rounds"
         raise UnmaskError(what) from error
+    if delta.is_nested or delta.layout != torch.strided or delta.is_meta:
+        raise UnmaskError(f"schedule is {shown(schedule)}, which is no dense tensor; give a list of numbers")
     if delta.dim() != 1 or len(delta) == 0:
         raise UnmaskError(f"an explicit schedule is a list of numbers; this one has shape {tuple(delta.shape)}")
     if steps is not None and steps != len(delta):

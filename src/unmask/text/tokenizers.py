@@ -14,6 +14,7 @@ from typing import Annotated
 
 import msgspec
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError, cut, unknown
 from unmask.core.reading import fit, read_json
 from unmask.text import bpe, checkpoint
@@ -29,6 +30,7 @@ class CharsFile(msgspec.Struct, forbid_unknown_fields=True, tag_field="kind", ta
 
 def check(name: str) -> None:
     """Fail before a text is read, not after it."""
+    arguments.of_kind("tokenizer", name, str, "a name")
     kind, _, option = name.partition(":")
     if kind == "bpe":
         bpe.size_of(option)
@@ -39,6 +41,10 @@ def check(name: str) -> None:
 def make(name: str, documents: Sequence[str]) -> Tokenizer:
     """A tokenizer by its name, for documents that are trained on."""
     check(name)
+    if isinstance(documents, str) or not all(
+        isinstance(one, str) for one in arguments.of_kind("documents", documents, Sequence, "a list of texts")
+    ):
+        arguments.refuse("documents", documents, "a list of texts")
     kind, _, option = name.partition(":")
     match kind:
         case "bpe":
