@@ -192,7 +192,7 @@ def test_a_lock_without_a_readable_name_is_a_lock(bench: Bench):
         (bench.store / LOCK).write_bytes(content)
         with open(bench.store / LOCK) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            with pytest.raises(UnmaskError, match="is being driven by (another process|process 1)"):
+            with pytest.raises(UnmaskError, match=r"is being driven by (another process|process 1)"):
                 bench.sweep({"metrics": [SQUARE], "grid": {"x": [2]}})
         assert status(bench.store)["driver"] is None
 
