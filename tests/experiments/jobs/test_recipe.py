@@ -157,6 +157,9 @@ def test_changes():
     assert changed(a=[5, 6, 7], b=[8, 9, 0])["a, b"] == [(5, 6, 7), (8, 9, 0)]  # longer, both at once
     apart = changed(a=5)
     assert (apart["a"], apart["b"]) == ([(5,)], [(3, 4)])
+    paired = from_dict({"metrics": [SQUARE], "zip": {"x": [1, 2], "seed": [3, 4]}}, "p")
+    for changes, expected in (({"seeds": 1}, [(1, 0), (2, 0)]), ({"seed": [5, 6]}, [(1, 5), (2, 6)])):
+        assert xs(paired.with_changes(changes)) == expected
     with pytest.raises(UnmaskError, match="equally long"):
         changed(a=[5])
     with pytest.raises(UnmaskError, match="not grid itself"):

@@ -139,7 +139,7 @@ def test_a_kill_between_the_last_state_and_the_network(made, tmp_path):
     (place / checkpoints.WEIGHTS).write_bytes(b"of an earlier step")
     again = measure(cell_of({"metric": "training", **NETWORK}).spec, whole=True, place=place)
     assert same_network(mdm, place)
-    assert {record["measure"]: record["value"] for record in again[1]} == {
+    assert {record["measure"]: record["value"] for record in again[0]} == {
         row["measure"]: row["value"] for row in made.rows() if (row["metric"], row.get("kind")) == ("training", "mdm")
     }
 

@@ -119,9 +119,8 @@ class Part:
             for new in changed.lists():
                 at = next((i for i, tied in enumerate(lists) if new.keys() & tied.keys()), len(lists))
                 tied = dict(lists[at]) if at < len(lists) else {}
-                if len(tied) > 1 and not isinstance(value, list | tuple):  # it leaves the zip
-                    tied.pop(name, None)
-                    lists[at : at + 1] = [tied, new]
+                if len(tied) > 1 and (name == "seeds" or not isinstance(value, list | tuple)):  # it leaves the zip
+                    lists[at : at + 1] = [{key: tied[key] for key in tied if key not in new}, new]
                 else:
                     lists[at : at + 1] = [{**tied, **new}]
         return Part(metrics, tuple(sorted(lists, key=lambda tied: [*tied] == ["seed"])))

@@ -1,4 +1,4 @@
-"""The numbers of a store as one tidy table, and two stores side by side."""
+"""The records of a store as one table, and the differences of two stores."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def write(path: Path, made: Sequence[dict[str, Any]]) -> None:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two stores: cells that only one of them has done, and of the others what is equal to the bit, and what is not."""
+    """Two stores: cells that only one of them has done, and cells of both with equal and with different records."""
 
     only_first: int
     only_second: int
@@ -84,19 +84,18 @@ class Comparison:
 
     @property
     def equal(self) -> bool:
-        """Whether the stores hold the same cells with the same records."""
+        """Whether the stores have the same cells with the same records."""
         return not self.only_first and not self.only_second and self.identical == self.both
 
 
 def compare(first: str | Path, second: str | Path, ignore: Sequence[str] = ()) -> Comparison:
-    """ignore: fields in which cells may differ, say the seed; cells that agree in all others are held together."""
-    theirs, ours = _cells(second, ignore), _cells(first, ignore)
-    both = [name for name in ours if name in theirs]
-    pairs = [pair for name in both for pair in zip(ours[name], theirs[name], strict=False)]
+    """ignore: fields in which cells may differ, such as the seed; cells that agree in all others are compared."""
+    one, other = _cells(first, ignore), _cells(second, ignore)
+    pairs = [pair for name in one if name in other for pair in zip(one[name], other[name], strict=False)]
     count = len(pairs)
     identical = sum(canonical(a[1]) == canonical(b[1]) for a, b in pairs)
     beyond = [found for a, b in pairs for found in _beyond(a[0], a[1], b[1])]
-    sizes = [sum(map(len, side.values())) for side in (ours, theirs)]
+    sizes = [sum(map(len, side.values())) for side in (one, other)]
     return Comparison(sizes[0] - count, sizes[1] - count, count, identical, beyond)
 
 
@@ -109,20 +108,18 @@ def _cells(directory: str | Path, ignore: Sequence[str]) -> dict[str, list[tuple
     return found
 
 
-def _beyond(spec: dict[str, Any], ours: list[Record], theirs: list[Record]) -> list[dict[str, Any]]:
-    """The measures of a cell that differ by more than their intervals allow, or that one side does not have."""
-    other = _numbered(theirs)
-    found = []
-    for name, record in _numbered(ours).items():
-        match = other.pop(name, None)
-        if match is None or _apart(record, match):
-            found.append({"cell": spec, "measure": name[0], "first": record, "second": match})
-    found += [{"cell": spec, "measure": name, "first": None, "second": record} for (name, _), record in other.items()]
-    return found
+def _beyond(spec: dict[str, Any], first: list[Record], second: list[Record]) -> list[dict[str, Any]]:
+    """The measures of a cell whose intervals do not meet, or that one side does not have."""
+    one, other = _numbered(first), _numbered(second)
+    return [
+        {"cell": spec, "measure": name[0], "first": one.get(name), "second": other.get(name)}
+        for name in one | other
+        if name not in one or name not in other or _apart(one[name], other[name]) or _apart(other[name], one[name])
+    ]
 
 
 def _numbered(records: list[Record]) -> dict[tuple[str, int], Record]:
-    """Records by their measure and a number: a cell may have several of one, such as one a budget."""
+    """Records by their measure and a number: a cell may have several of one measure, such as one for each budget."""
     seen: Counter[str] = Counter()
     found = {}
     for record in records:
@@ -132,11 +129,6 @@ def _numbered(records: list[Record]) -> dict[tuple[str, int], Record]:
 
 
 def _apart(a: Record, b: Record) -> bool:
-    """Whether two intervals have nothing in common; an open end is None."""
-    return _below(a.get("high", a["value"]), b.get("low", b["value"])) or _below(
-        b.get("high", b["value"]), a.get("low", a["value"])
-    )
-
-
-def _below(high: float | None, low: float | None) -> bool:
+    """Whether all of a's interval is below b's; an open end is None."""
+    high, low = a.get("high", a["value"]), b.get("low", b["value"])
     return high is not None and low is not None and high < low

@@ -20,7 +20,6 @@ from unmask.experiments.jobs.cells import Block
 from unmask.experiments.jobs.store import place_of
 from unmask.experiments.measures.catalogue import Output, Plain, Record, Tally, decoded, find, read_records
 
-TELL_SECONDS = 0.2  # between two reports of progress
 LARGEST = 2**24  # bytes of the numbers of one block, as text
 LARGEST_FILES = 2**28  # bytes of the files of one block
 Tell = Callable[[float], None]  # takes the fraction of a block that is done
@@ -44,7 +43,7 @@ def attempt(block: Block, files: Path, allowed: Allowed, tell: Tell = lambda fra
     """Measure a block. An error in a metric is an answer: the other cells go on. allowed: what names may import."""
     began, me = time.perf_counter(), os.getpid()
     try:
-        with chdir("."), progress.told_to(_seldom(tell)), imports(allowed):  # a metric may change the directory
+        with chdir("."), progress.told_to(tell), imports(allowed):  # a metric may change the directory
             needed = [files / key for key in block.needed]
             found, made = measure(block.spec, block.whole, place_of(files, block.key), needed, block.tally)
             if block.whole:
@@ -116,15 +115,3 @@ def _checked(files: Mapping[str, bytes]) -> dict[str, bytes]:
     if (total := sum(map(len, files.values()))) > LARGEST_FILES:
         raise UnmaskError(f"its files take {size(total)}; expected at most {size(LARGEST_FILES)}")
     return dict(files)
-
-
-def _seldom(tell: Tell) -> Tell:
-    last = -TELL_SECONDS
-
-    def listen(fraction: float) -> None:
-        nonlocal last
-        if time.monotonic() - last >= TELL_SECONDS:
-            last = time.monotonic()
-            tell(fraction)
-
-    return listen
