@@ -95,7 +95,7 @@ def plan(settings: Settings, directory: Path, end: int) -> Recipe:
     """The sweep of the first so many items: the cells that the store has of them already, and one for the rest."""
     known: dict[str, list[tuple[int, int]]] = {}
     if (directory / FILE).exists():
-        with Store.open(directory) as store:
+        with Store.create(directory) as store:  # a store that a full disk has left without tables gets them
             for spec in map(store.spec, store.keys()):
                 known.setdefault(_but_rows(spec), []).append((spec.get("first_row", 0), spec.get("rows", 0)))
     parts = []
