@@ -11,13 +11,28 @@ import pytest
 import torch
 
 import unmask
-from unmask import denoisers, diagnosis, ideal, languages, metrics, networks, samplers, schedules, theory
+from unmask import (
+    UnmaskError,
+    denoisers,
+    diagnosis,
+    hub,
+    ideal,
+    languages,
+    metrics,
+    networks,
+    samplers,
+    schedules,
+    text,
+    theory,
+)
+from unmask.core import errors
 from unmask.networks.model.trunk import Trunk
 from unmask.samplers import Choice
 from unmask.samplers.blocks import Blocks
 from unmask.samplers.gibbs import Gibbs
 from unmask.samplers.low_confidence import LowConfidence
 from unmask.samplers.verify_and_restart import VerifyAndRestart
+from unmask.sandbox import Sandbox
 
 L = languages.load("paper-2gram")
 TOKENS = torch.zeros((5, 8), dtype=torch.int64)
@@ -408,3 +423,65 @@ def test_a_repr_is_a_line_or_a_small_table(thing, monkeypatch):
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 120
     assert not any(word in repr(thing) for word in ("object at 0x", "tensor(", "array(", "Estimate("))
+
+
+NO_NAMES = [5, 2.5, None, [], {}, b"x", True, object(), torch.ones(2)]
+
+
+@pytest.mark.parametrize("wrong", NO_NAMES, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda wrong: hub.find(wrong),
+        lambda wrong: hub.load_model(wrong),
+        lambda wrong: text.make(wrong, ["x"]),
+        lambda wrong: text.make("chars", "x" if isinstance(wrong, list) else wrong),
+        lambda wrong: Sandbox(wrong),
+        lambda wrong: Sandbox.strongest(wrong),
+        lambda wrong: Sandbox("none", "x" if wrong is None or isinstance(wrong, int) else wrong),
+    ],
+)
+def test_what_is_no_name_is_refused(ask, wrong):
+    with pytest.raises(UnmaskError, match=r"expected|unknown|no directory") as found:
+        ask(wrong)
+    assert "\n" not in str(found.value)
+
+
+def test_a_sandbox_that_there_is_not():
+    with pytest.raises(UnmaskError, match="unknown sandbox 'firejail'; known: bubblewrap, landlock, none"):
+        Sandbox("firejail")
+
+
+@pytest.mark.parametrize("wrong", NO_NAMES[:1] + NO_NAMES[3:], ids=lambda value: type(value).__name__)
+def test_what_is_no_program_is_refused(wrong):
+    with Sandbox("none") as box:
+        for ask in (
+            lambda: box.run(wrong),
+            lambda: box.run("1", stdin=wrong),
+            lambda: box.run("1", wrong),
+            lambda: box.check(wrong, ""),
+            lambda: box.check("", wrong),
+            lambda: box.check("", "", wrong),
+        ):
+            with pytest.raises(UnmaskError, match="expected"):
+                ask()
+        assert box.run("1").passed
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_tensors_that_are_not_dense_are_refused():
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+    for wrong in (nested, torch.ones(3).to_sparse(), torch.empty(3, device="meta")):
+        with pytest.raises(UnmaskError):
+            unmask.generate(L, rows=2, length=4, schedule=wrong)
+        with pytest.raises(UnmaskError):
+            unmask.generate(L, given=wrong, steps=2)
+        with pytest.raises(UnmaskError):
+            unmask.score(wrong, L)
+
+
+def test_names_are_listed_in_part():
+    every = [f"kind-{number}" for number in range(40)]
+    message = str(errors.unknown("thing", "nothing like it", every))
+    assert message.endswith("and 28 more")
+    assert len(message) < 200

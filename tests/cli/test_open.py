@@ -291,6 +291,23 @@ def say(monkeypatch, *lines):
     monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
 
 
+@pytest.mark.parametrize("json", [True, False])
+def test_chat_goes_on_after_too_much_and_after_broken_bytes(place, monkeypatch, json):
+    said = b"hi\n" + b"word " * 500 + b"\n/new\n\xff\xfe\n/new\nyou\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(said), encoding="utf-8"))
+    ran = place("chat", *MODEL, "--length", 4, *(["--json"] if json else []))
+    assert ran.code == 0
+    assert ran.err.count("\n") == 1
+    assert "/new begins anew" in ran.err
+    if json:
+        assert len(ran.out.splitlines()) == 3
+
+
+def test_chat_refuses_a_length_of_nothing(place):
+    ran = place("chat", *MODEL, "--length", 0)
+    assert (ran.code, ran.err) == (2, "unmask: error: length is 0; expected at least 1\n")
+
+
 @pytest.mark.parametrize("name", ["m", "b"])
 def test_chat_answers_each_line(place, monkeypatch, name):
     say(monkeypatch, "the cat", "", "/new", "a <|im_end|> sat")
@@ -322,7 +339,7 @@ def test_an_answer_is_seen_while_it_is_written(place):
 def test_too_much_said_is_told(place, monkeypatch):
     say(monkeypatch, "the cat " * 30)
     ran = place("chat", *MODEL, "--length", 8)
-    assert ran.code == 2
+    assert ran.code == 0
     assert "small was made for 64" in ran.err
 
 

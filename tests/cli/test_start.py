@@ -57,3 +57,13 @@ def test_generating_from_a_language_imports_no_networks(tmp_path):
 def test_runs_as_a_module():
     done = subprocess.run([sys.executable, "-m", "unmask", "--help"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("usage: unmask")
+
+
+@pytest.mark.parametrize("words", [[], ["generate", "--language", "interval-5", "--out", "x.npy"], ["doctor"]])
+def test_a_working_directory_that_has_been_removed_is_an_error_of_one_line(words, tmp_path):
+    program = "import os, sys; os.rmdir(os.getcwd()); from unmask.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    (tmp_path / "gone").mkdir()
+    command = [sys.executable, "-P", "-c", program, *words]
+    ran = subprocess.run(command, cwd=tmp_path / "gone", capture_output=True, text=True)
+    message = "unmask: error: the working directory has been removed; change to one that is there\n"
+    assert (ran.returncode, ran.stderr) == (2, message)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from unmask import languages, networks
+from unmask import UnmaskError, languages, networks
 from unmask.networks import preset
 from unmask.networks.training import conditions, loop
 from unmask.networks.training.conditions import Conditions
@@ -163,3 +163,14 @@ def test_mistakes_are_told(run, monkeypatch, arguments, words):
     assert ran.err.startswith("unmask: error: ")
     assert words in ran.err
     assert ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("optimiser", ["muon", "adamw"])
+def test_a_rate_that_overflows_leaves_nothing(run, tmp_path, optimiser):
+    ran = run("train", *SMALL, "--optimiser", optimiser, "--rate", "1e308", "--out", "out")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "at most 1e+06" in ran.err
+    assert not (tmp_path / "out").exists()
+    for name in ("rate", "clip", "weight_decay"):
+        with pytest.raises(UnmaskError, match=rf"{name} is 1e\+308; expected .* 1e\+06"):
+            recipe("small", **{name: 1e308})

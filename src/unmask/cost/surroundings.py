@@ -80,7 +80,7 @@ def caches() -> dict[str, Any]:
 
 
 def sandbox() -> dict[str, Any]:
-    """The strongest that passes its test here: 3 has namespaces, 2 Landlock; without either no program is run."""
+    """The strongest that passes its test: 3 is bubblewrap, 2 Landlock; without either no program is run."""
     from unmask.sandbox import Sandbox
 
     with Sandbox.strongest() as box:

@@ -11,7 +11,7 @@ import os
 import resource
 import sys
 import time
-from typing import Any
+from typing import Any, cast
 
 from unmask.core.errors import UnmaskError
 from unmask.core.extras import needed
@@ -86,8 +86,8 @@ class Connection(H11Protocol):  # type: ignore[misc]
         answering = self.cycle is not None and not self.cycle.response_complete
         return not answering or self.cycle.more_body or self.flow.write_paused
 
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(cast("asyncio.Transport", transport))
         self._guard.enter(self)
         self._watch()
 
