@@ -65,7 +65,7 @@ def store(place: Path, languages: int, seeds: int) -> int:
     with Store.create(place) as made:
         made.add(cells)
         run = made.begin({"name": "large"}, origin(), "local")
-        with made.writing() as connection:
+        with made.writing():
             for cell, about in zip(cells, places, strict=True):
                 wrong = proportion(luck.randint(0, 200), 200)
                 other = of_variance(3 + luck.random(), 0.01, 200, 0.95, "t")

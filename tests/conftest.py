@@ -3,7 +3,6 @@ from __future__ import annotations
 import gc
 import os
 
-import pytest
 from hypothesis import settings
 
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
@@ -24,10 +23,3 @@ def pytest_collection_finish() -> None:
     """What was imported and collected stays: nobody has to look through it again for what can go."""
     gc.collect()
     gc.freeze()
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _state_of_our_own(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What a user keeps, such as the secret of seals, is none of the tests' business; processes that they start have
-    the same. It stays for the session: fixtures of any scope make stores."""
-    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.sparing import undrawn
-from unmask.experiments.jobs.work import attempt
 from unmask.experiments.jobs.status import status
+from unmask.experiments.jobs.work import attempt
 from unmask.report import demo, frame, publishing, whole
 
 TINY = {"steps": (2, 64), "length": 20, "panel_lengths": (10, 20), "profile_rows": 5, "perplexity_rows": 5}
