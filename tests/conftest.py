@@ -152,10 +152,3 @@ def ordinary(tmp_path: Path) -> Iterator[Callable[[], None]]:
 
     yield become
     os.seteuid(before)
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _state_of_our_own(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What a user keeps, such as the secret of seals, is none of the tests' business; processes that they start have
-    the same. It stays for the session: fixtures of any scope make stores."""
-    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))

@@ -121,7 +121,7 @@ ATTEMPTS: dict[str, tuple[list[str], dict[str, Content], str]] = {
     "a store's rows": (BOARD.split(), {"board": ("board", kept)}, "is not what a curve leaves"),
     "a store's directory of files": (["sweep", "status", "st"],
         {"st": beside("sweep.sqlite", b"\x80\x04cos\nsystem\n")},
-        "does not begin as an SQLite database does"),
+        "file is not a database"),
     "pickled objects as samples": (SCORE, {"s.npy": objects("s.npy")}, "holds Python objects"),
     "a pickle as samples": (SCORE, {"s.npy": pickle.dumps(Touching())}, "it does not begin like one"),
     "an archive of pickles as samples": (SCORE, {"s.npy": objects("s.npz")}, "is an archive"),

@@ -97,7 +97,7 @@ class Slot:
     def __init__(self, make: Make, limit: float | None) -> None:
         self.make, self.limit = make, limit
         self.process: Any = None
-        self.state = SpawnContext().RawArray("d", 2)  # index of a block and the fraction of it that is done; process
+        self.state = _report_array()
         self.job: Sequence[Block] = ()
         self.future: Future[list[Answer]] = Future()
         self.failed_to_start = False
@@ -111,8 +111,7 @@ class Slot:
 
     @property
     def _report(self) -> tuple[float, int]:
-        """(index of a block and the fraction of it that is done, process), 0 for a number that is none: a metric can
-        write into it."""
+        """What the process reports, 0 for a number out of range: a metric can write into it."""
         at, pid = (number if 0 <= number < 2**31 else 0.0 for number in self.state)
         return at, int(pid)
 
@@ -128,33 +127,37 @@ class Slot:
         return False
 
     def start(self, job: Sequence[Block], files: Path) -> None:
-        self.job, self.state[:], self.future = job, [0.0, 0.0], Future()
+        self.job, self.future = job, Future()
         try:
-            self.process = self.process or self.make(self.state)
+            if self.process is None:
+                self.state = _report_array()
+                self.process = self.make(self.state)
+            self.state[:] = [0.0, 0.0]
             self.future = self.process.schedule(run_job, (job, files, imports_allowed()), timeout=self.limit)
         except (BrokenProcessPool, RuntimeError) as error:  # it has died without a job, or cannot start
             self.future.set_exception(BrokenProcessPool(str(error)))
 
     def answers(self) -> Answers:
-        """What has come of the job. Blocks of a job that came to nothing are measured alone, but for the guilty one."""
+        """The answers of the job. Where it was lost, that is the answer of the block that was running; the others, or
+        all where it is not known, are measured again, each alone."""
         job, self.job, self.failed_to_start = self.job, (), False
         at, pid = self._report
-        guilty = 0 if len(job) == 1 else int(at) if pid else None
+        running = 0 if len(job) == 1 else int(at) if pid else None
         try:
             if not self.future.done():
                 raise ProcessExpired("", 0)
             return list(zip(job, self.future.result(), strict=True))
         except TimeoutError:
-            guilty = None if len(job) > 1 else guilty  # together they took too long
+            running = None if len(job) > 1 else running  # together they took too long
             lost = Answer(error=f"it took more than the limit of {self.limit:g} s and was stopped")
         except ProcessExpired as error:
             lost = Answer(error=_death(error.exitcode), lost=True)
         except BrokenProcessPool:  # before the job had begun
             self.failed_to_start, lost = True, Answer(lost=True)
-        except Exception as error:  # what has come is no answer
+        except Exception as error:
             lost = Answer(error=f"its process has answered with {type(error).__name__}; see {LOG}")
         self.end()
-        return [(block, lost if index == guilty else Answer(lost=True)) for index, block in enumerate(job)]
+        return [(block, lost if index == running else Answer(lost=True)) for index, block in enumerate(job)]
 
     def end(self) -> Thread:
         """Stop the process, in a thread: one that has written nonsense into its pipe makes its pool wait forever."""
@@ -165,9 +168,14 @@ class Slot:
         return thread
 
 
+def _report_array() -> Any:
+    """Shared memory of a slot and its process: index of a block plus the fraction of it that is done; process id."""
+    return SpawnContext().RawArray("d", 2)
+
+
 def here(directory: Path) -> Pool:
     """This process, which knows the samplers that a notebook has registered, and which nothing protects."""
-    pool = Pool(directory, 1, None, lambda state: _Here(state, lambda: pool.show()))
+    pool = Pool(directory, 1, None, lambda report: _Here(report, lambda: pool.show()))
     return pool
 
 
