@@ -118,10 +118,11 @@ def table(*, asked: Question, json: Switch = False, csv: Switch = False) -> None
 
 
 def figure(*, asked: Question, out: Path = Path("theory"), json: Switch = False) -> None:
-    """Draw the table, SER and TER against N, and the information curve: a page, SVG and PNG.
+    """Draw the table, SER and TER against N, and the information curve.
 
-    If they are known, also when masked diffusion is faster than AR
-    (theory-crossover), and the divergence by order (theory-orders).
+    A page, and each figure as SVG and PNG. If they are known, also when masked
+    diffusion is faster than AR (theory-crossover), and the divergence by order
+    (theory-orders).
 
     Example:
         unmask theory figure --language paper-2gram --out theory

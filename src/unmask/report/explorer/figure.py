@@ -43,15 +43,9 @@ class Figure:
     own: Callable[[Results], list[Row]] | None = None
     prepare: str = "plain"
     options: dict[str, Any] = field(default_factory=dict)  # of prepare
-    needs: Callable[[Results], bool] | None = None  # more than one row of its own
+    needs: Callable[[Results], bool] = lambda results: True  # whether there is data; of its own, more than one row
     wide: bool = False  # the whole width of the page
     usual: bool = True  # on every page that has data for it; otherwise only on a view that names it
-
-    def wanted(self, results: Results) -> bool:
-        """Whether there is something to draw."""
-        if self.needs is not None:
-            return self.needs(results)
-        return self.own is not None and len(self.own(results)) > 1
 
 
 @dataclass(frozen=True)

@@ -91,11 +91,21 @@ class Explorer:
         return verdict(self.results, self.state)
 
     @cached_property
-    def figures(self) -> list[Figure]:
-        """Those of the view that have data, in its order."""
+    def _asked(self) -> list[Figure]:
+        """Those of the view, in its order; all usual ones if it names none."""
         every = {figure.name: figure for figure in figures()}
         names = self.view.figures or [name for name, figure in every.items() if figure.usual]
-        return [every[name] for name in names if every[name].wanted(self.results)]
+        return [every[name] for name in names if every[name].needs(self.results)]
+
+    @cached_property
+    def own(self) -> dict[str, list[Row]]:
+        """The rows of figures that have no points."""
+        return {figure.name: figure.own(self.results) for figure in self._asked if figure.own is not None}
+
+    @cached_property
+    def figures(self) -> list[Figure]:
+        """Those that have something to draw."""
+        return [one for one in self._asked if one.own is None or len(self.own[one.name]) > 1]
 
     @cached_property
     def definitions(self) -> dict[str, Definition]:
@@ -103,11 +113,6 @@ class Explorer:
         with schemapi.debug_mode(False):  # a test checks the schema, which takes longer than drawing
             drawn = {draw: defined(draw(self.results)) for draw in {figure.draw for figure in self.figures}}
         return {figure.name: drawn[figure.draw] for figure in self.figures}
-
-    @cached_property
-    def own(self) -> dict[str, list[Row]]:
-        """The rows of figures that are made of no points."""
-        return {figure.name: figure.own(self.results) for figure in self.figures if figure.own is not None}
 
     @cached_property
     def begun(self) -> dict[str, Definition]:
