@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import re
+import time
 from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
@@ -13,11 +14,12 @@ from xml.etree import ElementTree
 import pytest
 
 from unmask.core.errors import UnmaskError
+from unmask.report import publishing
 from unmask.report.demo import PAGE, VIEW, Settings
 from unmask.report.explorer.chosen import said
 from unmask.report.explorer.fragment import Explorer
 from unmask.report.explorer.yardsticks import YARDSTICKS
-from unmask.report.publishing import publish, write
+from unmask.report.publishing import TO_COME, publish, write
 from unmask.report.terminal import table
 
 SETTINGS = Settings(
@@ -166,6 +168,32 @@ def test_what_was_not_seen_is_not_zero():
     assert said({"value": 0.0, "low": 0.0, "high": 0.1} | about, ser) == "< 10%"
     assert said({"value": 0.0, "low": 0.0, "high": 0.0} | about | {"method": "exact"}, ser) == "0%"
     assert said({"value": 0.25, "low": 0.125, "high": 0.5} | about, ser) == "25% [12.5%, 50%]"
+
+
+def test_the_first_figures_come_early(tmp_path, monkeypatch):
+    """A page of the first cells is written while the others are measured, and says so."""
+    pages = []
+    monkeypatch.setattr(publishing, "LOOK", 0.05)
+    monkeypatch.setattr(publishing, "write", lambda out, contents, last: pages.append(contents) or [])
+    real = publishing.sweep
+
+    def slow(recipe, **options):
+        real(replace(recipe, parts=recipe.parts[:2]), **options)
+        deadline = time.monotonic() + 60
+        while not pages and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return real(recipe, **options)
+
+    monkeypatch.setattr(publishing, "sweep", slow)
+    publish(PAGE, SETTINGS, tmp_path)
+    early, whole = (contents["index.html"].decode() for contents in (pages[0], pages[-1]))
+    assert len(pages) == 2
+    assert list(pages[0]) == ["index.html"]
+    assert TO_COME in early
+    assert TO_COME not in whole
+    assert 'id="ser-by-language"' in early
+    assert 'id="front"' not in early
+    assert 'id="front"' in whole
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device")])

@@ -153,4 +153,4 @@ def _samplers(s: Settings) -> list[Part]:
     ]
 
 
-PAGE = viewed(VIEW, recipe)
+PAGE = viewed(VIEW, recipe, early=2)  # after the cheap languages and the exact curves

@@ -9,21 +9,26 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any, Generic, TypeVar
 
-from unmask.core import arguments
+from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError
 from unmask.core.files import atomic, check_writable, origin
 from unmask.experiments.jobs.cells import cells_of, check
 from unmask.experiments.jobs.recipe import Recipe
 from unmask.experiments.jobs.run import EngineName, Sweep, sweep
+from unmask.experiments.jobs.store import Store
 from unmask.report.explorer.fragment import Explorer
 from unmask.report.results import STORE, read
 from unmask.report.view import View
+
+LOOK = 0.5  # seconds between two looks at the store
+TO_COME = "The other cells are being measured. This page is completed in place: reload it in a minute."
 
 Settings = TypeVar("Settings", bound=Any)  # a dataclass
 Measured = TypeVar("Measured")
@@ -48,6 +53,7 @@ class Page(Generic[Settings, Measured]):
     measured: Callable[[Sweep, Settings], Measured]  # what the cells come to; fails if it cannot do without some
     contents: Callable[[Measured, Settings, Made], dict[str, bytes]]
     view: View = field(default_factory=View)
+    early: int = 0  # parts of the recipe after which a first page is written, while the others are measured
 
 
 @dataclass(frozen=True)
@@ -75,7 +81,8 @@ def publish(
     recipe = page.recipe(settings)
     check(cells_of(recipe))  # before there is anything to clear away
     began = time.perf_counter()
-    made = sweep(recipe, store=out / STORE, engine=engine, workers=workers, fresh=True)
+    with _early(page, settings, recipe, out):
+        made = sweep(recipe, store=out / STORE, engine=engine, workers=workers, fresh=True)
     measured = page.measured(made, settings)
     about = Made(
         origin(**asdict(settings)) | {"languages": made.languages},
@@ -85,6 +92,37 @@ def publish(
     )
     files = write(out, page.contents(measured, settings, about), page.file)
     return Published(measured, (out / page.file).resolve(), files, time.perf_counter() - began, about.explorer)
+
+
+@contextmanager
+def _early(page: Page[Settings, Any], settings: Settings, recipe: Recipe, out: Path) -> Iterator[None]:
+    """While cells are measured: as soon as those of the first parts are done, write a page that is completed later."""
+    if not page.early:
+        yield
+        return
+    keys, over = {cell.key for cell in cells_of(replace(recipe, parts=recipe.parts[: page.early]))}, Event()
+
+    def watch() -> None:
+        while not over.wait(LOOK):
+            with suppress(UnmaskError, OSError):  # no store yet; an error of the place is reported at the end
+                with Store.open(out / STORE) as store:
+                    ready = keys <= store.done()
+                if ready and not over.is_set():
+                    explorer = Explorer(read([out / STORE], keys), page.view)
+                    explorer.results.missing[:] = [TO_COME]
+                    about = Made(origin(**asdict(settings)), explorer.results.work, explorer, out)
+                    contents = page.contents(None, settings, about)
+                    write(out, {page.file: contents[page.file]}, page.file)
+                    progress.note(f"first figures: {(out / page.file).resolve()}; the page is completed in place")
+                    return
+
+    watching = Thread(target=watch, daemon=True)
+    watching.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watching.join()
 
 
 def check_settings(settings: Any) -> None:

@@ -38,17 +38,17 @@ def publish(directories: Sequence[str | Path], out: Path, drawings: bool = False
     return explorer, write(out, contents(explorer, origin(), drawings, out=out), PAGE)
 
 
-def viewed(view: View, recipe: Callable[[Any], Recipe]) -> Page[Any, Sweep]:
+def viewed(view: View, recipe: Callable[[Any], Recipe], early: int = 0) -> Page[Any, Sweep]:
     """A page of a sweep with a saved view; it fails if a cell has failed."""
 
     def whole(made: Sweep, _settings: Any) -> Sweep:
         return made.whole()
 
-    def every(_made: Sweep, settings: Any, about: Made) -> dict[str, bytes]:
+    def every(made: Sweep | None, settings: Any, about: Made) -> dict[str, bytes]:
         more = {"seconds": about.seconds, "settings": asdict(settings)}
-        return contents(about.explorer, about.origin, True, about.out, DATA, **more)
+        return contents(about.explorer, about.origin, made is not None, about.out, DATA, **more)
 
-    return Page(PAGE, recipe, whole, every, view)
+    return Page(PAGE, recipe, whole, every, view, early)
 
 
 def contents(
