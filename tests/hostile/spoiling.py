@@ -152,6 +152,7 @@ def sql(*statements: str) -> Content:
     def execute(path: Path) -> None:
         connection = sqlite3.connect(path / STORE, isolation_level=None)
         connection.execute("pragma writable_schema = on")
+        connection.execute("pragma ignore_check_constraints = on")
         for statement in statements:
             connection.execute(statement)
         connection.execute("pragma wal_checkpoint(truncate)")

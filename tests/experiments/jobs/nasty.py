@@ -99,6 +99,10 @@ QUIET: dict[str, Callable[[], Any]] = {
 }
 
 
+def end(*given: Any) -> None:
+    os._exit(1)
+
+
 def answers(x: int, how: str) -> list[dict[str, Any]]:
     return ANSWERS[how]() if x == 3 else [record("square", float(x * x))]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import multiprocessing.spawn
 import os
 import random
 import re
@@ -19,12 +18,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.experiments.jobs import nasty
 from tests.experiments.jobs.conftest import ROOT, SQUARE, Bench
 from tests.needs import needs
 from unmask.core.errors import UnmaskError
 from unmask.experiments.evaluation.run import plan
 from unmask.experiments.evaluation.settings import Settings
-from unmask.experiments.jobs import sweep
+from unmask.experiments.jobs import pools, sweep
 from unmask.experiments.jobs.database import FILE, LOCK, holder
 from unmask.experiments.jobs.pools import LOG
 from unmask.experiments.jobs.run import resume
@@ -298,14 +298,10 @@ def test_ctrl_c(bench: Bench, undisturbed, monkeypatch, times):
     assert (bench.store / LOCK).read_text() == ""  # nobody has been killed
 
 
-def test_workers_that_cannot_start(bench: Bench):
-    usual = multiprocessing.spawn.get_executable()
-    multiprocessing.set_executable("/bin/false")
-    try:
-        with pytest.raises(UnmaskError, match="3 workers in a row ended before their first block"):
-            bench.sweep({"metrics": [SQUARE], "grid": {"x": [1]}})
-    finally:
-        multiprocessing.set_executable(usual)
+def test_workers_that_cannot_start(bench: Bench, monkeypatch):
+    monkeypatch.setattr(pools, "_prepare", nasty.end)
+    with pytest.raises(UnmaskError, match="3 workers in a row ended before their first block"):
+        bench.sweep({"metrics": [SQUARE], "grid": {"x": [1]}})
     assert status(bench.store)["todo"] == 1
 
 

@@ -41,11 +41,13 @@ def cluster(
             raise UnmaskError(f"there is no Ray cluster at {address!r}: {error}; {help}") from error
     slots = workers or max(int(ray.cluster_resources().get("CPU", 1)) // threads, 1)
     task = ray.remote(num_cpus=threads, max_retries=0)(run_job)
-    return Pool(directory, slots, limit, lambda state: _Task(ray, task), ray.shutdown if ours else lambda: None)
+    return Pool(directory, slots, limit, lambda: (_Task(ray, task), [0.0, 0.0]), ray.shutdown if ours else lambda: None)
 
 
 class _Task:
     """One task at a time, which a thread waits for."""
+
+    active = True
 
     def __init__(self, ray: Any, task: Any) -> None:
         self.ray, self.task, self.thread = ray, task, ThreadPoolExecutor(1)

@@ -42,13 +42,15 @@ _lock = Lock()
 Answers = list[tuple[Block, Answer]]
 
 
-Make = Callable[[Any], Any]  # a process, as a pool of pebble is: schedule(function, arguments, timeout), stop(), join()
+Make = Callable[[], tuple[Any, Any]]
+"""Starts a process as a pool of pebble is: schedule(function, arguments, timeout), active, stop(), join(); and the two
+numbers that it reports: the index of a block plus the fraction of it that is done, and the number of the process."""
 
 
 class Pool:
     """Slots that measure one job at a time, each in a process that is replaced once it dies or hangs.
 
-    make: starts the process of a slot, given an array for its progress. limit: seconds of a job.
+    make: starts the process of a slot. limit: seconds of a job.
     """
 
     def __init__(
@@ -97,7 +99,7 @@ class Slot:
     def __init__(self, make: Make, limit: float | None) -> None:
         self.make, self.limit = make, limit
         self.process: Any = None
-        self.state = _report_array()
+        self.state: Any = [0.0, 0.0]
         self.job: Sequence[Block] = ()
         self.future: Future[list[Answer]] = Future()
         self.failed_to_start = False
@@ -117,21 +119,21 @@ class Slot:
 
     @property
     def dead(self) -> bool:
-        """Whether the worker has ended in its job, also with exit code 0, which its pool does not report."""
+        """Whether the worker has ended and its pool will not report it: with exit code 0, or before it took the job."""
         _, pid = self._report
         try:
             if pid:
                 os.kill(pid, 0)
+            ended = not self.process.active
         except (ProcessLookupError, PermissionError):
-            return not wait([self.future], GRACE).done
-        return False
+            ended = True
+        return ended and not wait([self.future], GRACE).done
 
     def start(self, job: Sequence[Block], files: Path) -> None:
         self.job, self.future = job, Future()
         try:
             if self.process is None:
-                self.state = _report_array()
-                self.process = self.make(self.state)
+                self.process, self.state = self.make()
             self.state[:] = [0.0, 0.0]
             self.future = self.process.schedule(run_job, (job, files, imports_allowed()), timeout=self.limit)
         except (BrokenProcessPool, RuntimeError) as error:  # it has died without a job, or cannot start
@@ -145,7 +147,7 @@ class Slot:
         running = 0 if len(job) == 1 else int(at) if pid else None
         try:
             if not self.future.done():
-                raise ProcessExpired("", 0)
+                raise ProcessExpired("", 0) if pid else BrokenProcessPool
             return list(zip(job, self.future.result(), strict=True))
         except TimeoutError:
             running = None if len(job) > 1 else running  # together they took too long
@@ -168,14 +170,10 @@ class Slot:
         return thread
 
 
-def _report_array() -> Any:
-    """Shared memory of a slot and its process: index of a block plus the fraction of it that is done; process id."""
-    return SpawnContext().RawArray("d", 2)
-
-
 def here(directory: Path) -> Pool:
     """This process, which knows the samplers that a notebook has registered, and which nothing protects."""
-    pool = Pool(directory, 1, None, lambda report: _Here(report, lambda: pool.show()))
+    state = [0.0, 0.0]
+    pool = Pool(directory, 1, None, lambda: (_Here(state, lambda: pool.show()), state))
     return pool
 
 
@@ -189,8 +187,9 @@ def local(directory: Path, workers: int | None, threads: int | None, limit: floa
     with _starting(variables):
         resource_tracker.ensure_running()
 
-    def make(state: Any) -> ProcessPool:
-        return ProcessPool(1, initializer=_prepare, initargs=(str(log), state), context=context)
+    def make() -> tuple[ProcessPool, Any]:
+        state = context.RawArray("d", 2)
+        return ProcessPool(1, initializer=_prepare, initargs=(str(log), state), context=context), state
 
     return Pool(directory, slots, limit, make)
 
@@ -213,6 +212,8 @@ def environment(threads: int) -> dict[str, str]:
 
 
 class _Here:
+    active = True
+
     def __init__(self, state: Any = None, show: Callable[[], None] = lambda: None) -> None:
         self.state, self.show = state, show
 
