@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import Field, fields, is_dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from torch import Tensor
 
@@ -39,7 +39,7 @@ class Choice(NamedTuple):
 class Sampler:
     """One way to fill a canvas: fixed before looking (order), chosen each round (choose), or its own flow (run)."""
 
-    pace: ClassVar[Pace] = "counts"
+    pace: Pace = "counts"
     """How it keeps to the schedule. `choose` reveals view.count positions in each round; or as many as it likes, and
     all by round N; or it goes on until nothing is hidden, revealing at least one in each round. An `order` has rounds
     1..N; where its pace is free N is not used, and a row has at most as many rounds as hidden positions."""

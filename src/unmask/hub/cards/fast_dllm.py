@@ -45,14 +45,15 @@ add(
             recipes=(
                 Recipe(
                     "published",
-                    '--sampler "blocks(block_length=8, inner=threshold(threshold=0.9, temperature=0))" --length 512',
+                    '--sampler "blocks(block_length=8, first=32, inner=threshold(threshold=0.9, temperature=0))" '
+                    "--length 512",
                     f"{GITHUB}: README; its evaluation takes 1, one token a round",
                 ),
             ),
             traps=(
                 "blocks, and their parts of 8, are counted from the first token of the prompt",
                 "its own template lets the system of Qwen2.5 speak where nobody makes it say anything; this does not",
-                "the published loop takes the first token of a block from the full block before, and reveals it alone",
+                "the published loop does not see a prompt of exactly 32 tokens; ours does",
             ),
         )
         for size in ("1.5B", "7B")

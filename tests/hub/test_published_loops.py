@@ -1,0 +1,76 @@
+"""Loops that came with open models, written here from their rules, on small random checkpoints."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.hub.small import CONFIGS, MASK, V, card, load, published
+from unmask import UnmaskError, generate
+from unmask.samplers import SAMPLERS
+
+BLOCK, PART, LENGTH = 8, 4, 32
+PROMPTS = [[3], [7, 1, 4], [5, 6, 7, 8, 9], [*range(7)], [*range(9)], [*range(5, 17)], [*range(2, 18)], [*range(24)]]
+
+
+@pytest.fixture(scope="module", params=range(3))
+def model(request, tmp_path_factory):
+    directory = published(tmp_path_factory.mktemp("shifted"), "qwen2", CONFIGS["qwen2"], seed=request.param)
+    return load(directory, card("qwen2", block=BLOCK, prediction="shifted"))
+
+
+@torch.no_grad()
+def columns(model, row):
+    """(L, V): what each column says of the place behind it. It sees its block, and the blocks before."""
+    place = torch.arange(len(row)) // BLOCK
+    seen = place.unsqueeze(1) >= place
+    logits = model.body.logits(model.body.states(torch.tensor([row]), None, seen, None))[0]
+    logits[:, MASK] = -torch.inf
+    return logits.softmax(-1)
+
+
+def fast_dllm_v2(model, prompt, threshold):
+    """(row, calls): a full block first says the token behind it, and each part then takes what is sure enough."""
+    row, calls = list(prompt), 0
+    while len(row) < LENGTH:
+        if len(row) % BLOCK == 0:
+            row.append(int(columns(model, row)[-1].argmax()))
+            calls += 1
+        row += [MASK] * (-len(row) % BLOCK)
+        for start in range(len(row) - BLOCK, len(row), PART):
+            while hidden := [j for j in range(start, start + PART) if row[j] == MASK]:
+                said = columns(model, row)
+                calls += 1
+                sure = {j: float(said[j - 1].max()) for j in hidden}
+                for j in hidden:
+                    if sure[j] > threshold or j == max(sure, key=sure.__getitem__):
+                        row[j] = int(said[j - 1].argmax())
+    return row, calls
+
+
+@pytest.mark.parametrize("threshold", [0.08, 0.12, 0.2, 0.9])
+def test_every_token_and_call_is_that_of_fast_dllm_v2(model, threshold):
+    """96 rows: 3 checkpoints, 4 thresholds, 8 prompts, three of which end with a block."""
+    inner = f"threshold(threshold={threshold}, temperature=0)"
+    given = [[*prompt, *[V] * (LENGTH - len(prompt))] for prompt in PROMPTS]
+    sampler = f"blocks(block_length={PART}, first={BLOCK}, inner='{inner}')"
+    made = generate(model, sampler=sampler, given=given)
+    found = list(zip(made.tokens.tolist(), made.evaluations.tolist(), strict=True))
+    assert found == [fast_dllm_v2(model, prompt, threshold) for prompt in PROMPTS]
+
+
+def test_a_first_token_is_the_likeliest_and_alone_at_any_temperature(model):
+    sampler = f"blocks(block_length={PART}, first={BLOCK}, inner='threshold(threshold=0.08)')"
+    made = generate(model, sampler=sampler, length=LENGTH, rows=10, seed=5)
+    for row, order in zip(made.tokens.tolist(), made.order.tolist(), strict=True):
+        for head in range(BLOCK, LENGTH, BLOCK):
+            assert row[head] == int(columns(model, row[:head])[-1].argmax())
+            assert order.count(order[head]) == 1
+            assert max(order[:head]) < order[head] < min(order[head + 1 :])
+
+
+def test_first_is_refused_where_it_means_nothing():
+    with pytest.raises(UnmaskError, match="first is 12; expected a multiple of block_length, 8"):
+        SAMPLERS.make("blocks(block_length=8, first=12, inner=threshold)")
+    with pytest.raises(UnmaskError, match="inner is fixed-size, which does not choose"):
+        SAMPLERS.make("blocks(block_length=8, first=16)")
