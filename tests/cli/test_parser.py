@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -153,7 +154,7 @@ def test_help_says_all_of_it(monkeypatch):
 
 
 def process(arguments: str, **streams: object) -> subprocess.CompletedProcess[str]:
-    line = f"{sys.executable} -m unmask {arguments}"
+    line = f"{shlex.quote(sys.executable)} -m unmask {arguments}"
     return subprocess.run(line, shell=True, capture_output=True, text=True, check=False, **streams)
 
 

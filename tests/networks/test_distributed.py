@@ -42,7 +42,7 @@ def start(directory, rank, size, port):
 def trained(directory, size):
     port = free_port()
     processes = [start(directory, rank, size, port) for rank in range(size)]
-    said = [process.communicate(timeout=120) for process in processes]
+    said = [process.communicate(timeout=600) for process in processes]
     assert [process.returncode for process in processes] == [0] * size, said
     return said
 
