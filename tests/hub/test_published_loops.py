@@ -69,6 +69,48 @@ def test_a_first_token_is_the_likeliest_and_alone_at_any_temperature(model):
             assert max(order[:head]) < order[head] < min(order[head + 1 :])
 
 
+@pytest.fixture(scope="module", params=range(3))
+def free(request, tmp_path_factory):
+    return load(published(tmp_path_factory.mktemp("free"), "llada", CONFIGS["llada"], request.param), card("llada"))
+
+
+def d3llm(model, prompt, new, block, threshold, join):
+    """(row, calls): each round takes all joined places of low entropy, the surest of these in any case, and the surest
+    of the first unfinished block where nothing of that block is among them."""
+    row, calls, joined = [*prompt, *[MASK] * new], 0, 1
+    blocks = [range(len(prompt) + start, len(prompt) + start + block) for start in range(0, new, block)]
+    while MASK in row:
+        left = sum(row[j] == MASK for j in blocks[joined - 1])
+        if joined < len(blocks) and (1 - left / block >= join or not left):
+            joined += 1
+        with torch.no_grad():
+            logits = model.body.logits(model.body.states(torch.tensor([row]), None, None, None))[0]
+        logits[:, MASK] = -torch.inf
+        said = logits.double().softmax(-1)
+        calls += 1
+        doubt = [float(-torch.xlogy(p, p).sum()) for p in said]
+        hidden = [j for part in blocks[:joined] for j in part if row[j] == MASK]
+        taken = {j for j in hidden if doubt[j] <= threshold} | {min(hidden, key=doubt.__getitem__)}
+        unfinished = [j for j in next(part for part in blocks if MASK in [row[j] for j in part]) if row[j] == MASK]
+        if not taken & set(unfinished):
+            taken.add(min(unfinished, key=doubt.__getitem__))
+        for j in taken:
+            row[j] = int(said[j].argmax())
+    return row, calls
+
+
+@pytest.mark.parametrize("threshold", [2.5, 2.9, 3.2])
+@pytest.mark.parametrize(("block", "join"), [(4, 0.1), (8, 0.3), (6, 0.5), (4, 1.0)])
+def test_every_token_and_call_is_that_of_d3llm(free, threshold, block, join):
+    """180 rows: 3 checkpoints, 3 thresholds, 4 sizes and shares, 5 prompts."""
+    options = f"block_length={block}, join={join}, threshold={threshold}, temperature=0, published=True"
+    given = [[*prompt, *[V] * 24] for prompt in PROMPTS[:5]]
+    made = generate(free, sampler=f"multi-block({options})", given=given)
+    rows = [row[: len(asked)] for row, asked in zip(made.tokens.tolist(), given, strict=True)]
+    found = list(zip(rows, made.evaluations.tolist(), strict=True))
+    assert found == [d3llm(free, prompt, 24, block, threshold, join) for prompt in PROMPTS[:5]]
+
+
 def test_first_is_refused_where_it_means_nothing():
     with pytest.raises(UnmaskError, match="first is 12; expected a multiple of block_length, 8"):
         SAMPLERS.make("blocks(block_length=8, first=12, inner=threshold)")
