@@ -69,8 +69,96 @@ def test_a_first_token_is_the_likeliest_and_alone_at_any_temperature(model):
             assert max(order[:head]) < order[head] < min(order[head + 1 :])
 
 
+@pytest.fixture(scope="module", params=range(3))
+def free(request, tmp_path_factory):
+    return load(published(tmp_path_factory.mktemp("free"), "llada", CONFIGS["llada"], request.param), card("llada"))
+
+
+def d3llm(model, prompt, new, block, threshold, join):
+    """(row, calls): each round takes all joined places of low entropy, the surest of these in any case, and the surest
+    of the first unfinished block where nothing of that block is among them."""
+    row, calls, joined = [*prompt, *[MASK] * new], 0, 1
+    blocks = [range(len(prompt) + start, len(prompt) + start + block) for start in range(0, new, block)]
+    while MASK in row:
+        left = sum(row[j] == MASK for j in blocks[joined - 1])
+        if joined < len(blocks) and (1 - left / block >= join or not left):
+            joined += 1
+        with torch.no_grad():
+            logits = model.body.logits(model.body.states(torch.tensor([row]), None, None, None))[0]
+        logits[:, MASK] = -torch.inf
+        said = logits.double().softmax(-1)
+        calls += 1
+        doubt = [float(-torch.xlogy(p, p).sum()) for p in said]
+        hidden = [j for part in blocks[:joined] for j in part if row[j] == MASK]
+        taken = {j for j in hidden if doubt[j] <= threshold} | {min(hidden, key=doubt.__getitem__)}
+        unfinished = [j for j in next(part for part in blocks if MASK in [row[j] for j in part]) if row[j] == MASK]
+        if not taken & set(unfinished):
+            taken.add(min(unfinished, key=doubt.__getitem__))
+        for j in taken:
+            row[j] = int(said[j].argmax())
+    return row, calls
+
+
+@pytest.mark.parametrize("threshold", [2.5, 2.9, 3.2])
+@pytest.mark.parametrize(("block", "join"), [(4, 0.1), (8, 0.3), (6, 0.5), (4, 1.0)])
+def test_every_token_and_call_is_that_of_d3llm(free, threshold, block, join):
+    """180 rows: 3 checkpoints, 3 thresholds, 4 sizes and shares, 5 prompts."""
+    options = f"block_length={block}, join={join}, threshold={threshold}, temperature=0, published=True"
+    given = [[*prompt, *[V] * 24] for prompt in PROMPTS[:5]]
+    made = generate(free, sampler=f"multi-block({options})", given=given)
+    rows = [row[: len(asked)] for row, asked in zip(made.tokens.tolist(), given, strict=True)]
+    found = list(zip(rows, made.evaluations.tolist(), strict=True))
+    assert found == [d3llm(free, prompt, 24, block, threshold, join) for prompt in PROMPTS[:5]]
+
+
+def counts(block, steps):
+    """Even counts of a block, whose first steps take the remainder."""
+    return tuple(block // steps + (step < block % steps) for step in range(steps))
+
+
+def sdar(model, prompt, new, block, steps, threshold):
+    """(row, calls): step s of a block takes all that is surer than the threshold, or n_s where these are fewer."""
+    row, calls = list(prompt), 0
+    for start in range(len(prompt), len(prompt) + new, block):
+        row += [MASK] * block
+        for number in counts(block, steps):
+            hidden = [j for j in range(start, start + block) if row[j] == MASK]
+            if not hidden:
+                break
+            place = torch.arange(len(row)) // block
+            with torch.no_grad():
+                states = model.body.states(torch.tensor([row]), None, place.unsqueeze(1) >= place, None)
+                logits = model.body.logits(states)[0]
+            logits[:, MASK] = -torch.inf
+            said = logits.softmax(-1)
+            calls += 1
+            ranked = sorted(hidden, key=lambda j: -float(said[j].max()))
+            sure = [j for j in ranked if float(said[j].max()) > threshold]
+            for j in sure if len(sure) >= number else ranked[:number]:
+                row[j] = int(said[j].argmax())
+    return row, calls
+
+
+@pytest.mark.parametrize("threshold", [0.1, 0.15, 0.2, 0.9])
+@pytest.mark.parametrize(("block", "steps"), [(4, 2), (4, 3), (8, 3), (8, 5), (8, 6), (8, 8)])
+def test_every_token_and_call_is_that_of_sdar_dynamic(tmp_path, threshold, block, steps):
+    """72 rows: 3 checkpoints, 6 numbers of steps, most of which do not divide the block, and 4 thresholds."""
+    prompt = [3, 1, 4, 1, 5, 9, 2, 6]  # whole blocks
+    for seed in range(3):
+        directory = published(tmp_path / str(seed), "qwen2", CONFIGS["qwen2"], seed)
+        model = load(directory, card("qwen2", block=block))
+        inner = f"threshold(threshold={threshold}, counts={counts(block, steps)}, temperature=0)"
+        made = generate(model, sampler=f"blocks(block_length={block}, inner='{inner}')", given=[[*prompt, *[V] * 16]])
+        wanted = sdar(model, prompt, 16, block, steps, threshold)
+        assert (made.tokens[0].tolist(), int(made.evaluations[0])) == wanted
+
+
 def test_first_is_refused_where_it_means_nothing():
     with pytest.raises(UnmaskError, match="first is 12; expected a multiple of block_length, 8"):
         SAMPLERS.make("blocks(block_length=8, first=12, inner=threshold)")
     with pytest.raises(UnmaskError, match="inner is fixed-size, which does not choose"):
         SAMPLERS.make("blocks(block_length=8, first=16)")
+    with pytest.raises(UnmaskError, match="a number of counts is 0"):
+        SAMPLERS.make("threshold(counts=(2, 0))")
+    with pytest.raises(UnmaskError, match="least is 2, beside counts"):
+        SAMPLERS.make("threshold(counts=(2, 1), least=2)")

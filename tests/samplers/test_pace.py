@@ -246,7 +246,10 @@ def multi_block(s):
         m["flying"] += share >= s.o.get("join", 0.1) or share == 1
     doubt = {j: entropy(p) for j, p in s.p.items()}
     first = next(block for block in blocks if set(block) & set(s.p))
-    chosen = [j for block in blocks[: m["flying"]] for j in block if j in s.p and doubt[j] <= s.o["threshold"] + EXACT]
+    joined = [j for block in blocks[: m["flying"]] for j in block if j in s.p]
+    chosen = [j for j in joined if doubt[j] <= s.o["threshold"] + EXACT]
+    if s.o.get("published"):
+        chosen = list({*chosen, *s.surest({j: -doubt[j] for j in joined})})
     return chosen + ([] if set(chosen) & set(first) else s.surest({j: -doubt[j] for j in first if j in s.p}))
 
 
@@ -309,6 +312,7 @@ CASES = [
     ("adaptive-blocks", {"threshold": 0.5, "least": 1, "most": 9, "border": "confidence"}),
     ("multi-block", {"threshold": 1.5, "block_length": 3, "join": 0.7}),
     ("multi-block", {"threshold": 1.0, "block_length": 3, "join": 0.0}),
+    ("multi-block", {"threshold": 0.3, "block_length": 3, "join": 0.3, "published": True}),
 ]
 BLOCKED = [case for case in CASES if case[0] not in ("sched", "info-gain")][::2]
 
@@ -372,6 +376,7 @@ MUTANTS = {  # module, what stands there, what stands there instead, the case th
         1,
     ),
     "where doubt falls": ("adaptive_blocks", ".diff(dim=1)", ".diff(dim=1).neg()", 22, 1),
+    "the rule without its code": ("multi_block", "if self.published:", "if False:", 26, 1),
     "one block too far": ("multi_block", "((share >= self.join) | full)", "((share > 0) | full)", 24, 1),
 }
 

@@ -13,6 +13,7 @@ import torch
 
 from unmask import UnmaskError, generate
 from unmask.core.chance import Stream, uniform
+from unmask.denoisers import Logits, Table
 from unmask.ideal import Ideal, Perturbed
 from unmask.languages import Language, load, random_ngram
 from unmask.samplers.remdm import ReMDM
@@ -232,7 +233,7 @@ def nucleus(p, most):
     """The likeliest whose running sum is no more than this, and the first: without the one that crosses it."""
     if most == 1:
         return p
-    ranked, total, kept = sorted(range(len(p)), key=lambda v: -p[v]), 0.0, [0.0] * len(p)
+    ranked, total, kept = sorted(range(len(p)), key=lambda v: -round(p[v] * 1e9)), 0.0, [0.0] * len(p)
     for place, v in enumerate(ranked):
         total += p[v]
         kept[v] = p[v] if place == 0 or total <= most + 1e-9 else 0.0
@@ -277,3 +278,32 @@ def test_remdm_by_its_code(options):
     assert made == [remdm_reference(plain, row, strategy, options) for row in range(40)]
     with pytest.raises(UnmaskError, match="published is about strategy loop"):
         ReMDM(published=True)
+
+
+@pytest.mark.parametrize("most", [0.9, 0.4, 0.0])
+def test_a_nucleus_drops_what_crosses_it(most):
+    """BD3-LM's rule: of .6, .35, .05 at .9 the first alone. Of equal symbols the lower one comes first."""
+    p = torch.tensor([[0.6, 0.35, 0.05], [0.05, 0.6, 0.35], [0.2, 0.4, 0.4], [1 / 3, 1 / 3, 1 / 3], [0.0, 1.0, 0.0]])
+    for made in (Table(p.double()), Logits(p.log(), lambda logits: logits, 3)):
+        wanted = torch.tensor([nucleus(row, most) for row in p.tolist()])
+        torch.testing.assert_close(made.nucleus(most).dense(), wanted.double(), rtol=0, atol=1e-6)
+    assert Table(p[:1].double()).nucleus(0.9).dense().tolist() == [[1, 0, 0]]
+    torch.testing.assert_close(Table(p[:1]).sharpened(top_p=0.9).dense(), torch.tensor([[12 / 19, 7 / 19, 0]]))
+
+
+@pytest.mark.parametrize("source", ["hmm", "leak"])
+@pytest.mark.parametrize("most", [0.9, 0.5])
+def test_blocks_draw_from_the_published_nucleus(source, most):
+    """Blocks of 4, one token a round in the order that was drawn: each token, and its probability, from the nucleus."""
+    sampler = f"blocks(block_length=4, inner=first-hitting, nucleus={most})"
+    made = generate(SOURCES[source], sampler=sampler, length=12, rows=20, seed=SEED)
+    plain = Ideal(SOURCES[source]) if isinstance(SOURCES[source], Language) else SOURCES[source]
+    for row in range(20):
+        context, order = [plain.vocabulary] * 12, made.order[row].tolist()
+        for turn in range(1, 13):
+            j = order.index(turn)
+            assert j // 4 == (turn - 1) // 4
+            p = nucleus(plain.posterior(torch.tensor([context]))[0, j].tolist(), most)
+            context[j] = draw(p, luck(Stream.TOKEN, row, j, 0))
+            assert float(made.probability[row, j]) == pytest.approx(p[context[j]], abs=1e-9)
+        assert made.tokens[row].tolist() == context

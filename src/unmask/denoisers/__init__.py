@@ -6,7 +6,7 @@ from unmask.denoisers.denoiser import Denoiser
 from unmask.denoisers.guided import Guided
 from unmask.denoisers.marginals import Logits, Marginals, Table, as_marginals
 from unmask.denoisers.reshaped import Reshaped
-from unmask.denoisers.sharpened import Sharpened
+from unmask.denoisers.sharpened import Nucleus, Sharpened
 from unmask.denoisers.stateless import PrefixCausal, StatelessEngine
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Guided",
     "Logits",
     "Marginals",
+    "Nucleus",
     "PrefixCausal",
     "Reshaped",
     "Sharpened",

@@ -72,6 +72,18 @@ class Marginals(ABC):
         At T = 0 all is on the best. Equal symbols are taken lowest first, and what is kept sums to 1.
         """
 
+    def nucleus(self, most: float) -> Table:
+        """The likeliest symbols whose probabilities sum to at most this, and the first in any case, normalised.
+
+        The symbol that crosses `most` is dropped, where `sharpened` keeps it. Equal symbols are taken lowest first.
+        """
+        table = Table(self.dense().double(), self.resolution)
+        symbols = table._descending()
+        beyond = table.probabilities.gather(1, symbols).cumsum(1) > most + self.resolution
+        beyond[:, 0] = False
+        kept = table._without(symbols, beyond).probabilities
+        return Table(kept / kept.sum(1, keepdim=True), self.resolution)
+
     @abstractmethod
     def beyond(self, other: Marginals, share: Tensor | None = None) -> Marginals:
         """(c p - other)+, normalised: the mass that no accepted draft of `other` has delivered (theory.md 10).

@@ -29,3 +29,17 @@ class Sharpened(Reshaped):
 
     def reshape(self, marginals: Marginals, positions: Tensor) -> Marginals:
         return marginals.sharpened(self.temperature, self.top_p, self.top_k)
+
+
+class Nucleus(Reshaped):
+    """The likeliest symbols whose probabilities sum to at most `most`, and the first in any case (BD3-LM's top-p)."""
+
+    def __init__(self, inner: Denoiser, most: float) -> None:
+        super().__init__(inner)
+        self.most = most
+
+    def options(self) -> Mapping[str, Any]:
+        return {"nucleus": self.most}
+
+    def reshape(self, marginals: Marginals, positions: Tensor) -> Marginals:
+        return marginals.nucleus(self.most)

@@ -7,6 +7,8 @@ are its own, or whole parts of them, so that the first one is what a prompt leav
     first   The position at each multiple of `first`, 0 excepted, is a block of its own: it gets its likeliest token,
             alone, before the parts of `block_length`. Fast-dLLM v2's code reads this token at the last column of the
             full block before. Blocks and parts are then counted from position 0 of any denoiser.
+    nucleus Tokens are drawn from the likeliest whose probabilities sum to at most this, and from the first in any case,
+            as in BD3-LM's code. The token that crosses it is dropped; `top_p` of `generate` keeps this token.
 """
 
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ from torch import Tensor
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
+from unmask.denoisers import Nucleus
 from unmask.samplers import checks
 from unmask.samplers.contract import SAMPLERS, Choice, Law, Reads, Sampler
 from unmask.samplers.loops import fill_blocks
@@ -31,9 +34,11 @@ class Blocks(Sampler):
     block_length: int = 32
     inner: str | Sampler = "fixed-size"
     first: int | None = None
+    nucleus: float = 1.0
 
     def __post_init__(self) -> None:
         arguments.whole("block_length", self.block_length, 1, arguments.MOST_LENGTH)
+        arguments.number("nucleus", self.nucleus, most=1.0)
         checks.inner(self)
         if self.first is None:
             return
@@ -45,7 +50,8 @@ class Blocks(Sampler):
 
     @property
     def law(self) -> Law | None:
-        return "order" if self.first is None and checks.made(self.inner).law == "order" else None
+        plain = self.first is None and self.nucleus == 1
+        return "order" if plain and checks.made(self.inner).law == "order" else None
 
     @property
     def reads(self) -> frozenset[Reads]:
@@ -56,6 +62,10 @@ class Blocks(Sampler):
         return checks.made(self.inner).revises
 
     def run(self, session: Session) -> None:
+        if self.nucleus < 1:
+            if session.uses("canvas"):
+                raise UnmaskError("nucleus changes what the denoiser says; use these blocks alone")
+            session.denoiser = Nucleus(session.denoiser, self.nucleus)
         hidden, grid, inner = session.hidden, session.denoiser.grid, checks.made(self.inner)
         if self.first is not None:
             index, inner = _numbered(hidden, self.block_length, self.first), FirstAlone(inner, self.first)

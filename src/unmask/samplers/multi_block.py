@@ -6,9 +6,9 @@ positions revealed, or is full, one a round. In all that have joined every hidde
 block as active once most of the one before is revealed; what must go on is the first unfinished block all the same, so
 that without its cache the mark changes nothing.
 
-Departure: the published loop reveals the surest position of all joined blocks in any case, since its loop over the
-threshold skips the first index; here a round reveals it only where the first unfinished block has none. So more calls
-may be needed there or here.
+    published  The surest position of all blocks that have joined is revealed in any case, as in the code, whose loop
+               over the threshold skips the first index. Without it a round reveals the surest of the first unfinished
+               block, and only where that block has none below the threshold; then more calls may be needed.
 
 Tokens are drawn after the choice; the paper's temperature is 0. What its code caches is not built in. In `blocks` it
 goes on within the block. Steps and schedule are not used.
@@ -35,12 +35,14 @@ class MultiBlock(ChoosesFirst):
     threshold: float = 0.5
     block_length: int = 32
     join: float = 0.1
+    published: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         arguments.number("threshold", self.threshold, what=" of nats")
         arguments.whole("block_length", self.block_length, 1, arguments.MOST_LENGTH)
         arguments.number("join", self.join, most=1.0)
+        arguments.flag("published", self.published)
 
     def choose(self, view: View) -> Choice:
         here = view.hidden | view.revealed
@@ -51,7 +53,10 @@ class MultiBlock(ChoosesFirst):
         full = ~(newest & view.hidden).any(1, keepdim=True)
         view.memory["flying"] = flying = flying + ((share >= self.join) | full)
         first = torch.where(view.hidden, block, len(block[0])).amin(1, keepdim=True)
-        sure = view.hidden & (block < flying) & (view.entropy <= self.threshold + view.resolution)
+        joined = view.hidden & (block < flying)
+        sure = joined & (view.entropy <= self.threshold + view.resolution)
+        if self.published:
+            sure |= self.surest(view, joined, -view.entropy)
         among = view.hidden & (block == first)
         none = ~(sure & among).any(1, keepdim=True)
         return chosen(view, sure | (self.surest(view, among, -view.entropy) & none), self.temperature)

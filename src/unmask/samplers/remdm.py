@@ -38,7 +38,6 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.chance import Stream
 from unmask.core.errors import UnmaskError
-from unmask.denoisers import Table
 from unmask.samplers.contract import SAMPLERS, Choice, Sampler
 from unmask.samplers.view import View
 
@@ -96,13 +95,9 @@ class ReMDM(Sampler):
             return None
         chosen = reveal[view.places].nonzero().squeeze(1)
         rows, positions = (place[chosen] for place in view.places)
-        p, symbols = view.marginals[chosen].dense().double().sort(dim=1, descending=True, stable=True)
-        kept = p.cumsum(1) <= self.nucleus + view.resolution
-        kept[:, 0] = True
-        kept_p = torch.zeros_like(p).scatter_(1, symbols, p * kept)
         tokens = torch.full(view.hidden.shape, view.canvas.vocabulary)
         if len(chosen):
-            said = Table(kept_p / kept_p.sum(1, keepdim=True))
+            said = view.marginals[chosen].nucleus(self.nucleus)
             tokens[rows, positions] = view.canvas.draw(said, rows, positions)
         return tokens
 

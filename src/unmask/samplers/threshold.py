@@ -1,7 +1,9 @@
 """Threshold and factor (Fast-dLLM, arXiv 2505.22618): as many positions as the model is sure of, in each round.
 
     threshold  reveal every position with max_v p(v) > threshold, and the `least` surest in any case. least above 1 is
-               SDAR's low_confidence_dynamic, and LLaDA2's loop, with block_length / least steps a block
+               SDAR's low_confidence_dynamic, and LLaDA2's loop, with block_length / least steps a block. `counts`
+               has a least of each round, and the last one counts from there on: where the steps do not divide a
+               block, their loops give the remainder to the first steps, counts=(2, 1, 1) with 3 steps a block of 4
     factor     with confidences c_(1) >= c_(2) >= .. reveal the n surest, n the largest with (n+1)(1 - c_(n)) < factor,
                and at least one. The published code reveals all that is hidden wherever n would be one less than that
                as well: its loop leaves its index at the last position whether that was sure enough or not. So the
@@ -14,7 +16,10 @@ schedule are not used. The paper uses both inside blocks: blocks(block_length=32
 
 from dataclasses import dataclass
 
+import torch
+
 from unmask.core import arguments
+from unmask.core.errors import UnmaskError
 from unmask.samplers.contract import SAMPLERS, Choice, Law, Sampler
 from unmask.samplers.ranking import check_ranking, chosen, in_order
 from unmask.samplers.view import View
@@ -30,10 +35,15 @@ class Threshold(Sampler):
     temperature: float = 1.0
     ties: str = "chance"
     least: int = 1
+    counts: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         arguments.number("threshold", self.threshold, most=1.0)
         arguments.whole("least", self.least, 1, arguments.MOST_LENGTH)
+        for count in self.counts:
+            arguments.whole("a number of counts", count, 1, arguments.MOST_LENGTH)
+        if self.counts and self.least != 1:
+            raise UnmaskError(f"least is {self.least}, beside counts of each round; give one of the two")
         check_ranking(self.temperature, self.ties)
 
     @property
@@ -41,7 +51,9 @@ class Threshold(Sampler):
         return "order" if self.temperature == 1 else None
 
     def choose(self, view: View) -> Choice:
-        first = in_order(view, view.confidence, self.ties) < self.least
+        counts = torch.tensor(self.counts or (self.least,))
+        least = counts[(view.round - 1).clamp(min=0, max=len(counts) - 1)].unsqueeze(1)
+        first = in_order(view, view.confidence, self.ties) < least
         return chosen(view, view.hidden & ((view.confidence > self.threshold) | first), self.temperature)
 
 

@@ -1,4 +1,4 @@
-"""Twelve faults, planted in loops as strangers write them, and what the audit says of each with and without the record.
+"""Thirteen faults, planted in loops as strangers write them, and what the audit says with and without the record.
 
 `python -m tests.diagnosis.audit.planted` prints what the table of docs/audit-your-generate.md is made of, in some
 minutes of one core. A fault that is named at some number of rows is not tried at more.
@@ -40,6 +40,7 @@ PLANTED = {
         "reused noise", "two workers with one seed: batch 2 is batch 1 again", one_seed=True
     ),
     "1% hidden again": Fault("remasking", "places are hidden again", bug="hidden again"),
+    "left neighbour's token times .9": Fault("repetition penalty", "times 0.9", bug="left neighbour"),
     "top-k over the batch": Fault(
         "batch-flattened choice", "places of a row, not 2", "low-confidence", "flattened top-k"
     ),

@@ -11,7 +11,7 @@ from torch import Tensor
 from unmask.core import pvalues
 from unmask.diagnosis.audit.seen import Seen, said, surprise_of
 from unmask.diagnosis.audit.specimens import Changed, Specimen, looks_everywhere
-from unmask.diagnosis.audit.statistics import Rows, Statistics
+from unmask.diagnosis.audit.statistics import EXPECTED, Rows, Statistics
 from unmask.diagnosis.audit.suspects import Directions
 from unmask.generation import Generation, generate
 from unmask.ideal import Ideal
@@ -110,6 +110,7 @@ class Bench:
             ),
             "surprise of a row": pvalues.table(*bins),
             "repeated rows": repetition(seen, reference),
+            "repeats of the left neighbour": neighbours(seen.tokens, reference.tokens),
         }
         law = self._law()
         if law is not None:
@@ -127,6 +128,16 @@ class Bench:
         if self.sampler.law in ("causal", "language"):
             return self.language.log_prob(sequences(vocabulary, length)).exp()
         return None
+
+
+def neighbours(seen: Tensor, other: Tensor) -> float:
+    """p-value of how often a token of rows (B, L) is that of its left neighbour, beside other rows; 1 where too few are
+    expected for a normal mean. One degree of freedom sees a penalty that a test of all statistics overlooks."""
+    mine, theirs = ((rows[:, 1:] == rows[:, :-1]).sum(1).double() for rows in (seen, other))
+    if float(theirs.mean()) * len(mine) < EXPECTED:
+        return 1.0
+    error = math.sqrt(float(theirs.var()) * (1 / len(mine) + 1 / len(theirs)))
+    return math.erfc(abs(float(mine.mean() - theirs.mean())) / error / math.sqrt(2)) if error else 1.0
 
 
 def repetition(seen: Rows, other: Rows) -> float:

@@ -34,6 +34,7 @@ FAULTS = {
     "batch-flattened choice": "the places of a round are chosen over the whole batch, so that rows trade places",
     "ties": "equal scores are ordered in another way; a network has hardly any",
     "uneven rounds": "a round does not reveal as many places as the schedule gives to it",
+    "repetition penalty": "a token is drawn too rarely beside itself, or too often",
     "remasking": "what was revealed is hidden again or replaced",
 }
 BY_TIES = {
@@ -44,6 +45,7 @@ BY_TIES = {
 HARMLESS = ("ties",)
 Bend = Callable[[Marginals], Marginals | Tensor]
 BATCH = 64  # rows that trade places in the specimen
+PENALTY = 0.9  # on the token of the left neighbour
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ def specimens(sampler: Sampler, rounds: int) -> Iterator[Specimen]:
     yield Specimen("precision", Changed(sampler, _bend(bfloat16)), "logits in bfloat16")
     yield Specimen("precision", Changed(sampler, _race(bits=BFLOAT16)), "noise in bfloat16")
     yield Specimen("reused noise", Changed(sampler, _race(shared="positions")), "at every position")
+    yield Specimen("repetition penalty", Changed(sampler, _penalised), f"the left neighbour's token times {PENALTY}")
     if sampler.draws_rounds:
         yield Specimen("precision", OneShot(bits=BFLOAT16), "noise in bfloat16, mask and tokens in one race")
         yield Specimen("precision", OneShot(bits=FLOAT32), "noise in float32, mask and tokens in one race")
@@ -212,6 +215,29 @@ class GreedyEngine(ReshapedEngine):
         said = as_marginals(super().at(rows, positions, time))
         last = (time[rows] < self.denoiser.last).unsqueeze(1)
         return torch.where(last, said.sharpened(0).dense(), said.dense())
+
+
+def _penalised(session: Session) -> None:
+    session.denoiser = Penalised(session.denoiser)
+
+
+class Penalised(Reshaped):
+    """A denoiser that says too little of a token whose left neighbour is the same."""
+
+    def reshape(self, marginals: Marginals, positions: Tensor) -> Marginals:
+        return marginals
+
+    def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
+        return PenalisedEngine(self, tokens, given, valid)
+
+
+class PenalisedEngine(ReshapedEngine):
+    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
+        said = as_marginals(super().at(rows, positions, time)).dense().double()
+        left = self.tokens[rows, (positions - 1).clamp(min=0)]
+        same = (positions > 0).unsqueeze(1) & (torch.arange(said.shape[1]) == left.unsqueeze(1))
+        said = torch.where(same, PENALTY * said, said)
+        return said / said.sum(1, keepdim=True)
 
 
 @dataclass(frozen=True)

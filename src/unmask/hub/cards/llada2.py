@@ -123,7 +123,9 @@ EDITS = (_recipe("published", 0.95, 0.9), _recipe("quality", 0.7, 0.5), _recipe(
 TRAPS = (
     "its blocks are counted from the first token of the prompt, so the first one written is shorter",
     "from 2.1 on the published loop also changes tokens that it has written (editing_threshold): token-editing here",
-    "fewer steps than the block are threshold(least=32 / steps): so many a round at least",
+    "fewer steps than the block are threshold(least=32 / steps), or counts=(..) where these do not divide 32",
+    "2.1's numbers are compared with the page of diffusers alone, which reads an editing_threshold of 0 as no editing",
+    "2.2 edits by insertion and deletion too, and its numbers were not checked",
 )
 add(
     *(

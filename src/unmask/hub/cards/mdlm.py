@@ -156,7 +156,7 @@ add(
             recipes=(
                 Recipe(
                     "published",
-                    f'--sampler "blocks(block_length={block}, inner=first-hitting)" --length 1024 --top-p 0.9',
+                    f'--sampler "blocks(block_length={block}, inner=first-hitting, nucleus=0.9)" --length 1024',
                     BD3LM,
                 ),
             ),

@@ -61,7 +61,7 @@ def _recipes(block: int) -> tuple[Recipe, ...]:
         Recipe(
             "dynamic",
             f'--sampler "blocks(block_length={block}, inner=threshold(threshold=0.9, temperature=0))" --length 512',
-            f"{GITHUB}; its generate.py has 0.85; with fewer steps than the block add least=block / steps",
+            f"{GITHUB}; its generate.py has 0.85; with fewer steps than the block add counts=(2, 1, 1) for 3 of 4",
         ),
     )
 
