@@ -105,7 +105,7 @@ ENVIRONMENTS = [
 @pytest.mark.parametrize(("environment", "code", "lines", "words"), ENVIRONMENTS)
 def test_without_a_place_to_keep_kernels_and_without_a_compiler(tmp_path, environment, code, lines, words):
     """It works and says so once, or says what it needs, in one line."""
-    program = "import sys; from unmask.cli.main import main; sys.exit(main(['language', 'show', 'interval-5']))"
+    program = "import sys; from unmask.cli.main import main; sys.exit(main(['show', 'language', 'interval-5']))"
     said = subprocess.run(
         [sys.executable, "-c", program],
         cwd=tmp_path,

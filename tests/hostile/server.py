@@ -76,7 +76,7 @@ def _simulate() -> None:
         if getattr(module, "available", None) is real:
             module.available = lambda: MEMORY  # type: ignore[attr-defined]
     pools.local = lambda directory, *_: pools.here(directory)  # type: ignore[assignment]
-    frame.svg = json.dumps
+    frame.svg = lambda definition: f'<svg width="1" height="1">{json.dumps(definition)}</svg>'
     frame.vl_convert = SimpleNamespace(svg_to_png=lambda *_, **options: b"")
     frame._library = lambda: ""  # which the real one would keep for the pages of all others
 

@@ -64,9 +64,9 @@ def run(
         unmask sweep run smoke --dry-run
         unmask sweep run recipes/smoke.yaml --engine ray --address auto
 
-    A finished cell is never measured again in its store, also where the recipe has
-    grown. A kill loses only the cells that are running. Ctrl-C once ends after them,
-    twice at once.
+    A finished cell is never measured again in its store, also after the recipe has
+    grown. A kill loses only the cells that are running. Ctrl-C once ends after
+    these cells, twice at once.
 
     Args:
         recipe: A YAML file: name, metrics, grid, zip, fixed, rows, seeds; or one of ours by name: lengths.

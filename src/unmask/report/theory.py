@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from unmask.core.files import origin
+from unmask.core.files import finite, origin
 from unmask.diagnosis.table import Record
 from unmask.languages import Language
 from unmask.report import frame, whole
@@ -32,7 +32,7 @@ def publish(
     """theory-ser, -ter, -crossover, -orders and -curve as SVG and PNG, where they are known; numbers and a page."""
     of = configuration["language"]
     about = {"of": of, "length": length, "schedule": configuration["schedule"]}
-    results = Results([], theory=[record | about for record in records], languages={of: language})
+    results = Results([], theory=[finite(record) | about for record in records], languages={of: language})
     explorer, made = Explorer(results, VIEW), origin(**configuration) | {"language": language.source()}
     drawn = explorer.drawings()
     stairs = [frame.svg(drawn.pop(name)).encode() for name in STAIRS if name in drawn]

@@ -128,7 +128,7 @@ def _found(name: str) -> Measure:
         raise UnmaskError(f"metric {name!r} is a class; expected a function of a cell's fields")
     names = [option.name for option in fields(Measure) if option.name not in ("name", "run")]
     options = {option: getattr(found, option) for option in names if hasattr(found, option)}
-    if name not in METRICS.makers:
+    if METRICS.name_of(found) is None:
         options |= {option: _answered(name, option, options[option]) for option in ASKED & options.keys()}
     return Measure(name, found, **options)
 

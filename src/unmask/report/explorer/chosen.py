@@ -126,9 +126,10 @@ def verdict(results: Results, state: State) -> Verdict:
     numbers = [(setting(at), f"smallest measured; {short(yardstick)} {said(at, yardstick)}: {sure}")]
     length = ar[EVALUATIONS] if ar and ar[EVALUATIONS] else at["length"]
     chosen = _chosen(state, own, at)
-    if not length or not at[EVALUATIONS]:
+    calls = (at[EVALUATIONS] or 0) - at["causal"]  # of the masked model
+    if not length or calls <= 0:
         return Verdict(sentence + chosen, numbers)
-    calls, saved = at[EVALUATIONS] - at["causal"], length - at["causal"]  # masked calls, and the AR tokens they replace
+    saved = length - at["causal"]  # AR tokens
     even = saved / calls
     compute = "" if at[FLOPS] is None else f"; {'at least ' if at['causal'] else ''}{at[FLOPS]:.3g} times AR's compute"
     beside = f" and {at['causal']:.4g} AR tokens" if at["causal"] else ""

@@ -138,8 +138,9 @@
     const sure = met ? "the whole interval meets the target" : "the interval contains the target";
     const numbers = [[setting(at), `smallest measured; ${short(yardstick)} ${said(at, yardstick)}: ${sure}`]];
     const length = ar && ar.evaluations ? ar.evaluations : at.length, more = chosen(own, at);
-    if (!length || !at.evaluations) return [sentence + more, numbers];
-    const calls = at.evaluations - at.causal, even = (length - at.causal) / calls;
+    const calls = at.evaluations - at.causal;
+    if (!length || calls <= 0) return [sentence + more, numbers];
+    const even = (length - at.causal) / calls;
     const compute = at.flops === null ? "" : `; ${at.causal ? "at least " : ""}${general(at.flops, 3)} times AR's compute`;
     const beside = at.causal ? ` and ${general(at.causal, 4)} AR tokens` : "";
     numbers.push([`${general(calls, 4)} model calls${beside}`, `per sequence; AR needs ${general(length, 4)}${compute}`]);
