@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from unmask.core.errors import UnmaskError
-from unmask.report import publishing
+from unmask.report import frame, publishing
 from unmask.report.demo import PAGE, VIEW, Settings
 from unmask.report.explorer.chosen import said
 from unmask.report.explorer.fragment import Explorer
@@ -226,3 +226,17 @@ def test_the_page_opens_in_a_browser(made, open_page, serious):
     shown.wait_for_function("document.documentElement.dataset.ready === 'yes'")
     assert shown.locator(".plot.vega-embed svg .mark-symbol path").count() > 40
     assert serious(shown) == []
+
+
+def test_a_panic_of_the_drawing_library_is_one_line(monkeypatch):
+    """It is no Exception: with `ulimit -n 12` it ended the program with a traceback."""
+
+    class PanicException(BaseException):
+        pass
+
+    def panic(definition):
+        raise PanicException("called `Result::unwrap()` on an `Err` value: Too many open files")
+
+    monkeypatch.setattr(frame.vl_convert, "vegalite_to_svg", panic)
+    with pytest.raises(UnmaskError, match=r"Too many open files; .* raise their limit \(ulimit -n\)"):
+        frame.svg({})

@@ -27,7 +27,7 @@ import altair as alt
 import pandas as pd
 import vl_convert
 
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import UnmaskError, cut
 from unmask.core.files import atomic, finite
 from unmask.experiments.board.table import Table
 
@@ -106,7 +106,13 @@ def figure(name: str, title: str, subtitle: str, caption: str, drawn: Definition
 
 def svg(definition: Definition) -> str:
     """A drawing of it."""
-    return vl_convert.vegalite_to_svg(definition)
+    try:
+        return vl_convert.vegalite_to_svg(definition)
+    except BaseException as error:  # a panic of Rust is no Exception
+        if isinstance(error, Exception | KeyboardInterrupt | SystemExit):
+            raise
+        what = "without descriptors it cannot draw: raise their limit (ulimit -n)"
+        raise UnmaskError(f"vl-convert has panicked: {cut(str(error))}; {what}") from error
 
 
 def hidden(svg: str) -> str:
