@@ -108,8 +108,9 @@ def svg(definition: Definition) -> str:
     """A drawing of it."""
     try:
         return vl_convert.vegalite_to_svg(definition)
-    except BaseException as error:  # a panic of Rust is no Exception
-        if isinstance(error, Exception | KeyboardInterrupt | SystemExit):
+    except BaseException as error:  # a panic of Rust is no Exception; after it the library cancels what it is given
+        usual = isinstance(error, Exception) and "canceled" not in str(error)
+        if usual or isinstance(error, KeyboardInterrupt | SystemExit):
             raise
         what = "without descriptors it cannot draw: raise their limit (ulimit -n)"
         raise UnmaskError(f"vl-convert has panicked: {cut(str(error))}; {what}") from error
