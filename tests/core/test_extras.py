@@ -7,37 +7,16 @@ import json
 import re
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterator
 from importlib.metadata import packages_distributions, requires
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from tests.needs import PROJECT, ROOT, distributions, plain
 from unmask.core.extras import NotInstalled, needed
 
-ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-DECLARED = {"": PROJECT["project"]["dependencies"]} | PROJECT["project"]["optional-dependencies"]
-
-
-def plain(name: str) -> str:
-    return re.split(r"[<>=!~\[; ]", name)[0].lower().replace("-", "_").replace(".", "_")
-
-
-def distributions(extra: str) -> set[str]:
-    """Distributions that an extra declares, and those of the extras that it includes."""
-    found = set()
-    for line in DECLARED[extra]:
-        if line.startswith("unmask["):
-            found |= set().union(*map(distributions, line[len("unmask[") : -1].split(",")))
-        else:
-            found.add(plain(line))
-    return found
-
-
 INSTALLED = {package: set(map(plain, names)) for package, names in packages_distributions().items()}
 
 

@@ -1,4 +1,4 @@
-"""unmask completion, and the words that it offers while somebody types."""
+"""unmask completion, and the words that it offers while the user types."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def _run(arguments: list[str]) -> int:
         os.getcwd()
     except FileNotFoundError:  # in which libraries of others end the process
         raise UnmaskError("the working directory has been removed; change to one that is there") from None
-    if arguments == ["complete"] or arguments[:2] == ["complete", "unmask"]:  # a shell asks, while somebody types
+    if arguments == ["complete"] or arguments[:2] == ["complete", "unmask"]:  # a shell asks while the user types
         from unmask.cli.completion import words
 
         print("\n".join(words(os.environ.get("COMP_LINE", "unmask "), COMMANDS)))
