@@ -6,6 +6,8 @@ LONG ?= 0/1
 BENCH_ARGS ?=
 BIN := .venv/bin
 
+unexport PYTHONDONTWRITEBYTECODE # else every process that a test starts compiles all sources again
+
 .PHONY: help demo test test-extras test-long lint docs bench results clean
 
 help:

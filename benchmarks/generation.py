@@ -18,7 +18,7 @@ from benchmarks.peers import Dynamax, Pace, Peer, best_pace, find, over, tables
 from benchmarks.timing import Measurement, Report, Work, main
 from unmask import Generation, generate, languages
 from unmask.core import cores
-from unmask.core.chance import Luck
+from unmask.core.chance import Randomness
 from unmask.denoisers import as_marginals
 from unmask.languages import Language
 
@@ -139,7 +139,7 @@ def regenerate(
     tokens = torch.full((rows, turns.shape[1]), language.vocabulary)
 
     def fill(which: np.ndarray) -> None:
-        luck = Luck(SEED, torch.from_numpy(which))
+        rng = Randomness(SEED, torch.from_numpy(which))
         canvas, due = np.full((len(which), turns.shape[1]), language.vocabulary), turns[which]
         visits = torch.zeros(canvas.shape, dtype=torch.int64)
         for turn in range(1, due.max() + 1):
@@ -147,7 +147,7 @@ def regenerate(
             marginals = peer.states(canvas)[at].astype(np.float64) @ emission
             marginals[~np.isfinite(marginals).all(1)] = 1.0  # an impossible context: the peer has no answer
             places = [torch.from_numpy(index) for index in at]
-            drawn = luck.tokens(as_marginals(torch.from_numpy(marginals)), *places, visits)
+            drawn = rng.tokens(as_marginals(torch.from_numpy(marginals)), *places, visits)
             canvas[at] = drawn.numpy()
         tokens[which] = torch.from_numpy(canvas)
 
@@ -157,10 +157,10 @@ def regenerate(
 
 def turns_of(order: np.ndarray) -> np.ndarray:
     """(B, L): the rounds of a row numbered from 1 without the empty ones."""
-    by_round = order.argsort(1, kind="stable")
-    rounds = np.take_along_axis(order, by_round, 1)
+    by_step = order.argsort(1, kind="stable")
+    steps = np.take_along_axis(order, by_step, 1)
     turns = np.empty_like(order)
-    np.put_along_axis(turns, by_round, (np.diff(rounds, axis=1, prepend=0) > 0).cumsum(1), 1)
+    np.put_along_axis(turns, by_step, (np.diff(steps, axis=1, prepend=0) > 0).cumsum(1), 1)
     return turns
 
 

@@ -76,11 +76,11 @@ def _canvases(report: Report, mdm: Trunk, size: Size, steps: int) -> None:
     agree("the plain trunk", plain, network.posterior(noise), 1e-4)
     counted: dict[str, float] = {}
 
-    def ours(rounds: int = steps) -> None:
-        counted["unmask"] = float(made(network, size.batch, length, rounds).evaluations.double().mean())
+    def ours(steps: int = steps) -> None:
+        counted["unmask"] = float(made(network, size.batch, length, steps).model_calls.double().mean())
 
-    def theirs(rounds: int = steps) -> None:
-        counted["ddpm_cache"] = ddpm_cache(mdm, size.batch, length, rounds)
+    def theirs(steps: int = steps) -> None:
+        counted["ddpm_cache"] = ddpm_cache(mdm, size.batch, length, steps)
 
     works = {"unmask": _work(ours, lambda: ours(2)), "ddpm_cache": _work(theirs, lambda: theirs(1))}
     found = report.race(task, size.batch, length, works, size.repeats, patience=30.0)
@@ -94,7 +94,7 @@ def _canvases(report: Report, mdm: Trunk, size: Size, steps: int) -> None:
 def _savings(report: Report, length: int, size: Size) -> None:
     """Evaluations do not depend on the network: on a tiny one nobody waits for them."""
     tiny, steps = trunk("mdm", length, 16, 1), size.counted
-    ours = made(Network(tiny), size.batch, length, steps).evaluations.double().mean()
+    ours = made(Network(tiny), size.batch, length, steps).model_calls.double().mean()
     usual = ddpm_cache(tiny, size.batch, length, steps)
     report.at_least(f"MDM L={length} N={steps}, batch {size.batch}: evaluations saved", usual / float(ours), 1.0)
 
@@ -129,13 +129,13 @@ def ddpm_cache(mdm: Trunk, rows: int, length: int, steps: int) -> int:
     """How often it evaluates all rows. move_t = 1 - k/N before round k+1: the last one leaves nothing hidden."""
     mask = mdm.shape.vocabulary
     x = torch.full((rows, length), mask)
-    kept, evaluations = None, 0
+    kept, model_calls = None, 0
     torch.manual_seed(SEED)
     for k in range(steps):
         before, after = 1 - k / steps, 1 - (k + 1) / steps
         if kept is None:
             kept = carried(mdm(x), x)
-            evaluations += 1
+            model_calls += 1
         q = torch.cat([kept * (before - after), torch.full((rows, length, 1), after)], -1)
         drawn = (q / (1e-10 - (torch.rand_like(q) + 1e-10).log())).argmax(-1)
         new = torch.where(x != mask, x, drawn)
@@ -143,7 +143,7 @@ def ddpm_cache(mdm: Trunk, rows: int, length: int, steps: int) -> int:
             kept = None
         x = new
     assert bool((x != mask).all())
-    return evaluations
+    return model_calls
 
 
 def carried(logits: Tensor, x: Tensor) -> Tensor:

@@ -141,8 +141,8 @@ def measure(report: Report) -> None:
     threads = torch.get_num_threads()
     model = model_of(size.hidden, size.layers, size.vocabulary)
     cached = OpenModel(model.card, model.body, cache="prefix(block=32)")
-    luck = torch.Generator().manual_seed(1)
-    long = torch.randint(2, size.vocabulary - 1, (1, size.prompt), generator=luck)
+    rng = torch.Generator().manual_seed(1)
+    long = torch.randint(2, size.vocabulary - 1, (1, size.prompt), generator=rng)
     if find_spec("transformers") is None:
         report.missing["transformers"] = INSTALL
     else:
@@ -169,15 +169,15 @@ def measure(report: Report) -> None:
             if asked == "no cache":
                 same = ours(model, *arguments) == published(llama, *arguments, mask)
                 report.at_least("tokens that are the same", float(same.double().mean()), 1.0, "of them")
-    _batches(report, model, size, luck)
+    _batches(report, model, size, rng)
     _stopping(report, model, size)
     _overhead(report)
     _loading(report, size)
 
 
-def _batches(report: Report, model: OpenModel, size: Size, luck: torch.Generator) -> None:
+def _batches(report: Report, model: OpenModel, size: Size, rng: torch.Generator) -> None:
     """Rows of a few tokens: those of one alone do not fill the machine."""
-    prompt = torch.randint(2, size.vocabulary - 1, (16, 8), generator=luck)
+    prompt = torch.randint(2, size.vocabulary - 1, (16, 8), generator=rng)
     threads, count = torch.get_num_threads(), 8
     works = {
         "16 at once": Work(partial(ours, model, prompt, count, count, count), threads),
@@ -223,12 +223,12 @@ def _overhead(report: Report) -> None:
         for part in states.flatten(0, 1).split(max(2**24 // vocabulary, 1)):
             model.body.logits(part)
 
-    def round_of_ours() -> None:
+    def step_of_ours() -> None:
         generate(model, sampler="low-confidence(temperature=0)", rows=batch, length=window, steps=1)
 
     forward()
-    round_of_ours()
-    each = [(timed(forward), timed(round_of_ours)) for _ in range(3 if report.size == "full" else 1)]
+    step_of_ours()
+    each = [(timed(forward), timed(step_of_ours)) for _ in range(3 if report.size == "full" else 1)]
     least = [min(times) for times in zip(*each, strict=True)]
     report.at_most(f"overhead of a round at V = {vocabulary}", (least[1] - least[0]) / least[0], 0.1, "of a forward")
 

@@ -13,9 +13,9 @@ from typing import Any
 from benchmarks.timing import Report, main, say
 from unmask.core.estimates import of_variance, proportion
 from unmask.core.files import finite, origin
-from unmask.experiments.jobs.cells import Cell
-from unmask.experiments.jobs.store import Store
-from unmask.experiments.measures.catalogue import find
+from unmask.experiments.jobs.catalogue import find
+from unmask.experiments.sweeps.cells import Cell
+from unmask.experiments.sweeps.store import Store
 from unmask.generation.trace import Row, Trace
 from unmask.report import whole
 from unmask.report.player import Run, page
@@ -24,7 +24,7 @@ LANGUAGES = ("paper-2gram", "paper-3gram", "paper-4gram", "sparse-hmm", "interva
 SAMPLERS = ("ancestral", "low-confidence", "entropy", "margin", "strided", "top-probability", "fixed-size", "dyadic")
 SAMPLERS += ("left-to-right", "first-hitting")
 SIZES = {"toy": (1, 1), "quick": (5, 4), "full": (5, 4)}  # languages and seeds: 500 cells each
-ROUNDS = {"toy": 64, "quick": 512, "full": 512}  # of the player, one position each
+STEPS = {"toy": 64, "quick": 512, "full": 512}  # of the player, one position each
 FRAMES = 30  # a second
 
 
@@ -60,16 +60,16 @@ def store(place: Path, languages: int, seeds: int) -> int:
         for k in range(1, 11)
         for seed in range(seeds)
     ]
-    cells = [Cell({"metric": "samples"} | fields | about) for about in places]
-    luck = random.Random(0)
+    cells = [Cell({"job": "samples"} | fields | about) for about in places]
+    rng = random.Random(0)
     with Store.create(place) as made:
         made.add(cells)
         run = made.begin({"name": "large"}, origin(), "local")
         with made.writing():
             for cell, about in zip(cells, places, strict=True):
-                wrong = proportion(luck.randint(0, 200), 200)
-                other = of_variance(3 + luck.random(), 0.01, 200, 0.95, "t")
-                cost = {"evaluations": float(min(about["steps"], about["length"]))}
+                wrong = proportion(rng.randint(0, 200), 200)
+                other = of_variance(3 + rng.random(), 0.01, 200, 0.95, "t")
+                cost = {"model_calls": float(min(about["steps"], about["length"]))}
                 said = {"ser": wrong, "generative_perplexity": other}
                 records = [{"measure": name} | finite(one.to_dict()) | cost for name, one in said.items()]
                 made.finish(cell.key, records, 1.0, run)
@@ -79,8 +79,8 @@ def store(place: Path, languages: int, seeds: int) -> int:
 def looked_at(report: Report, directory: Path, program: str) -> None:
     from playwright.sync_api import sync_playwright
 
-    rounds = ROUNDS[report.size]
-    row = Row(rounds, [(k + 1, k, k % 8, 0.5) for k in range(rounds)])
+    steps = STEPS[report.size]
+    row = Row(steps, [(k + 1, k, k % 8, 0.5) for k in range(steps)])
     (directory / "player.html").write_bytes(page([Run("long", Trace(vocabulary=8, rows=[row]))]))
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
@@ -92,8 +92,8 @@ def looked_at(report: Report, directory: Path, program: str) -> None:
         report.at_most("page: a control's answer, the median of ten", shown.evaluate(CONTROL), 100.0, "ms")
         player: Any = browser.new_page(viewport={"width": 1400, "height": 1000})
         player.goto((directory / "player.html").as_uri())
-        slowest = player.evaluate(STEPS, rounds)
-        report.at_most(f"player: a round of {rounds} x {rounds}, the 95th percentile", slowest, 1000 / FRAMES, "ms")
+        slowest = player.evaluate(STEPS, steps)
+        report.at_most(f"player: a round of {steps} x {steps}, the 95th percentile", slowest, 1000 / FRAMES, "ms")
         browser.close()
 
 

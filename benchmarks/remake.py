@@ -47,7 +47,7 @@ NUMBERS = (  # what the numbers of results/ depend on; not the command line, the
     "generation",
     "metrics",
     "theory",
-    "experiments/measures",
+    "experiments/jobs",
     "experiments/board",
     "experiments/paper",
 )
@@ -59,9 +59,9 @@ LEARNT = (
 AGAIN = "remdm gibbs(stride=8) punt clairvoyant"
 IDEAL = f"{LEARNT} wino saber token-editing p2 {AGAIN} informed-corrector verify-and-restart"
 MDLM = "ancestral as-published-mdlm(batch=1) as-published-mdlm(batch=16)"
-PAIRS = ("wino", "klass", "slowfast", "entropy-bounded", "localleap", "threshold(threshold=[0,0.9])")
+PAIRS = ("wino", "klass", "slowfast", "entropy-bounded", "localleap")
 KEPT = ("ser", "diversity", "accuracy_under_parallelism")  # measures of board-networks.json, and their fields
-FIELDS = ("language", "sampler", "budget", "evaluations", "measure", "value", "low", "high", "n")
+FIELDS = ("language", "sampler", "budget", "model_calls", "measure", "value", "low", "high", "n")
 BOARDS = ("ideal", "on-2gram", "on-hmm")
 
 

@@ -54,19 +54,19 @@ class Point(NamedTuple):
 
 def measure(report: Report) -> None:
     size = SIZES[report.size]
-    rounds, lengths = [], []
+    by_steps, by_length = [], []
     for name in NAMES:
         for steps in size.steps:
-            rounds.append(Point(name, steps, _token_us(report, name, size.rows, size.length, steps, size.repeats)))
+            by_steps.append(Point(name, steps, _token_us(report, name, size.rows, size.length, steps, size.repeats)))
         mine = [Point(name, n, _token_us(report, name, 1, n, n, size.repeats)) for n in size.lengths]
         flat = max(p.token_us for p in mine) / mine[0].token_us
         report.at_most(f"{name}: time a token up to L={mine[-1].x} / L={mine[0].x}", flat, 2.0, "times")
-        lengths += mine
+        by_length += mine
     for name in size.memory:
         peak = peak_megabytes(name, size)
         report.at_most(f"{name}: peak memory {size.memory_rows} x {size.length}", peak, 1500, "MB")
-    draw(report, rounds, f"rounds N ({size.rows} x {size.length})", "time-by-rounds")
-    draw(report, lengths, "length L = N (one row, one thread)", "time-by-length")
+    draw(report, by_steps, f"steps N ({size.rows} x {size.length})", "time-by-steps")
+    draw(report, by_length, "length L = N (one row, one thread)", "time-by-length")
 
 
 def peak_megabytes(name: str, size: Size) -> float:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.timing import Report, main, say, seconds
-from unmask.experiments.jobs import sweep
-from unmask.experiments.jobs.pools import cores
-from unmask.experiments.jobs.status import status
-from unmask.experiments.jobs.store import Store
+from unmask.experiments.sweeps import sweep
+from unmask.experiments.sweeps.pools import cores
+from unmask.experiments.sweeps.status import status
+from unmask.experiments.sweeps.store import Store
 
 
 class Size(NamedTuple):
@@ -25,16 +25,16 @@ SIZES = {"toy": Size(40, 500, 2, 1), "quick": Size(1000, 10_000, 200, 1), "full"
 NOTHING = "benchmarks.sweeps:nothing"
 FIGURE = {
     "name": "figure",
-    "metrics": ["samples"],
+    "jobs": ["samples"],
     "grid": {"language": ["paper-2gram", "paper-3gram", "sparse-hmm", "interval-5"], "steps": [8, 32, 128, 512]},
     "fixed": {"length": 512},
 }
 
 
 def nothing(x: int, seed: int = 0) -> list[dict[str, Any]]:
-    """A metric that takes no time."""
+    """A job that takes no time."""
     number = {"value": float(x), "low": float(x), "high": float(x), "n": 1, "level": 0.95, "method": ""}
-    return [{"measure": "x", **number, "evaluations": 0.0}]
+    return [{"measure": "x", **number, "model_calls": 0.0}]
 
 
 def measure(report: Report) -> None:
@@ -50,7 +50,7 @@ def measure(report: Report) -> None:
 
 def overhead(report: Report, size: Size, directory: Path) -> None:
     say(f"sweeps: {size.cells} trivial cells")
-    recipe = {"name": "trivial", "metrics": [NOTHING], "grid": {"x": list(range(size.cells))}}
+    recipe = {"name": "trivial", "jobs": [NOTHING], "grid": {"x": list(range(size.cells))}}
     taken = seconds(lambda: sweep(recipe, store=directory / "trivial", workers=2))
     report.at_most(f"sweep: overhead a cell over {size.cells} cells", 1e3 * taken / size.cells, 5.0, "ms")
     again = seconds(lambda: sweep(recipe, store=directory / "trivial", workers=2))
@@ -68,8 +68,8 @@ def many(directory: Path, cells: int) -> None:
     """A store of which nine tenths are done."""
     with Store.create(directory) as store, store.writing() as connection:
         connection.execute("insert into run values (1, '{}', '{}', '', 'local', 1, 2, 0)")
-        rows = [(f"{x:064x}", f'{{"metric":"{NOTHING}","x":{x}}}', "done" if x % 10 else "todo") for x in range(cells)]
-        fields, values = "metric, cost, records, seconds, run", f"'{NOTHING}', 1, '[]', 0.1, 1"
+        rows = [(f"{x:064x}", f'{{"job":"{NOTHING}","x":{x}}}', "done" if x % 10 else "todo") for x in range(cells)]
+        fields, values = "job, cost, records, seconds, run", f"'{NOTHING}', 1, '[]', 0.1, 1"
         connection.executemany(f"insert into cell (key, spec, state, {fields}) values (?, ?, ?, {values})", rows)
 
 

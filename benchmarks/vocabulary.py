@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.timing import Report, Work, main, say
-from unmask.core.chance import Luck
+from unmask.core.chance import Randomness
 from unmask.denoisers import Denoiser, Logits
 from unmask.samplers import SAMPLERS, Choice, Sampler, Session, View, fill
 
@@ -31,7 +31,7 @@ NAMES = (
 WITH_MEMORY = ("klass", "settled", "credit", "slowfast")  # of what earlier rounds said
 ALL_COMPARED = "klass(threshold=0.02)"  # where every place is held against what was said of it before
 MOST_MEMORY = 3.0  # times the logits
-MOST_ROUND = 1.3  # times a round of low-confidence
+MOST_STEP = 1.3  # times a round of low-confidence
 
 
 class Size(NamedTuple):
@@ -46,9 +46,9 @@ SIZES = {"toy": Size(1500, 4, 2, 1), "quick": Size(126_464, 64, 2, 2), "full": S
 # is there before; the logits are made in pieces, so that the peak is the sampler's.
 PROGRAM = """
 import os, resource, sys
-from benchmarks.vocabulary import NAMES, Given, Size, few_rounds
+from benchmarks.vocabulary import NAMES, Given, Size, few_steps
 size = Size(*map(int, sys.argv[1:]))
-few_rounds(NAMES[0], Given(Size(2, 1, 1, 1)))
+few_steps(NAMES[0], Given(Size(2, 1, 1, 1)))
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 for name in NAMES:
@@ -58,7 +58,7 @@ for name in NAMES:
         continue
     denoiser = Given(size)
     before = peak()
-    few_rounds(name, denoiser)
+    few_steps(name, denoiser)
     print((peak() - before) / (denoiser.logits.numel() * denoiser.logits.element_size()), flush=True)
     os._exit(0)
 """
@@ -87,9 +87,9 @@ class Enough(Exception):
 class Few(Sampler):
     """Another sampler, which ends after some rounds."""
 
-    def __init__(self, inner: Sampler, rounds: int) -> None:
+    def __init__(self, inner: Sampler, steps: int) -> None:
         self.inner, self.pace = inner, inner.pace
-        self.left = rounds
+        self.left = steps
 
     def choose(self, view: View) -> Choice:
         if not self.left:
@@ -98,13 +98,15 @@ class Few(Sampler):
         return self.inner.choose(view)
 
 
-def few_rounds(name: str, denoiser: Given, rounds: int = 1) -> None:
+def few_steps(name: str, denoiser: Given, steps: int = 1) -> None:
     """Scores, draws and what the first rounds reveal, of N = 16."""
     rows = len(denoiser.logits) // denoiser.window
     blank = torch.full((rows, denoiser.window), denoiser.vocabulary)
-    session = Session(denoiser, blank, Luck(1, torch.arange(rows)), torch.full((16,), 1 / 16, dtype=torch.float64))
+    session = Session(
+        denoiser, blank, Randomness(1, torch.arange(rows)), torch.full((16,), 1 / 16, dtype=torch.float64)
+    )
     try:
-        fill(Few(SAMPLERS.make(name), rounds), session)
+        fill(Few(SAMPLERS.make(name), steps), session)
     except Enough:
         return
 
@@ -124,23 +126,23 @@ def measure(report: Report) -> None:
     size = SIZES[report.size]
     denoiser, rows = Given(size), size.batch
     for name in NAMES:
-        works = {"unmask": Work(partial(few_rounds, name, denoiser), torch.get_num_threads())}
+        works = {"unmask": Work(partial(few_steps, name, denoiser), torch.get_num_threads())}
         if name == "low-confidence(temperature=0)":
             works["plain torch"] = Work(partial(plain, denoiser, 0.0), torch.get_num_threads())
         elif name == "low-confidence":
             works["plain torch"] = Work(partial(plain, denoiser, 1.0), torch.get_num_threads())
         report.race(f"{name}, a round at V = {size.vocabulary}", rows, size.window, works, size.repeats)
     rules = {
-        name: Work(partial(few_rounds, name, denoiser, 3), torch.get_num_threads())
+        name: Work(partial(few_steps, name, denoiser, 3), torch.get_num_threads())
         for name in (*WITH_MEMORY, ALL_COMPARED)
     }
-    works = {"unmask": Work(partial(few_rounds, "low-confidence", denoiser, 3), torch.get_num_threads())} | rules
+    works = {"unmask": Work(partial(few_steps, "low-confidence", denoiser, 3), torch.get_num_threads())} | rules
     timed = report.race(
         f"rules with memory, three rounds at V = {size.vocabulary}", rows, size.window, works, size.repeats
     )
     for name in WITH_MEMORY:
         if (ratio := timed[name].ratio) is not None:
-            report.at_most(f"{name} / low-confidence", ratio, MOST_ROUND, "of its rounds")
+            report.at_most(f"{name} / low-confidence", ratio, MOST_STEP, "of its rounds")
     say("peak memory of each")
     made = subprocess.run(
         [sys.executable, "-c", PROGRAM, *map(str, size)],

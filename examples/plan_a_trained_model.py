@@ -1,10 +1,10 @@
-"""How many rounds does a trained network need, and what of it is the network's own fault?
+"""How many steps does a trained network need, and how much of the error is learning error?
 
 python examples/plan_a_trained_model.py
 
-A tiny network learns a language whose truth is known, for far too short a time; what it has not learned is measured in
-contexts of that language, and the planner adds it to what rounds cost an ideal one. Below that no number of rounds
-comes. `unmask train`, `learning` and `plan --model` do the same at any size.
+A tiny network learns a known language for far too short a time. Its learning error is measured in contexts of that
+language, and the planner adds it to the sampling error of an ideal denoiser. No number of steps gets below it.
+`unmask train`, `unmask model learning` and `unmask plan --model` do the same at any size.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ def main(steps: int = 20) -> list[Verdict]:
         network = networks.Network(networks.load(place))
     learned = of_language(network, language, LENGTH, rows=10)
     verdicts = []
-    for whose, known in (("ideal", None), ("trained", learned)):
+    for name, known in (("ideal", None), ("trained", learned)):
         for target in (12.0, 8.0):
             try:
                 verdicts.append(unmask.plan(language, LENGTH, "kl", target, learning=known))
-                print(f"{whose:<8} KL of {target:g} nats a row: {verdicts[-1].chosen.steps} rounds")
+                print(f"{name:<8} KL of {target:g} nats per sequence: {verdicts[-1].chosen.steps} steps")
             except unmask.UnmaskError as error:
-                print(f"{whose:<8} KL of {target:g} nats a row: {error}")
+                print(f"{name:<8} KL of {target:g} nats per sequence: {error}")
     return verdicts
 
 

@@ -1,11 +1,11 @@
-"""A loop that is not ours, with a recorder of twenty lines that writes a trace of it; then look at it:
+"""Record any generation loop with twenty lines, and play the trace:
 
 python examples/record_a_trace.py trace.json
 unmask play trace.json --language paper-2gram
 
 The loop is like LLaDA's: low-confidence remasking in plain torch, on anything with `logits = model(ids).logits`. The
-model here is `unmask.oracle`, the exact denoiser of a language in a Hugging Face model's clothing; put yours in its
-place, and give the recorder what your tokenizer says of each token.
+model here is `unmask.oracle`, the exact denoiser of a language with the interface of a Hugging Face model. Replace it
+by your model, and pass the recorder the text of each token.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ class Recorder:
     """Call `look(ids, probability)` after each step: ids (B, L), and (B, L) how likely each token was when drawn."""
 
     def __init__(self, ids, mask_id, vocabulary, symbols=None, sampler="my loop"):
-        self.mask, self.round, self.before = mask_id, 0, ids.tolist()
+        self.mask, self.step, self.before = mask_id, 0, ids.tolist()
         self.about = {"format": "unmask-trace", "version": 1, "vocabulary": vocabulary, "sampler": sampler}
         self.about |= {"symbols": symbols} if symbols else {}
         given = [[[p, t] for p, t in enumerate(row) if t != mask_id] for row in self.before]
         self.rows = [{"length": ids.shape[1], "given": start, "events": []} for start in given]
 
     def look(self, ids, probability):
-        self.round += 1
+        self.step += 1
         for row, old, new, ps in zip(self.rows, self.before, ids.tolist(), probability.tolist(), strict=True):
             changed = [p for p in range(len(new)) if new[p] != old[p]]
-            row["events"] += [[self.round, p, None, None] for p in changed if old[p] != self.mask]
-            row["events"] += [[self.round, p, new[p], ps[p]] for p in changed if new[p] != self.mask]
+            row["events"] += [[self.step, p, None, None] for p in changed if old[p] != self.mask]
+            row["events"] += [[self.step, p, new[p], ps[p]] for p in changed if new[p] != self.mask]
         self.before = ids.tolist()
 
     def write(self, path):
@@ -47,9 +47,9 @@ def generate(model, ids, mask_id, steps, look, generator):
     hidden = (ids == mask_id).sum(1)
     for step in range(steps):
         masked = ids == mask_id
-        law = model(ids).logits[..., :mask_id].double().softmax(-1)
-        drawn = torch.multinomial(law.flatten(0, 1), 1, generator=generator).view_as(ids)
-        probability = law.gather(2, drawn.unsqueeze(2)).squeeze(2)
+        distribution = model(ids).logits[..., :mask_id].double().softmax(-1)
+        drawn = torch.multinomial(distribution.flatten(0, 1), 1, generator=generator).view_as(ids)
+        probability = distribution.gather(2, drawn.unsqueeze(2)).squeeze(2)
         surest = torch.where(masked, probability, -torch.inf).argsort(1, descending=True)
         for row in range(len(ids)):
             count = int(masked[row].sum() - hidden[row] * (steps - step - 1) // steps)

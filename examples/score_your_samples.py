@@ -32,11 +32,11 @@ def main(path: str = "sums.npy", rows: int = 2000) -> unmask.Score:
     language = unmask.languages.ModularSum(terms=3)
     samples = language.encode(my_program(rows))
     np.save(path, samples)
-    found = unmask.score(samples, language)
-    print("wrong rows          ", found.ser, " of 1 - 0.95^2 = 0.0975")
-    for name in ("answer_error", "lucky_answers", "wrong_steps"):
-        print(f"{name:<20}", found.yardsticks[name])
-    return found
+    scored = unmask.score(samples, language)
+    print("impossible sequences", scored.ser, " of 1 - 0.95^2 = 0.0975")
+    for name in ("answer_error", "right_by_wrong_steps", "wrong_steps"):
+        print(f"{name:<20}", scored.metrics[name])
+    return scored
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""A sampler of one method: does it keep the contract, and is it better than those that there are?
+"""A sampler with one method: does it keep the contract, and is it better than existing samplers?
 
 python examples/your_sampler_on_the_board.py
 
-`Surest` reveals what the denoiser is surest of, as confidence rules do, but never two neighbours in one round, since
-neighbours are what depends on each other most in a chain.
+`Surest` reveals the positions with the most confident predictions, but never two neighbors in one step: in a chain,
+neighbors depend on each other most.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from unmask.samplers import SAMPLERS, Choice, Sampler, View
 
 
 class Surest(Sampler):
-    """The surest places of a round that are no neighbours."""
+    """Reveal the most confident positions without neighbors."""
 
     pace = "free"
-    law = "order"  # tokens are drawn where the choice has fallen before
+    distribution = "order"  # positions are chosen before tokens are drawn
 
     def choose(self, view: View) -> Choice:
-        sure = torch.where(view.hidden, view.confidence, -1.0) + 1e-6 * view.luck(Stream.TIE)
+        sure = torch.where(view.hidden, view.confidence, -1.0) + 1e-6 * view.rng(Stream.TIE)
         beside = torch.nn.functional.pad(sure, (1, 1), value=-2.0).unfold(1, 3, 1).amax(2)
         peak = view.hidden & (sure == beside)
         enough = torch.where(peak, sure, -2.0).argsort(1, descending=True).argsort(1) < view.count.unsqueeze(1)
-        best = sure == sure.amax(1, keepdim=True)  # at least one a round
+        best = sure == sure.amax(1, keepdim=True)  # at least one per step
         return Choice(view.hidden & ((peak & enough) | best))
 
 
@@ -36,12 +36,14 @@ def main(rows: int = 100) -> Board:
     SAMPLERS.register("surest")(Surest)
     try:
         samplers = ("surest", "low-confidence", "ancestral")
-        made = board(Settings(samplers, ("paper-2gram",), (24,), rows, seeds=2, steps=(4, 12), quick=True, ter_share=0))
+        result = board(
+            Settings(samplers, ("paper-2gram",), (24,), rows, seeds=2, steps=(4, 12), quick=True, ter_share=0)
+        )
     finally:
         del SAMPLERS.makers["surest"]
-    for record in made.of("ser"):
-        print(f"{record['sampler']:<15} {record['evaluations']:>5.1f} evaluations, SER {record['value']:.3f}")
-    return made
+    for record in result.of("ser"):
+        print(f"{record['sampler']:<15} {record['model_calls']:>5.1f} model calls, SER {record['value']:.3f}")
+    return result
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ def sequences(vocabulary: int, length: int) -> np.ndarray:
 
 
 @cache
-def law(language: Language, length: int) -> np.ndarray:
+def distribution(language: Language, length: int) -> np.ndarray:
     """q(x) of every row of `sequences`."""
     return normalised(weights(language, sequences(language.vocabulary, length)))
 
@@ -37,7 +37,7 @@ def support(language: Language, length: int) -> tuple[np.ndarray, np.ndarray]:
         strings = np.array(sorted(set(written(language, length))))
         q = normalised(weights(language, strings))
     else:
-        strings, q = sequences(language.vocabulary, length), law(language, length)
+        strings, q = sequences(language.vocabulary, length), distribution(language, length)
     return strings[q > 0], q[q > 0]
 
 
@@ -292,7 +292,7 @@ def tiny_languages() -> dict[str, tuple[Language, int]]:
 
 @cache
 def long_languages() -> dict[str, tuple[Language, int]]:
-    """Those whose V^L is too many for `law`, but whose `support` is small."""
+    """Those whose V^L is too many for `distribution`, but whose `support` is small."""
     return {
         "sums, two equations": (ModularSum(2), 11),
         "sums, two equations, unchained": (ModularSum(3, chained=False), 11),

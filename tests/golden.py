@@ -26,7 +26,7 @@ from unmask.theory import sampled
 FILE = Path(__file__).with_suffix(".json")
 COMMAND = "python -m tests.golden --write"
 ROWS = 7
-PARTS = ("tokens", "order", "evaluations", "impossible")
+PARTS = ("tokens", "order", "model_calls", "impossible")
 
 PLACED = 27, 107  # the first 27 samplers in the file, and the first 107: their cases depend on their places in it
 LANGUAGES: dict[str, tuple[Callable[[], unmask.languages.Language], int]] = {  # what makes it, and the length L
@@ -108,7 +108,7 @@ def cases(added: Sequence[str] = ()) -> Iterator[tuple[str, str, Callable[[], ob
                 yield made(sampler, name, "linear", 5, **OPTIONS[shift % len(OPTIONS)])
             if j == i % len(LANGUAGES):
                 yield made(sampler, name, "cosine", 3, perturbed=PERTURBED[i % 2], given=GIVEN[i // 2 % 4])
-    for kind, name in product(("sample", "posterior", "log_prob", "entropy", "yardsticks"), LANGUAGES):
+    for kind, name in product(("sample", "posterior", "log_prob", "entropy", "metrics"), LANGUAGES):
         yield f"language {kind}", name, partial(asked, kind, name)
 
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from unmask.experiments.jobs import pools
+from unmask.experiments.sweeps import pools
 from unmask.report import frame
 
 

@@ -1,4 +1,4 @@
-"""The measuring instrument for masked diffusion language models."""
+"""Benchmark masked diffusion language models: samplers, exact languages, networks and open models."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from unmask.diagnosis.audit import audit as audit
     from unmask.diagnosis.conformance import check as check
     from unmask.experiments import board as board
-    from unmask.experiments.jobs import sweep as sweep
+    from unmask.experiments.sweeps import sweep as sweep
     from unmask.generation import Generation as Generation
     from unmask.generation import generate as generate
     from unmask.generation import prompts as prompts
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from unmask.schedules import orders as orders
 
 
-ADDING |= {  # imported when a name is asked for that the registry of a lower room does not have itself
+ADDING |= {  # modules that register further names, imported when a name is unknown
     "schedule": ("unmask.theory.schedules",),
     "notebook": ("unmask.report.notebook",),
-    "metric": ("unmask.experiments.board.curves",),
+    "job": ("unmask.experiments.board.curves",),
 }
 
 __getattr__, __dir__ = lazily(__name__)

@@ -1,4 +1,4 @@
-"""load(): whatever has a name or lies in a file, by what it is: a language, a network, or an open model."""
+"""load(): a language, a network or an open model, by its name, file or directory."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ if TYPE_CHECKING:
     from unmask.languages import Language
     from unmask.networks import Network
 
-CONFIG = "config.json"  # what the directory of a network has
+CONFIG = "config.json"  # in the directory of a network
 WEIGHTS = (".safetensors", ".gguf", ".bin", ".index.json")
 
 
 def load(source: str | Path, **options: Any) -> Language | Network | OpenModel:
-    """A language by its spec or file (languages.load); a network by the directory that `unmask train` wrote
-    (networks.read_network; causal_model=DIR adds an AR model); or an open model, by a name of `unmask list models` or
-    the directory of a checkpoint (hub.load_model).
+    """Load a language, a network or an open model.
+
+    A language is given by its specification or file (languages.load). A network is given by the directory of `unmask
+    train` (networks.read_network; causal_model=DIR adds an AR model). An open model is given by a name of `unmask list
+    models` or by the directory of a checkpoint (hub.load_model).
     """
     path = arguments.path("source", source)
     if path.suffix == ".gguf" or (os.path.isdir(path) and is_open(path)) or (not path.exists() and _has_card(source)):
@@ -33,15 +35,14 @@ def load(source: str | Path, **options: Any) -> Language | Network | OpenModel:
 
         return languages.load(source, **options)
     if not os.path.exists(path / CONFIG):
-        what = f"there is no {CONFIG} in it, which `unmask train` leaves beside the weights"
-        raise UnmaskError(f"the directory {path} holds no network: {what}")
+        raise UnmaskError(f"the directory {path} contains no network; expected {CONFIG}, as written by `unmask train`")
     from unmask.networks import read_network
 
     return read_network(path, **options)
 
 
 def is_open(model: str | Path) -> bool:
-    """Whether a model is an open one: it is no directory, or one of another kind than `unmask train` makes."""
+    """Whether a model is an open one, that is, not a directory of `unmask train`."""
     from unmask.core.reading import read_json
     from unmask.networks.model.checkpoints import MODEL_TYPE
 

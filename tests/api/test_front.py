@@ -74,7 +74,7 @@ def test_load_takes_a_language_or_a_network(tmp_path):
     assert isinstance(model, unmask.hub.OpenModel)
     assert model.name == "small"
     (tmp_path / "empty").mkdir()
-    with pytest.raises(unmask.UnmaskError, match=r"holds no network: there is no config\.json in it"):
+    with pytest.raises(unmask.UnmaskError, match=r"contains no network; expected config\.json"):
         unmask.load(tmp_path / "empty")
     with pytest.raises(unmask.UnmaskError, match="did you mean interval-5"):
         unmask.load("intervl-5")
@@ -82,7 +82,7 @@ def test_load_takes_a_language_or_a_network(tmp_path):
 
 def test_reprs_are_a_line(tmp_path):
     made = unmask.generate(unmask.load("interval-5"), rows=3, length=5, steps=2)
-    recipe = {"name": "r", "metrics": ["theory"], "fixed": {"language": "interval-5", "length": 8}}
+    recipe = {"name": "r", "jobs": ["theory"], "fixed": {"language": "interval-5", "length": 8}}
     swept = unmask.sweep(recipe, store=tmp_path / "s", engine="here")
     assert repr(swept) == f"<Sweep of 1 cells in {tmp_path / 's'}>"
     for thing in (unmask.load("paper-2gram"), made, swept, unmask.samplers.SAMPLERS, unmask.schedules.SCHEDULES):
@@ -101,6 +101,6 @@ def test_a_spec_serves_wherever_a_language_does(tmp_path):
     assert unmask.plan(spec, **given).to_dict() == unmask.plan(language, **given).to_dict()
     assert torch.equal(unmask.prompts(spec, 5, 16, 4), unmask.prompts(language, 5, 16, 4))
     found = unmask.audit(unmask.generate(spec, rows=200, length=16, steps=4).tokens, spec, steps=4)
-    assert found.verdict == "follows"
+    assert found.verdict == "no difference found"
     x = torch.full((1, 4), 8)
     assert torch.equal(unmask.oracle(spec)(x).logits, unmask.oracle(language)(x).logits)

@@ -58,7 +58,7 @@ def test_an_installed_package_is_found_by_name(door):
         generate(LANGUAGE, sampler="endsfirst")
     with pytest.raises(UnmaskError, match="unknown option of sampler 'ends-first': 'end'; did you mean ends"):
         generate(LANGUAGE, sampler="ends-first(end=left)")
-    assert conformance.check("ends-first")["law"].outcome == "passed"
+    assert conformance.check("ends-first")["distribution"].outcome == "passed"
 
 
 def test_nothing_is_imported_before_it_is_named(door):
@@ -69,7 +69,7 @@ def test_nothing_is_imported_before_it_is_named(door):
         SAMPLERS.make("lout")
     assert "loud" not in sys.modules
     with pytest.raises(
-        UnmaskError, match="sampler 'loud' cannot be had: importing 'loud' fails with RuntimeError: imp"
+        UnmaskError, match="sampler 'loud' cannot be loaded: importing 'loud' fails with RuntimeError: imp"
     ):
         SAMPLERS.make("loud")
 
@@ -95,7 +95,7 @@ def test_names_of_ours_come_first_and_two_offers_must_be_told_apart(door):
     offer(door, "two", both="fine:Other", same="fine:Fine")
     assert type(SAMPLERS.make("strided")) is Strided
     assert type(SAMPLERS.make("same")).__name__ == "Fine"
-    with pytest.raises(UnmaskError, match="2 installed packages offer a sampler 'both'; name it: fine:Fine or fine:Ot"):
+    with pytest.raises(UnmaskError, match="2 installed packages offer a sampler 'both'; expected fine:Fine or fine"):
         SAMPLERS.make("both")
 
 
@@ -174,23 +174,29 @@ def test_a_module_is_named(own):
         ("my.leaving:Mine", "importing 'my.leaving' fails with SystemExit: 3"),
         ("my.samplers:Mien", "unknown name in module 'my.samplers': 'Mien'; did you mean make or Mine?"),
         ("my.samplers:", "unknown name in module 'my.samplers': ''; known: "),
-        ("my:Mine", "sampler 'my:Mine' is not there: module 'my' has no 'Mine'"),
+        ("my:Mine", "sampler 'my:Mine' does not exist: module 'my' has no 'Mine'"),
         (":Mine", "importing '' fails with ValueError"),
-        ("my.samplers:None_", "'my.samplers:None_' implements none of its methods; a sampler implements exactly one"),
-        ("my.samplers:Two", "'my.samplers:Two' implements order and run; a sampler implements exactly one of order"),
-        ("my.samplers:Stranger", "'my.samplers:Stranger' is no sampler but Stranger; derive it from unmask.samplers"),
-        ("my.samplers:wrong", "'my.samplers:wrong' is no sampler but int; derive it from unmask.samplers.Sampler"),
+        ("my.samplers:None_", "'my.samplers:None_' implements none of its methods; expected exactly one"),
+        ("my.samplers:Two", "'my.samplers:Two' implements order and run; expected exactly one of order"),
+        (
+            "my.samplers:Stranger",
+            "'my.samplers:Stranger' is of class Stranger; expected a sampler. Derive it from unmask.samplers",
+        ),
+        (
+            "my.samplers:wrong",
+            "'my.samplers:wrong' is of class int; expected a sampler. Derive it from unmask.samplers.Sampler",
+        ),
         (
             "my.samplers:undeclared",
-            "is not declared to make a sampler, and is not called; write def undeclared(...) ->",
+            "is not declared to return a sampler; write def undeclared(...) ->",
         ),
-        ("my.samplers:other", "is a function that is not declared to make a sampler, and is not called"),
+        ("my.samplers:other", "is a function that is not declared to return a sampler"),
         (
             "os:system(command='exit 3')",
-            "is not declared to make a sampler, and is not called; write def system(...) -> S",
+            "is not declared to return a sampler; write def system(...) -> S",
         ),
-        ("blocks(inner='os:system(command=3)')", "sampler 'os:system' is a function that is not declared to make a sa"),
-        ("my.samplers:number", "'my.samplers:number' is an object of type int; expected a class, or a function"),
+        ("blocks(inner='os:system(command=3)')", "sampler 'os:system' is a function that is not declared to return a"),
+        ("my.samplers:number", "'my.samplers:number' is an object of type int; expected a class or a function"),
         ("my.samplers:needs", "'my.samplers:needs' needs its option share; write my.samplers:needs(share=...)"),
         ("my.samplers:Mine(part=1)", "unknown option of sampler 'my.samplers:Mine': 'part'"),
         ("my.samplers:Mine(share=odd)", "share of sampler 'my.samplers:Mine' is 'odd'; expected a finite number"),
@@ -213,9 +219,9 @@ def test_schedules_have_no_door():
 @pytest.mark.parametrize(
     ("sampler", "message"),
     [
-        (Strided, "the sampler is the class Strided; give one of it, Strided()"),
-        (7, "sampler int is no sampler but int"),
-        (None, "sampler NoneType is no sampler"),
+        (Strided, "the sampler is the class Strided; expected an instance. Pass Strided()"),
+        (7, "sampler int is of class int"),
+        (None, "sampler NoneType is of class NoneType"),
     ],
 )
 def test_what_is_no_sampler(sampler, message):

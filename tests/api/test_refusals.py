@@ -68,7 +68,7 @@ class Orders(samplers.Sampler):
     def __init__(self, answer):
         self.answer = answer
 
-    def order(self, delta, hidden, luck):
+    def order(self, delta, hidden, rng):
         return self.answer(hidden)
 
 
@@ -125,7 +125,7 @@ TAKE_LANGUAGES = {
     "error curve": lambda x: theory.sampled.error_curve(x, 8),
     "curve": lambda x: theory.known.curve(x, 8),
     "exact": lambda x: theory.known.exact(x, 8, LINEAR),
-    "exponential law": lambda x: theory.exponential.exponential_law(x, LINEAR),
+    "exponential law": lambda x: theory.exponential.exponential_ser(x, LINEAR),
     "first order": theory.first_order,
     "interaction": lambda x: theory.fluency.interaction(x, 8),
     "ser": lambda x: metrics.ser(x, 8, "linear", 2),
@@ -133,7 +133,7 @@ TAKE_LANGUAGES = {
     "ter of AR": lambda x: metrics.ter_autoregressive(x, 8),
     "total variation": lambda x: metrics.total_variation(TOKENS, x),
     "bigrams": lambda x: metrics.bigrams(TOKENS, x),
-    "output law": lambda x: metrics.output_law(x, 3, LINEAR),
+    "output law": lambda x: metrics.output_distribution(x, 3, LINEAR),
     "learning": lambda x: diagnosis.learning.of_language(ideal.Ideal(L), x, 8),
     "table": lambda x: diagnosis.table.table(x, 8, "linear", [2]),
     "network": networks.Network,
@@ -237,7 +237,7 @@ OTHERS = {
     "language": [
         lambda: L.entropy("x"),
         lambda: L.entropy(8, rows="x"),
-        lambda: L.window_law("2", 8),
+        lambda: L.window_distribution("2", 8),
         lambda: L.posterior(TOKENS, positions=[99]),
         lambda: L.posterior(TOKENS, positions=[[0], [1]]),
         lambda: L.save(None),
@@ -284,7 +284,7 @@ OTHERS = {
         lambda: theory.sampled.information_curve(L, 8, rows=1),
         lambda: theory.known.curve(L, 8).ter_upper("linear", "x"),
         lambda: metrics.sequences("x", 3),
-        lambda: metrics.output_law(ideal.Ideal(L), 3, None),
+        lambda: metrics.output_distribution(ideal.Ideal(L), 3, None),
     ],
     "samplers": [
         lambda: Blocks(block_length=1.5),

@@ -29,7 +29,7 @@ def test_audit_agrees_with_python(run, samples):
     expected = audit(samples, LANGUAGE, steps=4, calls=4)
     assert ran.result == json.loads(json.dumps(expected.to_dict()))
     assert (ran.result["verdict"], ran.result["fault"]) == ("differs", "miscounted steps")
-    assert abs(ran.result["steps"]["value"] - 2) < 0.3
+    assert abs(ran.result["fitted_steps"]["value"] - 2) < 0.3
 
 
 def test_the_table_says_it_in_words(run, samples):
@@ -37,9 +37,11 @@ def test_the_table_says_it_in_words(run, samples):
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith("verdict ")
     words = " ".join(ran.out.split())
-    assert "differs: not the law of ancestral with 4 rounds; miscounted steps (" in words
-    assert "one call a round: nothing is cached" in words
+    assert "differs from ancestral with 4 steps: miscounted steps (" in words
+    assert "see the verdict: 2.1" in words
     assert max(map(len, ran.out.splitlines())) <= 80
+    assert "detectable" not in ran.out
+    assert "faults detectable" in run("audit", "samples.npy", *SETTING, "--verbose").out
 
 
 @pytest.fixture
@@ -58,19 +60,19 @@ def test_the_order_says_more_than_tokens(run, rounding):
     blind, seeing = (run("audit", "samples.npy", *NAMED, *words, "--json") for words in ((), ("--order", "order.npy")))
     expected = audit(rounding.tokens, LANGUAGE, sampler="entropy(ties=topk)", steps=4, order=rounding.order)
     assert seeing.result == json.loads(json.dumps(expected.to_dict()))
-    assert (blind.result["fault"], seeing.result["fault"]) == ("miscounted steps", "uneven rounds")
-    assert "round 1 of 4 reveals 2 places of a row, not 3" in expected.sentence
+    assert (blind.result["fault"], seeing.result["fault"]) == ("miscounted steps", "uneven steps")
+    assert "step 1 of 4 reveals 2 positions of a row, not 3" in expected.sentence
 
 
 @pytest.mark.parametrize(
     ("order", "words"),
     [
-        (lambda order: order - 1, "order has rounds from 0 to 3; expected 1 to"),
-        (lambda order: order + 2**62, "order has rounds from 4611686018427387905 to"),
-        (lambda order: order[:, 1:], "order has shape (200, 11), and the samples (200, 12)"),
-        (lambda order: order[:7], "order has shape (7, 12), and the samples (200, 12)"),
+        (lambda order: order - 1, "order has steps from 0 to 3; expected 1 to"),
+        (lambda order: order + 2**62, "order has steps from 4611686018427387905 to"),
+        (lambda order: order[:, 1:], "order has shape (200, 11); expected (200, 12)"),
+        (lambda order: order[:7], "order has shape (7, 12); expected (200, 12)"),
         (lambda order: order[0], "order.npy has shape (12,); expected (rows, length)"),
-        (lambda order: order / 2, "order.npy holds float32; expected integers"),
+        (lambda order: order / 2, "order.npy contains float32; expected integers"),
         (None, "cannot read order.npy"),
     ],
 )
@@ -103,4 +105,4 @@ def test_too_few_rows(run, tmp_path):
     write_tokens(tmp_path / "few.npy", LANGUAGE.sample(20, 12))
     ran = run("audit", "few.npy", *SETTING)
     assert (ran.code, ran.out) == (2, "")
-    assert "20 rows are too few to say anything" in ran.err
+    assert "20 rows are too few" in ran.err

@@ -17,7 +17,7 @@ from tests.sparing import in_this_process, undrawn
 from unmask import UnmaskError, networks
 from unmask.experiments.board import Settings, board
 from unmask.experiments.board.joining import Failure
-from unmask.experiments.jobs.pools import Pool
+from unmask.experiments.sweeps.pools import Pool
 from unmask.report.board import PAGE
 
 TINY = ("--languages", "interval-5", "--lengths", 20, "--rows", 20, "--seeds", 2, "--steps", 2, 20)
@@ -41,7 +41,7 @@ def test_json_and_files(run):
     assert ran.result["failures"] == []
     entry = next(e for e in ran.result["standings"] if e["sampler"] == "left-to-right")
     assert (entry["language"], entry["length"]) == ("interval-5", 20)
-    assert set(entry["evaluations_for_ser_0.5"]) == {"value", "low", "high", "note"}
+    assert set(entry["model_calls_for_ser_0.5"]) == {"value", "low", "high", "note"}
     data = json.loads(Path("shown/board.json").read_text(), parse_constant=pytest.fail)
     assert {"origin", "seconds", "settings", "failures", "records"} == data.keys()
     assert {"command", "versions", "machine", "configuration"} <= data["origin"].keys()
@@ -55,11 +55,11 @@ def test_json_and_files(run):
 
 @pytest.mark.usefixtures("alone")
 def test_table(run):
-    ran = run("board", *FEW, *TINY, "--seed", 3, "--language-seed", 3)
+    ran = run("board", *FEW, *TINY, "--seed", 3)
     assert (ran.code, ran.err) == (0, "")
     assert "interval-5, 20 tokens" in ran.out
     assert "left-to-right" in ran.out
-    assert "2 seeds of 20 rows" in ran.out
+    assert "2 seeds with 20 sequences" in ran.out
     assert str(Path("board/board.svg")) in ran.out
     assert json.loads(Path("board/board.json").read_text())["settings"]["seed"] == 3
 
@@ -68,23 +68,35 @@ def test_table(run):
 def test_a_budget_that_fails_is_said(run):
     ran = run("board", "--samplers", "ancestral", "blocks(block_length=5)", *TINY)
     assert ran.code == 0
-    said = "left out: blocks(block_length=5) at steps = 2: 4 blocks of 5 positions need at least 4 steps, not 2"
+    said = "blocks(block_length=5) at steps = 2: steps is 2 for 4 blocks of 5 positions; expected at least 4 steps"
     assert f"{said} (interval-5)" in " ".join(ran.out.split())
 
 
 @pytest.mark.usefixtures("alone")
 def test_two_samplers_are_compared_in_the_store_of_a_board(run):
-    few = TINY[:-3]  # budgets stand in the specifications
-    pair = ("ancestral(steps=[2])", "ancestral(steps=[2, 20])")
-    said = run("board", "compare", *pair, *few)
-    assert (said.code, said.err) == (0, "")
-    assert said.out.startswith("interval-5, 2 evaluations: ancestral(steps=[2]) and ancestral(steps=[2, 20])")
-    assert "are not distinguishable in 40 rows: +0.0% [-8.8%, +8.8%]; p = 1 by McNemar's exact test" in said.out
+    few = TINY[:-3]  # budgets are fixed
+    pair = ("strided", "ancestral")
+    compared = run("board", "compare", *pair, *few)
+    assert (compared.code, compared.err) == (0, "")
+    out = " ".join(compared.out.split())
+    assert out.startswith(
+        "interval-5: strided is better than ancestral. Fraction correct, mean over log2 of model calls"
+    )
+    assert "from 1 to 20: +" in out
+    assert "percentage points [+" in out
+    assert "Fixed budgets of strided: steps 2, 3, 4, 5, 8, 16, 32." in out
+    assert "Fixed budgets of ancestral: steps 1, 2, 4, 5, 8, 10, 15, 20, 40, 160." in out
     assert {path.name for path in Path("board").iterdir()} == {"sweep"}
-    ran = run("board", "compare", *pair, *few, "--evaluations", 2, "--json")
-    (found,) = ran.result["languages"]
-    assert (found["language"], found["evaluations"]) == ("interval-5", [[2.0, 2.0], [2.0, 2.0]])
-    assert found["comparison"]["verdict"] == "not distinguishable"
+    (found,) = run("board", "compare", *pair, *few, "--json").result["languages"]
+    assert (found["language"], found["difference"]["verdict"]) == ("interval-5", "better")
+    assert all(budget["low"] <= budget["value"] <= budget["high"] for budget in found["difference"]["band"])
+
+
+@pytest.mark.parametrize("name", ["strided(steps=[2, 4])", "ancestral(steps=8)", "threshold(threshold=[0.2, 0.9])"])
+def test_a_comparison_does_not_take_budgets(run, name):
+    ran = run("board", "compare", name, "ancestral", *TINY[:-3])
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert f"{name} sets its budgets. A comparison has fixed budgets. Leave them out" in ran.err
 
 
 def test_two_boards_are_ranked(run):
@@ -99,7 +111,7 @@ def test_two_boards_are_ranked(run):
     Path("other.json").write_text(json.dumps({"records": turned}))
     said = run("board", "ranks", "one.json", "other.json")
     assert (said.code, said.err) == (0, "")
-    assert "3 of 3 pairs that both decide are turned" in " ".join(said.out.split())
+    assert "3 of 3 pairs decided by both boards are reversed" in " ".join(said.out.split())
     with undrawn():
         ran = run("board", "ranks", "one.json", "one.json", "other.json", "--out", "shown", "--json")
     assert [(made["tau"], len(made["turned"])) for made in ran.result["rankings"]] == [(1.0, 0), (-1.0, 3)]
@@ -110,8 +122,8 @@ def test_two_boards_are_ranked(run):
     assert about == {"boards": {"one.json": {"code": "abc"}, "other.json": {}}}
     drawn = json.loads(Path("shown/ranks.svg").read_text())
     assert [panel["title"]["text"] for panel in drawn["hconcat"]] == [
-        "l: tau 1.00, 0 of 3 pairs turned",
-        "l: tau -1.00, 3 of 3 pairs turned",
+        "l: tau 1.00, 0 of 3 decided pairs reversed",
+        "l: tau -1.00, 3 of 3 decided pairs reversed",
     ]
     lines = [row for rows in drawn["datasets"].values() for row in rows if row["turned"]]
     assert {(row["sampler"], row["board"], row["place"]) for row in lines} == {
@@ -182,7 +194,7 @@ def test_what_was_left_out_altogether_is_said(run, monkeypatch):
     assert ran.code == 0, ran.err
     said = " ".join(ran.out.split())
     assert "left out: strided: its process was killed (interval-5)" in said
-    assert "`unmask sweep retry board/sweep` measures again" in said
+    assert "`unmask sweep retry board/sweep` measures the skipped samplers again" in said
 
 
 @pytest.mark.parametrize(("device", "engine"), [("cpu", "local"), ("cuda", "here")])
@@ -190,7 +202,7 @@ def test_a_device_is_for_one_process(run, monkeypatch, device, engine):
     networks.save(networks.Trunk(networks.Shape("mdm", 8, 12, hidden=8, layers=1, heads=1)), "mdm")
     monkeypatch.setattr("unmask.networks.model.checkpoints.choose_device", lambda name: torch.device(device))
 
-    def measure(page, settings, out, *, engine):
+    def measure(page, settings, out, *, engine, **how):
         raise UnmaskError(f"{settings.lengths} {out} {engine}")
 
     monkeypatch.setattr("unmask.report.publishing.publish", measure)

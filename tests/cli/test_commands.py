@@ -90,7 +90,7 @@ def test_generate_and_score_agree_with_python(run, suffix):
 def test_the_table_says_the_same(run):
     run("generate", "--language", "interval-5", *SMALL, "--out", "samples.npy")
     result = run("score", "samples.npy", "--language", "interval-5", "--json").result
-    table = run("score", "samples.npy", "--language", "interval-5").out
+    table = run("score", "samples.npy", "--language", "interval-5", "--verbose").out
     assert re.search(rf"(?m)^invalid rows +{result['invalid_rows']}$", table)
     assert re.search(rf"(?m)^ser +{result['ser']['value']:.4g} \[", table)
     assert max(map(len, table.splitlines())) <= 80
@@ -113,7 +113,7 @@ def test_an_open_interval_is_null(run):
 def test_the_account_lies_beside_the_samples(run):
     ran = run("generate", "--language", "interval-5", *SMALL, "--out", "samples.npy", "--json")
     account = json.loads(Path("samples.npy.json").read_text())
-    assert account["evaluations"] == ran.result["evaluations"]
+    assert account["model_calls"] == ran.result["model_calls"]
     assert account["origin"]["configuration"]["seed"] == 3
     assert account["origin"]["configuration"]["steps"] == 4
     assert sorted(str(path) for path in Path(".").iterdir()) == ["samples.npy", "samples.npy.json"]
@@ -126,7 +126,7 @@ def test_samples_of_another_code_are_said_to_be_old(run):
     account["origin"]["code"] = "0123456789abcdef"
     Path("samples.npy.json").write_text(json.dumps(account))
     ran = run("score", "samples.npy", "--language", "interval-5", "--json")
-    assert ran.err == f"samples.npy: it is old: made by the code 0123456789abcdef, and this is {code()}\n"
+    assert ran.err == f"samples.npy: it is old: written by code 0123456789abcdef, and this is code {code()}\n"
     assert (ran.result["made_by_code"], ran.result["scored_by_code"]) == ("0123456789abcdef", code())
 
 
@@ -225,8 +225,8 @@ def test_new_and_show(run, name):
 def test_show_with_steps(run):
     result = run("show", "language", "interval-5", "--length", 10, "--steps", 2, 8, "--rows", 50, "--json").result
     curve = information_curve(languages.load("interval-5"), 10, rows=50)
-    assert list(result["rounds"]) == ["2", "8"]
-    for count, bounds in result["rounds"].items():
+    assert list(result["steps"]) == ["2", "8"]
+    for count, bounds in result["steps"].items():
         assert bounds["ter_upper"] == curve.ter_upper("linear", int(count)).to_dict()
         assert bounds["ser_upper"] == curve.ser_upper("linear", int(count)).to_dict()
 

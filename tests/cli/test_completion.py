@@ -25,10 +25,10 @@ from unmask.tasks import TASKS
         ("unmask generate --sampler low", ["low-confidence"]),
         ("unmask generate --sampler low-confidence --te", ["--temperature", "--template"]),
         ("unmask show sampler kl", ["klass"]),
-        ("unmask demo --lengths sparse-hmm --js", ["--json"]),
+        ("unmask demo --languages sparse-hmm --js", ["--json"]),
         ("unmask list sa", ["samplers"]),
         ("unmask nothing ", []),
-        ("unmask lm-eval ", []),
+        ("unmask eval lm-eval ", []),
     ],
 )
 def test_words_that_may_follow(line, offered):
@@ -53,4 +53,4 @@ def test_a_shell_is_answered_without_torch():
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_scripts_are_printed(run, shell):
-    assert "unmask complete" in run("completion", shell).out
+    assert "unmask complete" in run("--completion", shell).out

@@ -6,29 +6,27 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.report.tiny import demo
 from tests.sparing import undrawn
-from unmask.experiments.jobs.status import status
-from unmask.experiments.jobs.work import attempt
-from unmask.report import demo, frame, publishing, whole
-
-TINY = {"steps": (2, 64), "length": 20, "panel_lengths": (10, 20), "profile_rows": 5, "perplexity_rows": 5}
-TINY |= {"samplers": ("ancestral",), "sampler_languages": ("interval-5",), "sampler_length": 20, "sampler_rows": 8}
+from unmask.experiments.sweeps.status import status
+from unmask.experiments.sweeps.work import attempt
+from unmask.report import frame, whole
 
 
 @pytest.fixture(autouse=True)
-def tiny(monkeypatch):
-    """Few rows of short sequences, measured in this process."""
-    monkeypatch.setattr(demo, "Settings", partial(demo.Settings, **TINY))
-    real = publishing.publish
-    monkeypatch.setattr(publishing, "publish", lambda page, settings, out, engine: real(page, settings, out))
+def tiny(monkeypatch, tmp_path):
+    """Few short sequences, measured in this process."""
+    place = tmp_path / "recipes"
+    place.mkdir()
+    demo(place)
+    monkeypatch.setattr("unmask.experiments.sweeps.recipe.DIRECTORIES", (place,))
 
 
-FEW = ("--rows", 10, "--small-rows", 5)
+FEW = ("--engine", "here", "--set", "rows=5")
 
 
 def test_json(run):
@@ -40,12 +38,12 @@ def test_json(run):
     assert ran.result["seconds"] > 0
     assert len(ran.result["sentences"]) == 3
     settings = json.loads(Path("shown/data.json").read_text())["settings"]
-    assert (settings["rows"], settings["small_rows"], settings["seed"]) == (10, 5, 0)
+    assert (settings["recipe"], settings["set"]) == ("demo", ["rows=5"])
 
 
 def test_table(run):
     with undrawn():
-        ran = run("demo", *FEW, "--seed", 3, "--language-seed", 3, "--generative-perplexity", "--lengths", "sparse-hmm")
+        ran = run("demo", *FEW, "seeds=[3]", "--languages", "sparse-hmm", "interval-5")
     assert ran.code == 0, ran.err
     assert "Correctness: sequence error rate (SER)" in ran.out
     assert "Fluency saturates" in ran.out
@@ -53,7 +51,6 @@ def test_table(run):
     assert "sparse-hmm" in ran.out
     assert str(Path("demo/index.html").resolve()) in ran.out
     assert Path("demo/generative-perplexity-by-language.svg").exists()
-    assert json.loads(Path("demo/data.json").read_text())["settings"]["seed"] == 3
 
 
 @pytest.fixture
@@ -63,7 +60,8 @@ def numbers_alone(monkeypatch):
     def contents(_made, _settings, about):
         return frame.numbers("data", whole.records(about.explorer.results)) | {"index.html": b""}
 
-    monkeypatch.setattr(demo, "PAGE", replace(demo.PAGE, contents=contents))
+    real = whole.of_recipe
+    monkeypatch.setattr(whole, "of_recipe", lambda name: replace(real(name), contents=contents))
 
 
 @pytest.mark.usefixtures("numbers_alone")
@@ -72,22 +70,22 @@ def test_an_interrupted_demo_goes_on(run, monkeypatch):
     measured = []
 
     def stop(*arguments):
-        if len(measured) == 9:
+        if len(measured) == 8:
             raise KeyboardInterrupt
         measured.append(arguments)
         return attempt(*arguments)
 
-    monkeypatch.setattr("unmask.experiments.jobs.pools.attempt", stop)
+    monkeypatch.setattr("unmask.experiments.sweeps.pools.attempt", stop)
     assert run("demo", *FEW).code == 130
     assert [path.name for path in Path("demo").iterdir()] == ["sweep"]
     found = status("demo/sweep")
-    assert (found["done"], found["running"]) == (9, 0)
+    assert (found["done"], found["running"]) == (8, 0)
 
     def count(*arguments):
         measured.append(arguments)
         return attempt(*arguments)
 
-    monkeypatch.setattr("unmask.experiments.jobs.pools.attempt", count)
+    monkeypatch.setattr("unmask.experiments.sweeps.pools.attempt", count)
     assert run("demo", *FEW).code == 0
     assert len(measured) == found["cells"]
     assert run("demo", *FEW, "--out", "again").code == 0
@@ -100,20 +98,20 @@ def test_an_interrupted_demo_goes_on(run, monkeypatch):
 def test_a_finished_demo_is_drawn_again_without_measuring(run, monkeypatch):
     assert run("demo", *FEW).code == 0
     Path("demo/index.html").unlink()
-    monkeypatch.setattr("unmask.experiments.jobs.pools.attempt", pytest.fail)
+    monkeypatch.setattr("unmask.experiments.sweeps.pools.attempt", pytest.fail)
     assert run("demo", *FEW).code == 0
     assert Path("demo/index.html").exists()
 
 
 def test_a_cell_that_fails_is_said(run, monkeypatch):
-    from unmask.experiments.jobs.work import measure as real
+    from unmask.experiments.sweeps.work import measure as real
 
     def fail(spec, *arguments):
-        if spec["metric"] == "prediction":
+        if spec["job"] == "prediction":
             raise MemoryError
         return real(spec, *arguments)
 
-    monkeypatch.setattr("unmask.experiments.jobs.work.measure", fail)
+    monkeypatch.setattr("unmask.experiments.sweeps.work.measure", fail)
     ran = run("demo", *FEW)
     assert ran.code == 2
     assert "cells failed, the first prediction (paper-2gram, 20): out of memory" in ran.err
@@ -121,14 +119,14 @@ def test_a_cell_that_fails_is_said(run, monkeypatch):
     assert not Path("demo/index.html").exists()
 
 
-@pytest.mark.parametrize("arguments", [("--out", "file"), ("--out", "nowhere/out"), ("--rows", 0)])
+@pytest.mark.parametrize("arguments", [("--out", "file"), ("--out", "nowhere/out"), ("--set", "rows=0")])
 def test_a_mistake_is_found_before_the_work(run, monkeypatch, arguments):
     Path("file").touch()
-    monkeypatch.setattr("unmask.experiments.jobs.pools.attempt", pytest.fail)
+    monkeypatch.setattr("unmask.experiments.sweeps.pools.attempt", pytest.fail)
     ran = run("demo", *arguments)
     assert ran.code == 2
-    assert str(arguments[1]) in ran.err
-    assert [path.name for path in Path(".").iterdir()] == ["file"]
+    assert arguments[1].replace("=", " is ") in ran.err
+    assert {path.name for path in Path(".").iterdir()} == {"file", "recipes"}
 
 
 def test_help_is_light():
@@ -139,4 +137,4 @@ def test_help_is_light():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = {name.partition(".")[0] for name in done.stderr.split()}
     assert not loaded & {"torch", "numba", "altair", "pandas", "vl_convert", "numpy"}
-    assert "--generative-perplexity" in done.stdout
+    assert "--languages" in done.stdout

@@ -55,14 +55,15 @@ def test_what_is_broken_stops_nothing(run, monkeypatch):
     assert ran.result["machine"]["devices"].startswith("unknown: ModuleNotFoundError")
     assert ran.result["caches"]["kernels"].startswith("nowhere")
     assert ran.result["sandbox"] == "unknown: UnmaskError: no sandbox works here: none"
-    assert ran.result["extras"]["parquet"].startswith("not here: pip install 'unmask[parquet]'")
+    assert ran.result["extras"]["parquet"].startswith("not installed: pip install 'unmask[parquet]'")
 
 
 def test_the_table(run, monkeypatch):
     monkeypatch.setattr(Sandbox, "strongest", refuse)
     ran = run("doctor")
     assert ran.code == 0
-    assert "versions: unmask " in ran.out
+    assert ran.out.startswith("versions  unmask ")
+    assert "versions: torch " in run("doctor", "--verbose").out
     assert max(map(len, ran.out.splitlines())) <= 80
 
 

@@ -47,17 +47,20 @@ LANGUAGE_FILES = {
     "no table": (NGRAM | {"initial": {}}, "initial is not a rectangular table"),
     "too deep": (NGRAM | {"transition": [[[0.5, 0.5]]]}, "transition has shape (1, 1, 2)"),
     "words": (NGRAM | {"transition": [[0.5, 0.5], ["a", 0.5]]}, "transition is not a rectangular table"),
-    "a row sum": (NGRAM | {"transition": [[0.5, 0.5], [0.5, 0.4]]}, "transition row 1 sums to 0.9, not 1; --normalise"),
+    "a row sum": (
+        NGRAM | {"transition": [[0.5, 0.5], [0.5, 0.4]]},
+        "transition row 1 sums to 0.9; expected 1. Pass --normalise",
+    ),
     "NaN": (NGRAM | {"initial": [float("nan"), 1]}, "NaN is not a finite number"),
     "null": (NGRAM | {"initial": [None, 1]}, "initial is not a rectangular table"),
     "infinity": (NGRAM | {"transition": [[float("inf"), 0], [1, 0]]}, "Infinity is not a finite number"),
     "negative": (NGRAM | {"transition": [[0.5, 0.5], [1.5, -0.5]]}, "transition[1, 1] is -0.5: negative"),
-    "tiny": (NGRAM | {"transition": [[0.5, 0.5], [1, 1e-30]]}, "transition[1, 1] is 1e-30: below 1e-20"),
+    "tiny": (NGRAM | {"transition": [[0.5, 0.5], [1, 1e-30]]}, "transition[1, 1] is 1e-30; expected 0 or at least"),
     "huge": (NGRAM | {"initial": [10**400, 1]}, "has more than 64 bits"),
     "order 1": (NGRAM | {"order": 1}, "order is 1"),
     "order in words": (NGRAM | {"order": "2"}, "order is '2'"),
-    "order too large": (NGRAM | {"order": 60}, "more than the 16,777,216 allowed"),
-    "too few names": (NGRAM | {"names": ["a"]}, "expected 2, one a token"),
+    "order too large": (NGRAM | {"order": 60}, "expected at most 16,777,216"),
+    "too few names": (NGRAM | {"names": ["a"]}, "expected 2, one per token"),
     "no kind": ({"order": 2}, "a JSON object with a key 'kind'"),
     "no object": ([1, 2], "a JSON object with a key 'kind'"),
     "unknown kind": (NGRAM | {"kind": "ngrm"}, "unknown kind of language 'ngrm'; did you mean ngram?"),
@@ -134,7 +137,7 @@ SAMPLERS = {
     "blocks(block_length=[4])": "[4]",
     "blocks(block_length=1.5)": "1.5",
     "blocks(block_length=True)": "True",
-    "blocks(block_length=1)": "10 blocks of 1 positions need at least 10 steps, not 3",
+    "blocks(block_length=1)": "steps is 3 for 10 blocks of 1 positions; expected at least 10 steps",
     "low-confidence(temperature=-1)": "temperature is -1; expected 0 or a positive number",
     "low-confidence(temperature=abc)": "'abc'",
     "low-confidence(temperature=nan)": "'nan'",
@@ -163,12 +166,12 @@ SCHEDULES = {
     "geometric(ratio=1e999)": "inf",
     "theorem-4.2(order=1)": "order is 1",
     "theorem-4.2(order=2.5)": "2.5",
-    "[0.2, 0.2]": "the schedule sums to 0.4, not 1; divide it by its sum",
-    "[0.2,": "cannot read the schedule",
-    "['a']": "cannot read the schedule",
-    "[None]": "cannot read the schedule",
-    "[[1.0]]": "cannot read the schedule",
-    "[]": "an explicit schedule is a list of numbers",
+    "[0.2, 0.2]": "the schedule sums to 0.4; expected 1. Divide it by its sum",
+    "[0.2,": "--schedule is ",
+    "['a']": "--schedule is ",
+    "[None]": "--schedule is ",
+    "[[1.0]]": "--schedule is ",
+    "[]": "schedule has shape (0,); expected a list of numbers",
     "[-1, 2]": "delta_1 of the schedule is -1.0",
     "[1e999]": "delta_1 of the schedule is inf",
 }
@@ -181,7 +184,7 @@ def test_a_wrong_schedule(fails, schedule):
 
 
 def test_a_list_has_its_own_number_of_steps(fails):
-    fails("lists 2 rounds, but steps is 3; leave steps out", *generate("--schedule", "[0.5, 0.5]", "--steps", 3))
+    fails("lists 2 steps, but steps is 3. Leave steps out", *generate("--schedule", "[0.5, 0.5]", "--steps", 3))
 
 
 @pytest.mark.parametrize(
@@ -212,9 +215,9 @@ def test_a_wrong_number_of_threads(fails, monkeypatch):
 @pytest.mark.parametrize(
     ("language", "length", "words"),
     [
-        ("brackets", 7, "the nearest it has: 6 and 8"),
-        ("brackets", 1, "the nearest it has: 2"),
-        ("modular-sum", 512, "the nearest it has: 509 and 515"),
+        ("brackets", 7, "the nearest lengths: 6 and 8"),
+        ("brackets", 1, "the nearest lengths: 2"),
+        ("modular-sum", 512, "the nearest lengths: 509 and 515"),
     ],
 )
 def test_an_impossible_length_names_the_nearest(fails, language, length, words):
@@ -264,7 +267,7 @@ def test_a_directory_without_permission(fails, ordinary):
 
 @pytest.mark.parametrize("name", ["out.txt", "out", "out.json", "out.npz"])
 def test_an_unknown_suffix(fails, name):
-    words = "samples are kept as .npy or .jsonl"
+    words = "expected .npy or .jsonl"
     fails(words, "generate", "--language", "interval-5", "--length", 5, "--rows", 2, "--out", name)
     Path(name).write_text("[0]")
     fails(words, "score", name, "--language", "interval-5")
@@ -274,12 +277,12 @@ ARRAYS = {
     "the mask": (np.full((2, 5), 16), "row 0, position 0: token 16 (that is the mask"),
     "too large": (np.array([[0, 1], [2, 99]]), "row 1, position 1: token 99 is not in 0..15"),
     "negative": (np.full((2, 5), -1), "token -1 is not in 0..15"),
-    "floats": (np.zeros((2, 5)), "holds float64; expected integers"),
-    "booleans": (np.zeros((2, 5), bool), "holds bool; expected integers"),
-    "strings": (np.array([["a"]]), "holds <U1; expected integers"),
-    "times": (np.zeros((2, 5), "m8[s]"), "holds timedelta64[s]; expected integers"),
-    "objects": (np.array([[1, None]], object), "holds Python objects; expected integers"),
-    "too long for any integer": (np.full((2, 5), 2**64 - 1, np.uint64), "no token is that large"),
+    "floats": (np.zeros((2, 5)), "contains float64; expected integers"),
+    "booleans": (np.zeros((2, 5), bool), "contains bool; expected integers"),
+    "strings": (np.array([["a"]]), "contains <U1; expected integers"),
+    "times": (np.zeros((2, 5), "m8[s]"), "contains timedelta64[s]; expected integers"),
+    "objects": (np.array([[1, None]], object), "contains Python objects; expected integers"),
+    "too long for any integer": (np.full((2, 5), 2**64 - 1, np.uint64), "expected tokens below 2^63"),
     "one dimension": (np.zeros(5, int), "has shape (5,); expected (rows, length)"),
     "three dimensions": (np.zeros((1, 2, 5), int), "has shape (1, 2, 5)"),
     "no rows": (np.zeros((0, 5), int), "has shape (0, 5)"),

@@ -1,4 +1,4 @@
-"""`unmask frontier`: thin over the module, with files where they are asked for."""
+"""`unmask board frontier`: thin over the module, with files where they are asked for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FEW = ("--language", "interval-5", "--length", 20, "--rows", 20, "--steps", 4, "
 
 def test_table_and_files(run):
     with undrawn():
-        ran = run("frontier", *FEW, "--samplers", "ancestral", "low-confidence", "--out", "shown")
+        ran = run("board", "frontier", *FEW, "--samplers", "ancestral", "low-confidence", "--out", "shown")
     assert (ran.code, ran.err) == (0, "")
     lines = [line.split() for line in ran.out.splitlines()]
     rows = {(line[0], line[1]): line for line in lines if len(line) == 7 and line[0] != "sampler"}
@@ -23,7 +23,7 @@ def test_table_and_files(run):
 
 
 def test_json(run):
-    ran = run("frontier", *FEW, "--samplers", "autoregressive", "--json")
+    ran = run("board", "frontier", *FEW, "--samplers", "autoregressive", "--json")
     assert (ran.code, ran.err) == (0, "")
     names = [(point["sampler"], point["setting"]) for point in ran.result["points"]]
     assert names[:3] == [("language", None), ("autoregressive", 0.5), ("autoregressive", 1.0)]
@@ -32,6 +32,6 @@ def test_json(run):
 
 def test_mistakes(run):
     Path("file").touch()
-    ran = run("frontier", *FEW, "--out", "file")
+    ran = run("board", "frontier", *FEW, "--out", "file")
     assert ran.code == 2
     assert "it is a file" in ran.err

@@ -89,17 +89,17 @@ def test_nothing_given_leaves_nothing_behind(run):
     ("options", "words"),
     [
         (("--given", "nowhere.npy"), "cannot read nowhere.npy: No such file"),
-        (("--given", "given.txt"), "given.txt: samples are kept as .npy or .jsonl"),
+        (("--given", "given.txt"), "given.txt ends in '.txt'; expected .npy or .jsonl"),
         (("--given", "given.npy", "--length", 9), "given has shape (1, 8); expected (9,) or (2000, 9)"),
         (("--given", "three.jsonl", "--rows", 7), "given has shape (3, 2); expected (2,) or (7, 2)"),
         (("--given", "far.jsonl"), "token 17 is not in 0..16"),
         (("--given", "odd.jsonl"), "odd.jsonl, line 1: it[1] is 'x'; expected a whole number or null"),
         (("--given", "impossible.jsonl"), "given row 0 has probability zero: no sequence fits it"),
-        (("--given", "given.npy", "--prompt-length", 3), "leave one of them out"),
+        (("--given", "given.npy", "--prompt-length", 3), "Leave one of them out"),
         (("--prompt-length", 3, "--length", 2), "prompt_length is 3; expected 0 to 2"),
         (("--rows-per-prompt", 2), "--rows-per-prompt needs prompts"),
         (("--prompt-length", 3, "--rows-per-prompt", 0), "--rows-per-prompt is 0; expected at least 1"),
-        (("--given", "given.npy", "--sampler", "autoregressive"), "autoregression can only continue a prefix"),
+        (("--given", "given.npy", "--sampler", "autoregressive"), "expected a prefix for autoregression"),
     ],
 )
 def test_what_is_refused(run, options, words):
@@ -120,7 +120,10 @@ def test_what_was_given_must_be_there(run):
     write("given.npy", ROW)
     run(*GENERATE, "--given", "given.npy", "--rows", 5, "--out", "samples.npy")
     write("samples.given.npy", [[V] * 8] * 5)
-    assert "samples.given.npy is not what samples.npy was given; give that by --given" in run(*SCORE).err
+    assert (
+        "samples.given.npy does not match the account of samples.npy. Pass the given tokens by --given"
+        in run(*SCORE).err
+    )
     Path("samples.given.npy").unlink()
     assert "cannot read samples.given.npy" in run(*SCORE).err
     assert run(*SCORE, "--given", "given.npy").code == 0

@@ -1,4 +1,4 @@
-"""`unmask judge`: texts of each file that texts are written to, and files that hold none."""
+"""`unmask model judge`: texts of each file that texts are written to, and files that hold none."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_all_files_say_the_same(run, model, tmp_path):
     write_tokens(tmp_path / "b.jsonl", torch.zeros((2, 3), dtype=torch.int64), SAID)
     (tmp_path / "c.jsonl").write_text("\n".join(map(json.dumps, SAID)))
     options = ("--by", directory, "--card", card, "--draws", 6, "--json")
-    first, *others = (run("judge", name, *options).result for name in ("a.txt", "b.jsonl", "c.jsonl"))
+    first, *others = (run("model", "judge", name, *options).result for name in ("a.txt", "b.jsonl", "c.jsonl"))
     assert others == [first, first]
     loaded = hub.load_model(directory, card=str(card))
     found = judge(loaded, SAID, draws=6)
@@ -48,8 +48,8 @@ def test_all_files_say_the_same(run, model, tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.npy", b"x", "expected a file of texts, .txt or .jsonl"),
-        ("a.txt", b"", "holds no text"),
+        ("a.npy", b"x", "is not a file of texts; expected .txt or .jsonl"),
+        ("a.txt", b"", "contains no text"),
         ("a.txt", b"\xff\xfe", "is not UTF-8 text"),
         ("a.jsonl", b'{"tokens": [1]}', "text"),
         ("a.jsonl", b"3", "line 1"),
@@ -59,7 +59,7 @@ def test_all_files_say_the_same(run, model, tmp_path):
 def test_files_that_hold_no_texts(run, tmp_path, name, content, message):
     if content is not None:
         (tmp_path / name).write_bytes(content)
-    said = run("judge", name, "--by", "nobody")
+    said = run("model", "judge", name, "--by", "nobody")
     assert said.code == 2
     assert message in said.err
     assert said.err.count("\n") == 1

@@ -1,4 +1,4 @@
-"""unmask learning: of a network that has learned little, both parts of its errors, and what is refused."""
+"""unmask model learning: of a network that has learned little, both parts of its errors, and what is refused."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def trained(run, networks):
 
 
 def test_an_mdm(run, trained):
-    ran = run("learning", trained("mdm"), "--steps", 2, 8, *BRIEF, "--json")
+    ran = run("model", "learning", trained("mdm"), "--steps", 2, 8, *BRIEF, "--json")
     assert ran.code == 0
     assert (ran.result["kind"], ran.result["language"], ran.result["length"]) == ("mdm", "paper-2gram", 8)
     ours, visited = ran.result["learning"]
@@ -45,34 +45,36 @@ def test_an_mdm(run, trained):
     for error in ran.result["errors"]:
         assert error["ser"]["value"] == pytest.approx(error["ser_sampling"]["value"] + error["ser_learning"]["value"])
         assert error["ter_learning"]["value"] > 1.01  # it has learned little
-    out = run("learning", "mdm", "--steps", 2, *BRIEF).out
+    out = run("model", "learning", "mdm", "--steps", 2, *BRIEF).out
     assert "MDM on paper-2gram" in out
     assert "x 1." in out
 
 
 def test_an_ar_model(run, trained):
-    ran = run("learning", trained("ar"), *BRIEF, "--json")
+    ran = run("model", "learning", trained("ar"), *BRIEF, "--json")
     (error,) = ran.result["errors"]
-    assert (error["steps"], error["evaluations"], error["ser_sampling"]["value"]) == (None, 8, 0)
+    assert (error["steps"], error["model_calls"], error["ser_sampling"]["value"]) == (None, 8, 0)
     assert error["ser"] == error["ser_learning"]
 
 
 def test_another_language(run, trained):
     directory = trained("mdm")
-    named = run("learning", directory, "--language", "paper-2gram(seed=5)", "--steps", 2, *BRIEF, "--json").result
-    own = run("learning", directory, "--steps", 2, *BRIEF, "--json").result
+    named = run(
+        "model", "learning", directory, "--language", "paper-2gram(seed=5)", "--steps", 2, *BRIEF, "--json"
+    ).result
+    own = run("model", "learning", directory, "--steps", 2, *BRIEF, "--json").result
     assert named["learning"][0]["mean"]["value"] > own["learning"][0]["mean"]["value"]
 
 
 def test_mistakes(run, trained, tmp_path):
-    assert "holds no network" in run("learning", "nowhere").err
+    assert "holds no network" in run("model", "learning", "nowhere").err
     directory = trained("mdm")
-    assert "at most 8 tokens, not for 9" in run("learning", directory, "--length", 9).err
-    assert "for 8 symbols, not for 16" in run("learning", directory, "--language", "interval-5").err
+    assert "at most 8 tokens, not for 9" in run("model", "learning", directory, "--length", 9).err
+    assert "for 8 symbols, not for 16" in run("model", "learning", directory, "--language", "interval-5").err
     (tmp_path / directory / "training.json").unlink()
-    assert "name the language" in run("learning", directory).err
+    assert "Pass --language" in run("model", "learning", directory).err
     (tmp_path / directory / "training.json").write_text(json.dumps({"origin": 3}))
-    assert "training.json: origin is 3; expected a mapping" in run("learning", directory).err
+    assert "training.json: origin is 3; expected a mapping" in run("model", "learning", directory).err
 
 
 def test_plan_of_a_network(run, trained):
@@ -82,7 +84,7 @@ def test_plan_of_a_network(run, trained):
     assert ran.code == 0
     assert "learning" in ran.result["method"]
     assert 0.1 < ran.result["predicted"]["value"] <= 3
-    assert "train it further" in run(*plan, 0.01, "--metric", "ter").err
-    assert "`unmask learning` measures it" in run(*plan, 0.01).err
-    assert "name an MDM" in run("plan", "--model", trained("ar"), "--metric", "ter", "--target", 1).err
-    assert "give --language, or --model" in run("plan", "--target", 1).err
+    assert "Train the network longer" in run(*plan, 0.01, "--metric", "ter").err
+    assert "Measure it with `unmask model learning`" in run(*plan, 0.01).err
+    assert "expected an MDM" in run("plan", "--model", trained("ar"), "--metric", "ter", "--target", 0.5).err
+    assert "unmask plan needs --language, a known language" in run("plan", "--target", 0.5).err

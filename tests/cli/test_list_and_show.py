@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from unmask.experiments.measures.catalogue import METRICS, find
+from unmask.experiments.jobs.catalogue import JOBS, find
 from unmask.samplers import SAMPLERS
 from unmask.schedules import SCHEDULES, deltas, is_fitted
 
-REGISTRIES = {"sampler": SAMPLERS, "schedule": SCHEDULES, "job": METRICS}
+REGISTRIES = {"sampler": SAMPLERS, "schedule": SCHEDULES, "job": JOBS}
 PLUG_IN = """
 from dataclasses import dataclass
 from unmask.samplers.structured import Strided
@@ -73,9 +73,9 @@ def test_what_is_said_of_a_sampler(run):
     assert result["options"].items() >= {"block_length": 32, "inner": "fixed-size"}.items()
     assert (result["way"], result["reads"]) == ("run", ["canvas"])
     result = run("show", "sampler", "speculative", "--json").result
-    assert (result["law"], result["reads"]) == ("causal", ["canvas", "causal"])
+    assert (result["distribution"], result["reads"]) == ("causal", ["canvas", "causal"])
     result = run("show", "sampler", "ancestral", "--json").result
-    assert (result["way"], result["law"], result["draws_rounds"]) == ("order", "order", True)
+    assert (result["way"], result["distribution"], result["draws_steps"]) == ("order", "order", True)
     result = run("show", "sampler", "low-confidence", "--json").result
     assert (result["way"], result["pace"]) == ("choose", "counts")
 
@@ -91,7 +91,7 @@ def test_what_is_said_of_a_schedule(run):
 
 
 def test_what_is_said_of_a_metric(run):
-    for name in METRICS.names():
+    for name in JOBS.names():
         assert run("show", "job", name, "--json").result["merges"] == find(name).merges
 
 

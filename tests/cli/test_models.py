@@ -36,7 +36,7 @@ def test_a_model_in_place_of_a_language(run, pair, sampler):
     made = generate(network, sampler=sampler, rows=20, steps=3, length=L)
     assert ran.code == 0, ran.err
     assert torch.equal(read_tokens("x.npy"), made.tokens)
-    assert ran.result["evaluations"] == float(made.evaluations.double().mean())
+    assert ran.result["model_calls"] == float(made.model_calls.double().mean())
 
 
 def test_a_model_goes_on_from_what_is_given(run, pair):
@@ -50,16 +50,16 @@ def test_a_model_goes_on_from_what_is_given(run, pair):
 
 
 MISTAKES = {
-    "--language and --model both": ["--model", "mdm", "--language", "interval-5"],
-    "give --language, whose exact denoiser is used, or --model": [],
+    "--language and --model exclude each other": ["--model", "mdm", "--language", "interval-5"],
+    "--language and --model are missing": [],
     "--causal-model needs --model": ["--language", "interval-5", "--causal-model", "ar"],
     "--batch needs --model": ["--language", "interval-5", "--batch", 3],
     "--prompt-length needs --language": ["--model", "mdm", "--prompt-length", 2],
-    "ar holds an AR network; beside --causal-model": ["--model", "ar", "--causal-model", "ar"],
+    "ar holds an AR network; --causal-model": ["--model", "ar", "--causal-model", "ar"],
     "given as ar is of kind mdm": ["--model", "mdm", "--causal-model", "mdm"],
     "has no AR model": ["--model", "mdm", "--sampler", "autoregressive"],
-    "cannot fill a canvas": ["--model", "ar"],
-    "made for up to 4 tokens, but length is 9": ["--model", "mdm", "--length", 9],
+    "cannot fill masks": ["--model", "ar"],
+    "length is 9; the MDM was trained for up to 4 tokens": ["--model", "mdm", "--length", 9],
     "nowhere": ["--model", "nowhere"],
     "finds no CUDA device": ["--model", "mdm", "--device", "cuda"],
     "unknown device 'gpu'": ["--model", "mdm", "--device", "gpu"],
@@ -80,6 +80,6 @@ def test_an_open_model_is_timed(run, tmp_path):
     (tmp_path / "card.json").write_bytes(msgspec.json.encode(card("qwen2")))
     published(tmp_path / "model", "qwen2", CONFIGS["qwen2"])
     options = ("--lengths", 16, "--batch", 1, "--steps", 4, "--repeats", 1, "--json")
-    found = run("time", "--model", "model", "--card", "card.json", *options).result
+    found = run("model", "time", "--model", "model", "--card", "card.json", *options).result
     assert found["model"]["card"] == "small-qwen2"
     assert [timing["length"] for timing in found["timings"]] == [16]

@@ -26,7 +26,7 @@ from unmask.hub import CARDS, find, known, load_model
 from unmask.hub.chat import TEMPLATES
 from unmask.hub.checking import check
 from unmask.hub.conversation import Conversation
-from unmask.hub.prompted import Asked, ending, rows_of
+from unmask.hub.prompted import Query, ending, rows_of
 from unmask.samplers.contract import as_sampler
 from unmask.text import checkpoint
 
@@ -103,7 +103,7 @@ def test_a_turn_that_ends_ends_the_row(place):
     """EOS and the end of a turn end a row; what stands behind is filled with the padding, and is nobody's text."""
     found = model()
     ends = {found.card.tokens.eos, found.card.tokens.end_of_turn}
-    (row,) = rows_of(found, [Asked(prompt="Hi")], 40, chat=True)
+    (row,) = rows_of(found, [Query(prompt="Hi")], 40, chat=True)
     made = generate(found, given=row, rows=40, steps=40, sampler="left-to-right", seed=1, stop=ending(found, chat=True))
     assert "stopped" in made.reasons
     for tokens, length, reason, text in zip(
@@ -193,28 +193,28 @@ def test_caches_and_guidance_are_named_in_the_result(place):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--prompt", "a", "--length", 99), "prompt 0 ('a') has 100 tokens with what is to be written, and small was"),
-        (("--prompt", "a", "--prompts", "p.jsonl"), "both say what to start from"),
-        (("--prompt", "a", "--given", "p.npy"), "both say what to start from"),
-        (("--template", "a"), "the template 'a' has no gap; write ___"),
-        (("--template", "___{99999}"), "99999 tokens with what is to be written"),
+        (("--prompt", "a", "--length", 99), "prompt 0 ('a') and its answer have 100 tokens; expected at most 64"),
+        (("--prompt", "a", "--prompts", "p.jsonl"), "exclude each other"),
+        (("--prompt", "a", "--given", "p.npy"), "exclude each other"),
+        (("--template", "a"), "the template 'a' has no gap. Write ___"),
+        (("--template", "___{99999}"), "99999 tokens; expected at most 64"),
         (("--template", "a___", "--chat"), "--chat needs a user message"),
         (("--chat",), "--chat needs a user message"),
         (("--prompt", "a", "--system", "b"), "--system needs --chat"),
         (("--prompts", "nowhere.jsonl"), "cannot read nowhere.jsonl"),
-        (("--prompts", "empty.jsonl"), "holds no prompts"),
+        (("--prompts", "empty.jsonl"), "contains no prompts"),
         (("--prompts", "odd.jsonl"), "odd.jsonl, line 1: it is 3; expected"),
         (("--prompts", "both.jsonl"), "expected one of prompt, messages and template"),
         (("--prompts", "other.jsonl"), "unknown key"),
         (("--prompts", "role.jsonl"), "role"),
-        (("--prompts", "turn.jsonl"), "ends with what the user says"),
-        (("--prompts", "p.jsonl", "--rows", 3), "--rows is 3, and there are 2 prompts"),
+        (("--prompts", "turn.jsonl"), "the last message is not of the user"),
+        (("--prompts", "p.jsonl", "--rows", 3), "--rows is 3; 2 prompts with"),
         (("--rows-per-prompt", 2), "--rows-per-prompt needs prompts"),
         (("--prompt", "a", "--length", 0), "--length is 0"),
         (("--prompt", "a", "--cache", "prefix(size=3)"), "cache"),
         (("--prompt", "a", "--dtype", "int8"), "dtype"),
-        (("--language", "interval-5"), "--language and --model both"),
-        (("--prompt", "a", "--sampler", "autoregressive"), "no AR model beside it"),
+        (("--language", "interval-5"), "--language and --model exclude each other"),
+        (("--prompt", "a", "--sampler", "autoregressive"), "need an AR model"),
     ],
 )
 def test_mistakes(place, arguments, words):
@@ -248,7 +248,7 @@ def test_a_dry_run_says_what_it_takes_and_does_nothing(place, monkeypatch):
     monkeypatch.setattr("unmask.hub.weights.opened", lambda directory: pytest.fail("weights are opened"))
     ran = place("generate", "--model", "b", "--card", "b/card.json", *options, "--rows", 3, "--guidance", 0.5).result
     length = len(found.tokenizer.encode("the cat")) + 8
-    assert (ran["rows"], ran["length"], ran["evaluations_at_most"]) == (3, length, 16)
+    assert (ran["rows"], ran["length"], ran["model_calls_at_most"]) == (3, length, 16)
     assert ran["parameters"] == parameters
     layers, heads, width = found.body.sizes
     kept = 4 * 2 * layers * heads * width * 3 * (length + 1)
@@ -275,11 +275,11 @@ def test_a_dry_run_says_what_it_takes_and_does_nothing(place, monkeypatch):
 def test_a_model_without_conversations_or_a_tokenizer_says_so(place, written, tmp_path):
     found = model()
     base = load_model("m", card=card_with(template=None), device="cpu")
-    with pytest.raises(UnmaskError, match="small holds no conversations"):
-        rows_of(base, [Asked(prompt="a")], 3, chat=True)
+    with pytest.raises(UnmaskError, match="small has no chat template"):
+        rows_of(base, [Query(prompt="a")], 3, chat=True)
     found.tokenizer = None
     with pytest.raises(UnmaskError, match=r"small has no tokenizer in its directory"):
-        rows_of(found, [Asked(prompt="a")], 3)
+        rows_of(found, [Query(prompt="a")], 3)
 
 
 def card_with(**fields):
@@ -298,7 +298,7 @@ def test_chat_goes_on_after_too_much_and_after_broken_bytes(place, monkeypatch, 
     ran = place("chat", *MODEL, "--length", 4, *(["--json"] if json else []))
     assert ran.code == 0
     assert ran.err.count("\n") == 1
-    assert "/new begins anew" in ran.err
+    assert "Type /new to start a new conversation" in ran.err
     if json:
         assert len(ran.out.splitlines()) == 3
 
@@ -340,7 +340,7 @@ def test_too_much_said_is_told(place, monkeypatch):
     say(monkeypatch, "the cat " * 30)
     ran = place("chat", *MODEL, "--length", 8)
     assert ran.code == 0
-    assert "small was made for 64" in ran.err
+    assert "expected at most 64 for small" in ran.err
 
 
 def plain(value):
@@ -356,7 +356,7 @@ def test_list_and_show_say_what_cards_say(run):
     assert run("show", "model", "llada-8b-instruct", "--json").result == plain(
         msgspec.to_builtins(find("llada-8b-instruct"))
     )
-    assert "the nearest is llada-8b-instruct" in run("show", "model", "llada-8b-instuct").err
+    assert "Did you mean llada-8b-instruct?" in run("show", "model", "llada-8b-instuct").err
 
 
 def spoil_config(place, **fields):
@@ -411,25 +411,25 @@ def renamed(tensors):
 
 
 SPOILED = {  # directories, and what is said of each: part, words
-    "missing shard": (shards, "weights", "lacks 'model-1.safetensors', which model.safetensors.index.json names"),
+    "missing shard": (shards, "weights", "lacks 'model-1.safetensors', listed in model.safetensors.index.json"),
     "wrong shape": (
         lambda place: spoil_weights(place, transposed),
         "weights",
         "'model.transformer.blocks.0.ff_proj.weight' is (32, 48), not (48, 32)",
     ),
     "pickle": (pickled, "weights", "pickles can run any code and are not loaded"),
-    "unknown type": (lambda place: spoil_config(place, model_type="nobody"), "card", "which is none of small's family"),
+    "unknown type": (lambda place: spoil_config(place, model_type="nobody"), "card", "expected one of small's family"),
     "another config": (lambda place: spoil_config(place, mlp_hidden_size=96), "weights", "(48, 32), not (96, 32)"),
-    "another tokenizer": (other_tokenizer, "tokenizer", "it is another model's tokenizer"),
+    "another tokenizer": (other_tokenizer, "tokenizer", "Use the tokenizer of this model"),
     "truncated": (truncated, "weights", "is not a complete safetensors file"),
     "another name": (
         lambda place: spoil_weights(place, renamed),
         "weights",
         "no 'model.transformer.blocks.0.k_proj.weight'",
     ),
-    "empty": (empty, "config", "config.json is not there"),
+    "empty": (empty, "config", "contains no config.json"),
     "no JSON": (lambda place: (place / "config.json").write_text("{"), "config", "config.json is not JSON"),
-    "another mask": (lambda place: spoil_config(place, mask_token_id=3), "tokens", "mask_token_id is 3, and the card"),
+    "another mask": (lambda place: spoil_config(place, mask_token_id=3), "tokens", "mask_token_id is 3; expected"),
 }
 
 
@@ -462,7 +462,7 @@ def test_all_that_is_wrong_is_said(run):
     found = check("s", "card.json").problems
     assert len(found["weights"]) == 3
     assert len(found["tokens"]) == 1
-    assert "of type 'nobody', of which no card is known" in str(unknown_type())
+    assert "of type 'nobody', which fits no card" in str(unknown_type())
 
 
 def unknown_type():
@@ -473,9 +473,9 @@ def unknown_type():
 def test_a_template_of_another_tokenizer_is_a_problem(place):
     found = check("m", card_with(template="llada"))
     (problem,) = found.problems["tokens"]
-    assert "its conversations are those of 'llada', and unknown special symbol" in problem
+    assert "its chat template is 'llada': unknown special symbol" in problem
     assert CONFIGS["llada"]["model_type"] == "llada"
-    with pytest.raises(UnmaskError, match="its conversations are those of 'llada'"):
+    with pytest.raises(UnmaskError, match="its chat template is 'llada'"):
         load_model("m", card="card.json", device="cpu")
     assert checkpoint.read("m").mask is not None
 

@@ -1,4 +1,4 @@
-"""unmask paper: items accumulate in one store, page and document come from the records, what is wrong is one line."""
+"""unmask paper: items accumulate in one store, page and document come from records, errors are one line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.sparing import in_this_process
-from unmask.experiments.paper import items, kept
+from unmask.experiments.paper import items, reproduction
 from unmask.experiments.paper.judge import Claim, item, part, shown
 from unmask.report import paper
 
@@ -30,7 +30,7 @@ UNTESTED = Claim("", "", "", untested="Weights.")
 @pytest.fixture
 def few(monkeypatch):
     monkeypatch.setattr(items, "ITEMS", {"a": fake("a", 10, HALF), "b": fake("b", 15, UNTESTED)})
-    monkeypatch.setattr(kept, "ITEMS", items.ITEMS)
+    monkeypatch.setattr(reproduction, "ITEMS", items.ITEMS)
     monkeypatch.setattr(paper, "ITEMS", items.ITEMS)
 
 
@@ -60,7 +60,7 @@ def test_items_accumulate(run, few):
 
 WRONG = [
     ("theorm --out o", "unknown item 'theorm'; did you mean"),
-    ("lemmas --quick --full --out o", "two sizes; give one"),
+    ("lemmas --quick --full --out o", "are two sizes"),
     ("lemmas --out file", "it is a file"),
     ("lemmas --device gpu --out o", "gpu"),
     ("report --out nowhere", "nowhere"),
@@ -75,21 +75,21 @@ GOOD = {"origin": {"command": ["unmask"], "code": "", "machine": ""}, "size": "q
 GOOD |= {"items": ["lemmas"], "records": []}
 
 
-@pytest.mark.parametrize(("words", "said"), WRONG)
-def test_what_is_wrong_is_one_line(run, words, said):
+@pytest.mark.parametrize(("words", "message"), WRONG)
+def test_errors_are_one_line(run, words, message):
     Path("file").write_text("")
     Path("broken.json").write_text("{")
     Path("empty.json").write_text("{}")
     Path("good.json").write_text(json.dumps(GOOD))
     Path("other.json").write_text(json.dumps(GOOD | {"items": ["c"]}))
-    Path("record.json").write_text(json.dumps(GOOD | {"records": [{"metric": "lemma", "value": 1}]}))
+    Path("record.json").write_text(json.dumps(GOOD | {"records": [{"job": "lemma", "value": 1}]}))
     Path("damaged/sweep").mkdir(parents=True)
     Path("damaged/sweep/sweep.sqlite").write_text("no store")
     ran = run("paper", *words.split())
     assert ran.code == 2
     last = ran.err.strip().splitlines()[-1]
     assert last.startswith("unmask: error: ")
-    assert said in last
+    assert message in last
     assert not Path("o").exists()
 
 
@@ -99,30 +99,30 @@ def test_the_list_has_all(run):
 
 
 def test_the_document_is_that_of_the_records():
-    made, origin = kept.read(RECORDS)
-    assert paper.markdown(made, origin, RECORDS.name) == (ROOT / "docs/reproduction.md").read_text()
-    assert set(made.items) == set(items.ITEMS)
-    assert sum(paper.totals(made).values()) == sum(len(item.claims) for item in items.ITEMS.values())
+    records, origin = reproduction.read(RECORDS)
+    assert paper.markdown(records, origin, RECORDS.name) == (ROOT / "docs/reproduction.md").read_text()
+    assert set(records.items) == set(items.ITEMS)
+    assert sum(paper.totals(records).values()) == sum(len(item.claims) for item in items.ITEMS.values())
 
 
 @pytest.mark.parametrize("item", paper.DRAWN)
-def test_what_is_drawn_of_an_item_is_what_was_measured_for_it(item):
-    made, _ = kept.read(RECORDS)
-    drawn = paper.figures(made, item)
+def test_the_figures_of_an_item_show_its_measurements(item):
+    records, _ = reproduction.read(RECORDS)
+    drawn = paper.figures(records, item)
     assert [figure.name for figure, _ in drawn] == list(paper.DRAWN[item])
-    measured = {record["value"] for record in made.of(item)}
+    measured = {record["value"] for record in records.of(item)}
     for figure, definition in drawn:
         rows = definition["datasets"]["rows"]
         assert len(rows) > 2
         if figure.name == "generative-perplexity-by-language" and item == "figure-1":  # in units of the language's own
-            own = [record["value"] for record in made.of(item) if record["metric"] == "autoregressive"]
+            own = [record["value"] for record in records.of(item) if record["job"] == "autoregressive"]
             assert all(any(row["value"] * ter == pytest.approx(x) for ter in own for x in measured) for row in rows)
         else:
             assert {row["value"] for row in rows if "at" in row} <= measured
 
 
 def test_the_page_has_the_figures():
-    made, origin = kept.read(RECORDS)
-    page = paper.drawn(replace(made, items=("timing", "length")), origin).decode()
+    records, origin = reproduction.read(RECORDS)
+    page = paper.drawn(replace(records, items=("timing", "length")), origin).decode()
     assert page.count("<figure>") == 1
     assert page.index('<h2 id="length">') < page.index('data-figure="length-lengths"')

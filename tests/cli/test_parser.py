@@ -14,7 +14,7 @@ import pytest
 
 from unmask.cli.parser import call, help_of
 from unmask.core.errors import UnmaskError
-from unmask.experiments.jobs import sweep
+from unmask.experiments.sweeps import sweep
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,7 @@ USUAL = (Path("x"), (), 3, None, "red", True, False, Place())
     [
         ("x --rows 3", 0, Path("x")),
         ("--rows 3 x", 0, Path("x")),
+        ("x -n 3", 2, 3),
         ("--rows=3 x", 2, 3),
         ("x --rows 5 --rows 3", 2, 3),
         ("x a b --rows 3", 1, ("a", "b")),
@@ -103,14 +104,14 @@ def test_an_underscore_is_a_hyphen():
         ("x --rwos 3", "unknown option of unmask do '--rwos'; did you mean --rows"),
         ("x --zzz 3", "unknown option of unmask do '--zzz'; known: --help, "),
         ("x -r 3", "unknown option of unmask do '-r'"),
-        ("x --rows", "--rows needs a value; write --rows N"),
+        ("x --rows", "--rows needs a value. Write --rows N"),
         ("x --rows --json", "--rows needs a value"),
         ("x --rows many", "--rows is 'many'; expected a whole number"),
         ("x --rows 1.5", "--rows is '1.5'; expected a whole number"),
         ("x --rows 3 --rate fast", "--rate is 'fast'; expected a number"),
         ("x --rows 3 --kind green", "--kind is 'green'; expected red or blue"),
-        ("x --rows 3 --json=yes", "--json takes no value, but 'yes' was given"),
-        ("x", "unmask do needs --rows N; `unmask do --help`"),
+        ("x --rows 3 --json=yes", "--json is 'yes'; it takes no value. Write --json"),
+        ("x", "unmask do needs --rows N. For example: unmask do x --rows 3"),
         ("", "unmask do needs SOURCE and --rows N"),
         ("x --rows " + "9" * 5000, "--rows is '999"),
         ("a\0b --rows 3", "SOURCE is 'a\\x00b'; expected a path"),
@@ -129,7 +130,7 @@ def test_a_mistake_is_a_short_line(words, said):
 def test_a_word_too_many():
     def other(source: Path, /) -> None: ...
 
-    with pytest.raises(UnmaskError, match="unmask other has no use for 'y'; an option begins with --"):
+    with pytest.raises(UnmaskError, match=r"unmask other: unexpected argument 'y'\. Options begin with --"):
         call("unmask other", other, ["x", "y"])
 
 
@@ -161,7 +162,7 @@ def process(arguments: str, **streams: object) -> subprocess.CompletedProcess[st
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     """Of a sweep that is done: what it holds is told by a process that does not wait for torch."""
-    recipe = {"name": "t", "metrics": ["tests.experiments.jobs.trivial:square"], "grid": {"x": [1]}}
+    recipe = {"name": "t", "jobs": ["tests.experiments.sweeps.trivial:square"], "grid": {"x": [1]}}
     return sweep(recipe, store=tmp_path_factory.mktemp("swept") / "store", engine="here").directory
 
 

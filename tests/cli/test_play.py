@@ -28,16 +28,16 @@ def test_a_page_of_the_first_row_that_goes_wrong(run, tmp_path):
     language = languages.load("paper-2gram")
     made = generate(language, length=16, steps=3, rows=20)
     wrong = (~language.supports(made.tokens)).nonzero().squeeze(1).tolist()
-    ours, theirs = (ran.result[name] for name in ("ancestral, 3 rounds", "autoregressive, 16 rounds"))
+    ours, theirs = (ran.result[name] for name in ("ancestral, 3 steps", "autoregressive, 16 steps"))
     assert (ran.result["file"], ran.result["row"], ours["wrong_rows"]) == ("play.html", wrong[0], len(wrong))
-    assert (ours["nats_lost"], ours["impossible_in_round"] > 0) == (None, True)
-    assert (theirs["wrong_rows"], theirs["impossible_in_round"], theirs["why"]) == (0, None, None)
+    assert (ours["nats_lost"], ours["impossible_in_step"] > 0) == (None, True)
+    assert (theirs["wrong_rows"], theirs["impossible_in_step"], theirs["why"]) == (0, None, None)
     assert theirs["nats_lost"] == pytest.approx(0, abs=1e-9)
     page = (tmp_path / "play.html").read_text()
     assert ours["why"] in page
     lines = run("play", *SMALL).out.splitlines()
-    said = f"impossible from round {ours['impossible_in_round']} on: {ours['why']}"
-    told = f"row {wrong[0]} of 20 ancestral, 3 rounds {said} rows that go wrong {len(wrong)} of 20 file play.html"
+    said = f"impossible from step {ours['impossible_in_step']} on: {ours['why']}"
+    told = f"row {wrong[0]} of 20 ancestral, 3 steps {said} impossible {len(wrong)} of 20 sequences file play.html"
     assert " ".join(" ".join(lines).split()) == told
 
 
@@ -46,16 +46,16 @@ def test_a_trace_of_the_rows_that_are_shown_plays_again(run, tmp_path):
     trace = traces.read(tmp_path / "t.json")
     assert (first["row"], len(trace.rows), trace.sampler) == (12, 8, "ancestral")
     again = run("play", "t.json", "--language", "paper-2gram", "--row", 7, "--out", "t.svg", "--json").result
-    assert again["ancestral"]["why"] == first["ancestral, 3 rounds"]["why"]
+    assert again["ancestral"]["why"] == first["ancestral, 3 steps"]["why"]
     assert (tmp_path / "t.svg").read_text().startswith("<svg ")
     alone = run("play", "t.json", "--out", "u.html").out.splitlines()
-    told = ["row        0 of 8", "ancestral  no language is known to hold it against (--language)", "file       u.html"]
+    told = ["row        0 of 8", "ancestral  not scored: add --language", "file       u.html"]
     assert alone == told
 
 
 def test_a_row_that_is_repaired_says_so(run):
     lines = run("play", "--language", "interval-5", "--length", 40, "--sampler", "gibbs", "--rows", 1).out
-    assert "(it was repaired, " in " ".join(lines.split())
+    assert "(repaired later, " in " ".join(lines.split())
 
 
 def test_a_loop_that_is_not_ours_is_played(run, tmp_path):
@@ -67,7 +67,7 @@ def test_a_loop_that_is_not_ours_is_played(run, tmp_path):
     trace = traces.read(tmp_path / "t.json")
     assert [len({event[0] for event in row.events}) for row in trace.rows] == [4] * 6
     ran = run("play", "t.json", "--language", "paper-2gram", "--json")
-    assert (ran.code, ran.result["LLaDA-like loop"]["rounds"]) == (0, 4)
+    assert (ran.code, ran.result["LLaDA-like loop"]["steps"]) == (0, 4)
     ids = torch.tensor([[8, 1, 8]])
     recorder = example.Recorder(ids, 8, 8, symbols={"3": "x"})
     for row in ([[3, 1, 8]], [[8, 1, 2]], [[3, 1, 4]]):
@@ -92,7 +92,7 @@ def test_it_opens_what_it_has_written(run, tmp_path, monkeypatch):
 
 def test_where_nobody_looks_the_terminal_shows_the_end(run, tmp_path):
     out = run("play", *SMALL, "--terminal").out
-    assert "round 3 of 3, no sequence of the language is left" in out
+    assert "step 3 of 3, impossible: no valid completion exists" in out
     assert "were drawn together" in out
     assert not (tmp_path / "play.html").exists()
 
@@ -123,18 +123,18 @@ def test_a_terminal_plays_steps_and_stops(played, monkeypatch):
     ("words", "said"),
     [
         (["nowhere.json"], "cannot read nowhere.json: No such file"),
-        (["bad.json"], "bad.json, row 0, event 1: round 1 reveals position 0, which is not hidden"),
-        (["good.json", "--steps", "3"], "--steps is for samples that are made here; leave it out, or good.json"),
-        (["good.json", "--language", "interval-5"], "the trace is over 8 symbols, and interval has 16"),
+        (["bad.json"], "bad.json, row 0, event 1: step 1 reveals position 0, which is not hidden"),
+        (["good.json", "--steps", "3"], "--steps does not apply to a trace. Leave out --steps or good.json"),
+        (["good.json", "--language", "interval-5"], "the trace has 8 symbols, interval has 16"),
         (["good.json", "--row", "1"], "row is 1; expected 0 to 0"),
-        ([], "give --language, whose exact denoiser is used, --model, or a trace to play"),
+        ([], "no source of sequences. Add --language, --model, or the file of a trace"),
         (["--language", "paper-2gram", "--prompt", "x"], "--prompt needs --model"),
-        (["--language", "paper-2gram", "--out", "x.png"], "x.png: a player is written as .html, .svg, .gif or .json"),
+        (["--language", "paper-2gram", "--out", "x.png"], "--out is x.png; expected .html, .svg, .gif or .json"),
         (
             ["--language", "paper-2gram", "--out", "x.json", "--against", "gibbs"],
-            "a trace is of one sampler; leave out",
+            "a trace has one sampler. Leave out",
         ),
-        (["--language", "paper-2gram", "--terminal", "--open"], "--open needs a file; give --out"),
+        (["--language", "paper-2gram", "--terminal", "--open"], "--open needs a file. Add --out"),
         (["--language", "paper-2gram", "--against", "none"], "unknown sampler 'none'"),
     ],
 )

@@ -12,7 +12,7 @@ import unmask
 
 @pytest.fixture
 def store(tmp_path):
-    recipe = {"name": "small", "metrics": ["samples", "autoregressive"], "grid": {"steps": [2, 8, 32]}, "rows": 40}
+    recipe = {"name": "small", "jobs": ["samples", "autoregressive"], "grid": {"steps": [2, 8, 32]}, "rows": 40}
     recipe |= {"fixed": {"language": "interval-5", "length": 20}}
     return unmask.sweep(recipe, store=tmp_path / "store", engine="here")
 
@@ -23,11 +23,11 @@ def test_a_page_and_what_it_says(run, store, monkeypatch):
     ran = run("report", "store", "--out", "page", "--drawings", "--open", "--json")
     assert ran.code == 0, ran.err
     names = {path.name for path in Path("page").iterdir()}
-    assert {"index.html", "points.json", "points.csv", "ser-by-language.svg", "ser-by-language.png"} <= names
+    assert {"index.html", "data.json", "data.csv", "ser-by-language.svg", "ser-by-language.png"} <= names
     assert {Path(file).name for file in ran.result["files"]} == names
     assert opened == [Path("page/index.html").resolve().as_uri()]
-    ser = {r["steps"]: r["value"] for r in store.rows() if (r["measure"], r["metric"]) == ("ser", "samples")}
-    kept = json.loads(Path("page/points.json").read_text())["records"]
+    ser = {r["steps"]: r["value"] for r in store.rows() if (r["measure"], r["job"]) == ("ser", "samples")}
+    kept = json.loads(Path("page/data.json").read_text())["records"]
     assert {r["steps"]: r["value"] for r in kept if (r["measure"], r["kind"]) == ("ser", "mdm")} == ser
     assert ran.result["verdict"]["sentence"] in Path("page/index.html").read_text()
 
@@ -48,7 +48,7 @@ def test_in_a_terminal_nothing_is_written(run, store):
     ("words", "said"),
     [
         (["nowhere"], "there is no directory nowhere"),
-        (["."], "holds no results"),
+        (["."], "contains no results"),
         (["store", "--out", "store/sweep.sqlite"], "it is a file; name a directory with --out"),
         ([], "unmask report needs DIR"),
     ],

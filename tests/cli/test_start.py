@@ -65,5 +65,5 @@ def test_a_working_directory_that_has_been_removed_is_an_error_of_one_line(words
     (tmp_path / "gone").mkdir()
     command = [sys.executable, "-P", "-c", program, *words]
     ran = subprocess.run(command, cwd=tmp_path / "gone", capture_output=True, text=True)
-    message = "unmask: error: the working directory has been removed; change to one that is there\n"
+    message = "unmask: error: the working directory was removed. Change to a directory that exists\n"
     assert (ran.returncode, ran.stderr) == (2, message)

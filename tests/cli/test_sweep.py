@@ -1,4 +1,4 @@
-"""`unmask sweep`: thin over unmask.experiments.jobs, its JSON plain, its mistakes said."""
+"""`unmask sweep`: thin over unmask.experiments.sweeps, its JSON plain, its mistakes said."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import pytest
 from tests.needs import needs
 from unmask.core.files import code
 
-SQUARE = "tests.experiments.jobs.trivial:square"
-SPOILED = "tests.experiments.jobs.trivial:spoiled"
-TRUSTED = ("--allow-imports", "tests.experiments.jobs.trivial")
+SQUARE = "tests.experiments.sweeps.trivial:square"
+SPOILED = "tests.experiments.sweeps.trivial:spoiled"
+TRUSTED = ("--allow-imports", "tests.experiments.sweeps.trivial")
 
 
 @pytest.fixture
 def recipe(run):
     """In the directory that `run` works in."""
-    Path("squares.yaml").write_text(f"metrics: [{SQUARE}]\ngrid: {{x: [1, 2, 3]}}\nseeds: 2\n")
+    Path("squares.yaml").write_text(f"jobs: [{SQUARE}]\ngrid: {{x: [1, 2, 3]}}\nseeds: 2\n")
     return "squares.yaml"
 
 
@@ -38,7 +38,7 @@ def test_run_status_and_export(run, recipe):
     with open("t.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == len(ran.result["table"]) == 12
-    assert {"metric", "x", "seed", "measure", "value", "low", "high", "n", "code_digest", "key"} <= rows[0].keys()
+    assert {"job", "x", "seed", "measure", "value", "low", "high", "n", "code_digest", "key"} <= rows[0].keys()
     assert {row["code_digest"] for row in rows} == {code()}
     squares = {(int(r["x"]), int(r["seed"])): float(r["value"]) for r in rows if r["measure"] == "square"}
     assert squares == {(x, seed): x * x + seed for x in (1, 2, 3) for seed in (0, 1)}
@@ -59,10 +59,10 @@ def test_dry_run_measures_nothing(run, recipe):
 
 
 def test_failures_are_said_and_tried_again(run):
-    Path("bad.yaml").write_text(f"metrics: [{SPOILED}]\ngrid: {{x: [2, 3]}}\n")
+    Path("bad.yaml").write_text(f"jobs: [{SPOILED}]\ngrid: {{x: [2, 3]}}\n")
     ran = run("sweep", "run", "bad.yaml", *TRUSTED, "--store", "s")
     assert ran.code == 2
-    assert "1 cell failed; `unmask sweep retry s` tries again" in ran.err
+    assert "1 cell failed. Try again: `unmask sweep retry s`" in ran.err
     assert f"failed: {SPOILED}(x=3, bad=3, how=raise, seed=0): ValueError: three is not a number" in ran.out
     ran = run("sweep", "resume", "s", "--json")  # which does not try it again
     assert (ran.result["failed"], ran.result["failures"][0]["attempts"]) == (1, 1)
@@ -83,7 +83,7 @@ def test_compare(run, recipe):
     assert (ran.result["both"], ran.result["identical"]) == (3, 0)
     assert {(e["cell"]["x"], e["measure"]) for e in ran.result["beyond"]} == {(x, "square") for x in (1, 2, 3)}
     text = run("sweep", "compare", "a", "c", "--ignore", "seed").out
-    assert f"square: 1 against 6; {SQUARE}(x=1" in text
+    assert f"square: 1 and 6; {SQUARE}(x=1" in text
     assert "beyond intervals  3" in text
 
 
@@ -92,10 +92,10 @@ def test_compare(run, recipe):
     [
         (("run", "none.yaml"), "cannot read none.yaml"),
         (("run", "squares.yaml", "--set", "y=3", *TRUSTED), "unknown parameter: 'y'"),
-        (("run", "squares.yaml", "--address", "auto"), "say engine ray, too"),
+        (("run", "squares.yaml", "--address", "auto"), "set engine ray, too"),
         (("status", "nowhere"), "there is no sweep in nowhere"),
         (("resume", "nowhere"), "there is no sweep in nowhere"),
-        (("export", "nowhere", "--out", "t.xls"), "a table is written as .csv or .parquet, not '.xls'"),
+        (("export", "nowhere", "--out", "t.xls"), "expected .csv or .parquet, not '.xls'"),
         (("compare", "nowhere", "there"), "there is no sweep in"),
         (("rum",), "did you mean run"),
     ],
@@ -107,7 +107,7 @@ def test_mistakes(run, recipe, arguments, expected):
 
 
 def test_parquet_needs_pyarrow(run, recipe, monkeypatch):
-    monkeypatch.setattr("unmask.experiments.jobs.tables.find_spec", lambda name: None)
+    monkeypatch.setattr("unmask.experiments.sweeps.tables.find_spec", lambda name: None)
     run("sweep", "run", recipe, *TRUSTED)
     assert "Parquet needs pyarrow" in run("sweep", "export", "sweeps/squares", "--out", "t.parquet").err
     assert not Path("t.parquet").exists()

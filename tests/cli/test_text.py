@@ -42,7 +42,7 @@ def test_what_it_says(place):
     assert ran.code == 0
     assert ran.result.keys() > KEYS
     assert not {"entropy_nats_per_token", "excess_percent"} & ran.result.keys()
-    assert "bits a character" in ran.err
+    assert "bits per character" in ran.err
     assert tokenizers.load("out").name == "bpe:270"
     assert "words.txt, bpe:270" in Path("out/README.md").read_text()
     again = place("train", "--resume", "--out", "out", "--json")
@@ -93,20 +93,20 @@ def test_the_bible_by_its_name(run):
     ("arguments", "words"),
     [
         (("train", "--text", "nowhere", "--out", "new"), "No such file"),
-        (("train", "--text", "words.txt", "--language", "brackets", "--out", "new"), "both say what is learned"),
+        (("train", "--text", "words.txt", "--language", "brackets", "--out", "new"), "exclude each other"),
         (("train", "--language", "brackets", "--tokenizer", "chars", "--out", "new"), "--tokenizer is for texts"),
         (("train", "--text", "words.txt", "--tokenizer", "words", "--out", "new"), "unknown tokenizer"),
-        (("train", "--text", "words.txt", "--samples", 9, *TINY, "--out", "new"), "leave it out"),
+        (("train", "--text", "words.txt", "--samples", 9, *TINY, "--out", "new"), "Leave samples out"),
         (("train", "--text", "words.txt", *TINY, "--length", 10**5, "--out", "new"), "a smaller --length"),
         (("train", "--text", "latin.txt", *TINY, "--out", "new"), "byte 1 is not UTF-8 text"),
-        (("train", "--text", "words.txt", "--targets", "posterior", *TINY, "--out", "new"), "a text has none"),
-        (("train", "--text", "words.txt", *TINY, "--out", "mdm", "--resume"), "leave --text out"),
-        (("generate", "--model", "mdm", "--prompt", "the cat sat on the mat", "--out", "a.txt"), "nothing is left"),
+        (("train", "--text", "words.txt", "--targets", "posterior", *TINY, "--out", "new"), "a text does not have"),
+        (("train", "--text", "words.txt", *TINY, "--out", "mdm", "--resume"), "Leave --text out"),
+        (("generate", "--model", "mdm", "--prompt", "the cat sat on the mat", "--out", "a.txt"), "Shorten the prompt"),
         (("generate", "--model", "mdm", "--prompt", "a", "--given", "x.npy", "--out", "a.txt"), "--given and --prompt"),
         (("generate", "--language", "brackets", "--prompt", "a", "--out", "a.npy"), "--prompt needs --model"),
-        (("generate", "--language", "brackets", "--out", "a.txt"), "samples are kept as .npy or .jsonl, not '.txt'"),
-        (("generate", "--model", "mdm", "--out", "a.csv"), "as .npy or .jsonl or .txt"),
-        (("learning", "mdm"), "has learned a text"),
+        (("generate", "--language", "brackets", "--out", "a.txt"), "ends in '.txt'; expected .npy or .jsonl"),
+        (("generate", "--model", "mdm", "--out", "a.csv"), "expected .npy or .jsonl or .txt"),
+        (("model", "learning", "mdm"), "was trained on a text"),
     ],
 )
 def test_mistakes_are_told(place, arguments, words):
@@ -127,7 +127,7 @@ def test_a_text_that_changed_is_refused(run):
     Path("words.txt").write_text("other\n\nwords")
     ran = run("train", "--resume", "--out", "mdm")
     assert ran.code == 2
-    assert "has changed since this training was begun" in ran.err
+    assert "has changed since the start of this training" in ran.err
 
 
 def test_the_player_shows_words_and_holds_nothing_against_them(place):
@@ -136,7 +136,7 @@ def test_the_player_shows_words_and_holds_nothing_against_them(place):
     ran = place("play", *models, "--rows", 2, "--length", 12, "--prompt", "a", "--json")
     assert (ran.code, ran.err) == (0, "")
     names = [name for name in ran.result if name not in ("file", "row")]
-    assert [list(ran.result[name]) for name in names] == [["rounds", "rows"]] * 2
+    assert [list(ran.result[name]) for name in names] == [["steps", "rows"]] * 2
     page = Path("play.html").read_text()
     assert '"measured":false' in page
     assert '"given":[[0,' in page

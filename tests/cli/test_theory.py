@@ -76,17 +76,19 @@ def test_the_table_has_the_theorems_of_an_ngram(run):
 def test_every_statement_is_listed_and_can_be_shown(run):
     listed = run("theory", "list", "--json").result
     assert listed["lemma-c2"] == {
-        "about": "One position a round: P(valid) >= exp(-L eps).",
-        "assumption": "any language; no two positions in one round",
+        "about": "With one position per step P(valid) >= exp(-L eps).",
+        "assumption": "any language; no two positions in one step",
         "kind": "lower",
         "origin": "reconstructed",
     }
     lines = " ".join(run("theory", "list").out.split())
-    assert "lemma-c2 lower; reconstructed: One position a round: P(valid) >= exp(-L eps). [any language; no" in lines
+    assert (
+        "lemma-c2 lower; reconstructed: With one position per step P(valid) >= exp(-L eps). [any language; no" in lines
+    )
     ran = run("theory", "show", "--language", "paper-2gram", "--length", 32, "--steps", 8, "--json")
     assert list(dict.fromkeys(record["name"] for record in ran.result["statements"])) == list(listed)
     some = run("theory", "show", "theorem-4.4(coarse=True)", "lemma-c2", "--length", 510, "--learning", 0.0078125).out
-    assert some.splitlines()[0].startswith("theorem-4.4(coarse=True): rounds >= 275")
+    assert some.splitlines()[0].startswith("theorem-4.4(coarse=True): steps >= 275")
     assert "valid >= 0.018" in some
     assert run("theory", "show", "lemma-z").code == 2
 
@@ -109,7 +111,7 @@ def test_figures_are_files(run, tmp_path):
     chain = ("--language", "paper-2gram", "--length", 12, "--steps", 4, "--rows", 0, "--out", "chain")
     run("theory", "figure", *chain)
     assert "best choice given" in (tmp_path / "chain/theory-orders.svg").read_text()
-    assert "tokens of AR" in (tmp_path / "chain/theory-crossover.svg").read_text()
+    assert "AR tokens" in (tmp_path / "chain/theory-crossover.svg").read_text()
     page = (tmp_path / "chain/index.html").read_text()
     assert all(f'id="{name}"' in page for name in ("theory-ser", "theory-orders", "schedule", "schedule-optimal"))
     assert run("report", "chain", "--out", "again").code == 0

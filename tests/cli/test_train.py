@@ -62,7 +62,7 @@ def test_every_option_reaches_the_recipe(run):
         *("--language", "paper-2gram(pruned=False)"),
         *BRIEF,
         *options,
-        "--schedule-rounds",
+        "--sampling-steps",
         3,
         "--schedule",
         "cosine",
@@ -85,7 +85,7 @@ def test_every_option_reaches_the_recipe(run):
         "weight_decay": 0.25,
         "average": 0.5,
         "samples": 40,
-        "rounds": 3,
+        "sampling_steps": 3,
         "schedule": "cosine",
         "spread": 0.25,
         "run": 3,
@@ -103,7 +103,7 @@ def test_the_table_and_what_is_said_meanwhile(run):
     ran = run("train", *SMALL, "--out", "out")
     assert ran.out.startswith("directory")
     assert "excess percent" in ran.out
-    assert ran.err.count("nats a token") == 10
+    assert ran.err.count("nats per token") == 10
     assert ran.err.startswith("step 1, ")
 
 
@@ -121,7 +121,7 @@ def test_an_interrupted_training_is_resumed(run, monkeypatch):
         patch.setattr(loop.Journal, "add", interrupt)
         ran = run("train", *SMALL, "--out", "out")
     assert ran.code == 130
-    assert "the checkpoint of step 5 is in out: go on with --resume --out out" in ran.err
+    assert "the checkpoint of step 5 is in out. Continue with --resume --out out" in ran.err
     resumed = run("train", "--out", "out", "--resume", "--json")
     assert resumed.code == 0
     assert resumed.result["validation_nats_per_token"] == whole["validation_nats_per_token"]
@@ -135,18 +135,18 @@ def often(*arguments):
     ("arguments", "words"),
     [
         (("--out", "new"), "--language is missing"),
-        (("--out", "new", "--resume"), "there is nothing to resume in new"),
-        (("--out", "out", "--resume", "--rate", 1), "leave --rate out"),
-        (("--out", "out", "--resume", "--language", "brackets"), "leave --language out"),
-        (("--out", "out", "--resume", "--schedule-rounds", 3), "leave --schedule-rounds out"),
-        ((*SMALL, "--out", "out"), "holds a network already"),
-        ((*SMALL, "--out", "new", "--schedule", "cosine"), "by --schedule-rounds"),
+        (("--out", "new", "--resume"), "new holds nothing to resume"),
+        (("--out", "out", "--resume", "--rate", 1), "Leave --rate out"),
+        (("--out", "out", "--resume", "--language", "brackets"), "Leave --language out"),
+        (("--out", "out", "--resume", "--sampling-steps", 3), "Leave --sampling-steps out"),
+        ((*SMALL, "--out", "out"), "already holds a network"),
+        ((*SMALL, "--out", "new", "--schedule", "cosine"), "--sampling-steps N"),
         ((*SMALL, "--out", "new", "--model", "mmd"), "did you mean mdm?"),
         ((*SMALL, "--out", "new", "--preset", "papr"), "did you mean paper?"),
-        ((*SMALL, "--out", "new", "--device", "cuda"), "no CUDA device here"),
+        ((*SMALL, "--out", "new", "--device", "cuda"), "no CUDA device"),
         ((*SMALL, "--out", "new", "--device", "gpu"), "unknown device 'gpu'"),
         ((*SMALL, "--out", "new", "--precision", "half"), "unknown precision 'half'"),
-        ((*SMALL, "--out", "new", "--heads", 3), "hidden must be a multiple of 2 heads"),
+        ((*SMALL, "--out", "new", "--heads", 3), "expected a multiple of 2 x heads"),
         ((*SMALL, "--out", "new", "--samples", 1), "at least 2"),
         ((*SMALL, "--out", "new", "--tensorboard"), "pip install tensorboard"),
         (("--language", "modular-sum", "--length", 1, "--out", "new"), "no sequence of length 1"),

@@ -28,9 +28,9 @@ M0, M1, W0, W1 = 0xD2511F53, 0xCD9E8D57, 0x9E3779B9, 0xBB67AE85
 quick = settings(deadline=None, database=None, max_examples=100)
 
 
-def cipher(c, k0, k1, rounds=10):
+def cipher(c, k0, k1, steps=10):
     """Philox from the paper, for Python integers of any size or arrays of uint64; fewer rounds make a mutant."""
-    for _ in range(rounds):
+    for _ in range(steps):
         a, b = M0 * c[0], M1 * c[2]
         c = ((b >> 32) ^ c[1] ^ k0, b & WORD, (a >> 32) ^ c[3] ^ k1, a & WORD)
         k0, k1 = (k0 + W0) & WORD, (k1 + W1) & WORD
@@ -46,8 +46,8 @@ def decipher(c, k0, k1):
     return c
 
 
-def reference(seed, stream, row, position, visit, rounds=10):
-    c = cipher((position, row & WORD, row >> 32, stream << 24 | visit), seed & WORD, seed >> 32, rounds)
+def reference(seed, stream, row, position, visit, steps=10):
+    c = cipher((position, row & WORD, row >> 32, stream << 24 | visit), seed & WORD, seed >> 32, steps)
     return (2 * (c[0] << 20 | c[1] >> 12) + 1) * 2.0**-53
 
 
@@ -77,7 +77,7 @@ def test_philox_gives_the_published_answers(words):
     assert philox(*map(np.uint64, counter + key)) == answer
     assert cipher(counter, *key) == answer
     assert decipher(answer, *key) == counter
-    assert cipher(counter, *key, rounds=9) != answer
+    assert cipher(counter, *key, steps=9) != answer
 
 
 @quick
@@ -157,7 +157,7 @@ def test_seeds_and_streams_are_what_they_say():
             check_seed(seed)
 
 
-# Independence: 2^20 pairs (u at a key, u at its neighbour), six bits of each, and no key in two pairs.
+# Independence: 2^18 pairs (u at a key, u at its neighbour), six bits of each, and no key in two pairs.
 
 HIGH, LOW = 47, 1  # where the bits start, of the 53 of 2k + 1
 NEIGHBOURS = [("seed", 1), ("seed", 2**32), ("stream", 1), ("row", 1), ("row", 2**32), ("position", 1), ("visit", 1)]
@@ -165,11 +165,11 @@ NEIGHBOURS = [("seed", 1), ("seed", 2**32), ("stream", 1), ("row", 1), ("row", 2
 
 def p_value(sampler, name, step, shift, neighbour_shift):
     """Of chi-square on the grid of 64 x 64."""
-    row, position, visit = np.indices((256, 256, 16), dtype=np.uint64) * 2
+    row, position, visit = np.indices((128, 128, 16), dtype=np.uint64) * 2
     key = {"seed": 2026, "stream": 2, "row": row, "position": position, "visit": visit}
     pair = sampler(**key), sampler(**key | {name: key[name] + step})
     a, b = ((u * 2.0**53).astype(np.int64) >> i & 63 for u, i in zip(pair, (shift, neighbour_shift), strict=True))
-    return chi_square(np.bincount((64 * a + b).ravel(), minlength=4096), 256)
+    return chi_square(np.bincount((64 * a + b).ravel(), minlength=4096), 64)
 
 
 def ours(seed, stream, row, position, visit):
@@ -182,15 +182,15 @@ def lattice(seed, stream, row, position, visit):
     return (2 * k + 1) * 2.0**-53
 
 
-def four_rounds(**key):
-    return reference(**key, rounds=4)
+def four_steps(**key):
+    return reference(**key, steps=4)
 
 
 @pytest.mark.parametrize("bits", [(HIGH, HIGH - 6), (LOW + 6, LOW), (HIGH, LOW)])
 def test_one_number_is_uniform(bits):
     """In twelve of its bits. Mutants: a linear hash of the key, and Philox with four rounds."""
     assert p_value(ours, "row", 0, *bits) > ALARM
-    assert max(p_value(mutant, "row", 0, *bits) for mutant in (lattice, four_rounds)) < ALARM
+    assert max(p_value(mutant, "row", 0, *bits) for mutant in (lattice, four_steps)) < ALARM
 
 
 @pytest.mark.parametrize("bits", [HIGH, LOW])
@@ -202,7 +202,7 @@ def test_neighbours_are_independent(name, step, bits):
         return ours(**key | {name: key[name] & (2**64 - 1 - step)})
 
     assert p_value(ours, name, step, bits, bits) > ALARM
-    assert max(p_value(mutant, name, step, bits, bits) for mutant in (lattice, four_rounds, deaf)) < ALARM
+    assert max(p_value(mutant, name, step, bits, bits) for mutant in (lattice, four_steps, deaf)) < ALARM
 
 
 # Categorical draws from one row of probabilities.
@@ -297,13 +297,13 @@ def race(p, rows, dtype, bits):
 
 
 def test_rare_symbols_are_drawn_as_often_as_they_should():
-    """Tail of mass 1e-4, 2^22 draws: how often (binomial) and where (chi-square). Mutant: the exponential race in
+    """Tail of mass 1e-4, 2^20 draws: how often (binomial) and where (chi-square). Mutant: the exponential race in
     float32, where 4e-10 / 2^-24 < 1 / (24 log 2), so that the tail wins only if the head has u = 0; float64 passes."""
-    p, rows = torch.full((1 + TAIL,), 1e-4 / TAIL), 2**22
+    p, rows = torch.full((1 + TAIL,), 1e-4 / TAIL), 2**20
     p[0] = 1 - 1e-4
     lowest, highest = binom.ppf([ALARM / 2, 1 - ALARM / 2], rows, (p[1:].double().sum() / p.double().sum()).item())
     u = uniform(8, Stream.TOKEN, torch.arange(rows), torch.tensor(0))
-    drawn = draw(p, u.topk(600).values)
+    drawn = draw(p, u.topk(200).values)
     tail = drawn[drawn > 0]
     assert drawn[-1] == 0  # and so it is for every smaller u
     assert lowest <= len(tail) <= highest

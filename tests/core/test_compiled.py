@@ -97,7 +97,7 @@ def test_all_sources_that_may_be_called_are_there():
 
 
 ENVIRONMENTS = [
-    ({"NUMBA_CACHE_DIR": "/proc/nowhere"}, 0, 1, "no place to keep them"),
+    ({"NUMBA_CACHE_DIR": "/proc/nowhere"}, 0, 1, "no cache directory is writable"),
     ({"NUMBA_DISABLE_JIT": "1"}, 2, 1, "NUMBA_DISABLE_JIT is set"),
 ]
 
@@ -127,7 +127,7 @@ def test_a_user_without_a_home_has_the_place_beside_the_source(monkeypatch):
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(Path, "home", homeless)
-    assert compiled._places(Path("/there/file.py")) == [Path("/there/__pycache__")]
+    assert compiled._parents(Path("/there/file.py")) == [Path("/there/__pycache__")]
 
 
 TOGETHER = """

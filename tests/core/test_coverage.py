@@ -15,7 +15,7 @@ import torch
 from scipy.special import bdtr
 from scipy.stats import binom, multinomial
 
-from unmask.core.chance import Luck
+from unmask.core.chance import Randomness
 from unmask.core.estimates import LEAST, bounded_mean, mean, proportion, share, within
 from unmask.experiments.evaluation.compare import compare_shares
 from unmask.languages import Interval, load
@@ -55,10 +55,10 @@ def test_a_bounded_mean_of_three_values_is_covered(n, middle):
     grid = [0.0, 0.002, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97, 0.99, 0.998, 1.0]
     for p in grid:
         for q in (q for q in grid if p + q <= 1):
-            law = np.array([max(1 - p - q, 0.0), p, q])
-            truth = float(law @ atoms.numpy())
-            mass = multinomial.pmf(every, n, law / law.sum())
-            assert mass[(low <= truth + 1e-12) & (truth - 1e-12 <= high)].sum() >= 0.95 - 1e-9, law
+            distribution = np.array([max(1 - p - q, 0.0), p, q])
+            truth = float(distribution @ atoms.numpy())
+            mass = multinomial.pmf(every, n, distribution / distribution.sum())
+            assert mass[(low <= truth + 1e-12) & (truth - 1e-12 <= high)].sum() >= 0.95 - 1e-9, distribution
 
 
 def check(found: np.ndarray, least: float) -> None:
@@ -77,9 +77,9 @@ def covered(samples: torch.Tensor, truth: float, ends: tuple[float, float] = (0.
 @pytest.mark.parametrize("ser", [0.02, 0.3])
 def test_ser_by_prompts(prompts, ser):
     """Eight rows of a prompt share how hard it is: the share of a prompt is a beta law of mean SER."""
-    luck = np.random.default_rng(prompts)
-    hard = luck.beta(0.5 * ser, 0.5 * (1 - ser), (200, prompts, 1))
-    wrong = torch.from_numpy(luck.random((200, prompts, 8)) < hard)
+    rng = np.random.default_rng(prompts)
+    hard = rng.beta(0.5 * ser, 0.5 * (1 - ser), (200, prompts, 1))
+    wrong = torch.from_numpy(rng.random((200, prompts, 8)) < hard)
     covered(wrong.double().mean(2), ser)
     of_prompts, of_rows = (
         bounded_mean(wrong[0].double().mean(1)),
@@ -92,8 +92,8 @@ def test_ser_by_prompts(prompts, ser):
 def test_rao_blackwell(steps):
     """Of 100 orders of Interval(5) at SER .095, .020 and .004; where no order could be wrong it is a limit."""
     form, delta = Interval(5).closed_form, deltas("linear", steps)
-    luck = Luck(1, torch.arange(30000))
-    order = orders.independent(delta, torch.ones(30000, 10, dtype=torch.bool), luck)
+    rng = Randomness(1, torch.arange(30000))
+    order = orders.independent(delta, torch.ones(30000, 10, dtype=torch.bool), rng)
     halves = order.view(-1, 2, 5)
     pairs = ((halves.unsqueeze(-1) == halves.unsqueeze(-2)).sum((1, 2, 3)) - 10) / 2
     rows = (1 - 2.0 ** -pairs.double()).view(-1, 100)
@@ -104,8 +104,8 @@ def test_rao_blackwell(steps):
 @pytest.mark.parametrize("rare", [0.002, 0.02, 0.2])
 def test_paired_differences(rare):
     """Of 200 rows, ours wrong alone with `rare`, theirs with a third of it."""
-    luck = np.random.default_rng(1)
-    u = luck.random((200, 200))
+    rng = np.random.default_rng(1)
+    u = rng.random((200, 200))
     difference = torch.from_numpy((u < rare).astype(float) - (u > 1 - rare / 3))
     covered(difference, rare - rare / 3, (-1.0, 1.0))
 
@@ -127,7 +127,7 @@ def paired_coverage(n: int, ahead: float, behind: float) -> float:
     return float(covered)
 
 
-@pytest.mark.parametrize("n", [1, 5, 50, 600])
+@pytest.mark.parametrize("n", [1, 5, 50, pytest.param(600, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("ahead", "behind"),
     [
@@ -154,9 +154,9 @@ def test_differences_of_paired_rows_that_are_right_or_wrong(n, ahead, behind):
 @pytest.mark.parametrize("first", [0.5, 0.98, 1.0])
 def test_areas_under_a_curve(first):
     """Of 100 rows that are right from one of five budgets on, each as likely, after the first."""
-    luck = np.random.default_rng(2)
+    rng = np.random.default_rng(2)
     worth = np.array([1.0, 0.7, 0.45, 0.2, 0.05])
-    start = np.where(luck.random((200, 100)) < first, 0, luck.integers(1, 5, (200, 100)))
+    start = np.where(rng.random((200, 100)) < first, 0, rng.integers(1, 5, (200, 100)))
     covered(torch.from_numpy(worth[start]), first + (1 - first) * worth[1:].mean())
 
 
@@ -174,9 +174,9 @@ def test_ter_upper(case):
     name, length, steps = case
     curve = information_curve(load(name), length, rows=2000).rows
     nats = curve.paid(lambda size: weights(size, deltas("linear", steps))) - curve.entropy
-    luck = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     for rows, least in UNBOUNDED[case].items():
-        drawn = nats[torch.from_numpy(luck.integers(0, len(nats), (1500, rows)))]
+        drawn = nats[torch.from_numpy(rng.integers(0, len(nats), (1500, rows)))]
         truth, found = float(nats.mean()), map(mean, drawn)
         check(np.array([e.low <= truth <= e.high for e in found]), least)
 

@@ -60,10 +60,10 @@ def test_a_bounded_mean_of_noughts_and_ones_is_a_share(seen):
 
 
 def test_a_bounded_mean_is_the_quantile_of_its_dirichlet_sum():
-    luck = np.random.default_rng(0)
-    samples = luck.random(12) ** 3 * 2 - 1
+    rng = np.random.default_rng(0)
+    samples = rng.random(12) ** 3 * 2 - 1
     ours = bounded_mean(torch.from_numpy(samples), (-1.0, 1.0), level=0.8)
-    parts = luck.dirichlet(np.ones(13), 200_000)
+    parts = rng.dirichlet(np.ones(13), 200_000)
     for end, unseen, share in ((ours.low, -1, 0.1), (ours.high, 1, 0.9)):
         below = (parts @ np.append(samples, unseen) < end).mean()
         assert abs(below - share) < 5 * math.sqrt(0.09 / 200_000)
@@ -107,7 +107,7 @@ def test_map_changes_the_scale_and_nothing_else():
         (exactly(0.5, "exact by enumeration"), "0.5 (exact)"),
         (proportion(0, 2000), "< 0.0018 (none in 2000)"),
         (proportion(7, 20), "0.35 [0.1539, 0.5922]"),
-        (mean(torch.ones(3)), "1 (no interval of 3, it needs 20)"),
+        (mean(torch.ones(3)), "1 (no interval: only 3 values; 20 needed)"),
         (bounded_mean(torch.zeros(100)), "< 0.036 (none in 100)"),
         (proportion(20, 20), "1 [0.8316, 1]"),
         (Estimate(0.0, -0.1, 0.1, 9), "0 [-0.1, 0.1]"),

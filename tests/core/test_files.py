@@ -151,11 +151,11 @@ def test_what_is_no_file_is_not_replaced(tmp_path):
     (tmp_path / "to-pipe").symlink_to("pipe")
     (tmp_path / "loop").symlink_to("loop")
     before = {path.name: path.lstat().st_ino for path in tmp_path.iterdir()}
-    refuses(tmp_path / "pipe", "it is a pipe; name a file")
-    refuses(tmp_path / "to-pipe", "it is a pipe; name a file")
-    refuses(tmp_path / "directory", "it is a directory; name a file")
+    refuses(tmp_path / "pipe", "it is a pipe; expected a file")
+    refuses(tmp_path / "to-pipe", "it is a pipe; expected a file")
+    refuses(tmp_path / "directory", "it is a directory; expected a file")
     refuses(tmp_path / "loop", "it is a link that leads to itself")
-    refuses("/dev/null", "it is a device; name a file")
+    refuses("/dev/null", "it is a device; expected a file")
     assert {path.name: path.lstat().st_ino for path in tmp_path.iterdir()} == before
 
 
@@ -176,7 +176,7 @@ def test_behind_a_link_its_target_is_written(tmp_path, there):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("x" * 240, "its name has 240 bytes; take at most 239"),
+        ("x" * 240, "its name has 240 bytes; expected at most 239"),
         ("\u00e9" * 120, "its name has 240 bytes"),
         ("x" * 300, "File name too long"),
         ("a\0b.json", "no file can have that name"),

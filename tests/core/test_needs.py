@@ -76,6 +76,7 @@ def test_ten_parts_are_all_long_tests(pytester, monkeypatch):
     assert collected(pytester, "--long=29/30") == (set(), 0)
 
 
+@pytest.mark.long
 def test_a_marked_test_fails_without_what_it_needs():
     """Each test that a marker skips here is run, and must fail: else the marker names a need that it does not have."""
     marked = [path for path, text in SOURCES.items() if 'needs("' in text and path.name.startswith("test_")]

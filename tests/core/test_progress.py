@@ -128,7 +128,7 @@ assert not any(name.startswith("rich") for name in sys.modules)
 @pytest.mark.usefixtures("at_once")
 def test_part_of_larger_work_tells_its_share_and_draws_nothing():
     heard = []
-    with watched() as terminal, progress.track("all", 10) as advance, progress.told_to(heard.append):
+    with watched() as terminal, progress.track("all", 10) as advance, progress.reported_to(heard.append):
         with progress.track("rows", 4) as part:
             part(1)
             with progress.track("within", 7) as inner:
@@ -144,7 +144,7 @@ def test_part_of_larger_work_tells_its_share_and_draws_nothing():
 @pytest.mark.usefixtures("at_once")
 def test_part_of_larger_work_renames_the_bar_while_it_lasts():
     with watched() as terminal, progress.track("all", 10) as advance:
-        with progress.told_to(lambda share: None):
+        with progress.reported_to(lambda share: None):
             progress.rename("a part")
             advance(1)
             wait_for("a part", terminal.getvalue)
@@ -158,7 +158,7 @@ def test_part_of_larger_work_renames_the_bar_while_it_lasts():
 def test_a_track_that_outlasts_its_part_leaves_nothing_behind():
     """As one of a thread that nobody waits for any more."""
     heard = []
-    with progress.told_to(heard.append):
+    with progress.reported_to(heard.append):
         left = progress.track("rows", 4)
         left.__enter__()
     left.__exit__(None, None, None)

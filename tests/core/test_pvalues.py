@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 import torch
 
-from unmask.core.pvalues import against_law, at_least, chi_square, shares, table
+from unmask.core.pvalues import against_distribution, at_least, chi_square, shares, table
 
 
 def poisson_tail(value, degrees):
@@ -49,14 +49,16 @@ def test_table_is_the_likelihood_ratio():
 
 
 def test_against_law():
-    law = torch.tensor([0.5, 0.3, 0.2, 0.0], dtype=torch.float64)
+    distribution = torch.tensor([0.5, 0.3, 0.2, 0.0], dtype=torch.float64)
     pearson = 20**2 / 500 + 30**2 / 300 + 10**2 / 200
-    assert against_law(torch.tensor([480, 330, 190, 0]), law) == pytest.approx(poisson_tail(pearson, 2), rel=1e-9)
-    assert against_law(torch.tensor([480, 330, 189, 1]), law) == 0.0
-    assert against_law(torch.tensor([9, 0]), torch.tensor([1.0, 0.0], dtype=torch.float64)) == 1.0
+    assert against_distribution(torch.tensor([480, 330, 190, 0]), distribution) == pytest.approx(
+        poisson_tail(pearson, 2), rel=1e-9
+    )
+    assert against_distribution(torch.tensor([480, 330, 189, 1]), distribution) == 0.0
+    assert against_distribution(torch.tensor([9, 0]), torch.tensor([1.0, 0.0], dtype=torch.float64)) == 1.0
 
 
 def test_rare_cells_are_pooled():
-    law = torch.tensor([0.9, *[0.001] * 100], dtype=torch.float64)
-    assert against_law(torch.tensor([900, *[1] * 100]), law) == pytest.approx(1.0)
-    assert against_law(torch.tensor([1000, *[0] * 100]), law) < 1e-6
+    distribution = torch.tensor([0.9, *[0.001] * 100], dtype=torch.float64)
+    assert against_distribution(torch.tensor([900, *[1] * 100]), distribution) == pytest.approx(1.0)
+    assert against_distribution(torch.tensor([1000, *[0] * 100]), distribution) < 1e-6

@@ -109,7 +109,7 @@ def test_what_does_not_fit_is_named_with_its_place(content, words):
         (f"[1.5, {-(2**63) - 1}]", "has more than 64 bits"),
         ("[" * 100_000, "more than 64 deep"),
         ("[" * (DEPTH + 2) + "]" * (DEPTH + 2), "more than 64 deep"),
-        ('{"a": {"b": 1, "b": 2}}', "'b' stands twice in one mapping"),
+        ('{"a": {"b": 1, "b": 2}}', "'b' occurs twice in one mapping"),
         (r'["\ud800"]', "is not Unicode"),
         (r'{"\udfff": 1}', "is not Unicode"),
         ('"\x00"', "Invalid control character"),
@@ -134,7 +134,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (BOMB, "comes to more than 100,000 values"),
+        (BOMB, "contains more than 100,000 values"),
         ("a: &a {b: *a}", "recursive"),
         ("a: &a [*a]", "recursive"),
         ("x: {<<: *a}", "undefined alias"),
@@ -154,12 +154,12 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
         ("a: !!seq x", "expected a sequence node"),
         ("a: !!str [x]", "expected a scalar node"),
         ("a: !!int {x: 1}", "expected a scalar node"),
-        ("a: 1\na: 2", "'a' stands twice"),
-        ("1: 2", "1 is no name; write it in quotes"),
-        ("[a]: 2", "a sequence is no name; write a text"),
-        (BOMB + "? *i\n: 1", "a sequence is no name"),
-        (BOMB + "? {a: *i}\n: 1", "a mapping is no name"),
-        ("? {a: 1}\n: 2", "is no name"),
+        ("a: 1\na: 2", "'a' occurs twice"),
+        ("1: 2", "1 is not a name; write it in quotes"),
+        ("[a]: 2", "a sequence is not a name; write a text"),
+        (BOMB + "? *i\n: 1", "a sequence is not a name"),
+        (BOMB + "? {a: *i}\n: 1", "a mapping is not a name"),
+        ("? {a: 1}\n: 2", "is not a name"),
         (f"a: {'7' * 5000}", "is not a whole number"),
         (f"a: {'7' * 300}", "more than 64 bits"),
         ("a: 1e999", "a number is too large"),
@@ -231,7 +231,7 @@ def place(tmp_path, monkeypatch):
         ("directory", "it is a directory; expected a file"),
         ("socket", "it is a socket; expected a file"),
         ("/dev/zero", "it is a device; expected a file"),
-        ("sparse", "it has 1 TB, and a file of this kind at most"),
+        ("sparse", "it has 1 TB; expected at most"),
         ("loop", "Too many levels of symbolic links"),
         ("nowhere", "No such file or directory"),
         ("latin/x", "Not a directory"),
@@ -258,5 +258,5 @@ def test_files_that_are_read(place):
 
 def test_the_bound_holds_where_no_size_is_known(place):
     assert read_bytes("marked", 6)
-    says(lambda: read_bytes("marked", 5), "it has 6 bytes, and a file of this kind at most 5 bytes")
+    says(lambda: read_bytes("marked", 5), "it has 6 bytes; expected at most 5 bytes")
     says(lambda: read_bytes("/proc/self/status", 10), "it has over 10 bytes")

@@ -96,7 +96,7 @@ def test_a_failing_write_leaves_nothing(path, old, monkeypatch):
 @pytest.mark.parametrize("name", ["s", "s.txt", "s.npz", "s.json", ".npy", "s.NPY"])
 def test_other_suffixes_are_refused(tmp_path, name):
     for act in (check_suffix, read_tokens, lambda path: write_tokens(path, torch.zeros(1, 1))):
-        with pytest.raises(UnmaskError, match=r"samples are kept as \.npy or \.jsonl"):
+        with pytest.raises(UnmaskError, match=r"expected .npy or .jsonl"):
             act(tmp_path / name)
     assert os.listdir(tmp_path) == []
 
@@ -113,15 +113,15 @@ def refuses(path, words):
 @pytest.mark.parametrize(
     ("array", "words"),
     [
-        (np.zeros((2, 2)), "holds float64; expected integers"),
-        (np.zeros((2, 2), bool), "holds bool; expected integers"),
-        (np.zeros((2, 2), complex), "holds complex128"),
-        (np.zeros((2, 2), "m8[s]"), "holds timedelta64[s]"),
-        (np.zeros((2, 2), "M8[s]"), "holds datetime64[s]"),
-        (np.zeros(2, [("a", int)]), "holds [('a', '<i8')]"),
-        (np.array([["a"]]), "holds <U1"),
-        (np.array([[1, None]], object), "holds Python objects"),
-        (np.full((1, 1), 2**63, np.uint64), f"holds the number {2**63}"),
+        (np.zeros((2, 2)), "contains float64; expected integers"),
+        (np.zeros((2, 2), bool), "contains bool; expected integers"),
+        (np.zeros((2, 2), complex), "contains complex128"),
+        (np.zeros((2, 2), "m8[s]"), "contains timedelta64[s]"),
+        (np.zeros((2, 2), "M8[s]"), "contains datetime64[s]"),
+        (np.zeros(2, [("a", int)]), "contains [('a', '<i8')]"),
+        (np.array([["a"]]), "contains <U1"),
+        (np.array([[1, None]], object), "contains Python objects"),
+        (np.full((1, 1), 2**63, np.uint64), f"contains the number {2**63}"),
         (np.array(3), "has shape ()"),
         (np.zeros(3, int), "has shape (3,)"),
         (np.zeros((1, 2, 3), int), "has shape (1, 2, 3)"),
@@ -182,8 +182,8 @@ def test_jsonl_as_others_write_it(tmp_path, text):
     [
         ("", "expected (rows, length)"),
         ("\n \n", "expected (rows, length)"),
-        ("[]\n", "line 1: expected a list of tokens"),
-        ("[1]\n\n[1, 2]\n", "line 3 has 2 tokens, but the first row has 1; pad shorter sequences"),
+        ("[]\n", "line 1 has no token; expected a list"),
+        ("[1]\n\n[1, 2]\n", "line 3 has 2 tokens, but the first row has 1. Pad shorter sequences"),
         ("[1]\n7\n", "line 2: it is 7; expected a mapping of names to values or a list"),
         ('{"token": [1]}', "line 1 has no 'tokens'"),
         ("[1, 2.0]", "line 1: it[1] is 2.0; expected a whole number"),
@@ -251,7 +251,7 @@ def test_where_the_given_tokens_lie(tmp_path):
     assert read_given(path, {}) is None
     write_tokens(given_path(path), given)
     assert torch.equal(read_given(path, {"given_sha256": digest(given)}), given)
-    with pytest.raises(UnmaskError, match=r"is not what .* was given; give that by --given"):
+    with pytest.raises(UnmaskError, match=r"does not match the account of .* by --given"):
         read_given(path, {"given_sha256": "0"})
 
 

@@ -8,7 +8,7 @@ import torch
 from tests.needs import needs, unmet
 from unmask.core.errors import UnmaskError
 from unmask.cost import flops
-from unmask.cost.clock import PLACES, TOGETHER, clock, measure, most_steps, needed, of_evaluations, of_tokens, untrained
+from unmask.cost.clock import PLACES, TOGETHER, clock, measure, most_steps, needed, of_model_calls, of_tokens, untrained
 from unmask.cost.memory import peak
 from unmask.networks import Shape
 from unmask.schedules import deltas
@@ -31,16 +31,16 @@ def test_a_timing_of_each_length_and_batch():
     found = clock(SHAPE, lengths=[4, 20], batches=[1, 3], steps=8, device="cpu", repeats=2)
     assert [(timing.length, timing.batch) for timing in found] == [(4, 1), (4, 3), (20, 1), (20, 3)]
     for timing in found:
-        assert timing.evaluations == flops.evaluations(deltas("linear", 8), timing.length)
-        assert timing.evaluation_flop == timing.batch * flops.evaluation(SHAPE, timing.length)
+        assert timing.model_calls == flops.model_calls(deltas("linear", 8), timing.length)
+        assert timing.model_call_flop == timing.batch * flops.evaluation(SHAPE, timing.length)
         assert timing.token_flop * timing.length == pytest.approx(
             timing.batch * flops.autoregression(SHAPE, timing.length)
         )
-        for middle in (timing.evaluation_ms, timing.token_ms):
+        for middle in (timing.model_call_ms, timing.token_ms):
             assert 0 < middle.low <= middle.value <= middle.high
             assert middle.n == 2
         said = timing.to_dict()
-        assert said["break_even_evaluations"] * timing.evaluation_ms.value == pytest.approx(1000 * said["ar_seconds"])
+        assert said["break_even_model_calls"] * timing.model_call_ms.value == pytest.approx(1000 * said["ar_seconds"])
 
 
 class Counted(torch.nn.Module):
@@ -67,7 +67,7 @@ def test_a_timed_round_evaluates_all_rows_and_asks_for_a_typical_number_of_posit
     monkeypatch.setattr("unmask.cost.clock.untrained", counted)
     length, batch, steps = 16, 3, 8
     clock(SHAPE, [length], [batch], steps, device="cpu", repeats=1)
-    typical = round(length / flops.evaluations(deltas("linear", steps), length))
+    typical = round(length / flops.model_calls(deltas("linear", steps), length))
     assert shapes[0] == [(batch * typical, SHAPE.hidden)] * (2 * TOGETHER["cpu"])
 
 
@@ -119,15 +119,15 @@ def test_bad_numbers_are_refused(given):
 def test_a_time_is_that_of_one_round_and_one_token(monkeypatch):
     monkeypatch.setattr("unmask.cost.clock.measure", lambda run, device, repeats, advance: [2.0] * repeats)
     (found,) = clock(SHAPE, [16], [1], steps=8, device="cpu", repeats=3)
-    rounds = tokens = TOGETHER["cpu"]
-    assert (found.evaluation_ms.value, found.token_ms.value) == (2000 / rounds, 2000 / tokens)
-    assert (found.ar_seconds, found.mdm_seconds) == (2 / tokens * 16, found.evaluations * 2 / rounds)
+    steps = tokens = TOGETHER["cpu"]
+    assert (found.model_call_ms.value, found.token_ms.value) == (2000 / steps, 2000 / tokens)
+    assert (found.ar_seconds, found.mdm_seconds) == (2 / tokens * 16, found.model_calls * 2 / steps)
 
 
 def test_the_parts_of_a_timing_can_be_had_alone(monkeypatch):
     monkeypatch.setattr("unmask.cost.clock.measure", lambda run, device, repeats, advance: [2.0] * repeats)
     network = untrained(SHAPE, 16, "cpu")
     (whole,) = clock(SHAPE, [16], [3], steps=8, device="cpu")
-    assert of_evaluations(network, 16, 3, 8) == whole.evaluation_ms
+    assert of_model_calls(network, 16, 3, 8) == whole.model_call_ms
     assert of_tokens(network, 16, 3) == whole.token_ms
-    assert needed(16, 8) == whole.evaluations
+    assert needed(16, 8) == whole.model_calls

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from unmask.cost.flops import autoregression, break_even, evaluation, evaluations
+from unmask.cost.flops import autoregression, break_even, evaluation, model_calls
 from unmask.networks.model.shape import Shape
 from unmask.schedules import deltas
 
@@ -43,10 +43,10 @@ def test_evaluations_are_rounds_that_reveal_something(batch):
         for k in labels:
             chance *= float(delta[k])
         expected += chance * len(set(labels))
-    assert evaluations(delta, length, batch) == pytest.approx(expected, abs=1e-12)
+    assert model_calls(delta, length, batch) == pytest.approx(expected, abs=1e-12)
 
 
 def test_the_clock_of_the_poster():
     """512 steps at three lengths took 3.1, 4.2, 4.7 s: what theory.md 1 makes of it."""
-    found = [evaluations(deltas("linear", 512), length) for length in (512, 1024, 2048)]
+    found = [model_calls(deltas("linear", 512), length) for length in (512, 1024, 2048)]
     assert [round(count) for count in found] == [324, 443, 503]

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from tests.brute import evidence, law, sequences, tiny_languages
+from tests.brute import distribution, evidence, sequences, tiny_languages
 from unmask import generate, schedules
-from unmask.core.chance import Luck
+from unmask.core.chance import Randomness
 from unmask.denoisers import Canvas, Cost, Denoiser, PrefixCausal, as_marginals
 from unmask.ideal import Ideal, Perturbed
 from unmask.languages import Interval, load
@@ -60,9 +60,9 @@ def test_a_network_with_the_same_weights_makes_the_same_sequences(sampler):
     assert torch.equal(exact.tokens, learned.tokens)
     assert torch.equal(exact.order, learned.order)
     if sampler in LOOKING_BACK:  # at what stands, which costs an exact engine nothing more
-        assert bool((learned.evaluations >= exact.evaluations).all())
+        assert bool((learned.model_calls >= exact.model_calls).all())
     else:
-        assert torch.equal(exact.evaluations, learned.evaluations)
+        assert torch.equal(exact.model_calls, learned.model_calls)
 
 
 def test_evaluations_are_the_valid_steps():
@@ -70,7 +70,7 @@ def test_evaluations_are_the_valid_steps():
     language, length, steps, rows = Interval(2), 12, 20, 4000
     made = generate(language, steps=steps, length=length, rows=rows)
     distinct = torch.tensor([len(set(order)) for order in made.order.tolist()])
-    assert torch.equal(made.evaluations, distinct)
+    assert torch.equal(made.model_calls, distinct)
     expected = steps * (1 - (1 - 1 / steps) ** length)
     spread = float(distinct.double().std()) / rows**0.5
     assert abs(float(distinct.double().mean()) - expected) < 5 * spread
@@ -79,36 +79,36 @@ def test_evaluations_are_the_valid_steps():
 
 def test_looking_twice_is_free_until_something_changes():
     network = Network(4)
-    canvas = Canvas(network, torch.full((3, 4), 2), Luck(0, torch.arange(3)))
+    canvas = Canvas(network, torch.full((3, 4), 2), Randomness(0, torch.arange(3)))
     look(canvas)
     look(canvas)
-    assert canvas.evaluations.tolist() == [1, 1, 1]
+    assert canvas.model_calls.tolist() == [1, 1, 1]
     assert (canvas.spent, network.looks) == (Cost(1, 3, 12), 3)
     canvas.reveal((torch.tensor([1]), torch.tensor([0])), torch.tensor([1]))
     said, (rows, positions) = look(canvas)
     assert said[(rows == 1) & (positions == 1)].argmax() == 1
-    assert canvas.evaluations.tolist() == [1, 2, 1]
+    assert canvas.model_calls.tolist() == [1, 2, 1]
     assert (canvas.spent, network.looks) == (Cost(2, 4, 16), 4)
     canvas.at(torch.tensor([1]), torch.tensor([2]))
     assert (canvas.spent, network.looks) == (Cost(2, 4, 16), 4)
     canvas.hide(torch.tensor([[False] * 4, [True, False, False, False], [False] * 4]))
     said, (rows, _) = look(canvas)
     assert torch.allclose(said[rows == 1], torch.full((4, 2), 0.5, dtype=said.dtype))
-    assert canvas.evaluations.tolist() == [1, 3, 1]
+    assert canvas.model_calls.tolist() == [1, 3, 1]
 
 
 def test_a_complete_row_needs_nothing():
-    canvas = Canvas(Network(4), torch.tensor([[0, 0, 1, 1], [2, 2, 2, 2]]), Luck(0, torch.arange(2)))
+    canvas = Canvas(Network(4), torch.tensor([[0, 0, 1, 1], [2, 2, 2, 2]]), Randomness(0, torch.arange(2)))
     look(canvas)
     look(canvas)
-    assert canvas.evaluations.tolist() == [0, 1]
+    assert canvas.model_calls.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("sampler", ["ancestral", "low-confidence"])
 def test_a_denoiser_that_knows_the_time_is_asked_every_round(sampler):
     made = generate(Network(8, time_free=False), sampler=sampler, steps=4, length=8, rows=50)
     assert Interval(2).supports(made.tokens).any()
-    assert int(made.evaluations.max()) == 4
+    assert int(made.model_calls.max()) == 4
 
 
 @pytest.mark.parametrize("name", ["2-gram, pruned", "3-gram, pruned", "interval 3", "brackets, 2 kinds"])
@@ -116,7 +116,7 @@ def test_a_denoiser_that_knows_the_time_is_asked_every_round(sampler):
 def test_impossible_is_the_first_evaluation_of_a_context_without_mass(name, sampler):
     """Replayed from the tokens and the order: q(x_R) = 0 for what earlier rounds had revealed."""
     language, length = tiny_languages()[name]
-    every, q = sequences(language.vocabulary, length), law(language, length)
+    every, q = sequences(language.vocabulary, length), distribution(language, length)
     made = generate(language, sampler=sampler, steps=3, length=length, rows=1500)
     tokens, order = made.tokens.numpy(), made.order.numpy()
     expected = np.zeros(len(tokens), int)
@@ -137,7 +137,7 @@ def test_a_canvas_agrees_with_the_posterior_from_scratch(name):
     language, length = tiny_languages()[name]
     v, rows = language.vocabulary, 40
     chance = np.random.default_rng(1)
-    canvas = Canvas(Ideal(language), language.blank(rows, length), Luck(0, torch.arange(rows)))
+    canvas = Canvas(Ideal(language), language.blank(rows, length), Randomness(0, torch.arange(rows)))
     for _ in range(6):
         where = torch.from_numpy(chance.random((rows, length)) < 0.3)
         canvas.reveal(where, torch.from_numpy(chance.integers(0, v, int(where.sum()))))
@@ -154,7 +154,7 @@ def test_a_canvas_can_begin_with_given_tokens():
     language = load("sparse-hmm")
     given = language.sample(5, 64, seed=1)
     given[:, ::3] = language.vocabulary
-    canvas = Canvas(Ideal(language), given, Luck(0, torch.arange(5)))
+    canvas = Canvas(Ideal(language), given, Randomness(0, torch.arange(5)))
     said, places = look(canvas)
     torch.testing.assert_close(said, language.posterior(given)[places], atol=1e-12, rtol=0)
 
@@ -221,7 +221,7 @@ def test_perturbed_canvases_and_readers_agree_with_its_posterior():
     perturbed = Perturbed(language, "leak", 0.05)
     given = language.sample(6, 20)
     given[:, ::2] = language.vocabulary
-    canvas = Canvas(perturbed, given, Luck(0, torch.arange(6)))
+    canvas = Canvas(perturbed, given, Randomness(0, torch.arange(6)))
     said, places = look(canvas)
     torch.testing.assert_close(said, perturbed.posterior(given)[places], atol=1e-9, rtol=0)
     drawn = language.sample(6, 20)
@@ -239,13 +239,13 @@ def test_a_network_that_fails_is_named():
         def posterior(self, tokens, positions=None, time=None):
             return super().posterior(tokens, positions, time) * torch.nan
 
-    with pytest.raises(Exception, match="no usable probabilities at position"):
+    with pytest.raises(Exception, match="probabilities of Broken at position"):
         generate(Broken(4), steps=2, length=4, rows=2)
 
 
 def test_schedules_are_read_by_every_planned_sampler():
     """All mass on one round is one evaluation a row."""
     made = generate(Interval(2), schedule=[0.0, 1.0, 0.0], length=6, rows=5)
-    assert made.evaluations.tolist() == [1] * 5
+    assert made.model_calls.tolist() == [1] * 5
     assert bool((made.order == 2).all())
     assert schedules.deltas([0.0, 1.0, 0.0]).tolist() == [0.0, 1.0, 0.0]

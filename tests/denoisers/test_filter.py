@@ -8,7 +8,7 @@ import torch
 
 from tests.brute import tiny_languages
 from unmask import generate
-from unmask.core.chance import Luck
+from unmask.core.chance import Randomness
 from unmask.denoisers import Causal
 from unmask.ideal import Ideal
 from unmask.languages import load, random_ngram
@@ -31,8 +31,8 @@ class OneByOne(Causal):
         self.reader.rewind(lengths)
 
     @property
-    def evaluations(self):
-        return self.reader.evaluations
+    def model_calls(self):
+        return self.reader.model_calls
 
     @property
     def spent(self):
@@ -59,7 +59,7 @@ def test_finishing_is_the_loop_over_tokens(name, prompted):
     options = {"sampler": "autoregressive", "rows": rows, "length": length, "seed": 3, "first_row": 5, "given": given}
     ours, loop = generate(language, **options), generate(Reading(language), **options)
     assert type(Ideal(language).causal(1, length)).finish is not Causal.finish
-    for field in ("tokens", "order", "evaluations", "impossible"):
+    for field in ("tokens", "order", "model_calls", "impossible"):
         assert torch.equal(getattr(ours, field), getattr(loop, field))
     assert ours.spent == loop.spent
     torch.testing.assert_close(ours.probability, loop.probability, rtol=1e-12, atol=0)
@@ -67,15 +67,15 @@ def test_finishing_is_the_loop_over_tokens(name, prompted):
 
 def test_a_reader_stays_where_it_is():
     """It may go on reading after it has finished its rows, and finish them again."""
-    language, luck = load("sparse-hmm"), Luck(1, torch.arange(5))
+    language, rng = load("sparse-hmm"), Randomness(1, torch.arange(5))
     reader, other = (Ideal(language).causal(5, 20) for _ in range(2))
     start, text = torch.full((5, 1), 8), language.sample(5, 20, seed=1)
     filled = [torch.full((5, 20), 8) for _ in range(3)]
-    reader.finish(start[:, 0], filled[0], luck)
+    reader.finish(start[:, 0], filled[0], rng)
     for again in filled[1:]:
         for part in (start, text[:, :4]):
             torch.testing.assert_close(reader.extend(part), other.extend(part), rtol=0, atol=0)
-        reader.finish(text[:, 4], again, luck)
+        reader.finish(text[:, 4], again, rng)
         assert bool((again[:, :5] == 8).all())
         reader.rewind(torch.full((5,), -1))
         other.rewind(torch.full((5,), -1))

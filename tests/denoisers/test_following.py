@@ -8,7 +8,7 @@ import torch
 
 from tests.brute import tiny_languages
 from unmask import generate
-from unmask.core.chance import Luck
+from unmask.core.chance import Randomness
 from unmask.denoisers import Canvas
 from unmask.ideal import Ideal
 from unmask.languages import HMM, load
@@ -18,7 +18,7 @@ from unmask.schedules import deltas
 
 PRESETS = ["paper-2gram", "paper-3gram", "paper-4gram", "paper-hmm", "sparse-hmm", "interval-5", "brackets"]
 SAMPLED = ["ancestral", "fixed-size", "blocks(block_length=5)", "dyadic"]
-ROWS = ("tokens", "order", "probability", "evaluations", "impossible")
+ROWS = ("tokens", "order", "probability", "model_calls", "impossible")
 COUNTS = ("spent", "planned")
 
 
@@ -26,11 +26,11 @@ def both_ways(monkeypatch, source, **options):
     once = generate(source, **options)
     with monkeypatch.context() as patch:
         patch.setattr(Canvas, "follow", lambda canvas, order: None)
-        by_rounds = generate(source, **options)
+        by_steps = generate(source, **options)
     for name in ROWS:
-        assert torch.equal(getattr(once, name), getattr(by_rounds, name)), name
+        assert torch.equal(getattr(once, name), getattr(by_steps, name)), name
     for name in COUNTS:
-        assert getattr(once, name) == getattr(by_rounds, name), name
+        assert getattr(once, name) == getattr(by_steps, name), name
     return once
 
 
@@ -57,19 +57,24 @@ def test_tiny_languages_with_given_tokens(monkeypatch, name):
 @pytest.mark.parametrize("seed", range(6))
 def test_eight_rows_abreast(monkeypatch, seed):
     """Machines of 32 or 64 states, full of dead ends, with some or no tokens given; and the same in smaller blocks."""
-    luck = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     states, vocabulary, length = 32 + 32 * (seed % 2), 5, 21
 
-    def law(shape, kept):
-        masses = luck.random(shape) * (luck.random(shape) < kept) + 1e-6 * (luck.random(shape) < 0.02)
+    def distribution(shape, kept):
+        masses = rng.random(shape) * (rng.random(shape) < kept) + 1e-6 * (rng.random(shape) < 0.02)
         masses[..., 0] += masses.sum(-1) == 0
         return masses / masses.sum(-1, keepdims=True)
 
-    ends = (luck.random(states) < 0.3).astype(float) if seed > 2 else None
-    source = HMM(law((states,), 0.3), law((states, states), 0.07), law((states, vocabulary), 0.1), ends)
+    ends = (rng.random(states) < 0.3).astype(float) if seed > 2 else None
+    source = HMM(
+        distribution((states,), 0.3),
+        distribution((states, states), 0.07),
+        distribution((states, vocabulary), 0.1),
+        ends,
+    )
     assert source.machine.abreast
     drawn = source.sample(50, length, seed=2)
-    given = torch.where(torch.from_numpy(luck.random(drawn.shape) < 0.2 * (seed % 3)), drawn, vocabulary)
+    given = torch.where(torch.from_numpy(rng.random(drawn.shape) < 0.2 * (seed % 3)), drawn, vocabulary)
     for steps in (1, 3, 12, 10**6):
         options = dict(steps=steps, length=length, seed=seed)
         whole = both_ways(monkeypatch, source, rows=50, given=given, **options)
@@ -88,7 +93,7 @@ def test_a_canvas_that_has_been_seen_and_written_goes_on(monkeypatch):
         with monkeypatch.context() as patch:
             if patched:
                 patch.setattr(Canvas, "follow", lambda canvas, order: None)
-            session = Session(Ideal(source), source.blank(30, 24), Luck(1, torch.arange(30)), deltas("linear", 6))
+            session = Session(Ideal(source), source.blank(30, 24), Randomness(1, torch.arange(30)), deltas("linear", 6))
             canvas = session.canvas
             rows = torch.arange(30)
             places = torch.full((30,), 3)
@@ -103,7 +108,7 @@ def test_a_canvas_that_has_been_seen_and_written_goes_on(monkeypatch):
                     session.tokens,
                     session.order,
                     session.probability,
-                    canvas.evaluations,
+                    canvas.model_calls,
                     canvas.impossible,
                     canvas.visits,
                     canvas.hidden,
@@ -111,5 +116,5 @@ def test_a_canvas_that_has_been_seen_and_written_goes_on(monkeypatch):
                 )
             )
     assert bool((ends[0][4] > 0).any())
-    for once, by_rounds in zip(*ends, strict=True):
-        assert torch.equal(once, by_rounds)
+    for once, by_steps in zip(*ends, strict=True):
+        assert torch.equal(once, by_steps)

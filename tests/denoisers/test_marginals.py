@@ -5,6 +5,7 @@ Draws are compared with those of the exact table for the same uniforms; chi-squa
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -25,6 +26,15 @@ KINDS = ["float32", "bfloat16", "head"]
 EXAMPLES = settings(deadline=None, database=None, max_examples=60, derandomize=True)
 SHARP = [(0.0, 1.0, None), (0.5, 1.0, None), (2.0, 1.0, None), (1.0, 0.83, None), (1.0, 1.0, 3), (0.7, 0.77, 4)]
 SHARP += [(1.0, 1e-9, None), (1.0, 1.0, 1), (1.3, 0.9, None), (1.0, 1.0, 10**6)]
+
+
+def a_third(*factors):
+    """Every combination. Two thirds are long: the rest has every value of each factor, and of three factors each pair
+    of the first and the last."""
+    return [
+        pytest.param(*(value for _, value in cell), marks=pytest.mark.long if sum(at for at, _ in cell) % 3 else ())
+        for cell in itertools.product(*map(enumerate, factors))
+    ]
 
 
 # ------------------------------------------------------------------------------------------------ a table, by itself
@@ -145,16 +155,15 @@ def agree(one, other, accuracy=1e-5):
 def same_draws(one, other, accuracy=1e-5):
     """The same symbol for the same uniform, but where it lies at a boundary."""
     cdf = other.dense().cumsum(1)
-    for luck in range(3):
-        u = uniform(3, Stream.TOKEN, torch.arange(len(other)), torch.tensor(luck))
+    for rng in range(3):
+        u = uniform(3, Stream.TOKEN, torch.arange(len(other)), torch.tensor(rng))
         ours, theirs = one.draw(u), other.draw(u)
         differ = ours != theirs
         assert bool(((cdf - u.unsqueeze(1)).abs().amin(1)[differ] < accuracy).all())
         assert bool((other.of(ours) > 0).all())
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("symbols", SIZES)
+@pytest.mark.parametrize(("symbols", "kind"), a_third(SIZES, KINDS))
 def test_logits_answer_what_their_table_does(symbols, kind):
     logits, table = made(kind, symbols)
     agree(logits, table)
@@ -164,9 +173,7 @@ def test_logits_answer_what_their_table_does(symbols, kind):
     agree(logits[torch.tensor([4, 2, 6])][torch.tensor([2, 0])], table[torch.tensor([6, 4])])
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("symbols", SIZES)
-@pytest.mark.parametrize("how", SHARP)
+@pytest.mark.parametrize(("symbols", "kind", "how"), a_third(SIZES, KINDS, SHARP))
 def test_logits_are_sharpened_as_their_table_is(symbols, kind, how):
     logits, table = made(kind, symbols)
     which = torch.tensor([6, 1, 1])
@@ -180,8 +187,7 @@ def test_logits_are_sharpened_as_their_table_is(symbols, kind, how):
     agree(sharpened.sharpened(0.5, 0.9, 2), expected.sharpened(0.5, 0.9, 2), 1e-4)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("symbols", SIZES)
+@pytest.mark.parametrize(("symbols", "kind"), a_third(SIZES, KINDS))
 def test_logits_are_held_against_others_as_their_tables_are(symbols, kind):
     (logits, table), (draft, drafted) = made(kind, symbols), made(kind, symbols, seed=1)
     which, theirs = torch.tensor([6, 1, 1, 3]), torch.tensor([0, 2, 5, 3])
@@ -192,10 +198,10 @@ def test_logits_are_held_against_others_as_their_tables_are(symbols, kind):
     for how in ((1.0, 0.9, None), (0.0, 1.0, None), (1.0, 1.0, 3)):
         few, kept = logits.sharpened(*how), table.sharpened(*how)
         same = logits[which].sharpened(*how)
-        law = few.beyond(draft.sharpened(1.0, 1.0, 4)).dense()
-        torch.testing.assert_close(law, kept.beyond(drafted.sharpened(1.0, 1.0, 4)).dense(), atol=1e-4, rtol=0)
-        law = same.beyond(draft[theirs]).dense()
-        torch.testing.assert_close(law, kept[which].beyond(drafted[theirs]).dense(), atol=1e-4, rtol=0)
+        distribution = few.beyond(draft.sharpened(1.0, 1.0, 4)).dense()
+        torch.testing.assert_close(distribution, kept.beyond(drafted.sharpened(1.0, 1.0, 4)).dense(), atol=1e-4, rtol=0)
+        distribution = same.beyond(draft[theirs]).dense()
+        torch.testing.assert_close(distribution, kept[which].beyond(drafted[theirs]).dense(), atol=1e-4, rtol=0)
         guided = few.guided(draft, 0.7).dense()
         torch.testing.assert_close(guided, kept.guided(drafted, 0.7).dense(), atol=1e-4, rtol=0)
 
@@ -231,8 +237,8 @@ def test_what_cannot_be_is_never_drawn(symbols, kind):
         agree(logits.sharpened(*how), table.sharpened(*how), 1e-4)
     ends = torch.tensor([2.0**-53, 1 - 2.0**-53], dtype=torch.float64)
     for u in ends:
-        for law in (logits, logits.sharpened(0.8), logits.sharpened(top_p=0.9)):
-            assert bool((table.of(law.draw(u.expand(6).clone())) > 0).all())
+        for distribution in (logits, logits.sharpened(0.8), logits.sharpened(top_p=0.9)):
+            assert bool((table.of(distribution.draw(u.expand(6).clone())) > 0).all())
 
 
 @pytest.mark.parametrize("symbols", [257, 5000])
@@ -266,24 +272,23 @@ def test_what_is_rare_beside_a_likely_symbol_is_drawn():
     assert bool((found > 0).all())
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("symbols", [5, 257, 1500])
+@pytest.mark.parametrize(("symbols", "kind"), a_third([5, 257, 1500], KINDS))
 def test_draws_follow_the_law(symbols, kind):
     """Of one place asked 12000 times; mutant: uniforms that are squared."""
     logits, table = made(kind, symbols)
     which = torch.full((12_000,), 3)
     u = uniform(5, Stream.TOKEN, torch.arange(len(which)), torch.tensor(0))
-    law = table.dense()[3].numpy()
+    distribution = table.dense()[3].numpy()
     for how in ((1.0, 1.0, None), (0.7, 0.9, None)):
-        p = sharp(law.tolist(), *how) if how[0] != 1 else law
+        p = sharp(distribution.tolist(), *how) if how[0] != 1 else distribution
         asked = logits[which].sharpened(*how)
-        right, wrong = (asked.draw(luck) for luck in (u, u**1.1))
+        right, wrong = (asked.draw(rng) for rng in (u, u**1.1))
         assert p_value(right, np.array(p)) > ALARM > p_value(wrong, np.array(p))
 
 
-def p_value(tokens, law):
-    counts, expected = np.bincount(tokens, minlength=len(law)), law * len(tokens)
-    if counts[law == 0].any():
+def p_value(tokens, distribution):
+    counts, expected = np.bincount(tokens, minlength=len(distribution)), distribution * len(tokens)
+    if counts[distribution == 0].any():
         return 0.0
     large = expected >= 5
     seen, wanted = np.append(counts[large], counts[~large].sum()), np.append(expected[large], expected[~large].sum())
@@ -336,7 +341,7 @@ def test_how_far_one_is_from_another(symbols, kind):
 
 
 def test_logits_are_held_against_logits_alone():
-    with pytest.raises(UnmaskError, match="logits are held against Table; expected logits of the same symbols"):
+    with pytest.raises(UnmaskError, match="logits are compared with Table; expected logits of the same symbols"):
         Logits(torch.zeros(2, 5)).beyond(table([[1] * 5] * 2))
 
 

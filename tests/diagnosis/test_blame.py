@@ -54,7 +54,7 @@ def test_all_that_an_ar_model_does_wrong_it_has_not_learned():
     planted = Perturbed(LANGUAGE, "leak", epsilon)
     learning = of_language(planted, LANGUAGE, LENGTH, rows=20, causal=True)
     found = blame_ar(planted, LANGUAGE, LENGTH, learning=learning, rows=500)
-    assert (found.steps, found.evaluations) == (None, LENGTH)
+    assert (found.steps, found.model_calls) == (None, LENGTH)
     assert found.ser_sampling.value == 0
     assert found.ser == found.ser_learning
     assert found.ser.low > 0

@@ -13,20 +13,20 @@ import torch
 from tests import brute
 from unmask import UnmaskError
 from unmask.diagnosis import frontier as made_by
-from unmask.diagnosis.frontier import Judge, beats, frontier, law_of, naive, price
+from unmask.diagnosis.frontier import Judge, beats, distribution_of, frontier, naive, price
 from unmask.diagnosis.texts import token_entropy
 from unmask.ideal import Ideal
 from unmask.languages import HMM, load, random_ngram
+from unmask.report import exact as report
 from unmask.report import frame
-from unmask.report import frontier as report
 from unmask.samplers import SAMPLERS
 from unmask.schedules import deltas
 
 FULL = random_ngram(2, vocabulary=3, temperature=2.0, seed=3)
 PRUNED = random_ngram(2, vocabulary=4, temperature=2.0, threshold=0.15, seed=3)
-LENGTH, ROUNDS, SMOOTHING, ROWS = 3, 2, 0.05, 3000
+LENGTH, STEPS, SMOOTHING, ROWS = 3, 2, 0.05, 3000
 STRINGS = brute.sequences(3, LENGTH)
-Q = brute.law(FULL, LENGTH)
+Q = brute.distribution(FULL, LENGTH)
 
 
 def conditional(row, place, shown, temperature):
@@ -59,7 +59,7 @@ def judged():
 def orders(sampler):
     """The orders that a sampler draws, all equally likely."""
     if sampler == "ancestral":
-        return list(product(range(ROUNDS), repeat=LENGTH))
+        return list(product(range(STEPS), repeat=LENGTH))
     return [range(LENGTH)] if sampler == "autoregressive" else [[0, 1, 0]]  # strided: every second place first
 
 
@@ -79,16 +79,16 @@ def test_the_judge_is_a_law():
 @pytest.mark.parametrize("sampler", ["autoregressive", "strided", "ancestral"])
 def test_the_divergence_is_the_perplexity_less_the_entropy(sampler):
     temperatures = (0.5, 1.0, 1.6)
-    how = {"temperatures": temperatures, "steps": ROUNDS, "rows": ROWS, "smoothing": SMOOTHING}
+    how = {"temperatures": temperatures, "steps": STEPS, "rows": ROWS, "smoothing": SMOOTHING}
     points = [p for p in frontier(FULL, LENGTH, [sampler], **how) if p.sampler == sampler]
     assert [point.setting for point in points] == list(temperatures)
     nats = judged()
     for point, temperature in zip(points, temperatures, strict=True):
-        laws = [law_of_order(order, temperature) for order in orders(sampler)]
-        entropy = np.mean([brute.entropy(p) for p in laws])
-        mixture = np.mean(laws, 0)
+        distributions = [law_of_order(order, temperature) for order in orders(sampler)]
+        entropy = np.mean([brute.entropy(p) for p in distributions])
+        mixture = np.mean(distributions, 0)
         cross = mixture @ nats
-        divergence = np.mean([(p * (np.log(p) + nats)).sum() for p in laws])
+        divergence = np.mean([(p * (np.log(p) + nats)).sum() for p in distributions])
         assert divergence == pytest.approx(cross - entropy)  # exactly, whatever p
         within(point.cross_entropy, cross / LENGTH)
         within(point.entropy, entropy / LENGTH)
@@ -109,8 +109,12 @@ def test_the_point_of_the_language():
 
 
 def test_whose_law_is_known():
-    known = {name: law_of(SAMPLERS.make(name), PRUNED, 8, deltas("linear", 4)) for name in ("ancestral", "strided")}
-    known |= {name: law_of(SAMPLERS.make(name), PRUNED, 8, deltas("linear", 4)) for name in ("margin", "gibbs")}
+    known = {
+        name: distribution_of(SAMPLERS.make(name), PRUNED, 8, deltas("linear", 4)) for name in ("ancestral", "strided")
+    }
+    known |= {
+        name: distribution_of(SAMPLERS.make(name), PRUNED, 8, deltas("linear", 4)) for name in ("margin", "gibbs")
+    }
     assert known == {"ancestral": False, "strided": True, "margin": True, "gibbs": None}
 
 
@@ -169,7 +173,7 @@ def test_naive_beats_the_language_by_both_proxies():
     ("language", "options", "expected"),
     [
         (HMM([1.0, 0.0], [[0.5, 0.5], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]], end=1), {}, "varies in length"),
-        (FULL, {"temperatures": (0.0,)}, "give temperatures above 0"),
+        (FULL, {"temperatures": (0.0,)}, "temperature is 0; expected above 0"),
         (FULL, {"smoothing": 1.5}, "smoothing is 1.5"),
         (FULL, {"samplers": ["ancestrl"]}, "did you mean ancestral"),
     ],
@@ -181,7 +185,7 @@ def test_mistakes(language, options, expected):
 
 def test_the_figure_has_every_finite_point_and_the_line_of_no_divergence():
     points = frontier(PRUNED, 8, ["ancestral", "low-confidence"], temperatures=(0.5, 1.0), steps=4, rows=30)
-    records = report.records(points)
+    records = report.numbers(points)
     assert [record["sampler"] for record in records[:5]] == ["language", *["ancestral"] * 2, *["low-confidence"] * 2]
     assert records[3]["entropy"] is None
     true, read = report.panels(points, "l").begun.values()

@@ -80,7 +80,7 @@ def test_an_ar_model_is_exact(tmp_path):
 
 def test_who_cannot_read_says_so(tmp_path):
     model = load(published(tmp_path, "qwen2", CONFIGS["qwen2"]), card("qwen2"))
-    with pytest.raises(UnmaskError, match="small-qwen2 has no tokenizer beside it"):
+    with pytest.raises(UnmaskError, match="small-qwen2 has no tokenizer"):
         judge(model, ["abc"])
 
 

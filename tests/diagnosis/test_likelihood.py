@@ -55,7 +55,7 @@ def test_of_an_exact_language_all_of_them_are_its_own(language, row):
     assert chain(Ideal(language), row, FIRST).nats == pytest.approx(exact, abs=1e-9)
     whole = bound(Ideal(language), row, FIRST, every(SIZE))
     assert whole.nats == pytest.approx(exact, abs=1e-9)
-    assert (whole.error, whole.evaluations) == (0, 2**SIZE - 1)
+    assert (whole.error, whole.model_calls) == (0, 2**SIZE - 1)
     some = bound(Ideal(language), row, FIRST, drawn(SIZE, 4000, seed=1))
     assert 0 < some.error < 0.2
     assert abs(some.nats - exact) < 5 * some.error
@@ -117,7 +117,7 @@ def test_one_token_is_exact_by_every_way(small):
     row = some_tokens(1, 8, hidden=0, seed=1)[0]
     one, other = chain(small, row, 7), bound(small, row, 7, sets_of(1, 2, 0))
     assert one == other
-    assert one.evaluations == 1
+    assert one.model_calls == 1
     assert one.greedy is not None
 
 
@@ -132,7 +132,7 @@ def test_the_chain_rule_is_that_of_its_contexts(small):
         nats += float(said.of(row[place : place + 1]).log())
         greedy &= int(said.best) == int(row[place])
     assert found.nats == pytest.approx(nats, abs=1e-6)
-    assert (found.greedy, found.evaluations) == (greedy, 5)
+    assert (found.greedy, found.model_calls) == (greedy, 5)
     for place in range(3, 8):  # what is the likeliest at each place is greedy
         tokens = row.clone()
         tokens[place:] = small.vocabulary
@@ -150,7 +150,7 @@ def test_an_ar_model_reads_targets_of_any_lengths(tmp_path):
         whole = read(model, [row], [0])[0].nats
         before = read(model, [row[:first]], [0])[0].nats if first else 0.0
         assert one.nats == pytest.approx(whole - before, abs=1e-9)
-        assert (one.error, one.evaluations) == (0, 1)
+        assert (one.error, one.model_calls) == (0, 1)
     row = torch.cat([rows[0][:5], torch.zeros(4, dtype=torch.int64)])
     for place in range(5, 9):
         best = max(

@@ -26,7 +26,7 @@ def agrees(language: Language, trace: Trace, number: int) -> reveal.Reading:
     row = trace.rows[number]
     strings, q = brute.support(language, row.length)
     found = reveal.read(language, trace, number)
-    rounds, v = list(row.rounds()), language.vocabulary
+    steps, v = list(row.steps()), language.vocabulary
 
     def mass(stands):
         context = np.full((1, row.length), v)
@@ -35,7 +35,7 @@ def agrees(language: Language, trace: Trace, number: int) -> reveal.Reading:
 
     start = mass(dict(row.given))
     before = 0.0
-    for one, step in zip(rounds, found.steps, strict=True):
+    for one, step in zip(steps, found.steps, strict=True):
         tokens = {position: token for position, (token, _) in one.after.items()}
         now = mass(tokens)
         if now == 0:
@@ -46,7 +46,7 @@ def agrees(language: Language, trace: Trace, number: int) -> reveal.Reading:
             assert step.lost == pytest.approx(step.meter - before, abs=1e-9)
         expected = {}
         if before < math.inf:
-            fits = q * brute.fits(strings, _context(one.stood, row.length, v), v)[0]
+            fits = q * brute.fits(strings, _context(one.context, row.length, v), v)[0]
             for i, j in combinations(sorted(set(one.revealed)), 2):
                 joint = np.zeros((v, v))
                 np.add.at(joint, (strings[:, i], strings[:, j]), fits / fits.sum())
@@ -60,7 +60,7 @@ def agrees(language: Language, trace: Trace, number: int) -> reveal.Reading:
     dead = [k for k, step in enumerate(found.steps) if step.meter == math.inf]
     assert found.impossible == (dead[0] if dead else None)
     if dead:
-        _check_culprit(found, rounds[dead[0]], mass)
+        _check_culprit(found, steps[dead[0]], mass)
     else:
         assert (found.guilty, found.because, found.why) == ((), (), "")
     return found
@@ -100,10 +100,10 @@ def test_the_meter_the_arcs_and_the_culprit_are_those_of_enumeration(name):
     made = generate(language, length=length, steps=2, rows=4, seed=3)
     trace = made.trace()
     strings, q = brute.support(language, length)
-    law = dict(zip(map(tuple, strings.tolist()), q.tolist(), strict=True))
+    distribution = dict(zip(map(tuple, strings.tolist()), q.tolist(), strict=True))
     for row in range(4):
         found = agrees(language, trace, row)
-        mine = law.get(tuple(made.tokens[row].tolist()), 0.0)
+        mine = distribution.get(tuple(made.tokens[row].tolist()), 0.0)
         share = float(made.probability[row].log().sum()) - math.log(mine) if mine else math.inf
         assert found.lost == pytest.approx(share, abs=1e-9)
 
@@ -162,7 +162,7 @@ def _all_agree(language, trace):
 def _mutants():
     """Subtly wrong ways to say the same."""
     context, needed, culprit, pairs = reveal._context, reveal._Case.needed, reveal._Case.culprit, reveal._pairs
-    yield "a context of nothing", reveal, "_pairs", lambda l, row, one: pairs(l, row, one._replace(stood={}))
+    yield "a context of nothing", reveal, "_pairs", lambda l, row, one: pairs(l, row, one._replace(context={}))
     yield "the farthest pair", reveal._Case, "culprit", lambda case: culprit(case)[:1] + tuple(case.drawn)[-1:]
     yield "all that stood", reveal._Case, "needed", lambda case, guilty: tuple(case.stood)
     yield "nothing that stood", reveal._Case, "needed", lambda case, guilty: needed(case, guilty)[1:]
@@ -184,7 +184,7 @@ def _trace(language, *events, length=4, given=()):
 
 
 TOGETHER = "positions 1 and 2 were drawn together; "
-ALONE = "position 2 was drawn as c, to which the denoiser gave 0.01: no other token of its round is to blame; "
+ALONE = "position 2 was drawn as c, to which the denoiser gave 0.01: no other token of this step is to blame; "
 CYCLE = random_ngram(2, 3, seed=0).__class__(2, [1 / 3] * 3, np.roll(np.eye(3), 1, 1))  # a b c a b c ..
 
 
@@ -199,7 +199,7 @@ CYCLE = random_ngram(2, 3, seed=0).__class__(2, [1 / 3] * 3, np.roll(np.eye(3), 
         (
             CYCLE,
             [(1, 0, 0, 0.3), (1, 2, 0, 0.3)],
-            "positions 1 and 3 were drawn together; a never stands 2 places after a",
+            "positions 1 and 3 were drawn together; a never occurs 2 positions after a",
         ),
         (
             CYCLE,
@@ -209,7 +209,7 @@ CYCLE = random_ngram(2, 3, seed=0).__class__(2, [1 / 3] * 3, np.roll(np.eye(3), 
         (
             Interval(3),
             [(1, 0, 1, 0.25), (1, 1, 0, 0.25)],
-            TOGETHER + "they share a bit, and b at 1 says that it is 1, a at 2 that it is 0",
+            TOGETHER + "they share a bit: b at 1 sets it to 1, a at 2 to 0",
         ),
     ],
     ids=["neighbours", "apart", "alone", "interval"],
@@ -227,7 +227,7 @@ def test_a_repaired_row_is_possible_again():
 
 
 def test_many_symbols_tell_no_arcs(monkeypatch):
-    monkeypatch.setattr(reveal, "MOST_ASKED", 23)
+    monkeypatch.setattr(reveal, "MOST_PAIR_TOKENS", 23)
     trace = _trace(CYCLE, (1, 0, 0, 0.3), (1, 1, 1, 0.3))
     assert reveal.read(CYCLE, trace, 0).steps[0].pairs == ()
 
@@ -240,7 +240,7 @@ def test_where_there_are_too_many_sets_none_of_the_guilty_can_be_spared(monkeypa
 
 
 def test_of_much_that_stood_the_farthest_are_spared_together(monkeypatch):
-    monkeypatch.setattr(reveal, "MOST_NEEDED", 1)
+    monkeypatch.setattr(reveal, "MOST_TRIED", 1)
     events = [*((1, place, place % 3, 0.3) for place in range(4)), (2, 5, 0, 0.1)]
     found = reveal.read(CYCLE, _trace(CYCLE, *events, length=6), 0)
     assert (found.guilty, found.because) == ((5,), (3,))
@@ -255,8 +255,8 @@ def test_in_a_long_row_nothing_is_said_of_elsewhere(monkeypatch):
 @pytest.mark.parametrize(
     ("trace", "said"),
     [
-        (_trace(Interval(3), (1, 0, 0, 0.5)), "the trace is over 4 symbols, and ngram has 3; take the language"),
-        (_trace(CYCLE, given=[(0, 0), (1, 0)]), "row 0 of the trace was given what no sequence of ngram has"),
+        (_trace(Interval(3), (1, 0, 0, 0.5)), "the trace has 4 symbols, ngram has 3. Pass the language"),
+        (_trace(CYCLE, given=[(0, 0), (1, 0)]), "row 0 of the trace has given tokens that are impossible"),
     ],
 )
 def test_a_trace_of_another_language_is_refused(trace, said):

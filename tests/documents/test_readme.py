@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
 import shlex
 import sys
-from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -26,18 +25,8 @@ from unmask.schedules import SCHEDULES
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-MEASURED = re.compile(r"(?m)^(seconds|tokens per second|made by code|scored by code) .*$")  # by machine, and by version
-
-
-class Block(NamedTuple):
-    language: str
-    text: str
-    skipped: bool
-
-
-def blocks(page: Path) -> list[Block]:
-    found = re.findall(r"(?ms)^```(\w+)\n(.*?)^```\n(<!-- not run by the tests: [^>]+ -->)?", page.read_text())
-    return [Block(language, text, bool(reason)) for language, text, reason in found]
+BLOCK = re.compile(r"(?ms)^```(\w+)\n(.*?)^```\n(<!-- not run by the tests: [^>]+ -->)?")
+MEASURED = re.compile(r"(?m)^(seconds|time|tokens per second|made by code|scored by code) .*$")  # measured
 
 
 def printed(function, *arguments) -> str:
@@ -62,28 +51,48 @@ def page_directory(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_blocks_do_what_they_say(page, page_directory):
+def test_documents_show_what_their_code_prints(page, page_directory):
+    """UNMASK_WRITE=1 writes today's output into the documents."""
+    text = page.read_text()
+    today = executed(text, page, page_directory)
+    if os.environ.get("UNMASK_WRITE"):
+        page.write_text(today)
+    else:
+        assert MEASURED.sub("", today) == MEASURED.sub("", text)
+
+
+def executed(text: str, page: Path, here: Path) -> str:
+    """The page with the output of its Python and console blocks as it is today."""
     names: dict[str, object] = {}
-    shown = [*blocks(page), Block("", "", False)]
-    for block, following in pairwise(shown):
-        if block.skipped:
-            continue
-        if block.language == "python":
-            if file := re.match(r"# (\w+\.py)\n", block.text):
-                (page_directory / file[1]).write_text(block.text)
-            out = printed(exec, compile(block.text, page.name, "exec"), names)
-            assert out == (following.text if following.language == "text" else "")
-        elif block.language == "json":
-            (page_directory / "language.json").write_text(block.text)
-        elif block.language == "console":
-            for step in re.split(r"(?m)^\$ ", block.text)[1:]:
-                command, expected = re.fullmatch(r"(?s)((?:[^\n]*\\\n)*[^\n]*\n)(.*)", step).groups()
-                program, *arguments = shlex.split(command.replace("\\\n", " "))
-                assert program == "unmask"
-                out = printed(lambda a: main(a) and pytest.fail(f"{a} failed"), arguments)
-                assert MEASURED.sub("", out) == MEASURED.sub("", expected)
+    parts, out, last = [], None, 0  # out: printed by a Python block; the text block after it shows it
+    for block in BLOCK.finditer(text):
+        language, inside, skipped = block.groups()
+        shown = inside
+        assert not out or language == "text", f"no text block of {page.name} shows {out!r}"
+        if skipped:
+            pass
+        elif language == "python":
+            if file := re.match(r"# (\w+\.py)\n", inside):
+                (here / file[1]).write_text(inside)
+            out = printed(exec, compile(inside, page.name, "exec"), names)
+        elif language == "json":
+            (here / "language.json").write_text(inside)
+        elif language == "console":
+            shown = re.sub(r"(?ms)^\$ ((?:[^\n]*\\\n)*[^\n]*\n).*?(?=^\$ |\Z)", lambda step: console(step[1]), inside)
         else:
-            assert block.language == "text", f"a block of {block.language} is neither run nor explained"
+            assert language == "text", f"a block of {language} is neither run nor explained"
+            if out is not None:
+                shown, out = out, None
+        parts += [text[last : block.start(2)], shown]
+        last = block.end(2)
+    return "".join([*parts, text[last:]])
+
+
+def console(step: str) -> str:
+    """A command and the output of it."""
+    program, *arguments = shlex.split(step.replace("\\\n", " "))
+    assert program == "unmask"
+    return f"$ {step}" + printed(lambda a: main(a) and pytest.fail(f"{a} failed"), arguments)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -93,17 +102,17 @@ def test_pages_are_plain(page):
     assert max(map(len, text.splitlines())) <= 120
 
 
-def test_rooms_import_from_rooms_above():
-    house = ROOT / "src/unmask"
-    rooms = first_column((ROOT / "docs/house.md").read_text(), "room")
-    assert sorted(rooms) == sorted(path.parent.name for path in house.glob("*/__init__.py"))
-    for place, room in enumerate(rooms):
-        for path in (house / room).rglob("*.py"):
-            wanted = re.findall(r"(?m)^ *(?:from|import) unmask\.(\w+)", path.read_text())
+def test_packages_import_from_packages_above():
+    source = ROOT / "src/unmask"
+    packages = first_column((ROOT / "docs/architecture.md").read_text(), "package")
+    assert sorted(packages) == sorted(path.parent.name for path in source.glob("*/__init__.py"))
+    for layer, package in enumerate(packages):
+        for path in (source / package).rglob("*.py"):
+            imports = re.findall(r"(?m)^ *(?:from|import) unmask\.(\w+)", path.read_text())
             for names in re.findall(r"(?m)^ *from unmask import (.*)", path.read_text()):
-                wanted += re.findall(r"\w+", names)
-            below = {name for name in wanted if name in rooms[place + 1 :]}
-            assert not below, f"{path.relative_to(house)} imports from {below}, and {room} stands above"
+                imports += re.findall(r"\w+", names)
+            below = {name for name in imports if name in packages[layer + 1 :]}
+            assert not below, f"{path.relative_to(source)} imports from {below}, and {package} is above"
 
 
 def first_column(text: str, heading: str) -> list[str]:
@@ -117,7 +126,7 @@ def test_the_tables_list_what_there_is():
     text = (ROOT / "docs/catalogue.md").read_text()
     assert sorted(first_column(text, "preset")) == sorted(PRESETS.makers)
     assert sorted(first_column(text, "sampler")) == sorted(SAMPLERS.makers)
-    schedules = text.partition("Schedules say")[2].partition("or a list")[0]
+    schedules = text.partition("## Schedules")[2].partition("also be a list")[0]
     assert {name.partition("(")[0] for name in re.findall(r"`([^`]+)`", schedules)} == set(SCHEDULES.makers)
     for names, vocabulary in re.findall(r"(?m)^\| (`.*`) \| (\d+) \|", text):
         for name in re.findall(r"`([^`]+)`", names):

@@ -109,5 +109,5 @@ def test_a_run_goes_on_where_it_was(tmp_path, monkeypatch, capsys):
 
 def test_age():
     assert age(origin()) is None
-    assert age({"code": "0123"}) == f"it is old: made by the code 0123, and this is {code()}"
-    assert age({}) == f"it is old: made by the code of nobody knows when, and this is {code()}"
+    assert age({"code": "0123"}) == f"it is old: written by code 0123, and this is code {code()}"
+    assert age({}) == f"it is old: written by an unknown version, and this is code {code()}"

@@ -72,7 +72,7 @@ def test_many_symbols_are_told_where_they_are_used(monkeypatch):
 
 def test_what_was_taken_back_is_kept_where_that_is_asked():
     made = generate(LANGUAGE, length=8, sampler="gibbs", rows=2)
-    with pytest.raises(UnmaskError, match=r"nobody kept them; generate\(.., trace=True\) does"):
+    with pytest.raises(UnmaskError, match=r"not recorded; .* Call generate\(.., trace=True\)"):
         made.trace()
     with pytest.raises(UnmaskError, match="row is 5; expected"):
         generate(LANGUAGE, length=8, rows=2).trace([5])
@@ -91,15 +91,15 @@ def _file(tmp_path, row=None, **changes):
 def test_written_over_means_hidden_and_revealed(tmp_path):
     row = read(_file(tmp_path)).rows[0]
     assert row.final == {0: 1, 1: 2, 2: 1}
-    last = list(row.rounds())[-1]
-    assert (last.revealed, last.hidden, last.stood) == ((2,), (2,), {0: 1, 1: 2})
+    last = list(row.steps())[-1]
+    assert (last.revealed, last.hidden, last.context) == ((2,), (2,), {0: 1, 1: 2})
 
 
 @pytest.mark.parametrize(
     ("bound", "said"),
     [
-        ("MOST_PLACES", "t.json, rows: 4 positions in all; expected at most 3: take fewer rows"),
-        ("MOST_LOOKS", "t.json, row 0: 12 rounds times positions; expected at most 3: take its beginning"),
+        ("MOST_PLACES", "t.json, rows: 4 positions in all; expected at most 3. Use fewer rows"),
+        ("MOST_LOOKS", "t.json, row 0: 12 steps times positions; expected at most 3. Use its beginning"),
     ],
 )
 def test_a_file_that_would_take_too_long_is_refused(tmp_path, monkeypatch, bound, said):
@@ -111,37 +111,41 @@ def test_a_file_that_would_take_too_long_is_refused(tmp_path, monkeypatch, bound
 @pytest.mark.parametrize(
     ("row", "changes", "said"),
     [
-        (None, {"format": "x"}, 't.json is no trace: it does not say "format": "unmask-trace"'),
-        (None, {"version": 2}, "t.json is a trace of version 2, and this unmask reads up to 1; take a newer unmask"),
+        (None, {"format": "x"}, 't.json is not a trace; expected "format": "unmask-trace"'),
+        (None, {"version": 2}, "t.json is a trace of version 2; expected at most 1. Update unmask"),
         (None, {"version": "1"}, "version is '1'; expected a whole number"),
         (None, {"vocabulary": 0}, "vocabulary is 0; expected"),
         (None, {"rows": []}, "rows is []; expected"),
         (None, {"rows": [{"length": 1, "events": []}] * (MOST_ROWS + 1)}, "expected a list with a length <= 4096"),
-        (None, {"symbols": ["a"]}, "t.json, symbols: 1 of them; expected 3, one a token"),
+        (None, {"symbols": ["a"]}, "t.json, symbols: there are 1; expected 3, one per token"),
         ({"length": LONGEST + 1}, {}, "length is 65537; expected"),
         ({"events": [[1, 1, 2]]}, {}, "expected a list with a length 4"),
         (
             {"events": [[1, 1, 0, 0.5], [1, 1, 2, 0.5]]},
             {},
-            "row 0, event 1: round 1 reveals position 1, which is not hid",
+            "row 0, event 1: step 1 reveals position 1, which is not hid",
         ),
         (
             {"events": [[1, 0, 0, 0.5]]},
             {},
-            "event 0: round 1 reveals position 0, which is not hidden; one that is writ",
+            "event 0: step 1 reveals position 0, which is not hidden. To replace",
         ),
-        ({"events": [[1, 0, None, None]]}, {}, "event 0: round 1 hides position 0, which was given"),
-        ({"events": [[1, 1, None, None]]}, {}, "event 0: round 1 hides position 1, which is hidden already"),
-        ({"events": [[1, 1, 3, 0.5]]}, {}, "event 0: token 3 is not in 0..2; one that is hidden again is null"),
+        ({"events": [[1, 0, None, None]]}, {}, "event 0: step 1 hides position 0, which was given"),
+        ({"events": [[1, 1, None, None]]}, {}, "event 0: step 1 hides position 1, which is hidden already"),
+        ({"events": [[1, 1, 3, 0.5]]}, {}, "event 0: token is 3; expected 0 to 2, or null to hide it again"),
         ({"events": [[1, 1, -1, 0.5]]}, {}, "is -1; expected"),
-        ({"events": [[1, 4, 1, 0.5]]}, {}, "event 0: position 4 is not in 0..3, the places of this row"),
-        ({"events": [[2, 1, 1, 0.5], [1, 2, 1, 0.5]]}, {}, "event 1: round 1 comes after round 2; write events in the"),
+        ({"events": [[1, 4, 1, 0.5]]}, {}, "event 0: position is 4; expected 0 to 3, a position of this row"),
+        (
+            {"events": [[2, 1, 1, 0.5], [1, 2, 1, 0.5]]},
+            {},
+            "event 1: step 1 comes after step 2; expected events in the",
+        ),
         ({"events": [[0, 1, 1, 0.5]]}, {}, "is 0; expected a whole number >= 1"),
         ({"events": [[1, 1, 1, 0.0]]}, {}, "event 0: the probability is 0.0; expected a number above 0, at most 1"),
         ({"events": [[1, 1, 1, 1.5]]}, {}, "event 0: the probability is 1.5; expected"),
         ({"events": [[1, 1, 1, None]]}, {}, "event 0: the probability is None; expected"),
         ({"given": [[0, 1], [0, 2]]}, {}, "row 0, given 1: position 0 is given twice"),
-        ({"given": [[9, 1]]}, {}, "row 0, given 0: position 9 is not in 0..3"),
+        ({"given": [[9, 1]]}, {}, "row 0, given 0: position is 9; expected 0 to 3"),
     ],
 )
 def test_a_file_that_cannot_be_is_refused_in_one_line(tmp_path, row, changes, said):
@@ -157,4 +161,4 @@ def test_no_file(tmp_path):
 
 
 def test_a_row_of_nothing_has_no_rounds():
-    assert list(Row(length=2, events=[]).rounds()) == []
+    assert list(Row(length=2, events=[]).steps()) == []

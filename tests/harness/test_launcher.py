@@ -1,4 +1,4 @@
-"""`unmask lm-eval`: lm-eval's own words, one more model, and one line where it is not there."""
+"""`unmask eval lm-eval`: lm-eval's own words, one more model, and one line where it is not there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from unmask.cli.main import main
 def test_without_lm_eval(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "lm_eval.__main__", None)
     monkeypatch.setitem(sys.modules, "lm_eval", None)
-    assert main(["lm-eval", "--tasks", "gsm8k"]) == 2
+    assert main(["eval", "lm-eval", "--tasks", "gsm8k"]) == 2
     assert capsys.readouterr().err.endswith("; pip install 'unmask[lm-eval]'\n")
 
 
@@ -36,18 +36,18 @@ def test_words_are_passed_on(monkeypatch, capsys):
     monkeypatch.setattr(lm_eval.__main__, "cli_evaluate", evaluate)
     before = list(sys.argv)
     words = ["run", "--help", "--model_args", "model=x,sampler=llada(block_length=2, ties=position)"]
-    assert main(["lm-eval", *words]) == 0
-    assert main(["lm-eval", "--tasks", "x"]) == 2
-    assert main(["lm-eval", "--tasks", "x"]) == 2
+    assert main(["eval", "lm-eval", *words]) == 0
+    assert main(["eval", "lm-eval", "--tasks", "x"]) == 2
+    assert main(["eval", "lm-eval", "--tasks", "x"]) == 2
     assert said == [words, ["--tasks", "x"], ["--tasks", "x"]]
     assert sys.argv == before
     errors = [line for line in capsys.readouterr().err.splitlines() if ": at work for " not in line]
     assert errors == [
-        "unmask: error: lm-eval fails with ValueError: no such task; --debug shows more",
+        "unmask: error: lm-eval failed with ValueError: no such task. Add --debug for the traceback",
         "unmask: error: a mistake",
     ]
 
 
 def test_what_is_ours_is_explained(capsys):
-    assert main(["lm-eval", "--help"]) == 0
+    assert main(["eval", "lm-eval", "--help"]) == 0
     assert "likelihood" in capsys.readouterr().out

@@ -17,7 +17,7 @@ from unmask.core.reading import read_lines
 from unmask.generation import generate
 from unmask.hub import load_model
 from unmask.hub.chat import Message
-from unmask.hub.prompted import Asked, ending, rows_of
+from unmask.hub.prompted import Query, ending, rows_of
 
 with required("lm-eval"):
     import lm_eval
@@ -77,14 +77,14 @@ def test_answers_are_our_own_token_for_token(model, batch):
     sampler = "autoregressive" if causal else "llada(block_length=4, temperature=1.0)"
     harness = UnmaskLM(model, batch_size=batch, sampler=sampler, steps=6, temperature=1.0, seed=3)
     found = harness.generate_until(generation(*PROMPTS, until=["zzz"], max_gen_toks=8))
-    rows = rows_of(model, [Asked(prompt=prompt) for prompt in PROMPTS], 8)
+    rows = rows_of(model, [Query(prompt=prompt) for prompt in PROMPTS], 8)
     rule = ending(model, ["zzz"])
     for number, (text, row) in enumerate(zip(found, rows, strict=True)):
         temperature = 1.0
         made, expected = alone(model, row, number, rule, sampler=sampler, steps=6, temperature=temperature, seed=3)
         assert text == expected
         record = next(one for one in harness.records if one["doc"] == number)
-        assert record["evaluations"] == int(made.evaluations[0])
+        assert record["model_calls"] == int(made.model_calls[0])
         assert (record["row"], record["text"]) == (number, expected)
     assert [record["batch"] for record in harness.records] == ([1, 1, 1] if batch == 1 else [2, 2, 1])
 
@@ -99,7 +99,7 @@ def test_an_answer_ends_early_and_without_what_ends_it(model):
     record = harness.records[0]
     assert record["reason"] == "stopped"
     assert record["tokens"] < 12
-    assert record["evaluations"] < 12  # what stands behind it was not even asked for
+    assert record["model_calls"] < 12  # what stands behind it was not even asked for
 
 
 def test_who_says_how_it_is_written(models):
@@ -167,7 +167,7 @@ def test_the_flag_is_whether_the_sampler_writes_it(models):
     model = models["masked"]
     harness = UnmaskLM(model, greedy="decode", sampler="llada(block_length=2)")
     before = model.tokenizer.encode("the").tolist()
-    row = rows_of(model, [Asked(prompt="the")], 4)[0]
+    row = rows_of(model, [Query(prompt="the")], 4)[0]
     made, _ = alone(model, row, 0, sampler="llada(block_length=2, temperature=0.0)", steps=4)
     written = made.tokens[0]
     assert harness._writes(written, len(before))
@@ -197,14 +197,14 @@ def test_conversations_go_through_as_what_they_are(model):
     assert harness.chat_template(True) == "unmask:chatml"
     before, after = harness._pair(context, "yes")
     messages = [Message(**one) for one in said]
-    assert before == rows_of(model, [Asked(messages=messages)], 0)[0].tolist()
+    assert before == rows_of(model, [Query(messages=messages)], 0)[0].tolist()
     end = model.tokenizer.control("<|im_end|>")
     assert before.count(end) == 2  # of the system, and of the user
     assert model.tokenizer.decode(before).endswith("<|im_start|>assistant\n")
     assert model.tokenizer.written(after) == "yes"
     begun = harness.apply_chat_template([*said, {"role": "assistant", "content": "So"}], add_generation_prompt=False)
     assert model.tokenizer.decode(harness._pair(begun, " it")[0]).endswith("<|im_start|>assistant\nSo")
-    with pytest.raises(UnmaskError, match="name none"):
+    with pytest.raises(UnmaskError, match="without a name"):
         harness.chat_template("other")
 
 
@@ -225,7 +225,7 @@ def test_mistakes(models, arguments, words):
 
 def test_what_is_too_long(model):
     harness = UnmaskLM(model)
-    with pytest.raises(UnmaskError, match="was made for 64"):
+    with pytest.raises(UnmaskError, match="expected at most 64"):
         harness.generate_until(generation("the cat " * 40, max_gen_toks=8))
     context = "the cat " * 40
     (said,) = harness.loglikelihood(requests("loglikelihood", (context, "sat")))
@@ -243,7 +243,7 @@ def test_a_sampler_with_commas_in_its_brackets(places):
     options = {"sampler": "llada(block_length=2, remasking=random, temperature=0.5)", "steps": 4}
     harness = UnmaskLM.create_from_arg_string(text, {"batch_size": 2, "device": None})
     assert (harness.options, harness.batch) == (options, 2)
-    with pytest.raises(UnmaskError, match="whose bracket is not closed"):
+    with pytest.raises(UnmaskError, match="expected a closing bracket"):
         UnmaskLM.create_from_arg_string("model=x,sampler=llada(block_length=2")
     with pytest.raises(UnmaskError, match="names no model"):
         UnmaskLM.create_from_arg_string("")
@@ -279,7 +279,7 @@ def test_tasks_of_lm_eval(models, tasks, monkeypatch):
     found = lm_eval.simple_evaluate(harness, tasks=names, task_manager=manager, bootstrap_iters=0)
     samples = found["samples"]["small-generate_until"]
     for number, (sample, prompt) in enumerate(zip(samples, PROMPTS, strict=True)):
-        row = rows_of(models["masked"], [Asked(prompt=prompt)], 4)[0]
+        row = rows_of(models["masked"], [Query(prompt=prompt)], 4)[0]
         options = {"sampler": "llada(block_length=4)", "steps": 4}
         assert sample["resps"] == [[alone(models["masked"], row, number, ending(models["masked"]), **options)[1]]]
     assert found["results"]["small-loglikelihood_rolling"]["word_perplexity,none"] > 1

@@ -31,7 +31,7 @@ DIGITS = "9" * 30
 GENERATE = "generate --language interval-5 --length 20 --rows 10 --steps 4 --out o.npy"
 TRAIN = "train --language paper-2gram --steps 2 --hidden 16 --heads 2 --length 8 --batch 4 --out n"
 READ = "train --text t --steps 2 --layers 1 --hidden 16 --heads 2 --length 8 --batch 4 --out n"
-TIME = "time --preset quick --lengths 8 --batch 1 --steps 4 --repeats 1"
+TIME = "model time --preset quick --lengths 8 --batch 1 --steps 4 --repeats 1"
 BOARD = (
     "board --rows 10 --samplers ancestral strided --languages interval-5 --lengths 8 --steps 2 4 --seeds 2 --out board"
 )
@@ -192,7 +192,7 @@ def _languages() -> dict[str, Case]:
 
 
 def _recipes() -> dict[str, Case]:
-    head = "name: r\nmetrics: [samples]\nfixed: {language: interval-5, length: 8}\nrows: 10\n"
+    head = "name: r\njobs: [samples]\nfixed: {language: interval-5, length: 8}\nrows: 10\n"
     texts: dict[str, str | bytes] = {
         "bomb_grid": f"a: {BOMB}\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n"
         "d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e]\n"
@@ -423,7 +423,7 @@ def _stores() -> dict[str, Case]:
         "speclist": sql("update cell set spec = '[1]'"),
         "specnull": sql("update cell set spec = 'null'"),
         "specdeep": sql(f"update cell set spec = '{'[' * 5000}'"),
-        "spechuge": sql(f'update cell set spec = \'{{"metric": "samples", "length": {"9" * 5000}}}\''),
+        "spechuge": sql(f'update cell set spec = \'{{"job": "samples", "length": {"9" * 5000}}}\''),
         "recbad": sql(f"update cell set records = '{{bad' {done}"),
         "recnull": sql(f"update cell set records = null {done}"),
         "recint": sql(f"update cell set records = '3' {done}"),
@@ -436,8 +436,8 @@ def _stores() -> dict[str, Case]:
         "secondsinf": sql(f"update cell set seconds = 9e999 {done}"),
         "staterubbish": sql("update cell set state = 'x[/red]'"),
         "keys": sql("update cell set key = 'x' where number = 1"),
-        "todo_nometric": sql(f"update cell set spec = '{{}}' {todo}"),
-        "todo_other": sql(f"update cell set metric = 'os:system', spec = '{{\"metric\": \"os:system\"}}' {todo}"),
+        "todo_nojob": sql(f"update cell set spec = '{{}}' {todo}"),
+        "todo_other": sql(f"update cell set job = 'os:system', spec = '{{\"job\": \"os:system\"}}' {todo}"),
         "todo_rowsstr": sql(f"update cell set spec = json_set(spec, '$.rows', 'x') {todo}"),
         "todo_rowshuge": sql(f"update cell set spec = json_set(spec, '$.rows', 1000000000000000) {todo}"),
         "todo_length": sql(f"update cell set spec = json_set(spec, '$.length', 1e300) {todo}"),
@@ -498,7 +498,7 @@ def _numbers() -> dict[str, Case]:
         "train": {
             "steps": [10**12, DIGITS], "length": [DIGITS, 10**12], "layers": [10**12, DIGITS], "samples": [10**12,
                 DIGITS],
-            "schedule-rounds": [DIGITS], "threads": [DIGITS, 10**6], "hidden": [10**12, 0], "heads": [0, 7, DIGITS],
+            "sampling-steps": [DIGITS], "threads": [DIGITS, 10**6], "hidden": [10**12, 0], "heads": [0, 7, DIGITS],
             "batch": [10**12], "rate": ["nan", "inf", "-1"], "average": ["2", "nan"], "accumulate": [10**12],
             "device": ["cuda:99", "x"], "precision": ["float1"], "preset": ["nope"], "model": ["nope"], "seed": [2**70],
         },
@@ -533,7 +533,7 @@ def _numbers() -> dict[str, Case]:
         "fit_smoothing": "language fit text --out o.json --smoothing 1e308",
         "fit_order": f"language fit text --out o.json --order {DIGITS}",
         "fit_vocabulary": "language fit text --out o.json --max-vocabulary 0",
-        "demo_rows": "demo --rows 1000000000000 --small-rows 5 --out d",
+        "demo_rows": "demo --set rows=1000000000000 --out d",
         "board_rows": "board --quick --rows 1000000000000 --samplers ancestral --languages interval-5 --out b",
         "board_out": "board compare ancestral strided --rows 5 --languages interval-5 --lengths 8 --out text",
         "train_out": f"{TRAIN} --out text",
@@ -541,8 +541,8 @@ def _numbers() -> dict[str, Case]:
         "check_twice": "model check a/b--c",
         "play_no_text": "play --language interval-5 --length 8 --rows 3 --steps 2 --out o.html --device \udcff",
         "board_against": "board --quick --rows 10 --samplers ancestral --languages interval-5 --against nope --out b",
-        "learning_length": "learning net --length 0",
-        "figure_rows": "figure-1 --quick --rows 1000000000000 --out f",
+        "learning_length": "model learning net --length 0",
+        "figure_rows": "paper figure-1 --quick --set rows=1000000000000 --out f",
         "audit_steps": f"audit samples.npy --language interval-5 --steps {DIGITS}",
         "audit_order": "audit samples.npy --language interval-5 --steps 4 --order samples.npy",
         "audit_order_of_text": "audit samples.npy --language interval-5 --steps 4 --order text",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -9,9 +10,10 @@ from tests.hostile.oracle import Case, Ran, Server
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One a process of pytest, with its valid files."""
-    made = Server(tmp_path_factory.mktemp("hostile"))
-    made.answer()
+    """One for all processes of a run, with its valid files."""
+    shared = tmp_path_factory.getbasetemp()
+    shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
+    made = Server(tmp_path_factory.mktemp("hostile"), shared / "server")
     yield made
     made.close()
 

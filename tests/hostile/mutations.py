@@ -216,7 +216,7 @@ def network(random: Random) -> Callable[[Path], object]:
 
 
 COLUMNS = {
-    "cell": ("key", "metric", "spec", "cost", "state", "attempts", "error", "records", "seconds"),
+    "cell": ("key", "job", "spec", "cost", "state", "attempts", "error", "records", "seconds"),
     "block": ("key", "first_row", "rows", "tally", "seconds"),
     "run": ("recipe", "origin", "code", "engine", "began", "last", "running"),
 }

@@ -7,11 +7,13 @@ started, and no process stays.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import re
 import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -25,6 +27,7 @@ from unmask.core.files import TEMPORARY
 from unmask.core.progress import COMPILING
 
 HERE = Path(__file__).parent
+SOCKET = "socket"
 LINES = 3
 BYTES = 2**30
 LONGEST = 2600  # characters of a line of stderr: a message of ours has 2,000
@@ -70,44 +73,64 @@ class Ran:
 
 
 class Server:
-    """The client of one fork server (server.py); `seeds` is where its valid files lie."""
+    """A client of the fork server (server.py); `seeds` is where its valid files lie.
 
-    def __init__(self, place: Path) -> None:
-        self.place, self.seeds = place, place / "seeds"
-        self.count = 0
-        home = place / "home"
-        home.mkdir(parents=True)
+    place: a directory for the cases of this process. shared: a directory for all processes of a run. The first of them
+    starts the server, which ends with it; the others wait until it is ready.
+    """
+
+    def __init__(self, place: Path, shared: Path) -> None:
+        self.place, self.log = place, shared / "log"
+        self.process: subprocess.Popen[str] | None = None
+        shared.mkdir(exist_ok=True)
+        with (shared / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            try:
+                self.connection = connected(shared)
+            except OSError:
+                self.process = self._started(shared)
+                self.connection = connected(shared)
+        self.lines = self.connection.makefile("rw")
+        self.seeds = Path(self.answer()["seeds"])
+
+    def _started(self, shared: Path) -> subprocess.Popen[str]:
+        """The server, once it listens."""
+        home = shared / "home"
+        home.mkdir(exist_ok=True)
         paths = os.pathsep.join([str(HERE.parents[1]), *(path for path in sys.path if path)])
         environment = os.environ | dict.fromkeys(SINGLE, "1") | {"PYTHONPATH": paths, "HOME": str(home)}
         environment["GLIBC_TUNABLES"] = "glibc.malloc.hugetlb=1"  # large pages: a fork copies fewer of their entries
-        self.log = (place / "log").open("w+")
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "tests.hostile.server", str(self.seeds)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.log,
-            text=True,
-            env=environment,
-        )
+        with self.log.open("w") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "tests.hostile.server", tempfile.mkdtemp(dir=shared)],
+                cwd=shared,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=environment,
+            )
+        assert process.stdout is not None
+        if not process.stdout.readline():
+            raise RuntimeError(f"the server did not start: {self.log.read_text()[-3000:]}")
+        return process
 
     def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
+        self.lines.write(json.dumps(request) + "\n")
+        self.lines.flush()
         return self.answer()
 
     def answer(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
+        line = self.lines.readline()
         if not line:
-            self.log.seek(0)
-            raise RuntimeError(f"the server has ended: {self.log.read()[-3000:]}")
+            raise RuntimeError(f"the server has ended: {self.log.read_text()[-3000:]}")
         return json.loads(line)
 
     def close(self) -> None:
-        self.process.communicate()
-        self.log.close()
+        self.lines.close()
+        self.connection.close()
+        if self.process is not None:
+            self.process.communicate()
 
     def run(self, case: Case) -> Ran:
         """What came of a case, with all that is wrong about it."""
@@ -177,6 +200,19 @@ class Server:
         for place in ("home", "tmp"):
             for name in snapshot(root / place):
                 yield f"left in {place}: {name}"
+
+
+def connected(shared: Path) -> socket.socket:
+    """To the server that listens there; by its directory's number, since paths of sockets must be short."""
+    made, directory = socket.socket(socket.AF_UNIX), os.open(shared, os.O_RDONLY)
+    try:
+        made.connect(f"/proc/self/fd/{directory}/{SOCKET}")
+    except OSError:
+        made.close()
+        raise
+    finally:
+        os.close(directory)
+    return made
 
 
 def snapshot(directory: Path) -> Snapshot:

@@ -29,7 +29,7 @@ LANGUAGES = {
 }
 RECIPE = """\
 name: small
-metrics: [samples, ter_upper(rows=20)]
+jobs: [samples, ter_upper(rows=20)]
 grid: {language: [interval-5, paper-2gram], steps: [2, 4]}
 zip: {length: [6, 8], sampler: [ancestral, "blocks(block_length=4)"]}
 fixed: {schedule: linear, temperature: 1.0}
@@ -38,7 +38,7 @@ seeds: 1
 """
 STORE = """\
 name: tiny
-metrics: [samples]
+jobs: [samples]
 fixed: {language: interval-5, length: 8}
 grid: {steps: [2, 4, 8]}
 rows: 10
@@ -61,7 +61,7 @@ train --language paper-2gram --steps 2 --hidden 16 --heads 2 --layers 1 --length
 train --language paper-2gram --model ar --steps 2 --hidden 16 --heads 2 --layers 1 --length 8 --batch 4 --out ar
 generate --model net --out written.npy --rows 5 --steps 4
 generate --model net --causal-model ar --sampler speculative --out spoken.npy --rows 5 --steps 4
-learning net --rows 10 --contexts 5 --steps 2
+model learning net --rows 10 --contexts 5 --steps 2
 audit samples.npy --language interval-5 --steps 4
 theory exact --language interval-5 --length 8 --steps 4
 theory exact --language paper-2gram --length 8 --steps 4
@@ -69,7 +69,7 @@ theory table --language paper-2gram --length 8 --rows 10 --steps 2 4
 theory show kl-ancestral --language paper-2gram --length 8
 theory figure --language paper-2gram --length 8 --rows 10 --steps 2 4 --out figure
 plan --language paper-2gram --length 8 --target 0.1
-time --preset quick --lengths 8 --batch 1 --steps 4 --repeats 1
+model time --preset quick --lengths 8 --batch 1 --steps 4 --repeats 1
 board --rows 10 --samplers ancestral strided --languages interval-5 --lengths 8 --steps 2 4 --seeds 2 --out board
 """
 

@@ -6,8 +6,9 @@ whom it calls is written down, by Python's audit events. The machine that it see
 case depends on the real one; the cells of a sweep are measured in the child itself and not in processes of theirs, and
 those of the demo and of figure 1, which take minutes, not at all; no picture is drawn of a chart's definition.
 
-Run as a program, `server.py SEEDS`, it makes valid files of every kind in that directory (seeds.py), says so in a line,
-and then answers each line of JSON on its stdin by one on its stdout.
+Run as a program, `server.py SEEDS`, it makes valid files of every kind in that directory (seeds.py), listens on a
+socket in its working directory, and then prints a line. A child of it serves each connection: it answers each line of
+JSON by one, until the connection ends. The server itself ends with its stdin.
 """
 
 from __future__ import annotations
@@ -19,19 +20,21 @@ import os
 import resource
 import select
 import signal
+import socket
 import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 from tests.hostile import seeds, watching
+from tests.hostile.oracle import SOCKET
 from unmask.core.errors import UnmaskError
 
 MEMORY = 2**30  # bytes, of the machine that commands see
 SECONDS = 20  # of the processor, for a command
 WALL = 60.0  # seconds after which a command hangs, however busy the machine is
-LONG = (["demo"], ["figure-1"], ["figure-2"], ["reasoning"])
+LONG = (["demo"], ["paper", "figure-1"], ["paper", "figure-2"], ["paper", "reasoning"])
 UNMEASURED = "nothing is measured here"
 ROOM = 3 * 2**30  # bytes of addresses that a child may take beyond those of the server
 PAGE = 2**21  # bytes of a large one
@@ -39,17 +42,38 @@ COLLAPSE = 25  # MADV_COLLAPSE, of Linux 6.1
 
 
 def main() -> None:
-    answers = os.fdopen(os.dup(1), "w")  # what is printed while it warms up is nobody's answer
+    ready = os.dup(1)  # what is printed while it warms up does not count
     os.dup2(2, 1)
+    here = os.open(".", os.O_RDONLY)
     _simulate()
     seeds.make(Path(sys.argv[1]))
     gc.collect()
     gc.freeze()
     gc.disable()  # a child that looks through all that there is has copied it
     _join_pages()
-    print(json.dumps({"ready": os.getpid()}), file=answers, flush=True)
-    for line in sys.stdin:
-        print(json.dumps(serve(json.loads(line))), file=answers, flush=True)
+    os.fchdir(here)
+    Path(SOCKET).unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(SOCKET)
+        door.listen()
+        os.write(ready, b"ready\n")
+        os.close(ready)
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children that answer are not waited for
+        while sys.stdin not in select.select([sys.stdin, door], [], [])[0]:
+            asking, _ = door.accept()
+            if os.fork() == 0:
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                door.close()
+                _answer(asking)
+            asking.close()
+
+
+def _answer(asking: socket.socket) -> NoReturn:
+    with asking.makefile("rw") as lines:
+        print(json.dumps({"seeds": sys.argv[1]}), file=lines, flush=True)
+        for line in lines:
+            print(json.dumps(serve(json.loads(line))), file=lines, flush=True)
+    os._exit(0)
 
 
 def _join_pages() -> None:
@@ -67,7 +91,7 @@ def _join_pages() -> None:
 def _simulate() -> None:
     """A machine with a gigabyte for a command, and sweeps in their own process."""
     import unmask.core.memory
-    from unmask.experiments.jobs import pools
+    from unmask.experiments.sweeps import pools
     from unmask.report import frame
 
     real = unmask.core.memory.available
@@ -134,9 +158,9 @@ def _be_child(asked: dict[str, Any]) -> None:
         taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (taken + ROOM, taken + ROOM))
         from unmask.cli.main import main as command
-        from unmask.experiments.jobs import run
+        from unmask.experiments.sweeps import run
 
-        if asked["words"][:1] in LONG:
+        if any(asked["words"][: len(words)] == words for words in LONG):
             run._driven = _unmeasured
         watching.watch(root, told)
         code = command(asked["words"])

@@ -39,7 +39,7 @@ class Saying(Denoiser):
 class Choosing(Sampler):
     """A sampler that chooses as it is told."""
 
-    law = "none"
+    distribution = "none"
     pace = "free"
 
     def __init__(self, choice: Any, pace: str = "free") -> None:
@@ -50,9 +50,9 @@ class Choosing(Sampler):
 
 
 class Ordering(Sampler):
-    law = "none"
+    distribution = "none"
 
-    def order(self, delta, hidden, luck):
+    def order(self, delta, hidden, rng):
         return torch.ones_like(hidden, dtype=torch.float64) * 1.5
 
 
@@ -169,7 +169,7 @@ CHOICES = {
 MISUSES |= {
     f"samp_{name}_{pace}": lambda choice=choice, pace=pace: sampled(choice, pace)
     for name, choice in CHOICES.items()
-    for pace in ("free", "rounds", "counts")
+    for pace in ("free", "steps", "counts")
 }
 MISUSES |= {
     "lang_load_none": lambda: unmask.load(None), "lang_load_int": lambda: unmask.load(3),
@@ -204,14 +204,14 @@ MISUSES |= {
     "sizes_flat": lambda: LANGUAGE.sizes([1, 2]), "sizes_one": lambda: LANGUAGE.sizes(3),
     "lengths_word": lambda: LANGUAGE.possible_lengths("x"), "lengths_huge": lambda: LANGUAGE.possible_lengths(10**15),
     "lengths_machine": lambda: Brackets(2).possible_lengths(None),
-    "sweep_allow": lambda: unmask.sweep({"name": "x", "metrics": ["theory"]}, allow_imports="os"),
-    "sweep_allows": lambda: unmask.sweep({"name": "x", "metrics": ["theory"]}, allow_imports=TOKENS),
-    "sweep_fresh": lambda: unmask.sweep({"name": "x", "metrics": ["theory"]}, fresh=TOKENS),
+    "sweep_allow": lambda: unmask.sweep({"name": "x", "jobs": ["theory"]}, allow_imports="os"),
+    "sweep_allows": lambda: unmask.sweep({"name": "x", "jobs": ["theory"]}, allow_imports=TOKENS),
+    "sweep_fresh": lambda: unmask.sweep({"name": "x", "jobs": ["theory"]}, fresh=TOKENS),
     "oracle_float": lambda: unmask.oracle(LANGUAGE)(TOKENS.double()),
     "sweep_none": lambda: unmask.sweep(None), "sweep_int": lambda: unmask.sweep(3),
     "sweep_list": lambda: unmask.sweep([1]),
-    "sweep_storeint": lambda: unmask.sweep({"name": "x", "metrics": ["theory"]}, store=3),
-    "sweep_engine": lambda: unmask.sweep({"name": "x", "metrics": ["theory"]}, engine="nope"),
+    "sweep_storeint": lambda: unmask.sweep({"name": "x", "jobs": ["theory"]}, store=3),
+    "sweep_engine": lambda: unmask.sweep({"name": "x", "jobs": ["theory"]}, engine="nope"),
     "net_load_none": lambda: unmask.networks.load(None), "net_load_int": lambda: unmask.networks.load(3),
     "net_torchdev": lambda: unmask.networks.load("nowhere", torch.device("cpu")),
     "net_str": lambda: unmask.networks.Network("x"),
@@ -270,7 +270,7 @@ def test_what_a_denoiser_of_somebody_raises_is_theirs():
     for sampler in ("ancestral", "left-to-right", "low-confidence"):
         with pytest.raises(ZeroDivisionError):
             asked(_raise, sampler=sampler)
-    for pace in ("free", "rounds", "counts"):
+    for pace in ("free", "steps", "counts"):
         with pytest.raises(ZeroDivisionError):
             sampled(_raise, pace)
 

@@ -21,14 +21,14 @@ import pytest
 
 from tests.hostile.oracle import Case, Content
 from tests.hostile.spoiling import STORE, beside, config, described, edited, npy, setting, sql, tensors, weights
-from unmask.experiments.jobs.cells import Cell
+from unmask.experiments.sweeps.cells import Cell
 
 MARKER = "was-run"
 MINE = f"import pathlib\npathlib.Path({MARKER!r}).touch()\nclass X: pass\n"
 CALL = f"os:system(command='touch {MARKER}')"
-RECIPE = "name: r\nmetrics: [{metric}]\n"
+RECIPE = "name: r\njobs: [{job}]\n"
 RECIPE += "fixed: {{language: {language}, length: 8, sampler: {sampler}, schedule: {schedule}}}\n"
-USUAL = {"metric": "samples", "language": "interval-5", "sampler": "ancestral", "schedule": "linear"}
+USUAL = {"job": "samples", "language": "interval-5", "sampler": "ancestral", "schedule": "linear"}
 DRY = ["sweep", "run", "r.yaml", "--store", "st", "--dry-run"]
 GENERATE = ["generate", "--language", "l.json", "--length", "4", "--rows", "2", "--steps", "2", "--out", "o.npy"]
 NETWORK = ["generate", "--model", "net", "--rows", "2", "--steps", "2", "--out", "o.npy"]
@@ -51,8 +51,8 @@ def store(**values: Any) -> Content:
         connection = sqlite3.connect(directory / STORE)
         number, text = connection.execute("select number, spec from cell where state = 'todo'").fetchone()
         spec = json.loads(text) | values
-        row = Cell(spec).key, spec["metric"], json.dumps(spec), number
-        connection.execute("update cell set key = ?, metric = ?, spec = ? where number = ?", row)
+        row = Cell(spec).key, spec["job"], json.dumps(spec), number
+        connection.execute("update cell set key = ?, job = ?, spec = ? where number = ?", row)
         connection.commit()
         connection.close()
 
@@ -88,7 +88,7 @@ def metadata(header: dict[str, Any], data: bytes) -> bytes:
 
 
 LANGUAGE = {"kind": "interval", "width": 3}
-IN_FILE = "stands in a file, which may be anybody's"
+IN_FILE = "is named in a file, which is not trusted"
 BOARD = (
     "board --rows 10 --samplers ancestral strided --languages interval-5 --lengths 8 --steps 2 4 --seeds 2 --out board"
 )
@@ -100,16 +100,16 @@ ATTEMPTS: dict[str, tuple[list[str], dict[str, Content], str]] = {
     "a recipe's sampler in a sampler": (DRY, recipe(sampler=f"blocks(inner=\"{CALL}\")"), IN_FILE),
     "a recipe's schedule": (DRY, recipe(schedule="mine:X"), "unknown schedule 'mine:X'"),
     "a recipe's language": (DRY, recipe(language="mine:X"), IN_FILE),
-    "a recipe's metric": (DRY, recipe(metric="mine:X"), IN_FILE),
-    "a recipe's metric with options": (DRY, recipe(metric="shutil:rmtree(path='.')"), IN_FILE),
+    "a recipe's metric": (DRY, recipe(job="mine:X"), IN_FILE),
+    "a recipe's metric with options": (DRY, recipe(job="shutil:rmtree(path='.')"), IN_FILE),
     "a function that is allowed, and makes none": (
-        [*DRY, "--allow-imports", "os"], recipe(sampler=CALL), "is not declared to make a sampler, and is not called"),
+        [*DRY, "--allow-imports", "os"], recipe(sampler=CALL), "is not declared to return a sampler"),
     "another module than what is allowed": ([*DRY, "--allow-imports", "json"], recipe(sampler="mine:X"), IN_FILE),
     "a module within what is allowed": ([*DRY, "--allow-imports", "min"], recipe(sampler="mine:X"), IN_FILE),
-    "a recipe's tag": (DRY, {"r.yaml": f"name: r\nmetrics: {TAG}\n"}, "could not determine a constructor"),
+    "a recipe's tag": (DRY, {"r.yaml": f"name: r\njobs: {TAG}\n"}, "could not determine a constructor"),
     "a recipe's tag for a module": (DRY, {"r.yaml": "name: !!python/module:mine x\n", "mine.py": MINE}, "is not YAML"),
     "a store's sampler": (["sweep", "resume", "st"], {"st": store(sampler=CALL)}, IN_FILE),
-    "a store's metric": (["sweep", "resume", "st"], {"st": store(metric="mine:X"), "mine.py": MINE}, IN_FILE),
+    "a store's metric": (["sweep", "resume", "st"], {"st": store(job="mine:X"), "mine.py": MINE}, IN_FILE),
     "a store's language": (["sweep", "retry", "st"], {"st": store(language="mine:X"), "mine.py": MINE}, IN_FILE),
     "a store's cell under another's key": (
         ["sweep", "resume", "st"], {"st": sql("update cell set spec = json_set(spec, '$.sampler', 'mine:X')")},
@@ -118,12 +118,12 @@ ATTEMPTS: dict[str, tuple[list[str], dict[str, Content], str]] = {
         ["sweep", "status", "st"],
         {"st": sql("create trigger t after update on cell begin select load_extension('mine.so'); end")},
         "its trigger 't'"),
-    "a store's rows": (BOARD.split(), {"board": ("board", kept)}, "is not what a curve leaves"),
+    "a store's rows": (BOARD.split(), {"board": ("board", kept)}, "has no results of a curve"),
     "a store's directory of files": (["sweep", "status", "st"],
         {"st": beside("sweep.sqlite", b"\x80\x04cos\nsystem\n")},
         "file is not a database"),
-    "pickled objects as samples": (SCORE, {"s.npy": objects("s.npy")}, "holds Python objects"),
-    "a pickle as samples": (SCORE, {"s.npy": pickle.dumps(Touching())}, "it does not begin like one"),
+    "pickled objects as samples": (SCORE, {"s.npy": objects("s.npy")}, "contains Python objects"),
+    "a pickle as samples": (SCORE, {"s.npy": pickle.dumps(Touching())}, "s.npy is not a .npy file"),
     "an archive of pickles as samples": (SCORE, {"s.npy": objects("s.npz")}, "is an archive"),
     "a type with objects in it": (SCORE, {"s.npy": npy(described([("a", "|O")]))}, "expected integers"),
     "a header that calls": (
@@ -142,11 +142,11 @@ ATTEMPTS: dict[str, tuple[list[str], dict[str, Content], str]] = {
         "unknown kind"),
     "a language file's class": (GENERATE, {"l.json": json.dumps(LANGUAGE | {"__class__": "mine.X"}), "mine.py": MINE},
         "unknown key '__class__'"),
-    "the language of a network": (["learning", "net"], {"net": ("net", edited(
+    "the language of a network": (["model", "learning", "net"], {"net": ("net", edited(
         "training.json", setting("origin", "configuration", "language", to={"kind": CALL})))},
             "unknown kind of language"),
     "another type of network": (NETWORK, {"net": config(model_type="mine:X"), "mine.py": MINE},
-        "of which no card is known"),
+        "which fits no card"),
     "the kind of a network": (NETWORK, {"net": config(kind="mine:X"), "mine.py": MINE}, "mine:X"),
     "a key for trusting": (NETWORK, {"net": config(trust_remote_code=True)},
         "unknown field of a network's shape 'trust_remote_code'"),
@@ -203,7 +203,7 @@ def test_workers_do_not_look_in_the_working_directory(tmp_path, monkeypatch):
     """A sweep beside files that somebody has sent with its recipe."""
     for name in LOOK_ALIKES:
         (tmp_path / f"{name}.py").write_text(MINE)
-    (tmp_path / "r.yaml").write_text("name: r\nmetrics: [samples]\nfixed: {language: interval-5, length: 8}\nrows: 4\n")
+    (tmp_path / "r.yaml").write_text("name: r\njobs: [samples]\nfixed: {language: interval-5, length: 8}\nrows: 4\n")
     words = ["-P", "-m", "unmask", "sweep", "run", "r.yaml", "--store", "st", "--workers", "1"]
     done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

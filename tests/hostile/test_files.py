@@ -109,7 +109,7 @@ def test_recipes(server: Server, random: Random):
 def test_networks(server: Server, random: Random):
     words = random.choice((
         "generate --model net --out o.npy --rows 3 --steps 2",
-        "learning net --rows 10 --contexts 5 --steps 2",
+        "model learning net --rows 10 --contexts 5 --steps 2",
         "train --out net --resume",
         "train --out net --resume",
         "plan --model net --target 0.1 --metric ter",

@@ -27,11 +27,11 @@ PATHS = ("nowhere", "nowhere/x.npy", "/dev/null", "/dev/full", "/proc/self/mem",
 PATHS += ("pipe", "loop", "directory", "a\nb.npy", "\udcff.npy", "x.npy", "x.jsonl", "x.json", "x" * 235 + ".npy")
 PATHS += (".npy", "l.json", "\u202e.npy", "[/red].npy", "x.parquet", "net", "store", "samples.npy", "net/x.npy")
 BASE = {
-    "demo": "--rows 5 --small-rows 5 --out d",
+    "demo": "--set rows=5 --out d",
     "language new": "interval-5 --out o.json",
     "show language": "paper-2gram --length 8 --rows 5",
     "language fit": "text --out o.json --order 2",
-    "board compare": "ancestral fixed-size --rows 5 --languages interval-5 --lengths 8 --steps 2 --seeds 1 --out b",
+    "board compare": "ancestral fixed-size --rows 5 --languages interval-5 --lengths 8 --seeds 1 --out b",
     "board ranks": "board.json board.json",
     "board run": "--rows 5 --samplers ancestral --languages interval-5 --lengths 8 --steps 2 --seeds 1 --out b",
     "generate": "--language interval-5 --length 8 --rows 3 --steps 2 --out o.npy",
@@ -39,28 +39,27 @@ BASE = {
     "show model": "mdlm-owt",
     "model check": "net",
     "chat": "--model net --length 4",
-    "eval run": "--model net --task sudoku --limit 1 --length 4 --out f",
+    "eval run": "--model net --task sudoku --limit 1 --length 4 --store f",
     "eval check": "store",
     "eval show": "store",
     "eval compare": "store store",
     "eval export": "store --format lm-eval --out f",
-    "advise": "--language interval-5 --length 8 --target 0.5",
-    "frontier": "--language interval-5 --length 8 --rows 5 --steps 2 --temperatures 1 --samplers ancestral",
-    "judge": "text",
+    "board frontier": "--language interval-5 --length 8 --rows 5 --steps 2 --temperatures 1 --samplers ancestral",
+    "model judge": "text",
     "audit": "samples.npy --language interval-5 --steps 4",
     "theory exact": "--language interval-5 --length 8 --steps 2",
     "theory table": "--language paper-2gram --length 8 --rows 5 --steps 2",
     "theory figure": "--language paper-2gram --length 8 --rows 5 --steps 2 --out f",
     "theory show": "lemma-b9 --language paper-2gram --length 8",
     "plan": "--language interval-5 --length 8 --target 0.1",
-    "time": "--preset quick --lengths 8 --batch 1 --steps 2 --repeats 1",
+    "model time": "--preset quick --lengths 8 --batch 1 --steps 2 --repeats 1",
     "train": "--language paper-2gram --steps 1 --hidden 8 --heads 1 --layers 1 --length 4 --batch 2 --out n",
-    "figure-1": "--quick --rows 5 --steps 2 --training-steps 1 --out f",
-    "figure-2": "--quick --rows 5 --steps 2 --training-steps 1 --out f",
+    "paper figure-1": "--quick --set rows=5 steps=2 training_steps=1 --out f",
+    "paper figure-2": "--quick --set rows=5 steps=2 training_steps=1 --out f",
     "paper run": "tables-rebuttal --out p",
     "paper report": "--records paper.json --markdown r.md",
-    "reasoning": "--quick --rows 5 --steps 2 --training-steps 1 --out f",
-    "learning": "net --rows 5 --contexts 3 --steps 2",
+    "paper reasoning": "--quick --set rows=5 steps=2 training_steps=1 --out f",
+    "model learning": "net --rows 5 --contexts 3 --steps 2",
     "sweep run": "tiny.yaml --store st --dry-run",
     "sweep status": "store",
     "sweep resume": "store",
@@ -72,7 +71,7 @@ BASE = {
 }  # what is quickly done
 EMPTY = ("theory list", "paper list")
 BASE |= dict.fromkeys(EMPTY, "") | {"show sampler": "blocks", "show schedule": "cosine", "show job": "samples"}
-BASE |= {"show task": "sudoku", "list": "samplers", "completion": "bash"}
+BASE |= {"show task": "sudoku", "list": "samplers"}
 PAPER = '{"origin": {"command": ["unmask"], "code": "", "machine": ""}, "size": "quick", "seconds": 1, '
 PAPER += '"items": ["tables-rebuttal"], "records": []}'
 LEFT = ("compiled", "allow_code_execution", "unconfined", "open")  # which start others: compiler, sandbox, browser
@@ -100,7 +99,7 @@ def commands() -> dict[str, list[Option]]:
 
 
 # whose words are another program's, what opens a port first (tests/serve), and what tries a jail (tests/cli)
-ELSEWHERE = ("lm-eval", "serve", "doctor")
+ELSEWHERE = ("eval lm-eval", "serve", "doctor")
 ALL = {name: options for name, options in commands().items() if name not in ELSEWHERE}
 
 
@@ -133,12 +132,13 @@ def spoiled(command: str, random: Random) -> Case:
             words += [option.flag, *values] if random.random() < 0.8 else [f"{option.flag}={values[0]}"]
         else:
             words[at + 1 : at + 2] = values
-    return Case([*command.split(), *words], FILES, changes=("",) if [command] in LONG else RESULTS)
+    return Case([*command.split(), *words], FILES, changes=("",) if command.split() in LONG else RESULTS)
 
 
+@pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.long)])
 @pytest.mark.parametrize("command", ALL)
-def test_options(server: Server, command: str):
-    @cases(2 + len(ALL[command]))
+def test_options(server: Server, command: str, times: int):
+    @cases(times * (2 + len(ALL[command])) // 3)
     def try_them(random: Random):
         check(server, spoiled(command, random))
 

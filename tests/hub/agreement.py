@@ -12,9 +12,9 @@ LENGTHS = (11, 6, 3, 9)
 def agree(model: OpenModel, tolerance: float = 1e-9) -> None:
     """Rows of these lengths together say what each says alone, from scratch, while blocks are settled one by one."""
     hidden = model.vocabulary
-    luck = torch.Generator().manual_seed(4)
+    rng = torch.Generator().manual_seed(4)
     longest = max(LENGTHS)
-    tokens = torch.randint(0, hidden - 1, (len(LENGTHS), longest), generator=luck)
+    tokens = torch.randint(0, hidden - 1, (len(LENGTHS), longest), generator=rng)
     valid = torch.arange(longest) < torch.tensor(LENGTHS).unsqueeze(1)
     truth = tokens.clone()
     tokens[:, 1:] = hidden  # only the first token of each is known

@@ -84,10 +84,10 @@ def canonical(
     inner: int = 48,
 ) -> dict[str, Tensor]:
     """Random weights of a decoder under plain names, to be written under published ones; rows: of the head."""
-    luck = torch.Generator().manual_seed(seed)
+    rng = torch.Generator().manual_seed(seed)
 
     def some(*shape: int, scale: float = 1.5) -> Tensor:
-        return torch.randn(shape, generator=luck, dtype=torch.float64) * scale * shape[-1] ** -0.5
+        return torch.randn(shape, generator=rng, dtype=torch.float64) * scale * shape[-1] ** -0.5
 
     made = {"embed": some(symbols, hidden, scale=4), "head": some(rows or symbols, hidden), "norm": some(hidden) + 1}
     for n in range(layers):

@@ -63,12 +63,12 @@ def published(directory: Path, family: str, config: Mapping[str, Any], seed: int
     directory.mkdir(parents=True, exist_ok=True)
     with torch.device("meta"):
         body = FAMILIES[family].body(config, "config.json")
-    luck = torch.Generator().manual_seed(seed)
+    rng = torch.Generator().manual_seed(seed)
     tensors = {}
     for name, source in FAMILIES[family].sources(body, frozenset()).items():
         shape = body.state_dict()[name].shape
         scale = 0.3 if len(shape) == 1 else shape[-1] ** -0.5
-        tensors[source.names[0]] = torch.randn(shape, generator=luck, dtype=torch.float64) * scale + ("norm" in name)
+        tensors[source.names[0]] = torch.randn(shape, generator=rng, dtype=torch.float64) * scale + ("norm" in name)
     write(directory, config, tensors, shards)
     return directory
 
@@ -96,7 +96,7 @@ def load(directory: Path, which: Card, dtype: torch.dtype | None = None, **optio
 
 def tokens(rows: int, length: int, hidden: float = 0.4, seed: int = 0) -> Tensor:
     """(B, L), V where hidden."""
-    luck = torch.Generator().manual_seed(seed)
-    found = torch.randint(0, V, (rows, length), generator=luck)
-    found[torch.rand((rows, length), generator=luck) < hidden] = V
+    rng = torch.Generator().manual_seed(seed)
+    found = torch.randint(0, V, (rows, length), generator=rng)
+    found[torch.rand((rows, length), generator=rng) < hidden] = V
     return found

@@ -92,9 +92,9 @@ def test_a_template_of_another_model_is_told(tmp_path):
 @pytest.mark.parametrize(
     ("messages", "words"),
     [
-        ([], "ends with what the user says"),
-        (SAID[:3], "ends with what the user says"),
-        ([SAID[1], SAID[0], SAID[1]], "the system speaks first"),
+        ([], "the last message is not of the user"),
+        (SAID[:3], "the last message is not of the user"),
+        ([SAID[1], SAID[0], SAID[1]], "expected it first"),
     ],
 )
 def test_conversations_that_are_none(pair, messages, words):
@@ -112,7 +112,7 @@ def test_gaps(tmp_path, kind):
     assert tokens[: len(first) + 3] == [*first, 999, 999, 999]
     assert ours.written(token for token in tokens if token != 999).removeprefix(" ") == "The cat sat."
     assert filled_in(ours, "___", 4, 999) == [999] * 4
-    with pytest.raises(UnmaskError, match="has no gap; write ___"):
+    with pytest.raises(UnmaskError, match=r"has no gap\. Write ___"):
         filled_in(ours, "The cat", 3, 999)
 
 

@@ -44,9 +44,9 @@ def checkpoint(directory, family):
     config = SHAPE | changed
     own = canonical(symbols=V)
     if family in ("fast-dllm", "dream"):
-        luck = torch.Generator().manual_seed(8)
+        rng = torch.Generator().manual_seed(8)
         own |= {
-            f"{n}.{part}_bias": torch.randn(len(own[f"{n}.{part}"]), generator=luck, dtype=torch.float64)
+            f"{n}.{part}_bias": torch.randn(len(own[f"{n}.{part}"]), generator=rng, dtype=torch.float64)
             for n in range(2)
             for part in "qkv"
         }

@@ -27,10 +27,10 @@ MASK = V  # the last row
 
 
 def tensors(conditioned: bool = True) -> dict[str, torch.Tensor]:
-    luck = torch.Generator().manual_seed(1)
+    rng = torch.Generator().manual_seed(1)
 
     def some(*shape):
-        return torch.randn(shape, generator=luck, dtype=torch.float64) * shape[-1] ** -0.5
+        return torch.randn(shape, generator=rng, dtype=torch.float64) * shape[-1] ** -0.5
 
     made = {
         "backbone.vocab_embed.embedding": some(V + 1, HIDDEN) * 4,

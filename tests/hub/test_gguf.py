@@ -83,9 +83,9 @@ def plainly(kind, raw):
 @pytest.mark.parametrize("number", KINDS)
 def test_each_type_number_by_number(tmp_path, number):
     kind = KINDS[number]
-    luck = np.random.default_rng(number)
+    rng = np.random.default_rng(number)
     if kind.numbers == 1:
-        floats = luck.normal(size=(4, 64)).astype(np.float32)
+        floats = rng.normal(size=(4, 64)).astype(np.float32)
         kept = {
             "F32": floats,
             "F16": floats.astype(np.float16),
@@ -100,8 +100,8 @@ def test_each_type_number_by_number(tmp_path, number):
     else:
         groups = []
         for _ in range(4 * 64 // 32):
-            scales = luck.normal(size=2).astype(np.float16)[: 2 if kind.name == "Q4_1" else 1].tobytes()
-            groups.append(scales + luck.integers(0, 256, kind.size - len(scales), dtype=np.uint8).tobytes())
+            scales = rng.normal(size=2).astype(np.float16)[: 2 if kind.name == "Q4_1" else 1].tobytes()
+            groups.append(scales + rng.integers(0, 256, kind.size - len(scales), dtype=np.uint8).tobytes())
         raw = b"".join(groups)
         expected = np.array([plainly(kind.name, group) for group in groups], np.float32).reshape(4, 64)
     (tmp_path / "one.gguf").write_bytes(file_of({"a": 1}, {"w": ((4, 64), number, raw)}))
@@ -167,13 +167,13 @@ def test_files_that_are_not_whole(model, tmp_path):
     for number, (content, message) in enumerate(
         (
             (whole[:-64], "ends within"),
-            (whole[:200], "is no complete GGUF file"),
+            (whole[:200], "is not a complete GGUF file"),
             (
                 whole.replace(b"llama.block_count", b"llama.clock_count"),
                 r"bad2\.gguf: layers is None; expected a whole number",
             ),
             (whole.replace(b"blk.1.attn_q.weight", b"blk.1.attn_x.weight"), "no 'blk.1.attn_q.weight'"),
-            (b"GGML" + whole[4:], "does not begin like one"),
+            (b"GGML" + whole[4:], "does not begin with GGUF"),
         )
     ):
         bad = tmp_path / f"bad{number}.gguf"

@@ -35,10 +35,10 @@ CONFIG = {
 
 
 def tensors(prefix="lfm2."):
-    luck = torch.Generator().manual_seed(2)
+    rng = torch.Generator().manual_seed(2)
 
     def some(*shape):
-        return torch.randn(shape, generator=luck, dtype=torch.float64) * 1.5 * shape[-1] ** -0.5
+        return torch.randn(shape, generator=rng, dtype=torch.float64) * 1.5 * shape[-1] ** -0.5
 
     made = {"embed_tokens.weight": some(V, HIDDEN) * 3, "embedding_norm.weight": some(HIDDEN) + 1}
     for n, kind in enumerate(CONFIG["layer_types"]):
@@ -158,7 +158,7 @@ def test_the_published_size_has_the_published_number_of_weights():
     ("changed", "message"),
     [
         ({"conv_bias": True}, "conv_bias is true"),
-        ({"conv_L_cache": 4}, "conv_L_cache is 4, which has no middle"),
+        ({"conv_L_cache": 4}, "conv_L_cache is 4; expected"),
         ({"layer_types": ["conv"]}, "layer_types has 1 entries for 4 layers"),
         ({"intermediate_size": None}, "intermediate_size is missing"),
     ],

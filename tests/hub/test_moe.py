@@ -80,10 +80,10 @@ ROW = torch.randint(0, V, (LENGTH,), generator=torch.Generator().manual_seed(3))
 
 def experts(layers, seed=5):
     """By (layer, what): router, bias, and of each expert gate, up, down; shared ones beside them."""
-    luck = torch.Generator().manual_seed(seed)
+    rng = torch.Generator().manual_seed(seed)
 
     def some(*shape):
-        return torch.randn(shape, generator=luck, dtype=torch.float64) * 1.5 * shape[-1] ** -0.5
+        return torch.randn(shape, generator=rng, dtype=torch.float64) * 1.5 * shape[-1] ** -0.5
 
     made = {}
     for n in layers:
@@ -298,7 +298,7 @@ def test_fused_rows_that_do_not_fit_are_named_once(tmp_path):
         ("llada-moe", MOE, {"moe_router_score_function": "sigmoid"}, "expected 'softmax'"),
         ("llada-moe", MOE, {"moe_layer_freq": [1]}, "moe_layer_freq has 1 entries for 3 layers"),
         ("llada2", LLADA2, {"score_function": "softmax"}, "score_function is 'softmax'"),
-        ("llada2", LLADA2, {"n_group": 8}, "8 experts do not make 8 groups of two or more"),
+        ("llada2", LLADA2, {"n_group": 8}, "8 experts in 8 groups; expected at least two"),
         ("llada2", LLADA2, {"num_experts": None}, "num_experts"),
         ("sdar-moe", SDAR, {"mlp_only_layers": [0]}, "have no experts"),
     ],

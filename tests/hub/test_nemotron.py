@@ -90,14 +90,14 @@ def test_what_is_settled_is_read_from_left_to_right(tmp_path):
     own = checkpoint(tmp_path)
     model = load(tmp_path, card("nemotron", block=4, past="causal"))
     lengths = (12, 7, 10)
-    luck = torch.Generator().manual_seed(3)
-    truth = torch.randint(0, MASK, (3, 12), generator=luck)
+    rng = torch.Generator().manual_seed(3)
+    truth = torch.randint(0, MASK, (3, 12), generator=rng)
     tokens = truth.clone()
     valid = torch.arange(12) < torch.tensor(lengths).unsqueeze(1)
     tokens[:, 2:] = V
     tokens[~valid] = 0
     engine = model.engine(tokens, tokens.clone(), valid)
-    rounds = 0
+    steps = 0
     while bool((left := (tokens == V) & valid).any()):
         rows, places = (left & (left.cumsum(1) <= 3)).nonzero(as_tuple=True)
         said = engine.at(rows, places, None).dense()
@@ -115,8 +115,8 @@ def test_what_is_settled_is_read_from_left_to_right(tmp_path):
         rows, places = filled.nonzero(as_tuple=True)
         tokens[rows, places] = truth[rows, places]
         engine.renew(rows, places)
-        rounds += 1
-    assert rounds == 5
+        steps += 1
+    assert steps == 5
 
 
 def test_it_reads_and_writes_with_one_set_of_weights(tmp_path):

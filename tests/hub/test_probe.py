@@ -15,9 +15,9 @@ from unmask.hub.probe import probe
 STEPS, ROWS, LENGTH, SYMBOLS = 250, 32, 24, 5
 
 
-def drawn(rows, luck):
+def drawn(rows, rng):
     """A language: each symbol is the sum of the two before it."""
-    out = list(torch.randint(0, SYMBOLS, (2, rows), generator=luck))
+    out = list(torch.randint(0, SYMBOLS, (2, rows), generator=rng))
     while len(out) < LENGTH:
         out.append((out[-1] + out[-2]) % SYMBOLS)
     return torch.stack(out, 1)
@@ -32,15 +32,15 @@ def learned(directory, mask=MASK, shift=0, causal=False):
     model = load(directory, card("qwen2"), dtype=torch.float32)
     body = model.body.requires_grad_(True)
     optimiser = torch.optim.Adam(body.parameters(), lr=1e-2)
-    luck = torch.Generator().manual_seed(0)
+    rng = torch.Generator().manual_seed(0)
     place, mean = torch.arange(LENGTH), 2.0
     for _ in range(STEPS):
-        rows = drawn(ROWS, luck)
+        rows = drawn(ROWS, rng)
         if causal:
             states = body.states(rows, None, (place <= place.unsqueeze(1))[None, None], None)
             logits, truth = body.logits(states[:, 1:-1]), rows[:, 2:]
         else:
-            hidden = torch.rand(rows.shape, generator=luck) < 0.3
+            hidden = torch.rand(rows.shape, generator=rng) < 0.3
             hidden[:, :2] = False
             states = body.states(torch.where(hidden, mask, rows), None, None, None)
             logits = body.logits(states[:, : LENGTH - shift])[hidden[:, shift:]]
@@ -71,10 +71,10 @@ def test_what_behaves_as_its_card_says_is_taken(bodies, body, fields):
 @pytest.mark.parametrize(
     ("body", "fields", "message"),
     [
-        ("causal", {}, ".*these are an AR model's weights"),
-        ("other mask", {}, f"it answers to token 35 as to a mask .*its card says that the mask is {MASK}"),
-        ("shifted", {}, "the answer for a token stands one place before it"),
-        ("plain", {"prediction": "shifted"}, "the answer for a token stands at its own place"),
+        ("causal", {}, ".*like an AR model"),
+        ("other mask", {}, f"token 35 acts as its mask .*expected mask {MASK}, as in its card"),
+        ("shifted", {}, "a token is predicted at the previous position"),
+        ("plain", {"prediction": "shifted"}, "a token is predicted at its own position"),
     ],
 )
 def test_what_behaves_otherwise_is_refused(bodies, body, fields, message):
@@ -105,9 +105,9 @@ class AllSided(Decoder):
 @pytest.mark.parametrize(
     ("kind", "fields", "message"),
     [
-        (OneSided, {}, "it attends from left to right, and its card says that it sees both sides"),
-        (OneSided, {"block": 4}, "it attends from left to right"),
-        (AllSided, {"block": 4}, "its first block of 4 moves with the tokens behind it"),
+        (OneSided, {}, "its attention is causal; expected bidirectional attention"),
+        (OneSided, {"block": 4}, "its attention is causal"),
+        (AllSided, {"block": 4}, "its logits in the first block of 4 depend on later tokens"),
     ],
 )
 def test_what_sees_otherwise_is_refused_whatever_its_weights(tmp_path, kind, fields, message):
@@ -121,7 +121,7 @@ def test_what_sees_otherwise_is_refused_whatever_its_weights(tmp_path, kind, fie
 def test_weights_that_are_no_numbers_are_refused(tmp_path, block):
     model = load(published(tmp_path, "qwen2", CONFIGS["qwen2"]), card("qwen2", block=block))
     model.body.model.layers[0].mlp.up_proj.weight[0, 0] = torch.nan
-    with pytest.raises(UnmaskError, match="is refused: what it says is no number"):
+    with pytest.raises(UnmaskError, match="is refused: its logits are not finite"):
         probe(model)
 
 
@@ -140,7 +140,7 @@ def test_loading_asks_the_probe(tmp_path):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Decoder, "states", one_sided)
-        with pytest.raises(UnmaskError, match="attends from left to right"):
+        with pytest.raises(UnmaskError, match="its attention is causal"):
             hub.load_model(directory, card=str(own))
     own.write_text('{"name": "x"}')
     with pytest.raises(UnmaskError, match=r"card\.json"):

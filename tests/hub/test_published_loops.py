@@ -10,10 +10,11 @@ from unmask import UnmaskError, generate
 from unmask.samplers import SAMPLERS
 
 BLOCK, PART, LENGTH = 8, 4, 32
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))]  # of checkpoints
 PROMPTS = [[3], [7, 1, 4], [5, 6, 7, 8, 9], [*range(7)], [*range(9)], [*range(5, 17)], [*range(2, 18)], [*range(24)]]
 
 
-@pytest.fixture(scope="module", params=range(3))
+@pytest.fixture(scope="module", params=SEEDS)
 def model(request, tmp_path_factory):
     directory = published(tmp_path_factory.mktemp("shifted"), "qwen2", CONFIGS["qwen2"], seed=request.param)
     return load(directory, card("qwen2", block=BLOCK, prediction="shifted"))
@@ -50,12 +51,12 @@ def fast_dllm_v2(model, prompt, threshold):
 
 @pytest.mark.parametrize("threshold", [0.08, 0.12, 0.2, 0.9])
 def test_every_token_and_call_is_that_of_fast_dllm_v2(model, threshold):
-    """96 rows: 3 checkpoints, 4 thresholds, 8 prompts, three of which end with a block."""
+    """32 rows of each checkpoint: 4 thresholds, 8 prompts, three of which end with a block."""
     inner = f"threshold(threshold={threshold}, temperature=0)"
     given = [[*prompt, *[V] * (LENGTH - len(prompt))] for prompt in PROMPTS]
     sampler = f"blocks(block_length={PART}, first={BLOCK}, inner='{inner}')"
     made = generate(model, sampler=sampler, given=given)
-    found = list(zip(made.tokens.tolist(), made.evaluations.tolist(), strict=True))
+    found = list(zip(made.tokens.tolist(), made.model_calls.tolist(), strict=True))
     assert found == [fast_dllm_v2(model, prompt, threshold) for prompt in PROMPTS]
 
 
@@ -69,7 +70,7 @@ def test_a_first_token_is_the_likeliest_and_alone_at_any_temperature(model):
             assert max(order[:head]) < order[head] < min(order[head + 1 :])
 
 
-@pytest.fixture(scope="module", params=range(3))
+@pytest.fixture(scope="module", params=SEEDS)
 def free(request, tmp_path_factory):
     return load(published(tmp_path_factory.mktemp("free"), "llada", CONFIGS["llada"], request.param), card("llada"))
 
@@ -102,12 +103,12 @@ def d3llm(model, prompt, new, block, threshold, join):
 @pytest.mark.parametrize("threshold", [2.5, 2.9, 3.2])
 @pytest.mark.parametrize(("block", "join"), [(4, 0.1), (8, 0.3), (6, 0.5), (4, 1.0)])
 def test_every_token_and_call_is_that_of_d3llm(free, threshold, block, join):
-    """180 rows: 3 checkpoints, 3 thresholds, 4 sizes and shares, 5 prompts."""
+    """60 rows of each checkpoint: 3 thresholds, 4 sizes with a fraction, 5 prompts."""
     options = f"block_length={block}, join={join}, threshold={threshold}, temperature=0, published=True"
     given = [[*prompt, *[V] * 24] for prompt in PROMPTS[:5]]
     made = generate(free, sampler=f"multi-block({options})", given=given)
     rows = [row[: len(asked)] for row, asked in zip(made.tokens.tolist(), given, strict=True)]
-    found = list(zip(rows, made.evaluations.tolist(), strict=True))
+    found = list(zip(rows, made.model_calls.tolist(), strict=True))
     assert found == [d3llm(free, prompt, 24, block, threshold, join) for prompt in PROMPTS[:5]]
 
 
@@ -139,26 +140,25 @@ def sdar(model, prompt, new, block, steps, threshold):
     return row, calls
 
 
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("threshold", [0.1, 0.15, 0.2, 0.9])
 @pytest.mark.parametrize(("block", "steps"), [(4, 2), (4, 3), (8, 3), (8, 5), (8, 6), (8, 8)])
-def test_every_token_and_call_is_that_of_sdar_dynamic(tmp_path, threshold, block, steps):
-    """72 rows: 3 checkpoints, 6 numbers of steps, most of which do not divide the block, and 4 thresholds."""
+def test_every_token_and_call_is_that_of_sdar_dynamic(tmp_path, threshold, block, steps, seed):
+    """24 rows of each checkpoint: 6 numbers of steps, most of which do not divide the block, and 4 thresholds."""
     prompt = [3, 1, 4, 1, 5, 9, 2, 6]  # whole blocks
-    for seed in range(3):
-        directory = published(tmp_path / str(seed), "qwen2", CONFIGS["qwen2"], seed)
-        model = load(directory, card("qwen2", block=block))
-        inner = f"threshold(threshold={threshold}, counts={counts(block, steps)}, temperature=0)"
-        made = generate(model, sampler=f"blocks(block_length={block}, inner='{inner}')", given=[[*prompt, *[V] * 16]])
-        wanted = sdar(model, prompt, 16, block, steps, threshold)
-        assert (made.tokens[0].tolist(), int(made.evaluations[0])) == wanted
+    model = load(published(tmp_path, "qwen2", CONFIGS["qwen2"], seed), card("qwen2", block=block))
+    inner = f"threshold(threshold={threshold}, counts={counts(block, steps)}, temperature=0)"
+    made = generate(model, sampler=f"blocks(block_length={block}, inner='{inner}')", given=[[*prompt, *[V] * 16]])
+    wanted = sdar(model, prompt, 16, block, steps, threshold)
+    assert (made.tokens[0].tolist(), int(made.model_calls[0])) == wanted
 
 
 def test_first_is_refused_where_it_means_nothing():
     with pytest.raises(UnmaskError, match="first is 12; expected a multiple of block_length, 8"):
         SAMPLERS.make("blocks(block_length=8, first=12, inner=threshold)")
-    with pytest.raises(UnmaskError, match="inner is fixed-size, which does not choose"):
+    with pytest.raises(UnmaskError, match="inner is fixed-size; expected a sampler that chooses"):
         SAMPLERS.make("blocks(block_length=8, first=16)")
     with pytest.raises(UnmaskError, match="a number of counts is 0"):
         SAMPLERS.make("threshold(counts=(2, 0))")
-    with pytest.raises(UnmaskError, match="least is 2, beside counts"):
+    with pytest.raises(UnmaskError, match="least is 2 and counts is"):
         SAMPLERS.make("threshold(counts=(2, 1), least=2)")

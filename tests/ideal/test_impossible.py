@@ -21,23 +21,23 @@ LENGTH = 4
 LOST = NGram(2, [1, 0, 0], [[0.9, 0, 0.1], [0.2, 0.6, 0.2], [0, 0, 1]])  # nothing leads to token 1
 
 
-def rows(luck: np.random.Generator, *shape: int) -> np.ndarray:
+def rows(rng: np.random.Generator, *shape: int) -> np.ndarray:
     """Distributions of which half of the entries are zero."""
-    table = luck.random(shape) * (luck.random(shape) < 0.5)
+    table = rng.random(shape) * (rng.random(shape) < 0.5)
     table[table.sum(-1) == 0, 0] = 1
     return table / table.sum(-1, keepdims=True)
 
 
 def random_languages() -> Iterator[Language]:
     """Chains, trigrams and hidden Markov languages with unreachable states or an end, of V = 2 and 3."""
-    luck = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     for vocabulary in (2, 2, 3, 3):
         for order in (2, 3):
             contexts = vocabulary ** (order - 1)
-            yield NGram(order, rows(luck, 1, contexts)[0], rows(luck, contexts, vocabulary))
-        first, states = np.array([1.0, 0, 0]), rows(luck, 3, 3)
-        yield HMM(first, states, rows(luck, 3, vocabulary))
-        yield HMM(first, states, rows(luck, 3, vocabulary), np.where((first @ states @ states @ states) > 0, 1.0, 0.0))
+            yield NGram(order, rows(rng, 1, contexts)[0], rows(rng, contexts, vocabulary))
+        first, states = np.array([1.0, 0, 0]), rows(rng, 3, 3)
+        yield HMM(first, states, rows(rng, 3, vocabulary))
+        yield HMM(first, states, rows(rng, 3, vocabulary), np.where((first @ states @ states @ states) > 0, 1.0, 0.0))
 
 
 def worst_difference(language: Language, length: int) -> float:
@@ -85,7 +85,7 @@ def test_generation_follows_its_own_posterior_into_impossible_contexts():
     """One place a round by a denoiser that errs: the law of the rows is the mean over orders of its answers."""
     denoiser, v = Perturbed(LOST, "leak", 0.3), LOST.vocabulary
     strings = brute.sequences(v, LENGTH)
-    law = np.zeros(len(strings))
+    distribution = np.zeros(len(strings))
     orders = list(permutations(range(LENGTH)))
     for order in orders:
         tokens, mass = torch.full((len(strings), LENGTH), v), torch.ones(len(strings), dtype=torch.float64)
@@ -93,6 +93,6 @@ def test_generation_follows_its_own_posterior_into_impossible_contexts():
             said = denoiser.posterior(tokens, torch.tensor([place]))[:, 0]
             tokens[:, place] = torch.from_numpy(strings[:, place])
             mass *= said.gather(1, tokens[:, place, None]).squeeze(1)
-        law += mass.numpy() / len(orders)
+        distribution += mass.numpy() / len(orders)
     made = unmask.generate(denoiser, rows=20000, length=LENGTH, sampler="fixed-size", steps=LENGTH, seed=1)
-    assert brute.p_value(made.tokens.numpy(), strings, law) > 1e-4
+    assert brute.p_value(made.tokens.numpy(), strings, distribution) > 1e-4

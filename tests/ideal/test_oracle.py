@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.brute import law, posterior, sequences, tiny_languages
+from tests.brute import distribution, posterior, sequences, tiny_languages
 from tests.needs import needs
 from unmask import UnmaskError, languages, oracle, score
 from unmask.ideal import Ideal
@@ -32,7 +32,7 @@ def test_logits_are_the_posterior_by_enumeration(name):
     x = contexts(language, length)
     logits = oracle(language, dtype=torch.float64)(x).logits
     strings = sequences(language.vocabulary, length)
-    expected = posterior(law(language, length), strings, x.numpy(), language.vocabulary)
+    expected = posterior(distribution(language, length), strings, x.numpy(), language.vocabulary)
     np.testing.assert_allclose(logits.exp()[..., : language.vocabulary].numpy(), expected, atol=1e-12)
     assert bool((logits[..., language.vocabulary] == FLOOR).all())
 
@@ -87,7 +87,7 @@ def test_padding_is_left_out(side, shape):
 
 
 def test_padding_in_the_middle_is_refused():
-    with pytest.raises(UnmaskError, match="row 0 keeps 2 stretches"):
+    with pytest.raises(UnmaskError, match="row 0 has 2 separate parts"):
         oracle(LANGUAGE)(torch.full((1, 3), V), torch.tensor([[1, 0, 1]]))
 
 
@@ -127,7 +127,7 @@ def test_calls_are_counted():
 
 
 def test_an_impossible_context_is_answered_as_by_the_denoiser():
-    pair = (LANGUAGE.window_law(2, 4).view(V, V) == 0).nonzero()[0]
+    pair = (LANGUAGE.window_distribution(2, 4).view(V, V) == 0).nonzero()[0]
     x = torch.tensor([[int(pair[0]), int(pair[1]), V, V]])
     logits = oracle(LANGUAGE, dtype=torch.float64)(x).logits
     torch.testing.assert_close(logits[..., :V].exp(), Ideal(LANGUAGE).posterior(x))
@@ -143,7 +143,7 @@ def test_the_causal_twin_reads_from_left_to_right(name):
     strings = sequences(v, length)
     for i in range(length):
         prefix = torch.where(torch.arange(length) < i, x, v)
-        expected = posterior(law(language, length), strings, prefix.numpy(), v)[:, i]
+        expected = posterior(distribution(language, length), strings, prefix.numpy(), v)[:, i]
         np.testing.assert_allclose(logits[:, i, :v].exp().numpy(), expected, atol=1e-12)
     assert bool((logits[..., v] == FLOOR).all())
     torch.testing.assert_close(logits[:, length, :v].exp(), torch.full((30, v), 1 / v, dtype=torch.float64))
@@ -153,9 +153,9 @@ def test_the_causal_twin_without_a_length():
     model = oracle("interval-5", causal=True)
     ids = torch.cat([torch.full((2, 1), 16), languages.load("interval-5").sample(2, 7)], 1)
     torch.testing.assert_close(model(ids[:, :4]).logits, model(ids).logits[:, :4])
-    with pytest.raises(UnmaskError, match="say length="):
+    with pytest.raises(UnmaskError, match="pass length="):
         oracle("modular-sum", causal=True)
-    with pytest.raises(UnmaskError, match="made for 11"):
+    with pytest.raises(UnmaskError, match="expected at most 11"):
         oracle("modular-sum", causal=True, length=11)(torch.tensor([[13, *[0] * 12]]))
 
 
@@ -190,8 +190,8 @@ def test_a_preset_has_a_seed_and_a_file_is_a_language(tmp_path):
 @pytest.mark.parametrize(
     ("ids", "words"),
     [
-        (torch.tensor([[1, 9, 2]]), "row 0, position 1: 9; a token is 0..7, the mask is 8"),
-        (torch.tensor([[1, -1, 2]]), "position 1: -1"),
+        (torch.tensor([[1, 9, 2]]), "row 0, position 1 is 9; expected a token in 0..7, or the mask 8"),
+        (torch.tensor([[1, -1, 2]]), "position 1 is -1"),
         (torch.tensor([1, 2]), r"shape \(2,\)"),
         (torch.tensor([[0.5]]), "are float32; expected integers"),
         (torch.empty(0, 3).long(), "expected \\(rows, length\\)"),
@@ -207,9 +207,9 @@ def test_bad_ids(ids, words):
     [
         ({"mask_id": 7}, "mask_id is 7, but 0..7 are tokens"),
         ({"dtype": torch.int64}, "expected one of torch.float64"),
-        ({"causal": True, "shift": True}, "leave out mask_id and shift"),
-        ({"causal": True, "mask_id": 9}, "leave out mask_id and shift"),
-        ({"length": 5}, "length is for causal=True"),
+        ({"causal": True, "shift": True}, "Leave out mask_id and shift"),
+        ({"causal": True, "mask_id": 9}, "Leave out mask_id and shift"),
+        ({"length": 5}, "length needs causal=True"),
     ],
 )
 def test_bad_options(options, words):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests import brute
 from tests.kernels.test_messages import machines
-from unmask.core.chance import Luck
+from unmask.core.chance import Randomness
 from unmask.kernels import messages, paths
 from unmask.kernels.machine import Machine, from_dense
 from unmask.kernels.passes import Passes
@@ -66,7 +66,7 @@ def drawn(passes, known, length, row_ids):
     tokens = np.full((len(row_ids), length), -1)
     probability = np.full(tokens.shape, np.nan)
     ahead = blank_future(passes.machine, length)
-    passes.draw(ahead, Luck(5, torch.from_numpy(row_ids)), known, tokens, probability)
+    passes.draw(ahead, Randomness(5, torch.from_numpy(row_ids)), known, tokens, probability)
     return tokens, probability
 
 
@@ -90,36 +90,36 @@ def assert_same(machine, tokens, lengths):
 @given(machines(), st.integers(1, 8), st.integers(1, 20), st.integers(0, 10**6))
 def test_any_machine_in_any_context(machine, length, rows, seed):
     """Zeros, restarts and dead contexts; every length and number of rows."""
-    luck = np.random.default_rng(seed)
-    tokens = luck.integers(0, machine.vocabulary + 1, (rows, length))
-    assert_same(machine, tokens, luck.integers(0, length + 1, rows))
+    rng = np.random.default_rng(seed)
+    tokens = rng.integers(0, machine.vocabulary + 1, (rows, length))
+    assert_same(machine, tokens, rng.integers(0, length + 1, rows))
 
 
 @settings(deadline=None, database=None, derandomize=True, max_examples=40)
 @given(st.integers(5, 70), st.integers(2, 12), st.floats(0.05, 1), st.integers(1, 20), st.integers(0, 10**6))
 def test_larger_machines_and_longer_rows(states, vocabulary, density, rows, seed):
-    luck = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
 
     def table(count, size):
-        masses = luck.random((count, size)) * (luck.random((count, size)) < density)
-        masses[np.arange(count), luck.integers(size, size=count)] += 1e-3
+        masses = rng.random((count, size)) * (rng.random((count, size)) < density)
+        masses[np.arange(count), rng.integers(size, size=count)] += 1e-3
         return masses / masses.sum(1, keepdims=True)
 
     machine = from_dense(table(1, states)[0], table(states, states), table(states, vocabulary), None)
-    tokens = luck.integers(0, vocabulary, (rows, 40))
-    tokens[luck.random(tokens.shape) < luck.random()] = vocabulary
-    assert_same(machine, tokens, luck.integers(0, 41, rows))
+    tokens = rng.integers(0, vocabulary, (rows, 40))
+    tokens[rng.random(tokens.shape) < rng.random()] = vocabulary
+    assert_same(machine, tokens, rng.integers(0, 41, rows))
 
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_presets(name):
     """Rows of the language, half hidden, and the same with tokens of none."""
-    language, luck = load(name), np.random.default_rng(1)
+    language, rng = load(name), np.random.default_rng(1)
     length = language.nearest_lengths(60)[0]
     tokens = np.tile(language.sample(9, length, seed=1).numpy(), (2, 1))
-    tokens[9:, :: max(1, length // 3)] = luck.integers(language.vocabulary, size=(9, 1))
-    lengths = luck.integers(0, length + 1, len(tokens))
-    assert_same(language.machine, np.where(luck.random(tokens.shape) < 0.5, language.vocabulary, tokens), lengths)
+    tokens[9:, :: max(1, length // 3)] = rng.integers(language.vocabulary, size=(9, 1))
+    lengths = rng.integers(0, length + 1, len(tokens))
+    assert_same(language.machine, np.where(rng.random(tokens.shape) < 0.5, language.vocabulary, tokens), lengths)
     assert_same(language.machine, tokens, lengths)
 
 
@@ -147,13 +147,13 @@ def test_enumeration(name):
 @pytest.mark.parametrize("name", ["sparse-hmm", "paper-3gram"])
 def test_a_row_does_not_know_its_neighbours(name):
     """Bit for bit the same alone, in another order, beside dead rows and beside rows that begin elsewhere."""
-    language, luck = load(name), np.random.default_rng(2)
+    language, rng = load(name), np.random.default_rng(2)
     passes, length, v = Eight(language.machine), 50, language.vocabulary
-    tokens = np.where(luck.random((19, length)) < 0.6, v, language.sample(19, length, seed=3).numpy())
-    tokens[::3] = luck.integers(v + 1, size=tokens[::3].shape)
-    known = prefixes(language.machine, tokens, luck.integers(0, length + 1, 19))
+    tokens = np.where(rng.random((19, length)) < 0.6, v, language.sample(19, length, seed=3).numpy())
+    tokens[::3] = rng.integers(v + 1, size=tokens[::3].shape)
+    known = prefixes(language.machine, tokens, rng.integers(0, length + 1, 19))
     whole = posterior(passes, tokens), passes.evidence(tokens), *drawn(passes, known, length, np.arange(19))
-    for rows in (*np.arange(19)[:, None], luck.permutation(19), np.arange(5, 16)):
+    for rows in (*np.arange(19)[:, None], rng.permutation(19), np.arange(5, 16)):
         some = paths.Prefixes(*(array[rows] for array in known))
         part = posterior(passes, tokens[rows]), passes.evidence(tokens[rows]), *drawn(passes, some, length, rows)
         for ours, wanted in zip(part, whole, strict=True):
@@ -162,9 +162,9 @@ def test_a_row_does_not_know_its_neighbours(name):
 
 def test_positions_may_be_any():
     """Repeated, in any order, other ones in each row, revealed or not."""
-    language, luck = load("sparse-hmm"), np.random.default_rng(4)
-    tokens = np.where(luck.random((11, 30)) < 0.5, 8, language.sample(11, 30, seed=1).numpy())
-    positions = luck.integers(0, 30, (11, 7))
+    language, rng = load("sparse-hmm"), np.random.default_rng(4)
+    tokens = np.where(rng.random((11, 30)) < 0.5, 8, language.sample(11, 30, seed=1).numpy())
+    positions = rng.integers(0, 30, (11, 7))
     whole = posterior(Eight(language.machine), tokens)
     part = posterior(Eight(language.machine), tokens, positions)
     np.testing.assert_array_equal(part, np.take_along_axis(whole, positions[:, :, None], 1))

@@ -97,7 +97,7 @@ def test_entropy_rate_of_brackets():
 )
 def test_valid_fraction_by_enumeration(language):
     """All 2^16 strings of 16 tokens."""
-    q = brute.law(language, 16)
+    q = brute.distribution(language, 16)
     ours = valid_fraction(language)
     assert ours.exact
     assert ours.value == pytest.approx((q > 0).mean(), abs=1e-12)

@@ -149,7 +149,7 @@ def test_stop_is_the_chance_to_end_at_each_complete_place():
         (lambda: Brackets(0), "kinds is 0; expected 1 to 4"),
         (lambda: Brackets(5), "kinds is 5; expected 1 to 4"),
         (lambda: Brackets(2, 0), "depth is 0"),
-        (lambda: Brackets(4, 8), "4 kinds to depth 8 have over 16384 stacks"),
+        (lambda: Brackets(4, 8), "4 kinds to depth 8 have too many stacks"),
         (lambda: Brackets(stop=0.0), "stop is 0.0; expected a probability"),
         (lambda: Brackets(stop=1e-30), "stop is 1e-30"),
         (lambda: Brackets(stop=1.0), "stop is 1.0"),
@@ -177,7 +177,7 @@ def test_what_cannot_be_a_grammar(make, message):
 )
 def test_impossible_lengths_name_the_nearest(language, length, near):
     for ask in (lambda: language.sample(1, length), lambda: language.entropy(length)):
-        with pytest.raises(UnmaskError, match=f"no sequence of length {length}; the nearest it has: {near}$"):
+        with pytest.raises(UnmaskError, match=f"no sequence of length {length}; the nearest lengths: {near}$"):
             ask()
 
 
@@ -201,10 +201,12 @@ def law_of_lists(operation, size, letters):
 @pytest.mark.parametrize("operation", ["copy", "reverse", "sort", "shuffle", "replace"])
 def test_lists(operation):
     for size, letters in ((2, 3), (3, 2)):
-        language, law = ListOperation(operation, size, letters), law_of_lists(operation, size, letters)
-        assert sum(law.values()) == pytest.approx(1)
+        language, distribution = ListOperation(operation, size, letters), law_of_lists(operation, size, letters)
+        assert sum(distribution.values()) == pytest.approx(1)
         strings = torch.tensor(list(product(range(letters + 1), repeat=2 * size + 1)))
-        expected = torch.tensor([law.get(tuple(string), 0.0) for string in strings.tolist()], dtype=torch.float64)
+        expected = torch.tensor(
+            [distribution.get(tuple(string), 0.0) for string in strings.tolist()], dtype=torch.float64
+        )
         torch.testing.assert_close(language.log_prob(strings).exp(), expected, rtol=1e-12, atol=0)
         assert torch.equal(language.supports(strings), expected > 0)
         lengths = np.flatnonzero(language.possible_lengths(30))

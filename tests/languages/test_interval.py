@@ -19,9 +19,9 @@ LENGTHS = [(2, 1), (2, 4), (2, 5), (3, 1), (3, 2), (3, 3), (3, 5), (3, 6)]
 
 def contexts(language: Interval, length: int, rows: int = 300) -> torch.Tensor:
     """Contexts of positive probability with any share of hidden positions."""
-    luck = np.random.default_rng(length)
+    rng = np.random.default_rng(length)
     strings = language.sample(rows, length).numpy()
-    return torch.from_numpy(np.where(luck.random(strings.shape) < luck.random((rows, 1)), language.vocabulary, strings))
+    return torch.from_numpy(np.where(rng.random(strings.shape) < rng.random((rows, 1)), language.vocabulary, strings))
 
 
 @pytest.mark.parametrize(("width", "length"), LENGTHS)

@@ -10,7 +10,7 @@ from scipy.stats import gamma
 from unmask.core.errors import UnmaskError
 from unmask.languages import PRESETS, Language, load, random_hmm, random_ngram, sparse_hmm
 from unmask.languages.facts import primitive
-from unmask.languages.presets import is_random, varied
+from unmask.languages.presets import is_random, unseeded, varied
 from unmask.languages.random import _gamma_quantile, random_rows
 
 RANDOM = [name for name in PRESETS.makers if is_random(name)]
@@ -59,6 +59,14 @@ def test_a_seed_is_the_language(name):
     first, same, next_ = (load(varied(name, seed=seed)).to_dict() for seed in (5, 5, 6))
     assert first == same
     assert (first != next_) == (name in RANDOM)
+
+
+@pytest.mark.parametrize("name", PRESETS.makers)
+def test_languages_that_differ_in_their_seed_alone_are_pooled(name):
+    assert {unseeded(varied(name, seed=seed)) for seed in range(3)} == {name}
+    open_ended = {unseeded(varied(name, seed=seed, pruned=False)) for seed in range(3)}
+    assert open_ended == {f"{name}(pruned=False)" if name in RANDOM else name}
+    assert unseeded("language(1).json") == varied("language(1).json", seed=2) == "language(1).json"
 
 
 def test_unknown_presets_name_the_nearest():
@@ -133,7 +141,7 @@ def test_machines_are_drawn_until_one_is_primitive(monkeypatch):
     third = random_rows(4, 4, 1.0, 0.0, "softmax_normal", 0, 3 + 2)
     np.testing.assert_allclose(sparse_hmm(4, 2, None).transition, third, rtol=1e-12)
     monkeypatch.setattr("unmask.languages.random.primitive", lambda machine: False)
-    with pytest.raises(UnmaskError, match="no primitive machine of 4 states and 2 successors in 1000 draws"):
+    with pytest.raises(UnmaskError, match="1000 draws gave no primitive machine of 4 states and 2 successors"):
         sparse_hmm(4, 2, 2)
 
 

@@ -70,8 +70,8 @@ def test_good_ones_are_read(kind):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ([1, 2], "a language is a JSON object with a key 'kind': one of brackets, hmm"),
-        ({"width": 3}, "a language is a JSON object with a key 'kind'"),
+        ([1, 2], "this is not a language; expected a JSON object with a key 'kind': one of brackets, hmm"),
+        ({"width": 3}, "this is not a language; expected a JSON object with a key 'kind'"),
         ({"kind": "intervall"}, "unknown kind of language 'intervall'; did you mean interval?"),
         ({"kind": 5}, "unknown kind of language '5'; known: "),
         ({"kind": ["hmm"]}, "unknown kind of language"),
@@ -95,7 +95,7 @@ def test_good_ones_are_read(kind):
         ({"kind": "modular-sum", "chained": 1}, "chained is 1; expected true or false"),
         (GOOD["hmm"] | {"end": 1.5}, "end is 1.5"),
         (GOOD["hmm"] | {"end": 3}, "end is 3"),
-        (GOOD["interval"] | {"names": ["a", "b"]}, "there are 2 names; expected 4, one a token"),
+        (GOOD["interval"] | {"names": ["a", "b"]}, "there are 2 names; expected 4, one per token"),
         (GOOD["interval"] | {"names": "abcd"}, "names is 'abcd'; expected a list or null"),
     ],
 )
@@ -114,21 +114,21 @@ TABLES = [
     ("hmm", {"final": [1]}, "final has shape (1,); expected (2)"),
     ("hmm", {"final": [0, 0]}, "final is zero everywhere"),
     ("hmm", {"final": [1, -1]}, "final[1] is -1: negative"),
-    ("hmm", {"final": [1, 1e-200]}, "below 1e-20"),
+    ("hmm", {"final": [1, 1e-200]}, "expected 0 or at least 1e-20"),
     ("hmm", {"transition": [[0.5, 0.5], [1]]}, "transition is not a rectangular table of numbers"),
     ("hmm", {"transition": "dense"}, "transition is not a rectangular table of numbers"),
     ("hmm", {"initial": {"a": 1}}, "initial is not a rectangular table of numbers"),
     ("hmm", {"initial": [10**400, 0]}, "initial is not a rectangular table of numbers"),
-    ("hmm", {"transition": [[0.5, 0.5], [0.5, 0.4]]}, "transition row 1 sums to 0.9, not 1; --normalise"),
-    ("hmm", {"initial": [0.5, 0.6]}, "initial sums to 1.1, not 1; --normalise"),
-    ("hmm", {"initial": [0.5, 0.5 + 1e-8]}, "initial sums to 1.00000001, not 1"),
+    ("hmm", {"transition": [[0.5, 0.5], [0.5, 0.4]]}, "transition row 1 sums to 0.9; expected 1. Pass --normalise"),
+    ("hmm", {"initial": [0.5, 0.6]}, "initial sums to 1.1; expected 1. Pass --normalise"),
+    ("hmm", {"initial": [0.5, 0.5 + 1e-8]}, "initial sums to 1.00000001; expected 1"),
     ("hmm", {"initial": [0.5, float("nan")]}, "initial[1] is nan: not a finite number"),
     ("hmm", {"initial": [0.5, None]}, "initial is not a rectangular table of numbers"),
     ("hmm", {"initial": ["1", "0"]}, "initial is not a rectangular table of numbers"),
     ("hmm", {"initial": [True, False]}, "initial is not a rectangular table of numbers"),
     ("hmm", {"emission": [[1, 0], [float("inf"), 0]]}, "emission[1, 0] is inf: not a finite number"),
     ("hmm", {"transition": [[1.5, -0.5], [1, 0]]}, "transition[0, 1] is -0.5: negative"),
-    ("hmm", {"transition": [[1, 9e-21], [1, 0]]}, "transition[0, 1] is 9e-21: below 1e-20; make it zero, or larger"),
+    ("hmm", {"transition": [[1, 9e-21], [1, 0]]}, "transition[0, 1] is 9e-21; expected 0 or at least 1e-20"),
     ("ngram", {"order": 1}, "order is 1; expected 2 to 64"),
     ("ngram", {"order": -1}, "order is -1"),
     ("ngram", {"order": 3}, "transition has shape (2, 2); expected (4, 2) for order 3"),
@@ -149,14 +149,14 @@ def test_wrong_tables(kind, change, message):
 def test_normalise_divides_rows_by_their_sums(huge):
     """The same table is refused without it; zero rows and tiny quotients are refused with it too."""
     content = GOOD["hmm"] | {"initial": [huge, huge], "transition": [[1, 3], [2, 0]]}
-    with refused("--normalise (or normalise=True)"):
+    with refused("--normalise (or normalise=True) to divide"):
         from_dict(content | {"initial": [1, 0]})
     language = from_dict(content, normalise=True)
     assert language.initial.tolist() == [0.5, 0.5]
     assert language.transition.tolist() == [[0.25, 0.75], [1, 0]]
-    with refused("transition row 1 is zero everywhere; it cannot be normalised"):
+    with refused("transition row 1 is zero everywhere; it cannot be normalized"):
         from_dict(content | {"transition": [[1, 3], [0, 0]]}, normalise=True)
-    with refused("below 1e-20"):
+    with refused("expected 0 or at least 1e-20"):
         from_dict(content | {"transition": [[1, 3], [1e21, 1]]}, normalise=True)
 
 
@@ -178,7 +178,7 @@ def test_sums_are_as_exact_as_float64():
         (b"", "is not JSON: Expecting value at line 1, column 1 (the file ends there: is it truncated?)"),
         (b"kind = 'interval'\nwidth = 3\n", "is not JSON: Expecting value at line 1, column 1"),
         (b"\x89PNG\r\n\x1a\n", "byte 0 is not UTF-8 text"),
-        (b"{}", "language.json: a language is a JSON object with a key 'kind'"),
+        (b"{}", "language.json: this is not a language; expected a JSON object with a key 'kind'"),
         (b'{"kind": "hmm", "initial": [NaN]}', "language.json: NaN is not a finite number"),
         (b'{"kind": "interval", "width": 77}', "language.json: width is 77"),
         (b'{"kind": "interval", "width": 1' + b"0" * 5000 + b"}", "language.json"),
@@ -207,7 +207,7 @@ def test_files_that_cannot_be_read(tmp_path):
 def test_load_normalises_on_request(tmp_path):
     path = tmp_path / "language.json"
     path.write_text(json.dumps(GOOD["ngram"] | {"initial": [1, 1]}))
-    with refused(f"{path}: initial sums to 2, not 1"):
+    with refused(f"{path}: initial sums to 2; expected 1"):
         load(path)
     assert load(path, normalise=True).initial.tolist() == [0.5, 0.5]
 

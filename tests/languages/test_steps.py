@@ -70,10 +70,10 @@ def test_spoilt_texts(modulus, terms, chained, length):
     """Some tokens replaced, by digits for the most part, so that errors often cancel."""
     language = ModularSum(modulus, terms, chained)
     drawn = language.sample(600, length, seed=1)
-    luck = torch.Generator().manual_seed(2)
-    spoilt = torch.rand(drawn.shape, generator=luck) < torch.tensor([0, 1, 2, 4, 8])[torch.arange(600) % 5, None] / 20
-    most = torch.where(torch.rand(drawn.shape, generator=luck) < 0.1, language.vocabulary, modulus)
-    others = (torch.rand(drawn.shape, generator=luck) * most).long()
+    rng = torch.Generator().manual_seed(2)
+    spoilt = torch.rand(drawn.shape, generator=rng) < torch.tensor([0, 1, 2, 4, 8])[torch.arange(600) % 5, None] / 20
+    most = torch.where(torch.rand(drawn.shape, generator=rng) < 0.1, language.vocabulary, modulus)
+    others = (torch.rand(drawn.shape, generator=rng) * most).long()
     right, lucky = check(language, torch.where(spoilt & ((drawn < modulus) | (most > modulus)), others, drawn))
     assert 100 < right < 500
     assert lucky > (10 if chained else 0)
@@ -100,9 +100,9 @@ def test_answers_are_one_thing_and_steps_another(text, wrong, answer):
     assert (tuple(steps.wrong[0].tolist()), steps.answer.item()) == (wrong, answer)
     said = score(tokens.expand(20, -1), language)
     assert said.ser.value == any(wrong)
-    assert said.yardsticks["answer_error"].value == 1 - answer
-    assert said.yardsticks["lucky_answers"].value == (answer and any(wrong))
-    assert said.yardsticks["wrong_steps"].value == sum(wrong) / 2
+    assert said.metrics["answer_error"].value == 1 - answer
+    assert said.metrics["right_by_wrong_steps"].value == (answer and any(wrong))
+    assert said.metrics["wrong_steps"].value == sum(wrong) / 2
 
 
 @pytest.mark.parametrize(
@@ -149,6 +149,6 @@ def test_who_has_no_steps_says_nothing_of_them():
     language = load("paper-2gram")
     drawn = language.sample(20, 8)
     assert language.steps(drawn) is None
-    assert score(drawn, language).yardsticks.keys() == {"generative_perplexity"}
+    assert score(drawn, language).metrics.keys() == {"generative_perplexity"}
     with pytest.raises(UnmaskError, match="never revealed"):
         ModularSum().steps([[0, 10, 13, 11, 0]])

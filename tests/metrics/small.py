@@ -8,7 +8,7 @@ from itertools import permutations
 import numpy as np
 import torch
 
-from tests.brute import entropy, law, normalised, sequences, tiny_languages
+from tests.brute import distribution, entropy, normalised, sequences, tiny_languages
 from unmask.languages import HMM, random_hmm
 
 MOST = 5  # positions
@@ -41,7 +41,7 @@ def subsets(length):
 def conditional_entropies(name):
     """(2^L, L): H(X_j | X_R) = H(X_R, X_j) - H(X_R), in nats."""
     language, length = SMALL[name]
-    strings, q = sequences(language.vocabulary, length), law(language, length)
+    strings, q = sequences(language.vocabulary, length), distribution(language, length)
     joint = []
     for shown in subsets(length):
         codes = strings @ (language.vocabulary ** np.arange(length) * shown)
@@ -53,7 +53,7 @@ def conditional_entropies(name):
 def cross_entropies(name, denoiser, weights=None):
     """(2^L, L): sum over x of weight(x) -log p(x_j | x_R), of q(x) itself unless told otherwise."""
     language, length = SMALL[name]
-    weights = law(language, length) if weights is None else weights
+    weights = distribution(language, length) if weights is None else weights
     possible = weights > 0
     every = torch.from_numpy(sequences(language.vocabulary, length)[possible])
     rows = []
@@ -103,7 +103,7 @@ def sizes(language, length):
 
 def windows(language, length, size):
     """The law of windows by summation over all strings and places."""
-    strings, q = sequences(language.vocabulary, length), law(language, length)
+    strings, q = sequences(language.vocabulary, length), distribution(language, length)
     digits = language.vocabulary ** np.arange(size - 1, -1, -1)
     codes = np.stack([strings[:, j : j + size] @ digits for j in range(length - size + 1)])
     return normalised(np.bincount(codes.ravel(), np.tile(q, len(codes)), language.vocabulary**size))

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import torch
 
-from tests.brute import law, sequences
+from tests.brute import distribution, sequences
 from unmask import generate
-from unmask.core.chance import Luck
+from unmask.core.chance import Randomness
 from unmask.ideal import Ideal
 from unmask.languages import Interval
 from unmask.languages.interval_form import agreement
-from unmask.metrics import output_law, score, ter
+from unmask.metrics import output_distribution, score, ter
 from unmask.schedules import deltas, orders
 
 ENUMERATED = [(2, length) for length in range(1, 7)] + [(3, length) for length in range(1, 6)] + [(4, 3), (4, 4)]
@@ -56,7 +56,7 @@ def test_two_places_disagree_half_the_time_that_they_meet():
 def test_ser_ter_and_divergence_are_those_of_the_enumerated_law(width, length, schedule, steps):
     """On its support p is (1 - SER) q, and so KL(q || p) = -log(1 - SER)."""
     language, delta = Interval(width), deltas(schedule, steps)
-    q, p = law(language, length), output_law(Ideal(language), length, delta).numpy()
+    q, p = distribution(language, length), output_distribution(Ideal(language), length, delta).numpy()
     q, p = q[q > 0], p[q > 0]
     ser = language.closed_form.ser(length, delta)
     assert ser == pytest.approx(1 - p.sum(), abs=1e-12)
@@ -113,9 +113,9 @@ def test_rao_blackwell_counts_the_pairs_of_each_order(width):
 def test_rao_blackwell_is_unbiased_and_better_than_counting(width, length, schedule, steps):
     language, delta = Interval(width), deltas(schedule, steps)
     rows = 20_000
-    luck = Luck(3, torch.arange(rows))
+    rng = Randomness(3, torch.arange(rows))
     ours = language.closed_form.ser_of_orders(
-        orders.independent(delta, torch.ones(rows, length, dtype=torch.bool), luck)
+        orders.independent(delta, torch.ones(rows, length, dtype=torch.bool), rng)
     )
     ser = language.closed_form.ser(length, delta)
     assert abs(ours.value - ser) < 5 * ours.standard_error

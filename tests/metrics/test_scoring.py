@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.brute import law, sequences, tiny_languages
+from tests.brute import distribution, sequences, tiny_languages
 from tests.metrics.small import sizes
 from unmask import generate
 from unmask.core.errors import UnmaskError
@@ -60,7 +60,7 @@ def test_one_valid_row_knows_no_interval():
 def test_sequences_of_varying_length_count_by_their_own(name):
     """The mean over rows of bits / |x|, and the bits of all rows over the tokens of all rows: not the same."""
     language, length = tiny_languages()[name]
-    q, size = law(language, length), sizes(language, length)
+    q, size = distribution(language, length), sizes(language, length)
     possible = np.flatnonzero(q)
     rows = np.concatenate([possible, possible[:2]])
     ours = score(torch.from_numpy(sequences(language.vocabulary, length)[[*rows, 0]]), language)
@@ -137,7 +137,7 @@ def test_any_integer_type_will_do(dtype):
         (torch.zeros((2, 0), dtype=torch.int64), NO_PAIRS, r"tokens have shape \(2, 0\)"),
         (torch.zeros((0, 2), dtype=torch.int64), NO_PAIRS, r"tokens have shape \(0, 2\)"),
         (torch.zeros((0, 2), dtype=torch.int64), Interval(3), r"tokens have shape \(0, 2\)"),
-        (torch.tensor([[0, 2, 3]]), Brackets(), "brackets has no sequence of length 3; the nearest it has: 2 and 4"),
+        (torch.tensor([[0, 2, 3]]), Brackets(), "brackets has no sequence of length 3; the nearest lengths: 2 and 4"),
     ],
 )
 def test_refusals(tokens, language, message):

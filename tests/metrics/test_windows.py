@@ -28,9 +28,9 @@ def naive_counts(tokens, vocabulary, size):
 @pytest.mark.parametrize(("name", "size"), CASES)
 def test_window_law(name, size):
     language, length = SMALL[name]
-    law = language.window_law(size, length)
-    assert law.dtype == torch.float64
-    np.testing.assert_allclose(law.numpy(), windows(language, length, size), atol=1e-12)
+    distribution = language.window_distribution(size, length)
+    assert distribution.dtype == torch.float64
+    np.testing.assert_allclose(distribution.numpy(), windows(language, length, size), atol=1e-12)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])

@@ -77,7 +77,7 @@ def chances(made):
     return said.view(*[V + 1] * L, L, V)
 
 
-def order_law(made, orders):
+def order_distribution(made, orders):
     """The law of every sequence under (probability, order) pairs: the product over rounds of what was seen before."""
     said, every = chances(made).numpy(), sequences(V, L)
     total = np.zeros(len(every))
@@ -97,7 +97,7 @@ def labels(steps):
     return [(steps**-L, order) for order in itertools.product(range(steps), repeat=L)]
 
 
-def causal_law(made):
+def causal_distribution(made):
     """prod_j p(x_j | x_<j), each prefix read from the start."""
     every = torch.from_numpy(sequences(V, L))
     read = torch.cat([torch.full((len(every), 1), V), every[:, :-1]], 1)

@@ -8,7 +8,7 @@ import torch
 
 from tests.networks.small import V, trunk
 from unmask import generate
-from unmask.core.chance import Luck
+from unmask.core.chance import Randomness
 from unmask.denoisers import Causal, Sharpened
 from unmask.networks import Network
 from unmask.networks.running.causal import NetworkCausal
@@ -60,7 +60,7 @@ def test_extend_and_rewind_at_random(seed):
         if turn % 3 == 2:
             read = torch.minimum(read, torch.from_numpy(chance.integers(0, LONG + 1, ROWS)))
             causal.rewind(read)
-    assert causal.evaluations.tolist() == asked.tolist()
+    assert causal.model_calls.tolist() == asked.tolist()
     assert evaluated == int(asked.sum())
     assert causal.spent.forwards == 14
     assert causal.spent.rows == evaluated
@@ -88,8 +88,8 @@ def test_finishing_in_one_call(monkeypatch, kind, dtype):
         with monkeypatch.context() as patch:
             if patched:
                 patch.setattr(NetworkCausal, "finish", Causal.finish)  # which cannot do it
-            luck = Luck(3, torch.arange(100, 100 + ROWS))
-            session = Session(Network(ar=made), given_prefixes(kind), luck, torch.ones(1, dtype=torch.float64))
+            rng = Randomness(3, torch.arange(100, 100 + ROWS))
+            session = Session(Network(ar=made), given_prefixes(kind), rng, torch.ones(1, dtype=torch.float64))
             before = made.evaluated
             fill(Autoregressive(), session)
             sessions.append(session)
@@ -100,9 +100,9 @@ def test_finishing_in_one_call(monkeypatch, kind, dtype):
     torch.testing.assert_close(
         once.probability, by_token.probability, atol=1e-12 if dtype == torch.float64 else 1e-5, rtol=0
     )
-    assert torch.equal(once.causal.evaluations, by_token.causal.evaluations)
+    assert torch.equal(once.causal.model_calls, by_token.causal.model_calls)
     assert once.causal.spent == by_token.causal.spent
-    assert evaluated[0] == evaluated[1] == int(once.causal.evaluations.sum())
+    assert evaluated[0] == evaluated[1] == int(once.causal.model_calls.sum())
 
 
 def test_finishing_leaves_the_reader_where_it_is():
@@ -110,10 +110,10 @@ def test_finishing_leaves_the_reader_where_it_is():
     tokens = given_prefixes("even")
     start = torch.full((ROWS, 1), V)
     causal.extend(torch.cat([start, tokens[:, :3]], 1))
-    luck = Luck(0, torch.arange(ROWS))
+    rng = Randomness(0, torch.arange(ROWS))
     filled = [tokens.clone(), tokens.clone()]
     for mine in filled:
-        causal.finish(tokens[:, 3].clone(), mine, luck)
+        causal.finish(tokens[:, 3].clone(), mine, rng)
     assert torch.equal(*filled)
     answer = causal.extend(tokens[:, 3:4])
     torch.testing.assert_close(answer.dense(), after(made, tokens, 4), **CLOSE)

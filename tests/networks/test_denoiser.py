@@ -10,7 +10,7 @@ import torch
 
 from tests.networks.small import L, V, every_context, trunk
 from unmask import UnmaskError, generate
-from unmask.core.chance import Luck
+from unmask.core.chance import Randomness
 from unmask.denoisers import Canvas, Denoiser, Logits, Sharpened
 from unmask.denoisers.contracts import Follower
 from unmask.networks import Network
@@ -30,7 +30,7 @@ def said(made, tokens, time=None):
 
 
 def canvas(made, tokens, **options):
-    return Canvas(Network(made, **options), tokens, Luck(0, torch.arange(len(tokens))))
+    return Canvas(Network(made, **options), tokens, Randomness(0, torch.arange(len(tokens))))
 
 
 def test_it_keeps_the_contracts():
@@ -69,7 +69,7 @@ def test_a_canvas_agrees_with_the_posterior_from_scratch(batch):
         if chance.random() < 0.5:
             everywhere = ours.hidden.nonzero(as_tuple=True)
             torch.testing.assert_close(ours.at(*everywhere).dense(), scratch[everywhere], **CLOSE)
-        assert made.evaluated == ours.spent.rows == int(ours.evaluations.sum())
+        assert made.evaluated == ours.spent.rows == int(ours.model_calls.sum())
     assert 20 < made.evaluated < 8 * rows
 
 
@@ -108,9 +108,9 @@ def test_every_sampler_runs_and_what_is_counted_is_evaluated(sampler):
     assert int(made.tokens.max()) < V
     assert mdm.evaluated + ar.evaluated == made.spent.rows
     if sampler == "as-published-mdlm":  # counts what its cache of a batch would evaluate, of rows that have not changed
-        assert made.spent.rows < int(made.evaluations.sum())
+        assert made.spent.rows < int(made.model_calls.sum())
     else:
-        assert made.spent.rows == int(made.evaluations.sum())
+        assert made.spent.rows == int(made.model_calls.sum())
 
 
 @pytest.mark.parametrize("given", [torch.tensor([V, 0, V, V, 1, V, 2, 2, V, V, V, V]), None])
@@ -157,15 +157,15 @@ def test_the_trunk_that_is_given_stays_as_it_is():
 
 REFUSED = {
     "batch is 0; expected at least 1": lambda: Network(trunk(), batch=0),
-    "needs an MDM, an AR model, or both": lambda: Network(),
+    "has no model; expected": lambda: Network(),
     "given as mdm is of kind ar": lambda: Network(trunk("ar")),
     "given as ar is of kind mdm": lambda: Network(trunk(), trunk()),
-    "the MDM knows 3 symbols, the AR model 2; a pair must": lambda: Network(trunk(), trunk("ar", vocabulary=2)),
-    "made for up to 4 tokens, but length is 5": lambda: generate(Network(trunk()), length=5, rows=1),
-    "the AR model was made for up to 4 tokens": lambda: Network(ar=trunk("ar")).causal(1, 5),
-    "the MDM was made for up to 4 tokens": lambda: Network(trunk()).posterior(torch.zeros(1, 5).long()),
+    "the MDM has 3 symbols, the AR model 2; expected": lambda: Network(trunk(), trunk("ar", vocabulary=2)),
+    "length is 5; the MDM was trained for up to 4 tokens. Use": lambda: generate(Network(trunk()), length=5, rows=1),
+    "the AR model was trained for up to 4 tokens": lambda: Network(ar=trunk("ar")).causal(1, 5),
+    "the MDM was trained for up to 4 tokens": lambda: Network(trunk()).posterior(torch.zeros(1, 5).long()),
     "has no AR model.*--causal-model": lambda: generate(Network(trunk()), sampler="autoregressive", length=L, rows=1),
-    "cannot fill a canvas; take the sampler autoreg": lambda: generate(Network(ar=trunk("ar")), length=L, rows=1),
+    "cannot fill masks. Use the sampler autoreg": lambda: generate(Network(ar=trunk("ar")), length=L, rows=1),
     "finds no CUDA device": lambda: Network(trunk(), device="cuda"),
     "unknown device 'gpu'": lambda: Network(trunk(), device="gpu"),
 }
@@ -182,7 +182,7 @@ def test_what_it_refuses(monkeypatch, words):
 @pytest.mark.parametrize("fits", [5, 0])
 def test_out_of_memory_says_what_would_fit(monkeypatch, error, fits):
     """Found by halving; with that batch it works."""
-    words = "many; 5 fit, so take batch=5" if fits else "many, and so is one; take a smaller network"
+    words = "; 5 do. Pass batch=5" if fits else ", nor does one. Use a smaller network"
     plain = type(trunk()).below
 
     def scarce(self, tokens, *rest):
@@ -191,7 +191,7 @@ def test_out_of_memory_says_what_would_fit(monkeypatch, error, fits):
         return plain(self, tokens, *rest)
 
     monkeypatch.setattr(type(trunk()), "below", scarce)
-    with pytest.raises(UnmaskError, match=f"40 rows of 4 tokens at once are too {words}"):
+    with pytest.raises(UnmaskError, match=f"40 rows of 4 tokens at once do not fit{words}"):
         generate(Network(trunk()), rows=40, length=L)
     if fits:
         monkeypatch.undo()

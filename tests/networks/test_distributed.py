@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 
 from unmask import UnmaskError
 from unmask.cli.main import main
-from unmask.networks.training import standing
+from unmask.networks.training import stored
 from unmask.networks.training.distributed import World, is_first, world
 
 OPTIONS = ("--length", "10", "--hidden", "16", "--layers", "1", "--heads", "2")
@@ -55,7 +55,7 @@ def test_two_processes_train_what_one_trains(tmp_path, capsys):
     assert capsys.readouterr().out.count("\n") == first[0].count("\n") == 1
     said = [line for line in second[1].splitlines() if "at work for" not in line]  # as each does where it is slow
     assert (second[0], said) == ("", [])  # the first process speaks
-    left, right = (standing.read(tmp_path / name) for name in ("one", "two"))
+    left, right = (stored.read(tmp_path / name) for name in ("one", "two"))
     one, two = left.tensors, right.tensors
     for name, tensor in one.items():
         torch.testing.assert_close(two[name], tensor, atol=1e-5, rtol=1e-3)
@@ -69,7 +69,7 @@ def test_two_processes_train_what_one_trains(tmp_path, capsys):
 def test_parts_of_a_batch_are_all_of_it():
     parts = [World(rank, 3, torch.device("cpu")).part(12) for rank in range(3)]
     assert [list(range(12))[part] for part in parts] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
-    with pytest.raises(UnmaskError, match="a batch of 8 cannot be shared by 3 processes"):
+    with pytest.raises(UnmaskError, match="batch is 8; expected a multiple of 3"):
         World(0, 3, torch.device("cpu")).part(8)
 
 

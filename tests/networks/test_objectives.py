@@ -13,12 +13,19 @@ import torch
 from scipy.stats import beta, chi2_contingency, kstest
 
 from tests.brute import p_value, sequences
-from tests.networks.small import L, V, causal_law, trunk
+from tests.networks.small import L, V, causal_distribution, trunk
 from unmask import languages
-from unmask.core.chance import Luck
+from unmask.core.chance import Randomness
 from unmask.languages.random import random_ngram
-from unmask.networks.training.laws import hidden_laws, next_laws
-from unmask.networks.training.objectives import Masks, causal_nats, draw_masks, masked_nats, spread_out
+from unmask.networks.training.objectives import (
+    Masks,
+    causal_nats,
+    draw_masks,
+    hidden_distributions,
+    masked_nats,
+    next_distributions,
+    spread_out,
+)
 from unmask.networks.training.recipe import Recipe
 from unmask.networks.training.validation import Judge
 from unmask.schedules import Schedule, deltas
@@ -53,7 +60,7 @@ def losses(made, hidden, time=0.0):
     return {j: found[:, j] for j in hidden}
 
 
-def nelbo_of_rounds(made, delta):
+def nelbo_of_steps(made, delta):
     """E_tau[-log p_tau(x)] over every assignment of rounds, x by x: the definition."""
     total = np.zeros(len(EVERY))
     for tau in itertools.product(range(len(delta)), repeat=L):
@@ -90,7 +97,7 @@ def test_rounds_by_enumeration(name, timed):
             n = len(hidden)
             chance = n / L * (1 - shown) ** (n - 1) * shown ** (L - n)  # one forced, the others by chance
             mean += share * chance * estimate(made, hidden, 1 - k / len(delta))
-    np.testing.assert_allclose(mean, nelbo_of_rounds(made, delta), atol=1e-9)
+    np.testing.assert_allclose(mean, nelbo_of_steps(made, delta), atol=1e-9)
 
 
 @pytest.mark.parametrize("t", [0.03, 0.4, 0.9])
@@ -109,7 +116,7 @@ def test_autoregressive_exactly():
     made = trunk("ar")
     with torch.enable_grad():
         nats = causal_nats(made, V, EVERY).detach()
-    np.testing.assert_allclose(nats, -np.log(causal_law(made)), atol=1e-9)
+    np.testing.assert_allclose(nats, -np.log(causal_distribution(made)), atol=1e-9)
 
 
 LANGUAGE = random_ngram(2, vocabulary=V, threshold=0.1, seed=4)
@@ -126,7 +133,7 @@ def test_soft_targets_have_the_expected_gradient(hidden):
     """In every context by itself: over all completions x_M of x_R, each as likely as the language makes it."""
     made = trunk(seed=3).requires_grad_(True)
     masks = masks_of(hidden, 0.0)
-    laws = hidden_laws(LANGUAGE, EVERY, masks, len(hidden)).double()
+    distributions = hidden_distributions(LANGUAGE, EVERY, masks, len(hidden)).double()
     seen = [j for j in range(L) if j not in hidden]
     contexts = EVERY[:, seen]
     for context in {tuple(row) for row in contexts.tolist()}:
@@ -135,17 +142,19 @@ def test_soft_targets_have_the_expected_gradient(hidden):
             continue
         with torch.enable_grad():
             hard = gradients(made, masked_nats(made, V, EVERY, masks, len(hidden)), weights)
-            soft = gradients(made, masked_nats(made, V, EVERY, masks, len(hidden), laws=laws), weights)
+            soft = gradients(
+                made, masked_nats(made, V, EVERY, masks, len(hidden), distributions=distributions), weights
+            )
         for one, other in zip(hard, soft, strict=True):
             torch.testing.assert_close(one, other, atol=1e-6, rtol=0)  # laws are kept in float32
 
 
 def test_soft_targets_of_the_next_token_have_the_expected_gradient():
     made = trunk("ar", seed=3).requires_grad_(True)
-    laws = next_laws(LANGUAGE, EVERY).double()
+    distributions = next_distributions(LANGUAGE, EVERY).double()
     with torch.enable_grad():
         hard = gradients(made, causal_nats(made, V, EVERY), LIKELY)
-        soft = gradients(made, causal_nats(made, V, EVERY, laws), LIKELY)
+        soft = gradients(made, causal_nats(made, V, EVERY, distributions), LIKELY)
     for one, other in zip(hard, soft, strict=True):
         torch.testing.assert_close(one, other, atol=1e-6, rtol=0)
 
@@ -155,16 +164,16 @@ def test_the_next_law_is_the_posterior_after_a_prefix(name):
     language = languages.load(name)
     length = language.nearest_lengths(10)[0]
     tokens = language.sample(5, length, seed=1)
-    laws = next_laws(language, tokens)
+    distributions = next_distributions(language, tokens)
     for place in range(length):
         prefix = torch.full_like(tokens, language.vocabulary)
         prefix[:, :place] = tokens[:, :place]
-        law = language.posterior(prefix, torch.full((5, 1), place)).squeeze(1).float()
-        torch.testing.assert_close(laws[:, place], law, atol=1e-6, rtol=0)
+        distribution = language.posterior(prefix, torch.full((5, 1), place)).squeeze(1).float()
+        torch.testing.assert_close(distributions[:, place], distribution, atol=1e-6, rtol=0)
 
 
 def drawn(rows, batch=1, delta=None, seed=5):
-    return draw_masks(Luck(seed, torch.arange(rows)), batch, L, delta)
+    return draw_masks(Randomness(seed, torch.arange(rows)), batch, L, delta)
 
 
 def strings(masks, delta=None):
@@ -214,14 +223,14 @@ def test_every_batch_sees_every_part():
     for seed in range(5):
         counts = drawn(3 * L, 3 * L, seed=seed).counts
         assert counts.sort().values.tolist() == sorted([*range(1, L + 1)] * 3)
-        rounds = ((1 - drawn(6, 6, SCHEDULES["linear"], seed).time) * 3).round()
-        assert rounds.tolist() == [0, 0, 1, 1, 2, 2]
+        steps = ((1 - drawn(6, 6, SCHEDULES["linear"], seed).time) * 3).round()
+        assert steps.tolist() == [0, 0, 1, 1, 2, 2]
 
 
 def test_rows_do_not_know_their_company():
     """A row's mask is a function of its number: parts of a batch, and processes, draw what the whole draws."""
     whole = drawn(12, 12)
-    part = draw_masks(Luck(5, torch.arange(4, 9)), 12, L)
+    part = draw_masks(Randomness(5, torch.arange(4, 9)), 12, L)
     assert all(torch.equal(a[4:9], b) for a, b in zip(whole, part, strict=True))
 
 
@@ -240,9 +249,9 @@ def test_an_untrained_network_finds_all_symbols_equally_likely():
 
 
 def test_spread_masks_hide_every_so_manieth():
-    luck = Luck(3, torch.arange(600))
-    plain = draw_masks(luck, 600, 24)
-    made = spread_out(plain, luck, 0.7)
+    rng = Randomness(3, torch.arange(600))
+    plain = draw_masks(rng, 600, 24)
+    made = spread_out(plain, rng, 0.7)
     kinds = set()
     for row in range(600):
         hidden = made.order[row, : made.counts[row]].sort().values
@@ -259,7 +268,7 @@ def test_spread_masks_hide_every_so_manieth():
     assert kinds == {"plain", *((stride, first) for stride in range(2, 7) for first in range(stride))}
     changed = sum(not made.order[row].equal(plain.order[row]) for row in range(600))
     assert abs(changed - 420) < 5 * (600 * 0.7 * 0.3) ** 0.5  # false alarms: 6e-7
-    assert spread_out(plain, luck, 0.0).order.equal(plain.order)
+    assert spread_out(plain, rng, 0.0).order.equal(plain.order)
 
 
 def test_spread_masks_hide_runs():
@@ -270,8 +279,8 @@ def test_spread_masks_hide_runs():
         for first, wide in itertools.product(range(period), range(1, min(run, period // 2) + 1)):
             hidden = tuple(place for place in range(length) if (place - first) % period < wide)
             expected[hidden] += rows / 5 / period / min(run, period // 2)
-    luck = Luck(4, torch.arange(rows))
-    made = spread_out(draw_masks(luck, rows, length), luck, 1.0, run)
+    rng = Randomness(4, torch.arange(rows))
+    made = spread_out(draw_masks(rng, rows, length), rng, 1.0, run)
     found = collections.Counter(tuple(sorted(o[:n].tolist())) for o, n in zip(made.order, made.counts, strict=True))
     assert found.keys() == expected.keys()
     assert sum(expected.values()) == pytest.approx(rows)
@@ -280,9 +289,9 @@ def test_spread_masks_hide_runs():
 
 
 def test_runs_longer_than_the_rows_leave_something_to_ask():
-    luck = Luck(5, torch.arange(500))
-    plain = draw_masks(luck, 500, 5)
-    made = spread_out(plain, luck, 1.0, run=40)
+    rng = Randomness(5, torch.arange(500))
+    plain = draw_masks(rng, 500, 5)
+    made = spread_out(plain, rng, 1.0, run=40)
     assert bool((made.counts > 0).all())
     assert any(made.order[row].equal(plain.order[row]) for row in range(500))
 
@@ -293,14 +302,14 @@ def test_spread_masks_go():
     assert replace(made, spread=0.0).spread_at(0) == 0
 
 
-@pytest.mark.parametrize("delta", [None, SCHEDULES["geometric"]], ids=["orders", "rounds"])
+@pytest.mark.parametrize("delta", [None, SCHEDULES["geometric"]], ids=["orders", "steps"])
 def test_a_prompt_is_never_hidden(delta):
     """What stands behind it is hidden as all of a shorter sequence would be."""
-    masks = draw_masks(Luck(5, torch.arange(6000)), 6000, L, delta, prompt=1)
+    masks = draw_masks(Randomness(5, torch.arange(6000)), 6000, L, delta, prompt=1)
     assert (masks.order[:, -1] == 0).all()
     assert int(masks.counts.min()) == 1
     assert int(masks.counts.max()) == L - 1
-    alone = draw_masks(Luck(6, torch.arange(6000)), 6000, L - 1, delta)
+    alone = draw_masks(Randomness(6, torch.arange(6000)), 6000, L - 1, delta)
     behind = Masks(masks.order[:, :-1] - 1, masks.counts, masks.time)
     seen = [
         collections.Counter(map(tuple, m.hide(torch.zeros(6000, L - 1).long(), 1).tolist())) for m in (behind, alone)
@@ -309,7 +318,9 @@ def test_a_prompt_is_never_hidden(delta):
     table = [[each[pattern] for pattern in seen[0]] for each in seen]
     assert chi2_contingency(table).pvalue > ALARM
     assert kstest(behind.time.numpy(), alone.time.numpy(), method="asymp").pvalue > ALARM
-    apart = spread_out(draw_masks(Luck(5, torch.arange(500)), 500, 9, prompt=4), Luck(5, torch.arange(500)), 1.0, 3, 4)
+    apart = spread_out(
+        draw_masks(Randomness(5, torch.arange(500)), 500, 9, prompt=4), Randomness(5, torch.arange(500)), 1.0, 3, 4
+    )
     shown = apart.hide(torch.zeros(500, 9).long(), 1)
     assert not shown[:, :4].any()
     assert (shown.sum(1) == apart.counts).all()
@@ -326,7 +337,7 @@ def test_validation_behind_a_prompt(kind):
         nats = sum(sum(losses(made, m).values()) / len(m) / comb(L - 1, len(m)) for m in subsets)
     else:
         first = torch.log_softmax(made(torch.full((1, 1), V)), -1)[0, 0, EVERY[:, 0]].detach().numpy()
-        nats = first - np.log(causal_law(made))
+        nats = first - np.log(causal_distribution(made))
     first = torch.special.entr(LANGUAGE.posterior(LANGUAGE.blank(1, L), [0])[0, 0]).sum()
     exact = float(first + LIKELY @ torch.from_numpy(nats)) / L
     found = judge(made)

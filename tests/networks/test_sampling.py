@@ -14,15 +14,15 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.brute import p_value, sequences
-from tests.networks.small import L, V, causal_law, chances, copier, labels, order_law, trunk
+from tests.networks.small import L, V, causal_distribution, chances, copier, labels, order_distribution, trunk
 from unmask import generate
 from unmask.core import chance
-from unmask.core.chance import Luck, Stream, categorical
+from unmask.core.chance import Randomness, Stream, categorical
 from unmask.denoisers import Canvas
 from unmask.diagnosis.loss_curve import loss_curve
 from unmask.ideal import Ideal
 from unmask.languages import NGram
-from unmask.metrics import output_law
+from unmask.metrics import output_distribution
 from unmask.networks import Network, Trunk
 from unmask.networks.running import causal, denoiser, evaluation, filling
 from unmask.networks.running.causal import NetworkCausal
@@ -36,7 +36,7 @@ from unmask.theory.sampled import information_curve
 ALARM = 1e-6
 ROWS = 20_000
 LONG = 16
-KEPT = ("tokens", "order", "probability", "evaluations", "impossible")
+KEPT = ("tokens", "order", "probability", "model_calls", "impossible")
 COUNTS = ("spent", "planned")
 
 
@@ -49,11 +49,11 @@ def both_ways(monkeypatch, network, close=1e-12, **options):
     once = generate(network, **options)
     with monkeypatch.context() as patch:
         patch.setattr(Canvas, "follow", lambda canvas, order: None)
-        by_rounds = generate(network, **options)
+        by_steps = generate(network, **options)
     for name in KEPT:
-        torch.testing.assert_close(getattr(once, name), getattr(by_rounds, name), atol=close, rtol=0, msg=name)
+        torch.testing.assert_close(getattr(once, name), getattr(by_steps, name), atol=close, rtol=0, msg=name)
     for name in COUNTS:
-        assert getattr(once, name) == getattr(by_rounds, name), name
+        assert getattr(once, name) == getattr(by_steps, name), name
     return once
 
 
@@ -85,8 +85,8 @@ def test_a_canvas_that_has_been_seen_and_written_goes_on(monkeypatch):
         with monkeypatch.context() as patch:
             if patched:
                 patch.setattr(Canvas, "follow", lambda canvas, order: None)
-            luck = Luck(1, torch.arange(30))
-            session = Session(Network(made), torch.full((30, LONG), V), luck, deltas("linear", 6))
+            rng = Randomness(1, torch.arange(30))
+            session = Session(Network(made), torch.full((30, LONG), V), rng, deltas("linear", 6))
             canvas, rows, places, before = session.canvas, torch.arange(30), torch.full((30,), 3), made.evaluated
             for _ in range(2):  # what is drawn first is thrown away
                 tokens = canvas.draw(canvas.at(rows, places), rows, places)
@@ -95,9 +95,9 @@ def test_a_canvas_that_has_been_seen_and_written_goes_on(monkeypatch):
             fill_blocks(SAMPLERS.make("ancestral"), session, torch.where(canvas.hidden, 0, -1))
             assert made.evaluated - before == canvas.spent.rows
             counts = torch.tensor([canvas.spent.forwards, canvas.spent.rows])
-            ends.append((session.tokens, session.order, canvas.evaluations, canvas.visits, canvas.hidden, counts))
-    for once, by_rounds in zip(*ends, strict=True):
-        assert torch.equal(once, by_rounds)
+            ends.append((session.tokens, session.order, canvas.model_calls, canvas.visits, canvas.hidden, counts))
+    for once, by_steps in zip(*ends, strict=True):
+        assert torch.equal(once, by_steps)
 
 
 class Waits(TorchDispatchMode):
@@ -122,19 +122,19 @@ def test_the_host_waits_for_nothing_on_the_way(monkeypatch, pair, reader):
     mdm, ar = trunk(length=LONG), trunk("ar", length=LONG)
     met = []
     for length in (4, LONG):
-        luck, tokens = Luck(0, torch.arange(5)), torch.full((5, length), V)
+        rng, tokens = Randomness(0, torch.arange(5)), torch.full((5, length), V)
         network = Network(mdm, ar)
         if reader == "causal":
             reading = network.causal(5, length)
             with Waits() as waits:
-                reading.finish(torch.full((5,), V), tokens, luck)
+                reading.finish(torch.full((5,), V), tokens, rng)
         else:
             order = torch.stack([torch.randperm(length) for _ in range(5)]) + 1
             engine = network.engine(tokens)
-            rounds = filling.Rounds.of(order, luck, torch.zeros_like(tokens), torch.device("cpu"))
-            below = engine.below(rounds.rows)
+            steps = filling.Steps.of(order, rng, torch.zeros_like(tokens), torch.device("cpu"))
+            below = engine.below(steps.rows)
             with Waits() as waits:
-                filling.fill(network.mdm, rounds, tokens, below)
+                filling.fill(network.mdm, steps, tokens, below)
         met.append(waits.met)
     assert met[0] == met[1] < 5
     with Waits() as waits:
@@ -147,10 +147,10 @@ def test_a_plain_loop_that_recomputes_everything_writes_the_same(seed):
     """Every position of every row in every round, in float32: a draw may differ 1e-5 from a boundary; none does."""
     made = trunk(length=LONG, dtype=torch.float32, layers=3, seed=seed)
     ours = generate(Network(made), rows=100, length=LONG, steps=10, seed=seed)
-    luck, tokens, near = Luck(seed, torch.arange(100)), torch.full((100, LONG), V), 0
+    rng, tokens, near = Randomness(seed, torch.arange(100)), torch.full((100, LONG), V), 0
     for turn in range(1, 11):
         marginals = torch.softmax(made(tokens).detach().double(), -1)
-        u = luck.grid(Stream.TOKEN, LONG)
+        u = rng.grid(Stream.TOKEN, LONG)
         drawn = categorical(marginals, u)
         near += int(((marginals.cumsum(-1) - u.unsqueeze(-1)).abs() < 1e-5).any(-1)[ours.order == turn].sum())
         tokens = torch.where(ours.order == turn, drawn, tokens)
@@ -167,29 +167,31 @@ class Stale(FollowingEngine):
         return super().below(which, time)
 
 
-def keep_first(evaluator, rounds, tokens, below):
+def keep_first(evaluator, steps, tokens, below):
     """A mutant: every round looks at what the first one saw."""
     seen, evaluator = below, type(evaluator)(evaluator.trunk)
     evaluator.below = lambda tokens: seen[: len(tokens)]
-    return fill(evaluator, rounds, tokens, below)
+    return fill(evaluator, steps, tokens, below)
 
 
-def in_place_of_order(evaluator, rounds, tokens, below):
+def in_place_of_order(evaluator, steps, tokens, below):
     """A mutant: rows are taken for those of another number of rounds."""
-    each = [one._replace(places=one.places.flip(0)) for one in rounds.each]
-    return fill(evaluator, rounds._replace(each=each), tokens, below)
+    each = [one._replace(places=one.places.flip(0)) for one in steps.each]
+    return fill(evaluator, steps._replace(each=each), tokens, below)
 
 
 fill = filling.fill
 
 
 def test_ancestral_sampling_has_its_law(monkeypatch, pair):
-    law = order_law(pair[0], labels(3))
-    assert abs(law.sum() - 1) < 1e-9
+    distribution = order_distribution(pair[0], labels(3))
+    assert abs(distribution.sum() - 1) < 1e-9
     every = sequences(V, L)
 
     def p(seed=5):
-        return p_value(generate(Network(pair[0]), rows=ROWS, length=L, steps=3, seed=seed).tokens.numpy(), every, law)
+        return p_value(
+            generate(Network(pair[0]), rows=ROWS, length=L, steps=3, seed=seed).tokens.numpy(), every, distribution
+        )
 
     assert p() > ALARM
     for mutant in (keep_first, in_place_of_order):
@@ -199,12 +201,12 @@ def test_ancestral_sampling_has_its_law(monkeypatch, pair):
 
 
 def test_sampling_round_by_round_has_it_too(monkeypatch, pair):
-    law, every = order_law(pair[0], [(1.0, (0, 1, 0, 1))]), sequences(V, L)
+    distribution, every = order_distribution(pair[0], [(1.0, (0, 1, 0, 1))]), sequences(V, L)
     monkeypatch.setattr(Canvas, "follow", lambda canvas, order: None)
 
     def p():
         made = generate(Network(pair[0]), sampler="strided", rows=ROWS, length=L, steps=2, seed=5)
-        return p_value(made.tokens.numpy(), every, law)
+        return p_value(made.tokens.numpy(), every, distribution)
 
     assert p() > ALARM
     monkeypatch.setattr(denoiser, "FollowingEngine", Stale)
@@ -217,11 +219,11 @@ def rewind_together(self, lengths):
 
 @pytest.mark.parametrize("sampler", ["autoregressive", "speculative(draft_length=3)"])
 def test_autoregression_and_speculation_have_the_law_of_the_ar_model(monkeypatch, pair, sampler):
-    law, every = causal_law(pair[1]), sequences(V, L)
+    distribution, every = causal_distribution(pair[1]), sequences(V, L)
 
     def p():
         made = generate(Network(*pair), sampler=sampler, rows=ROWS, length=L, seed=6)
-        return p_value(made.tokens.numpy(), every, law)
+        return p_value(made.tokens.numpy(), every, distribution)
 
     assert p() > ALARM
     if sampler != "autoregressive":  # a mutant: all rows go back as far as one of them
@@ -250,7 +252,7 @@ def test_compiled_networks_write_the_same(monkeypatch, sampler):
     options = dict(sampler=sampler, rows=13, length=LONG, steps=12, seed=4)
     made = generate(Network(mdm, ar, compiled=True), **options)
     plain = generate(Network(mdm, ar), **options)
-    for name in ("tokens", "order", "evaluations"):
+    for name in ("tokens", "order", "model_calls"):
         assert torch.equal(getattr(made, name), getattr(plain, name)), name
     torch.testing.assert_close(made.probability, plain.probability, atol=1e-12, rtol=0)
     most = {"autoregressive": 1, "ancestral": 5 + 5 * 3, "low-confidence": 1 + 5, "speculative": 5 + 5 * 2}
@@ -275,8 +277,8 @@ def test_weights_set_by_hand_give_the_exact_law(block, layers):
     found = partitions(language, L)
     where = torch.from_numpy(found.strings @ V ** np.arange(L)[::-1])
     for steps in (1, 2, 5):
-        law = output_law(made, L, deltas("linear", steps))[where]
-        np.testing.assert_allclose(law, found.law(deltas("linear", steps)), atol=1e-9)
+        distribution = output_distribution(made, L, deltas("linear", steps))[where]
+        np.testing.assert_allclose(distribution, found.distribution(deltas("linear", steps)), atol=1e-9)
     drawn = generate(made, rows=300, length=L, steps=10**6).tokens
     assert bool((drawn == drawn[:, :1]).all())
     assert set(drawn[:, 0].tolist()) == set(range(V))

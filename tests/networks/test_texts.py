@@ -27,9 +27,9 @@ LENGTH = 12
 
 
 def documents(seed=0):
-    luck = torch.Generator().manual_seed(seed)
+    rng = torch.Generator().manual_seed(seed)
     words = ("the", "cat", "sat", "on", "a", "mat", "and", "rat")
-    lines = [" ".join(words[w] for w in torch.randint(8, (30,), generator=luck)) for _ in range(60)]
+    lines = [" ".join(words[w] for w in torch.randint(8, (30,), generator=rng)) for _ in range(60)]
     return "\n\n".join(lines)
 
 
@@ -110,8 +110,8 @@ def test_twins_see_equal_data_in_the_same_order(tmp_path, text, monkeypatch):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"seed": 5}, "recipe.seed is 4 of one and 5 of the other"),
-        ({"steps": 19}, "step is 20 of one and 19"),
+        ({"seed": 5}, "recipe.seed is 4 in one and 5 in the other"),
+        ({"steps": 19}, "step is 20 in one and 19"),
         ({"hidden": 32}, "shape.hidden"),
         ({"text": 1}, "text.digest"),
     ],
@@ -181,7 +181,7 @@ def test_what_is_kept_says_what_there_is_and_nothing_else(pair, text, path):
 
 def test_a_text_that_has_changed_is_refused(pair, path):
     path.write_text(path.read_text() + "\n\nmore of it")
-    with pytest.raises(UnmaskError, match=r"words\.txt has changed since this training was begun"):
+    with pytest.raises(UnmaskError, match=r"words\.txt has changed since the start of this training"):
         resume(pair[0])
     path.unlink()
     with pytest.raises(UnmaskError, match="No such file"):
@@ -191,9 +191,9 @@ def test_a_text_that_has_changed_is_refused(pair, path):
 def test_another_tokenizer_is_refused(pair, text, tmp_path):
     other = tokenizers.Chars.of(["abc"])
     other.save(pair[0])
-    with pytest.raises(UnmaskError, match=r"does not hold the tokenizer .* put tokenizer\.json back"):
+    with pytest.raises(UnmaskError, match=r"does not hold the tokenizer .* Restore tokenizer\.json"):
         resume(pair[0])
-    with pytest.raises(UnmaskError, match="knows 20 symbols, and its network"):
+    with pytest.raises(UnmaskError, match="has 20 symbols, the network"):
         checkpoints.read_tokenizer(pair[0])
     (pair[0] / "tokenizer.json").unlink()
     with pytest.raises(UnmaskError, match="does not hold the tokenizer"):
@@ -203,24 +203,24 @@ def test_another_tokenizer_is_refused(pair, text, tmp_path):
 def test_a_pair_of_two_tokenizers_is_refused(pair, tmp_path, text):
     same_size = "".join(sorted(chr(ord(c) + 1) for c in text.tokenizer.symbols))
     tokenizers.Chars(same_size).save(pair[1])
-    with pytest.raises(UnmaskError, match="have not the same tokenizer"):
+    with pytest.raises(UnmaskError, match="have different tokenizers"):
         read_network(*pair)
     text.tokenizer.save(pair[1])
     assert read_network(*pair).vocabulary == text.vocabulary
 
 
 def test_a_text_is_no_language(pair):
-    with pytest.raises(UnmaskError, match=r"has learned a text \(words\.txt, chars\), no exact law of which is known"):
+    with pytest.raises(UnmaskError, match=r"was trained on a text \(words\.txt, chars\), so exact"):
         checkpoints.read_language(pair[0])
 
 
 @pytest.mark.parametrize(
     ("size", "changes", "words"),
     [
-        ({"length": 10**4}, {}, "tokens of chars to"),
-        ({}, {"samples": 10}, "a text is what it is"),
-        ({}, {"targets": "posterior"}, "a text has none"),
-        ({}, {"rounds": 4, "schedule": "optimal"}, "fitted to a language"),
+        ({"length": 10**4}, {}, "chars tokens to"),
+        ({}, {"samples": 10}, "a text has a fixed size"),
+        ({}, {"targets": "posterior"}, "a text does not have"),
+        ({}, {"sampling_steps": 4, "schedule": "optimal"}, "fitted to a language"),
         ({"vocabulary": 9}, {}, "for 9 symbols"),
     ],
 )

@@ -11,9 +11,9 @@ from unmask.experiments.board.grid import standard
 from unmask.experiments.board.joining import Failure
 from unmask.report import board as drawing
 from unmask.report import frame
-from unmask.report.explorer import looks
+from unmask.report.explorer import figure
 from unmask.report.explorer.fragment import Explorer
-from unmask.report.publishing import Made
+from unmask.report.publishing import Context
 from unmask.report.results import CURVE, Results, points
 
 
@@ -30,7 +30,7 @@ def test_a_figure_per_language_with_the_measured_points(made):
         assert "<svg" in frame.svg(definition)
         rows = [row for row in definition["datasets"]["rows"] if row["kind"] == "mdm"]
         wanted = {
-            (r["sampler"], r["evaluations"], r["value"])
+            (r["sampler"], r["model_calls"], r["value"])
             for r in made.records
             if (r["measure"], r["language"]) == ("ser", language) and r["budget"] and r["sampler"] != "autoregressive"
         }
@@ -41,9 +41,9 @@ def test_a_figure_per_language_with_the_measured_points(made):
 
 def test_the_page_begins_with_the_board(made, tmp_path):
     """AUP of every sampler, the reference and what was left out stand above the figures."""
-    rows = [record | {"metric": CURVE, "key": ""} for record in made.records if record["budget"] is not None]
+    rows = [record | {"job": CURVE, "key": ""} for record in made.records if record["budget"] is not None]
     lost = Failure("interval-5", 20, "strided", "steps", 2, "it <broke>")
-    about = Made({"command": ["unmask", "board"]}, 1.0, Explorer(Results(points(rows)), drawing.VIEW), tmp_path)
+    about = Context({"command": ["unmask", "board"]}, 1.0, Explorer(Results(points(rows)), drawing.VIEW), tmp_path)
     contents = drawing.contents(replace(made, failures=[lost]), made.settings, about)
     page = contents["index.html"].decode()
     table, figures = page.index("<caption>"), page.index('class="figures"')
@@ -55,19 +55,19 @@ def test_the_page_begins_with_the_board(made, tmp_path):
 
 
 def test_few_samplers_have_a_colour_each_and_many_share_one():
-    assert looks.colour("ancestral") == looks.colour("blocks(block_length=8)")
-    assert looks.colour("mine.samplers:Mine(strength=[1, 2])") == looks.OWN
-    assert not [name for name in standard() if looks.colour(name) == looks.OWN]
+    assert figure.colour("ancestral") == figure.colour("blocks(block_length=8)")
+    assert figure.colour("mine.samplers:Mine(strength=[1, 2])") == figure.OWN
+    assert not [name for name in standard() if figure.colour(name) == figure.OWN]
 
     def of(names):
         rows = [
-            {"metric": CURVE, "key": "", "language": "l", "length": 8, "sampler": name, "budget": 2, "measure": "ser"}
-            | {"value": 0.5, "low": 0.4, "high": 0.6, "n": 9, "level": 0.95, "method": "t", "evaluations": 2.0}
+            {"job": CURVE, "key": "", "language": "l", "length": 8, "sampler": name, "budget": 2, "measure": "ser"}
+            | {"value": 0.5, "low": 0.4, "high": 0.6, "n": 9, "level": 0.95, "method": "t", "model_calls": 2.0}
             for name in names
         ]
-        return looks.looks(Results(points(rows)), "sampler")
+        return figure.looks(Results(points(rows)), "sampler")
 
     few = of(["ancestral", "entropy", "low-confidence", "clairvoyant"])
     assert len(set(few.values())) == 4
     assert few["clairvoyant"] == frame.GREY
-    assert len(set(of(standard()).values())) <= len(looks.KINDS)
+    assert len(set(of(standard()).values())) <= len(figure.KINDS)

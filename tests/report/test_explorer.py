@@ -16,16 +16,15 @@ from unmask.core.files import finite, origin
 from unmask.cost.flops import break_even
 from unmask.experiments.evaluation import summary
 from unmask.experiments.evaluation.advise import advise
-from unmask.experiments.measures.standard import OF_AR
+from unmask.experiments.jobs.sources import OF_AR
 from unmask.languages import load
 from unmask.report import whole
 from unmask.report.explorer.chosen import need, rows, verdict
 from unmask.report.explorer.figure import figures
 from unmask.report.explorer.figures import schedule as schedules
-from unmask.report.explorer.fragment import Explorer
+from unmask.report.explorer.fragment import Explorer, watch
+from unmask.report.explorer.metrics import METRICS
 from unmask.report.explorer.prepare import prepared
-from unmask.report.explorer.watch import watch
-from unmask.report.explorer.yardsticks import YARDSTICKS
 from unmask.report.results import CONTROLS, USUAL, WHO, Results, Training, points
 from unmask.report.results import Entry as Line
 from unmask.schedules import Fit, deltas
@@ -37,32 +36,32 @@ STEPS = (2, 4, 8, 16, 32, 64)
 
 def point(measure, estimate, **who):
     about = dict.fromkeys(WHO) | {"kind": "mdm", "model": "ideal", "sampler": "ancestral", "length": 64} | who
-    needed = about.pop("evaluations", float(min(about["steps"] or 64, 64)))
-    spent = {"evaluations": needed, "flops": 1.0 if about["kind"] == "ar" else 1.07 * needed, "seconds": None}
+    needed = about.pop("model_calls", float(min(about["steps"] or 64, 64)))
+    spent = {"model_calls": needed, "flops": 1.0 if about["kind"] == "ar" else 1.07 * needed, "seconds": None}
     spent["causal"] = needed / 2 if about["sampler"] == "gibbs(stride=8)" else 0.0
-    return about | {"measure": measure} | finite(estimate.to_dict()) | spent | {"metric": "samples", "key": "k"}
+    return about | {"measure": measure} | finite(estimate.to_dict()) | spent | {"job": "samples", "key": "k"}
 
 
 def made(seed=0, lengths=(64, 128), times=False):
     """Two languages, one with a hostile name; samplers at one of two lengths; AR; a network beside the truth."""
-    luck = random.Random(seed)
+    rng = random.Random(seed)
     found = []
     for of in ("paper-2gram", HOSTILE):
         for length in lengths:
             for sampler in ("ancestral", "strided", "gibbs(stride=8)") if length == lengths[0] else ("ancestral",):
                 for model in ("ideal", "trained") if sampler == "ancestral" else ("ideal",):
                     for steps in STEPS:
-                        wrong = min(199, max(0, round(200 * math.exp(-steps / luck.uniform(5, 25)))))
+                        wrong = min(199, max(0, round(200 * math.exp(-steps / rng.uniform(5, 25)))))
                         about = {"of": of, "length": length, "sampler": sampler, "steps": steps, "model": model}
-                        about |= {"schedule": "linear", "evaluations": steps * luck.uniform(0.9, 1.0)}
+                        about |= {"schedule": "linear", "model_calls": steps * rng.uniform(0.9, 1.0)}
                         found.append(point("ser", proportion(wrong, 200), **about))
-                        found.append(point("ter_upper_ratio", exactly(1 + 1 / steps ** luck.uniform(1, 2)), **about))
-                        found.append(point("generative_perplexity", exactly(luck.uniform(3, 9)), **about))
-            ar = {"of": of, "length": length, "kind": "ar", "sampler": "autoregressive", "evaluations": float(length)}
+                        found.append(point("ter_upper_ratio", exactly(1 + 1 / steps ** rng.uniform(1, 2)), **about))
+                        found.append(point("generative_perplexity", exactly(rng.uniform(3, 9)), **about))
+            ar = {"of": of, "length": length, "kind": "ar", "sampler": "autoregressive", "model_calls": float(length)}
             found += [point("ser", exactly(0.0), **ar), point("ter_ratio", exactly(1.0), **ar)]
     if times:
         for one in found:
-            one["seconds"] = one["evaluations"] * (0.01 if one["kind"] == "mdm" else 0.004)
+            one["seconds"] = one["model_calls"] * (0.01 if one["kind"] == "mdm" else 0.004)
     journal = [Line(k, 1.0 * k, 3.0 / k, 2.0 / k + 1) for k in range(1, 5)]
     return Results(
         found, [Training("paper-2gram", "mdm", journal, 1.0)], [], ["failed: samples: <b>no</b>"], ["store"], 12.0
@@ -88,41 +87,41 @@ def numbered(points):
 
 def test_a_need_is_the_cheapest_that_surely_meets_the_target():
     """By brute force: whole intervals first, then intervals that contain the target; the best value if none does."""
-    luck = random.Random(3)
+    rng = random.Random(3)
     seen = set()
     for _ in range(300):
         found = numbered(
-            point("ser", proportion(luck.randint(0, 40), 40), steps=n, evaluations=float(luck.randint(1, 9)))
+            point("ser", proportion(rng.randint(0, 40), 40), steps=n, model_calls=float(rng.randint(1, 9)))
             for n in range(1, 7)
         )
-        target = luck.random()
+        target = rng.random()
         for name in ("ser", "accuracy"):
-            yardstick = YARDSTICKS[name]
-            sure = [p for p in found if (p["low"] >= target if yardstick.rises else p["high"] <= target)]
+            metric = METRICS[name]
+            sure = [p for p in found if (p["low"] >= target if metric.rises else p["high"] <= target)]
             perhaps = [p for p in found if p["low"] <= target <= p["high"]]
-            wanted = min(sure or perhaps, key=lambda p: (p["evaluations"], p["steps"]), default=None)
-            at = need(found, yardstick, target)
+            wanted = min(sure or perhaps, key=lambda p: (p["model_calls"], p["steps"]), default=None)
+            at = need(found, metric, target)
             assert at.point is wanted
             assert at.standing == ("meets" if sure else "may meet" if perhaps else "misses")
             seen.add(at.standing)
             if wanted is None:
-                assert at.best["value"] == (max if yardstick.rises else min)(p["value"] for p in found)
+                assert at.best["value"] == (max if metric.rises else min)(p["value"] for p in found)
     assert seen == {"meets", "may meet", "misses"}
 
 
 def test_a_page_and_advise_decide_alike():
     """The same counts as an evaluation and as points: one setting, one standing."""
-    luck = random.Random(5)
+    rng = random.Random(5)
     for _ in range(20):
-        right, target = [luck.randint(0, 30) for _ in range(5)], luck.random()
+        right, target = [rng.randint(0, 30) for _ in range(5)], rng.random()
         groups = [
             many([True] * count + [False] * (30 - count), steps=2**n, seconds=2.0**n) for n, count in enumerate(right)
         ]
         advice = advise(summary.groups([one for group in groups for one in group]), target)
         found = numbered(
-            point("accuracy", proportion(count, 30), steps=2**n, evaluations=2.0**n) for n, count in enumerate(right)
+            point("accuracy", proportion(count, 30), steps=2**n, model_calls=2.0**n) for n, count in enumerate(right)
         )
-        at = need(found, YARDSTICKS["accuracy"], target)
+        at = need(found, METRICS["accuracy"], target)
         assert (at.point and at.point["steps"]) == (advice.best and advice.best.group.settings["steps"])
         assert advice.best is None or at.standing == advice.best.standing
 
@@ -131,7 +130,7 @@ def test_the_headline_is_the_cheapest_sampler_and_names_the_chosen_one():
     """An oracle is no answer; a cheaper sampler than the chosen one is."""
     who = {"of": "paper-2gram", "length": 64}
     found = [
-        point("ser", proportion(wrong, 400), sampler=sampler, steps=steps, evaluations=float(steps), **who)
+        point("ser", proportion(wrong, 400), sampler=sampler, steps=steps, model_calls=float(steps), **who)
         for sampler, steps, wrong in (
             ("clairvoyant", 2, 0),
             ("strided", 4, 1),
@@ -151,13 +150,13 @@ def test_the_headline_is_the_cheapest_sampler_and_names_the_chosen_one():
     )
     oracle = verdict(results, state | {"sampler": "clairvoyant"}).sentence
     assert "is strided, 4 steps." in oracle
-    assert "a reference that asks the language itself" in oracle
+    assert "a reference that uses the true language" in oracle
 
 
 def test_the_cost_decides_what_is_cheapest():
     who = {"of": "paper-2gram", "length": 64, "sampler": "ancestral"}
-    few = point("ser", proportion(0, 400), steps=4, evaluations=4.0, **who) | {"flops": 9.0}
-    light = point("ser", proportion(0, 400), steps=8, evaluations=8.0, **who) | {"flops": 2.0}
+    few = point("ser", proportion(0, 400), steps=4, model_calls=4.0, **who) | {"flops": 9.0}
+    light = point("ser", proportion(0, 400), steps=8, model_calls=8.0, **who) | {"flops": 2.0}
     results = Results([few, light])
     state = Explorer(results).state
     assert verdict(results, state).numbers[0][0] == "ancestral, 4 steps"
@@ -176,16 +175,16 @@ def test_rows_are_those_of_the_state(explorer):
 def test_a_verdict_says_what_it_costs(explorer):
     state = explorer.state | {"length": 64, "target": 0.3}
     masked = [p for p in rows(explorer.results.points, state, ("ser",), ("sampler",)) if p["kind"] == "mdm"]
-    at = need(masked, YARDSTICKS["ser"], 0.3).point
+    at = need(masked, METRICS["ser"], 0.3).point
     said = verdict(explorer.results, state)
     assert said.numbers[0][0] == f"{at['sampler']}, {at['steps']} steps"
-    assert said.numbers[1][0] == f"{at['evaluations']:.4g} model calls"
-    assert said.numbers[2][0] == f"{64 / at['evaluations']:.3g} AR tokens"
+    assert said.numbers[1][0] == f"{at['model_calls']:.4g} model calls"
+    assert said.numbers[2][0] == f"{64 / at['model_calls']:.3g} AR tokens"
     never = verdict(explorer.results, state | {"target": -1.0})
     assert "no measured setting reaches" in never.sentence
     assert never.numbers[-1][0] == "AR: 0%"
     timed = verdict(made(times=True), state)
-    assert timed.numbers[2][0] == f"{64 * 0.004 / (at['evaluations'] * 0.01):.2g} times AR's speed"
+    assert timed.numbers[2][0] == f"{64 * 0.004 / (at['model_calls'] * 0.01):.2g} times AR's speed"
 
 
 def test_every_figure_has_a_place_and_a_name_of_its_own():
@@ -212,15 +211,15 @@ def test_the_front_is_what_nothing_beats(explorer):
 
 def states(explorer, count=16):
     """Some states, each a reader may come to."""
-    luck = random.Random(1)
+    rng = random.Random(1)
     for _ in range(count):
         state = dict(explorer.state)
         for name in ("of", "model", "sampler", "length"):
-            state[name] = luck.choice(explorer.choices(name))
-        yardstick = luck.choice(explorer.yardsticks)
-        state |= {"metric": yardstick.name, "cost": luck.choice(["evaluations", "flops"])}
-        targets = [0.05, 0.3, 0.0] if yardstick.share else [1.01, 1.2] if yardstick.target else [None, None, 5.0]
-        yield state | {"target": luck.choice(targets)}
+            state[name] = rng.choice(explorer.choices(name))
+        metric = rng.choice(explorer.metrics)
+        state |= {"metric": metric.name, "cost": rng.choice(["model_calls", "flops"])}
+        targets = [0.05, 0.3, 0.0] if metric.share else [1.01, 1.2] if metric.target else [None, None, 5.0]
+        yield state | {"target": rng.choice(targets)}
 
 
 def test_the_browser_says_what_python_says(explorer, page, open_page):
@@ -308,12 +307,30 @@ def test_only_choices_with_data_are_offered(page, open_page):
     shown.locator("#elsewhere button", has_text="strided").click()
     assert shown.locator("#control-length").input_value() == "64"
     assert shown.locator("#control-sampler").input_value() == "strided"
-    assert "Nothing was measured" not in shown.locator("#verdict").inner_text()
+    assert "No data" not in shown.locator("#verdict").inner_text()
     assert disabled("length") == ["128"]
     before = shown.locator("#verdict").inner_text()
     for wrong in ("-3", "101"):
         shown.locator("#control-target").fill(wrong)
         assert shown.locator("#verdict").inner_text() == before
+
+
+def test_an_empty_choice_names_the_nearest_one_with_data(tmp_path, open_page):
+    measured = [
+        point("ser", proportion(1, 200), of=of, length=length, sampler=sampler, steps=steps)
+        for of, length, sampler in (("a", 64, "ancestral"), ("b", 128, "ancestral"), ("b", 128, "strided"))
+        for steps in STEPS
+    ]
+    explorer = Explorer(Results(measured))
+    (tmp_path / "index.html").write_bytes(whole.contents(explorer, origin(), False)["index.html"])
+    said = verdict(explorer.results, explorer.state | {"of": "a", "length": 128}).sentence
+    assert said == "No data for SER of a at 128 tokens. The nearest choice with data: length 64."
+    shown = open_page(tmp_path / "index.html")
+    shown.evaluate("location.hash = 'of=a&length=128'")
+    shown.wait_for_function("text => document.querySelector('#verdict .verdict').innerText === text", arg=said)
+    shown.locator("#elsewhere button", has_text="length 64").first.click()
+    assert "No data" not in shown.locator("#verdict").inner_text()
+    assert (shown.locator("#control-of").input_value(), shown.locator("#control-length").input_value()) == ("a", "64")
 
 
 def test_numbers_are_sorted_by_a_column(page, open_page):
@@ -361,7 +378,7 @@ def test_nothing_measured_is_a_page_too(tmp_path, open_page):
     content = whole.contents(explorer, origin(), False)["index.html"]
     (tmp_path / "index.html").write_bytes(content)
     shown = open_page(tmp_path / "index.html")
-    assert "Nothing was measured yet." in shown.locator("main").inner_text()
+    assert "No data yet." in shown.locator("main").inner_text()
     assert "3 of 3 cells" in shown.locator("main").inner_text()
 
 
@@ -394,27 +411,25 @@ def test_it_prints(page, open_page):
 
 def test_calls_of_an_ar_model_are_no_evaluations_of_the_masked_one():
     """36.5 evaluations and 36.5 tokens of AR for 128: an evaluation may last (128 - 36.5) / 36.5 tokens of AR."""
-    estimate = finite(exactly(0.0).to_dict()) | {"evaluations": 73.0, "key": "k"}
+    estimate = finite(exactly(0.0).to_dict()) | {"model_calls": 73.0, "key": "k"}
     about = {"language": "paper-2gram", "length": 128, "seed": 0}
-    who = about | {"metric": "samples", "sampler": "speculative", "steps": 1}
-    ar = (
-        about | {"metric": "samples", "sampler": "autoregressive", "measure": "ser"} | estimate | {"evaluations": 128.0}
-    )
+    who = about | {"job": "samples", "sampler": "speculative", "steps": 1}
+    ar = about | {"job": "samples", "sampler": "autoregressive", "measure": "ser"} | estimate | {"model_calls": 128.0}
     rows_of = [ar, who | {"measure": "ser"} | estimate, who | {"measure": OF_AR} | estimate | {"value": 36.5}]
     found = points(rows_of)
     one = next(p for p in found if p["measure"] == "ser" and p["kind"] == "mdm")
     assert one["causal"] == 36.5
     assert one["flops"] == pytest.approx(36.5 / break_even(USUAL, 128) + 1)
-    state = {name: one[name] for name in CONTROLS} | {"metric": "ser", "target": 0.1, "cost": "evaluations"}
+    state = {name: one[name] for name in CONTROLS} | {"metric": "ser", "target": 0.1, "cost": "model_calls"}
     numbers = verdict(Results(found), state).numbers
     spent = f"per sequence; AR needs 128; at least {one['flops']:.3g} times AR's compute"
     assert numbers[1] == ("36.5 model calls and 36.5 AR tokens", spent)
     assert numbers[2][0] == "2.51 AR tokens"
     clocks = [
-        about | {"metric": "clock", "kind": kind, "measure": "milliseconds"} | estimate | {"value": value}
+        about | {"job": "clock", "kind": kind, "measure": "milliseconds"} | estimate | {"value": value}
         for kind, value in (("mdm", 10.0), ("ar", 4.0))
     ]
-    learned = [row | {"metric": "learned"} for row in rows_of]
+    learned = [row | {"job": "learned"} for row in rows_of]
     for told, seconds in ((clocks, 36.5 * 0.014), (clocks[:1], None)):
         times = [p["seconds"] for p in points(learned + told) if p["measure"] == "ser" and p["kind"] == "mdm"]
         assert times == [pytest.approx(seconds) if seconds else None]
@@ -447,11 +462,11 @@ def test_the_shaded_area_is_the_divergence(name, schedule):
     language, length = load(name), 20
     results = Results([], theory=[{"of": name, "length": length}], languages={name: language})
     shaded = schedules.own(results, schedule)
-    truth = curve(language, length).divergence(deltas(schedule, schedules.ROUNDS, Fit(language, length))).value
+    truth = curve(language, length).divergence(deltas(schedule, schedules.STEPS, Fit(language, length))).value
     area = 0.0
-    for number in range(1, schedules.ROUNDS + 1):
-        step = [row for row in shaded if row["round"] == number]
+    for number in range(1, schedules.STEPS + 1):
+        step = [row for row in shaded if row["step"] == number]
         area += np.trapezoid([r["high"] - r["value"] for r in step], [r["place"] for r in step])
-        assert step[0]["paid"] >= -1e-12
+        assert step[0]["loss"] >= -1e-12
     assert area == pytest.approx(truth / length / np.log(2), rel=0.05)  # the points are not the corners
-    assert sum({row["round"]: row["paid"] for row in shaded}.values()) == pytest.approx(area)
+    assert sum({row["step"]: row["loss"] for row in shaded}.values()) == pytest.approx(area)

@@ -16,31 +16,32 @@ from unmask import UnmaskError, generate, languages, metrics, score
 from unmask.cli.main import main
 from unmask.core.estimates import LEAST
 from unmask.core.reading import read_json
-from unmask.experiments.jobs import read_recipe, run
-from unmask.experiments.jobs.cells import cells_of
-from unmask.experiments.jobs.status import status
+from unmask.experiments.sweeps import read_recipe, run
+from unmask.experiments.sweeps.cells import cells_of
+from unmask.experiments.sweeps.status import status
 from unmask.generation import making
 from unmask.networks import Network, load
 from unmask.networks.model.checkpoints import ACCOUNT, WEIGHTS
 from unmask.networks.training import conditions, loop
 from unmask.report.explorer.fragment import Explorer
-from unmask.report.figure_1 import LAYERS, VIEW, Settings, page, quick, recipe
-from unmask.report.publishing import STORE, Made, publish
+from unmask.report.publishing import STORE, Context, publish
+from unmask.report.whole import Selection, of_recipe
 from unmask.samplers import fill
 
-SETTINGS = quick(languages=("paper-2gram",), steps=(2, 8), rows=60, training_steps=6, length=8)
-COMMAND = "figure-1 --quick --languages paper-2gram --steps 2 8 --rows 20 --training-steps 2 --device cpu --out"
+PAGE = of_recipe("figure-1")
+SET = ("steps=[2,8]", "rows=60", "training_steps=6", "length=8", "layers=1")
+SETTINGS = Selection("figure-1-quick", SET, ("paper-2gram",), "cpu")
+COMMAND = "paper figure-1 --quick --languages paper-2gram --device cpu --set layers=1 steps=[2,8] rows=20 length=8"
+COMMAND += " training_steps=2 --out"
 
 
-def changed(**changes):
-    return replace(SETTINGS, **changes)
+def changed(*changes):
+    return replace(SETTINGS, set=(*SET, *changes))
 
 
 def measure(out, settings):
     """Of networks of one layer, without a page."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(LAYERS, ("quick", "paper-2gram"), 1)
-        return publish(replace(page("cpu"), contents=lambda *_: {}), settings, out).explorer.results
+    return publish(replace(PAGE, contents=lambda *_: {}), settings, out).explorer.results
 
 
 def directories(results):
@@ -83,7 +84,7 @@ def test_the_records_are_what_the_networks_do(made):
             drawn = generate(source, sampler=sampler, steps=steps, length=8, rows=60, seed=0)
             measured, expected = found["ser", model, steps], score(drawn, language)
             assert measured["value"] == expected.ser.value
-            assert measured["evaluations"] == drawn.evaluations.double().mean()
+            assert measured["model_calls"] == drawn.model_calls.double().mean()
             if expected.invalid_rows <= 60 - LEAST:
                 ratio = found["generative_perplexity_ratio", model, steps]
                 assert ratio["value"] == pytest.approx(expected.generative_perplexity.value / own)
@@ -103,13 +104,13 @@ def _without_keys(results):
 
 def test_what_is_kept_is_not_made_again(made, monkeypatch):
     out, results = made
-    monkeypatch.setattr("unmask.experiments.jobs.pools.attempt", lambda *a, **k: pytest.fail("made again"))
+    monkeypatch.setattr("unmask.experiments.sweeps.pools.attempt", lambda *a, **k: pytest.fail("made again"))
     assert measure(out, SETTINGS).points == results.points
 
 
 def test_other_rows_and_another_code_keep_the_networks(made, monkeypatch, learned):
     out, results = made
-    more = measure(out, changed(rows=70))
+    more = measure(out, changed("rows=70"))
     assert {r["n"] for r in more.of("ser")} == {70, 0}
     monkeypatch.setattr(run, "code", lambda: "another")
     drawn = []
@@ -123,7 +124,7 @@ def test_other_rows_and_another_code_keep_the_networks(made, monkeypatch, learne
 
 def test_other_networks_stand_beside_them(made, learned):
     out, results = made
-    other = measure(out, changed(training_steps=2))
+    other = measure(out, changed("training_steps=2"))
     assert learned == [0, 1, 0, 1]
     assert set(directories(other).values()) - set(directories(results).values())
 
@@ -166,18 +167,12 @@ def test_what_failed_is_told(tmp_path, monkeypatch):
     assert measure(tmp_path, SETTINGS)
 
 
-def test_the_recipe_is_that_of_the_command():
-    path = Path(__file__).parents[2] / "recipes" / "figure-1-quick.yaml"
-    ours, theirs = ({cell.key for cell in cells_of(each)} for each in (recipe(quick()), read_recipe(path)))
-    assert ours == theirs
-
-
 def test_the_page_shows_both_models_and_their_networks(made):
     """One view: trained beside exact, the networks with links that lead to them, no table twice."""
     out, results = made
     with undrawn():
-        about = Made({"command": ["unmask", "page"]}, 1.0, Explorer(results, VIEW), out)
-        contents = page("cpu").contents(None, SETTINGS, about)
+        about = Context({"command": ["unmask", "page"]}, 1.0, Explorer(results, PAGE.view), out)
+        contents = PAGE.contents(None, SETTINGS, about)
     text = contents["index.html"].decode()
     assert not re.search(r"(src|href)=.https?:", text)
     assert len(json.loads(contents["data.json"])["records"]) == len(results.points)
@@ -191,8 +186,7 @@ def test_the_page_shows_both_models_and_their_networks(made):
         assert (out / link / "README.md").exists()
 
 
-def test_the_command(tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(LAYERS, ("quick", "paper-2gram"), 1)
+def test_the_command(tmp_path, capsys):
     out = tmp_path / "out"
     with in_this_process() as asked:
         assert main([*COMMAND.split(), str(out), "--json"]) == 0
@@ -208,25 +202,17 @@ def test_the_command(tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"), [({"languages": ("paper-5gram",)}, "paper-5gram"), ({"training_steps": 0}, "steps is 0")]
+    ("change", "said"),
+    [("training_steps=0", "steps is 0"), ("steps=[0]", "at least 1"), ("rows=0", "rows is 0"), ("steps=[]", "steps")],
 )
-def test_mistakes_leave_nothing(tmp_path, changes, said):
+def test_mistakes_leave_nothing(tmp_path, change, said):
     with pytest.raises(UnmaskError, match=said):
-        measure(tmp_path, changed(**changes))
+        measure(tmp_path, changed(change))
     assert not list(tmp_path.iterdir())
 
 
-def test_bad_settings():
-    with pytest.raises(UnmaskError, match="there are no languages"):
-        Settings(languages=())
-    with pytest.raises(UnmaskError, match="at least 1"):
-        quick(steps=(0,))
-    with pytest.raises(UnmaskError, match="rows is 0"):
-        quick(rows=0)
-
-
 def test_the_paper_takes_ten_layers_for_its_4_gram():
-    cells = [cell.spec for cell in cells_of(recipe(Settings())) if cell.metric == "training"]
+    cells = [cell.spec for cell in cells_of(read_recipe("figure-1")) if cell.job == "training"]
     assert len(cells) == 8
     assert {cell["length"] for cell in cells} == {512}
     assert {cell["layers"] for cell in cells if cell["language"] == "paper-4gram"} == {10}

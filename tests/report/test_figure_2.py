@@ -14,20 +14,19 @@ from unmask import UnmaskError, generate
 from unmask.cli.main import main
 from unmask.core.estimates import mean
 from unmask.diagnosis.texts import Judges
-from unmask.experiments.jobs import read_recipe
-from unmask.experiments.jobs.cells import cells_of
-from unmask.experiments.jobs.status import status
+from unmask.experiments.sweeps.status import status
 from unmask.networks import Network, load
 from unmask.networks.model.checkpoints import read_tokenizer
 from unmask.networks.training import loop
 from unmask.report.explorer.chosen import goal
 from unmask.report.explorer.fragment import Explorer
-from unmask.report.figure_2 import VIEW, Settings, page, quick, recipe
-from unmask.report.publishing import STORE, Made, publish
+from unmask.report.publishing import STORE, Context, publish
+from unmask.report.whole import Selection, of_recipe
 from unmask.text import Text, read
 
-SIZE = {"tokenizer": "bpe:270", "length": 12, "layers": 1, "hidden": 24, "training_steps": 4}
-COMMAND = "--tokenizer bpe:270 --length 12 --layers 1 --hidden 24 --training-steps 2 --rows 12 --batch 2 --steps 2 8"
+PAGE = of_recipe("figure-2")
+SIZE = ("tokenizer=bpe:270", "length=12", "layers=1", "hidden=24", "training_steps=4")
+SIZE += ("steps=[2,8]", "rows=24", "batch=2")
 
 
 @pytest.fixture(scope="module")
@@ -37,13 +36,13 @@ def path(tmp_path_factory):
     return made
 
 
-def settings_of(path, **changes):
-    return quick(**({"text": str(path), "steps": (2, 8), "rows": 24, "batch": 2} | SIZE | changes))
+def settings_of(path, *changes):
+    return Selection("figure-2-quick", (f"text={path}", *SIZE, *changes), device="cpu")
 
 
 def measure(out, settings):
     """What the networks write, without a page."""
-    return publish(replace(page("cpu"), contents=lambda *_: {}), settings, out).explorer.results
+    return publish(replace(PAGE, contents=lambda *_: {}), settings, out).explorer.results
 
 
 @pytest.fixture(scope="module")
@@ -79,13 +78,13 @@ def test_the_records_are_what_the_networks_write(made, path):
         assert examples["AR" if steps is None else f"MDM, {steps} steps"] == text.tokenizer.decode(
             drawn.tokens[0].tolist()
         )
-    assert found["generative_perplexity", "mdm", 2]["evaluations"] <= 2
-    assert found["generative_perplexity", "ar", None]["evaluations"] == 12
+    assert found["generative_perplexity", "mdm", 2]["model_calls"] <= 2
+    assert found["generative_perplexity", "ar", None]["model_calls"] == 12
     assert found["unknown_words", "text", None]["value"] == 0
     times = {key[1:]: record for key, record in found.items() if key[0] == "seconds"}
     assert times.keys() == {("mdm", 2), ("mdm", 8), ("ar", None)}  # of AR once: it has no steps
-    for key, evaluations in ((("mdm", 2), 2 * (1 - 2.0**-12)), (("ar", None), 12)):
-        assert times[key]["evaluations"] == pytest.approx(evaluations)
+    for key, model_calls in ((("mdm", 2), 2 * (1 - 2.0**-12)), (("ar", None), 12)):
+        assert times[key]["model_calls"] == pytest.approx(model_calls)
         assert 0 < times[key]["low"] <= times[key]["value"] <= times[key]["high"]
     account = json.loads((directories["mdm"] / "training.json").read_text())
     loss = found["loss_nats_per_token", "mdm", None]
@@ -100,14 +99,14 @@ def test_the_records_are_what_the_networks_write(made, path):
 
 def test_what_is_kept_is_not_made_again(made, path, monkeypatch):
     out, results = made
-    monkeypatch.setattr("unmask.experiments.jobs.pools.attempt", lambda *a, **k: pytest.fail("made again"))
+    monkeypatch.setattr("unmask.experiments.sweeps.pools.attempt", lambda *a, **k: pytest.fail("made again"))
     assert measure(out, settings_of(path)).points == results.points
 
 
 def test_other_rows_keep_the_networks(made, path, monkeypatch):
     out, results = made
     monkeypatch.setattr(loop.Training, "_learn", lambda *a: pytest.fail("trained again"))
-    more = measure(out, settings_of(path, rows=30))
+    more = measure(out, settings_of(path, "rows=30"))
     assert {p["n"] for p in more.of("token_entropy")} == {30}
     assert places(more) == places(results)
 
@@ -122,11 +121,10 @@ def test_a_text_that_changed_is_another(made, path, tmp_path):
 def test_the_page_judges_perplexity_relative_to_the_text(made, path):
     """An absolute perplexity has no fixed target; the page shows what both models wrote, and their networks."""
     out, results = made
-    explorer = Explorer(results, VIEW)
+    explorer = Explorer(results, PAGE.view)
     with undrawn():
-        contents = page("cpu").contents(
-            None, settings_of(path), Made({"command": ["unmask", "page"]}, 1.0, explorer, out)
-        )
+        about = Context({"command": ["unmask", "page"]}, 1.0, explorer, out)
+        contents = PAGE.contents(None, settings_of(path), about)
     text = contents["index.html"].decode()
     assert not re.search(r"(src|href)=.https?:", text)
     assert explorer.state["metric"] == "generative_perplexity"
@@ -139,15 +137,10 @@ def test_the_page_judges_perplexity_relative_to_the_text(made, path):
     assert all(f'{place.name}/README.md">' in text for place in places(results).values())
 
 
-def test_the_recipe_is_that_of_the_command():
-    path = Path(__file__).parents[2] / "recipes" / "figure-2-quick.yaml"
-    ours, theirs = ({cell.key for cell in cells_of(each)} for each in (recipe(quick()), read_recipe(path)))
-    assert ours == theirs
-
-
 def test_the_command(path, tmp_path, capsys):
     out = tmp_path / "out"
-    command = ["figure-2", "--quick", "--text", str(path), *COMMAND.split(), "--device", "cpu", "--out", str(out)]
+    command = ["paper", "figure-2", "--quick", "--device", "cpu", "--out", str(out)]
+    command += ["--set", f"text={path}", *SIZE, "training_steps=2"]
     with in_this_process() as asked:
         assert main([*command, "--json"]) == 0
     assert asked
@@ -161,24 +154,16 @@ def test_the_command(path, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("change", "said"),
     [
-        ({"tokenizer": "bpe"}, "expected a whole number"),
-        ({"text": "/nowhere"}, "No such file"),
-        ({"training_steps": 0}, "steps is 0"),
-        ({"hidden": 7}, "multiple of 2 heads"),
+        ("tokenizer=bpe", "expected a whole number"),
+        ("text=/nowhere", "No such file"),
+        ("training_steps=0", "steps is 0"),
+        ("hidden=7", "multiple of 2 x heads"),
+        ("steps=[0]", "at least 1"),
     ],
 )
-def test_mistakes_leave_nothing(tmp_path, path, changes, said):
+def test_mistakes_leave_nothing(tmp_path, path, change, said):
     with pytest.raises(UnmaskError, match=said):
-        measure(tmp_path, settings_of(path, **changes))
+        measure(tmp_path, settings_of(path, change))
     assert not list(tmp_path.iterdir())
-
-
-def test_bad_settings():
-    with pytest.raises(UnmaskError, match="there are no steps"):
-        Settings(steps=())
-    with pytest.raises(UnmaskError, match="at least 1"):
-        quick(steps=(0,))
-    with pytest.raises(UnmaskError, match="rows is 0"):
-        quick(rows=0)

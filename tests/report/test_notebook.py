@@ -17,7 +17,7 @@ LANGUAGE = unmask.languages.load("interval-5")
 
 
 def _sweep(tmp_path):
-    recipe = {"name": "small", "metrics": ["samples", "autoregressive"], "grid": {"steps": [2, 8]}, "rows": 30}
+    recipe = {"name": "small", "jobs": ["samples", "autoregressive"], "grid": {"steps": [2, 8]}, "rows": 30}
     recipe |= {"fixed": {"language": "interval-5", "length": 20}}
     return unmask.sweep(recipe, store=tmp_path / "store", engine="here")
 
@@ -63,17 +63,15 @@ def test_it_is_drawn_with_its_own_numbers(kind, tmp_path):
         assert thing.ser.value in values
     if kind == "generation":
         (rows,) = definition["datasets"].values()
-        assert [row["round"] for row in rows] == thing.order.flatten().tolist()
+        assert [row["step"] for row in rows] == thing.order.flatten().tolist()
     if kind == "sweep":
         (rows,) = definition["datasets"].values()
         drawn = {row["place"]: row["value"] for row in json.loads(json.dumps(rows)) if row.get("dot") and row["place"]}
-        assert drawn == {
-            r["steps"]: r["value"] for r in thing.rows() if (r["measure"], r["metric"]) == ("ser", "samples")
-        }
+        assert drawn == {r["steps"]: r["value"] for r in thing.rows() if (r["measure"], r["job"]) == ("ser", "samples")}
 
 
 def test_what_nobody_draws_is_refused():
-    with pytest.raises(UnmaskError, match="nobody has said how a list is drawn"):
+    with pytest.raises(UnmaskError, match="a list has no drawing; expected a generation"):
         notebook.plot([])
 
 

@@ -13,37 +13,24 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.report.tiny import demo
 from unmask.core.errors import UnmaskError
 from unmask.report import frame, publishing
-from unmask.report.demo import PAGE, VIEW, Settings
-from unmask.report.explorer.chosen import said
+from unmask.report.explorer.chosen import value_text
 from unmask.report.explorer.fragment import Explorer
-from unmask.report.explorer.yardsticks import YARDSTICKS
+from unmask.report.explorer.metrics import METRICS
 from unmask.report.publishing import TO_COME, publish, write
 from unmask.report.terminal import table
+from unmask.report.whole import of_recipe
 
-SETTINGS = Settings(
-    rows=20,
-    small_rows=6,
-    steps=(2, 8, 64),
-    length=20,
-    panel_lengths=(10, 20),
-    profile_rows=5,
-    perplexity_rows=5,
-    generative_perplexity=True,
-    lengths=("paper-3gram",),
-    samplers=("ancestral", "low-confidence"),
-    sampler_languages=("paper-2gram", "interval-5"),
-    sampler_length=20,
-    sampler_rows=8,
-)
 FIGURES = {"ser-by-language", "ter-by-language", "generative-perplexity-by-language", "diversity-by-language"}
 FIGURES |= {"lengths", "front", "overview", "schedule"}
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    return publish(PAGE, SETTINGS, tmp_path_factory.mktemp("demo") / "out")
+    place = tmp_path_factory.mktemp("demo")
+    return publish(of_recipe("demo"), demo(place), place / "out")
 
 
 class Elements(HTMLParser):
@@ -114,7 +101,7 @@ def test_json_and_csv_are_the_records(made):
     points = made.explorer.results.points
     assert [record["value"] for record in data["records"]] == [point["value"] for point in points]
     assert data["origin"]["configuration"] == data["settings"]
-    assert data["settings"]["rows"] == 20
+    assert data["settings"]["recipe"].endswith("demo.yaml")
     with open(made.page.parent / "data.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["measure"] for row in rows] == [point["measure"] for point in points]
@@ -126,7 +113,7 @@ def test_the_page_has_three_messages_from_the_numbers(made, elements):
     fluent, correct, longer = made.explorer.cards
     points = made.explorer.results.points
     of_64 = [p for p in points if (p["steps"], p["kind"], p["length"], p["sampler"]) == (64, "mdm", 20, "ancestral")]
-    known = [p for p in of_64 if p["setting"] != "pruned=False" and p["metric"] != "curve"]
+    known = [p for p in of_64 if "pruned" not in p["of"] and p["job"] != "curve"]
     most = max(p["value"] for p in known if p["measure"] in ("ter_ratio", "ter_upper_ratio"))
     assert fluent.number == f"TER within {100 * (most - 1):.2g}% of the optimum"
     wrong = [100 * p["value"] for p in known if p["measure"] == "ser"]
@@ -142,7 +129,7 @@ def test_the_page_has_three_messages_from_the_numbers(made, elements):
 
 def test_a_message_without_numbers_is_left_out(made):
     results = made.explorer.results
-    few = Explorer(replace(results, points=[dict(p) for p in results.of("ser")]), VIEW)
+    few = Explorer(replace(results, points=[dict(p) for p in results.of("ser")]), of_recipe("demo").view)
     assert [card.number.split()[0] for card in few.cards] == ["SER"]
 
 
@@ -164,10 +151,10 @@ def test_each_number_is_in_one_table(made, elements):
 
 def test_what_was_not_seen_is_not_zero():
     """An exact zero is one, a measured one is an upper limit; every end of an interval has its unit."""
-    ser, about = YARDSTICKS["ser"], {"n": 20, "level": 0.95, "method": "clopper-pearson"}
-    assert said({"value": 0.0, "low": 0.0, "high": 0.1} | about, ser) == "< 10%"
-    assert said({"value": 0.0, "low": 0.0, "high": 0.0} | about | {"method": "exact"}, ser) == "0%"
-    assert said({"value": 0.25, "low": 0.125, "high": 0.5} | about, ser) == "25% [12.5%, 50%]"
+    ser, about = METRICS["ser"], {"n": 20, "level": 0.95, "method": "clopper-pearson"}
+    assert value_text({"value": 0.0, "low": 0.0, "high": 0.1} | about, ser) == "< 10%"
+    assert value_text({"value": 0.0, "low": 0.0, "high": 0.0} | about | {"method": "exact"}, ser) == "0%"
+    assert value_text({"value": 0.25, "low": 0.125, "high": 0.5} | about, ser) == "25% [12.5%, 50%]"
 
 
 def test_the_first_figures_come_early(tmp_path, monkeypatch):
@@ -185,7 +172,7 @@ def test_the_first_figures_come_early(tmp_path, monkeypatch):
         return real(recipe, **options)
 
     monkeypatch.setattr(publishing, "sweep", slow)
-    publish(PAGE, SETTINGS, tmp_path)
+    publish(of_recipe("demo"), demo(tmp_path), tmp_path / "out")
     early, whole = (contents["index.html"].decode() for contents in (pages[0], pages[-1]))
     assert len(pages) == 2
     assert list(pages[0]) == ["index.html"]
@@ -238,5 +225,5 @@ def test_a_panic_of_the_drawing_library_is_one_line(monkeypatch):
         raise PanicException("called `Result::unwrap()` on an `Err` value: Too many open files")
 
     monkeypatch.setattr(frame.vl_convert, "vegalite_to_svg", panic)
-    with pytest.raises(UnmaskError, match=r"Too many open files; .* raise their limit \(ulimit -n\)"):
+    with pytest.raises(UnmaskError, match=r"Too many open files; .* Raise their limit \(ulimit -n\)"):
         frame.svg({})

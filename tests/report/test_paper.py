@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from unmask.experiments.paper.items import ITEMS
-from unmask.experiments.paper.kept import read
+from unmask.experiments.paper.reproduction import read
 from unmask.report import paper
 
 RECORDS = Path(__file__).parents[2] / "results/paper-quick.json"

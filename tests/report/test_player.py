@@ -81,11 +81,11 @@ def clock(view):
 
 def stands(run, row, step):
     """What stands after so many steps, as it is shown."""
-    rounds, told = list(run.trace.rows[row].rounds()), run.trace.rows[row]
+    steps, told = list(run.trace.rows[row].steps()), run.trace.rows[row]
     after = (
         dict(told.given)
         if not step
-        else {place: one[0] for place, one in rounds[min(step, len(rounds)) - 1].after.items()}
+        else {place: one[0] for place, one in steps[min(step, len(steps)) - 1].after.items()}
     )
     return [run.trace.symbol(after[place]) if place in after else None for place in range(told.length)]
 
@@ -97,7 +97,7 @@ def lost(run, row, step):
 
 
 def test_every_step_shows_what_the_trace_says(opened, runs):
-    """On and back again: tokens, meter, round, and the words of the first error."""
+    """On and back again: tokens, meter, step, and the words of the first error."""
     view = opened()
     row = next(row for row in range(ROWS) if runs[0].first_error(row) is not None)
     error = runs[0].first_error(row)
@@ -111,11 +111,11 @@ def test_every_step_shows_what_the_trace_says(opened, runs):
         for run, seen in zip(runs, found["runs"], strict=True):
             assert seen["tokens"] == stands(run, row, step)
             assert seen["meter"] == lost(run, row, step)
-            done = run.rounds[row][min(step, len(run.rounds[row])) - 1]
+            done = run.steps[row][min(step, len(run.steps[row])) - 1]
             assert seen["new"] == (len(done.revealed) if step else 0)
             first = run.first_error(row)
             assert seen["guilty"] == (len(run.readings[row].guilty) if first is not None and step > first else 0)
-            arcs = run.arcs(row, done_at - 1) if (done_at := min(step, len(run.rounds[row]))) else []
+            arcs = run.arcs(row, done_at - 1) if (done_at := min(step, len(run.steps[row]))) else []
             wrong = first is not None and done_at == first + 1
             assert len(seen["arcs"]) in ({len(arcs), len(arcs) + 1} if wrong else {len(arcs)})
             assert seen["arcs"] == sorted(seen["arcs"], reverse=True) or wrong
@@ -128,10 +128,10 @@ def test_controls_change_what_is_shown(opened, runs):
     assert clock(view) == (LENGTH if first is None else first + 1)
     view.fill("input[type=range]", "2")
     assert shown(view) == stands(runs[0], 3, 2)
-    assert f"round 2 of {STEPS}" in view.inner_text(".state >> nth=0")
+    assert f"step 2 of {STEPS}" in view.inner_text(".state >> nth=0")
     view.click("[data-do=end]")
     assert shown(view) == stands(runs[0], 3, LENGTH)
-    assert f"done in {STEPS} rounds" in view.inner_text(".state >> nth=0")
+    assert f"done in {STEPS} steps" in view.inner_text(".state >> nth=0")
     colour = "getComputedStyle(document.querySelector('.cell.on')).backgroundColor"
     before = view.evaluate(colour)
     view.select_option("[data-set=by]", "probability")
@@ -176,9 +176,9 @@ def test_a_screen_reader_is_told_the_round(opened, runs):
     view.click("[data-do=home]")
     view.click("[data-do=next]")
     said = view.inner_text("[role=status]")
-    place = next(iter(runs[0].rounds[row][0].revealed))
-    assert f"parallel, round 1: wrote {stands(runs[0], row, 1)[place]} at {place + 1}" in said
-    assert "AR, round 1: wrote" in said
+    place = next(iter(runs[0].steps[row][0].revealed))
+    assert f"parallel, step 1: revealed {stands(runs[0], row, 1)[place]} at {place + 1}" in said
+    assert "AR, step 1: revealed" in said
     assert view.get_attribute(".row", "aria-label").count("hidden") == stands(runs[0], row, 1).count(None)
 
 
@@ -235,7 +235,7 @@ def test_several_players_share_a_page(open_page, runs, nasty, tmp_path):
 
 
 def test_a_long_trace_touches_what_has_changed(opened):
-    """512 positions in 512 rounds: a step changes the classes of a few cells, however many there are."""
+    """512 positions in 512 steps: a step changes the classes of a few cells, however many there are."""
     events = [(place + 1, place, place % 8, 0.5) for place in range(512)]
     run = Run("long", Trace(vocabulary=8, rows=[Row(length=512, events=events)]))
     view = opened(run)
@@ -305,7 +305,9 @@ def test_a_gif_has_a_frame_a_step(runs, monkeypatch):
 
 def test_a_picture_of_too_much_is_refused(nasty, monkeypatch):
     monkeypatch.setattr(drawing, "LONGEST", 8)
-    with pytest.raises(UnmaskError, match="at most 8 positions and 2048 rounds, and <b>no</b> has 9 positions and 9"):
+    with pytest.raises(
+        UnmaskError, match="<b>no</b> has 9 positions and 9 steps; a picture shows at most 8 positions and 2048"
+    ):
         animation([nasty])
 
 

@@ -9,50 +9,56 @@ from pathlib import Path
 import pytest
 
 from tests.sparing import in_this_process, undrawn
-from unmask import UnmaskError, generate, languages, score
+from unmask import generate, languages, score
 from unmask.cli.main import main
-from unmask.experiments.jobs import read_recipe, sweep
-from unmask.experiments.jobs.cells import cells_of
-from unmask.experiments.jobs.status import status
-from unmask.experiments.measures.sources import prompts_of
+from unmask.experiments.jobs.sources import prompts_of
+from unmask.experiments.sweeps import read_recipe, sweep
+from unmask.experiments.sweeps.cells import cells_of
+from unmask.experiments.sweeps.recipe import packaged
+from unmask.experiments.sweeps.status import status
 from unmask.networks import Network, load
 from unmask.report.explorer.fragment import Explorer
-from unmask.report.publishing import STORE, Made
-from unmask.report.reasoning import ORDERS, TASKS, VIEW, Settings, page, quick, recipe
+from unmask.report.publishing import STORE, Context
 from unmask.report.results import read
+from unmask.report.whole import Selection, of_recipe
 
-SETTINGS = Settings(steps=(1, 4), rows=24, training_steps=3, batch=2)
-SMALL = {
-    "questions": TASKS["questions"] | {"language": "modular-sum(terms=3, modulus=3)", "length": 11},
-    "chains": TASKS["chains"] | {"language": "modular-sum(modulus=2)", "length": 11},
-}
-LARGE = dict(TASKS)
-WORDS = "reasoning --quick --training-steps 2 --rows 4 --steps 1 2 --batch 2 --device cpu --out"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def small():
-    with pytest.MonkeyPatch.context() as patch:
-        for task, said in SMALL.items():
-            patch.setitem(TASKS, task, said)
-        yield
+PAGE = of_recipe("reasoning")
+ORDERS = ("ancestral", "low-confidence", "left-to-right")
+SET = ("steps=[1,4]", "rows=24", "training_steps=3", "batch=2")
+SMALL = {"questions": ("modular-sum(terms=3, modulus=3)", 8), "chains": ("modular-sum(modulus=2)", 0)}
+WORDS = "paper reasoning --quick --device cpu --set training_steps=2 rows=4 steps=[1,2] batch=2 --out"
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def asked(tmp_path_factory):
+    """The recipe with smaller languages."""
+    path = tmp_path_factory.mktemp("recipes") / "reasoning.yaml"
+    text = packaged()["reasoning"].read_text().replace("length: [19, 65]", "length: [11, 11]")
+    text = text.replace("length: 19", "length: 11").replace("length: 65", "length: 11")
+    text = text.replace(
+        "modular-sum(terms=4), modular-sum]", '"modular-sum(terms=3, modulus=3)", modular-sum(modulus=2)]'
+    )
+    text = text.replace("language: modular-sum(terms=4)", 'language: "modular-sum(terms=3, modulus=3)"')
+    path.write_text(text.replace("language: modular-sum,", "language: modular-sum(modulus=2),"))
+    return Selection(str(path), SET, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def made(asked, tmp_path_factory):
     """The results, without a page."""
     out = tmp_path_factory.mktemp("reasoning")
-    sweep(page("cpu").recipe(SETTINGS), store=out / STORE, engine="here")
+    sweep(PAGE.recipe(asked), store=out / STORE, engine="here")
     return out, read([out])
 
 
 @pytest.mark.parametrize("task", SMALL)
 def test_the_points_are_what_is_written(made, task):
     _, results = made
-    language, length, name = languages.load(SMALL[task]["language"]), 11, SMALL[task]["language"]
+    (name, given_tokens), length = SMALL[task], 11
+    language = languages.load(name)
     found = {(p["model"], p["sampler"], p["steps"], p["measure"]): p for p in results.points if p["of"] == name}
     places = {t.kind: t.place for t in results.trainings if t.of == name}
-    given, _ = prompts_of(language, length, SMALL[task]["prompt_length"], rows=24, seed=0)
+    given, _ = prompts_of(language, length, given_tokens, rows=24, seed=0)
     trained = Network(*(load(places[kind], "cpu") for kind in ("mdm", "ar")))
     writers = [("trained", trained, order, n) for order in ORDERS for n in (1, 4)]
     writers.append(("trained", trained, "autoregressive", None))
@@ -61,48 +67,47 @@ def test_the_points_are_what_is_written(made, task):
     for model, source, order, n in writers:
         drawn = generate(source, sampler=order, steps=n or 64, length=length, rows=24, seed=0, given=given)
         wanted = score(drawn, language)
-        values = {name: wanted.yardsticks[name].value for name in ("answer_error", "lucky_answers", "wrong_steps")}
+        values = {name: wanted.metrics[name].value for name in ("answer_error", "right_by_wrong_steps", "wrong_steps")}
         for measure, value in (values | {"ser": wanted.ser.value}).items():
             point = found[model, order, n, measure]
             assert point["value"] == pytest.approx(value), (model, order, n, measure)
-            assert point["evaluations"] == pytest.approx(float(drawn.evaluations.double().mean()))
+            assert point["model_calls"] == pytest.approx(float(drawn.model_calls.double().mean()))
         if model == "trained":
             each = next(p for p in results.of("milliseconds") if (p["of"], p["kind"]) == (name, point["kind"]))
-            assert point["seconds"] == pytest.approx(each["value"] / 1000 / 2 * point["evaluations"])
+            assert point["seconds"] == pytest.approx(each["value"] / 1000 / 2 * point["model_calls"])
     if task == "questions":  # all of it follows, at once
         assert [found["ideal", "ancestral", 1, m]["value"] for m in ("answer_error", "ser", "wrong_steps")] == [0, 0, 0]
-    errors = [found["trained", "ancestral", 4, name]["value"] for name in ("answer_error", "lucky_answers", "ser")]
+    errors = [
+        found["trained", "ancestral", 4, name]["value"] for name in ("answer_error", "right_by_wrong_steps", "ser")
+    ]
     assert errors[0] + errors[1] == pytest.approx(errors[2])
 
 
-def test_the_page_is_a_view(made):
+def test_the_page_is_a_view(made, asked):
     """Answers, steps and both at once, by sampler; three messages; the networks."""
     out, results = made
-    explorer = Explorer(results, VIEW)
+    explorer = Explorer(results, PAGE.view)
     with undrawn():
-        contents = page("cpu").contents(None, SETTINGS, Made({"command": ["unmask", "page"]}, 1.0, explorer, out))
+        contents = PAGE.contents(None, asked, Context({"command": ["unmask", "page"]}, 1.0, explorer, out))
     text = contents["index.html"].decode()
     assert not re.search(r"(src|href)=.https?:", text)
     names = [figure.name for figure in explorer.figures]
-    assert names[:3] == ["answer-error-by-sampler", "ser-by-sampler", "lucky-answers-by-sampler"]
+    assert names[:3] == ["answer-error-by-sampler", "ser-by-sampler", "right-by-wrong-steps-by-sampler"]
     assert "training" in names
     assert len(explorer.cards) == 3
     assert explorer.state["metric"] == "answer_error"
     assert sum(f'{training.place.name}/README.md">' in text for training in results.trainings) == 4
 
 
-def test_the_recipe_is_that_of_the_command(monkeypatch):
-    path = Path(__file__).parents[2] / "recipes" / "reasoning.yaml"
-    for task in SMALL:
-        monkeypatch.setitem(TASKS, task, LARGE[task])
-    ours, theirs = ({cell.key for cell in cells_of(each)} for each in (recipe(Settings()), read_recipe(path)))
-    assert ours == theirs
-    assert {cell.key for cell in cells_of(recipe(quick(rows=1000)))} < ours
+def test_quick_is_the_questions_alone():
+    every, few = (cells_of(read_recipe(name, {"rows": 500})) for name in ("reasoning", "reasoning-quick"))
+    questions = {cell.key for cell in every if cell.spec["language"] == "modular-sum(terms=4)"}
+    assert questions == {cell.key for cell in few}
 
 
 def test_the_command(tmp_path, capsys):
     out = tmp_path / "out"
-    name = SMALL["questions"]["language"]
+    name = "modular-sum(terms=4)"
     with in_this_process() as asked, undrawn():
         assert main([*WORDS.split(), str(out), "--json"]) == 0
         said = json.loads(capsys.readouterr().out.splitlines()[-1])
@@ -112,18 +117,3 @@ def test_the_command(tmp_path, capsys):
     assert load(said["networks"][f"{name}, MDM"], "cpu").shape.kind == "mdm"
     assert (status(out / STORE)["todo"], status(out / STORE)["failed"]) == (0, 0)
     assert said["networks"][f"{name}, AR"] in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"tasks": ()}, "there are no tasks"),
-        ({"tasks": ("sums",)}, "sums"),
-        ({"steps": ()}, "there are no steps"),
-        ({"steps": (0,)}, "at least 1"),
-        ({"rows": 0}, "rows is 0"),
-    ],
-)
-def test_bad_settings(changes, said):
-    with pytest.raises(UnmaskError, match=said):
-        Settings(**changes)

@@ -11,9 +11,9 @@ from tests.experiments.evaluation.test_comparing import many
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import proportion
 from unmask.core.files import finite, origin
-from unmask.experiments.jobs.cells import Cell
-from unmask.experiments.jobs.store import Store
-from unmask.experiments.measures.catalogue import find
+from unmask.experiments.jobs.catalogue import find
+from unmask.experiments.sweeps.cells import Cell
+from unmask.experiments.sweeps.store import Store
 from unmask.report.results import points, read
 from unmask.tasks.sample import lines
 
@@ -21,11 +21,11 @@ SAMPLES = find("samples").parameters
 
 
 def cell(**fields):
-    return Cell({"metric": "samples"} | SAMPLES | {"language": "interval-5", "length": 20} | fields)
+    return Cell({"job": "samples"} | SAMPLES | {"language": "interval-5", "length": 20} | fields)
 
 
-def record(measure, wrong, n=50, evaluations=4.0):
-    return {"measure": measure} | finite(proportion(wrong, n).to_dict()) | {"evaluations": evaluations}
+def record(measure, wrong, n=50, model_calls=4.0):
+    return {"measure": measure} | finite(proportion(wrong, n).to_dict()) | {"model_calls": model_calls}
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def store(tmp_path):
         run = made.begin({"name": "made"}, origin(), "local")
         with made.writing():
             for wrong, one in zip((10, 30, 5), cells[:3], strict=True):
-                made.finish(one.key, [record("ser", wrong), record("evaluations", 1)], 2.0, run)
+                made.finish(one.key, [record("ser", wrong), record("model_calls", 1)], 2.0, run)
             made.fail(cells[3].key, "it <broke>", run)
     return tmp_path / "store"
 
@@ -69,7 +69,7 @@ def test_a_directory_of_a_page_holds_its_store(store, tmp_path):
 
 
 def test_several_stores_are_one_table(store, tmp_path):
-    one = {"metric": "samples", "key": "k", "language": "brackets", "length": 8, "sampler": "strided", "steps": 2}
+    one = {"job": "samples", "key": "k", "language": "brackets", "length": 8, "sampler": "strided", "steps": 2}
     rows = [one | record("ser", 1)]
     assert [p["of"] for p in points(rows)] == ["brackets"]
     assert read([store, store]).points == read([store]).points  # a cell is not counted twice
@@ -77,17 +77,17 @@ def test_several_stores_are_one_table(store, tmp_path):
 
 def test_another_metric_of_the_same_does_not_count_twice():
     about = {"language": "interval-5", "length": 8, "sampler": "strided", "key": "k"}
-    sampled = {"metric": "samples", "steps": 2} | about | record("ser", 1)
-    drawn = {"metric": "curve", "budget": 2, "knob": "steps"} | about | record("ser", 40)
-    own = {"metric": "curve", "budget": 0.5, "knob": "threshold"} | about | record("ser", 4)
+    sampled = {"job": "samples", "steps": 2} | about | record("ser", 1)
+    drawn = {"job": "curve", "budget": 2, "knob": "steps"} | about | record("ser", 40)
+    own = {"job": "curve", "budget": 0.5, "knob": "threshold"} | about | record("ser", 4)
     first, second = points([sampled, drawn, own])
-    assert (first["value"], first["metric"], first["steps"]) == (0.02, "samples", 2)
+    assert (first["value"], first["job"], first["steps"]) == (0.02, "samples", 2)
     assert (second["knob"], second["steps"]) == ("threshold = 0.5", None)
 
 
 def test_means_of_seeds_have_their_mean():
     rows = [
-        {"metric": "samples", "key": "k", "language": "interval-5", "seed": seed, "measure": "generative_perplexity"}
+        {"job": "samples", "key": "k", "language": "interval-5", "seed": seed, "measure": "generative_perplexity"}
         | {"value": value, "low": value - 1, "high": value + 1, "n": 50, "level": 0.95, "method": "t"}
         for seed, value in enumerate((3.0, 4.0, 6.0, 7.0))
     ]
@@ -100,8 +100,8 @@ def test_means_of_seeds_have_their_mean():
 
 def test_perplexity_is_relative_to_the_language_where_that_is_known():
     about = {"language": "interval-5", "length": 8, "key": "k", "level": 1.0, "n": 9, "method": "exact"}
-    drawn = {"metric": "samples", "steps": 2, "measure": "generative_perplexity", "value": 6.0, "low": 5.0, "high": 7.0}
-    own = {"metric": "autoregressive", "measure": "ter", "value": 4.0, "low": 4.0, "high": 4.0, "evaluations": 8.0}
+    drawn = {"job": "samples", "steps": 2, "measure": "generative_perplexity", "value": 6.0, "low": 5.0, "high": 7.0}
+    own = {"job": "autoregressive", "measure": "ter", "value": 4.0, "low": 4.0, "high": 4.0, "model_calls": 8.0}
     same = own | {"measure": "ter_ratio", "value": 1.0, "low": 1.0, "high": 1.0}
     found = {(p["measure"], p["kind"]): p["value"] for p in points([about | drawn, about | own, about | same])}
     assert found["generative_perplexity_ratio", "mdm"] == 1.5
@@ -121,16 +121,16 @@ def test_a_clock_stands_beside_the_same_network():
         "low": 1,
         "high": 9,
     }
-    clock = {"metric": "clock", "kind": "mdm", "batch": 4, "measure": "milliseconds", "value": 8.0}
+    clock = {"job": "clock", "kind": "mdm", "batch": 4, "measure": "milliseconds", "value": 8.0}
     learned = {
-        "metric": "learned",
+        "job": "learned",
         "steps": 2,
         "sampler": "ancestral",
         "measure": "ser",
         "value": 0.5,
-        "evaluations": 3.0,
+        "model_calls": 3.0,
     }
-    ideal = learned | {"metric": "samples"}
+    ideal = learned | {"job": "samples"}
     found = {
         p["model"]: p["seconds"]
         for p in points([about | one for one in (clock, learned, ideal)])
@@ -148,7 +148,7 @@ def test_an_evaluation_is_a_point_a_setting(tmp_path):
     assert (found["mdm"]["value"], found["ar"]["value"]) == (0.75, 1.0)
     assert (found["mdm"]["of"], found["mdm"]["model"], found["mdm"]["steps"]) == ("gsm8k", "m", 8)
     assert (found["mdm"]["flops"], found["ar"]["flops"]) == (4.0, 1.0)
-    assert found["mdm"]["evaluations"] == 8
+    assert found["mdm"]["model_calls"] == 8
 
 
 def test_a_training_is_its_journal(tmp_path):
@@ -162,7 +162,7 @@ def test_a_training_is_its_journal(tmp_path):
     ("make", "said"),
     [
         (lambda path: None, "there is no directory .*nowhere; name that of a sweep"),
-        (lambda path: path.mkdir(), "holds no results: neither sweep.sqlite nor records.jsonl, training.json, "),
+        (lambda path: path.mkdir(), "contains no results; expected sweep.sqlite, records.jsonl, training.json, "),
         (lambda path: (path.mkdir(), (path / "sweep.sqlite").write_bytes(b"no")), "sweep.sqlite"),
         (lambda path: (path.mkdir(), (path / "records.jsonl").write_text("{")), r"records.jsonl, line 1"),
         (lambda path: (path.mkdir(), (path / "training.json").write_text("{")), "training.json is not JSON"),
@@ -176,5 +176,5 @@ def test_what_is_no_store_is_refused(tmp_path, make, said):
 
 
 def test_nothing_to_report_of():
-    with pytest.raises(UnmaskError, match="there is no store to report of"):
+    with pytest.raises(UnmaskError, match="no directory is given; expected that of a sweep"):
         read([])

@@ -93,10 +93,10 @@ class HollowCounting(Counting):
 
 def counts(source=Asked, **options):
     """A line for every registered sampler: its evaluations a row, the rows computed, the forwards."""
-    lines = [f"{'sampler':<42}{'evaluations':>12}{'rows':>8}{'forwards':>10}"]
+    lines = [f"{'sampler':<42}{'model_calls':>12}{'rows':>8}{'forwards':>10}"]
     for name in SAMPLED:
         made = generate(source(), sampler=name, **options)
-        needed = float(made.evaluations.double().mean())
+        needed = float(made.model_calls.double().mean())
         lines.append(f"{name:<42}{needed:>12.2f}{made.spent.rows:>8}{made.spent.forwards:>10}")
     return "\n".join(lines)
 

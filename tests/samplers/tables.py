@@ -37,15 +37,15 @@ class Quarters(Denoiser):
 
     def one_by_one(self, order):
         """The law of revealing in this order, a dict of sequences."""
-        law = {}
+        distribution = {}
         for x in itertools.product(range(self.vocabulary), repeat=self.length):
             context = torch.full((1, self.length), self.vocabulary)
             mass = 1.0
             for j in order:
                 mass *= float(self.posterior(context)[0, j, x[j]])
                 context[0, j] = x[j]
-            law[x] = mass
-        return law
+            distribution[x] = mass
+        return distribution
 
 
 class Counted:

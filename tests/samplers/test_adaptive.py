@@ -1,6 +1,6 @@
 """The output law of samplers that look before they choose, by enumerating what they can meet; and wrong ones.
 
-The same alarm as in test_laws.py: 1e-6 a test, fixed seeds, and a row where the law is zero fails at once.
+The same alarm as in test_distributions.py: 1e-6 a test, fixed seeds, and a row where the law is zero fails at once.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 import torch
 
-from tests.brute import law, p_value, sequences, tiny_languages
-from tests.samplers.test_laws import ALARM, CASES, denoiser_of, fixed, labels, order_law, passes, said
+from tests.brute import distribution, p_value, sequences, tiny_languages
+from tests.samplers.test_distributions import ALARM, CASES, denoiser_of, fixed, labels, order_distribution, passes, said
 from tests.samplers.test_reference import OWN, PUBLISHED, REMASKING, SCORES, entropy, remdm_rates
 from unmask import generate, schedules
 from unmask.core.chance import Stream
@@ -34,12 +34,12 @@ def as_array(states, vocabulary, length):
     return np.array([states.get(tuple(x), 0.0) for x in sequences(vocabulary, length).tolist()])
 
 
-def adaptive_law(name, sets, rounds=None):
+def adaptive_law(name, sets, steps=None):
     """sets(marginals of the hidden, round) -> [(probability, positions)]: what a round reveals, tokens drawn after."""
     denoiser, length = denoiser_of(name)
     v = denoiser.vocabulary
     states, turn = {(v,) * length: 1.0}, 0
-    while any(v in context for context in states) and turn != rounds:
+    while any(v in context for context in states) and turn != steps:
         following = defaultdict(float)
         for context, mass in states.items():
             p = said(name, context)
@@ -109,7 +109,7 @@ def test_confidence_samplers_follow_their_law(name, sampler):
         assert p.sum() == pytest.approx(1, abs=1e-9)
         assert passes(name, p, sampler=sampler, steps=steps, seed=steps), steps
     if name != "leak":  # choose, then sample: exact at one token a round
-        np.testing.assert_allclose(p, law(*CASES[name]), atol=1e-9)
+        np.testing.assert_allclose(p, distribution(*CASES[name]), atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def choices(sampler, language, length, rows=30):
     seen: list = []
     generate(language, sampler=Watched(inner=sampler, seen=seen), length=length, rows=rows, seed=2)
     every = sequences(language.vocabulary, length)
-    q = law(language, length)
+    q = distribution(language, length)
     for context, places in sorted(set(seen)):
         fit = np.all([(every[:, j] == t) | (t == language.vocabulary) for j, t in enumerate(context)], 0)
         met = q * fit > 0
@@ -218,10 +218,10 @@ def test_the_clairvoyant_takes_what_does_not_depend(name, gamma):
 @pytest.mark.parametrize("name", ["2-gram", "hmm", "interval"])
 def test_the_clairvoyant_follows_its_law(name):
     language, length = CASES[name]
-    every, q = sequences(language.vocabulary, length), law(language, length)
+    every, q = sequences(language.vocabulary, length), distribution(language, length)
     v = language.vocabulary
 
-    def law_of(gamma):
+    def distribution_of(gamma):
         states = {(v,) * length: 1.0}
         while any(v in context for context in states):
             following = defaultdict(float)
@@ -241,7 +241,7 @@ def test_the_clairvoyant_follows_its_law(name):
         return as_array(states, v, length)
 
     for gamma in (0.0, 0.1):
-        assert passes(name, law_of(gamma), sampler=Clairvoyant(gamma), seed=5)
+        assert passes(name, distribution_of(gamma), sampler=Clairvoyant(gamma), seed=5)
 
 
 # ---------------------------------------------------------------------------------- what is hidden again, or once more
@@ -279,7 +279,11 @@ def remdm_law(name, strategy, delta, o):
 def test_remdm_follows_its_law(name, strategy):
     o = REMASKING[strategy]
     for steps in (1, 2, 4) if strategy != "loop" else (1, 8):
-        p = remdm_law(name, strategy, [1 / steps] * steps, o) if steps > 1 else order_law(name, labels([1.0], 4))
+        p = (
+            remdm_law(name, strategy, [1 / steps] * steps, o)
+            if steps > 1
+            else order_distribution(name, labels([1.0], 4))
+        )
         assert p.sum() == pytest.approx(1, abs=1e-9)
         assert passes(name, p, sampler=ReMDM(strategy, **o), steps=steps, seed=steps), steps
 
@@ -299,8 +303,8 @@ def test_the_published_loop_is_another_law():
 
 def test_the_published_factor_is_another_law():
     names = ("factor(factor=1.3)", "factor(factor=1.3,published=True)")
-    laws = [adaptive_law("2-gram", ranked(FREE[name][0], largest(FREE[name][1]))) for name in names]
-    assert float(abs(laws[0] - laws[1]).sum()) / 2 == pytest.approx(0.138, abs=1e-3)
+    distributions = [adaptive_law("2-gram", ranked(FREE[name][0], largest(FREE[name][1]))) for name in names]
+    assert float(abs(distributions[0] - distributions[1]).sum()) / 2 == pytest.approx(0.138, abs=1e-3)
 
 
 @dataclass(frozen=True)
@@ -309,7 +313,7 @@ class Kept(ReMDM):
 
     def choose(self, view):
         rate = ((view.alpha_next - view.alpha) / (1 - view.alpha)).unsqueeze(1)
-        return Choice(view.hidden & (view.luck(Stream.ACCEPT) < rate), hide=super().choose(view).hide)
+        return Choice(view.hidden & (view.rng(Stream.ACCEPT) < rate), hide=super().choose(view).hide)
 
 
 def farthest_share(maker, strategy, alpha, rows=4000):
@@ -324,7 +328,7 @@ def farthest_share(maker, strategy, alpha, rows=4000):
     language = CASES["2-gram"][0]
     options = {"schedule": "cosine", "steps": 8, "length": 1, "rows": rows, "seed": 6}
     made = generate(language, sampler=Shares(strategy, **REMASKING[strategy]), **options)
-    assert p_value(made.tokens.numpy(), sequences(3, 1), law(language, 1)) > ALARM  # at one position exact
+    assert p_value(made.tokens.numpy(), sequences(3, 1), distribution(language, 1)) > ALARM  # at one position exact
     sigma = [max(math.sqrt(a * (1 - a) / rows), 1e-12) for a in alpha]
     return max(abs(share - (1 - a)) / s for share, a, s in zip(shares, alpha, sigma, strict=True))
 
@@ -363,7 +367,7 @@ def gibbs_law(name, start, groups):
 @pytest.mark.parametrize(("name", "stride"), [("2-gram", 0), ("interval", 0), ("interval", 2), ("leak", 2)])
 def test_gibbs_follows_its_law(name, stride):
     length = CASES[name][1]
-    base = order_law(name, labels([0.5, 0.5], length))
+    base = order_distribution(name, labels([0.5, 0.5], length))
     groups = [list(range(k, length, stride or length)) for k in range(stride or length)]
     p = gibbs_law(name, base, groups * 2)
     assert passes(name, p, sampler=Gibbs(sweeps=2, stride=stride), steps=2, seed=8)
@@ -372,7 +376,7 @@ def test_gibbs_follows_its_law(name, stride):
 
 def test_gibbs_of_the_language_stays_the_language():
     for name in ("2-gram", "hmm"):
-        assert passes(name, law(*CASES[name]), sampler="gibbs(inner=left-to-right, sweeps=2)", steps=4, seed=8)
+        assert passes(name, distribution(*CASES[name]), sampler="gibbs(inner=left-to-right, sweeps=2)", steps=4, seed=8)
 
 
 @pytest.mark.parametrize(("name", "most"), [("2-gram", 0), ("2-gram", 2), ("3-gram", 40), ("leak", 2)])
@@ -380,8 +384,8 @@ def test_restarts_follow_their_law(name, most):
     """With f = P(refused): valid x have p(x) (1 - f^(most+1)) / (1 - f), the others p(x) f^most."""
     source, length = CASES[name]
     language = source.inner.language if name == "leak" else source
-    p = order_law(name, labels([0.5, 0.5], length))
-    valid = law(language, length) > 0
+    p = order_distribution(name, labels([0.5, 0.5], length))
+    valid = distribution(language, length) > 0
     f = p[~valid].sum()
     expected = np.where(valid, p * (1 - f ** (most + 1)) / (1 - f), p * f**most)
     assert expected.sum() == pytest.approx(1)
@@ -392,8 +396,8 @@ def test_restarts_follow_their_law(name, most):
 
 def test_restarts_with_the_same_order_are_caught(monkeypatch):
     """Mutant: an attempt that draws its order from the same luck as the one before."""
-    p = order_law("3-gram", labels([0.5, 0.5], 4))
-    valid = law(*CASES["3-gram"]) > 0
+    p = order_distribution("3-gram", labels([0.5, 0.5], 4))
+    valid = distribution(*CASES["3-gram"]) > 0
     expected = np.where(valid, p, 0) / p[valid].sum()
     assert passes("3-gram", expected, sampler=VerifyAndRestart(most=60), steps=2, seed=4)
     monkeypatch.setattr("unmask.samplers.verify_and_restart.APART", 0)
@@ -429,5 +433,5 @@ def test_known_names_are_what_they_are_made_of():
 def test_random_remasking_is_a_random_order():
     for steps in (1, 2, 4):
         counts = [4 // steps + (k < 4 % steps) for k in range(steps)]
-        p = order_law("2-gram", fixed(counts))
+        p = order_distribution("2-gram", fixed(counts))
         assert passes("2-gram", p, sampler="llada(remasking=random, temperature=1)", steps=steps)

@@ -7,14 +7,14 @@ import math
 import pytest
 import torch
 
-from tests.brute import law, p_value, sequences
-from tests.samplers.test_laws import ALARM, CASES, labels, order_law, passes
+from tests.brute import distribution, p_value, sequences
+from tests.samplers.test_distributions import ALARM, CASES, labels, order_distribution, passes
 from unmask import UnmaskError, generate, schedules
-from unmask.core.chance import Luck, Stream
+from unmask.core.chance import Randomness, Stream
 from unmask.denoisers import Denoiser, Sharpened, Table
 from unmask.ideal import Ideal, Perturbed
 from unmask.languages import load, random_ngram
-from unmask.samplers.first_hitting import FirstHitting
+from unmask.samplers.ancestral import FirstHitting
 from unmask.samplers.gibbs import Gibbs
 from unmask.samplers.published.mdlm import coarse, race
 from unmask.samplers.structured import Strided
@@ -23,8 +23,8 @@ from unmask.samplers.verify_and_restart import VerifyAndRestart
 SIZE = {"length": 32, "rows": 20, "seed": 3}
 
 
-def evaluations(sampler, steps=8, source="sparse-hmm", **options):
-    return generate(load(source), sampler=sampler, steps=steps, **(SIZE | options)).evaluations
+def model_calls(sampler, steps=8, source="sparse-hmm", **options):
+    return generate(load(source), sampler=sampler, steps=steps, **(SIZE | options)).model_calls
 
 
 @pytest.mark.parametrize(
@@ -45,13 +45,13 @@ def evaluations(sampler, steps=8, source="sparse-hmm", **options):
     ],
 )
 def test_evaluations_are_what_the_rule_needs(sampler, expected):
-    assert evaluations(sampler).tolist() == [expected] * 20
+    assert model_calls(sampler).tolist() == [expected] * 20
 
 
 def test_certain_positions_come_together_under_eb():
     """gamma = 0 reveals what is certain and one more: on the interval language the last place of each interval is."""
     made = generate(load("interval-5"), sampler="entropy-bounded(gamma=0)", **SIZE | {"length": 30})
-    assert bool((made.evaluations < 30).all())
+    assert bool((made.model_calls < 30).all())
     assert bool(load("interval-5").supports(made.tokens).all())
 
 
@@ -59,9 +59,9 @@ def test_the_clairvoyant_needs_as_many_rounds_as_an_interval_has_places():
     """Exact on the interval language at any length in 5 rounds; above ln 2 nothing holds it back."""
     source = load("interval-5")
     made = generate(source, sampler="clairvoyant", length=510, rows=30)
-    assert made.evaluations.tolist() == [5] * 30
+    assert made.model_calls.tolist() == [5] * 30
     assert bool(source.supports(made.tokens).all())
-    assert generate(source, sampler="clairvoyant(gamma=0.7)", length=510, rows=3).evaluations.tolist() == [1] * 3
+    assert generate(source, sampler="clairvoyant(gamma=0.7)", length=510, rows=3).model_calls.tolist() == [1] * 3
 
 
 def test_restarts_pay_for_every_attempt():
@@ -72,14 +72,14 @@ def test_restarts_pay_for_every_attempt():
     valid = source.supports(first.tokens)
     made = generate(source, sampler="verify-and-restart(most=50)", **options)
     assert torch.equal(made.tokens[valid], first.tokens[valid])
-    assert torch.equal(made.evaluations[valid], first.evaluations[valid])
-    assert bool((made.evaluations[~valid] > first.evaluations[~valid]).all())
+    assert torch.equal(made.model_calls[valid], first.model_calls[valid])
+    assert bool((made.model_calls[~valid] > first.model_calls[~valid]).all())
     assert bool(source.supports(made.tokens).all())
     assert not made.impossible.any()
-    assert made.spent.rows == int(made.evaluations.sum())
+    assert made.spent.rows == int(made.model_calls.sum())
     twice = generate(source, sampler="verify-and-restart(inner='verify-and-restart(most=1)', most=50)", **options)
     assert bool(source.supports(twice.tokens).all())
-    assert twice.spent.rows == int(twice.evaluations.sum())
+    assert twice.spent.rows == int(twice.model_calls.sum())
 
 
 @pytest.mark.parametrize("maker", [Gibbs, VerifyAndRestart])
@@ -102,13 +102,13 @@ class Spelled(Denoiser):
 
 
 def test_a_verifier_of_ones_own():
-    with pytest.raises(UnmaskError, match="Spelled has no language; give verifier="):
+    with pytest.raises(UnmaskError, match="Spelled has no language"):
         generate(Spelled(), sampler="verify-and-restart", length=4, rows=2)
     even = VerifyAndRestart(verifier=lambda tokens: tokens.sum(1) % 2 == 0, most=60, strict=True)
     made = generate(Spelled(), sampler=even, steps=4, length=4, rows=2000)
     assert bool((made.tokens.sum(1) % 2 == 0).all())
     assert len(made.tokens.unique(dim=0)) == 8
-    with pytest.raises(UnmaskError, match="Spelled is none"):
+    with pytest.raises(UnmaskError, match="the denoiser is Spelled"):
         generate(Spelled(), sampler="clairvoyant", length=4, rows=2)
 
 
@@ -129,11 +129,11 @@ def test_first_hitting_tells_the_hitting_times():
     """Position j is revealed when alpha reaches its uniform u_j, under any schedule."""
     told = Told()
     made = generate(told, sampler="first-hitting", schedule="linear", steps=7, length=6, rows=1, seed=2)
-    u = Luck(2, torch.arange(1)).grid(Stream.ORDER, 6)[0]
+    u = Randomness(2, torch.arange(1)).grid(Stream.ORDER, 6)[0]
     torch.testing.assert_close(torch.cat(told.times), 1 - u.sort().values)
     assert made.order[0].argsort().tolist() == u.argsort().tolist()
     delta = schedules.deltas("cosine", 2000)
-    times = FirstHitting().times(delta, torch.ones(1, 6, dtype=torch.int64), Luck(2, torch.arange(1)))
+    times = FirstHitting().times(delta, torch.ones(1, 6, dtype=torch.int64), Randomness(2, torch.arange(1)))
     torch.testing.assert_close(torch.cos(math.pi / 2 * times[0]), u, atol=1e-5, rtol=0)
 
 
@@ -156,14 +156,14 @@ def test_other_samplers_tell_even_times():
 @pytest.mark.parametrize("name", ["2-gram", "leak"])
 def test_the_specimen_is_ancestral_where_nothing_is_rare(name):
     for steps in (1, 3):
-        p = order_law(name, labels([1 / steps] * steps, 4))
+        p = order_distribution(name, labels([1 / steps] * steps, 4))
         assert passes(name, p, sampler="as-published-mdlm", steps=steps, seed=2)
 
 
 def test_the_specimen_looks_at_the_start_after_each_change_and_once_more_at_the_end():
     made = generate(CASES["2-gram"][0], sampler="as-published-mdlm(batch=1)", steps=30, length=6, rows=200, seed=4)
     expected = [2 + len(set(order) - {30, 31}) for order in made.order.tolist()]
-    assert made.evaluations.tolist() == expected
+    assert made.model_calls.tolist() == expected
 
 
 def test_the_published_race_never_draws_what_is_rare():
@@ -171,7 +171,7 @@ def test_the_published_race_never_draws_what_is_rare():
     luckiest = torch.tensor([[1 - 2**-24, 0.0]], dtype=torch.float32)
     assert race(torch.tensor([[2e-9, 1.0]]), luckiest).tolist() == [1]
     assert race(torch.tensor([[3e-9, 1.0]]), luckiest).tolist() == [0]
-    u = coarse(Luck(1, torch.arange(50)), torch.arange(50), torch.arange(50), 3, 9)
+    u = coarse(Randomness(1, torch.arange(50)), torch.arange(50), torch.arange(50), 3, 9)
     assert u.dtype == torch.float32
     assert bool((u * 2**24 == (u * 2**24).round()).all())
     assert len(u.unique()) > 440
@@ -216,13 +216,13 @@ def test_every_sampler_sees_the_same_temperature(sampler):
     CASES["sharp"] = (shaped, length)
     try:
         orders = [(1.0, tuple(range(length)))] if sampler != "first-hitting" else []
-        p = order_law("sharp", orders or labels_of_all(length))
+        p = order_distribution("sharp", orders or labels_of_all(length))
     finally:
         del CASES["sharp"]
     options = {"sampler": sampler, "steps": 4, "temperature": 0.6, "top_p": 0.9, "top_k": 2}
     made = generate(language, length=length, rows=60_000, seed=1, **options)
     assert p_value(made.tokens.numpy(), sequences(3, length), p) > ALARM
-    assert p_value(made.tokens.numpy(), sequences(3, length), law(language, length)) < ALARM
+    assert p_value(made.tokens.numpy(), sequences(3, length), distribution(language, length)) < ALARM
     assert made.ideal is None
     assert [made.configuration[name] for name in ("temperature", "top_p", "top_k")] == [0.6, 0.9, 2]
 

@@ -43,10 +43,10 @@ def test_what_is_spent_is_what_the_denoiser_counts(name, kind):
         assert torch.equal(made.tokens, alike.tokens)
         if not name.startswith("as-published"):  # that one counts what the published code pays for
             if name in LOOKING_BACK:  # of these every place that stands is a context, and of an exact denoiser none
-                assert bool((made.evaluations >= alike.evaluations).all())
+                assert bool((made.model_calls >= alike.model_calls).all())
             else:
-                assert torch.equal(made.evaluations, alike.evaluations)
-            needed = int(made.evaluations.sum())
+                assert torch.equal(made.model_calls, alike.model_calls)
+            needed = int(made.model_calls.sum())
             if SAMPLERS.make(name).reads == CANVAS:  # a reader from scratch computes a row for each prefix of a call
                 assert needed == made.spent.rows if kind is Asked else needed <= made.spent.rows  # it keeps nothing
 
@@ -59,9 +59,9 @@ def test_of_a_hollow_engine_what_stands_costs_nothing_more(name):
         denoiser = Hollow()
         made = generate(denoiser, sampler=name, given=given, steps=STEPS, seed=4)
         assert made.spent == denoiser.counted, what
-        assert int(made.evaluations.sum()) == made.spent.rows
+        assert int(made.model_calls.sum()) == made.spent.rows
         alike = generate(Ideal(LANGUAGE), sampler=name, given=given, steps=STEPS, seed=4)
-        for part in ("tokens", "order", "evaluations"):
+        for part in ("tokens", "order", "model_calls"):
             assert torch.equal(getattr(made, part), getattr(alike, part)), (what, part)
 
 
@@ -124,7 +124,7 @@ class Other(Denoiser):
 def test_a_stranger_writes_one_half_and_has_the_other(sampler):
     options = {"sampler": sampler, "steps": 4, "length": 7, "rows": 30, "seed": 2}
     one, other = generate(Half(), **options), generate(Other(), **options)
-    for name in ("tokens", "order", "probability", "evaluations"):
+    for name in ("tokens", "order", "probability", "model_calls"):
         assert torch.equal(getattr(one, name), getattr(other, name))
     assert one.spent.rows == other.spent.rows
     tokens = one.tokens.clone()
@@ -146,10 +146,10 @@ def test_guidance_costs_two_evaluations_an_answer(sampler):
     plain, counted = (Asked(), Asked())
     alone = generate(plain, sampler=sampler, given=given, steps=STEPS, seed=4)
     made = generate(counted, sampler=sampler, given=given, steps=STEPS, seed=4, guidance=0.8)
-    assert int(made.evaluations.sum()) == made.spent.rows
+    assert int(made.model_calls.sum()) == made.spent.rows
     assert made.spent == counted.counted
     if sampler in ("fixed-size", "low-confidence", "gibbs"):
-        assert torch.equal(made.evaluations, 2 * alone.evaluations)
+        assert torch.equal(made.model_calls, 2 * alone.model_calls)
         assert made.spent == Cost(2 * alone.spent.forwards, 2 * alone.spent.rows, 2 * alone.spent.tokens)
 
 
@@ -174,4 +174,4 @@ def test_guidance_is_by_what_was_given(scale):
         if scale:
             assert float((said - p).abs().max()) > 1e-3
         canvas.reveal((torch.arange(6), torch.full((6,), place)), drawn[:, place])
-    assert canvas.evaluations.tolist() == [3 * (2 if scale else 1)] * 6
+    assert canvas.model_calls.tolist() == [3 * (2 if scale else 1)] * 6

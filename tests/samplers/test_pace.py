@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 import torch
 
-from tests.brute import law
-from tests.samplers.test_laws import CASES as CHAINS
-from tests.samplers.test_laws import passes
-from tests.samplers.test_reference import SEED, SOURCES, draw, entropy, heat, luck, surest_first, written
+from tests.brute import distribution
+from tests.samplers.test_distributions import CASES as CHAINS
+from tests.samplers.test_distributions import passes
+from tests.samplers.test_reference import SEED, SOURCES, draw, entropy, heat, rng, surest_first, written
 from unmask import UnmaskError, generate
 from unmask.core.chance import Stream, uniform
 from unmask.denoisers import Denoiser, Table
@@ -33,7 +33,7 @@ LENGTH, ROWS, EXACT = 14, 3, 1e-9
 
 
 @dataclass
-class Round:
+class Step:
     """What a plain rule sees: one row, one round."""
 
     denoiser: Denoiser
@@ -70,7 +70,7 @@ class Round:
         """A token at every hidden position."""
         tokens = {}
         for j, p in self.p.items():
-            tokens[j] = draw(heat(p, self.o.get("temperature", 1.0)), luck(Stream.TOKEN, self.row, j, self.visits[j]))
+            tokens[j] = draw(heat(p, self.o.get("temperature", 1.0)), rng(Stream.TOKEN, self.row, j, self.visits[j]))
             self.visits[j] += 1
         return tokens
 
@@ -105,8 +105,8 @@ def settled(s):
     mean, run, m = s.memory.setdefault("mean", {}), s.memory.setdefault("run", {}), s.o.get("momentum", 0.0)
     for j, p in s.p.items():
         mean[j] = m * mean[j] + (1 - m) * max(p) if j in mean else max(p)
-        symbol, rounds = run.get(j, (None, 0))
-        run[j] = (s.best(j), rounds + 1 if symbol == s.best(j) else 1)
+        symbol, steps = run.get(j, (None, 0))
+        run[j] = (s.best(j), steps + 1 if symbol == s.best(j) else 1)
     ready = [j for j in s.p if run[j][1] >= s.o.get("agree", 2) and mean[j] >= s.o["threshold"] - EXACT]
     return ready or s.surest({j: mean[j] for j in s.p})
 
@@ -125,7 +125,7 @@ def credit(s):
 
 
 def slowfast(s):
-    first, m, o = s.block[0], s.memory, {"sure": 0.9, "explore": 0.3, "rounds": 6, "window": 2, "spread": 1.0} | s.o
+    first, m, o = s.block[0], s.memory, {"sure": 0.9, "explore": 0.3, "slow_steps": 6, "window": 2, "spread": 1.0} | s.o
     m.setdefault("start", 0)
     if m.get("fast") and not [j for j in s.p if m["start"] <= j - first < m["end"]]:
         m.update(start=m["end"], fast=False, seen=[], end=None)
@@ -140,9 +140,9 @@ def slowfast(s):
         if m.get("end") is None:
             if len(recent) == o["window"] and np.std(recent) < o["spread"]:
                 m["end"] = recent[-1]
-            elif len(seen) == o["rounds"]:
+            elif len(seen) == o["slow_steps"]:
                 m["end"] = sum(recent) // len(recent)
-        m["fast"] = m.get("end") is not None and (not o.get("published") or len(seen) >= o["rounds"])
+        m["fast"] = m.get("end") is not None and (not o.get("published") or len(seen) >= o["slow_steps"])
     sure = [j for j in inside if max(s.p[j]) >= o["sure"] - EXACT]
     return sure if len(sure) > 1 else s.surest(s.confident(inside))
 
@@ -270,7 +270,7 @@ def reference(denoiser, name, row, blocks=1, steps=6, **o):
             p = said(denoiser, tuple(context))
             marginals = {j: p[j] for j in block if context[j] == mask}
             count = size // steps + (k <= size % steps)
-            s = Round(denoiser, row, turn, k, steps, count, block, list(context), marginals, memory, visits, o)
+            s = Step(denoiser, row, turn, k, steps, count, block, list(context), marginals, memory, visits, o)
             found = RULES[name](s)
             looks += 1 + len(s.asked)
             chosen, tokens = found if isinstance(found, tuple) else (found, None)
@@ -278,7 +278,7 @@ def reference(denoiser, name, row, blocks=1, steps=6, **o):
                 tokens = s.draw()
             for j in chosen:
                 if tokens is None:
-                    context[j] = draw(p[j], luck(Stream.TOKEN, row, j, visits[j]))
+                    context[j] = draw(p[j], rng(Stream.TOKEN, row, j, visits[j]))
                     visits[j] += 1
                 else:
                     context[j] = tokens[j]
@@ -293,8 +293,8 @@ CASES = [
     ("settled", {"threshold": 0.4, "agree": 1, "momentum": 0.7, "ties": "position"}),
     ("credit", {"threshold": 0.6}),
     ("credit", {"threshold": 0.5, "temperature": 0.0, "decay": 0.9, "power": 1.0, "strength": 2.0}),
-    ("slowfast", {"sure": 0.5, "explore": 0.4, "rounds": 4}),
-    ("slowfast", {"sure": 0.5, "explore": 0.4, "rounds": 5, "spread": 3.0, "published": True}),
+    ("slowfast", {"sure": 0.5, "explore": 0.4, "slow_steps": 4}),
+    ("slowfast", {"sure": 0.5, "explore": 0.4, "slow_steps": 5, "spread": 3.0, "published": True}),
     ("sched", {"gap": 1.5}),
     ("sched", {"gap": 3.0, "last": 0.1, "shape": "phases"}),
     ("sched", {"gap": 6.0, "last": 0.0, "shape": "linear", "agreed": True}),
@@ -323,7 +323,7 @@ def matches(source, sampler, name, options, blocks=1, steps=6):
     made = generate(denoiser, sampler=sampler if blocks == 1 else Blocks(LENGTH // blocks, sampler), **given)
     plain = PLAIN[source]
     wanted = [reference(plain, name, row, blocks, steps, **options) for row in range(ROWS)]
-    return list(zip(made.tokens.tolist(), made.evaluations.tolist(), strict=True)) == wanted
+    return list(zip(made.tokens.tolist(), made.model_calls.tolist(), strict=True)) == wanted
 
 
 PLAIN = {name: Ideal(source) if isinstance(source, Language) else source for name, source in SOURCES.items()}
@@ -348,18 +348,18 @@ MUTANTS = {  # module, what stands there, what stands there instead, the case th
     "a bound too tight": ("klass", "(self.history - 1)", "(self.history - 3)", 1, 1),
     "the other divergence": (
         "memory",
-        "view.marginals[now[known] - 1].divergence(said[before[known] - 1])",
-        "said[before[known] - 1].divergence(view.marginals[now[known] - 1])",
+        "view.marginals[now[known] - 1].divergence(earlier[before[known] - 1])",
+        "earlier[before[known] - 1].divergence(view.marginals[now[known] - 1])",
         0,
         1,
     ),
-    "the mean begins at zero": ("settled", "torch.where(seen,", "torch.where(seen | True,", 4, 1),
+    "the mean begins at zero": ("settled", "torch.where(known,", "torch.where(known | True,", 4, 1),
     "changes are forgotten": ("memory", "view.hidden.long())", "view.memory.get('held', nothing))", 3, 1),
     "a first time that gives none": ("credit", "0.0) + earned", "-earned) + earned", 5, 1),
     "credit that does not fade": ("credit", " * self.decay", "", 5, 1),
     "the cycle is found again": ("slow_fast", "slow & (end == 0)", "slow", 8, 1),
     "the text and not the code": ("slow_fast", "not self.published", "True", 8, 1),
-    "progress by k / N": ("early_commit", "(view.round - 1) / (view.rounds - 1)", "view.round / view.rounds", 9, 1),
+    "progress by k / N": ("early_commit", "(view.step - 1) / (view.steps - 1)", "view.step / view.steps", 9, 1),
     "one that agrees is enough": ("early_commit", "== view.hidden.sum(1)", "> 0", 11, 1),
     "the radius is off by one": ("local_leap", "place - self.radius)", "place - self.radius + 1)", 13, 1),
     "surer neighbours": ("local_leap", "near & view.hidden", "view.hidden", 13, 1),
@@ -377,7 +377,7 @@ MUTANTS = {  # module, what stands there, what stands there instead, the case th
     ),
     "where doubt falls": ("adaptive_blocks", ".diff(dim=1)", ".diff(dim=1).neg()", 22, 1),
     "the rule without its code": ("multi_block", "if self.published:", "if False:", 26, 1),
-    "one block too far": ("multi_block", "((share >= self.join) | full)", "((share > 0) | full)", 24, 1),
+    "one block too far": ("multi_block", "((fraction >= self.join) | full)", "((fraction > 0) | full)", 24, 1),
 }
 
 
@@ -432,7 +432,7 @@ def test_a_rule_without_what_is_its_own_is_one_that_is_known(name):
 def test_tokens_that_disturb_nothing_are_the_languages():
     """PUNT at epsilon = 0 on a chain, where what a set disturbs each part does; the marginals alone are far off."""
     language, length = CHAINS["2-gram"]
-    q = law(language, length)
+    q = distribution(language, length)
     assert passes("2-gram", q, sampler="punt(epsilon=0)", seed=5)
     assert not passes("2-gram", q, sampler="punt(epsilon=3)", seed=5)
 
@@ -460,9 +460,9 @@ def test_frequencies_come_from_a_file_too(tmp_path):
         sampler = f"pc-sampler(frequencies='{path.with_stem(name)}')"
         made[name] = generate(language, sampler=sampler, length=LENGTH, rows=4, seed=1, steps=LENGTH)
     assert torch.equal(made["said"].tokens, made["even"].tokens)
-    assert torch.equal(made["said"].evaluations, made["even"].evaluations + 1)
+    assert torch.equal(made["said"].model_calls, made["even"].model_calls + 1)
     assert not torch.equal(made["said"].order, made["odd"].order)
-    with pytest.raises(UnmaskError, match=r"even.npy has 16 counts; the denoiser has 3 symbols. Give a count for each"):
+    with pytest.raises(UnmaskError, match=r"even.npy has 16 counts; expected 3"):
         generate(SOURCES["leak"], sampler=f"pc-sampler(frequencies='{path.with_stem('even')}')", length=4, rows=1)
 
 
@@ -476,14 +476,14 @@ def test_frequencies_come_from_a_file_too(tmp_path):
         ("settled(agree=0)", "agree is 0; expected at least 1"),
         ("settled(momentum=1)", "momentum is 1; expected a number from 0 to below 1"),
         ("credit(decay=1.0)", "decay is 1.0; expected a number from 0 to below 1"),
-        ("slowfast(rounds=0)", "rounds is 0; expected at least 1"),
+        ("slowfast(slow_steps=0)", "slow_steps is 0; expected at least 1"),
         ("sched(shape=square)", "unknown shape 'square'"),
         ("sched(last=2)", "last is 2; expected a number from 0 to 1"),
-        ("localleap(threshold=0.1)", "relief is 0.15; expected a number from 0 to 0.1: no more than the threshold"),
+        ("localleap(threshold=0.1)", "relief is 0.15; expected a number from 0 to 0.1, the threshold"),
         ("pc-sampler(most=0)", "most is 0; expected a positive number"),
         (
             "pc-sampler(frequencies='none.npy')",
-            "none.npy holds no counts: .*. Give an .npy file with a number for each",
+            "none.npy has no counts: .*; expected an .npy file",
         ),
         ("punt(score=sure)", "unknown score 'sure'"),
         ("punt(epsilon=-1)", "epsilon is -1; expected 0 or a positive number of nats"),
@@ -500,12 +500,10 @@ def test_options_out_of_range_are_one_clear_line(name, message):
 
 
 class Remembers(Sampler):
-    def order(self, delta, hidden, luck):
+    def order(self, delta, hidden, rng):
         return self.memory["order"]
 
 
 def test_an_order_has_no_memory():
-    with pytest.raises(
-        UnmaskError, match=r"asks for a memory, which an order has not: .* write choose, whose view has it"
-    ):
+    with pytest.raises(UnmaskError, match=r"reads self.memory; expected no state in a sampler"):
         generate(SOURCES["leak"], sampler=Remembers(), length=4, rows=1)

@@ -21,7 +21,7 @@ def row_alike(made, row, alone):
     for name in ("tokens", "order"):
         assert torch.equal(getattr(made, name)[row, :size], getattr(alone, name)[0]), (name, row)
     torch.testing.assert_close(made.probability[row, :size], alone.probability[0], rtol=1e-12, atol=0)
-    for name in ("lengths", "evaluations", "impossible"):
+    for name in ("lengths", "model_calls", "impossible"):
         assert torch.equal(getattr(made, name)[row], getattr(alone, name)[0]), (name, row)
     assert bool((made.order[row, size:] == 0).all())
 
@@ -34,7 +34,7 @@ def test_blocks_of_ragged_prompts_cost_one_forward_a_round():
     denoiser = Asked()
     made = generate(denoiser, given=given, **options)
     assert made.spent.forwards == denoiser.counted.forwards == 8
-    assert made.evaluations.tolist() == [8, 7, 8, 8, 5, 2]  # a last block of one position is one round
+    assert made.model_calls.tolist() == [8, 7, 8, 8, 5, 2]  # a last block of one position is one round
     for row in range(6):
         row_alike(made, row, generate(Asked(), given=given[row : row + 1], first_row=row, **options))
 
@@ -64,7 +64,7 @@ def test_rows_of_several_lengths_are_what_they_are_alone(name, kind, monkeypatch
         for row, size in enumerate(LENGTHS):
             assert torch.equal(other.tokens[row, :size], made.tokens[row, :size]), junk
         assert torch.equal(other.order, made.order)
-        assert torch.equal(other.evaluations, made.evaluations)
+        assert torch.equal(other.model_calls, made.model_calls)
 
 
 def test_infilled_rows_of_several_lengths():
@@ -77,7 +77,7 @@ def test_infilled_rows_of_several_lengths():
 
 
 def test_what_lines_cannot_be():
-    with pytest.raises(UnmaskError, match="leave rows and length out"):
+    with pytest.raises(UnmaskError, match="Leave rows and length out"):
         generate(LANGUAGE, given=[[V] * 3, [V] * 4], length=5)
     with pytest.raises(UnmaskError, match=r"row 1: .*row 0, position 2: token 9"):
         generate(LANGUAGE, given=[[V] * 3, [V, V, 9, V]])

@@ -38,7 +38,7 @@ SCORES = {
 }
 
 
-def luck(stream, row, position, visit):
+def rng(stream, row, position, visit):
     return float(uniform(SEED, stream, torch.tensor(row), torch.tensor(position), visit))
 
 
@@ -64,7 +64,7 @@ def surest_first(row, turn, scores, ties="chance", noise=0.0):
     """Hidden positions, the highest score first; scores: {position: score}."""
 
     def key(position):
-        chance = luck(Stream.TIE, row, position, turn)
+        chance = rng(Stream.TIE, row, position, turn)
         score = scores[position] - (noise * math.log(-math.log(chance)) if noise else 0)
         return -round(score * 1e9), position if ties == "position" else chance
 
@@ -109,7 +109,7 @@ def reference(denoiser, name, row, **o):
         tokens = {}
 
         def write(j, p=p, tokens=tokens):
-            tokens[j] = draw(heat(p[j], temperature), luck(Stream.TOKEN, row, j, visits[j]))
+            tokens[j] = draw(heat(p[j], temperature), rng(Stream.TOKEN, row, j, visits[j]))
             visits[j] += 1
 
         for j in marginals if first else ():
@@ -190,12 +190,12 @@ def test_greddy_is_the_loop_of_smdm_for_one_row(steps, temperature):
             if not number:
                 continue
             p = SOURCES["leak"].posterior(torch.tensor([context]))[0].tolist()
-            tokens = {j: draw(heat(p[j], temperature), luck(Stream.TOKEN, row, j, k)) for j in hidden}
+            tokens = {j: draw(heat(p[j], temperature), rng(Stream.TOKEN, row, j, k)) for j in hidden}
             scores = {j: p[j][tokens[j]] for j in hidden}
             for j in surest_first(row, k + 1, scores, "position")[:number]:
                 context[j] = tokens[j]
             calls += 1
-        assert (made.tokens[row].tolist(), int(made.evaluations[row])) == (context, calls)
+        assert (made.tokens[row].tolist(), int(made.model_calls[row])) == (context, calls)
 
 
 def remdm_rates(strategy, k, delta, o):
@@ -249,9 +249,9 @@ def remdm_reference(denoiser, row, strategy, o):
         weights = {j: math.exp(-psi[j]) for j in range(LENGTH) if context[j] != mask}
         before = list(context)
         for j in range(LENGTH):
-            u = luck(Stream.ACCEPT, row, j, k + 1)
+            u = rng(Stream.ACCEPT, row, j, k + 1)
             if before[j] == mask and u < rate:
-                context[j] = draw(p[j], luck(Stream.TOKEN, row, j, visits[j]))
+                context[j] = draw(p[j], rng(Stream.TOKEN, row, j, visits[j]))
                 psi[j] = p[j][context[j]]
                 visits[j] += 1
             elif before[j] != mask and u < sigma * (weights[j] / sum(weights.values()) if strategy == "conf" else 1):
@@ -276,7 +276,7 @@ def test_remdm_by_its_code(options):
     made = generate(source, sampler=sampler, steps=8, length=LENGTH, rows=40, seed=SEED).tokens.tolist()
     plain = Ideal(source) if isinstance(source, Language) else source
     assert made == [remdm_reference(plain, row, strategy, options) for row in range(40)]
-    with pytest.raises(UnmaskError, match="published is about strategy loop"):
+    with pytest.raises(UnmaskError, match="with published=True; expected loop"):
         ReMDM(published=True)
 
 
@@ -304,6 +304,6 @@ def test_blocks_draw_from_the_published_nucleus(source, most):
             j = order.index(turn)
             assert j // 4 == (turn - 1) // 4
             p = nucleus(plain.posterior(torch.tensor([context]))[0, j].tolist(), most)
-            context[j] = draw(p, luck(Stream.TOKEN, row, j, 0))
+            context[j] = draw(p, rng(Stream.TOKEN, row, j, 0))
             assert float(made.probability[row, j]) == pytest.approx(p[context[j]], abs=1e-9)
         assert made.tokens[row].tolist() == context

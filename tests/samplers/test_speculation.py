@@ -35,16 +35,16 @@ CAUSAL = {
 def counted(sampler, denoiser, cells, order):
     """The output law over all combinations, and the session."""
     placed = {(stream, order[index], visit): count for (stream, index, visit), count in cells.items()}
-    luck = Counted(placed, denoiser.length, order)
-    blank = torch.full((luck.rows, denoiser.length), denoiser.vocabulary)
-    session = Session(denoiser, blank, luck, torch.ones(1, dtype=torch.float64))
+    rng = Counted(placed, denoiser.length, order)
+    blank = torch.full((rng.rows, denoiser.length), denoiser.vocabulary)
+    session = Session(denoiser, blank, rng, torch.ones(1, dtype=torch.float64))
     fill(sampler, session)
     counts = Counter(map(tuple, session.tokens.tolist()))
-    return {x: count / luck.rows for x, count in counts.items()}, session
+    return {x: count / rng.rows for x, count in counts.items()}, session
 
 
-def worst(made, law):
-    return max(abs(made.get(x, 0.0) - mass) for x, mass in law.items())
+def worst(made, distribution):
+    return max(abs(made.get(x, 0.0) - mass) for x, mass in distribution.items())
 
 
 @pytest.mark.parametrize("case", SELF)
@@ -55,8 +55,8 @@ def test_self_speculation_has_the_law_of_one_at_a_time(case):
         made, session = counted(SelfSpeculative(draft_length), denoiser, SELF[case], order)
         assert worst(made, denoiser.one_by_one(order)) < 1e-12
         canvas = session.canvas
-        assert int(canvas.evaluations.sum()) == canvas.spent.rows
-        assert bool((canvas.evaluations >= length).all())
+        assert int(canvas.model_calls.sum()) == canvas.spent.rows
+        assert bool((canvas.model_calls >= length).all())
 
 
 @pytest.mark.parametrize("case", CAUSAL)
@@ -69,7 +69,9 @@ def test_speculation_has_the_causal_law(case):
 
 
 def no_refusal(session, drafts, checked, target, turn):
-    return speculation.verify(session, drafts, checked, drafts.said[speculation.numbered(drafts.inside)[checked]], turn)
+    return speculation.verify(
+        session, drafts, checked, drafts.marginals[speculation.numbered(drafts.inside)[checked]], turn
+    )
 
 
 @pytest.mark.parametrize(
@@ -93,12 +95,12 @@ def test_self_speculation_counts_every_context():
     """A turn is one look and K - 1 contexts; at K = 1 it is one evaluation a token, as without speculation."""
     language = load("sparse-hmm")
     made = generate(language, sampler="self-speculative(draft_length=1)", length=32, rows=20)
-    assert made.evaluations.tolist() == [32] * 20
+    assert made.model_calls.tolist() == [32] * 20
     assert made.spent.forwards == 32
     made = generate(language, sampler="self-speculative(draft_length=4)", length=32, rows=20)
     turns = made.order.max(1).values
-    assert bool((made.evaluations <= 4 * turns).all())
-    assert bool((made.evaluations > 4 * (turns - 1)).all())
+    assert bool((made.model_calls <= 4 * turns).all())
+    assert bool((made.model_calls > 4 * (turns - 1)).all())
     assert made.spent.forwards <= 2 * int(turns.max())
     assert int(turns.max()) <= 16
     assert bool(language.supports(made.tokens).all())

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.brute import law, p_value, sequences
+from tests.brute import distribution, p_value, sequences
 from tests.samplers.counting import LANGUAGE, Asked
 from unmask import UnmaskError, generate
 from unmask.denoisers import Denoiser
@@ -33,7 +33,7 @@ class Countdown(Denoiser):
 
 
 @pytest.mark.parametrize(
-    ("sampler", "rounds"),
+    ("sampler", "steps"),
     [
         ("left-to-right", 4),
         ("blocks(block_length=4)", 4),
@@ -43,12 +43,12 @@ class Countdown(Denoiser):
         ("blocks(block_length=2, inner=threshold)", 2),
     ],
 )
-def test_an_end_at_a_quarter_costs_a_quarter(sampler, rounds):
+def test_an_end_at_a_quarter_costs_a_quarter(sampler, steps):
     options = {"sampler": sampler, "steps": L, "length": L, "rows": 5}
     whole, made = generate(Countdown(), **options), generate(Countdown(), stop=END, **options)
-    assert whole.evaluations.tolist() == [4 * rounds] * 5
-    assert made.evaluations.tolist() == [rounds] * 5
-    assert made.spent.forwards == rounds
+    assert whole.model_calls.tolist() == [4 * steps] * 5
+    assert made.model_calls.tolist() == [steps] * 5
+    assert made.spent.forwards == steps
     assert made.lengths.tolist() == [L // 4] * 5
     assert made.reasons == ("stopped",) * 5
     assert whole.reasons == ("filled",) * 5
@@ -73,11 +73,11 @@ def test_an_end_waits_for_what_is_hidden_before_it():
     """Right to left the end is not certain before all is decided."""
 
     class Backwards(Sampler):
-        def order(self, delta, hidden, luck):
+        def order(self, delta, hidden, rng):
             return torch.where(hidden, hidden.shape[1] - torch.arange(hidden.shape[1]), 0)
 
     made = generate(Countdown(), sampler=Backwards(), steps=L, length=L, rows=2, stop=END)
-    assert made.evaluations.tolist() == [L, L]
+    assert made.model_calls.tolist() == [L, L]
     assert made.lengths.tolist() == [4, 4]
 
 
@@ -89,14 +89,14 @@ def test_a_string_ends_a_row_where_it_is_complete():
         Countdown(), sampler="left-to-right", steps=8, given=given, stop=Until(["ad", "cb"], decode, fill=1)
     )
     assert made.lengths.tolist() == [4, 4]
-    assert made.evaluations.tolist() == [2, 1]  # two tokens a round
+    assert made.model_calls.tolist() == [2, 1]  # two tokens a round
     assert made.tokens[0].tolist() == [0, 0, 0, END, *[1] * 12]
 
 
 def test_a_budget_ends_a_row_whatever_is_hidden():
     made = generate(LANGUAGE, sampler="low-confidence", steps=8, length=L, rows=6, seed=1, stop=Budget(3, fill=2))
     whole = generate(LANGUAGE, sampler="low-confidence", steps=8, length=L, rows=6, seed=1)
-    assert made.evaluations.tolist() == [3] * 6
+    assert made.model_calls.tolist() == [3] * 6
     early = whole.order <= 3
     assert torch.equal(made.tokens[early], whole.tokens[early])
     assert bool((made.tokens[~early] == 2).all())
@@ -109,8 +109,8 @@ class Halfway(Sampler):
 
     def choose(self, view):
         place = torch.where(view.hidden, view.hidden.cumsum(1), 99)
-        even = view.canvas.luck.row_ids % 2 == 0
-        return Choice(place <= view.count.unsqueeze(1), done=even & (view.round == 3))
+        even = view.canvas.rng.row_ids % 2 == 0
+        return Choice(place <= view.count.unsqueeze(1), done=even & (view.step == 3))
 
 
 def test_a_sampler_may_say_that_a_row_is_done():
@@ -122,15 +122,15 @@ def test_a_sampler_may_say_that_a_row_is_done():
     assert bool((done % 2 == 0).all())
     assert len(done)
     assert set(made.reasons[1::2]) <= {"filled", "stopped"}
-    assert made.evaluations[done].tolist() == [3] * len(done)
+    assert made.model_calls[done].tolist() == [3] * len(done)
     assert torch.equal(made.tokens[done, :6], whole.tokens[done, :6])
     assert bool((made.tokens[done, 6:] == 2).all())
     for row in stopped.tolist():
         size = int(made.lengths[row])
         assert torch.equal(made.tokens[row, :size], whole.tokens[row, :size])
         assert made.tokens[row, size - 1] == 99 % 4
-    assert made.spent.rows == int(made.evaluations.sum())
-    with pytest.raises(UnmaskError, match="nothing says what to fill them with"):
+    assert made.spent.rows == int(made.model_calls.sum())
+    with pytest.raises(UnmaskError, match="no fill token is known"):
         generate(LANGUAGE, sampler=Halfway(), steps=8, length=L, rows=4)
 
 
@@ -144,7 +144,7 @@ def test_what_is_kept_follows_the_law_of_what_would_have_been(sampler):
     language, length, rows = random_ngram(2, 3, seed=4), 4, 20_000
     options = {"sampler": sampler, "steps": length, "length": length, "rows": rows, "seed": 3}
     made = generate(language, stop=2, **options)
-    q, every = law(language, length), sequences(3, length)
+    q, every = distribution(language, length), sequences(3, length)
     cut = Counter()
     for x, mass in zip(every.tolist(), q, strict=True):
         size = x.index(2) + 1 if 2 in x else length
@@ -159,7 +159,7 @@ def test_what_is_kept_follows_the_law_of_what_would_have_been(sampler):
         sizes = torch.where(first.any(1), first.argmax(1) + 1, length)
         assert torch.equal(made.lengths, sizes)
         assert kept(made.tokens, sizes) == kept(whole.tokens, sizes)
-        assert int(made.evaluations.sum()) == int(sizes.sum())
+        assert int(made.model_calls.sum()) == int(sizes.sum())
     assert p_value(found, names, np.array(list(cut.values()))[::-1]) < ALARM
 
 
@@ -182,7 +182,7 @@ def test_either_rule_ends_a_row_and_somebody_may_watch():
     options = {"sampler": "left-to-right", "steps": L, "length": L, "rows": 2}
     made = generate(Countdown(), stop=Either([early, late]), **options)
     assert made.lengths.tolist() == [L] * 2
-    assert made.evaluations.tolist() == [3] * 2
+    assert made.model_calls.tolist() == [3] * 2
     assert made.tokens[:, 3:].eq(1).all()
     assert generate(Countdown(), stop=Either([early, Budget(9, 0)]), **options).lengths.tolist() == [L // 4] * 2
     watched = generate(Countdown(), stop=Watched(lambda progress: seen.append(progress.hidden.sum()), early), **options)

@@ -30,14 +30,14 @@ class Counts(Sampler):
         self.seen = seen
 
     def choose(self, view):
-        rounds = view.memory.get("rounds", torch.zeros(len(view.hidden), dtype=torch.int64))
+        steps = view.memory.get("steps", torch.zeros(len(view.hidden), dtype=torch.int64))
         marks = view.memory.get("marks", torch.zeros(view.hidden.shape))
         going = view.hidden.any(1)
-        assert torch.equal(rounds[going], view.round[going] - 1)
-        assert torch.equal((marks > 0).sum(1)[going], rounds[going])
+        assert torch.equal(steps[going], view.step[going] - 1)
+        assert torch.equal((marks > 0).sum(1)[going], steps[going])
         for row in going.nonzero().squeeze(1).tolist():
-            self.seen.append((row, int(view.turn[row]), int(rounds[row])))
-        view.memory["rounds"] = rounds + 1
+            self.seen.append((row, int(view.turn[row]), int(steps[row])))
+        view.memory["steps"] = steps + 1
         view.memory["marks"] = torch.where(first(view), 1.0, marks)
         return Choice(first(view))
 
@@ -64,7 +64,7 @@ class Keeps(Sampler):
 
 @pytest.mark.parametrize("kept", [torch.zeros(3), torch.tensor(1.0), 7, [0, 0]])
 def test_what_is_kept_has_a_part_for_each_row(kept):
-    with pytest.raises(UnmaskError, match=r"keeps 'state' in its memory as .*expected tensors \(B, ..\)"):
+    with pytest.raises(UnmaskError, match=r"stores 'state' in its memory as .*expected tensors \(B, ..\)"):
         generate(LANGUAGE, sampler=Keeps(kept), length=4, rows=2)
 
 
@@ -73,7 +73,7 @@ def test_done_has_a_part_for_each_row():
         def choose(self, view):
             return Choice(first(view), done=torch.zeros(3, dtype=torch.bool))
 
-    with pytest.raises(UnmaskError, match=r"answers done = torch.bool \(3,\) in round 1; expected torch.bool \(2,\)"):
+    with pytest.raises(UnmaskError, match=r"returns done = torch.bool \(3,\) in step 1; expected torch.bool \(2,\)"):
         generate(LANGUAGE, sampler=Done(None), length=4, rows=2)
 
 

@@ -13,7 +13,7 @@ from tests.conftest import turn
 from tests.tasks.data import DATA, needs_data
 from unmask.sandbox import Limits, Ran, Sandbox
 from unmask.tasks import TASKS
-from unmask.tasks import Item as Asked
+from unmask.tasks import Item as TaskItem
 from unmask.tasks.data import read
 from unmask.tasks.mbpp import SANITIZED, Row
 
@@ -43,8 +43,8 @@ def humaneval() -> list[Item]:
 
 def mbpp() -> list[Item]:
     """All of the sanitized ones, of which the task asks those of the test set."""
-    task, rows = TASKS.make("mbpp"), read(SANITIZED, Row, DATA / SANITIZED.files[0]).found
-    return [Item(f"MBPP/{row.task_id}", *task.program(Asked(str(row.task_id), (row, ())), row.code)) for row in rows]
+    task, rows = TASKS.make("mbpp"), read(SANITIZED, Row, DATA / SANITIZED.files[0]).valid
+    return [Item(f"MBPP/{row.task_id}", *task.program(TaskItem(str(row.task_id), (row, ())), row.code)) for row in rows]
 
 
 def checked(box: Sandbox, items: list[Item]) -> list[Ran]:

@@ -96,10 +96,10 @@ def test_what_cannot_be_confined_is_not_run(monkeypatch, tmp_path):
 
 
 def test_elsewhere_and_on_old_kernels_it_is_refused_in_one_line(monkeypatch):
-    with pytest.raises(UnmaskError, match=r"landlock: this kernel has its ABI 3, and 4 is needed \(Linux 6.7\)"):
+    with pytest.raises(UnmaskError, match=r"landlock: the ABI of this kernel is 3; expected at least 4 \(Linux 6.7\)"):
         Sandbox("landlock", 3)
     monkeypatch.setattr(sys, "platform", "darwin")
-    with pytest.raises(UnmaskError, match="no sandbox for darwin; run code in a Linux container"):
+    with pytest.raises(UnmaskError, match=r"no sandbox for darwin\. Run code in a Linux container"):
         Sandbox.strongest()
 
 
@@ -110,7 +110,7 @@ def test_limits_are_positive_numbers(wrong):
 
 
 def test_an_entry_point_is_a_name(strongest):
-    with pytest.raises(UnmaskError, match="entry point 'f; g' is no name of a function"):
+    with pytest.raises(UnmaskError, match="entry point is 'f; g'; expected the name"):
         strongest.check("", "", "f; g")
 
 
@@ -153,7 +153,7 @@ def test_a_keeper_that_is_killed_is_replaced(strongest):
     keepers[0].process.wait()
     for keeper in keepers:  # the first is taken first
         strongest._idle.put(keeper)
-    with pytest.raises(UnmaskError, match="a keeper has been ended by somebody else"):
+    with pytest.raises(UnmaskError, match="was ended from outside"):
         strongest.run("1")
     assert strongest.run("1").passed
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.brute import p_value, sequences
-from unmask.core.chance import Luck, Stream
+from unmask.core.chance import Randomness, Stream
 from unmask.core.errors import UnmaskError
 from unmask.ideal import Ideal
 from unmask.languages import random_ngram
@@ -26,10 +26,10 @@ EXAMPLES = settings(deadline=None, database=None, derandomize=True)
 MAKERS = {
     "independent": orders.independent,
     "shuffled": orders.shuffled,
-    "left to right": lambda delta, hidden, luck: orders.left_to_right(delta, hidden),
-    "strided": lambda delta, hidden, luck: orders.strided(len(delta), hidden),
-    "dyadic": lambda delta, hidden, luck: orders.dyadic(len(delta), hidden),
-    "block strided": lambda delta, hidden, luck: orders.block_strided(len(delta), 3, hidden),
+    "left to right": lambda delta, hidden, rng: orders.left_to_right(delta, hidden),
+    "strided": lambda delta, hidden, rng: orders.strided(len(delta), hidden),
+    "dyadic": lambda delta, hidden, rng: orders.dyadic(len(delta), hidden),
+    "block strided": lambda delta, hidden, rng: orders.block_strided(len(delta), 3, hidden),
 }
 uneven = (
     st.lists(st.just(0.0) | st.floats(0.01, 1), min_size=1, max_size=9)
@@ -54,15 +54,15 @@ def labels(draw):
     return torch.tensor(draw(st.lists(row, min_size=1, max_size=4)))
 
 
-def luck(rows, seed=0, first=0):
-    return Luck(seed, torch.arange(first, first + rows))
+def rng(rows, seed=0, first=0):
+    return Randomness(seed, torch.arange(first, first + rows))
 
 
 @pytest.mark.parametrize("name", MAKERS)
 @EXAMPLES
 @given(uneven, canvases(), st.integers(0, 2**63 - 1))
 def test_every_hidden_position_has_a_round_and_no_given_one(name, delta, hidden, seed):
-    order = MAKERS[name](delta, hidden, luck(len(hidden), seed))
+    order = MAKERS[name](delta, hidden, rng(len(hidden), seed))
     assert order.dtype == torch.int64
     assert bool((order[hidden] >= 1).all())
     assert bool((order[hidden] <= len(delta)).all())
@@ -73,8 +73,8 @@ def test_every_hidden_position_has_a_round_and_no_given_one(name, delta, hidden,
 @EXAMPLES
 @given(uneven, canvases())
 def test_rows_do_not_depend_on_their_neighbours(name, delta, hidden):
-    together = MAKERS[name](delta, hidden, luck(len(hidden)))
-    alone = [MAKERS[name](delta, row.unsqueeze(0), luck(1, first=b))[0] for b, row in enumerate(hidden)]
+    together = MAKERS[name](delta, hidden, rng(len(hidden)))
+    alone = [MAKERS[name](delta, row.unsqueeze(0), rng(1, first=b))[0] for b, row in enumerate(hidden)]
     assert torch.equal(together, torch.stack(alone))
 
 
@@ -82,7 +82,7 @@ def test_rows_do_not_depend_on_their_neighbours(name, delta, hidden):
 @EXAMPLES
 @given(uneven, canvases())
 def test_a_round_of_delta_zero_is_empty(name, delta, hidden):
-    order = MAKERS[name](delta, hidden, luck(len(hidden)))
+    order = MAKERS[name](delta, hidden, rng(len(hidden)))
     assert bool((delta[order[hidden] - 1] > 0).all())
 
 
@@ -96,8 +96,8 @@ def test_ranks_are_cut_into_the_sizes_of_each_row(delta, hidden, random):
         counts = torch.bincount(now[seen] - 1, minlength=len(delta))
         assert torch.equal(counts, sizes(delta, int(seen.sum())))
         ranked = sorted(range(len(now)), key=lambda j: (wish[j], j))
-        rounds = [int(now[j]) for j in ranked if seen[j]]
-        assert rounds == sorted(rounds)
+        steps = [int(now[j]) for j in ranked if seen[j]]
+        assert steps == sorted(steps)
 
 
 def law_passes(delta, order):
@@ -112,7 +112,7 @@ UNEVEN = [[0.2, 0.8], [0.5, 0.0, 0.3, 0.2, 0.0], [0.0, 0.0, 1.0], [0.0, 0.01, 0.
 @pytest.mark.parametrize("shares", UNEVEN)
 def test_independent_labels_follow_delta(shares):
     delta, hidden = deltas(shares), torch.ones(100_000, 3, dtype=torch.bool)
-    assert law_passes(delta, orders.independent(delta, hidden, luck(len(hidden), seed=1)))
+    assert law_passes(delta, orders.independent(delta, hidden, rng(len(hidden), seed=1)))
 
 
 def test_the_largest_uniform_falls_into_a_round_that_reveals():
@@ -124,7 +124,7 @@ def test_the_largest_uniform_falls_into_a_round_that_reveals():
 
 def test_a_wrong_rate_is_caught():
     """Mutant: each round reveals with probability delta_k, not delta_k / (1 - p_k), and the last one the rest."""
-    delta, lucky = deltas([0.2, 0.3, 0.5]), luck(100_000)
+    delta, lucky = deltas([0.2, 0.3, 0.5]), rng(100_000)
     chances = torch.stack([lucky.grid(Stream.ORDER, 3, k) for k in range(3)], -1)
     revealed = chances < delta
     revealed[..., -1] = True
@@ -137,7 +137,7 @@ def test_shuffled_rounds_are_uniform_over_all_equal_size_assignments(counts):
     delta, hidden = deltas([count / length for count in counts]), torch.ones(60_000, length, dtype=torch.bool)
     base = [k for k, count in enumerate(counts) for _ in range(count)]
     places = np.array(sorted(set(itertools.permutations(base))))
-    order = orders.shuffled(delta, hidden, luck(len(hidden), seed=2))
+    order = orders.shuffled(delta, hidden, rng(len(hidden), seed=2))
     assert p_value(order.numpy() - 1, places, np.full(len(places), 1 / len(places))) > ALARM
 
 
@@ -187,10 +187,10 @@ def test_dilated_rounds_halve_the_distance(base, hidden):
     order = orders.dilated(base, hidden)
     for row, seen in zip(order.tolist(), hidden.tolist(), strict=True):
         places = [j for j, now in enumerate(seen) if now]
-        rounds = max(1, math.ceil(math.log(max(len(places), 1), base) - 1e-9))
+        steps = max(1, math.ceil(math.log(max(len(places), 1), base) - 1e-9))
         expected = [0] * len(row)
         for index, j in enumerate(places):
-            expected[j] = next(t for t in range(1, rounds + 1) if index % base ** (rounds - t) == 0)
+            expected[j] = next(t for t in range(1, steps + 1) if index % base ** (steps - t) == 0)
         assert row == expected
 
 
@@ -198,7 +198,7 @@ def test_dilated_rounds_halve_the_distance(base, hidden):
 @given(canvases(), st.integers(0, 2**63 - 1))
 def test_one_by_one_is_the_limit_of_independent_rounds(hidden, seed):
     """With 10^12 rounds positions meet in the order of their hitting times."""
-    lucky = luck(len(hidden), seed)
+    lucky = rng(len(hidden), seed)
     order = orders.one_by_one(hidden, lucky)
     u = lucky.grid(Stream.ORDER, hidden.shape[1])
     for now, seen, when in zip(order, hidden, u, strict=True):
@@ -219,17 +219,17 @@ def test_blocks_follow_each_other_with_equal_shares(delta, hidden, block_length)
     count, steps = int(hidden.sum()), len(delta)
     number = max(1, math.ceil(count / block_length))
     tokens = torch.where(hidden, 2, 0)
-    session = Session(Ideal(random_ngram(2, 2, seed=1)), tokens, luck(1), delta)
+    session = Session(Ideal(random_ngram(2, 2, seed=1)), tokens, rng(1), delta)
     if steps < number:
-        with pytest.raises(UnmaskError, match=f"{number} blocks of {block_length} positions need at least {number}"):
+        with pytest.raises(UnmaskError, match=f"for {number} blocks of {block_length} positions; expected at least"):
             fill(Blocks(block_length), session)
         return
     fill(Blocks(block_length), session)
-    rounds = session.order[hidden].tolist()
+    revealed = session.order[hidden].tolist()
     begun = 0
     for block in range(number):
         share = steps // number + (block < steps % number)
-        inside = rounds[block * block_length : (block + 1) * block_length]
+        inside = revealed[block * block_length : (block + 1) * block_length]
         counts = [inside.count(begun + k + 1) for k in range(share)]
         assert counts == sizes(orders.coarsen(delta, share), len(inside)).tolist()
         begun += share
@@ -253,7 +253,7 @@ def test_coarsening_by_a_whole_factor_is_the_same_schedule(schedule, steps, fact
 
 
 def turns(order):
-    """The same as `rounds` by brute force: of each row the first non-empty round, then of each row the second, ..."""
+    """The same as `steps` by brute force: of each row the first non-empty round, then of each row the second, ..."""
     rows = [sorted(set(row) - {0}) for row in order.tolist()]
     return [
         [
@@ -269,16 +269,16 @@ def turns(order):
 @EXAMPLES
 @given(labels())
 def test_rounds_visit_each_place_once_and_no_empty_round(order):
-    found = [list(zip(*(t.tolist() for t in places), strict=True)) for places in orders.rounds(order)]
+    found = [list(zip(*(t.tolist() for t in places), strict=True)) for places in orders.steps(order)]
     assert found == turns(order)
 
 
 def test_a_million_rounds_take_at_most_one_turn_a_position():
     hidden = torch.ones(50, 12, dtype=torch.bool)
-    order = orders.independent(deltas("linear", 10**6), hidden, luck(50))
+    order = orders.independent(deltas("linear", 10**6), hidden, rng(50))
     assert int(order.max()) > 9 * 10**5
-    assert len(list(orders.rounds(order))) == 12
+    assert len(list(orders.steps(order))) == 12
 
 
 def test_nothing_hidden_takes_no_turn():
-    assert not list(orders.rounds(torch.zeros(3, 4, dtype=torch.int64)))
+    assert not list(orders.steps(torch.zeros(3, 4, dtype=torch.int64)))

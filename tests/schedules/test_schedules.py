@@ -64,7 +64,7 @@ def test_fitted_schedules_have_their_steps_and_sum_to_one(name, steps, fixed_siz
 
 @pytest.mark.parametrize("name", sorted(FITTED))
 def test_fitted_schedules_need_a_language(name):
-    with pytest.raises(UnmaskError, match=f"schedule '{name}' is fitted to a language, and here none is known"):
+    with pytest.raises(UnmaskError, match=f"schedule '{name}' is fitted to a language, but no language is known here"):
         deltas(name, 4)
     with pytest.raises(UnmaskError, match=f"schedule '{name}' needs a number of steps"):
         deltas(name, None, Fit(Interval(3), 6))
@@ -230,15 +230,15 @@ def test_a_sum_off_by_rounding_is_normalised():
         ("theorem-4.2(order=2.5)", 4, "order"),
         ("theorem-4.2(order=2000)", 4, "order"),
         ("theorem-4.2-proportional(order=0)", 4, "order is 0"),
-        ([], None, "a list of numbers; this one has shape"),
-        ([[0.5, 0.5]], None, "a list of numbers; this one has shape"),
-        (torch.tensor(1.0), None, "a list of numbers; this one has shape"),
-        ([0.5, 0.5], 3, "lists 2 rounds, but steps is 3"),
+        ([], None, "expected a list of numbers"),
+        ([[0.5, 0.5]], None, "expected a list of numbers"),
+        (torch.tensor(1.0), None, "expected a list of numbers"),
+        ([0.5, 0.5], 3, "lists 2 steps, but steps is 3"),
         ([0.5, 0.6, -0.1], None, "delta_3 of the schedule is -0.1"),
         ([math.nan, 1.0], None, "delta_1 of the schedule is nan"),
         ([0.0, math.inf], None, "delta_2 of the schedule is inf"),
-        ([0.5, 0.4], None, "sums to 0.9, not 1"),
-        ([0.0, 0.0], None, "sums to 0, not 1"),
+        ([0.5, 0.4], None, "sums to 0.9; expected 1"),
+        ([0.0, 0.0], None, "sums to 0; expected 1"),
     ],
 )
 def test_refusals(schedule, steps, message):

@@ -5,7 +5,7 @@ import pytest
 from tests.hub.speaking import spoken
 from tests.needs import require
 from unmask.hub import load_model
-from unmask.serve.asked import Limits
+from unmask.serve.requests import Limits
 
 KINDS = {"masked": ("llada", {}), "ar": ("qwen2", {"block": 1})}
 LIMITS = Limits(tokens=32, answers=4, waiting=6, batch=4, body=4000)

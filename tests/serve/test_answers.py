@@ -13,10 +13,10 @@ from tests.serve.conftest import LIMITS, asking
 from unmask.generation import generate
 from unmask.hub.answering import before_any
 from unmask.hub.chat import Message
-from unmask.hub.prompted import Asked, ending, rows_of
+from unmask.hub.prompted import Query, ending, rows_of
 from unmask.serve.app import Endpoint
-from unmask.serve.asked import EACH, Completion, read
 from unmask.serve.batches import Batches, Row, settled
+from unmask.serve.requests import EACH, Completion, read
 from unmask.text.published import LETTERS
 
 SAID = [{"role": "user", "content": "the cat"}]
@@ -73,7 +73,7 @@ def test_a_conversation_is_answered_as_generate_does(client, model):
     options = {"sampler": "llada(block_length=8)", "steps": 8}
     if model.card.causal:
         options = {"sampler": "autoregressive", "temperature": 0.0}
-    asked = Asked(messages=[Message("user", "the cat")])
+    asked = Query(messages=[Message("user", "the cat")])
     found, text = made(model, asked, answer["unmask"]["first_row"], ending(model, chat=True), **options)
     (choice,) = answer["choices"]
     assert choice["message"] == {"role": "assistant", "content": text, "refusal": None}
@@ -84,7 +84,7 @@ def test_a_conversation_is_answered_as_generate_does(client, model):
         "prompt_tokens": given,
         "completion_tokens": written,
         "total_tokens": given + written,
-        "evaluations": int(found.evaluations[0]),
+        "model_calls": int(found.model_calls[0]),
     }
 
 
@@ -95,10 +95,10 @@ def test_answers_have_the_luck_of_their_seed_and_place(client, model):
     texts = []
     for place, prompt in enumerate(["the cat", "the cat", "a", "a"]):
         options = {"sampler": sampler, "temperature": 1.0, "steps": 8}
-        texts.append(made(model, Asked(prompt=prompt), 5 * EACH + place, ending(model), **options)[1])
+        texts.append(made(model, Query(prompt=prompt), 5 * EACH + place, ending(model), **options)[1])
     assert [choice["text"] for choice in answer["choices"]] == texts
     assert len(set(texts)) == 4
-    prompts = sum(len(row) for row in rows_of(model, [Asked(prompt="the cat"), Asked(prompt="a")], 0))
+    prompts = sum(len(row) for row in rows_of(model, [Query(prompt="the cat"), Query(prompt="a")], 0))
     assert answer["usage"]["prompt_tokens"] == prompts
     others = {completion(client, temperature=1.0).json()["unmask"]["seed"] for _ in range(2)}
     assert len(others) == 2  # where nobody says one, it is said
@@ -111,9 +111,9 @@ def test_fields_of_ours(client, model):
         return
     answer = completion(client, sampler="blocks(inner=margin)", block_length=4, steps=4, schedule="cosine").json()
     assert answer["unmask"]["sampler"] == "blocks(block_length=4, inner='margin')"
-    assert answer["usage"]["evaluations"] <= 4
+    assert answer["usage"]["model_calls"] <= 4
     twice = completion(client, sampler="fixed-size", steps=4, guidance=1.5).json()
-    assert twice["usage"]["evaluations"] > 4
+    assert twice["usage"]["model_calls"] > 4
 
 
 def test_strings_end_an_answer_and_are_none_of_it(client, model):
@@ -128,10 +128,10 @@ def test_strings_end_an_answer_and_are_none_of_it(client, model):
 def test_what_an_answer_begins_with(client, model):
     begun = [*SAID, {"role": "assistant", "content": "So"}]
     answer = chat(client, messages=begun).json()
-    asked = Asked(messages=[Message("user", "the cat")], begun="So")
+    asked = Query(messages=[Message("user", "the cat")], begun="So")
     assert answer["usage"]["prompt_tokens"] == len(rows_of(model, [asked], 0)[0])
     parts = [{"role": "developer", "content": [{"type": "text", "text": "be"}, {"type": "text", "text": " brief"}]}]
-    asked = Asked(messages=[Message("system", "be brief"), Message("user", "the cat")])
+    asked = Query(messages=[Message("system", "be brief"), Message("user", "the cat")])
     answer = chat(client, messages=[*parts, *SAID]).json()
     assert answer["usage"]["prompt_tokens"] == len(rows_of(model, [asked], 0)[0])
 
@@ -193,7 +193,7 @@ def test_company_changes_nothing(model):
         batches.start()
         assert done.wait(60)
         batches.close()
-        return batches.made, [found[place] for place in range(len(tasks))]
+        return batches.batches, [found[place] for place in range(len(tasks))]
 
     count, together = answered(tasks)
     alone = [answered([task])[1][0] for task in tasks]

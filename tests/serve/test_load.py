@@ -14,7 +14,7 @@ import pytest
 from tests.serve.test_running import serving, until
 from unmask.core.errors import UnmaskError
 from unmask.serve import connections
-from unmask.serve.asked import Limits
+from unmask.serve.requests import Limits
 
 HEAD = b"POST /v1/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: 100\r\n"
 
@@ -45,7 +45,7 @@ def listed(port):
 @pytest.fixture
 def few(monkeypatch):
     """Twenty connections, instead of as many as there are descriptors."""
-    monkeypatch.setattr(connections, "room", lambda: (20, 6))
+    monkeypatch.setattr(connections, "capacity", lambda: (20, 6))
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /v1", HEAD + b"\r\n{", b"no HTTP\r\n\r\n"])
@@ -114,11 +114,11 @@ def test_a_client_that_does_not_read_is_closed(models, monkeypatch):
 def test_too_few_descriptors_are_an_error_of_one_line(monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda which: (20, 20))
     with pytest.raises(
-        UnmaskError, match=r"20 open files are allowed, and a server needs \d+; raise the limit, ulimit -n"
+        UnmaskError, match=r"20 open files are allowed; expected at least \d+ for a server. Raise the limit"
     ):
-        connections.room()
+        connections.capacity()
     monkeypatch.setattr(resource, "getrlimit", lambda which: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    assert connections.room()[0] == connections.MOST
+    assert connections.capacity()[0] == connections.MOST
 
 
 SLOW = {"model": "small", "prompt": "a", "max_tokens": 8, "sampler": "gibbs(sweeps=1000000)"}
@@ -135,10 +135,10 @@ def asking(port, fields):
 def test_a_client_that_leaves_a_sampler_of_many_sweeps_frees_its_place(models, stream):
     with serving(models["masked"]) as server:
         first = asking(server.port, SLOW | {"stream": stream})
-        until(lambda: server.endpoint.batches._under_way)
-        (row,) = server.endpoint.batches._under_way
+        until(lambda: server.endpoint.batches._running)
+        (row,) = server.endpoint.batches._running
         first.close()
-        until(lambda: row.gone)
+        until(lambda: row.cancelled)
         second = asking(server.port, {"model": "small", "prompt": "a", "max_tokens": 4})
         assert second.getresponse().status == 200
         second.close()
@@ -147,8 +147,8 @@ def test_a_client_that_leaves_a_sampler_of_many_sweeps_frees_its_place(models, s
 @pytest.mark.parametrize(
     ("limits", "says"),
     [
-        (Limits(tokens=8), "an answer has needed 128 model calls, the most allowed; ask for less"),
-        (Limits(seconds=0.5), "an answer has taken 0.5 s, the longest allowed; ask for less"),
+        (Limits(tokens=8), "an answer needs more than 128 model calls, the limit. Request fewer tokens"),
+        (Limits(seconds=0.5), "an answer takes longer than 0.5 s, the limit. Request fewer tokens"),
     ],
 )
 def test_an_answer_that_needs_too_much_is_refused(models, limits, says):

@@ -10,31 +10,31 @@ from tests.serve.test_answers import SAID, chat, completion
 from unmask import UnmaskError
 from unmask.serve import batches
 from unmask.serve.app import Endpoint
-from unmask.serve.asked import Refused
 from unmask.serve.batches import Row
+from unmask.serve.requests import Refused
 from unmask.serve.running import bound, url
 
 LONG = "the cat sat on the mat. " * 30
 WRONG = [  # fields of a completion, status, code, and words of the message
-    ({"model": "other"}, 404, "model_not_found", "there is no model 'other' here; there is small"),
+    ({"model": "other"}, 404, "model_not_found", "there is no model 'other'; expected small"),
     ({"sampler": "lada"}, 400, None, "unknown sampler 'lada'; did you mean llada"),
     ({"sampler": "os:system"}, 400, None, "--allow-imports os"),
     ({"sampler": "blocks(inner='os:system')"}, 400, None, "--allow-imports os"),
     ({"schedule": "lineer", "sampler": "autoregressive"}, 400, None, "unknown schedule 'lineer'"),
-    ({"n": 5}, 413, "too_many_answers", "5 answers are asked for, and 4"),
+    ({"n": 5}, 413, "too_many_answers", "the request is for 5 answers; expected at most 4"),
     ({"n": 0}, 400, None, "n is 0; expected at least 1"),
-    ({"max_tokens": 33}, 413, "too_many_tokens", "max_tokens is 33, and an answer has 32"),
+    ({"max_tokens": 33}, 413, "too_many_tokens", "max_tokens is 33; expected at most 32"),
     ({"max_tokens": 0}, 400, None, "max_tokens is 0"),
-    ({"steps": 10**6}, 413, None, "steps are asked for"),
-    ({"prompt": LONG}, 400, "context_length_exceeded", "was made for 64"),
-    ({"prompt": LONG[:150], "max_tokens": 32}, 400, "context_length_exceeded", "and small was made for 64"),
+    ({"steps": 10**6}, 413, None, "steps is too large"),
+    ({"prompt": LONG}, 400, "context_length_exceeded", "expected at most 64"),
+    ({"prompt": LONG[:150], "max_tokens": 32}, 400, "context_length_exceeded", "expected at most 64 together"),
     ({"prompt": [1, 2]}, 400, None, "prompt"),
     ({"prompt": []}, 400, None, "prompt"),
     ({"temperature": "hot"}, 400, None, "temperature is 'hot'; expected a number"),
     ({"temperature": -1.0}, 400, None, "temperature is -1"),
     ({"top_p": 2.0}, 400, None, "top_p is 2"),
     ({"seed": -1}, 400, None, "the seed"),
-    ({"logprobs": 5}, 400, None, "logprobs is 5, which cannot be had here"),
+    ({"logprobs": 5}, 400, None, "logprobs is 5; this field is not supported"),
     ({"suffix": "x"}, 400, None, "suffix is 'x'"),
     ({"temprature": 1}, 400, None, "temprature"),
     ({"guidance": -1.0}, 400, None, "guidance is -1"),
@@ -61,12 +61,12 @@ def test_fields_that_are_wrong(client, model):
 
 def test_what_a_model_cannot_do(client, model):
     if model.card.causal:
-        assert "cannot fill a canvas" in refused(completion(client, sampler="ancestral"), 400)
+        assert "is an AR model" in refused(completion(client, sampler="ancestral"), 400)
     else:
-        assert "has no AR model beside it" in refused(completion(client, sampler="speculative"), 400)
+        assert "needs an AR model" in refused(completion(client, sampler="speculative"), 400)
     assert "block_length" in refused(completion(client, sampler="autoregressive", block_length=2), 400)
     said = [{"role": "user", "content": "x"}, {"role": "system", "content": "y"}, {"role": "user", "content": "x"}]
-    assert "the system speaks first" in refused(chat(client, messages=said), 400)
+    assert "expected it first" in refused(chat(client, messages=said), 400)
     refused(chat(client, messages=[]), 400)
     refused(chat(client, messages=[{"role": "tool", "content": "x"}]), 400)
 
@@ -98,14 +98,14 @@ def test_too_large(client):
 def test_another_type_of_another_site(client):
     """A page of another site can send text without asking, and a name of its own that leads here."""
     answer = client.post("/v1/completions", content=b"{}", headers={"content-type": "text/plain"})
-    assert "send application/json" in refused(answer, 415)
-    assert "no token" in refused(client.get("/v1/models", headers={"host": "evil.example:8000"}), 403, "wrong_host")
+    assert "expected application/json" in refused(answer, 415)
+    assert "not local" in refused(client.get("/v1/models", headers={"host": "evil.example:8000"}), 403, "wrong_host")
     for name in ("localhost:8000", "[::1]:8000", "127.0.0.1"):
         assert client.get("/v1/models", headers={"host": name}).status_code == 200
 
 
 def test_no_such_place(client):
-    assert "there are /v1/models" in refused(client.get("/v2/models"), 404)
+    assert "expected /v1/models" in refused(client.get("/v2/models"), 404)
     assert "method not allowed" in refused(client.get("/v1/completions"), 405)
     refused(client.get("/v1/models/other"), 404, "model_not_found")
 
@@ -133,7 +133,7 @@ def test_a_queue_that_is_full(endpoint, client):
         task_rows.append(Row(Task(), 0, lambda row, event: None))
     endpoint.batches.put(task_rows)
     answer = completion(client, n=2)
-    assert "5 answers wait already, of 6" in refused(answer, 429, "queue_full")
+    assert "the queue has 5 of at most 6" in refused(answer, 429, "queue_full")
     assert answer.headers["retry-after"] == "1"
     endpoint.batches.drop(task_rows)
     assert len(endpoint.batches) == 0
@@ -163,15 +163,17 @@ def test_a_batch_that_fails_is_tried_row_by_row(endpoint, client, monkeypatch):
 
 
 def test_where_it_listens():
-    with pytest.raises(UnmaskError, match=r"nobody who has no token may; write one to a file, and give --token-file"):
+    with pytest.raises(UnmaskError, match=r"a token is required. Write one to a file, and pass --token-file"):
         bound("0.0.0.0", 0, None)
-    with pytest.raises(UnmaskError, match="no address of this machine"):
+    with pytest.raises(UnmaskError, match="expected an address of this machine"):
         bound("no.such.host.invalid", 0, None)
     bound("0.0.0.0", 0, "secret").close()
     with bound("127.0.0.1", 0, None) as listening:
         port = listening.getsockname()[1]
         assert url(listening) == f"http://127.0.0.1:{port}/v1"
-        with pytest.raises(UnmaskError, match=rf"cannot listen at 127.0.0.1, port {port}: .* take another, --port N"):
+        with pytest.raises(
+            UnmaskError, match=rf"cannot listen at 127.0.0.1, port {port}: .* Pass another port: --port N"
+        ):
             bound("localhost", port, None)
 
 

@@ -51,7 +51,7 @@ def test_the_client_of_openai(models):
         ask = {"model": "small", "messages": SAID, "max_tokens": 8, "seed": 3}
         said = client.chat.completions.create(**ask, n=2, extra_body={"sampler": "ancestral", "steps": 4})
         assert [choice.index for choice in said.choices] == [0, 1]
-        assert said.usage.evaluations <= 8
+        assert said.usage.model_calls <= 8
         assert said.usage.completion_tokens <= 16
         ours = {"sampler": "ancestral", "steps": 4}
         whole = client.chat.completions.create(**ask, extra_body=ours).choices[0].message.content
@@ -61,10 +61,10 @@ def test_the_client_of_openai(models):
         )
         chunks = list(chunks)
         assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == whole
-        assert chunks[-1].usage.evaluations > 0
+        assert chunks[-1].usage.model_calls > 0
         plain = client.completions.create(model="small", prompt=["a", "the"], max_tokens=4)
         assert [choice.finish_reason for choice in plain.choices] == ["length"] * 2
-        with pytest.raises(openai.NotFoundError, match="there is no model 'other' here"):
+        with pytest.raises(openai.NotFoundError, match="there is no model 'other'"):
             client.chat.completions.create(**ask | {"model": "other"})
         with pytest.raises(openai.BadRequestError, match="unknown sampler 'lada'"):
             client.chat.completions.create(**ask, extra_body={"sampler": "lada"})
@@ -76,13 +76,13 @@ def test_the_client_of_openai(models):
 def test_a_client_that_goes_away_frees_its_place(models, monkeypatch, stream):
     """Its row ends with the round under way, and one that waited is not begun: rounds pass only when this test lets
     them."""
-    turns, looked, rounds = threading.Semaphore(0), threading.Semaphore(0), []
+    turns, looked, steps = threading.Semaphore(0), threading.Semaphore(0), []
     usual = Watch.ended
 
     def ended(watch, progress):
         looked.release()
         assert turns.acquire(timeout=120)
-        rounds.append([row.task.seed for row in watch.rows])
+        steps.append([row.task.seed for row in watch.rows])
         return usual(watch, progress)
 
     monkeypatch.setattr(Watch, "ended", ended)
@@ -96,20 +96,20 @@ def test_a_client_that_goes_away_frees_its_place(models, monkeypatch, stream):
 
         first = ask(1)
         assert looked.acquire(timeout=120)  # it is being answered
-        (row,) = server.endpoint.batches._under_way
+        (row,) = server.endpoint.batches._running
         second = ask(2)
         until(lambda: len(server.endpoint.batches) == 1)
         second.close()
         until(lambda: len(server.endpoint.batches) == 0)
         first.close()
-        until(lambda: row.gone)
+        until(lambda: row.cancelled)
         turns.release(100)
-        until(lambda: not server.endpoint.batches._under_way)
-        assert len(rounds) <= 4
+        until(lambda: not server.endpoint.batches._running)
+        assert len(steps) <= 4
         third = ask(3)
         assert third.getresponse().status == 200
         third.close()
-    assert not any(2 in seeds for seeds in rounds)
+    assert not any(2 in seeds for seeds in steps)
 
 
 def until(there):
@@ -176,7 +176,7 @@ def test_the_command_says_where_and_ends_by_ctrl_c(tmp_path):
         connection.close()
         process.send_signal(signal.SIGINT)
         assert process.wait(120) == 130
-        assert process.stderr.read().splitlines()[-1] == "unmask: interrupted; the server has ended"
+        assert process.stderr.read().splitlines()[-1] == "unmask: interrupted; the server was stopped"
 
 
 def test_a_port_in_use_is_said_before_a_model_is_loaded(monkeypatch, tmp_path, capsys):
@@ -189,7 +189,7 @@ def test_a_port_in_use_is_said_before_a_model_is_loaded(monkeypatch, tmp_path, c
     assert f"port {port}: address already in use" in (said := capsys.readouterr().err)
     assert said.count("\n") == 1
     assert main(["serve", "--model", "nothing-of-this-name", "--host", "0.0.0.0", "--port", "0"]) == 2
-    assert "give --token-file FILE" in capsys.readouterr().err
+    assert "pass --token-file FILE" in capsys.readouterr().err
     (tmp_path / "token").write_text("  \n")
     assert main(["serve", "--model", "x", "--token-file", str(tmp_path / "token")]) == 2
     assert "holds no token" in capsys.readouterr().err

@@ -9,7 +9,8 @@ import pytest
 from tests.needs import needs
 from tests.tasks.data import data, needs_data
 from unmask.tasks import TASKS
-from unmask.tasks.gsm8k import truth
+from unmask.tasks.data import read
+from unmask.tasks.gsm8k import TRAIN, Row, truth
 
 __all__ = ["data"]
 pytestmark = needs_data
@@ -30,12 +31,12 @@ def test_every_reference_of_gsm8k_is_right_and_one_more_is_wrong(data, how):
 def test_shots_of_gsm8k(data):
     first = TASKS.make("gsm8k(shots=2)").items(None)
     assert all(item.row[1] == first[0].row[1] for item in first)
-    asked = TASKS.make("gsm8k(shots=2)").asked(first[3])
+    asked = TASKS.make("gsm8k(shots=2)").prompt(first[3])
     assert asked.count("Question: ") == 3
     assert asked.endswith("Answer:")
     drawn = TASKS.make("gsm8k(shots=5, draw=lm-eval)").items(None)
     assert len({item.row[1][0].question for item in drawn}) > 1000  # other ones for each
-    turns = TASKS.make("gsm8k(shots=2, turns=True)").said(first[3])
+    turns = TASKS.make("gsm8k(shots=2, turns=True)").messages(first[3])
     assert [turn.role for turn in turns] == ["user", "assistant"] * 2 + ["user"]
     assert turns[-1].content == f"Question: {first[3].row[0].question}\nAnswer:"
 
@@ -44,7 +45,7 @@ def test_shots_of_gsm8k(data):
 def test_shots_are_those_that_lm_eval_draws(data):
     from lm_eval.api.samplers import ContextSampler
 
-    train = [{"question": row.question, "answer": row.answer} for row in TASKS.make("gsm8k")._training(None)]
+    train = [{"question": row.question, "answer": row.answer} for row in read(TRAIN, Row).valid]
     sampler = ContextSampler(train, rnd=1234)
     drawn = TASKS.make("gsm8k(shots=5, draw=lm-eval)").items(None)
     for item in drawn[:20]:
@@ -55,7 +56,7 @@ def test_shots_are_those_that_lm_eval_draws(data):
 def test_the_eight_chains_of_lm_eval(data):
     task = TASKS.make("gsm8k(draw=cot, layout=cot, answer_by=strict)")
     items = task.items(None)
-    assert task.asked(items[0]).count("\n\nA:") == 9
+    assert task.prompt(items[0]).count("\n\nA:") == 9
     for shot in items[0].row[1]:
         assert task.answer(items[0], shot.answer) is not None
 

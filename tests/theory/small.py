@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 
-from tests.brute import SHARP, law, posterior, sequences
+from tests.brute import SHARP, distribution, posterior, sequences
 from tests.metrics.small import SMALL
 from unmask.languages import HMM, Interval, random_ngram
 
@@ -36,7 +36,7 @@ TINY = {**SMALL, **CHAINS}
 def posteriors(name):
     """(2^L, V^L, L): q(x_j | x_R) for every set R (bit j) and every string x that q finds possible, by summation."""
     language, length = TINY[name]
-    strings, q = sequences(language.vocabulary, length), law(language, length)
+    strings, q = sequences(language.vocabulary, length), distribution(language, length)
     at = np.arange(length)
     fits = np.zeros((2**length, len(strings), length))
     for number in range(2**length):
@@ -51,7 +51,7 @@ def posteriors(name):
 def by_order(name, order):
     """(V^L) p_order(x) of the strings that q finds possible, 0 for others; order[j] is the round of j."""
     language, length = TINY[name]
-    p = (law(language, length) > 0).astype(float)
+    p = (distribution(language, length) > 0).astype(float)
     for j in range(length):
         earlier = sum(1 << i for i in range(length) if order[i] < order[j])
         p *= posteriors(name)[earlier][:, j]
@@ -71,7 +71,7 @@ def by_labels(name, delta):
 def contradictions(name):
     """(L-1): P(x_i, x_j drawn apart given x_R have q(x_i, x_j | x_R) = 0), averaged over i < j and |R| = k: g(k)."""
     language, length = TINY[name]
-    v, q = language.vocabulary, law(language, length).reshape((language.vocabulary,) * length)
+    v, q = language.vocabulary, distribution(language, length).reshape((language.vocabulary,) * length)
     found = [[] for _ in range(length - 1)]
     for number in range(2**length):
         shown = [j for j in range(length) if number >> j & 1]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.brute import law, sequences
+from tests.brute import distribution, sequences
 from tests.theory.small import CHAINS
 from unmask import UnmaskError, generate
 from unmask.languages import Interval, NGram, load, random_ngram
@@ -22,9 +22,9 @@ STICKY = NGram(2, [0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]])
 UNLIKE = NGram(2, [0.01, 0.52, 0.47], [[0.0, 0.05, 0.95], [0.09, 0.0, 0.91], [0.0, 1.0, 0.0]])  # a parity, and slips
 
 
-def least_choice(language, length, rounds):
+def least_choice(language, length, steps):
     """The least E TC over all rules that look at what is revealed: Bellman over every context, nothing of gaps."""
-    strings, q = sequences(language.vocabulary, length), law(language, length)
+    strings, q = sequences(language.vocabulary, length), distribution(language, length)
 
     def nats(p, places):
         codes = strings[:, list(places)] @ language.vocabulary ** np.arange(len(places))
@@ -53,18 +53,18 @@ def least_choice(language, length, rounds):
                 best = min(best, total)
         return best
 
-    return [paid((), n) for n in range(1, rounds + 1)]
+    return [paid((), n) for n in range(1, steps + 1)]
 
 
 @pytest.mark.parametrize("name", [name for name in CHAINS if name != "one token"])
 def test_no_order_is_better(name):
     language, length = CHAINS[name]
     chain = first_order(language)
-    for rounds, least in enumerate(best_orders.of_orders(language, length, 3), 1):
-        every = 1 + torch.cartesian_prod(*[torch.arange(rounds)] * length).view(-1, length)
+    for steps, least in enumerate(best_orders.of_orders(language, length, 3), 1):
+        every = 1 + torch.cartesian_prod(*[torch.arange(steps)] * length).view(-1, length)
         assert least == pytest.approx(order_divergence(chain, every).min(), abs=1e-11)
         hidden = torch.ones((1, length), dtype=torch.bool)
-        found = language.best_order(hidden, rounds)
+        found = language.best_order(hidden, steps)
         assert order_divergence(chain, found)[0] == pytest.approx(least, abs=1e-11)
 
 
@@ -102,7 +102,7 @@ def test_three_rounds_are_exact_where_the_clairvoyant_takes_seven():
     assert best_orders.of_choices(STICKY, 7, 3)[-1] == pytest.approx(0, abs=1e-12)
     assert STICKY.best_order(torch.ones((1, 7), dtype=torch.bool), 3).tolist() == [[3, 2, 3, 1, 3, 2, 3]]
     looked = generate(STICKY, sampler="clairvoyant", length=7, rows=50)
-    assert looked.evaluations.tolist() == [7] * 50
+    assert looked.model_calls.tolist() == [7] * 50
 
 
 @pytest.mark.parametrize("length", [4, 5])
@@ -111,9 +111,9 @@ def test_intervals_are_cut_evenly(length):
     found = best_orders.of_orders(language, length, 3)
     assert best_orders.of_choices(language, length, 3).tolist() == found.tolist()
     assert found == pytest.approx(least_choice(language, length, 3) if length == 4 else found, abs=1e-10)
-    for rounds in (1, 2, 3):
-        assert every_order(language, length, deltas("linear", rounds)).divergence.min() == pytest.approx(
-            found[rounds - 1], abs=1e-10
+    for steps in (1, 2, 3):
+        assert every_order(language, length, deltas("linear", steps)).divergence.min() == pytest.approx(
+            found[steps - 1], abs=1e-10
         )
 
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.brute import law, posterior, sequences
+from tests.brute import distribution, posterior, sequences
 from unmask import UnmaskError, generate
 from unmask.ideal import Ideal
 from unmask.languages import NGram, load, random_hmm, random_ngram
-from unmask.metrics.enumeration import output_law
+from unmask.metrics.enumeration import output_distribution
 from unmask.schedules import deltas
 from unmask.theory import crossover
 from unmask.theory.blocks import of_blocks
@@ -32,16 +32,16 @@ NGRAMS = {
 
 def block_law(language, block_length, length, delta):
     """(V^L): p(x) of filling one block after another, by all labels of each, the posteriors by summation."""
-    strings, q, v = sequences(language.vocabulary, length), law(language, length), language.vocabulary
+    strings, q, v = sequences(language.vocabulary, length), distribution(language, length), language.vocabulary
     told, p = {}, np.where(q > 0, 1.0, 0.0)
     for x in np.flatnonzero(q):
         for start in range(0, length, block_length):
             block = range(start, min(start + block_length, length))
             mass = 0.0
-            for rounds in product(range(len(delta)), repeat=len(block)):
-                chance = float(np.prod([delta[k] for k in rounds]))
-                for j, mine in zip(block, rounds, strict=True):
-                    shown = [i < start or (i in block and rounds[i - start] < mine) for i in range(length)]
+            for steps in product(range(len(delta)), repeat=len(block)):
+                chance = float(np.prod([delta[k] for k in steps]))
+                for j, mine in zip(block, steps, strict=True):
+                    shown = [i < start or (i in block and steps[i - start] < mine) for i in range(length)]
                     context = tuple(np.where(shown, strings[x], v).tolist())
                     if context not in told:
                         told[context] = posterior(q, strings, np.array([context]), v)[0]
@@ -57,7 +57,7 @@ def test_block_diffusion_is_exact(name, schedule):
     language, block_length, length = NGRAMS[name]
     delta = deltas(*schedule)
     blocks = of_blocks(language, block_length, delta)
-    p, q = block_law(language, block_length, length, delta), law(language, length)
+    p, q = block_law(language, block_length, length, delta), distribution(language, length)
     there = q > 0
     assert blocks.ser(length) == pytest.approx(1 - p[there].sum(), abs=1e-12)
     nats = float(q[there] @ np.log(q[there] / p[there]))
@@ -72,7 +72,7 @@ def test_block_diffusion_is_what_is_sampled():
     blocks = of_blocks(language, 4, deltas("linear", 2))
     wrong = float((~language.supports(made.tokens)).double().mean())
     assert wrong == pytest.approx(blocks.ser(length), abs=4 * math.sqrt(0.25 / 4000))
-    assert float(made.evaluations.double().mean()) == pytest.approx(blocks.evaluations(length), abs=0.05)
+    assert float(made.model_calls.double().mean()) == pytest.approx(blocks.model_calls(length), abs=0.05)
 
 
 def test_block_diffusion_falls_by_kappa():
@@ -85,8 +85,8 @@ def test_block_diffusion_falls_by_kappa():
 @pytest.mark.parametrize(
     ("language", "block_length", "message"),
     [
-        (random_hmm(3, 3, seed=1), 3, "hmm is no n-gram language, whose block diffusion"),
-        (random_ngram(3, 2, seed=1), 1, "blocks of an n-gram of order 3 have at least 2"),
+        (random_hmm(3, 3, seed=1), 3, "block diffusion of hmm is not known exactly; expected an n-gram"),
+        (random_ngram(3, 2, seed=1), 1, "expected at least 2 for an n-gram of order 3"),
         (load("paper-2gram"), 5, "blocks of 5 of 8 symbols are too many"),
     ],
 )
@@ -141,7 +141,7 @@ def test_the_turns_of_speculation(seed, size, draft_length):
 def test_the_turns_of_speculation_are_what_is_counted(draft_length):
     language = load("paper-2gram")
     made = generate(language, sampler=f"speculative(draft_length={draft_length})", length=24, rows=1000)
-    for count in made.evaluations_of.values():
+    for count in made.model_calls_of.values():
         spread = float(count.double().std()) / math.sqrt(1000)
         assert float(count.double().mean()) == pytest.approx(
             turns(language, 24, draft_length)[-1], abs=4 * spread + 1e-9
@@ -149,7 +149,7 @@ def test_the_turns_of_speculation_are_what_is_counted(draft_length):
 
 
 def test_speculation_is_of_chains():
-    with pytest.raises(UnmaskError, match="the turns of speculation on brackets have no formula"):
+    with pytest.raises(UnmaskError, match="the number of speculative steps on brackets has no formula"):
         turns(load("brackets"), 8, 4)
     with pytest.raises(UnmaskError, match="draft_length is 0"):
         turns(load("paper-2gram"), 8, 0)
@@ -164,18 +164,18 @@ def test_the_crossover_law_is_the_limit(ser):
     assert constant == pytest.approx(1.0, abs=0.01)  # (l-1)/4
     steps = round(length / -math.log1p(-ser))
     reached = form.ser(length, deltas("linear", steps))
-    evaluations = steps * -math.expm1(length * math.log1p(-1 / steps))
-    assert evaluations / length == pytest.approx(crossover.evaluations_per_token(1.0, reached), rel=0.05 * ser + 0.005)
+    model_calls = steps * -math.expm1(length * math.log1p(-1 / steps))
+    assert model_calls / length == pytest.approx(crossover.model_calls_per_token(1.0, reached), rel=0.05 * ser + 0.005)
 
 
 @given(st.floats(1e-6, 1 - 1e-6), st.floats(1e-3, 10))
 @settings(derandomize=True, deadline=None)
 def test_both_take_as_long_where_they_cross(ratio, constant):
     x = crossover.crossing(ratio)
-    assert crossover.share(x) == pytest.approx(ratio, rel=1e-9)
+    assert crossover.calls_per_token(x) == pytest.approx(ratio, rel=1e-9)
     ser = crossover.ser_at(constant, ratio)
     if 1e-9 < ser < 1 - 1e-9:
-        assert crossover.evaluations_per_token(constant, ser) == pytest.approx(ratio, rel=1e-5)
+        assert crossover.model_calls_per_token(constant, ser) == pytest.approx(ratio, rel=1e-5)
 
 
 def test_where_there_is_no_crossing():
@@ -183,7 +183,7 @@ def test_where_there_is_no_crossing():
     assert crossover.ser_at(0.0, 0.5) == 0.0
     for wrong in (0.0, 1.0):
         with pytest.raises(UnmaskError, match="ser is"):
-            crossover.evaluations_per_token(1.0, wrong)
+            crossover.model_calls_per_token(1.0, wrong)
     with pytest.raises(UnmaskError, match=r"ratio is 1\.5"):
         crossover.crossing(1.5)
     with pytest.raises(UnmaskError, match="constant is -1"):
@@ -196,7 +196,7 @@ def test_some_order_is_as_good_as_chance(seed):
     language = random_ngram(2, 3, 2.0, 0.15, seed=seed) if seed % 2 else random_hmm(3, 2, 2.0, 0.15, seed=seed)
     delta = deltas("cosine", 3)
     found = every_order(language, 4, delta)
-    p, q = output_law(Ideal(language), 4, delta).numpy(), law(language, 4)
+    p, q = output_distribution(Ideal(language), 4, delta).numpy(), distribution(language, 4)
     assert float(found.chance @ found.ser) == pytest.approx(1 - p[q > 0].sum(), abs=1e-12)
     assert found.mixture == pytest.approx(float(q[q > 0] @ np.log(q[q > 0] / p[q > 0])), abs=1e-12)
     assert found.ser.min() <= found.chance @ found.ser + 1e-12
@@ -208,10 +208,10 @@ def test_how_much_an_order_is_worth():
     """What docs/theory.md 12 says of 123 tiny languages."""
     generator, sers, mixtures = np.random.default_rng(0), [], []
     for seed in range(123):
-        n, v, length, rounds = (int(generator.integers(*ends)) for ends in ((2, 4), (2, 4), (4, 6), (2, 4)))
+        n, v, length, steps = (int(generator.integers(*ends)) for ends in ((2, 4), (2, 4), (4, 6), (2, 4)))
         length = 4 if v**length > 300 else length
         language = random_ngram(n, v, 2.0, 0.15, seed=seed) if seed % 2 else random_hmm(3, v, 2.0, 0.15, seed=seed)
-        found = every_order(language, length, deltas("linear", rounds))
+        found = every_order(language, length, deltas("linear", steps))
         mixtures.append(found.mixture_ratio)
         if found.chance @ found.ser > 1e-9:
             sers.append(found.ser_ratio)
@@ -228,5 +228,5 @@ def test_chance_may_help_the_divergence():
 
 
 def test_orders_that_are_too_many():
-    with pytest.raises(UnmaskError, match="10 rounds of 5 positions have 100,000 orders"):
+    with pytest.raises(UnmaskError, match="5 positions in 10 steps have 100,000 orders"):
         every_order(NGram(2, [1, 0], [[0.5, 0.5], [1, 0]]), 5, deltas("linear", 10))

@@ -59,7 +59,7 @@ def test_a_long_sequence_against_the_closed_form():
 
 
 def test_what_is_too_wide():
-    with pytest.raises(UnmaskError, match=r"windows of 3 to each side .* are too many to add up; lower reach"):
+    with pytest.raises(UnmaskError, match=r"windows of 3 positions to each side are too many to sum. Lower reach"):
         certified(random_ngram(3), 64, 3)
 
 

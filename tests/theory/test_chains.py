@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.brute import SHARP, entropy, law, sequences
+from tests.brute import SHARP, distribution, entropy, sequences
 from tests.metrics.small import average_over_assignments, average_over_labels, by_rank, paid
 from tests.theory.small import CHAINS, relabelled
 from unmask.core.errors import UnmaskError
@@ -25,7 +25,7 @@ EXAMPLES = settings(deadline=None, database=None, derandomize=True, max_examples
 def conditional_entropies(name):
     """(2^L, L): H(X_j | X_R) by summation over all strings."""
     language, length = CHAINS[name]
-    strings, q = sequences(language.vocabulary, length), law(language, length)
+    strings, q = sequences(language.vocabulary, length), distribution(language, length)
     sets = np.arange(2**length)[:, None] >> np.arange(length) & 1
     digits = language.vocabulary ** np.arange(length)
     joint = np.array([entropy(np.bincount(strings @ (digits * shown), q)) for shown in sets])
@@ -73,14 +73,14 @@ def test_the_curve_is_the_enumerated_one(name):
     language, length = CHAINS[name]
     costs, curve = conditional_entropies(name), information_curve(first_order(language), length)
     np.testing.assert_allclose(curve.f, by_rank(costs), atol=1e-12)
-    assert curve.entropy.value == pytest.approx(entropy(law(language, length)), abs=1e-12)
+    assert curve.entropy.value == pytest.approx(entropy(distribution(language, length)), abs=1e-12)
 
 
 @pytest.mark.parametrize("name", CHAINS)
 @pytest.mark.parametrize(("schedule", "steps"), [("linear", 1), ("linear", 4), ("cosine", 3), ([0.4, 0.0, 0.6], None)])
 def test_the_divergence_of_every_schedule(name, schedule, steps):
     language, length = CHAINS[name]
-    costs, own = conditional_entropies(name), entropy(law(language, length))
+    costs, own = conditional_entropies(name), entropy(distribution(language, length))
     curve, delta = information_curve(first_order(language), length), deltas(schedule, steps)
     assert curve.divergence(delta).value == pytest.approx(average_over_labels(costs, delta) - own, abs=1e-10)
     fixed = average_over_assignments(costs, sizes(delta, length).tolist()) - own
@@ -91,7 +91,7 @@ def test_the_divergence_of_every_schedule(name, schedule, steps):
 def test_the_divergence_of_every_order(name):
     language, length = CHAINS[name]
     orders = 1 + sequences(3, length)
-    expected = paid(conditional_entropies(name), orders) - entropy(law(language, length))
+    expected = paid(conditional_entropies(name), orders) - entropy(distribution(language, length))
     ours = order_divergence(first_order(language), torch.from_numpy(orders))
     np.testing.assert_allclose(ours, expected, atol=1e-10)
 
@@ -150,7 +150,7 @@ def test_which_languages_are_chains():
 
 
 def test_an_order_with_given_positions_is_refused():
-    with pytest.raises(UnmaskError, match="leaves out positions that are given"):
+    with pytest.raises(UnmaskError, match="this order has given positions"):
         order_divergence(first_order(random_ngram(2, 3)), torch.tensor([[0, 1, 2]]))
 
 

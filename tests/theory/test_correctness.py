@@ -28,9 +28,9 @@ from unmask.theory.correctness import (
     lemma_c2,
     lemma_c5,
     lemma_c6,
-    linear_rounds,
+    linear_steps,
     theorem_4_3,
-    theorem_4_3_rounds,
+    theorem_4_3_steps,
     theorem_4_4,
 )
 from unmask.theory.curves import InformationCurve
@@ -41,7 +41,7 @@ schedules = shares.map(lambda x: torch.tensor(x, dtype=torch.float64) / math.fsu
 
 
 def truth(language, length, delta, denoiser):
-    p = metrics.output_law(denoiser, length, delta)
+    p = metrics.output_distribution(denoiser, length, delta)
     return 1 - float(p[language.supports(metrics.sequences(language.vocabulary, length))].sum())
 
 
@@ -113,21 +113,21 @@ def test_two_proofs_of_theorem_4_3_in_numbers():
     delta = deltas("linear", 100_000)
     assert theorem_4_3(512, delta).value == pytest.approx(0.730, abs=5e-4)
     assert statements.ser(fluency.universal(8, 512, delta)).value == pytest.approx(0.0106, abs=5e-5)
-    quadratic, linear = theorem_4_3_rounds(512, 0.1), linear_rounds(512, 0.1, 512 * math.log(8))
+    quadratic, linear = theorem_4_3_steps(512, 0.1), linear_steps(512, 0.1, 512 * math.log(8))
     assert (quadratic.value, linear.value) == (2616320, 10106)
     assert theorem_4_3(50, deltas("linear", 24500), -math.log1p(-0.05) / 50).value <= 0.1
-    assert linear_rounds(1024, 0.1, 1024 * math.log(8)).value / linear.value == pytest.approx(2, rel=1e-3)
+    assert linear_steps(1024, 0.1, 1024 * math.log(8)).value / linear.value == pytest.approx(2, rel=1e-3)
 
 
 @pytest.mark.parametrize("ser", [0.05, 0.5, 0.9])
 def test_linear_rounds_are_the_least_that_the_bound_allows(ser):
     between = 100 * math.log(4)
-    rounds = linear_rounds(100, ser, between, 1e-5).value
+    steps = linear_steps(100, ser, between, 1e-5).value
 
     def bound(steps):
         return statements.ser(fluency.universal(4, 100, deltas("linear", steps), between, 1e-5)).value
 
-    assert bound(rounds) <= ser < bound(rounds - 1)
+    assert bound(steps) <= ser < bound(steps - 1)
 
 
 def test_the_middle_step_of_c5_is_false():
@@ -182,7 +182,7 @@ def test_theorem_4_4_in_numbers():
     assert [constant_4_4(wrong=p).value for p in chances] == pytest.approx([0.577, 0.541, 0.568], abs=5e-4)
     assert theorem_4_4(500_000).value / 500_000 == pytest.approx(constant_4_4().value, rel=1e-3)
     assert theorem_4_4(5).value == 1
-    with pytest.raises(UnmaskError, match="at length 5 even one round is not known"):
+    with pytest.raises(UnmaskError, match="length is 5: even for one step"):
         theorem_4_4(5, wrong=15 / 32)
 
 
@@ -200,9 +200,9 @@ def test_the_machine_has_the_law_of_interval(width):
         tokens = torch.from_numpy(sequences(language.vocabulary, 5))
     else:
         tokens = language.sample(300, 2 * width + 1)
-        luck = torch.from_numpy(np.random.default_rng(0).integers(0, language.vocabulary, tokens.shape))
-        damaged = torch.where(luck % 7 == 0, luck, tokens)
-        hidden = torch.where(luck % 3 == 0, language.vocabulary, tokens)
+        rng = torch.from_numpy(np.random.default_rng(0).integers(0, language.vocabulary, tokens.shape))
+        damaged = torch.where(rng % 7 == 0, rng, tokens)
+        hidden = torch.where(rng % 3 == 0, language.vocabulary, tokens)
         tokens = torch.cat([tokens, damaged, hidden])
     machine = language.as_machine()
     found = torch.from_numpy(paths.log_evidence(machine, tokens.numpy()))
@@ -218,8 +218,8 @@ def test_without_places_it_is_no_ngram(width, memory):
     for at in range(memory, memory + width):
         context = language.blank(1, at + 1)
         context[0, at - memory : at] = 0
-        law = language.posterior(context, torch.tensor([at]))[0, 0]
-        entropies.append(float(torch.special.entr(law).sum()))
+        distribution = language.posterior(context, torch.tensor([at]))[0, 0]
+        entropies.append(float(torch.special.entr(distribution).sum()))
     assert max(entropies) == pytest.approx((width - 1) * math.log(2))
     assert min(entropies) == pytest.approx(max(width - 1 - memory, 0) * math.log(2))
 
@@ -232,8 +232,8 @@ def test_l_minus_one_tokens_are_needed():
     for forgotten in range(3):
         context = known.clone()
         context[:, [3, forgotten]] = language.vocabulary
-        law = language.posterior(context, last)
-        assert bool((torch.special.entr(law).sum(-1) > 0.6).all())
+        distribution = language.posterior(context, last)
+        assert bool((torch.special.entr(distribution).sum(-1) > 0.6).all())
 
 
 def test_statements_know_what_they_allow():
@@ -250,7 +250,7 @@ def test_statements_know_what_they_allow():
     known = statements.Statement(math.log(2), "exact", "divergence", "always", "ours", "by hand")
     assert (statements.ser(known).kind, statements.ser(known).value) == ("upper", pytest.approx(0.5))
     assert (statements.ter_ratio(known, 1).kind, statements.ter_ratio(known, 1).value) == ("exact", pytest.approx(2))
-    with pytest.raises(ValueError, match="says nothing of ser"):
+    with pytest.raises(ValueError, match="does not bound ser"):
         statements.ser(lower)
 
 
@@ -266,4 +266,4 @@ def test_a_measured_curve_makes_the_same_bound():
     """The universal bound takes any TC + DTC: of a curve given by hand, the area between h(0) and h(1)."""
     curve = InformationCurve(np.array([1.0, 0.5, 0.25]), "by hand")
     assert curve.total_correlation + curve.dual_total_correlation == pytest.approx(3 * 0.75)
-    assert correctness.linear_rounds(3, 0.5, 2.25).value == math.ceil(2.25 / math.log(2))
+    assert correctness.linear_steps(3, 0.5, 2.25).value == math.ceil(2.25 / math.log(2))

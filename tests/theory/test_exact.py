@@ -76,8 +76,8 @@ def test_tiny_languages_of_any_kind_are_known_in_full(name):
 
 def test_long_chains_follow_the_exponential_law():
     values = exact(SPARSE, 300, deltas("linear", 40))
-    assert values.method["ser"].startswith("exponential law of lengths")
-    assert " off by " in values.method["ser"]
+    assert values.method["ser"].startswith("exponential fit of lengths")
+    assert ", error " in values.method["ser"]
     gaps = exact(SPARSE, 40, deltas("linear", 40))
     assert gaps.method["ser"] == gaps.method["generative_nll_bits_per_token"] == "recursion on gaps"
     monkey = exact(relabelled(SPARSE), 300, deltas("linear", 40))
@@ -89,10 +89,10 @@ def test_the_two_ways_meet_at_one_length(monkeypatch):
     delta = deltas("cosine", 20)
     gaps = exact(SPARSE, 45, delta)
     monkeypatch.setattr(door, "LONGEST", 44)
-    law = exact(SPARSE, 45, delta)
-    assert gaps.method["ser"] != law.method["ser"]
-    assert law.ser == pytest.approx(gaps.ser, abs=1e-5)
-    assert law.generative_nll_bits_per_token == pytest.approx(gaps.generative_nll_bits_per_token, abs=1e-5)
+    distribution = exact(SPARSE, 45, delta)
+    assert gaps.method["ser"] != distribution.method["ser"]
+    assert distribution.ser == pytest.approx(gaps.ser, abs=1e-5)
+    assert distribution.generative_nll_bits_per_token == pytest.approx(gaps.generative_nll_bits_per_token, abs=1e-5)
 
 
 def test_a_full_support_makes_no_errors():
@@ -104,27 +104,27 @@ def test_a_full_support_makes_no_errors():
 @pytest.mark.parametrize(
     ("language", "expected", "note"),
     [
-        (random_hmm(4, 4), set(), "SER, TER and the generative NLL of hmm are exact only if tiny; metrics.score"),
-        (random_ngram(3, 4), {"entropy_bits_per_token"}, "theory.certified bounds it from both sides"),
+        (random_hmm(4, 4), set(), "SER, TER and generative NLL of hmm are unknown: .* metrics.score"),
+        (random_ngram(3, 4), {"entropy_bits_per_token"}, "bounds from theory.certified"),
         (
             Interval(2).as_ngram(),
             {"entropy_bits_per_token", "expected_plan_divergence_nats"},
-            "not primitive.*theory.gaps.ser_by_orders",
+            "a primitive chain.*theory.gaps.ser_by_orders",
         ),
         (
             NGram(2, [1, 0], [[0.5, 0.5], [0.0005, 0.9995]]),
             {"entropy_bits_per_token", "expected_plan_divergence_nats", "ser", "generative_nll_bits_per_token"},
-            "KL.q .. p. and TER of a mixture",
+            "KL.q .. p. and TER are unknown",
         ),
         (
             NGram(2, [0.5, 0.5, 0], [[0.999, 0, 0.001], [0, 0.999, 0.001], [0.5, 0.5, 0]]),
             {"entropy_bits_per_token", "expected_plan_divergence_nats"},
-            "not yet a straight line in the length, off by .*; theory.gaps.ser_by_orders",
+            "not yet linear in the length, .* Estimate: theory.gaps.ser_by_orders",
         ),
         (
             HMM([1, 0, 0], np.roll(np.eye(3), 1, 1) / 2 + 0.5 / 3, np.eye(3), end=2),
             {"expected_plan_divergence_nats", "ser"},
-            "hmm varies in length: bits a token have no closed form",
+            "hmm varies in length: bits per token are unknown",
         ),
     ],
     ids=["hidden", "3-gram", "period 2", "slow, but possible", "slow", "ends"],
@@ -139,7 +139,7 @@ def test_too_many_symbols_for_a_recursion(monkeypatch):
     monkeypatch.setattr(door, "MOST_WORK", 10)
     values = exact(SPARSE, 30, deltas("linear", 4))
     assert values.ser is None
-    assert "4 symbols and 4 rounds are too many for SER; theory.gaps.ser_by_orders" in values.notes[-1]
+    assert "4 symbols and 4 steps take too long. Estimate: theory.gaps.ser_by_orders" in values.notes[-1]
 
 
 @pytest.mark.parametrize(

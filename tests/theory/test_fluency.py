@@ -11,21 +11,21 @@ from tests.theory.cases import LENGTH, cases
 from unmask.core.errors import UnmaskError
 from unmask.ideal import Perturbed
 from unmask.languages import Interval, random_hmm, random_ngram
-from unmask.metrics import output_law, sequences
+from unmask.metrics import output_distribution, sequences
 from unmask.schedules import deltas
 from unmask.theory import fluency, statements
 from unmask.theory.fluency import (
     explicit,
-    explicit_rounds,
-    explicit_share,
+    explicit_fraction,
+    explicit_steps,
     interaction,
     lemma_a1,
     proportional,
-    proportional_rounds,
-    rounds_by_order,
+    proportional_steps,
+    steps_by_order,
     theorem_4_2,
     universal,
-    universal_rounds,
+    universal_steps,
 )
 from unmask.theory.separators import excess_bound, lemma_b9
 
@@ -72,7 +72,7 @@ def test_learning_errors_add_up_to_their_number(kind, epsilon):
         language = random_ngram(2, 3, threshold=0.1, seed=seed) if seed % 2 else random_hmm(3, 2, seed=seed)
         delta = deltas("cosine", 1 + seed)
         q = language.log_prob(sequences(language.vocabulary, LENGTH)).exp()
-        p = output_law(Perturbed(language, kind, epsilon), LENGTH, delta)
+        p = output_distribution(Perturbed(language, kind, epsilon), LENGTH, delta)
         truth = float(torch.where(q > 0, q * (q / p).log(), 0.0).sum())
         between = interaction(language, LENGTH).value
         assert universal(language.vocabulary, LENGTH, delta, between, epsilon).allows(truth)
@@ -84,11 +84,11 @@ def test_theorem_4_2_and_its_two_schedules_on_random_ngrams():
     checked = 0
     for case in (case for case in cases() if case.n):
         v, eps = case.language.vocabulary, 0.2 + 0.02 * (checked % 30)
-        for name, rounds, says in (
-            ("theorem-4.2", explicit_rounds, explicit),
-            ("theorem-4.2-proportional", proportional_rounds, proportional),
+        for name, steps, says in (
+            ("theorem-4.2", explicit_steps, explicit),
+            ("theorem-4.2-proportional", proportional_steps, proportional),
         ):
-            delta = deltas(f"{name}(order={case.n})", rounds(case.n, eps))
+            delta = deltas(f"{name}(order={case.n})", steps(case.n, eps))
             bound = says(case.n, v, LENGTH, eps)
             assert bound.allows(case.every.information_curve().divergence(delta).value)
             assert bound.allows(excess_bound(case.n, LENGTH, delta).value * math.log(v))
@@ -101,20 +101,20 @@ def test_theorem_4_2_and_its_two_schedules_on_random_ngrams():
 @pytest.mark.parametrize("eps", [0.05, 0.1, 0.3, 0.5])
 def test_the_explicit_version_is_below_2_4_eps(eps, n):
     """The paper has 4 eps; closed forms have up to 1.6 eps, and the exact expectation of its schedule 1.01 to 1.32."""
-    assert eps <= explicit_share(n, eps) <= 1.6 * eps
-    if explicit_rounds(n, eps) < 2000:
-        delta = deltas(f"theorem-4.2(order={n})", explicit_rounds(n, eps))
+    assert eps <= explicit_fraction(n, eps) <= 1.6 * eps
+    if explicit_steps(n, eps) < 2000:
+        delta = deltas(f"theorem-4.2(order={n})", explicit_steps(n, eps))
         share = lemma_b9(n, 2, 200, delta).value / 200 / math.log(2)
         assert 0.9 * eps <= share <= 1.33 * eps
-        assert share <= explicit_share(n, eps)
+        assert share <= explicit_fraction(n, eps)
 
 
 def test_rounds_against_n():
     """theory.md 4 at eps = .05: 381 / 15201 / 456001 and 63 / 764 / 11976, where 20 equal ones do for every n."""
-    table = rounds_by_order(0.05, range(2, 5))
+    table = steps_by_order(0.05, range(2, 5))
     assert [row["explicit"] for row in table] == [381, 15201, 456001]
     assert [row["proportional"] for row in table] == [63, 764, 11976]
-    assert {row["universal"] for row in table} == {universal_rounds(0.05)} == {20}
+    assert {row["universal"] for row in table} == {universal_steps(0.05)} == {20}
 
 
 def test_lemma_a1_is_reached_by_copies():

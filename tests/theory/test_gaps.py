@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 import torch
 
-from tests.brute import SHARP, law, sequences
+from tests.brute import SHARP, distribution, sequences
 from tests.theory.small import CHAINS, by_labels, by_order
 from unmask import generate, score
-from unmask.core.chance import Luck
+from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError
 from unmask.ideal import Ideal
 from unmask.languages import Interval, load, random_ngram
-from unmask.metrics import output_law
+from unmask.metrics import output_distribution
 from unmask.schedules import Schedule, deltas, orders
 from unmask.theory import gaps
 from unmask.theory.chains import first_order
@@ -33,7 +33,7 @@ SCHEDULES = [("linear", 1), ("linear", 3), ("cosine", 4), ([0.3, 0.0, 0.7, 0.0],
 def test_against_the_enumerated_law(name, schedule, steps):
     language, length = CHAINS[name]
     chain, delta = first_order(language), deltas(schedule, steps)
-    q, p = law(language, length), output_law(Ideal(language), length, delta).numpy()
+    q, p = distribution(language, length), output_distribution(Ideal(language), length, delta).numpy()
     mass, log_mass = valid_mass(chain, length, delta)
     possible = q > 0
     assert mass[-1] == pytest.approx(p[possible].sum(), abs=1e-12)
@@ -47,7 +47,7 @@ def test_against_the_sum_over_all_labels(name):
     """No kernel of ours on the other side."""
     language, length = CHAINS[name]
     delta = deltas([0.5, 0.2, 0.3])
-    p, possible = by_labels(name, delta), law(language, length) > 0
+    p, possible = by_labels(name, delta), distribution(language, length) > 0
     assert valid_mass(first_order(language), length, delta)[0][-1] == pytest.approx(p[possible].sum(), abs=1e-12)
 
 
@@ -87,7 +87,7 @@ def test_the_interval_language_of_width_2():
     mass, _ = valid_mass(chain, 24, delta)
     for length in (1, 2, 7, 24):
         assert 1 - mass[length] == pytest.approx(language.closed_form.ser(length, delta), abs=1e-11)
-    order = orders.independent(delta, torch.ones((50, 24), dtype=torch.bool), Luck(24, torch.arange(50)))
+    order = orders.independent(delta, torch.ones((50, 24), dtype=torch.bool), Randomness(24, torch.arange(50)))
     pairs = (order[:, ::2] == order[:, 1::2]).sum(1)
     torch.testing.assert_close(valid_given_order(chain, order), 2.0 ** -pairs.double(), rtol=0, atol=1e-12)
 
@@ -127,11 +127,11 @@ def test_orders_alone_give_the_error_rate(steps, length):
 
 def test_refusals():
     chain = first_order(random_ngram(2, 3, **SHARP, seed=2))
-    with pytest.raises(UnmaskError, match="leaves out positions that are given"):
+    with pytest.raises(UnmaskError, match="this order has given positions"):
         valid_given_order(chain, torch.tensor([[0, 1]]))
-    with pytest.raises(UnmaskError, match="row 1 is impossible; log p"):
+    with pytest.raises(UnmaskError, match="row 1 is impossible; expected"):
         log_prob(chain, torch.tensor([[2, 1], [0, 0]]), deltas("linear", 2))
-    with pytest.raises(UnmaskError, match=r"takes too long; sampled\.information_curve"):
+    with pytest.raises(UnmaskError, match=r"takes too long. Use sampled\.information_curve"):
         log_prob(chain, torch.zeros((1, 512), dtype=torch.int64), deltas("linear", 512))
 
 

@@ -45,8 +45,8 @@ def test_the_least_ser_is_no_more_than_that_of_any_other(seed):
 @pytest.mark.parametrize(
     ("fit", "message"),
     [
-        (Fit(load("sparse-hmm"), 64), "the SER of hmm at length 64 in 8 rounds is not exact, or takes too long"),
-        (Fit(AWAY, 4, fixed_size=True), "of fixed sizes take fewest-pairs"),
+        (Fit(load("sparse-hmm"), 64), "SER of hmm at length 64 in 8 steps has no exact value"),
+        (Fit(AWAY, 4, fixed_size=True), "Use fewest-pairs for fixed sizes"),
     ],
 )
 def test_where_the_least_ser_is_not_known(fit, message):

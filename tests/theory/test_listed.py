@@ -93,9 +93,9 @@ def test_all_are_shown_and_what_does_not_apply_says_why():
     case = Case(random_hmm(3, 3, seed=1), 40, deltas("linear", 8))
     found = dict(shown((), case))
     assert list(found) == list(STATEMENTS.makers)
-    assert "hmm is no n-gram language" in found["lemma-b9"]
+    assert "the language is hmm; expected an n-gram" in found["lemma-b9"]
     assert isinstance(found["lemma-c1"], Statement)
-    with pytest.raises(UnmaskError, match="hmm is no n-gram language"):
+    with pytest.raises(UnmaskError, match="the language is hmm; expected an n-gram"):
         shown(["lemma-b9"], case)
 
 
@@ -104,8 +104,8 @@ def test_all_are_shown_and_what_does_not_apply_says_why():
     [
         ("lema-c1", 0.0, "unknown statement 'lema-c1'; did you mean lemma-c1"),
         ("lemma-c6(witdh=3)", 0.0, "did you mean width"),
-        ("lemma-c6", 0.6, "may agree always; take a smaller one"),
-        ("lemma-c2", -1.0, "learning is -1.0; expected nats a token"),
+        ("lemma-c6", 0.6, "the two bits may always agree"),
+        ("lemma-c2", -1.0, "learning is -1.0; expected nats per token"),
         ("theorem-4.4(ser=1.5)", 0.0, "ser is 1.5; expected a number from 0 to 1"),
     ],
 )

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from tests.brute import entropy, law
+from tests.brute import distribution, entropy
 from tests.metrics.small import (
     FIXED,
     SCHEDULES,
@@ -35,7 +35,7 @@ from unmask.denoisers import Canvas, Table
 from unmask.generation.teaching import TaughtCanvas
 from unmask.ideal import Ideal, Perturbed
 from unmask.languages import Brackets, Interval, random_ngram
-from unmask.metrics import output_law, ter
+from unmask.metrics import output_distribution, ter
 from unmask.schedules import deltas
 from unmask.theory import curves
 from unmask.theory.curves import InformationCurve, Measured
@@ -61,7 +61,7 @@ def exact(costs):
     return known
 
 
-def rounds(length):
+def counts_up_to(length):
     return sorted({1, 2, 3, 4, length})
 
 
@@ -75,7 +75,7 @@ def agrees(measured, f):
 def test_the_profile_falls_and_sums_to_the_entropy(name):
     language, length = FIXED[name]
     f = exact(conditional_entropies(name)).f
-    assert float(f.sum()) == pytest.approx(entropy(law(language, length)), abs=1e-10)
+    assert float(f.sum()) == pytest.approx(entropy(distribution(language, length)), abs=1e-10)
     assert bool((f[1:] <= f[:-1] + 1e-12).all())
 
 
@@ -84,9 +84,9 @@ def test_the_profile_falls_and_sums_to_the_entropy(name):
 def test_one_profile_answers_for_independent_rounds(name, schedule):
     """NELBO is E_tau[-log p_tau(x)] over all N^L labels, the divergence what it has over H(q)."""
     language, length = FIXED[name]
-    costs, h = conditional_entropies(name), entropy(law(language, length))
+    costs, h = conditional_entropies(name), entropy(distribution(language, length))
     ours = exact(costs)
-    for steps in rounds(length) if isinstance(schedule, str) else [None]:
+    for steps in counts_up_to(length) if isinstance(schedule, str) else [None]:
         delta = deltas(schedule, steps)
         nats = average_over_labels(costs, delta)
         assert ours.nelbo(delta).value == pytest.approx(nats, abs=1e-10)
@@ -99,9 +99,9 @@ def test_one_profile_answers_for_independent_rounds(name, schedule):
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_one_profile_answers_for_rounds_of_fixed_size(name, schedule):
     language, length = FIXED[name]
-    costs, h = conditional_entropies(name), entropy(law(language, length))
+    costs, h = conditional_entropies(name), entropy(distribution(language, length))
     ours = exact(costs)
-    for steps in rounds(length):
+    for steps in counts_up_to(length):
         delta = deltas(schedule, steps)
         nats = average_over_assignments(costs, schedules.sizes(delta, length).tolist())
         assert ours.nelbo(delta, fixed_size=True).value == pytest.approx(nats, abs=1e-10)
@@ -152,7 +152,7 @@ def test_a_wrong_denoiser_pays_its_cross_entropies(name, kind):
 def test_where_lengths_vary_each_sequence_counts_by_its_own(name):
     """E_x[NELBO(x) / |x|] by enumeration: the cost of every string divided by its size."""
     language, length = VARYING[name]
-    q = law(language, length)
+    q = distribution(language, length)
     measured = information_curve(language, length, rows=ROWS, seed=2)
     assert agrees(measured, by_rank(conditional_entropies(name)))
     costs = cross_entropies(name, Ideal(language), q / sizes(language, length))
@@ -174,7 +174,7 @@ def test_binomial_weights(schedule, steps, length):
 
 
 def exact_ser(language, length, p):
-    return 1 - float(p[torch.from_numpy(law(language, length) > 0)].sum())
+    return 1 - float(p[torch.from_numpy(distribution(language, length) > 0)].sum())
 
 
 @pytest.mark.parametrize("name", FIXED)
@@ -184,7 +184,7 @@ def test_the_bounds_hold(name, steps):
     language, length = FIXED[name]
     ours = exact(conditional_entropies(name))
     delta = deltas("linear", steps)
-    p = output_law(Ideal(language), length, delta)
+    p = output_distribution(Ideal(language), length, delta)
     assert ours.ter_upper("linear", steps).value >= ter(language, length, "linear", steps).value - 1e-10
     assert ours.ser_upper("linear", steps).value >= exact_ser(language, length, p) - 1e-10
 
@@ -192,8 +192,8 @@ def test_the_bounds_hold(name, steps):
 @pytest.mark.parametrize("name", VARYING)
 def test_the_bounds_hold_where_lengths_vary(name):
     language, length = VARYING[name]
-    q, delta = law(language, length), deltas("linear", 2)
-    p = output_law(Ideal(language), length, delta)
+    q, delta = distribution(language, length), deltas("linear", 2)
+    p = output_distribution(Ideal(language), length, delta)
     measured = information_curve(language, length, rows=ROWS)
     possible = q > 0
     bits = -(q / sizes(language, length))[possible] @ p.log2().numpy()[possible]
@@ -207,9 +207,9 @@ def test_the_bounds_hold_for_a_wrong_denoiser(kind):
     language, length = SMALL["2-gram, pruned"][0], 4
     denoiser = Perturbed(language, kind, 0.3)
     measured = information_curve(language, length, rows=ROWS, denoiser=denoiser)
-    q = law(language, length)
+    q = distribution(language, length)
     for steps in (1, 4, 50):
-        p = output_law(denoiser, length, deltas("linear", steps))
+        p = output_distribution(denoiser, length, deltas("linear", steps))
         divergence = float(q[q > 0] @ np.log(q[q > 0] / p.numpy()[q > 0]))
         assert measured.divergence(deltas("linear", steps)).high >= divergence
         assert measured.ser_upper("linear", steps).high >= exact_ser(language, length, p)
@@ -222,7 +222,7 @@ def test_rows_do_not_depend_on_how_many_there_are():
 
 
 def test_what_a_profile_needs():
-    with pytest.raises(UnmaskError, match="rows is 1; expected at least 2: a curve has an interval"):
+    with pytest.raises(UnmaskError, match="rows is 1; expected at least 2, for an interval"):
         information_curve(Interval(3), 6, rows=1)
     with pytest.raises(UnmaskError, match="brackets has no sequence of length 5"):
         information_curve(Brackets(), 5)

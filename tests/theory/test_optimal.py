@@ -342,7 +342,7 @@ class Stranger(Denoiser):
 
 
 def test_where_no_language_is_known():
-    with pytest.raises(UnmaskError, match="schedule 'optimal' is fitted to a language, and here none is known"):
+    with pytest.raises(UnmaskError, match="schedule 'optimal' is fitted to a language, but no language is known here"):
         generate(Stranger(), schedule="optimal", steps=4, length=6, rows=2)
     leaking = Perturbed(Interval(3), "leak", 0.1)  # which knows the language behind it
     for source, options in ((Ideal(Interval(3)), {}), (Interval(3), {"temperature": 0.5}), (leaking, {})):

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from tests.brute import SHARP, entropy, law, sequences
+from tests.brute import SHARP, distribution, entropy, sequences
 from tests.metrics.small import by_rank, conditional_entropies, paid
 from tests.theory.small import SMALL, TINY, contradictions
-from unmask.core.chance import Luck
+from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError
 from unmask.ideal import Ideal
 from unmask.languages import Interval, random_hmm, random_ngram
-from unmask.metrics import output_law
+from unmask.metrics import output_distribution
 from unmask.schedules import deltas, orders
 from unmask.theory import exponential, sampled
 from unmask.theory.chains import first_order
@@ -43,7 +43,7 @@ def test_the_information_curve(name):
     expected = partitions(language, length).information_curve()
     assert near(curve.f, f, curve.terms.std(0) / math.sqrt(ROWS))
     assert near(curve.h(u), expected.h(u), curve.standard_error(u))
-    assert within(curve.entropy, entropy(law(language, length)))
+    assert within(curve.entropy, entropy(distribution(language, length)))
     assert within(curve.divergence(deltas("cosine", 3)), expected.divergence(deltas("cosine", 3)).value)
 
 
@@ -80,7 +80,7 @@ def test_the_divergence_of_orders(name):
     """The mean over given orders, here all of them: of two rounds, drawn again and again."""
     language, length = SMALL[name]
     every = np.array([order for order in 1 + sequences(2, length) if 1 in order])
-    expected = paid(conditional_entropies(name), every) - entropy(law(language, length))
+    expected = paid(conditional_entropies(name), every) - entropy(distribution(language, length))
     chosen = every[np.argsort(-expected)[: len(every) // 2]]
     mean = np.sort(expected)[::-1][: len(every) // 2].mean()
     repeated = torch.from_numpy(np.tile(chosen, (ROWS // len(chosen) + 1, 1)))
@@ -97,7 +97,7 @@ def test_the_divergence_of_structured_orders():
     found = []
     for order in (
         orders.dyadic(4, hidden),
-        orders.independent(deltas("linear", 4), hidden, Luck(1, torch.arange(rows))),
+        orders.independent(deltas("linear", 4), hidden, Randomness(1, torch.arange(rows))),
     ):
         exact = exact_order_divergence(first_order(language), order).mean()
         ours = sampled.order_divergence(language, order)
@@ -109,18 +109,18 @@ def test_the_divergence_of_structured_orders():
 @pytest.mark.parametrize("steps", [1, 3])
 def test_the_divergence_of_the_mixture(steps):
     language, length, delta = random_ngram(2, 3, seed=1), 5, deltas("linear", steps)
-    q, p = law(language, length), output_law(Ideal(language), length, delta).numpy()
+    q, p = distribution(language, length), output_distribution(Ideal(language), length, delta).numpy()
     ours = sampled.divergence(language, length, delta, rows=5 * ROWS)
     assert within(ours, q @ np.log(q / p))
     assert not within(ours, 2 * q @ np.log(q / p))
 
 
 def test_refusals():
-    with pytest.raises(UnmaskError, match=r"p\(x\) of hmm is not known.*; theory.known.curve"):
+    with pytest.raises(UnmaskError, match=r"p\(x\) of hmm is not known.* theory.known.curve"):
         sampled.divergence(random_hmm(3, 3), 5, deltas("linear", 2))
     with pytest.raises(UnmaskError, match="rows is 1"):
         sampled.error_curve(random_hmm(3, 3), 5, rows=1)
-    with pytest.raises(UnmaskError, match="at least 2 orders"):
+    with pytest.raises(UnmaskError, match="expected at least 2"):
         sampled.order_divergence(random_hmm(3, 3), torch.zeros((5, 3), dtype=torch.int64))
 
 

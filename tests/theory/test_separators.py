@@ -72,10 +72,10 @@ def test_dependencies_are_the_intervals_that_are_met(n):
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=12), st.integers(2, 4))
 def test_the_excess_of_an_order_is_the_sum_over_its_rounds(order, n):
     order = torch.tensor(order)
-    rounds = range(1, int(order.max()) + 1)
-    by_round = [int((order == k).sum()) - intervals_met(order == k, order < k, n) for k in rounds]
-    if by_round:
-        assert excess(n, order.unsqueeze(0)).tolist() == [sum(by_round)]
+    steps = range(1, int(order.max()) + 1)
+    by_step = [int((order == k).sum()) - intervals_met(order == k, order < k, n) for k in steps]
+    if by_step:
+        assert excess(n, order.unsqueeze(0)).tolist() == [sum(by_step)]
 
 
 @EXAMPLES
@@ -139,16 +139,16 @@ def test_b10_bounds_both_tails(delta, p, length, n):
     few, many = lemma_b10(n, length, delta, p)
     assert many.allows(float(binom.sf(math.ceil(2 * length * delta) - 1, length, delta)))
     most = math.floor((length // (n - 1)) * p ** (n - 1) / 2)
-    law = np.zeros((most + 2, n - 1))  # (how many, at most one too many) x (the run)
-    law[0, 0] = 1.0
+    distribution = np.zeros((most + 2, n - 1))  # (how many, at most one too many) x (the run)
+    distribution[0, 0] = 1.0
     for _ in range(length):
-        after = np.zeros_like(law)
-        after[:, 0] += (1 - p) * law.sum(1)
-        after[:, 1:] += p * law[:, :-1]
-        after[1:, 0] += p * law[:-1, -1]
-        after[-1, 0] += p * law[-1, -1]
-        law = after
-    assert few.allows(float(law[:-1].sum()))
+        after = np.zeros_like(distribution)
+        after[:, 0] += (1 - p) * distribution.sum(1)
+        after[:, 1:] += p * distribution[:, :-1]
+        after[1:, 0] += p * distribution[:-1, -1]
+        after[-1, 0] += p * distribution[-1, -1]
+        distribution = after
+    assert few.allows(float(distribution[:-1].sum()))
 
 
 def test_b11_is_true_though_its_proof_is_not():
@@ -161,7 +161,7 @@ def test_b11_is_true_though_its_proof_is_not():
         assert not bound.proven
         assert bound.allows(float(expected_excess(3, 200, delta)[k]))
         assert bound.value > 200 * share * min(1, 2 * share / p**2)
-    with pytest.raises(UnmaskError, match=r"lemma B\.11 needs L delta > 1; here it is 0.5"):
+    with pytest.raises(UnmaskError, match=r"L delta is 0.5; expected above 1 for lemma B\.11"):
         lemma_b11(3, 10, 0.05, 0.5)
 
 

@@ -14,7 +14,7 @@ from unmask import UnmaskError, generate, metrics, score
 from unmask.core.estimates import Estimate
 from unmask.cost.planner import plan
 from unmask.diagnosis.table import table
-from unmask.experiments.measures import rounds
+from unmask.experiments.jobs import steps as predictions
 from unmask.ideal import Ideal, Perturbed
 from unmask.languages import ClosedForm, Language
 from unmask.schedules import Fit, deltas
@@ -50,25 +50,23 @@ def test_every_statement_speaks_or_says_why_not(length):
     reasons = {name: what for name, what in said.items() if isinstance(what, str)}
     assert set(said) == set(listed.STATEMENTS.makers)
     ours = {"best-order", "best-choice", "derandomised", "speculation", "crossover"}
-    assert all("equal is no n-gram" in why for name, why in reasons.items() if name not in {"mean-over-orders"} | ours)
+    assert all("expected an n-gram" in why for name, why in reasons.items() if name not in {"mean-over-orders"} | ours)
     assert {"best-order", "best-choice", "speculation"} <= reasons.keys()
     assert ("crossover" in reasons) == ("derandomised" in reasons) == (length == LONG)
     assert ("mean-over-orders" in reasons) == (length == LONG)
     if length == LONG:
-        expected = "equal at length 16 has no closed form and is neither tiny nor an n-gram"
+        expected = "the curve of equal at length 16 is not known"
         assert expected in reasons["mean-over-orders"]
 
 
 @pytest.mark.parametrize("length", [TINY, LONG])
-@pytest.mark.parametrize("metric", ["ser", "ter", "kl"])
-def test_it_is_planned(metric, length):
-    verdict = plan(EQUAL, length, metric, 0.2)
+@pytest.mark.parametrize("job", ["ser", "ter", "kl"])
+def test_it_is_planned(job, length):
+    verdict = plan(EQUAL, length, job, 0.2)
     assert 1 <= verdict.optimal.steps <= verdict.chosen.steps
     assert verdict.chosen.predicted.value <= 0.2 * 1.02
     measured = (
-        "first order: monte carlo, at most 1 - e^-KL"
-        if metric == "ser"
-        else "upper bound: mean over orders, monte carlo"
+        "first order: monte carlo, at most 1 - e^-KL" if job == "ser" else "upper bound: mean over orders, monte carlo"
     )
     assert verdict.chosen.predicted.method == ("exact: enumeration" if length == TINY else measured)
 
@@ -88,18 +86,18 @@ def test_it_is_scored(length):
 
 
 def test_what_only_enumeration_says_names_what_there_is_instead():
-    law = metrics.output_law(Ideal(EQUAL), TINY, DELTA)
-    expected = 1 - float(law[EQUAL.supports(metrics.sequences(2, TINY))].sum())
+    distribution = metrics.output_distribution(Ideal(EQUAL), TINY, DELTA)
+    expected = 1 - float(distribution[EQUAL.supports(metrics.sequences(2, TINY))].sum())
     assert metrics.ser(EQUAL, TINY, "linear", 4).value == pytest.approx(expected)
     assert metrics.ter(EQUAL, TINY, "linear", 4).value == pytest.approx(
         2 ** (partitions(EQUAL, TINY).ter_bits(DELTA)), rel=1e-12
     )
     for ask, reason in [
-        (lambda: metrics.ser(EQUAL, LONG, "linear", 4), "no exact SER for equal at length 16; score measures it"),
-        (lambda: metrics.ter(EQUAL, LONG, "linear", 4), "no exact TER for equal at length 16; ter_upper bounds it"),
-        (lambda: exponential.exponential_law(EQUAL, DELTA), "no exponential law for equal: it is for first-order"),
+        (lambda: metrics.ser(EQUAL, LONG, "linear", 4), "no exact SER for equal at length 16. Measure it with score"),
+        (lambda: metrics.ter(EQUAL, LONG, "linear", 4), "no exact TER for equal at length 16. Use ter_upper"),
+        (lambda: exponential.exponential_ser(EQUAL, DELTA), "SER of equal is not known to be exponential"),
         (lambda: sampled.divergence(EQUAL, LONG, DELTA), r"p\(x\) of equal is not known"),
-        (lambda: partitions(EQUAL, LONG), "2 symbols at length 16 are too many to enumerate"),
+        (lambda: partitions(EQUAL, LONG), "2 symbols at length 16 give 65,536 sequences"),
     ]:
         with pytest.raises(UnmaskError, match=reason):
             ask()
@@ -186,7 +184,7 @@ def test_it_is_asked_at_every_length_and_by_everybody():
     assert found.value == pytest.approx(length / 2 / steps * math.log(2))
     chosen = plan(TWINS, length, "ser", ser).chosen
     assert (chosen.steps, chosen.predicted.method) == (steps, "exact: closed form of twins")
-    assert rounds.predictable(TWINS, length)
+    assert predictions.predictable(TWINS, length)
     assert len(deltas("fewest-pairs", 8, Fit(TWINS, length))) == 8
 
 

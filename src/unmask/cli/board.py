@@ -1,12 +1,13 @@
-"""unmask board run|compare|ranks."""
+"""unmask board run|compare|ranks|frontier."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
-from unmask.cli.options import Count, Counts, Directory, Languages, Number, Switch
+from unmask.cli.frontier import command as frontier
+from unmask.cli.options import Count, Counts, Directory, Engine, Languages, Measuring, Switch, engine_on
 
 if TYPE_CHECKING:
     from unmask.experiments.board import Board, Settings
@@ -19,20 +20,19 @@ Samplers = Annotated[tuple[str, ...], "SAMPLER"]
 
 @dataclass(frozen=True)
 class Ground:
-    """Where samplers are measured, and on how much.
+    """Languages, network and number of sequences of a comparison.
 
     Args:
-        languages: Presets or files; six presets unless told otherwise, three if quick.
-        model: In place of languages, the directory of a network that `unmask train` has made, on its own language.
-        causal_model: The directory of an AR network beside an MDM.
-        lengths: Tokens a sequence, or the nearest below that the language has; 128, or the model's, if not given.
-        rows: Sequences a budget and seed; 400 unless told otherwise, 100 if quick.
-        seeds: How many seeds; 3 unless told otherwise, 2 if quick.
-        steps: The numbers of rounds N; from L/32 to 8 L unless told otherwise.
-        quick: Fewer languages, budgets, rows and seeds: a minute.
-        seed: The first seed of the luck; the next seeds are those that follow it.
-        language_seed: The first seed of random presets, each seed of the luck having one of its own.
-        device: Where a model runs: auto, cpu or cuda.
+        languages: Presets or language files. (default: six presets; with --quick, three)
+        model: Directory of a network of `unmask train`; it replaces the languages by the one it was trained on.
+        causal_model: Directory of an AR network, for samplers that need one.
+        lengths: Sequence lengths in tokens; each language uses its nearest length below. (default: 128, or the
+            model's)
+        rows: Number of sequences for each budget and seed. (default: 400; with --quick, 100)
+        seeds: Number of seeds. (default: 3; with --quick, 2)
+        quick: Use fewer languages, sequences, seeds and budgets: about a minute.
+        seed: First random seed, of samples and of random presets without a seed.
+        device: Device of a model: auto, cpu or cuda.
     """
 
     languages: Languages = ()
@@ -41,10 +41,8 @@ class Ground:
     lengths: Counts = ()
     rows: Count = None
     seeds: Count = None
-    steps: Counts = ()
     quick: Switch = False
     seed: int = 0
-    language_seed: int = 0
     device: str = "auto"
 
     def settings(self, samplers: tuple[str, ...], **more: Any) -> Settings:
@@ -56,28 +54,19 @@ class Ground:
         lengths = self.lengths
         if self.model is not None:
             if self.languages:
-                raise UnmaskError("a model is measured on the language that it was trained on; leave --languages out")
+                raise UnmaskError("--model has its own language. Leave --languages out")
             lengths = lengths or (read_shape(self.model).length,)
         elif self.causal_model is not None:
-            raise UnmaskError("--causal-model stands beside --model; give both")
+            raise UnmaskError("--causal-model needs --model. Add it, or leave --causal-model out")
         given: dict[str, Any] = {"samplers": samplers, "languages": self.languages, "lengths": lengths}
         given |= {"rows": self.rows, "seeds": self.seeds, "model": self.model and str(self.model)}
         given |= {"causal_model": self.causal_model and str(self.causal_model)}
         chosen: dict[str, Any] = {name: value for name, value in given.items() if value not in ((), None)}
-        places: dict[str, Any] = {
-            "seed": self.seed,
-            "language_seed": self.language_seed,
-            "device": self.device,
-            "steps": self.steps,
-        }
-        return (brief if self.quick else Settings)(**chosen, **places, **more)
+        return (brief if self.quick else Settings)(**chosen, seed=self.seed, device=self.device, **more)
 
-    @property
-    def engine(self) -> Literal["here", "local"]:
-        """A device takes one process at a time."""
-        from unmask.networks.model.checkpoints import choose_device
-
-        return "here" if self.model is not None and choose_device(self.device).type != "cpu" else "local"
+    def how(self, by: Measuring) -> dict[str, Any]:
+        """Return the options of `unmask.sweep`."""
+        return by.options("cpu" if self.model is None else self.device)
 
 
 def run(
@@ -85,10 +74,12 @@ def run(
     samplers: Samplers = (),
     ground: Ground,
     against: Sampler = "ancestral",
+    steps: Counts = (),
     out: Path = Path("board"),
+    by: Measuring = Measuring(),
     json: Switch = False,
 ) -> None:
-    """Compare samplers on languages that are known exactly.
+    """Rank samplers on languages with exactly known probabilities.
 
     Examples:
         unmask board run --quick
@@ -96,23 +87,22 @@ def run(
         unmask board --model mdm --causal-model ar --quick
         unmask board --samplers "speculative(draft_length=[2, 4])" mine:Sampler
 
-    How many evaluations each needs until at most half, a tenth, a hundredth of its
-    sequences are wrong (SER), and until it is as fluent as the language (TER); its
-    accuracy under parallelism; whether it repeats itself. All samplers meet the
-    same rows with the same luck, and are compared row by row.
+    The board shows the model calls that each sampler needs for an SER of 50%, 10%
+    and 1%, and for the TER of the language; its accuracy under parallelism (AUP);
+    and its diversity. All samplers use the same random numbers, row by row.
 
-    Each sampler runs at several budgets: numbers of rounds N, or values of its own
-    knob where it keeps its own pace. A list in place of an option makes that option
-    the knob. A budget that a sampler cannot do is reported and left out.
+    Each sampler runs at several budgets: numbers of steps N, or values of another
+    option if it chooses its own number of steps. A list of values makes an option
+    the budget. A budget that fails is reported and skipped.
 
-    After an interruption the same command goes on where it was. What is measured is
-    kept in OUT/sweep, a store that `unmask sweep status` and `export` read; numbers
-    of another version of unmask are measured again.
+    After an interruption, the same command resumes. OUT/sweep is a store of `unmask
+    sweep`. Measurements of other versions of unmask are made again.
 
     Args:
-        samplers: Names with options, or package.module:Name; all of ours unless told otherwise.
-        against: The sampler that accuracy is compared to, row by row.
-        out: A directory for a page, board.json, .csv, .svg, .png and the store; made if it is not there.
+        samplers: Samplers with options, or package.module:Name. (default: all registered by unmask)
+        against: Sampler to compare all others with, row by row.
+        steps: Numbers of steps N of samplers that have a number of steps. (default: from L/32 to 8 L)
+        out: Directory of the page, board.json, .csv, .svg, .png and the store; created if missing.
         json: Print one JSON object instead of tables.
     """
     from dataclasses import asdict
@@ -123,16 +113,17 @@ def run(
     from unmask.report.publishing import publish
     from unmask.report.results import STORE
 
-    published = publish(PAGE, ground.settings(samplers, against=against), out, engine=ground.engine)
-    made = published.measured
+    published = publish(PAGE, ground.settings(samplers, against=against, steps=steps), out, **ground.how(by))
+    board = published.measured
     files = [str(path) for path in published.files]
     if json:
-        failures = [asdict(failure) for failure in made.failures]
-        show({"seconds": made.seconds, "files": files, "failures": failures, "standings": summary(made.records)}, True)
+        about: dict[str, Any] = {"seconds": board.seconds, "files": files}
+        about |= {"failures": [asdict(failure) for failure in board.failures], "standings": summary(board.records)}
+        show(about, True)
         return
-    _print(made)
-    if any(failure.value is None for failure in made.failures):
-        print(f"`unmask sweep retry {out / STORE}` measures again what was left out altogether.")
+    _print(board)
+    if any(failure.value is None for failure in board.failures):
+        print(f"`unmask sweep retry {out / STORE}` measures the skipped samplers again.")
     print("\n".join(files))
 
 
@@ -142,49 +133,49 @@ def compare(
     /,
     *,
     ground: Ground,
-    evaluations: Number = None,
-    out: Path = Path("board"),
+    store: Path = Path("board", "sweep"),
+    engine: Engine = None,
     json: Switch = False,
 ) -> None:
-    """Say which of two samplers is right more often for the same evaluations.
+    """Test which of two samplers writes more correct sequences for the same cost.
 
     Examples:
         unmask board compare strided ancestral --languages paper-2gram
-        unmask board compare entropy-bounded threshold --evaluations 32 --quick
-        unmask board compare "ancestral(steps=[64])" "first-hitting(steps=[64])"
+        unmask board compare entropy-bounded threshold --quick
+        unmask board compare mine:Sampler ancestral
 
-    Both write the same rows with the same luck. Between two of its budgets a
-    sampler is the mixture of both that takes as many evaluations: each row is
-    written with the dearer one by chance, so that its SER lies on the straight line
-    between theirs. Without EVALUATIONS a sampler that has one budget alone sets
-    them; two that have one each are compared as they are; and two that have several
-    are compared in the mean over log2 of the evaluations that both can take.
+    Both samplers use the same random numbers, row by row, at the board's fixed
+    budgets; the output lists them. The verdict compares whole curves: the fraction
+    of correct sequences, averaged over log2 of model calls from 1 to the length, as
+    in the board's AUP. Between two budgets, a sampler has at least the fraction of
+    the cheaper one, and at most that of the next.
 
-    A verdict at a level of 5%: by McNemar's exact test where each row is right or
-    wrong, else by the interval of the mean difference over rows (Gaffke's). The
-    draw of a random language is not in it: by seed says how much they differ.
+    Two equal samplers are called different in at most 5% of comparisons, for each
+    language. The verdict is "not conclusive" where the interval includes 0, and
+    where budgets, seeds or languages differ significantly in sign.
 
-    What is measured is kept in OUT/sweep; what a board of the same settings has
-    measured there is not measured again.
+    STORE keeps all measurements. A later comparison or board reuses them.
 
     Args:
-        first: A sampler, with options; a list in place of an option makes it the knob.
-        second: Another, or the same with other options.
-        evaluations: At how many evaluations a row.
-        out: The directory of a board, whose store is OUT/sweep; made if it is not there.
+        first: Sampler with its options.
+        second: Another sampler, or the same with other options.
+        store: Store of the sweep, created if missing; a board in OUT has OUT/sweep.
+        engine: local, ray or here, as in `unmask sweep run`.
         json: Print one JSON object instead of sentences.
     """
     from unmask.cli.output import say, show
     from unmask.experiments.board.versus import versus
-    from unmask.report.results import STORE
 
-    settings = ground.settings(())
-    found = versus(first, second, settings, evaluations, store=out / STORE, engine=ground.engine)
+    chosen = engine_on("cpu" if ground.model is None else ground.device, engine)
+    verdicts = versus(first, second, ground.settings(()), store=store, engine=chosen)
     if json:
-        show({"first": first, "second": second, "languages": [one.to_dict() for one in found]}, True)
+        show({"first": first, "second": second, "languages": [verdict.to_dict() for verdict in verdicts]}, True)
         return
-    for one in found:
-        say(one.sentence(first, second))
+    for verdict in verdicts:
+        say(verdict.sentence(first, second))
+    each = [verdict.budgets for verdict in verdicts if verdict.budgets is not None]
+    for name, budgets in zip((first, second), zip(*each, strict=True), strict=True):
+        say(f"Fixed budgets of {name}: {'; '.join(dict.fromkeys(budgets))}.")
 
 
 def ranks(
@@ -195,59 +186,60 @@ def ranks(
     out: Directory = None,
     json: Switch = False,
 ) -> None:
-    """Say whether samplers that are better on one board are better on others.
+    """Compare the ranking of samplers on one board with that on others.
 
     Examples:
         unmask board ranks ideal/board.json learned/board.json --out ranks
 
-    The first may be the board of a language, and another that of a network that
-    has learned it, at the length and the language seed of the network. Samplers are
-    ranked by accuracy under parallelism (AUP) on each language and length that both
-    have. Kendall's tau is 1 where both rank them alike, 0 where one says nothing of
-    the other; p is by permutation. A pair of samplers is turned where their
-    intervals are apart on both boards, the other way round.
+    For example, compare the board of a language with that of a network trained on
+    it, at the network's length and with the seed of its language. Ranks are by
+    accuracy under parallelism (AUP), on each language and length of both boards.
+    Kendall's tau is 1 for equal rankings, 0 for unrelated ones; p is from a
+    permutation test. A pair of samplers is reversed if their intervals are apart on
+    both boards, in opposite order.
 
     Args:
-        first: A file board.json.
-        others: More of them, as of networks that have learned its languages.
-        out: A directory for ranks.svg, .png, .json and .csv; made if it is not there.
+        first: File board.json.
+        others: Files board.json to compare with it, for example of trained networks.
+        out: Directory of ranks.svg, .png, .json and .csv; created if missing.
         json: Print one JSON object instead of tables.
     """
     from unmask.cli.output import say, show, show_grid
     from unmask.experiments.board.ranks import ranks
-    from unmask.report import ranks as report
+    from unmask.report import exact
+    from unmask.report.publishing import check_directory
 
     if out is not None:
-        report.check(out)
-    rankings = [made for other in others for made in ranks(first, other)]
-    files = [str(path) for path in report.publish(out, rankings, [first, *others])] if out is not None else []
+        check_directory(out, exact.RANKS)
+    rankings = [ranking for other in others for ranking in ranks(first, other)]
+    files = [str(path) for path in exact.ranks(out, rankings, [first, *others])] if out is not None else []
     if json:
-        show({"rankings": [made.to_dict() for made in rankings], "files": files}, True)
+        show({"rankings": [ranking.to_dict() for ranking in rankings], "files": files}, True)
         return
-    for made in rankings:
+    for ranking in rankings:
         rows = [
             [one.sampler, f"{one.first[0]:.3f}", f"{one.second[0]:.3f}", f"{one.first_rank:g}", f"{one.second_rank:g}"]
-            for one in made.standings
+            for one in ranking.standings
         ]
-        title = f"{made.language}, {made.length} tokens: the first board, and another"
+        title = f"{ranking.language}, {ranking.length} tokens: the first board and another"
         show_grid(title, ["sampler", "AUP", "other AUP", "rank", "other rank"], rows)
-    for made in rankings:
-        say(made.sentence())
+    for ranking in rankings:
+        say(ranking.sentence())
     print("\n".join(files), end="\n" if files else "")
 
 
-def _print(made: Board) -> None:
+def _print(board: Board) -> None:
     from unmask.cli.output import say, show_tables
     from unmask.experiments.board.table import HOW_TO_READ, tables
     from unmask.report.board import left_out
 
-    show_tables(tables(made))
-    for line in HOW_TO_READ.format(against=made.settings.against).splitlines():
+    show_tables(tables(board))
+    for line in HOW_TO_READ.format(against=board.settings.against).splitlines():
         say(line)
-    for line in left_out(made):
+    for line in left_out(board):
         say(line)
-    s = made.settings
-    print(f"\n{s.seeds} seeds of {s.rows} rows a budget; {made.seconds:.0f} s of work.")
+    settings = board.settings
+    print(f"\n{settings.seeds} seeds with {settings.rows} sequences per budget; {board.seconds:.0f} s of compute.")
 
 
-command = {"run": run, "compare": compare, "ranks": ranks}
+command = {"run": run, "compare": compare, "ranks": ranks, "frontier": frontier}

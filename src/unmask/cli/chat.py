@@ -12,9 +12,9 @@ from unmask.cli.options import Count, Number, Switch, Text, Word
 from unmask.core.run import Loading
 
 if TYPE_CHECKING:
-    from unmask.hub.conversation import Answer, See
+    from unmask.hub.conversation import See, Turn
 
-HIDDEN = "\u2591"  # what a place is shown as that is to be written; in ASCII an underscore
+HIDDEN = "\u2591"  # a masked position; in ASCII an underscore
 PROMPT = "> "
 NEW = "/new"
 
@@ -33,27 +33,27 @@ def command(
     loading: Loading = Loading(),
     json: Switch = False,
 ) -> None:
-    """Talk to an open model in the terminal, and see its answers being written.
+    """Chat with an open model in the terminal, and watch its answers step by step.
 
     Examples:
         unmask chat --model modernbert-base-chat
         unmask chat --model llada-8b-instruct --length 256 --steps 128
         echo "Why?" | unmask chat --model smollm2-135m-instruct --json
 
-    In a terminal the answer is shown after each round, with a sign at each place
-    that is still hidden; elsewhere when it is complete. A line /new begins anew;
-    the end of the input ends the conversation, as Ctrl-C does.
+    A terminal shows the answer after each step, with a sign at each masked
+    position. Other outputs show the complete answer. /new starts a new
+    conversation. Ctrl-C or the end of the input ends the chat.
 
     Args:
-        model: An open model, by its name of `unmask list models`, its repository, or a directory with its files.
-        system: What the system says before all.
-        length: Tokens of an answer at most.
-        steps: The number of rounds N of an answer; one for each token if not given.
-        sampler: A name of `unmask list samplers`; of a masked model llada, of an AR model autoregressive if not given.
-        temperature: Of every marginal. If not given the likeliest tokens are taken.
-        top_p: The share of a marginal that is kept, the most likely tokens first.
-        guidance: Classifier-free guidance by what was said, at twice the evaluations.
-        seed: The seed of the luck; each answer has its own part of it.
+        model: Open model: a name of `unmask list models`, a repository, or a directory with its files.
+        system: System message of the conversation.
+        length: Largest number of tokens in an answer.
+        steps: Number of sampling steps N of an answer. (default: one for each token)
+        sampler: Sampler: a name of `unmask list samplers`. (default: llada; for AR models autoregressive)
+        temperature: Sampling temperature; 0 means greedy. (default: 0)
+        top_p: Keep the most likely tokens up to this total probability.
+        guidance: Classifier-free guidance scale; 0 is off. Doubles the number of model calls.
+        seed: Random seed of the conversation.
         json: Print one JSON object for each answer.
     """
     import sys
@@ -63,43 +63,43 @@ def command(
     from unmask.hub import load_model
     from unmask.hub.conversation import Conversation
 
-    found = load_model(model, **asdict(loading))
+    loaded = load_model(model, **asdict(loading))
     options = {"steps": steps, "sampler": sampler, "temperature": temperature, "top_p": top_p, "guidance": guidance}
-    talk = Conversation(found, system, length, seed=seed, **options)
+    conversation = Conversation(loaded, system, length, seed=seed, **options)
     live = sys.stdout.isatty() and not json
     with progress.silent():
-        for said in _lines(live):
-            if said == NEW:
-                talk.forget()
+        for message in _lines(live):
+            if message == NEW:
+                conversation.forget()
                 continue
             try:
-                with _shown(live) as see:
-                    answer = talk.say(said, see)
-            except UnmaskError as error:  # such as too much said for the model's context
-                what = f"unmask: {error}; {NEW} begins anew"
-                print(what, file=sys.stdout if live else sys.stderr, flush=True)
+                with _drawn(live) as see:
+                    answer = conversation.say(message, see)
+            except UnmaskError as error:  # for example, a conversation longer than the model's context
+                text = f"unmask: {error}. Type {NEW} to start a new conversation"
+                print(text, file=sys.stdout if live else sys.stderr, flush=True)
                 continue
-            _tell(said, answer, live, json)
+            _print(message, answer, live, json)
 
 
 def _lines(live: bool) -> Iterator[str]:
-    """What somebody says, line by line."""
+    """Yield the user's messages."""
     import sys
 
     if isinstance(sys.stdin, TextIOWrapper):
-        sys.stdin.reconfigure(errors="replace")  # a byte that is no text ends no conversation
+        sys.stdin.reconfigure(errors="replace")  # invalid UTF-8 does not end the conversation
     while True:
         try:
-            said = input(PROMPT) if live and sys.stdin.isatty() else next(sys.stdin)
+            message = input(PROMPT) if live and sys.stdin.isatty() else next(sys.stdin)
         except (EOFError, StopIteration):
             return
-        if said := said.strip():
-            yield said
+        if message := message.strip():
+            yield message
 
 
 @contextmanager
-def _shown(live: bool) -> Iterator[See | None]:
-    """A function that draws an answer in the terminal, and again over it."""
+def _drawn(live: bool) -> Iterator[See | None]:
+    """Yield a function that draws an answer in the terminal, over the previous one."""
     if not live:
         yield None
         return
@@ -126,20 +126,20 @@ def _shown(live: bool) -> Iterator[See | None]:
 
 
 def printable(text: str) -> str:
-    """Nothing that a model writes moves the cursor of somebody's terminal."""
+    """Replace control characters, so that a model's text cannot move the cursor of the terminal."""
     return "".join(sign if sign.isprintable() or sign in "\n\t" else "\ufffd" for sign in text)
 
 
-def _tell(said: str, answer: Answer, live: bool, json: bool) -> None:
+def _print(message: str, answer: Turn, live: bool, json: bool) -> None:
     from unmask.cli.output import show
 
-    summary = answer.made.summary()
-    about: dict[str, Any] = {name: summary[name] for name in ("tokens_written", "evaluations", "seconds")}
+    summary = answer.generation.summary()
+    about: dict[str, Any] = {name: summary[name] for name in ("tokens_written", "model_calls", "seconds")}
     about["tokens_per_second"] = summary["tokens_per_second"]
     if json:
-        show({"user": said, "answer": answer.text, "reason": answer.made.reasons[0]} | about, True)
+        show({"user": message, "answer": answer.text, "reason": answer.generation.reasons[0]} | about, True)
         return
     print(printable(answer.text), flush=True)
     if live:
-        figures = f"{about['tokens_written']} tokens, {about['evaluations']:.0f} evaluations, {about['seconds']:.1f} s"
+        figures = f"{about['tokens_written']} tokens, {about['model_calls']:.0f} model calls, {about['seconds']:.1f} s"
         print(f"[{figures}, {about['tokens_per_second']:.1f} tokens/s]\n", flush=True)

@@ -1,4 +1,4 @@
-"""unmask completion, and the words that it offers while the user types."""
+"""Words for the completion of a shell, and the scripts of `unmask --completion SHELL`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 BASH = "complete -o default -C 'unmask complete' unmask"
 SCRIPTS = {
@@ -23,24 +23,8 @@ NAMES = {  # the options and arguments whose values are names, and the sources t
 ALIKE = {"samplers": "sampler", "languages": "language", "causal_model": "model", "against": "sampler"}
 
 
-def command(shell: Literal["bash", "zsh", "fish"], /) -> None:
-    """Print the script that completes commands, options and names in your shell.
-
-    Examples:
-        unmask completion bash >> ~/.bashrc
-        unmask completion zsh >> ~/.zshrc
-        unmask completion fish > ~/.config/fish/completions/unmask.fish
-
-    Open a new shell afterwards.
-
-    Args:
-        shell: Your shell.
-    """
-    print(SCRIPTS[shell])
-
-
 def words(line: str, commands: dict[str, tuple[str, str]]) -> list[str]:
-    """The words that may stand at the end of a command line, which begins with `unmask`."""
+    """Return the possible last words of a command line, which begins with `unmask`."""
     *before, last = line.split()[1:] if not line[-1:].isspace() else [*line.split()[1:], ""]
     return sorted(word for word in _offered(before, commands) if word.startswith(last))
 
@@ -66,7 +50,7 @@ def _offered(before: list[str], commands: dict[str, tuple[str, str]]) -> Iterabl
 
 
 def _of_options(options: list[Any], rest: list[str]) -> Iterable[str]:
-    """The values of the option that is being given, or else the options."""
+    """Return the values of the last option, or the options if it has its value."""
     flags = {option.flag: option for option in options if not option.positional}
     given = next((flags[word] for word in reversed(rest) if word in flags), None)
     if given is not None and given.kind is not bool and (given.many or rest[-1] == given.flag):
@@ -80,7 +64,7 @@ def _values(option: Any) -> Iterable[str]:
 
 
 def _registered(noun: str) -> Iterable[str]:
-    """The names that sources register, read as text: importing them would take seconds, as it does for models."""
+    """Return the names that sources register, read as text, as importing them takes seconds."""
     if noun == "model":
         from unmask.hub import known
 

@@ -4,61 +4,47 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unmask.cli.options import Languages, Switch
+from unmask.cli.options import Assignments, Languages, Measuring, Switch
 
 
 def command(
     *,
     out: Path = Path("demo"),
-    rows: int = 2000,
-    small_rows: int = 500,
-    seed: int = 0,
-    language_seed: int = 0,
-    generative_perplexity: Switch = False,
-    lengths: Languages = (),
+    languages: Languages = (),
+    set: Assignments = (),
+    by: Measuring = Measuring(),
     open: Switch = False,
     json: Switch = False,
 ) -> None:
-    """Show the paper's central result, exactly, as a page.
+    """Reproduce the paper's main result as a web page.
 
     Examples:
-        unmask demo
-        unmask demo --rows 200 --small-rows 50 --out quick
-        unmask demo --generative-perplexity --lengths sparse-hmm paper-3gram
+        unmask demo --open
+        unmask demo --set rows=200 --out small
+        unmask demo --languages interval-5 --out one
 
-    With the ideal denoiser in a network's place, the fluency of masked diffusion
-    (TER) saturates after a few dozen steps whatever the length, while its
-    correctness (SER) needs steps in proportion to the length. Opens without a
-    network connection; figures (SVG, PNG) and numbers (JSON, CSV) lie beside it,
-    and in OUT/sweep what `unmask sweep` reads. After an interruption the same
-    command goes on where it was.
+    An exact denoiser replaces the network. The fluency of masked diffusion (TER) is
+    near its optimum after a few dozen steps at any length; its correctness (SER)
+    needs steps in proportion to the length. The page needs no network connection.
+    Figures (SVG, PNG) and numbers (JSON, CSV) are next to it.
+
+    OUT/sweep is a store of `unmask sweep`. After an interruption, the same command
+    resumes.
 
     Args:
-        out: The directory of the page and its files; made if it is not there.
-        rows: Sequences for each measured SER.
-        small_rows: The same for the languages where a row is dear, and in the length panel.
-        seed: The seed of the luck.
-        language_seed: The seed of random presets.
-        generative_perplexity: Add what the paper plots as TER, on languages without impossible strings.
-        lengths: Languages to add to the length panel, which has paper-2gram and interval-5.
+        out: Directory of the page and its files; created if missing.
+        languages: Languages of the recipe to use. (default: all five)
+        set: Other values for the recipe `demo`, for example rows=200 or steps=[8,64].
         open: Open the page in the browser.
         json: Print one JSON object instead of a table.
     """
     import webbrowser
 
     from unmask.cli.output import show_page
-    from unmask.report.demo import PAGE, Settings
     from unmask.report.publishing import publish
+    from unmask.report.whole import Selection, of_recipe
 
-    settings = Settings(
-        rows=rows,
-        small_rows=small_rows,
-        seed=seed,
-        language_seed=language_seed,
-        generative_perplexity=generative_perplexity,
-        lengths=lengths,
-    )
-    made = publish(PAGE, settings, out, engine="local")
+    published = publish(of_recipe("demo"), Selection("demo", set, languages), out, **by.options())
     if open:
-        webbrowser.open(made.page.as_uri())
-    show_page(made, json)
+        webbrowser.open(published.page.as_uri())
+    show_page(published, json)

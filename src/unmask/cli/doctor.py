@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from unmask.cli.options import Switch
 
 
-def command(*, json: Switch = False) -> None:
-    """Say what is here: versions, devices, threads, caches, the sandbox, extras.
+def command(*, verbose: Switch = False, json: Switch = False) -> None:
+    """Check the installation: versions, devices, threads, caches, sandbox, extras.
 
     Examples:
         unmask doctor
-        unmask doctor --json
+        unmask doctor --verbose
 
-    Nothing is installed, fetched or changed. What cannot be said says why, and the
-    rest is said all the same: this is what belongs into the report of a defect.
+    The command installs, downloads and changes nothing. A part that fails shows its
+    error. Add the output of --verbose to the report of a bug.
 
     Args:
+        verbose: Print every version, directory and extra on its own line.
         json: Print one JSON object instead of a table.
     """
     from unmask.cli.output import show
     from unmask.cost.surroundings import surroundings
 
-    show(surroundings(), json)
+    parts = surroundings()
+    show(parts, json, None if verbose else [(name, _brief(name, part)) for name, part in parts.items()])
+
+
+def _brief(name: str, part: Any) -> str:
+    """Return a part in one line; of the extras their names."""
+    if not isinstance(part, Mapping):
+        return str(part)
+    if name == "extras":
+        missing = [extra for extra, state in part.items() if state.startswith("not")]
+        hint = f"; not installed: {', '.join(missing)} (pip install 'unmask[NAME]')" if missing else ""
+        return f"installed: {', '.join(extra for extra in part if extra not in missing) or 'none'}{hint}"
+    return "; ".join(f"{key} {value}" for key, value in part.items() if value is not None)

@@ -1,4 +1,4 @@
-"""unmask eval run|check|show|compare|export."""
+"""unmask eval run|check|show|compare|export|lm-eval."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from unmask.cli.lm_eval import command as lm_eval
 from unmask.cli.options import Count, Counts, File, Number, Switch, Text, Word
 from unmask.core.run import Loading
 
@@ -21,27 +22,27 @@ Names = Annotated[tuple[str, ...], "NAME"]
 Numbers = Annotated[tuple[float, ...], "X"]
 Records = Annotated[Path, "RECORDS"]
 Filters = Annotated[tuple[str, ...], "NAME=VALUE"]
-OUT = Path("eval")
-SHOWN = 5  # samples that are wrong for a reason
+STORE = Path("eval")
+SHOWN = 5  # incorrect answers to print
 
 
 @dataclass(frozen=True)
 class Writing:
-    """How a model writes.
+    """Options of a model's answers.
 
     Args:
-        sampler: Names of `unmask list samplers`; llada for a masked model, from left to right for an AR model.
-        steps: Numbers of rounds N; one for each token if not given.
-        schedule: A name of `unmask list schedules`.
-        length: Tokens of an answer at most; the task's own number if not given.
-        eos: stop, fill, never or last: what becomes of the model's end (docs/open-models.md).
-        no_until: Go on where the task's answers end, as behind the next question.
-        temperature: Of every marginal; the likeliest tokens are taken if not given.
-        top_p: The share of a marginal that is kept, the most likely tokens first.
-        top_k: How many tokens of a marginal are kept.
-        guidance: Classifier-free guidance by the prompt, at twice the evaluations.
-        chat: The question is what a user says, in the model's own template.
-        system: What the system says before it.
+        sampler: Names of `unmask list samplers`. (default: llada; for AR models autoregressive)
+        steps: Numbers of sampling steps N. (default: one for each token)
+        schedule: Schedule: a name of `unmask list schedules`.
+        length: Largest number of tokens in an answer. (default: the task's own)
+        eos: Handling of end-of-text tokens: stop, fill, never or last (docs/evaluate.md).
+        no_until: Do not end an answer at the task's stop strings, for example the next question.
+        temperature: Sampling temperatures; 0 means greedy. (default: 0)
+        top_p: Keep the most likely tokens up to this total probability.
+        top_k: Keep at most this many tokens.
+        guidance: Classifier-free guidance scale; 0 is off. Doubles the number of model calls.
+        chat: Format the question as a user message with the model's chat template.
+        system: System message before the question.
     """
 
     sampler: Names = ()
@@ -68,7 +69,7 @@ def run(
     limit: Count = None,
     each: int = 1,
     by: Writing = Writing(),
-    out: Path = OUT,
+    store: Path = STORE,
     batch: int = 8,
     until_decided: Number = None,
     allow_code_execution: Switch = False,
@@ -82,7 +83,7 @@ def run(
     dry_run: Switch = False,
     json: Switch = False,
 ) -> None:
-    """Let a model write answers: how many are right, and what they cost.
+    """Evaluate a model on a task: accuracy, cost and time.
 
     Examples:
         unmask eval --model smollm2-135m-instruct --task sudoku --limit 20
@@ -93,34 +94,33 @@ def run(
         unmask eval --model llada-8b-base --task sums --eos stop last --dry-run
         unmask eval run --recipe llada-gsm8k-semi-ar --until-decided 0.02
 
-    Of options with several values every combination is measured; an AR model is
-    measured beside them. Each sample leaves one record, in OUT/records.jsonl: its
-    prompt, tokens, order, evaluations, time, text and verdict. What is there is not
-    written again: the same command goes on where it was stopped, and a larger
-    --limit adds to it.
+    For options with several values, every combination is measured, and the AR model
+    next to them. STORE/records.jsonl has one record per sample: prompt, tokens,
+    order, model calls, time, text and verdict. Existing records are not generated
+    again: the same command resumes, and a larger --limit adds samples.
 
-    Programs are run in a sandbox, and only with --allow-code-execution; it says
-    what it confines (docs/security.md).
+    Generated programs run in a sandbox, and only with --allow-code-execution
+    (docs/security.md).
 
     Args:
-        task: A name of `unmask list tasks`, with options: "gsm8k(shots=5, draw=lm-eval)".
-        model: A name of `unmask list models`, a repository, or a directory with its files.
-        recipe: A published evaluation, by name: its model, task and options, where you say no others.
-        causal_model: An AR model, measured in the same run; what speculative samplers ask.
-        data: The file of the items, where it is not in the directory that UNMASK_DATA names.
-        limit: Items, the first of them; all if not given.
-        each: Samples of an item, for pass@k; they need a temperature.
-        out: A directory for the records; made if it is not there.
-        batch: Rows that are written together, and at most lost when it is stopped.
-        until_decided: Stop as soon as every accuracy is known to within this, as 0.02.
-        allow_code_execution: Run generated programs, confined as well as this machine can.
-        unconfined: Also where it can confine them by limits and a session alone.
-        causal_card: Which the AR model is.
-        seed: Of the luck.
-        engine: Processes of this machine, tasks of a Ray cluster, or this process alone.
-        workers: How many at a time, each with the model.
-        address: A Ray cluster that runs already; "auto" finds it.
-        dry_run: Say what it will take, and stop.
+        task: Task: a name of `unmask list tasks`, with options: "gsm8k(shots=5, draw=lm-eval)".
+        model: Open model: a name of `unmask list models`, a repository, or a directory with its files.
+        recipe: Name of a published evaluation. It gives model, task and options; your own options replace them.
+        causal_model: AR model to measure in the same run; speculative samplers use it too.
+        data: File of the items. (default: in the directory of the environment variable UNMASK_DATA)
+        limit: Number of items, from the first. (default: all)
+        each: Samples per item, for pass@k; more than one needs a temperature.
+        store: Directory of the records, a store of `unmask sweep`; created if missing.
+        batch: Batch size. An interruption loses at most one batch.
+        until_decided: Stop when the interval of every accuracy is within plus or minus this value, for example 0.02.
+        allow_code_execution: Run generated programs in the strongest sandbox of this machine.
+        unconfined: Allow the run even if only weak sandboxing is available.
+        causal_card: Model card of the AR model, if its directory does not identify it.
+        seed: Random seed.
+        engine: Processes on this machine (local), tasks on a Ray cluster (ray), or this process only (here).
+        workers: Number of processes or tasks, each with the model.
+        address: Address of a running Ray cluster; "auto" finds it.
+        dry_run: Print the memory and the time of each cell, and stop.
         json: Print one JSON object instead of a table.
     """
     from unmask.core.errors import UnmaskError
@@ -129,10 +129,10 @@ def run(
     from unmask.tasks import TASKS
 
     if unconfined and not allow_code_execution:
-        raise UnmaskError("--unconfined is about programs, which need --allow-code-execution")
-    said = {name: getattr(by, name) for name in by.__dataclass_fields__ if name != "no_until"}
-    said |= asdict(loading) | {"seed": seed}
-    said |= {
+        raise UnmaskError("--unconfined needs --allow-code-execution. Add it, or leave --unconfined out")
+    options = {name: getattr(by, name) for name in by.__dataclass_fields__ if name != "no_until"}
+    options |= asdict(loading) | {"seed": seed}
+    options |= {
         "causal_model": causal_model,
         "causal_card": causal_card,
         "each": each,
@@ -141,26 +141,26 @@ def run(
         "until": not by.no_until,
     }
     if recipe is not None:
-        model, task, said = _as_published(named(recipe), model, task, said)
+        model, task, options = _as_published(named(recipe), model, task, options)
     if task is None or model is None:
         missing = "--task" if task is None else "--model"
-        raise UnmaskError(
-            f"unmask eval needs {missing}; `unmask list tasks` and `unmask list models` say which there are"
-        )
+        raise UnmaskError(f"unmask eval needs {missing}. See `unmask list tasks` and `unmask list models`")
     kind = TASKS.make(task).kind
     if kind == "programs" and not (allow_code_execution or dry_run):
-        raise UnmaskError(f"the answers of {task} are programs that are to be run; allow it: --allow-code-execution")
-    settings = Settings(task=task, model=model, data=None if data is None else str(data), **said)
+        raise UnmaskError(f"{task} runs generated programs. Add --allow-code-execution (in a sandbox)")
+    settings = Settings(task=task, model=model, data=None if data is None else str(data), **options)
     if dry_run:
-        _plan(settings, out, json)
+        _plan(settings, store, json)
         return
     with _sandbox(allow_code_execution and kind == "programs", unconfined) as sandbox:
         how: dict[str, Any] = {"engine": engine, "workers": workers, "address": address, "until_decided": until_decided}
-        _tell(evaluate(settings, out=out, sandbox=sandbox, **how), json)
+        _print(evaluate(settings, out=store, sandbox=sandbox, **how), json)
 
 
-def show(records: Records, /, *, wrong: Switch = False, json: Switch = False) -> None:
-    """Show what an evaluation has found, and some wrong answers.
+def show(
+    records: Records, /, *, wrong: Switch = False, too_long_is_wrong: Switch = False, json: Switch = False
+) -> None:
+    """Show the results of an evaluation, and some incorrect answers.
 
     Examples:
         unmask eval show eval
@@ -168,16 +168,17 @@ def show(records: Records, /, *, wrong: Switch = False, json: Switch = False) ->
         unmask eval show eval/records.jsonl --json
 
     Args:
-        records: A directory of `unmask eval`, or its records.jsonl.
-        wrong: Show, of each setting, some answers that are wrong, and why.
+        records: Directory of `unmask eval`, or its records.jsonl.
+        wrong: Print some incorrect answers of each setting, with the reason.
+        too_long_is_wrong: Count a prompt that is too long as an incorrect answer.
         json: Print one JSON object instead of tables.
     """
     from unmask.experiments.evaluation import Evaluation, labels, read
 
-    found = Evaluation(records, read(records))
-    _tell(found, json)
+    evaluation = Evaluation(records, read(records), too_long_is_wrong)
+    _print(evaluation, json)
     if wrong and not json:
-        for label, group in zip(labels(found.groups), found.groups, strict=True):
+        for label, group in zip(labels(evaluation.groups), evaluation.groups, strict=True):
             _show_wrong(label, group)
 
 
@@ -190,32 +191,32 @@ def check(
     unconfined: Switch = False,
     json: Switch = False,
 ) -> None:
-    """Hold what has been written against the truth, once more.
+    """Check the existing answers of an evaluation again.
 
     Examples:
         unmask eval check eval --reading "gsm8k(answer_by=strict)"
         unmask eval check sweeps/code --allow-code-execution
 
-    As after `unmask sweep run`, or with another way of reading answers. Nothing is
-    written anew but STORE/records.jsonl.
+    Use it after `unmask sweep run`, or to read the answers in another way. No
+    answer is generated; only STORE/records.jsonl changes.
 
     Args:
-        store: A directory of `unmask eval`, or of a sweep of the metric `evaluation`.
-        reading: A task with options that say how its answers are read.
-        allow_code_execution: Run generated programs, confined as well as this machine can.
-        unconfined: Also where it can confine them by limits and a session alone.
+        store: Directory of `unmask eval`, or of a sweep with the job `evaluation`.
+        reading: Task with the options that read its answers.
+        allow_code_execution: Run generated programs in the strongest sandbox of this machine.
+        unconfined: Allow the run even if only weak sandboxing is available.
         json: Print one JSON object instead of tables.
     """
     from unmask.experiments.evaluation import check as checked
 
     with _sandbox(allow_code_execution, unconfined) as sandbox:
-        _tell(checked(store, sandbox=sandbox, reading=reading), json)
+        _print(checked(store, sandbox=sandbox, reading=reading), json)
 
 
 def compare(
     first: Records, second: Records, /, *, first_is: Filters = (), second_is: Filters = (), json: Switch = False
 ) -> None:
-    """Say which of two ways is better on the same items, if it can be said.
+    """Test which of two settings has the higher accuracy on the same items.
 
     Examples:
         unmask eval compare block-8 block-256
@@ -223,15 +224,15 @@ def compare(
         unmask eval compare eval eval --first-is model=llada-8b-base steps=64 \\
             --second-is model=qwen2.5-7b --json
 
-    With one sample an item it is McNemar's exact test, with several the interval of
-    the mean difference over items; the level is 5%. Where it cannot be said, it is
-    said how many items would tell.
+    With one sample per item, the test is McNemar's exact test; with several, the
+    interval of the mean difference over items. The level is 5%. If the difference
+    is not significant, the output estimates the number of items that are needed.
 
     Args:
-        first: A directory of `unmask eval`, or its records.jsonl.
-        second: Another, or the same.
-        first_is: Which setting of the first, where it has several: names and values as its table has them.
-        second_is: Which setting of the second.
+        first: Directory of `unmask eval`, or its records.jsonl.
+        second: Directory or records of the second setting; may be the same.
+        first_is: First setting, if there are several: names and values of its table.
+        second_is: Second setting, if there are several.
         json: Print one JSON object instead of a sentence.
     """
     from unmask.cli.output import say
@@ -240,32 +241,32 @@ def compare(
     from unmask.experiments.evaluation import labels, read
 
     one, other = _only(read(first), first_is, "--first-is"), _only(read(second), second_is, "--second-is")
-    found = compared(one.samples, other.samples)
+    result = compared(one.counted, other.counted)
     names = labels([one, other])
     if names[0] == names[1]:
         names = [str(first), str(second)]
     if json:
-        put({"first": names[0], "second": names[1]} | found.to_dict(), True)
+        put({"first": names[0], "second": names[1]} | result.to_dict(), True)
         return
-    say(found.sentence(*names))
-    how = "an interval over items" if found.p is None else f"p = {found.p:.2g} by McNemar's exact test"
-    alone = f"{found.first_alone} items for the first alone, {found.second_alone} for the second"
-    say(f"{found.first:.1%} and {found.second:.1%}; {alone}; {how}")
+    say(result.sentence(*names))
+    how = "an interval over items" if result.p is None else f"p = {result.p:.2g}, McNemar's exact test"
+    only = f"{result.first_alone} items correct with the first only, {result.second_alone} with the second only"
+    say(f"accuracy {result.first:.1%} and {result.second:.1%}; {only}; {how}")
 
 
 def export(records: Records, /, *, format: Literal["lm-eval", "evalplus"], out: Path, json: Switch = False) -> None:
-    """Write records as lm-eval or EvalPlus have them.
+    """Export records in the format of lm-eval or EvalPlus.
 
     Examples:
         unmask eval export eval --format lm-eval --out samples
         unmask eval export eval --format evalplus --out programs
 
-    One file a setting.
+    The output has one file for each setting.
 
     Args:
-        records: A directory of `unmask eval`, or its records.jsonl.
-        format: lm-eval, its samples_TASK.jsonl; evalplus, {"task_id", "solution"} a line.
-        out: A directory for the files; made if it is not there.
+        records: Directory of `unmask eval`, or its records.jsonl.
+        format: Format: lm-eval, its samples_TASK.jsonl; evalplus, one {"task_id", "solution"} per line.
+        out: Directory of the files; created if missing.
         json: Print one JSON object instead of the names of the files.
     """
     from unmask.cli.output import say
@@ -273,36 +274,36 @@ def export(records: Records, /, *, format: Literal["lm-eval", "evalplus"], out: 
     from unmask.experiments.evaluation import groups, read
     from unmask.experiments.evaluation.exports import write
 
-    made = write(groups(read(records)), format, out)
+    files = write(groups(read(records)), format, out)
     if json:
-        put({"files": [str(path) for path in made]}, True)
+        put({"files": [str(path) for path in files]}, True)
         return
-    for path in made:
+    for path in files:
         say(str(path))
 
 
 def _as_published(
-    recipe: Published, model: str | None, task: str | None, said: dict[str, Any]
+    recipe: Published, model: str | None, task: str | None, options: dict[str, Any]
 ) -> tuple[str, str, dict[str, Any]]:
-    """A recipe where nothing else was said."""
+    """Return model, task and options: the given ones, else those of the recipe."""
     from unmask.experiments.evaluation.settings import SWEPT
 
-    told = {name: (value,) if name in SWEPT else value for name, value in recipe.options.items()}
-    return model or recipe.model, task or recipe.task, said | {name: said[name] or told[name] for name in told}
+    own = {name: (value,) if name in SWEPT else value for name, value in recipe.options.items()}
+    return model or recipe.model, task or recipe.task, options | {name: options[name] or own[name] for name in own}
 
 
 def _plan(settings: Any, out: Path, json: bool) -> None:
-    """What it would take, cell by cell."""
+    """Print the memory and the time of each cell."""
     from unmask.cli.output import show as put
     from unmask.cli.output import show_grid
     from unmask.cost.needs import look, needs
     from unmask.experiments.evaluation.run import plan
-    from unmask.experiments.jobs.cells import cells_of, check
+    from unmask.experiments.sweeps.cells import cells_of, check
     from unmask.tasks import TASKS
 
     cells = cells_of(plan(settings, out, settings.items))
     check(cells)
-    rows, found = [], []
+    rows, records = [], []
     for cell in cells:
         spec = cell.spec
         card, shaped = look(spec["model"], spec["card"], spec["cache"])
@@ -311,44 +312,38 @@ def _plan(settings: Any, out: Path, json: bool) -> None:
         how = (spec["device"], spec["dtype"], spec["quantize"])
         need = needs(card, shaped, *how, spec["batch"], size, spec["steps"] or length)
         named = {name: spec[name] for name in ("sampler", "steps", "eos", "first_row", "rows")}
-        found.append(
-            {"model": card.name}
-            | named
-            | {"memory": need["memory"]["all"], "fits": need["fits"], "seconds_about": cell.cost}
-        )
-        seconds = f"{cell.cost:.3g}"
-        shown = [
-            spec["sampler"] or "as usual",
-            spec["steps"] or length,
-            spec["rows"],
-            need["memory"]["all"],
-            need["fits"],
-            seconds,
-        ]
+        memory, fits = need["memory"]["all"], need["fits"]
+        records.append({"model": card.name} | named | {"memory": memory, "fits": fits, "seconds_about": cell.cost})
+        shown = [spec["sampler"] or "default", spec["steps"] or length, spec["rows"], memory, fits, f"{cell.cost:.3g}"]
         rows.append([card.name, *map(str, shown)])
     total = sum(cell.cost for cell in cells)
     if json:
-        put({"task": settings.task, "items": settings.items, "cells": found, "seconds_about": total}, True)
+        put({"task": settings.task, "items": settings.items, "cells": records, "seconds_about": total}, True)
         return
     head = ["model", "sampler", "steps", "samples", "memory", "fits", "seconds, about"]
-    show_grid(f"{settings.task}: {settings.items} items, about {total:.3g} s in all", head, rows)
+    show_grid(f"{settings.task}: {settings.items} items, about {total:.3g} s in total", head, rows)
 
 
-def _tell(found: Evaluation, json: bool) -> None:
+def _print(evaluation: Evaluation, json: bool) -> None:
     from unmask.cli.output import say, show_grid
     from unmask.cli.output import show as put
+    from unmask.experiments.evaluation.summary import labels
     from unmask.experiments.evaluation.table import summary, table
 
     if json:
-        put({"records": str(found.directory), "settings": summary(found.groups)}, True)
+        put({"records": str(evaluation.directory), "settings": summary(evaluation.groups)}, True)
         return
     tasks: dict[str, list[Group]] = {}
-    for group in found.groups:
+    for group in evaluation.groups:
         tasks.setdefault(group.settings["task"], []).append(group)
     for own in tasks.values():
         for title, head, rows in table(own):
             show_grid(title, head, rows)
-    say(f"{found.directory}")
+    for label, group in zip(labels(evaluation.groups), evaluation.groups, strict=True):
+        if group.too_long:
+            counted = "counted as incorrect" if evaluation.too_long_is_wrong else "not in the accuracy"
+            say(f"{label}: {group.too_long}; {counted}.")
+    say(f"{evaluation.directory}")
 
 
 def _show_wrong(label: str, group: Group) -> None:
@@ -362,22 +357,22 @@ def _show_wrong(label: str, group: Group) -> None:
 
 
 def _only(samples: Sequence[Any], filters: Sequence[str], flag: str) -> Group:
-    """The one setting of records that is meant."""
+    """Return the setting of the records that the filters select."""
     from unmask.core.errors import UnmaskError
     from unmask.experiments.evaluation import groups, labels
 
-    wanted = {}
+    values = {}
     for text in filters:
         name, equals, value = text.partition("=")
         if not equals:
-            raise UnmaskError(f"{flag} is {text!r}; write NAME=VALUE, as steps=64")
-        wanted[name] = value
-    found = groups(samples)
-    kept = [group for group in found if all(str(group.settings.get(name)) == value for name, value in wanted.items())]
-    if len(kept) != 1:
-        what = "none of its settings is that" if not kept else f"{len(kept)} of its settings are that"
-        raise UnmaskError(f"{what}; say which by {flag}: {'; '.join(labels(found))}")
-    return kept[0]
+            raise UnmaskError(f"{flag} is {text!r}; expected NAME=VALUE, for example steps=64")
+        values[name] = value
+    every = groups(samples)
+    matching = [one for one in every if all(str(one.settings.get(name)) == value for name, value in values.items())]
+    if len(matching) != 1:
+        problem = f"{len(matching)} settings match {flag} {' '.join(filters)}".rstrip()
+        raise UnmaskError(f"{problem}; expected one of: {'; '.join(labels(every))}")
+    return matching[0]
 
 
 @contextmanager
@@ -393,4 +388,4 @@ def _sandbox(allowed: bool, unconfined: bool) -> Iterator[Sandbox | None]:
         yield sandbox
 
 
-command = {"run": run, "check": check, "show": show, "compare": compare, "export": export}
+command = {"run": run, "check": check, "show": show, "compare": compare, "export": export, "lm-eval": lm_eval}

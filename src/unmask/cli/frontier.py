@@ -1,4 +1,4 @@
-"""unmask frontier."""
+"""unmask board frontier."""
 
 from __future__ import annotations
 
@@ -27,45 +27,50 @@ def command(
     out: Directory = None,
     json: Switch = False,
 ) -> None:
-    """Hold generative perplexity and entropy against what is true of samplers.
+    """Compare generative perplexity and entropy of samples with the exact values.
 
     Examples:
-        unmask frontier --language paper-2gram
-        unmask frontier --language sparse-hmm --samplers ancestral margin --steps 32
-        unmask frontier --language paper-2gram --temperatures 0.5 1 --out frontier
+        unmask board frontier --language paper-2gram
+        unmask board frontier --language sparse-hmm --steps 32 \\
+            --samplers ancestral margin
+        unmask board frontier --language paper-2gram --temperatures 0.5 1 \\
+            --out frontier
 
-    The log of generative perplexity less the entropy of a sampler's law p is the
-    divergence KL(p || judge), all in nats a token. The judge is the language, read
-    from left to right, which gives every token a little: SMOOTHING in all. Where p
-    is not known without its luck the entropy is that given the luck, at most H(p),
-    and the divergence its mean over the luck, at least KL: marked by ~. Where not
-    even that is known, as of rules that draw first and then choose, both are -.
+    The log of generative perplexity minus the entropy of a sampler's distribution p
+    is KL(p || judge), all in nats per token. The judge is the language, read from
+    left to right, with SMOOTHING of the probability spread evenly over all tokens.
+    If p is known only given the sampler's random numbers, the entropy is the
+    conditional one, at most H(p), and the divergence a mean, at least KL: both have
+    a ~. If not even that is known, as for rules that sample before they choose,
+    both are -.
 
-    The last line says whether `naive`, a walk without a model of its own, beats the
-    language by perplexity and by the entropy of a row's own tokens.
+    The last line tests whether `naive`, a walk without a model, beats the language
+    by perplexity and by the entropy of a sequence's tokens.
 
     Args:
-        language: A preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
-        length: Tokens a sequence.
-        samplers: Names with options; autoregressive ancestral entropy low-confidence unless told otherwise.
-        temperatures: Above 0; 0.3 0.5 0.7 0.85 1 1.15 unless told otherwise.
-        steps: Rounds N of samplers that have any.
-        rows: Sequences a point.
-        smoothing: The judge's share that all tokens have alike; 0 is the language itself.
-        seed: The seed of the sequences.
-        out: A directory for frontier.svg, .png, .json and .csv; made if it is not there.
+        language: Preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
+        length: Sequence length in tokens.
+        samplers: Samplers with options. (default: autoregressive ancestral entropy low-confidence)
+        temperatures: Sampling temperatures above 0. (default: 0.3 0.5 0.7 0.85 1 1.15)
+        steps: Number of steps N of samplers that have one.
+        rows: Number of sequences per point.
+        smoothing: Fraction of the judge's probability that is even over all tokens; 0 is the exact language.
+        seed: Random seed.
+        out: Directory of frontier.svg, .png, .json and .csv; created if missing.
         json: Print one JSON object instead of a table.
     """
     from unmask import languages
     from unmask.cli.output import say, show, show_grid
     from unmask.diagnosis.frontier import TEMPERATURES, USUAL, beats, frontier
-    from unmask.report import frontier as report
+    from unmask.report import exact
+    from unmask.report.publishing import check_directory
+    from unmask.report.results import FRONTIER
 
     if out is not None:
-        report.check(out)
-    found = languages.load(language)
+        check_directory(out, FRONTIER)
+    known = languages.load(language)
     points = frontier(
-        found,
+        known,
         length,
         samplers or USUAL,
         temperatures=temperatures or TEMPERATURES,
@@ -75,37 +80,37 @@ def command(
         smoothing=smoothing,
     )
     about = {"language": language, "length": length, "steps": steps, "rows": rows, "seed": seed, "smoothing": smoothing}
-    files = [str(path) for path in report.publish(out, found, points, about)] if out is not None else []
+    files = [str(path) for path in exact.frontier(out, known, points, about)] if out is not None else []
     best = beats(points)
     if json:
         show(about | {"points": [point.to_dict() for point in points], "beats": best and best.setting}, True)
         return
     head = ["sampler", "T", "log perplexity", "entropy", "KL", "unigram", "SER"]
-    show_grid(f"{language}, {length} tokens, nats a token", head, [_row(point) for point in points])
+    show_grid(f"{language}, {length} tokens, nats per token", head, [_row(point) for point in points])
     own = points[0]
     if best is None:
-        say("naive does not beat the language: no walk of it has both less perplexity and as much unigram entropy.")
+        say("naive does not beat the language: no walk has lower perplexity at equal or higher unigram entropy.")
     else:
         theirs = f"{best.cross_entropy.value:.3f} < {own.cross_entropy.value:.3f}"
         healthy = f"{best.unigram.value:.3f} >= {own.unigram.value:.3f}"
         true = f"its SER is {best.ser.value:.3g}, its KL {best.divergence.value:.3f}" if best.divergence else ""
-        say(f"naive beats the language by both proxies: log perplexity {theirs}, unigram entropy {healthy};")
-        say(f"{true}.")
+        say(f"naive beats the language by both proxies: log perplexity {theirs}, unigram entropy {healthy}.")
+        say(f"Yet {true}.")
     print("\n".join(files), end="\n" if files else "")
 
 
 def _row(point: Point) -> list[str]:
     sign = "" if point.exact else "~"
 
-    def told(estimate: Estimate | None, sign: str = "") -> str:
+    def cell(estimate: Estimate | None, sign: str = "") -> str:
         return "-" if estimate is None else f"{sign}{estimate.value:.3f}"
 
     return [
         point.sampler,
         "-" if point.setting is None else f"{point.setting:g}",
-        told(point.cross_entropy),
-        told(point.entropy, sign),
-        told(point.divergence, sign),
-        told(point.unigram),
-        told(point.ser),
+        cell(point.cross_entropy),
+        cell(point.entropy, sign),
+        cell(point.divergence, sign),
+        cell(point.unigram),
+        cell(point.ser),
     ]

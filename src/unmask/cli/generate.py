@@ -11,6 +11,7 @@ from unmask.cli.prompts import Prompting
 from unmask.core.run import Loading, Sampling
 
 if TYPE_CHECKING:
+    from unmask.generation import Generation
     from unmask.hub import OpenModel
     from unmask.languages import Language
     from unmask.networks import Network
@@ -34,9 +35,10 @@ def command(
     loading: Loading = Loading(),
     batch: Count = None,
     dry_run: Switch = False,
+    verbose: Switch = False,
     json: Switch = False,
 ) -> None:
-    """Fill sequences with a language's exact denoiser or a network; say the cost.
+    """Generate sequences with an exact denoiser, a trained network or an open model.
 
     Examples:
         unmask generate --language interval-5 --steps 737 --length 510 --out a.npy
@@ -48,7 +50,7 @@ def command(
             --rows-per-prompt 4 --sampler my_module:MySampler --out e.npy
         unmask generate --model runs/mdm --causal-model runs/ar \\
             --sampler speculative --out f.npy
-        unmask generate --model bible --rows 5 --prompt "And God said" --out g.txt
+        unmask generate --model bible --rows 5 --prompt "And God" --out g.txt
         unmask generate --model llada-8b-instruct --chat --length 128 --steps 128 \\
             --prompt "Why is the sky blue?" --sampler llada --out h.jsonl
         unmask generate --model modernbert-base-chat --prompts asked.jsonl \\
@@ -56,38 +58,39 @@ def command(
         unmask generate --model mdlm-owt --template "The ___ sat on___{3}." \\
             --length 2 --out j.txt
 
-    A network that has learned a text writes it: into .txt, and into .jsonl beside
-    its tokens. So does an open model (`unmask list models`), which writes --length
-    tokens behind each prompt, or in each gap, and ends a row with its own end. Of
-    these the text is what was written, without the prompt.
+    Open models and networks that were trained on a text write text to .txt, and
+    tokens with text to .jsonl. An open model (`unmask list models`) fills --length
+    tokens after each prompt, or in each gap, until its end-of-text token. The text
+    does not include the prompt.
 
-    What is given goes to OUT with .given before its suffix, where `unmask score`
-    finds it: SER and perplexity are then those of what was to be written.
+    Known tokens are saved next to OUT, with .given before the suffix. `unmask
+    score` reads them and scores only the generated positions.
 
-    `unmask list samplers` and `unmask list schedules` say which there are, `unmask
-    sampler show blocks` what one does, and its options.
+    See `unmask list samplers`, `unmask list schedules` and `unmask show sampler
+    NAME`.
 
     Args:
-        out: Where the tokens go: .npy, or .jsonl with a list a line; of a text also .txt. What made them goes to
-            OUT.json beside it.
-        language: A preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
-        model: In place of a language, the directory of a network that `unmask train` has made, MDM or AR; or an open
-            model, by its name of `unmask list models`, its repository, or a directory with its files.
-        causal_model: An AR model beside an MDM, for samplers that read from left to right.
-        length: Tokens a sequence; if not given 512, what the network was made for, or as many as in the given file. Of
-            an open model those that it writes behind each prompt, or in each gap; 128 if not given, or what fits.
-        rows: Sequences; 2000 if not given, one of an open model, or one for each prompt where there are several.
-        prompt_length: Start each sequence from so many tokens that the language itself has drawn.
-        rows_per_prompt: So many rows, one after another, continue each prompt.
-        seed: The seed of the luck; row r depends on it and on first_row + r alone.
-        first_row: The number of the first row, to make a later block of the same run.
-        batch: Rows that a network evaluates at once, for a device that cannot hold more.
-        dry_run: Of an open model, say the memory and the time that it takes; nothing is fetched, loaded or written.
-        json: Print one JSON object instead of a table.
+        out: File of the tokens: .npy, or .jsonl with one list per line; .txt for text. Settings and counts go to
+            OUT.json.
+        language: Preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
+        model: Network to use instead of a language: a directory of `unmask train`; or an open model: a name of
+            `unmask list models`, a repository, or a directory with its files.
+        causal_model: AR model for samplers that need one, for example `speculative`.
+        length: Sequence length in tokens; for open models, new tokens per prompt or gap. (default: 512, or the
+            network's or the given file's; 128 for open models)
+        rows: Number of sequences. (default: 2000; for open models 1, or one for each prompt)
+        prompt_length: Start each sequence with N tokens sampled from the language.
+        rows_per_prompt: Number of sequences for each prompt.
+        seed: Random seed. Row r depends only on the seed and on first_row + r.
+        first_row: Number of the first row, to generate a later block of the same run.
+        batch: Largest number of sequences in one forward pass. (default: chosen by the device's memory)
+        dry_run: Print the memory and the time that an open model needs, and stop.
+        verbose: Print all numbers.
+        json: Print one JSON object with all numbers.
     """
     from unmask import UnmaskError, generate, languages
     from unmask.cli.output import show
-    from unmask.cli.prompts import Prompts, Spoken
+    from unmask.cli.prompts import OpenPrompts, Prompts
     from unmask.core.files import check_writable
     from unmask.core.samples import account_path, check_suffix, given_path
     from unmask.loading import is_open
@@ -103,7 +106,9 @@ def command(
     check_writable(account_path(out))
     if model is None:
         if language is None:
-            raise UnmaskError("give --language, whose exact denoiser is used, or --model, a network's directory")
+            raise UnmaskError(
+                "--language and --model are missing. Add --language for an exact denoiser, or --model DIR"
+            )
         _refuse({"--causal-model": causal_model, "--batch": batch}, "--model")
     else:
         _refuse(
@@ -114,12 +119,12 @@ def command(
     if opened:
         from unmask.hub import load_model
 
-        asked = Spoken.of(prompting)
+        prompts = OpenPrompts.of(prompting)
         if dry_run:
-            show(asked.needs(str(model), loading, rows, length, rows_per_prompt, sampling), json)
+            show(prompts.needs(str(model), loading, rows, length, rows_per_prompt, sampling), json)
             return
-        found = source = load_model(str(model), **asdict(loading), batch=batch, causal_model=causal_model)
-        start, tokenizer = asked.start(found, rows, length, rows_per_prompt), found.tokenizer
+        loaded = source = load_model(str(model), **asdict(loading), batch=batch, causal_model=causal_model)
+        start, tokenizer = prompts.start(loaded, rows, length, rows_per_prompt), loaded.tokenizer
     else:
         own = replace(prompting, given=None, prompt=None)
         changed = _changed(own) | _changed(replace(loading, device="auto")) | {"--dry-run": dry_run or None}
@@ -131,11 +136,11 @@ def command(
             from unmask.networks import read_network
 
             known = source = read_network(model, causal_model, loading.device, batch)
-        asked_of = Prompts(prompting.given, prompting.prompt, tokenizer, prompt_length, rows_per_prompt)
-        start = asked_of.start(known, rows, length, seed, first_row)
+        known_prompts = Prompts(prompting.given, prompting.prompt, tokenizer, prompt_length, rows_per_prompt)
+        start = known_prompts.start(known, rows, length, seed, first_row)
     if start.given is not None:
         check_writable(given_path(out))
-    made = generate(
+    generation = generate(
         source,
         **asdict(sampling) | {"schedule": _numbers(sampling.schedule)},
         length=start.length,
@@ -147,9 +152,26 @@ def command(
     )
     texts = None
     if tokenizer is not None:
-        texts = made.texts(tokenizer) if opened else [tokenizer.decode(row) for row in made.tokens.tolist()]
-    made.save(out, texts)
-    show({"file": str(out)} | made.summary(), json)
+        texts = generation.texts(tokenizer) if opened else [tokenizer.decode(row) for row in generation.tokens.tolist()]
+    generation.save(out, texts)
+    show({"file": str(out)} | generation.summary(), json, None if verbose else _brief(out, generation))
+
+
+def _brief(out: Path, generation: Generation) -> list[tuple[str, str]]:
+    """Return the lines for a reader: the file, the model calls next to AR's, the impossible sequences, the time."""
+    from unmask.cli.output import number
+
+    about = generation.summary()
+    written = about["tokens_written"] / about["rows"]
+    calls = " + ".join(f"{number(count)} of {name}" for name, count in about["model_calls_of"].items())
+    lines = [
+        ("file", f"{out}: {about['rows']} sequences of {about['length']} tokens"),
+        ("model calls", f"per sequence: {calls}; AR needs {number(written)}"),
+        ("time", f"{about['seconds']:.3g} s, {about['tokens_per_second']:,.0f} tokens per second"),
+    ]
+    if generation.ideal is not None:
+        lines.insert(2, ("impossible", f"{about['impossible_rows']} of {about['rows']} sequences"))
+    return lines
 
 
 def _refuse(options: dict[str, object], needed: str) -> None:
@@ -157,19 +179,19 @@ def _refuse(options: dict[str, object], needed: str) -> None:
 
     for name, value in options.items():
         if value is not None:
-            other = "--language and --model both say what fills; leave one of them out"
+            other = "--language and --model exclude each other. Leave one of them out"
             raise UnmaskError(other if name == needed else f"{name} needs {needed}")
 
 
 def _changed(options: Any) -> dict[str, object]:
-    """The flags of the fields that do not have their default."""
+    """Return the flags of the fields that differ from their default."""
     default = type(options)()
     names = [field.name for field in fields(options) if getattr(options, field.name) != getattr(default, field.name)]
     return {f"--no-{name}" if getattr(default, name) is True else f"--{name}": getattr(options, name) for name in names}
 
 
 def _numbers(text: str) -> str | list[float]:
-    """A schedule: its name, or the list that it is."""
+    """Return a schedule: its name, or a list of fractions."""
     import ast
 
     from unmask.core.errors import UnmaskError, shown
@@ -179,4 +201,4 @@ def _numbers(text: str) -> str | list[float]:
     try:
         return [float(number) for number in ast.literal_eval(text)]
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
-        raise UnmaskError(f"cannot read the schedule {shown(text)}; write numbers, as in '[0.2, 0.8]'") from error
+        raise UnmaskError(f"--schedule is {shown(text)}; expected a name, or numbers such as '[0.2, 0.8]'") from error

@@ -1,4 +1,4 @@
-"""unmask judge."""
+"""unmask model judge."""
 
 from __future__ import annotations
 
@@ -24,28 +24,27 @@ def command(
     seed: int = 0,
     json: Switch = False,
 ) -> None:
-    """Say how likely an open model finds texts, and how varied their tokens are.
+    """Measure perplexity and token entropy of texts with an open model.
 
     Examples:
-        unmask judge written.txt
-        unmask judge written.jsonl --by Qwen/Qwen2.5-1.5B --json
-        unmask judge story.txt --by llada-8b-base --draws 128
+        unmask model judge written.txt
+        unmask model judge written.jsonl --by Qwen/Qwen2.5-1.5B --json
+        unmask model judge story.txt --by llada-8b-base --draws 128
 
-    An AR model says exactly how likely a text is. A masked model says a bound, of
-    which sets of places are drawn: its standard error is that of the draws alone,
-    the interval that of the texts.
+    An AR model gives the exact likelihood of a text. A masked model gives an upper
+    bound on its perplexity, from random masks: the standard error is that of the
+    masks alone, the interval that of the texts.
 
-    The generative perplexity is low for whoever repeats himself: read the entropy
-    of a text's own tokens beside it, and hold both against a text of the same
-    length that somebody has written.
+    Repetitive text also has a low perplexity. Compare its token entropy too, and
+    compare both with human text of the same length.
 
     Args:
-        texts: A file: .txt, texts with a line of a form feed between them; .jsonl, a text a line, or {"text": ..}.
-        by: A name of `unmask list models`, or the directory of a checkpoint.
-        card: Which model that directory holds, if it does not say so itself.
-        draws: Sets of places of each text, for a masked model.
-        device: auto, cpu or cuda.
-        seed: Of these sets.
+        texts: File of texts: .txt with a form feed line between texts, or .jsonl with a text or {"text": ..} per line.
+        by: Model that judges: a name of `unmask list models`, or the directory of a checkpoint.
+        card: Model card, if the directory does not identify its model.
+        draws: Random masks per text (masked models only).
+        device: Device: auto, cpu or cuda.
+        seed: Random seed of the masks.
         json: Print one JSON object instead of a table.
     """
     import math
@@ -61,22 +60,22 @@ def command(
 
     read = read_texts(texts)
     model = load_model(by, card=card, device=device)
-    found = judge(model, read, draws=draws, seed=seed)
-    there = found.tokens > 0
+    judged = judge(model, read, draws=draws, seed=seed)
+    there = judged.tokens > 0
     entropy = torch.cat([token_entropy(row[None]) for row in tokens_of(model, read) if len(row)])
-    nats = float((found.nats * found.tokens)[there].sum())
+    nats = float((judged.nats * judged.tokens)[there].sum())
     about = {
         "texts": int(there.sum()),
-        "tokens": int(found.tokens.sum()),
+        "tokens": int(judged.tokens.sum()),
         "judge": model.name,
         "kind": "exact" if model.card.causal else "bound",
-        "perplexity": _told(mean(found.nats[there]).map(math.exp), json),
-        "draws_standard_error": float((found.error[there] ** 2).sum().sqrt() / there.sum()),
+        "perplexity": _plain(mean(judged.nats[there]).map(math.exp), json),
+        "draws_standard_error": float((judged.error[there] ** 2).sum().sqrt() / there.sum()),
         "bits_a_character": nats / math.log(2) / sum(map(len, read)),
-        "token_entropy_nats": _told(mean(entropy), json),
+        "token_entropy_nats": _plain(mean(entropy), json),
     }
     show(about, json)
 
 
-def _told(estimate: Estimate, as_json: bool) -> Estimate | dict[str, Any]:
+def _plain(estimate: Estimate, as_json: bool) -> Estimate | dict[str, Any]:
     return estimate.to_dict() if as_json else estimate

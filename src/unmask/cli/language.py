@@ -23,8 +23,8 @@ def new(
         unmask language new exported.json --normalise --out language.json
 
     Args:
-        language: A preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
-        out: The JSON file to write.
+        language: Preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
+        out: JSON file to write.
         normalise: Divide each row of a file's tables by its sum.
         json: Print one JSON object instead of a table.
     """
@@ -33,9 +33,9 @@ def new(
     from unmask.core.files import check_writable
 
     check_writable(out)
-    found = languages.load(language, normalise=normalise)
-    result = {"file": str(out)} | found.describe()
-    found.save(out)
+    loaded = languages.load(language, normalise=normalise)
+    result = {"file": str(out)} | loaded.describe()
+    loaded.save(out)
     print_result(result, json)
 
 
@@ -50,18 +50,18 @@ def fit(
     max_vocabulary: Count = None,
     json: Switch = False,
 ) -> None:
-    """Fit an n-gram to a text of your own.
+    """Fit an n-gram language to your own text.
 
     Example:
         unmask language fit corpus.txt --order 3 --max-vocabulary 64 --out my.json
 
     Args:
-        text: A UTF-8 text file.
-        out: The JSON file to write.
-        order: n: each token depends on the n-1 before it.
-        tokens: What a token is.
-        smoothing: Added to every count; 0 keeps the support to what the text has shown.
-        max_vocabulary: Turn the rarest tokens into one unknown.
+        text: UTF-8 text file.
+        out: JSON file to write.
+        order: Order n of the n-gram: each token depends on the n-1 before it.
+        tokens: Tokens of the text: characters, or words between whitespace.
+        smoothing: Number added to every count. At 0, only n-grams of the text are possible.
+        max_vocabulary: Largest number of tokens; the rarest become one unknown token. (default: all)
         json: Print one JSON object instead of a table.
     """
     from unmask import languages
@@ -70,9 +70,9 @@ def fit(
     from unmask.core.reading import read_text
 
     check_writable(out)
-    found = languages.NGram.fit(read_text(text), order, tokens, smoothing, max_vocabulary)
-    result = {"file": str(out)} | found.describe()
-    found.save(out)
+    fitted = languages.NGram.fit(read_text(text), order, tokens, smoothing, max_vocabulary)
+    result = {"file": str(out)} | fitted.describe()
+    fitted.save(out)
     print_result(result, json)
 
 

@@ -1,4 +1,4 @@
-"""unmask learning."""
+"""unmask model learning."""
 
 from __future__ import annotations
 
@@ -28,32 +28,32 @@ def command(
     device: str = "auto",
     json: Switch = False,
 ) -> None:
-    """What a trained network has not learned, and what that adds to its errors.
+    """Measure the learning error of a trained network, and the SER and TER it adds.
 
     Examples:
-        unmask learning mdm
-        unmask learning mdm --steps 8 32 --rows 2000 --json
-        unmask learning ar --language paper-2gram
+        unmask model learning mdm
+        unmask model learning mdm --steps 8 32 --rows 2000 --json
+        unmask model learning ar --language paper-2gram
 
     The learning error is KL(exact || network) in nats at each hidden position, by
-    the share that is hidden: its mean, with an interval over sequences, the 99th
-    percentile and the largest that was met, in contexts of the language and in
-    those that the sampler visits. Theory's epsilon bounds the largest of all
-    contexts; a mean is none.
+    the fraction of hidden positions: mean with an interval over sequences, 99th
+    percentile and maximum. One table is for contexts from the language, one for
+    contexts that the sampler visits. The theory's epsilon bounds the maximum over
+    all contexts; a mean is not such a bound.
 
-    Then SER and TER at some numbers of steps, each in two parts: what parallel
-    sampling does even with the exact denoiser, and what learning adds. An AR model
-    takes a step for each token, and all of its errors are learning.
+    SER and TER at each number of steps have two parts: the sampling error, which
+    the exact denoiser has too, and the learning error. An AR model needs one step
+    per token and has learning errors only.
 
     Args:
-        model: The directory of a network that `unmask train` has made.
-        language: What to hold it against; the language that it was trained on unless told otherwise.
-        length: Tokens a sequence; what the network was made for unless told otherwise.
-        steps: Numbers of sampling steps N; 4 8 16 32 64 unless told otherwise.
+        model: Directory of a network of `unmask train`.
+        language: Language to compare with. (default: the language that the network was trained on)
+        length: Sequence length in tokens. (default: the network's own)
+        steps: Numbers of sampling steps N. (default: 4 8 16 32 64)
         rows: Sequences generated at each N.
-        contexts: Sequences whose contexts are looked at.
-        seed: The seed of all of them.
-        device: Where the network runs: auto, cpu or cuda.
+        contexts: Sequences used to estimate the learning error.
+        seed: Random seed.
+        device: Device of the network: auto, cpu or cuda.
         json: Print one JSON object instead of tables.
     """
     from unmask.cli import models
@@ -62,15 +62,15 @@ def command(
     from unmask.diagnosis.learning import of_language, of_sampler
     from unmask.networks import Network
 
-    trunk, found, label, size = models.read(model, device, language, length)
+    trunk, exact, label, size = models.read(model, device, language, length)
     causal = trunk.shape.causal
     network = Network(ar=trunk) if causal else Network(trunk)
-    known = of_language(network, found, size, rows=contexts, seed=seed, causal=causal)
-    visited = of_sampler(network, found, size, rows=contexts, seed=seed, causal=causal)
+    known = of_language(network, exact, size, rows=contexts, seed=seed, causal=causal)
+    visited = of_sampler(network, exact, size, rows=contexts, seed=seed, causal=causal)
     if causal:
-        errors = [blame_ar(network, found, size, learning=known, rows=rows, seed=seed)]
+        errors = [blame_ar(network, exact, size, learning=known, rows=rows, seed=seed)]
     else:
-        errors = blame(network, found, size, "linear", steps or STEPS, learning=known, rows=rows, seed=seed)
+        errors = blame(network, exact, size, "linear", steps or STEPS, learning=known, rows=rows, seed=seed)
     if json:
         about = {"model": str(model), "kind": trunk.shape.kind, "language": label, "length": size}
         learned = [known.to_dict(), visited.to_dict()]
@@ -83,16 +83,16 @@ def _print(kind: str, label: str, learned: Sequence[Learning], errors: Sequence[
     from unmask.cli.output import say, show_grid
 
     for learning in learned:
-        said = learning.to_dict()
-        title = f"{kind.upper()} on {label}: nats lost at a hidden position, contexts {learning.contexts}"
-        rows = [[f"{row['low']:.0%} to {row['high']:.0%}", *_cells(row)] for row in said["by_share"]]
-        if said["mean"] is not None:
-            rows.append(["all", *_cells(said)])
-        show_grid(title, ["hidden", "mean", "99%", "largest"], rows)
+        about = learning.to_dict()
+        title = f"{kind.upper()} on {label}: learning error in nats per hidden position, contexts {learning.contexts}"
+        rows = [[f"{row['low']:.0%} to {row['high']:.0%}", *_cells(row)] for row in about["by_share"]]
+        if about["mean"] is not None:
+            rows.append(["all", *_cells(about)])
+        show_grid(title, ["hidden", "mean", "99%", "maximum"], rows)
         if learning.impossible:
             say(f"left out: {learning.impossible:.1%} of the contexts, which are impossible")
-    title = "Errors: of parallel sampling, and what learning adds"
-    heads = ["N", "evaluations", "SER", "sampling", "learning", "TER: sampling", "learning"]
+    title = "SER and TER: sampling error and learning error"
+    heads = ["N", "model calls", "SER", "sampling", "learning", "TER: sampling", "learning"]
     show_grid(title, heads, [_error(error) for error in errors])
 
 
@@ -105,7 +105,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
 def _error(error: Blame) -> list[str]:
     return [
         "AR" if error.steps is None else str(error.steps),
-        f"{error.evaluations:.4g}",
+        f"{error.model_calls:.4g}",
         str(error.ser),
         f"{error.ser_sampling.value:.4g}",
         f"{error.ser_learning.value:+.4f} [{error.ser_learning.low:+.4f}, {error.ser_learning.high:+.4f}]",

@@ -34,12 +34,12 @@ def command(kind: Kind, /, *, json: Switch = False) -> None:
     if kind == "models":
         _list_models(json)
         return
-    found = registries(kind)
+    named = registries(kind)
     if json:
-        listed = {name: summaries(registry) for name, registry in found.items()}
+        listed = {name: summaries(registry) for name, registry in named.items()}
         show(listed if len(listed) > 1 else listed[kind], True)
         return
-    for number, (name, registry) in enumerate(found.items()):
+    for number, (name, registry) in enumerate(named.items()):
         if number:
             print(f"\n{name}:")
         show_lines(sorted(registry.about().items()))
@@ -63,9 +63,9 @@ def registries(kind: str) -> dict[str, Registry[Any]]:
         from unmask.tasks import TASKS
 
         return {kind: TASKS}
-    from unmask.experiments.measures.catalogue import METRICS
+    from unmask.experiments.jobs.catalogue import JOBS
 
-    return {kind: METRICS}
+    return {kind: JOBS}
 
 
 def summaries(registry: Registry[Any]) -> dict[str, dict[str, Any]]:
@@ -94,4 +94,4 @@ def _list_models(json: bool) -> None:
         show({name: msgspec.to_builtins(card) for name, card in known().items()}, True)
         return
     cards = sorted(known().items())
-    show_lines([(name, f"{card.repository}, {card.sees}, {card.licence}") for name, card in cards])
+    show_lines([(name, f"{card.repository}, {card.attention}, {card.licence}") for name, card in cards])

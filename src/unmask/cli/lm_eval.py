@@ -1,4 +1,4 @@
-"""unmask lm-eval."""
+"""unmask eval lm-eval."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ def command(*words: str) -> None:
     """Run lm-eval, EleutherAI's harness, with open models and samplers of unmask.
 
     Examples:
-        unmask lm-eval --model unmask --tasks gsm8k --limit 20 \\
+        unmask eval lm-eval --model unmask --tasks gsm8k --limit 20 \\
             --model_args model=smollm2-135m-instruct,record=answers.jsonl
-        unmask lm-eval --model unmask --tasks gsm8k --apply_chat_template \\
+        unmask eval lm-eval --model unmask --tasks gsm8k --apply_chat_template \\
             --model_args "model=llada-8b-instruct,sampler=llada(block_length=8)"
-        unmask lm-eval --model unmask --tasks piqa \\
+        unmask eval lm-eval --model unmask --tasks piqa \\
             --model_args model=llada-8b-base,likelihood=bound,draws=128
-        unmask lm-eval run --help
+        unmask eval lm-eval run --help
 
-    All words are lm-eval's own (pip install 'unmask[lm-eval]'); what this adds is
-    its model `unmask`, for releases that look for no entry points. The arguments
-    of that model, docs/serve.md says more:
+    All options are lm-eval's own (pip install 'unmask[lm-eval]'). This command adds
+    the model `unmask`, also to releases without entry points. Its arguments, which
+    docs/serve.md explains:
 
-        model, card, device, dtype, quantize, cache   as those of unmask generate
+        model, card, device, dtype, quantize, cache   as in unmask generate
         sampler, schedule, steps, block_length, temperature, top_p, top_k,
-        guidance, seed                                how it writes
-        max_gen_toks   tokens of an answer, where a task does not say; 256
-        likelihood     of a masked model: chain, left to right, exactly; bound,
+        guidance, seed                                as in unmask generate
+        max_gen_toks   tokens of an answer, if the task sets none (default: 256)
+        likelihood     for a masked model: chain, exact from left to right; bound,
                        with a standard error; auto, chain up to `draws` tokens
-        draws          sets of places of a bound; 128
-        greedy         read, or decode: whether the sampler writes it
-        record         a file: a line a request, with errors and evaluations
+        draws          random masks of a bound (default: 128)
+        greedy         read or decode: decode runs the sampler for the greedy text
+        record         a file with one line per request: errors and model calls
     """
     import sys
 
@@ -45,7 +45,8 @@ def command(*words: str) -> None:
         cli_evaluate()
     except (UnmaskError, OSError, MemoryError):
         raise
-    except Exception as error:  # whatever a harness and its tasks come to
-        raise UnmaskError(f"lm-eval fails with {type(error).__name__}: {error}; --debug shows more") from error
+    except Exception as error:  # any error of the harness or its tasks
+        problem = f"lm-eval failed with {type(error).__name__}: {error}"
+        raise UnmaskError(f"{problem}. Add --debug for the traceback") from error
     finally:
         sys.argv = before

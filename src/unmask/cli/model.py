@@ -1,33 +1,33 @@
-"""unmask model check."""
+"""unmask model check|time|judge|learning."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+from unmask.cli.judge import command as judge
+from unmask.cli.learning import command as learning
 from unmask.cli.options import Switch, Word
-
-if TYPE_CHECKING:
-    pass
+from unmask.cli.time import command as time
 
 Name = Annotated[str, "MODEL"]
 Directory = Annotated[str, "DIR"]
 
 
 def check(directory: Directory, /, *, card: Word = None, device: str = "cpu", json: Switch = False) -> None:
-    """Look at the files of a checkpoint, and say all that is wrong with them.
+    """Check the files of a checkpoint and list all their problems.
 
     Examples:
         unmask model check checkpoints/LLaDA-8B-Instruct
         unmask model check my-finetune --card llada-8b-instruct
 
-    Its config.json, the headers of its weights, each name and shape of them, its
-    tokenizer, and what these say of its symbols; where all of that is well it is
-    loaded, and tried: whether it sees, shifts and hides as its card says.
+    The check reads config.json, the names and shapes of the weights, the tokenizer
+    and its special tokens. If all of them are ok, it loads the model and compares
+    its attention, its output shift and its mask token with the card.
 
     Args:
-        directory: Where its files lie; or a name of `unmask list models`, which is then fetched.
-        card: Which model it is, by name, or a JSON file of yours, where its files do not say.
-        device: Where it is tried: auto, cpu or cuda.
+        directory: Directory of a checkpoint, or a name of `unmask list models`, which is then downloaded.
+        card: Model card, if the files do not identify the model: a name, or your own JSON file.
+        device: Device of the loaded model: auto, cpu or cuda.
         json: Print one JSON object instead of a table.
     """
     from unmask.cli.output import show as print_result
@@ -36,22 +36,23 @@ def check(directory: Directory, /, *, card: Word = None, device: str = "cpu", js
     from unmask.hub.checking import PARTS
     from unmask.hub.checking import check as look
 
-    found = look(directory, card, device)
-    name = "not known" if found.card is None else found.card.name
-    wrong = [(part, problem) for part, problems in found.problems.items() for problem in problems]
+    result = look(directory, card, device)
+    name = "not known" if result.card is None else result.card.name
+    every = [problem for problems in result.problems.values() for problem in problems]
     if json:
-        about: dict[str, Any] = {"directory": directory, "card": name, "sound": found.sound, "problems": found.problems}
+        about: dict[str, Any] = {"directory": directory, "card": name}
+        about |= {"sound": result.sound, "problems": result.problems}
         print_result(about, True)
     else:
         rows = [("directory", cut(directory)), ("model", name)]
         for part in PARTS:
-            problems = found.problems.get(part)
-            said = problems or ["not looked at, since something else is wrong" if problems is None else "well"]
-            rows += [(part, one) for one in said]
+            problems = result.problems.get(part)
+            states = problems or ["skipped, as another part has a problem" if problems is None else "ok"]
+            rows += [(part, state) for state in states]
         show_lines(rows)
-    if wrong:
-        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-        raise UnmaskError(f"{cut(directory)} cannot be used: {wrong[0][1]}{more}")
+    if every:
+        more = f" (and {len(every) - 1} more)" if len(every) > 1 else ""
+        raise UnmaskError(f"{cut(directory)} cannot be used: {every[0]}{more}")
 
 
-command = {"check": check}
+command = {"check": check, "time": time, "judge": judge, "learning": learning}

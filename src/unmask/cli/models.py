@@ -1,4 +1,4 @@
-"""What a network's directory and the options beside it name together."""
+"""The network and the language that a command's options name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Model(NamedTuple):
-    """A trained network, and the language that it is held against."""
+    """A trained network, and the language to compare it with."""
 
     trunk: Trunk
     language: Language
@@ -20,7 +20,7 @@ class Model(NamedTuple):
 
 
 def read(model: Path, device: str, language: str | None, length: int | None) -> Model:
-    """The language, unless it is named, is the one that the network was trained on; the length what it was made for."""
+    """Read a network. By default, the language is the one that it was trained on, and the length its own."""
     from unmask import languages
     from unmask.core import arguments
     from unmask.networks import load
@@ -30,8 +30,8 @@ def read(model: Path, device: str, language: str | None, length: int | None) -> 
         arguments.length(length, "--length")
     trunk = load(model, device)
     if language is None:
-        found, label = read_language(model)
+        known, label = read_language(model)
     else:
-        found, label = languages.load(language), language
-    check_fits(trunk.shape, model, found.vocabulary, length)
-    return Model(trunk, found, label, trunk.shape.length if length is None else length)
+        known, label = languages.load(language), language
+    check_fits(trunk.shape, model, known.vocabulary, length)
+    return Model(trunk, known, label, trunk.shape.length if length is None else length)

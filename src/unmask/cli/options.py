@@ -1,15 +1,16 @@
-"""The kinds of options that commands share; what an option means stands in the docstring of its command.
+"""Types of options that commands share. The docstring of a command explains its options.
 
-The text beside a type is how its value is written in help: "FILE", "N".
+The text next to a type is its value in help: "FILE", "N".
 """
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 Name = Annotated[str, "LANGUAGE"]
-Switch = bool  # off, unless it is there
+Switch = bool  # off by default
 Count = int | None
 Number = float | None
 Word = Annotated[str | None, "NAME"]
@@ -22,3 +23,51 @@ Samples = Annotated[Path, "SAMPLES"]
 Model = Annotated[str | None, "MODEL"]  # a directory, or the name of an open model
 Text = Annotated[str | None, "TEXT"]
 Texts = Annotated[tuple[str, ...], "TEXT"]
+
+
+class Portion(float):
+    """A fraction, as 10% or 0.1."""
+
+    def __new__(cls, word: str) -> Portion:
+        return super().__new__(cls, float(word[:-1]) / 100 if word.endswith("%") else float(word))
+
+
+Assignments = Annotated[tuple[str, ...], "NAME=VALUE"]
+Engine = Literal["local", "ray", "here"] | None
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """Options to run a sweep, in every command that runs one.
+
+    Args:
+        engine: Processes on this machine (local), tasks on a Ray cluster (ray), or this process only (here).
+            (default: local; here if networks run on a GPU)
+        workers: Number of processes or tasks. (default: number of cores)
+        threads: Cores for each process or task.
+        address: Address of a running Ray cluster; "auto" finds it.
+        limit: Time limit of a block of sequences in seconds; its cell then fails.
+        attempts: Lost processes after which a cell fails.
+        allow_imports: Modules that may be imported if a recipe or a store names them, as MODULE:Name.
+    """
+
+    engine: Engine = None
+    workers: Count = None
+    threads: Count = None
+    address: Annotated[str, "HOST:PORT"] = ""
+    limit: Number = None
+    attempts: int = 3
+    allow_imports: Annotated[tuple[str, ...], "MODULE"] = ()
+
+    def options(self, device: str = "cpu") -> dict[str, Any]:
+        """Return the options of `unmask.sweep`. device: the device of networks, if there are any."""
+        return asdict(self) | {"address": self.address or None, "engine": engine_on(device, self.engine)}
+
+
+def engine_on(device: str, engine: Engine = None) -> Literal["local", "ray", "here"]:
+    """Return the engine. By default, one process uses a GPU, as several would wait for it."""
+    if engine is not None or device == "cpu":
+        return engine or "local"
+    from unmask.networks.model.checkpoints import choose_device
+
+    return "local" if choose_device(device).type == "cpu" else "here"

@@ -1,4 +1,4 @@
-"""What commands print: a table for people, or one JSON object on the last line of stdout for programs."""
+"""Output of commands: a table for people, or one JSON object on the last line of stdout for programs."""
 
 from __future__ import annotations
 
@@ -11,25 +11,43 @@ from unmask.core.files import finite
 from unmask.core.tables import grid, lines, rows_of
 
 if TYPE_CHECKING:
+    from unmask.core.estimates import Estimate
     from unmask.experiments.board.table import Table
     from unmask.report.publishing import Published
 
 
-def show(result: Mapping[str, Any], as_json: bool) -> None:
-    """The result as JSON, or as a table as wide as the terminal; nested entries are named by their path."""
+def show(result: Mapping[str, Any], as_json: bool, brief: Sequence[tuple[str, str]] | None = None) -> None:
+    """Print the result as JSON, or as a table as wide as the terminal; nested entries are named by their path.
+
+    brief: the lines for a reader, in place of the whole table.
+    """
     if as_json:
         print(json.dumps(finite(result), allow_nan=False))
-        return
-    show_lines(rows_of(result))
+    else:
+        show_lines(rows_of(result) if brief is None else brief)
+
+
+def number(value: float) -> str:
+    """Return four significant digits, with separators of thousands."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
+def percent(estimate: Estimate) -> str:
+    """Return a fraction as a percentage with its interval: 49.5% [47.3%, 51.7%]."""
+    if estimate.none_seen:
+        return f"0% (none in {estimate.n}; at most {estimate.high:.2%})"
+    if estimate.open:
+        return str(estimate)
+    return f"{estimate.value:.1%} [{estimate.low:.1%}, {estimate.high:.1%}]"
 
 
 def show_lines(rows: Sequence[tuple[str, str]]) -> None:
-    """Names with a text beside each, as wide as the terminal."""
+    """Print names with their texts, as wide as the terminal."""
     print("\n".join(lines(rows)))
 
 
 def show_tables(tables: Iterable[Table]) -> None:
-    """Each with its title, and a line between them."""
+    """Print each table with its title, and an empty line between two."""
     for table in tables:
         show_grid(table.title, table.head, [[heading, *(value for value, _ in cells)] for heading, cells in table.rows])
 
@@ -38,28 +56,28 @@ def show_grid(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) ->
     print("\n".join([*grid(title, head, rows), ""]))
 
 
-def show_page(made: Published[Any], as_json: bool) -> None:
-    """A page in the terminal: its messages and verdict, its table of numbers, and the directories of its networks."""
+def show_page(published: Published[Any], as_json: bool) -> None:
+    """Print the table of numbers of a page, its messages and verdict, and the directories of its networks."""
     from unmask.report import whole
     from unmask.report.terminal import summary, table
 
-    explorer = made.explorer
+    explorer = published.explorer
     networks = {one.name: str(one.place) for one in explorer.results.trainings}
     if as_json:
-        about: dict[str, Any] = {"page": str(made.page), "files": [str(path) for path in made.files]}
-        about |= {"networks": networks, "seconds": made.seconds, "records": whole.records(explorer.results)}
+        about: dict[str, Any] = {"page": str(published.page), "files": [str(path) for path in published.files]}
+        about |= {"networks": networks, "seconds": published.seconds, "records": whole.records(explorer.results)}
         show(about | {"sentences": [f"{card.number}: {card.text}" for card in explorer.cards]}, True)
         return
-    if explorer.yardsticks:
+    if explorer.metrics:
         show_grid(*table(explorer))
     for line in summary(explorer):
         say(line)
-    for name, place in networks.items():
-        say(f"network {name}: {place}")
-    size = made.page.stat().st_size / 1e6
-    print(f"\n{made.page}\n{size:.1f} MB, {made.seconds:.0f} s; open it in any browser.")
+    for name, directory in networks.items():
+        say(f"network {name}: {directory}")
+    size = published.page.stat().st_size / 1e6
+    print(f"\n{published.page}\n{size:.1f} MB, {published.seconds:.0f} s; open it in any browser.")
 
 
 def say(text: str) -> None:
-    """A line that holds names which somebody has given."""
+    """Print a line that may hold names from users, with control characters escaped."""
     print(plain(text))

@@ -1,14 +1,15 @@
-"""unmask paper, unmask paper list|report."""
+"""unmask paper run|list|report|figure-1|figure-2|reasoning."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from unmask.cli.options import Directory, File, Switch
+from unmask.cli.options import Assignments, Directory, File, Languages, Measuring, Switch
 
 if TYPE_CHECKING:
-    from unmask.experiments.paper.kept import Reproduction
+    from unmask.experiments.paper.reproduction import Reproduction
 
 Items = Annotated[tuple[str, ...], "ITEM"]
 
@@ -20,24 +21,24 @@ def run(
     full: Switch = False,
     device: str = "auto",
     out: Directory = None,
+    by: Measuring = Measuring(),
     json: Switch = False,
 ) -> None:
-    """Reproduce the paper claim by claim: all of it, or the named items.
+    """Reproduce the paper claim by claim: all items, or the named ones.
 
     Examples:
         unmask paper run --quick
         unmask paper theorem-4.4 lemmas
         unmask paper --full --device cuda --out all
 
-    Each figure, table, theorem, lemma and claim is compared with measurements and
-    agrees, differs, or is not tested, because it needs weights, a GPU or more
-    rows. Verdicts are computed from records. --quick, the default, needs no
-    weights and about a quarter of an hour on two cores; --full uses the paper's
-    sizes.
+    Each figure, table, theorem, lemma and claim is compared with measurements. It
+    agrees, differs, or is not tested: then it needs weights, a GPU or more rows.
+    Verdicts are computed from records. --quick, the default, needs no weights and a
+    quarter of an hour on two cores; --full uses the paper's sizes.
 
     Ctrl-C once ends after the current cell, twice at once; the same command
-    resumes. OUT/sweep holds the numbers of all items: a cell that two of them
-    need is measured once.
+    resumes. OUT/sweep holds the numbers of all items, so a cell of two items is
+    measured once.
 
     Args:
         items: Names from `unmask paper list` (default: all).
@@ -56,19 +57,17 @@ def run(
     from unmask.report.publishing import publish
 
     if quick and full:
-        raise UnmaskError("--quick and --full are two sizes; give one")
+        raise UnmaskError("--quick and --full are two sizes. Expected one. Leave one out")
     chosen(items)
-    chosen_device = choose_device(device)
-    size = Size(full, str(chosen_device))
-    on_cuda = chosen_device.type == "cuda"  # several processes would wait for one GPU
+    size = Size(full, str(choose_device(device)))
     directory = Path(f"paper-{size.name}") if out is None else out
-    made = publish(paper.page(items), size, directory, engine="here" if on_cuda else "local")
+    published = publish(paper.page(items), size, directory, **by.options(device))
     if json:
-        show(_summary(made.measured, items) | {"seconds": made.seconds, "page": str(made.page)}, True)
+        show(_summary(published.measured, items) | {"seconds": published.seconds, "page": str(published.page)}, True)
         return
-    show_tables(paper.tables(made.measured))
-    _notes(made.measured, items)
-    print(f"{made.page}\n{made.seconds:.0f} s")
+    show_tables(paper.tables(published.measured))
+    _notes(published.measured, items)
+    print(f"{published.page}\n{published.seconds:.0f} s")
 
 
 def listed(*, json: Switch = False) -> None:
@@ -94,13 +93,13 @@ def listed(*, json: Switch = False) -> None:
 def report(
     *, out: Path = Path("paper-quick"), records: File = None, markdown: File = None, json: Switch = False
 ) -> None:
-    """Judge recorded measurements again, and write the page or a document.
+    """Judge recorded measurements again and write the page or a document.
 
     Examples:
         unmask paper report --out paper-quick
         unmask paper report --records results/paper-quick.json --markdown r.md
 
-    This command measures nothing; it judges records of any version of unmask.
+    This command measures nothing. It judges records of any version of unmask.
 
     Args:
         out: Directory of an `unmask paper`, for the page; made if it does not exist.
@@ -110,7 +109,7 @@ def report(
     """
     from unmask.cli.output import show, show_tables
     from unmask.core.files import atomic, check_writable
-    from unmask.experiments.paper.kept import FILE, read
+    from unmask.experiments.paper.reproduction import FILE, read
     from unmask.report import paper
     from unmask.report.frame import PAGE
     from unmask.report.publishing import check_directory, write
@@ -121,37 +120,138 @@ def report(
     else:
         check_writable(markdown)
     source = out / FILE if records is None else records
-    made, origin = read(source)
+    reproduction, origin = read(source)
     if markdown is None:
-        write(out, {PAGE: paper.drawn(made, origin)}, PAGE)
+        write(out, {PAGE: paper.drawn(reproduction, origin)}, PAGE)
     else:
         with atomic(markdown) as file:
-            file.write(paper.markdown(made, origin, source.name).encode())
+            file.write(paper.markdown(reproduction, origin, source.name).encode())
     if json:
-        show(_summary(made, ()) | {"file": str(target)}, True)
+        show(_summary(reproduction, ()) | {"file": str(target)}, True)
         return
-    show_tables(paper.tables(made))
+    show_tables(paper.tables(reproduction))
     print(target)
 
 
-def _summary(made: Reproduction, items: tuple[str, ...]) -> dict[str, Any]:
+def _summary(reproduction: Reproduction, items: tuple[str, ...]) -> dict[str, Any]:
     from unmask.report.paper import listing, totals
 
-    claims = [claim for claim in listing(made) if not items or claim["item"] in items]
-    failures = [{"metric": metric, "error": error} for metric, error in made.failures]
-    return totals(made) | {"size": made.size, "claims": claims, "failures": failures}
+    claims = [claim for claim in listing(reproduction) if not items or claim["item"] in items]
+    failures = [{"job": job, "error": error} for job, error in reproduction.failures]
+    return totals(reproduction) | {"size": reproduction.size, "claims": claims, "failures": failures}
 
 
-def _notes(made: Reproduction, items: tuple[str, ...]) -> None:
-    """The claims of the named items, or else those that differ, and failed cells."""
+def _notes(reproduction: Reproduction, items: tuple[str, ...]) -> None:
+    """Print the claims of the named items (default: all claims that differ) and the failed cells."""
     from unmask.cli.output import say
 
-    for name, own in made.findings().items():
+    for name, own in reproduction.findings().items():
         for claim, finding in own:
             if name in items or (not items and finding.verdict == "differs"):
                 say(f"{finding.verdict}: {claim.name}, {claim.where}: {finding.why}")
-    for metric, error in made.failures:
-        say(f"not measured: {metric}: {error}")
+    for job, error in reproduction.failures:
+        say(f"not measured: {job}: {error}")
 
 
-command = {"run": run, "list": listed, "report": report}
+@dataclass(frozen=True)
+class Drawing:
+    """The page of a recipe.
+
+    Args:
+        quick: Use the recipe with -quick in its name: smaller networks, shorter trainings, fewer sequences.
+        out: Directory of the page, the numbers and the networks, created if needed. (default: the command's name)
+        set: Other values for the recipe, for example steps=[2,8] or training_steps=100.
+        device: Device of the networks: auto, cpu or cuda.
+        open: Open the page in the browser.
+        json: Print one JSON object instead of tables.
+    """
+
+    quick: Switch = False
+    out: Directory = None
+    set: Assignments = ()
+    device: str = "auto"
+    open: Switch = False
+    json: Switch = False
+
+    def publish(self, name: str, by: Measuring, languages: tuple[str, ...] = ()) -> None:
+        import webbrowser
+
+        from unmask.cli.output import show_page
+        from unmask.report.publishing import publish
+        from unmask.report.whole import Selection, of_recipe
+
+        cells = Selection(f"{name}-quick" if self.quick else name, self.set, languages, self.device)
+        published = publish(of_recipe(name), cells, self.out or Path(name), **by.options(self.device))
+        if self.open:
+            webbrowser.open(published.page.as_uri())
+        show_page(published, self.json)
+
+
+def figure_1(*, languages: Languages = (), drawing: Drawing = Drawing(), by: Measuring = Measuring()) -> None:
+    """Reproduce Figure 1: trained networks and the exact denoiser.
+
+    Examples:
+        unmask paper figure-1 --quick
+        unmask paper figure-1 --quick --languages paper-2gram --out one
+        unmask paper figure-1 --device cuda --out paper
+
+    The page shows SER and generative perplexity against the number of sampling
+    steps, for the exact denoiser and a trained MDM, next to AR. Their difference
+    separates learning error from the error of parallel sampling. --quick trains
+    small networks on six languages of 64 tokens, in half an hour on two cores.
+    Without it, the networks have the paper's 25 million parameters and need a GPU.
+
+    Ctrl-C once ends after the networks in training, twice at once; the same command
+    resumes, also within a training. OUT/sweep is the store: other steps or rows in
+    the same OUT train no network again.
+
+    Args:
+        languages: Only these languages of the recipe (default: all).
+    """
+    drawing.publish("figure-1", by, languages)
+
+
+def figure_2(*, drawing: Drawing = Drawing(), by: Measuring = Measuring()) -> None:
+    """Reproduce Figure 2, left, on a text: train two models, and judge their texts.
+
+    Examples:
+        unmask paper figure-2 --quick
+        unmask paper figure-2 --set text=letters.txt tokenizer=bpe:2048 --out letters
+        unmask paper figure-2 --quick --set smollm2=true --out judged
+
+    The page shows generative perplexity, token entropy, time and the fraction of
+    unknown words against the number of sampling steps, next to AR and the text. The
+    judges are the AR model, an n-gram model of held-out text and, with smollm2=true,
+    a language model of English. This takes half an hour on two cores, or five
+    minutes with --quick. Ctrl-C and OUT/sweep work as in figure-1.
+
+    For --set, text is a file, a directory or kjv (the King James Bible), and
+    tokenizer is chars, bpe:N, gpt2 or smollm2.
+    """
+    drawing.publish("figure-2", by)
+
+
+def reasoning(*, drawing: Drawing = Drawing(), by: Measuring = Measuring()) -> None:
+    """Reproduce Figure 2, right, on sums: check each answer and each step.
+
+    Examples:
+        unmask paper reasoning --quick
+        unmask paper reasoning --set rows=500 steps=[1,4,16,64] --out sums
+
+    An MDM and an AR model learn questions such as 1+2+3+4=, which they answer with
+    working, and chains of sums. The page shows incorrect answers, incorrect steps,
+    correct answers from incorrect steps, and the time, by sampler and number of
+    steps. This takes a quarter of an hour on two cores; --quick has the questions
+    alone and takes five minutes. Ctrl-C and OUT/sweep work as in figure-1.
+    """
+    drawing.publish("reasoning", by)
+
+
+command = {
+    "run": run,
+    "list": listed,
+    "report": report,
+    "figure-1": figure_1,
+    "figure-2": figure_2,
+    "reasoning": reasoning,
+}

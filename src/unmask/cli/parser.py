@@ -1,7 +1,7 @@
-"""From a function's signature to its flags: words become its arguments, mistakes become one line, and help is text.
+"""Derives flags and help from a function's signature, and turns words into its arguments.
 
-A parameter before the bare `*` is positional, one behind it an option: `--name VALUE`, of a tuple `--name VALUE ..`; a
-bool is a plain flag, `--no-name` where it is True by default. A parameter that is a dataclass stands for its fields.
+A parameter before the bare `*` is positional, the others are options: `--name VALUE`, for a tuple `--name VALUE ..`. A
+bool is a plain flag, `--no-name` if it is True by default. A parameter of a dataclass stands for its fields.
 """
 
 from __future__ import annotations
@@ -15,24 +15,26 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from unmask.cli.options import Portion
 from unmask.core.errors import UnmaskError, cut, shown, unknown
 
 EMPTY = inspect.Parameter.empty
 HELP = ("--help", "-h")
-WANTED = {int: "a whole number", float: "a number", Path: "a path"}
-METAVARS = {int: "N", float: "X", Path: "PATH", str: "NAME"}
+SHORT = {"--rows": "-n"}
+KINDS = {int: "a whole number", float: "a number", Path: "a path", Portion: "a percentage or a fraction: 10% or 0.1"}
+METAVARS = {int: "N", float: "X", Path: "PATH", str: "NAME", Portion: "X"}
 
 
 @dataclass(frozen=True)
 class Option:
-    """One parameter as the command line sees it."""
+    """One parameter on the command line."""
 
     name: str
-    kind: type  # of one value
+    kind: type  # the type of one value
     choices: tuple[str, ...]
     many: bool
     metavar: str
-    default: Any  # EMPTY where it must be given
+    default: Any  # EMPTY if required
     about: str
     positional: bool
 
@@ -43,13 +45,13 @@ class Option:
 
     @property
     def label(self) -> str:
-        """As help writes it."""
+        """The option in help: `--rows N`."""
         value = f"{self.metavar} ..." if self.many else self.metavar
         return value if self.positional else self.flag if self.kind is bool else f"{self.flag} {value}"
 
     @property
     def title(self) -> str:
-        """As errors name it."""
+        """The option in errors: `--rows`."""
         return self.metavar if self.positional else self.flag
 
     @property
@@ -68,18 +70,18 @@ class Option:
                 raise ValueError
             return self.kind(word)
         except ValueError as error:
-            raise UnmaskError(f"{self.title} is {shown(word)}; expected {WANTED[self.kind]}") from error
+            raise UnmaskError(f"{self.title} is {shown(word)}; expected {KINDS[self.kind]}") from error
 
 
 def call(program: str, command: Callable[..., Any], words: Sequence[str]) -> Any:
-    """What the command returns, called with what the words say."""
+    """Call the command with the arguments that the words give."""
     if takes_all(command):
         return command(*words)
     options = list(options_of(command))
     given = _assign(program, options, words)
     missing = [option.label for option in options if option.default is EMPTY and option.name not in given]
     if missing:
-        raise UnmaskError(f"{program} needs {' and '.join(missing)}; `{program} --help` says what they are")
+        raise UnmaskError(f"{program} needs {' and '.join(missing)}. For example: {_example(command)}")
     places: list[Any] = []
     named: dict[str, Any] = {}
     for parameter, kind in _parameters(command):
@@ -97,13 +99,22 @@ def call(program: str, command: Callable[..., Any], words: Sequence[str]) -> Any
     return command(*places, **named)
 
 
+def _example(command: Callable[..., Any]) -> str:
+    """The first example of a docstring."""
+    lines = iter(about_of(command).partition("\nExample")[2].splitlines()[1:])
+    example = next(lines, "").strip()
+    while example.endswith("\\"):
+        example = f"{example[:-1]}{next(lines, '').strip()}"
+    return example
+
+
 def takes_all(command: Callable[..., Any]) -> bool:
-    """Whether a command has no flags of its own: `*words` are those of another program."""
+    """Return whether a command passes all its words, `*words`, to another program."""
     return any(one.kind is one.VAR_POSITIONAL for one in inspect.signature(command).parameters.values())
 
 
 def _assign(program: str, options: Sequence[Option], words: Sequence[str]) -> dict[str, Any]:
-    """The values that the words give, by the names of their parameters."""
+    """Return the values that the words give, by the names of their parameters."""
     flags = {option.flag: option for option in options if not option.positional}
     places = [option for option in options if option.positional]
     given: dict[str, Any] = {}
@@ -120,30 +131,30 @@ def _assign(program: str, options: Sequence[Option], words: Sequence[str]) -> di
         word = words[at]
         if not _is_flag(word):
             if not places:
-                raise UnmaskError(f"{program} has no use for {shown(word)}; an option begins with --")
+                raise UnmaskError(f"{program}: unexpected argument {shown(word)}. Options begin with --")
             option = places.pop(0)
-            said = values(option)
+            texts = values(option)
         else:
             name, equals, value = word.partition("=")
-            found = flags.get(name.replace("_", "-"))
-            if found is None:
+            flag = next((flag for flag, short in SHORT.items() if name == short), name.replace("_", "-"))
+            if flag not in flags:
                 raise unknown(f"option of {program}", name, [*flags, HELP[0]])
-            option, at = found, at + 1
+            option, at = flags[flag], at + 1
             if option.kind is bool:
                 if equals:
-                    raise UnmaskError(f"{option.flag} takes no value, but {shown(value)} was given")
+                    raise UnmaskError(f"{option.flag} is {shown(value)}; it takes no value. Write {option.flag}")
                 given[option.name] = option.default is not True
                 continue
-            said = [value] if equals else values(option)
-            if not said:
-                raise UnmaskError(f"{option.flag} needs a value; write {option.label}")
-        read = tuple(option.read(value) for value in said)
+            texts = [value] if equals else values(option)
+            if not texts:
+                raise UnmaskError(f"{option.flag} needs a value. Write {option.label}")
+        read = tuple(option.read(text) for text in texts)
         given[option.name] = read if option.many else read[0]
     return given
 
 
 def _is_flag(word: str) -> bool:
-    """Whether a word begins an option: a negative number does not, and "-" is a file."""
+    """Return whether a word begins an option: a negative number does not, and "-" is a file."""
     return word.startswith("-") and len(word) > 1 and not (word[1].isdigit() or word[1] == "." or word[:4] == "-inf")
 
 
@@ -187,25 +198,25 @@ def _is_group(kind: object) -> bool:
 
 
 def _arguments(documented: Any) -> dict[str, str]:
-    """What the docstring says of each argument, in its part "Args:"."""
-    found: dict[str, str] = {}
+    """Return the text of each argument in the part "Args:" of the docstring."""
+    about: dict[str, str] = {}
     for line in (inspect.getdoc(documented) or "").partition("\nArgs:\n")[2].splitlines():
         name, colon, text = line.strip().partition(": ")
         if colon and line.startswith("    ") and not line.startswith("     ") and name.isidentifier():
-            found[name] = text
-        elif found and line.strip():
-            last = next(reversed(found))
-            found[last] = f"{found[last]} {line.strip()}"
-    return found
+            about[name] = text
+        elif about and line.strip():
+            last = next(reversed(about))
+            about[last] = f"{about[last]} {line.strip()}"
+    return about
 
 
 def help_of(program: str, command: Callable[..., Any]) -> str:
-    """The usage, the first line of the docstring, each option with its own line of it, and the rest of it."""
+    """Return the usage, the first line of the docstring, each option with its text, and the rest of the docstring."""
     options = [] if takes_all(command) else list(options_of(command))
     places = [option for option in options if option.positional]
     usage = " ".join([program, *(option.label for option in places), "[WORDS]" if takes_all(command) else "[OPTIONS]"])
     summary, _, details = about_of(command).partition("\n\n")
-    entries = [(option.label, option.about + option.hint) for option in options]
+    entries = [(f"{SHORT[o.flag]}, {o.label}" if o.flag in SHORT else o.label, o.about + o.hint) for o in options]
     entries.append(("-h, --help", "Show this help."))
     columns = max(shutil.get_terminal_size().columns, 60)
     width = min(max(len(label) for label, _ in entries) + 2, columns // 3)
@@ -221,5 +232,5 @@ def help_of(program: str, command: Callable[..., Any]) -> str:
 
 
 def about_of(command: Callable[..., Any]) -> str:
-    """The docstring without what it says of the arguments."""
+    """Return the docstring without the part "Args:"."""
     return (inspect.getdoc(command) or "").partition("\nArgs:\n")[0].rstrip()

@@ -2,83 +2,157 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from unmask.cli.options import Count, Directory, Named, Number, Switch
+from unmask.cli.options import Count, Directory, Named, Number, Portion, Switch
+
+Results = Annotated[tuple[Path, ...], "RECORDS"]
+SUBJECTS = ("--language, a known language", "--model, a network's directory", "--results, records of `unmask eval`")
+MEANS = {"ser": "SER", "ter": "excess of TER", "kl": "nats"}
+OF_RECORDS = ("task", "budget_ms")
+OF_LANGUAGES = ("language", "model", "length", "metric", "ar_token_ms", "step_ms", "batch")
 
 
 def command(
     *,
     language: Named = None,
     model: Directory = None,
+    results: Results = (),
+    target: Portion | None = None,
+    metric: Literal["ser", "ter", "kl"] | None = None,
     length: Count = None,
-    metric: Literal["ser", "ter", "kl"] = "ser",
-    target: float,
     schedule: str = "linear",
     ar_token_ms: Number = None,
     step_ms: Number = None,
-    batch: int = 1,
+    batch: Count = None,
+    task: Annotated[str | None, "TASK"] = None,
+    budget_ms: Number = None,
+    verbose: Switch = False,
     json: Switch = False,
 ) -> None:
-    """Say how many steps a quality takes, and whether AR is the better choice.
+    """Find the steps that a quality needs, or the model to use: masked or AR.
 
     Examples:
-        unmask plan --language paper-2gram --metric ser --target 0.1
-        unmask plan --language sparse-hmm --metric ter --target 0.01 \\
+        unmask plan --language paper-2gram --target 10%
+        unmask plan --language sparse-hmm --metric ter --target 1% \\
             --ar-token-ms 3.3 --step-ms 9.4
-        unmask plan --model mdm --metric ter --target 0.05
+        unmask plan --model mdm --metric ter --target 5%
+        unmask plan --results eval --target 40% --budget-ms 500
 
-    Steps for the schedule and for the one that is optimal for the metric, the
-    evaluations they need on average, the quality they will have, and how that is
-    known. Nothing is sampled where the language is a first-order chain.
+    --target is the error that may remain, as a percentage or a fraction:
 
-    Metrics:
-        ser: the share of sequences that the language cannot have made.
-        ter: by how much TER exceeds the language's own: 0.01 is 1%. Exact where it
-        is known, else of an upper bound, and `method` says which.
-        kl: KL(q || p) in nats a sequence, or its mean over orders, an upper bound.
+        ser       fraction of impossible sequences
+        ter       excess of TER over the language's own (any positive number)
+        kl        KL(q || p) in nats per sequence (any positive number)
+        records   fraction of incorrect answers
 
-    --model adds what a trained network has not learned, which no number of steps
-    takes away; SER is then not predicted.
+    For a language, the output is the number of steps with the schedule and with the
+    optimal one, the model calls, the predicted error, and the method of each
+    number. First-order chains need no samples. --model adds the learning error of a
+    trained network, which no number of steps removes; its SER cannot be predicted.
 
-    AR has a cache. In arithmetic it costs about one evaluation of a network of the
-    paper's size; in time, what you measured.
+    For records, the output is the fastest measured setting that meets the target,
+    next to AR. docs/choose.md explains the output.
 
     Args:
-        language: A preset (see `unmask list languages`), or a language file; or of a model what it was trained on.
-        model: The directory of an MDM that `unmask train` has made; without one the denoiser is ideal.
-        length: Tokens a sequence; 512 unless told otherwise, or what the model was made for.
-        metric: What should be good.
-        target: How good.
-        schedule: Compared to the optimal one; `unmask list schedules` has them.
-        ar_token_ms: Milliseconds that a token takes by AR, for the whole batch.
-        step_ms: Milliseconds that an evaluation of all tokens takes, for the whole batch.
-        batch: Rows that share an evaluation, and need it if any of them does.
+        language: Preset (see `unmask list languages`) or language file. (default with --model: its own language)
+        model: Directory of an MDM of `unmask train`. (default: the exact denoiser)
+        results: Directories of `unmask eval`, or files of records.
+        target: Largest acceptable error: 10% or 0.1 (required).
+        metric: Metric of the target: ser, ter or kl. (default: ser)
+        length: Sequence length in tokens. (default: 512, or the model's own)
+        schedule: Schedule to compare with the optimal one (see `unmask list schedules`).
+        ar_token_ms: Measured time of one AR token, in ms per batch.
+        step_ms: Measured time of one MDM step, in ms per batch.
+        batch: Batch size of a forward pass. (default: 1)
+        task: Task of the records, if there are several.
+        budget_ms: Largest acceptable time per sample of the records, in ms.
+        verbose: Print all numbers, also of the optimal schedule.
         json: Print one JSON object instead of a table.
     """
+    from unmask.core.errors import UnmaskError
+
+    given: dict[str, Any] = {"language": language, "model": model, "length": length, "metric": metric, "batch": batch}
+    given |= {"ar_token_ms": ar_token_ms, "step_ms": step_ms, "task": task, "budget_ms": budget_ms}
+    missing = [] if target is not None else ["--target, the largest acceptable error"]
+    if language is None and model is None and not results:
+        missing.append(" or ".join(SUBJECTS))
+    if missing or target is None:
+        problem = f"unmask plan needs {'; and '.join(missing)}"
+        raise UnmaskError(f"{problem}. For example: unmask plan --language paper-2gram --target 10%")
+    for name in OF_LANGUAGES if results else OF_RECORDS:
+        if given[name] is not None:
+            flag, other = name.replace("_", "-"), "records" if results else "a language or a network"
+            raise UnmaskError(f"--{flag} does not apply to {other}. Leave it out")
+    if (results or metric in (None, "ser")) and not 0.0 < target < 1.0:
+        expected = "expected an error above 0 and below 1"
+        raise UnmaskError(f"--target is {target:g}; {expected}. For example: --target 10%")
+    if results:
+        _of_records(results, target, task, budget_ms, json)
+    else:
+        times = (ar_token_ms, step_ms)
+        _of_language(language, model, metric or "ser", target, length, schedule, times, batch or 1, verbose, json)
+
+
+def _of_records(results: tuple[Path, ...], target: float, task: str | None, budget: float | None, json: bool) -> None:
+    from unmask.cli.output import show, show_lines
+    from unmask.experiments.evaluation import groups, read
+    from unmask.experiments.evaluation.advise import advise
+
+    settings = groups([sample for path in results for sample in read(path)])
+    if task is not None:
+        name = task.partition("(")[0]
+        settings = [group for group in settings if str(group.settings["task"]).partition("(")[0] == name]
+    right = round(1 - target, 12)
+    advice = advise(settings, right, None if budget is None else budget / 1000)
+    if json:
+        show(advice.to_dict() | {"target": float(target)}, True)
+        return
+    beside = (("at AR's time", advice.at_time), ("at AR's compute", advice.at_flops))
+    lines = [("target", f"accuracy of at least {right:.4g}"), ("advice", advice.text)]
+    show_lines(lines + [(name, str(option)) for name, option in beside if option is not None])
+
+
+def _of_language(
+    language: str | None,
+    model: Path | None,
+    metric: Literal["ser", "ter", "kl"],
+    target: float,
+    length: int | None,
+    schedule: str,
+    milliseconds: tuple[float | None, float | None],
+    batch: int,
+    verbose: bool,
+    json: bool,
+) -> None:
     from unmask import languages
     from unmask.cli import models
-    from unmask.cli.output import show
+    from unmask.cli.output import show, show_lines
     from unmask.core.errors import UnmaskError
     from unmask.cost.planner import plan
     from unmask.diagnosis.learning import of_language
     from unmask.networks import Network
 
-    if (ar_token_ms is None) != (step_ms is None):
-        raise UnmaskError("times are compared: give both --ar-token-ms and --step-ms, or neither")
-    times = None if ar_token_ms is None or step_ms is None else (ar_token_ms, step_ms)
+    token, step = milliseconds
+    if (token is None) != (step is None):
+        raise UnmaskError("--ar-token-ms and --step-ms need each other. Add the other, or leave both out")
+    times = None if token is None or step is None else (token, step)
     if model is None:
-        if language is None:
-            raise UnmaskError("give --language, or --model, a network's directory")
-        found = languages.load(language)
-        verdict = plan(found, 512 if length is None else length, metric, target, schedule, batch, times)
+        known = languages.load(str(language))
+        verdict = plan(known, 512 if length is None else length, metric, target, schedule, batch, times)
     else:
         read = models.read(model, "auto", language, length)
         if read.trunk.shape.causal:
-            raise UnmaskError(f"{model} holds an AR network, which takes a step for each token; name an MDM")
+            raise UnmaskError(f"{model} is an AR network, which needs one step per token; expected an MDM")
         if metric == "ser":
-            raise UnmaskError("no SER of a trained network is known beforehand; `unmask learning` measures it")
+            problem = "the SER of a trained network cannot be predicted"
+            raise UnmaskError(f"{problem}. Measure it with `unmask model learning`, or add --metric ter")
         learning = of_language(Network(read.trunk), read.language, read.length)
         shape = read.trunk.shape
         verdict = plan(read.language, read.length, metric, target, schedule, batch, times, shape, learning)
-    show(verdict.to_dict(), json)
+    if json or verbose:
+        show(verdict.to_dict(), json)
+        return
+    chosen = verdict.chosen.predicted
+    show_lines([("advice", verdict.text), (f"predicted {MEANS[metric]}", str(chosen)), ("method", chosen.method)])

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Recorded = Annotated[Path | None, "TRACE"]
 PAGE = Path("play.html")
 SUFFIXES = (".html", ".svg", ".gif", ".json")
-LENGTH, ROWS, STEPS = 64, 50, 8  # unless told otherwise
+LENGTH, ROWS, STEPS = 64, 50, 8  # defaults
 
 
 def command(
@@ -44,7 +44,7 @@ def command(
     terminal: Switch = False,
     json: Switch = False,
 ) -> None:
-    """Look at a sequence being written, and see where it goes wrong.
+    """Animate the generation of one sequence and find its first error.
 
     Examples:
         unmask play --language paper-2gram --steps 8
@@ -54,31 +54,29 @@ def command(
         unmask play trace.json --language paper-2gram
         unmask play --language paper-3gram --terminal
 
-    The player steps through the rounds: what each has written, which of its tokens
-    depend on each other (the thicker the arc, the more), the nats that are lost by
-    drawing them together, and, where no sequence of the language is left, which
-    tokens cannot stand together, and why. Of rows it begins with the first that
-    goes wrong.
+    The player shows for each step the new tokens, their dependence (a thicker arc
+    is a stronger one), and the nats lost by sampling them in the same step. If no
+    sequence of the language is possible any more, it shows which tokens contradict
+    each other, and why. It begins with the first sequence that has an error.
 
-    OUT is a page that asks nobody for anything (.html), a moving picture (.svg, or
-    .gif), or the trace itself (.json). How to record one of a loop of your own:
-    docs/player.md.
+    OUT is a page in one file (.html), an animation (.svg or .gif), or the trace
+    (.json). docs/player.md explains how to record your own loop.
 
     Args:
-        trace: A trace, of a loop of yours or of `--out x.json`, instead of samples that are made here.
-        language: A preset (see `unmask list languages`), or a language file, whose exact denoiser is used; of a model
-            or a trace, what its rows are held against.
-        model: The directory of a network that `unmask train` has made, or an open model (`unmask list models`).
-        causal_model: An AR model beside an MDM, for samplers that read from left to right.
-        against: A second sampler, shown beside it, with the same luck.
-        length: Tokens a sequence; 64 if not given, what a network was made for, or what an open model writes.
-        rows: Sequences to look for an error in; 50 if not given, one of an open model.
-        row: The number of the row to begin with; the first that goes wrong if not given.
-        prompt: A text that each row begins with, for a model that has learned one.
-        seed: The seed of the luck.
-        out: The file to write: .html, .svg, .gif or .json; play.html if not given, and none for --terminal.
-        open: Open it in the browser.
-        terminal: Play in the terminal, with space, arrows and q; where nobody looks at one, print the end.
+        trace: Trace to play, of your own loop or of `--out x.json`, instead of new samples.
+        language: Preset (see `unmask list languages`) or language file. It samples with its exact denoiser, or checks
+            the sequences of a model or a trace.
+        model: Directory of a network of `unmask train`, or an open model (`unmask list models`).
+        causal_model: AR model for samplers that need one, for example `autoregressive`.
+        against: Second sampler, shown next to the first with the same random numbers.
+        length: Sequence length in tokens. (default: 64, or the model's own)
+        rows: Number of sequences to search for an error. (default: 50; for open models 1)
+        row: Number of the first sequence to show. (default: the first with an error)
+        prompt: Text at the beginning of each sequence, for models of text.
+        seed: Random seed.
+        out: File to write: .html, .svg, .gif or .json. (default: play.html; with --terminal none)
+        open: Open the file in the browser.
+        terminal: Play in the terminal with space, arrows and q; without a terminal, print the last step.
         json: Print one JSON object instead of a table.
     """
     from unmask import languages
@@ -104,9 +102,9 @@ def command(
         made_here |= {"--length": length, "--rows": rows, "--prompt": prompt}
         for name, value in made_here.items():
             if value is not None:
-                raise UnmaskError(f"{name} is for samples that are made here; leave it out, or {cut(str(trace))}")
-        found = traces.read(trace)
-        recorded = {found.sampler or trace.name: found}
+                raise UnmaskError(f"{name} does not apply to a trace. Leave out {name} or {cut(str(trace))}")
+        read = traces.read(trace)
+        recorded = {read.sampler or trace.name: read}
     else:
         samplers = [sampling.sampler] if against is None else [sampling.sampler, against]
         steps = STEPS if sampling.steps is None else sampling.steps
@@ -120,9 +118,9 @@ def command(
 
         play(picked.runs, picked.row)
     if json:
-        show(_told(picked, file), True)
+        show(_summary(picked, file), True)
     elif not terminal:
-        show_lines(_seen(picked, file))
+        show_lines(_lines(picked, file))
     if open and file is not None:
         import webbrowser
 
@@ -133,11 +131,11 @@ def _check(file: Path | None, against: str | None, open: bool) -> None:
     from unmask.core.errors import UnmaskError, cut
 
     if file is not None and file.suffix not in SUFFIXES:
-        raise UnmaskError(f"{cut(str(file))}: a player is written as {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
+        raise UnmaskError(f"--out is {cut(str(file))}; expected {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
     if file is not None and file.suffix == ".json" and against is not None:
-        raise UnmaskError("a trace is of one sampler; leave out --against, or write another kind of file")
+        raise UnmaskError("a trace has one sampler. Leave out --against, or use --out with .html, .svg or .gif")
     if open and file is None:
-        raise UnmaskError("--open needs a file; give --out, or leave out --terminal")
+        raise UnmaskError("--open needs a file. Add --out, or leave out --terminal")
 
 
 def _recorded(
@@ -151,9 +149,9 @@ def _recorded(
     runs: Sequence[Sampling],
     seed: int,
 ) -> tuple[dict[str, Trace], Language | None]:
-    """(a trace of each sampler by its name, the language that they are held against)."""
+    """Return a trace of each sampler by its name, and the language to check them with."""
     from unmask import generate
-    from unmask.cli.prompts import Prompting, Prompts, Spoken
+    from unmask.cli.prompts import OpenPrompts, Prompting, Prompts
     from unmask.core.errors import UnmaskError
     from unmask.ideal import as_denoiser
     from unmask.loading import is_open
@@ -169,28 +167,28 @@ def _recorded(
         size = known.nearest_lengths(LENGTH)[-1] if length is None else length
         start = Prompts(None, None, None, None, 1).start(known, ROWS if rows is None else rows, size, 0, 0)
     elif model is None:
-        raise UnmaskError("give --language, whose exact denoiser is used, --model, or a trace to play")
+        raise UnmaskError("no source of sequences. Add --language, --model, or the file of a trace")
     elif is_open(model):
         from unmask.hub import load_model
 
-        spoken = Spoken.of(Prompting(prompt=prompt))
+        prompts = OpenPrompts.of(Prompting(prompt=prompt))
         source = load_model(model, **asdict(loading), causal_model=causal_model)
-        start, tokenizer = spoken.start(source, rows, length, 1), source.tokenizer
+        start, tokenizer = prompts.start(source, rows, length, 1), source.tokenizer
     elif loading.card is not None:
-        raise UnmaskError("--card is for an open model, and this is a network that `unmask train` has made")
+        raise UnmaskError("--card is for open models only; this is a network of `unmask train`. Leave --card out")
     else:
         source, tokenizer = read_network(model, causal_model, loading.device), read_tokenizer(model)
         start = Prompts(None, prompt, tokenizer, None, 1).start(source, ROWS if rows is None else rows, length, 0, 0)
     known = as_denoiser(source).language if known is None else known
     names = None if known is None else known.names
     symbols = names if tokenizer is None else partial(_text, tokenizer)
-    found = {}
+    recorded = {}
     for run in runs:
-        asked: dict[str, Any] = {"length": start.length, "rows": start.rows, "given": start.given, "stop": start.stop}
-        made = generate(source, **asdict(run), **asked, seed=seed, trace=True)
-        rounds = int(made.order.max())
-        found[f"{run.sampler}, {rounds} round{'' if rounds == 1 else 's'}"] = made.trace(symbols=symbols)
-    return found, known
+        begin: dict[str, Any] = {"length": start.length, "rows": start.rows, "given": start.given, "stop": start.stop}
+        generation = generate(source, **asdict(run), **begin, seed=seed, trace=True)
+        steps = int(generation.order.max())
+        recorded[f"{run.sampler}, {steps} step{'' if steps == 1 else 's'}"] = generation.trace(symbols=symbols)
+    return recorded, known
 
 
 def _text(tokenizer: Tokenizer, token: int) -> str:
@@ -198,7 +196,7 @@ def _text(tokenizer: Tokenizer, token: int) -> str:
 
 
 def _write(file: Path, picked: Chosen) -> None:
-    """The player of a kind that the file's name says."""
+    """Write the player in the format of the file's suffix."""
     import shlex
     import sys
 
@@ -218,36 +216,36 @@ def _write(file: Path, picked: Chosen) -> None:
         out.write(content)
 
 
-def _seen(picked: Chosen, file: Path | None) -> list[tuple[str, str]]:
-    """Which row it begins with, and what is seen of it, for people."""
+def _lines(picked: Chosen, file: Path | None) -> list[tuple[str, str]]:
+    """Return the first sequence to show and its error, for people."""
     lines = [("row", f"{picked.runs[0].number(picked.row)} of {picked.rows}")]
     for run in picked.runs:
-        reading, rounds = run.readings[picked.row], run.rounds[picked.row]
+        reading, steps = run.readings[picked.row], run.steps[picked.row]
         if reading is None:
-            lines.append((run.name, "no language is known to hold it against (--language)"))
+            lines.append((run.name, "not scored: add --language"))
         elif reading.impossible is None:
-            lines.append((run.name, f"a sequence of the language, {round(reading.lost, 2) + 0.0:.2f} nats lost"))
+            lines.append((run.name, f"possible, {round(reading.lost, 2) + 0.0:.2f} nats lost"))
         else:
-            turn = rounds[reading.impossible].number
-            repaired = f" (it was repaired, {reading.lost:.2f} nats lost)" if reading.lost < math.inf else ""
-            lines.append((run.name, f"impossible from round {turn} on{repaired}: {reading.why}"))
+            step = steps[reading.impossible].number
+            repaired = f" (repaired later, {reading.lost:.2f} nats lost)" if reading.lost < math.inf else ""
+            lines.append((run.name, f"impossible from step {step} on{repaired}: {reading.why}"))
     if picked.wrong is not None:
-        wrong = " and ".join(str(count) for count in picked.wrong)
-        lines.append(("rows that go wrong", f"{wrong} of {picked.rows}"))
+        counts = " and ".join(str(count) for count in picked.wrong)
+        lines.append(("impossible", f"{counts} of {picked.rows} sequences"))
     return lines if file is None else [*lines, ("file", str(file))]
 
 
-def _told(picked: Chosen, file: Path | None) -> dict[str, Any]:
-    """The same for programs."""
+def _summary(picked: Chosen, file: Path | None) -> dict[str, Any]:
+    """Return the same for programs."""
     runs, row = picked.runs, picked.row
-    said: dict[str, Any] = {"file": None if file is None else str(file), "row": runs[0].number(row)}
+    summary: dict[str, Any] = {"file": None if file is None else str(file), "row": runs[0].number(row)}
     for number, run in enumerate(runs):
-        reading, rounds = run.readings[row], run.rounds[row]
-        about: dict[str, Any] = {"rounds": len(rounds), "rows": picked.rows}
+        reading, steps = run.readings[row], run.steps[row]
+        about: dict[str, Any] = {"steps": len(steps), "rows": picked.rows}
         if reading is not None and picked.wrong is not None:
             step = reading.impossible
             about |= {"wrong_rows": picked.wrong[number]}
-            about |= {"impossible_in_round": None if step is None else rounds[step].number}
+            about |= {"impossible_in_step": None if step is None else steps[step].number}
             about |= {"why": reading.why or None, "nats_lost": reading.lost}
-        said[run.name] = about
-    return said
+        summary[run.name] = about
+    return summary

@@ -1,4 +1,4 @@
-"""What `unmask generate` starts from: tokens of a file, text, or what the language itself has drawn."""
+"""Prompts of `unmask generate`: tokens of a file, text, or tokens sampled from the language."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
     from unmask.core.run import Loading, Sampling
     from unmask.hub import Card, OpenModel
-    from unmask.hub.prompted import Asked
+    from unmask.hub.prompted import Query
     from unmask.languages import Language
     from unmask.networks import Network
     from unmask.samplers import StopRule
     from unmask.text import Tokenizer
 
-NEW = 128  # tokens behind a prompt, of an open model
+NEW = 128  # default number of new tokens of an open model
 
 
 class Start(NamedTuple):
@@ -31,7 +31,7 @@ class Start(NamedTuple):
 
 @dataclass(frozen=True)
 class Prompting:
-    """What sequences start from, and where they end.
+    """The beginning and the end of sequences.
 
     Args:
         given: File with known tokens: one row for all sequences, or one for each. Masked positions are V (null in
@@ -56,30 +56,30 @@ class Prompting:
     stop: Switch = True
 
 
-class Spoken(NamedTuple):
-    """What an open model is asked, and when it has answered."""
+class OpenPrompts(NamedTuple):
+    """Prompts for an open model, and the end of its answers."""
 
-    asked: list[Asked]
+    prompts: list[Query]
     how: Prompting
 
     @classmethod
-    def of(cls, how: Prompting) -> Spoken:
-        """Read and checked before a model is loaded."""
+    def of(cls, how: Prompting) -> OpenPrompts:
+        """Read and check the prompts, before a model is loaded."""
         from unmask.core.errors import UnmaskError
-        from unmask.hub.prompted import Asked, read_prompts
+        from unmask.hub.prompted import Query, read_prompts
 
         starts = {name: getattr(how, name) for name in ("given", "prompt", "prompts", "template")}
         _one_of({f"--{name}": value for name, value in starts.items()})
-        asked = [] if how.prompts is None else read_prompts(how.prompts)
+        prompts = [] if how.prompts is None else read_prompts(how.prompts)
         if how.prompt is not None:
-            asked = [Asked(prompt=how.prompt)]
+            prompts = [Query(prompt=how.prompt)]
         if how.template is not None:
-            asked = [Asked(template=how.template)]
-        if how.chat and not any(one.prompt is not None for one in asked):
-            raise UnmaskError("--chat needs a user message; give --prompt or --prompts")
+            prompts = [Query(template=how.template)]
+        if how.chat and not any(one.prompt is not None for one in prompts):
+            raise UnmaskError("--chat needs a user message. Add --prompt or --prompts")
         if how.system is not None and not how.chat:
-            raise UnmaskError("--system needs --chat; in --prompts it is a message of its own")
-        return cls(asked, how)
+            raise UnmaskError("--system needs --chat. In a file of --prompts, write a system message instead")
+        return cls(prompts, how)
 
     def start(self, model: OpenModel, rows: int | None, length: int | None, each: int) -> Start:
         import torch
@@ -90,31 +90,31 @@ class Spoken(NamedTuple):
         from unmask.hub.prompted import chats, ending, rows_of
 
         whole("--rows-per-prompt", each)
-        talks = self.how.chat or any(one.messages is not None for one in self.asked)
-        if talks:
+        conversations = self.how.chat or any(one.messages is not None for one in self.prompts)
+        if conversations:
             chats(model)
-        answers = any(one.template is None for one in self.asked)  # a text with gaps, or without a prompt, has no end
-        rule = ending(model, self.how.until, talks, own=answers and self.how.stop)
+        ends = any(one.template is None for one in self.prompts)  # a text with gaps, or without a prompt, has no end
+        rule = ending(model, self.how.until, conversations, own=ends and self.how.stop)
         if self.how.given is not None:
             start = read_tokens(self.how.given, hidden=model.vocabulary).repeat_interleave(each, 0)
             return Start(start, len(start) if rows is None else rows, length, rule)
-        if not self.asked:
+        if not self.prompts:
             if each > 1:
-                raise UnmaskError("--rows-per-prompt needs prompts; give --prompt, or --prompts with a file")
+                raise UnmaskError("--rows-per-prompt needs prompts. Add --prompt, or --prompts with a file")
             return Start(None, 1 if rows is None else rows, model.length if length is None else length, rule)
-        many = len(self.asked)
+        many = len(self.prompts)
         if rows is not None and many == 1 == each:
             each = whole("--rows", rows)
         elif rows is not None and rows != many * each:
-            what = f"--rows is {rows}, and there are {many} prompts, each continued by {each} rows"
-            raise UnmaskError(f"{what}; leave it out, and say --rows-per-prompt")
+            expected = f"{many} prompts with {each} rows each make {many * each}"
+            raise UnmaskError(f"--rows is {rows}; {expected}. Leave --rows out, and set --rows-per-prompt")
         if length is None:
-            longest = max(map(len, rows_of(model, self.asked, 0, self.how.chat, self.how.system)))
+            longest = max(map(len, rows_of(model, self.prompts, 0, self.how.chat, self.how.system)))
             length = max(min(NEW, model.length - longest), 1)
-        made = rows_of(model, self.asked, whole("--length", length), self.how.chat, self.how.system)
-        made = [row for row in made for _ in range(each)]
-        alike = len({len(row) for row in made}) == 1
-        return Start(torch.stack(made) if alike else made, None if not alike else len(made), None, rule)
+        given = rows_of(model, self.prompts, whole("--length", length), self.how.chat, self.how.system)
+        given = [row for row in given for _ in range(each)]
+        alike = len({len(row) for row in given}) == 1
+        return Start(torch.stack(given) if alike else given, None if not alike else len(given), None, rule)
 
     def needs(
         self,
@@ -125,7 +125,7 @@ class Spoken(NamedTuple):
         each: int,
         sampling: Sampling,
     ) -> dict[str, Any]:
-        """Memory and time of the answers, without loading the model."""
+        """Return the memory and the time of the answers, without loading the model."""
         from unmask.cost.needs import look, needs
 
         card, shape = look(model, loading.card, loading.cache)
@@ -137,22 +137,22 @@ class Spoken(NamedTuple):
     def _size(
         self, card: Card, model: OpenModel | None, rows: int | None, length: int | None, each: int
     ) -> tuple[int, int, int]:
-        """(rows, their length, the tokens that are written of each) at most; of a model that is not here, whose tokens
-        nobody can count, a prompt has as many as bytes."""
+        """Return at most (rows, tokens in a row, new tokens in a row). Without the model's tokenizer, a byte of a
+        prompt counts as a token."""
         if model is not None:
             start = self.start(model, rows, length, each)
             if start.given is None:
                 return start.rows or 1, start.length or model.length, start.length or model.length
             new = max(int((row == model.vocabulary).sum()) for row in start.given)
             return max(start.rows or 1, len(start.given)), max(map(len, start.given)), new
-        new = min(NEW if length is None and self.asked else length or card.context, card.context)
-        said = [one.prompt or one.template or "".join(m.content for m in one.messages or ()) for one in self.asked]
-        longest = max((len(text.encode()) for text in said), default=0)
-        return (rows or 1) if len(said) < 2 else len(said) * each, min(longest + new, card.context), new
+        new = min(NEW if length is None and self.prompts else length or card.context, card.context)
+        texts = [one.prompt or one.template or "".join(m.content for m in one.messages or ()) for one in self.prompts]
+        longest = max((len(text.encode()) for text in texts), default=0)
+        return (rows or 1) if len(texts) < 2 else len(texts) * each, min(longest + new, card.context), new
 
 
 class Prompts(NamedTuple):
-    """Of a language, or a network that `unmask train` has made."""
+    """Prompts for a language, or a network of `unmask train`."""
 
     given: Path | None
     prompt: str | None
@@ -190,21 +190,23 @@ class Prompts(NamedTuple):
             )
             return Start(drawn, rows, length)
         if each > 1:
-            raise UnmaskError("--rows-per-prompt needs prompts; give --prompt-length, or --given with a file")
-        return Start(None if self.prompt is None else self._spoken(self.prompt, length), rows, length)
+            raise UnmaskError("--rows-per-prompt needs prompts. Add --prompt-length, or --given with a file")
+        return Start(None if self.prompt is None else self._encoded(self.prompt, length), rows, length)
 
-    def _spoken(self, prompt: str, length: int) -> Tensor:
-        """(1, L): the prompt as tokens, then what is hidden."""
+    def _encoded(self, prompt: str, length: int) -> Tensor:
+        """Return (1, L): the tokens of the prompt, then masks."""
         import torch
 
         from unmask.core.errors import UnmaskError
 
         if self.tokenizer is None:
-            raise UnmaskError("--prompt needs --model, the directory of a network that has learned a text")
-        said = torch.from_numpy(self.tokenizer.encode(prompt)).long()
-        if len(said) >= length:
-            raise UnmaskError(f"--prompt has {len(said)} tokens, and a row {length}; nothing is left to write")
-        return torch.cat([said, torch.full((length - len(said),), self.tokenizer.vocabulary)]).unsqueeze(0)
+            raise UnmaskError("--prompt needs --model, the directory of a network that was trained on a text")
+        tokens = torch.from_numpy(self.tokenizer.encode(prompt)).long()
+        if len(tokens) >= length:
+            raise UnmaskError(
+                f"--prompt has {len(tokens)} tokens; expected fewer than --length {length}. Shorten the prompt"
+            )
+        return torch.cat([tokens, torch.full((length - len(tokens),), self.tokenizer.vocabulary)]).unsqueeze(0)
 
 
 def _one_of(starts: dict[str, object]) -> None:
@@ -212,4 +214,4 @@ def _one_of(starts: dict[str, object]) -> None:
 
     named = [name for name, value in starts.items() if value is not None]
     if len(named) > 1:
-        raise UnmaskError(f"{' and '.join(named)} both say what to start from; leave one of them out")
+        raise UnmaskError(f"{' and '.join(named)} exclude each other. Leave one of them out")

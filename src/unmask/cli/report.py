@@ -20,24 +20,24 @@ def command(
     open: Switch = False,
     json: Switch = False,
 ) -> None:
-    """Make a page of what was measured: the verdict, and figures that can be asked.
+    """Build an interactive HTML report from any results.
 
     Examples:
         unmask report sweeps/smoke --open
         unmask report demo figure-1 --out both --drawings
         unmask report board --terminal
 
-    A directory is that of a sweep, of a page made here (demo, board, figure-1,
-    figure-2, reasoning), of an evaluation or of a training; several become one
-    page. Its controls choose yardstick, target, language, denoiser, sampler and
-    length, and all that is shown obeys; their state stands in the address of the
-    page, for others to open. What is missing or has failed is said.
+    DIR has the results of a sweep, a page (demo, board, figure-1, figure-2,
+    reasoning), an evaluation or a training; several directories become one page.
+    Controls select metric, target, language, denoiser, sampler and length, and
+    filter all numbers and figures. The address of the page holds their state, so
+    that a link shows the same view. The page lists missing and failed results.
 
     Args:
-        directories: Where results are.
-        out: The directory of the page and its numbers; made if it is not there.
-        drawings: Write each figure as SVG and PNG, too.
-        terminal: Print the verdict and small plots, and write nothing.
+        directories: Directories with results.
+        out: Directory of the page and its numbers; created if missing.
+        drawings: Also write each figure as SVG and PNG.
+        terminal: Print the verdict and small plots, and write no files.
         open: Open the page in the browser.
         json: Print one JSON object on the last line.
     """
@@ -48,6 +48,7 @@ def command(
     from unmask.report import whole
     from unmask.report.explorer.fragment import Explorer
     from unmask.report.frame import PAGE
+    from unmask.report.publishing import check_directory
     from unmask.report.results import read
     from unmask.report.terminal import lines
 
@@ -56,21 +57,18 @@ def command(
     if terminal:
         explorer = Explorer(read(directories))
     else:
-        whole.check(out)
+        check_directory(out, PAGE)
         explorer, files = whole.publish(directories, out, drawings)
     page = None if terminal else str((out / PAGE).resolve())
-    said = explorer.verdict if explorer.yardsticks else None
+    verdict = explorer.verdict if explorer.metrics else None
     if json:
-        told: dict[str, Any] = {
-            "page": page,
-            "files": [str(file) for file in files],
-            "points": len(explorer.results.points),
-        }
-        told |= {"missing": explorer.results.missing, "seconds": perf_counter() - began}
-        told |= {"verdict": None if said is None else {"sentence": said.sentence, "numbers": said.numbers}}
-        show(told, True)
+        about: dict[str, Any] = {"page": page, "files": [str(file) for file in files]}
+        about |= {"points": len(explorer.results.points), "missing": explorer.results.missing}
+        about |= {"seconds": perf_counter() - began}
+        about |= {"verdict": None if verdict is None else {"sentence": verdict.sentence, "numbers": verdict.numbers}}
+        show(about, True)
     else:
-        for line in lines(explorer) if terminal else [] if said is None else [said.sentence]:
+        for line in lines(explorer) if terminal else [] if verdict is None else [verdict.sentence]:
             print(line)
         for one in explorer.results.missing:
             say(one)

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from unmask.cli.options import File, Name, Samples, Switch
+
+if TYPE_CHECKING:
+    from unmask.languages import Language
+    from unmask.metrics import Score
+
+STEPS = {  # metrics of languages with intermediate steps
+    "answer_error": "incorrect answers",
+    "right_by_wrong_steps": "right answer, wrong steps",
+    "wrong_steps": "wrong steps",
+}
 
 
 def command(
@@ -11,35 +23,33 @@ def command(
     *,
     language: Name,
     given: File = None,
+    verbose: Switch = False,
     json: Switch = False,
 ) -> None:
-    """Measure anybody's samples against a language that is known exactly.
+    """Measure the error rates and the perplexity of generated sequences.
 
     Examples:
         unmask score samples.npy --language interval-5
         unmask score samples.jsonl --language language.json --json
         unmask score samples.npy --language brackets --given infill.jsonl
 
-    SER is the share of rows that the language cannot have made; the generative
-    perplexity is that of the other rows, and low for samples that repeat
-    themselves: read it beside the entropy of the bigrams. Impossible rows are
-    known where `unmask generate` has left its account beside the samples. Of a
-    language with steps, as modular-sum, there are three more: the share of wrong
-    answers, of answers that are right by wrong steps, and of steps that are wrong.
+    SER is the percentage of sequences that the language cannot produce. Perplexity
+    is computed from the other sequences. It is also low for repetitive samples, so
+    compare the bigram entropy with the language's own.
 
-    What made the samples is named, where that account says it, and samples that
-    another version of unmask has made are said to be old.
+    Languages with intermediate steps, such as modular-sum, have three more metrics:
+    incorrect answers, right answers with wrong steps, and wrong steps.
 
-    Where tokens were given, all of this is about the others: a row that has
-    changed a given token is wrong, and intervals are over prompts, the rows with
-    the same given tokens being one. What `unmask generate` was given is found by
-    itself.
+    With given tokens (--given, or those that `unmask generate` saved), a sequence
+    that changed a given token is impossible, and intervals are over prompts.
 
     Args:
-        samples: Tokens (rows, length): a .npy file of integers, or .jsonl with a list a line.
-        language: A preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
-        given: The tokens that were given, one row for all or a row each, with V (or null in .jsonl) where hidden.
-        json: Print one JSON object instead of a table.
+        samples: Tokens (sequences, length): a .npy file of integers, or .jsonl with one list per line.
+        language: Preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
+        given: File with known tokens: one row for all sequences, or one for each. Masked positions are V (null in
+            .jsonl).
+        verbose: Print all numbers, with the source of the samples.
+        json: Print one JSON object with all numbers.
     """
     from unmask import languages, score
     from unmask.cli.output import show
@@ -48,14 +58,36 @@ def command(
     from unmask.core.samples import read_account, read_given, read_tokens
 
     tokens = read_tokens(samples)
-    found = languages.load(language)
+    known = languages.load(language)
     account = read_account(samples, tokens)
-    known = read_given(samples, account) if given is None else read_tokens(given, hidden=found.vocabulary)
-    result = score(tokens, found, known).to_dict()
-    result["impossible_rows"] = account.get("impossible_rows")
-    made = account.get("origin", {})
-    result |= {"language": found.source(), "source": account.get("source"), "made_by_code": made.get("code")}
+    pattern = read_given(samples, account) if given is None else read_tokens(given, hidden=known.vocabulary)
+    scored = score(tokens, known, pattern)
+    origin = account.get("origin", {})
+    result = scored.to_dict() | {"impossible_rows": account.get("impossible_rows")}
+    result |= {"language": known.source(), "source": account.get("source"), "made_by_code": origin.get("code")}
     result |= {"scored_by_code": code()}
-    if account and (old := age(made)) is not None:
+    if account and (old := age(origin)) is not None:
         progress.note(f"{samples}: {old}")
-    show(result, json)
+    show(result, json, None if verbose else _brief(scored, known, conditional=pattern is not None))
+
+
+def _brief(scored: Score, language: Language, conditional: bool) -> list[tuple[str, str]]:
+    """Return the lines for a reader: number of sequences, SER, perplexity and diversity next to the language's own."""
+    from unmask.cli.output import percent
+    from unmask.core.estimates import Estimate
+    from unmask.metrics import ter_autoregressive
+
+    lines = [("sequences", f"{scored.rows} of {scored.length} tokens"), ("impossible (SER)", percent(scored.ser))]
+    if scored.generative_perplexity is None:
+        lines.append(("perplexity", "not defined: no sequence is possible"))
+    else:
+        own = conditional or language.end is not None or ter_autoregressive(language, scored.length)
+        beside = f"; the language's own: {own.value:.4g}" if isinstance(own, Estimate) else ""
+        lines.append(("perplexity", f"{scored.generative_perplexity}{beside}"))
+    if scored.bigrams is not None:
+        entropy, own_entropy = scored.bigrams.entropy_bits, scored.bigrams.entropy_bits_of_language
+        lines.append(("bigram entropy", f"{entropy:.4g} bits; the language's own: {own_entropy:.4g} bits"))
+    for name, label in STEPS.items():
+        if (estimate := scored.metrics.get(name)) is not None:
+            lines.append((label, percent(estimate)))
+    return lines

@@ -28,31 +28,31 @@ def command(
     loading: Loading = Loading(),
     json: Switch = False,
 ) -> None:
-    """Let programs ask an open model, by an endpoint that speaks as OpenAI's.
+    """Serve an open model through an OpenAI-compatible API.
 
     Examples:
         unmask serve --model smollm2-135m-instruct
         unmask serve --model llada-8b-instruct --dtype bfloat16 --batch 16
         unmask serve --model dream-v0-instruct-7b --host 0.0.0.0 --token-file key
 
-    /v1/models, /v1/chat/completions and /v1/completions (pip install
-    'unmask[serve]'), whole or as a stream; beside OpenAI's fields sampler,
-    schedule, steps, block_length, top_k and guidance, and in usage the
-    evaluations. docs/serve.md says more. Ctrl-C ends it.
+    The server has /v1/models, /v1/chat/completions and /v1/completions, also as a
+    stream (pip install 'unmask[serve]'). A request may set sampler, schedule,
+    steps, block_length, top_k and guidance too; usage counts the model calls. See
+    docs/serve.md. Ctrl-C stops the server.
 
     Args:
-        model: An open model, by its name of `unmask list models`, its repository, or a directory with its files.
-        host: The address to listen at; unless told otherwise this machine alone may ask.
-        port: Its port; 0 takes one that is free.
-        token_file: A file with a token, without which nobody may ask; or the environment says it, UNMASK_TOKEN.
-        batch: Answers that are generated together, those of the same settings; each is as it would be alone.
-        queue: Answers that may wait; who asks for more is told to come again.
-        max_tokens: Of an answer.
-        max_answers: To one request.
-        max_bytes: Of a request.
-        max_seconds: Of making an answer.
-        allow_imports: Import samplers of this module, which requests name as MODULE:Name.
-        causal_model: An AR model beside a masked one, for samplers that read from left to right.
+        model: Open model: a name of `unmask list models`, a repository, or a directory with its files.
+        host: Address of the server; the default serves this machine only.
+        port: Port of the server; 0 takes a free one.
+        token_file: File with a token that every request needs. (default: the environment variable UNMASK_TOKEN)
+        batch: Largest number of answers generated together; batching does not change an answer.
+        queue: Largest number of waiting answers; further requests get status 429.
+        max_tokens: Largest number of tokens in an answer.
+        max_answers: Largest number of answers to one request.
+        max_bytes: Largest size of a request in bytes.
+        max_seconds: Longest time to generate an answer, in seconds.
+        allow_imports: Modules whose samplers requests may use, as MODULE:Name.
+        causal_model: AR model for samplers that need one.
         json: Print the address as one JSON object.
     """
     import sys
@@ -61,7 +61,7 @@ def command(
     from unmask.core import arguments, progress
     from unmask.hub import load_model
     from unmask.serve.app import Endpoint
-    from unmask.serve.asked import Limits
+    from unmask.serve.requests import Limits
     from unmask.serve.running import bound, run, url
 
     arguments.whole("--port", port, 0, 2**16 - 1)
@@ -69,32 +69,33 @@ def command(
     token = _token(token_file)
     listening = bound(host, port, token)
     try:
-        found = load_model(model, **asdict(loading), causal_model=causal_model)
-        endpoint = Endpoint(found, names=[model], limits=limits, token=token, allow_imports=allow_imports)
+        loaded = load_model(model, **asdict(loading), causal_model=causal_model)
+        endpoint = Endpoint(loaded, names=[model], limits=limits, token=token, allow_imports=allow_imports)
     except BaseException:
         listening.close()
         raise
-    address = {"url": url(listening), "model": found.name}
+    address = {"url": url(listening), "model": loaded.name}
     if json:
         show(address, True)
     else:
-        print(f"{address['model']} answers at {address['url']}; Ctrl-C ends it")
+        print(f"{address['model']} answers at {address['url']}; Ctrl-C stops it")
     sys.stdout.flush()
     with progress.silent():
         run(endpoint, listening)
 
 
 def _token(file: File) -> str | None:
-    """What a file, or the environment, says; an error where it says nothing."""
+    """Return the token of a file, or of the environment variable; None if neither is given."""
     import os
 
     from unmask.core.errors import UnmaskError
     from unmask.core.reading import read_text
 
-    said = os.environ.get(TOKEN) if file is None else read_text(file, 2**12)
-    if said is None:
+    text = os.environ.get(TOKEN) if file is None else read_text(file, 2**12)
+    if text is None:
         return None
-    token, where = said.strip(), TOKEN if file is None else str(file)
+    token, where = text.strip(), TOKEN if file is None else str(file)
     if not token or not token.isascii() or not token.isprintable() or " " in token:
-        raise UnmaskError(f"{where} holds no token; write one line of letters and digits, as openssl rand -hex 32 does")
+        expected = "expected one line of letters and digits. `openssl rand -hex 32` prints one"
+        raise UnmaskError(f"{where} holds no token; {expected}")
     return token

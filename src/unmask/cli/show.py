@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 SHOWN = 60  # tokens of an example
 PACES = {
-    "counts": "reveals what the schedule says in each round",
-    "rounds": "reveals as much as it likes, and all within the rounds",
-    "free": "goes on until nothing is hidden; steps and schedule say nothing, or only bound it",
+    "counts": "reveals the schedule's number of tokens in each step",
+    "steps": "reveals its own number of tokens in each step, within N steps",
+    "free": "continues until no token is hidden; steps and schedule are unused, or only a limit",
 }
-LAWS = {
-    "order": "given the order of revealing, each token is drawn from the denoiser's marginals",
-    "causal": "that of one token after another, whatever the number of steps",
-    "language": "that of the language, of whose ideal denoiser it is asked",
+DISTRIBUTIONS = {
+    "order": "given the order of positions, each token is drawn from the denoiser's marginals",
+    "causal": "the distribution of left-to-right sampling, for any number of steps",
+    "language": "the distribution of the language, if the denoiser is ideal",
 }
 WAYS = {
-    "order": "the order of revealing is fixed before any token is seen",
-    "choose": "what is revealed is chosen in each round, after looking",
-    "run": "a flow of its own",
+    "order": "fixes the order of positions before it sees a token",
+    "choose": "chooses the positions in each step, after a model call",
+    "run": "has its own loop",
 }
 
 
@@ -54,7 +54,7 @@ def language(
     A kind that needs options is shown with its options.
 
     Args:
-        language: A preset with options, "sparse-hmm(seed=3, pruned=False)", a language file, or a kind.
+        language: Preset with options, "sparse-hmm(seed=3, pruned=False)", a language file, or a kind.
         length: Length for the entropy and the bounds. (default: 64, or the nearest length that the language has)
         steps: Numbers of steps N for which to print upper bounds on TER, KL and SER.
         schedule: Schedule of these steps; see `unmask list schedules`.
@@ -74,19 +74,19 @@ def language(
         _show_entry(languages.LANGUAGES.entry(language), {}, json)
         return
     whole("rows", rows)
-    found = languages.load(language)
-    size = found.nearest_lengths(64)[-1] if length is None else length
-    delta = {count: deltas(schedule, count, Fit(found, size)) for count in steps}
-    entropy = found.entropy(size)
-    result = found.describe() | {
+    known = languages.load(language)
+    size = known.nearest_lengths(64)[-1] if length is None else length
+    delta = {count: deltas(schedule, count, Fit(known, size)) for count in steps}
+    entropy = known.entropy(size)
+    result = known.describe() | {
         "length": size,
         "entropy_bits": entropy.map(lambda nats: nats / math.log(2)).to_dict(),
-        "ter": None if found.end is not None else metrics.ter_autoregressive(found, size).to_dict(),
-        "example": found.render(found.sample(1, size, seed=seed)[0, :SHOWN]),
+        "ter": None if known.end is not None else metrics.ter_autoregressive(known, size).to_dict(),
+        "example": known.render(known.sample(1, size, seed=seed)[0, :SHOWN]),
     }
     if steps:
-        curve = information_curve(found, size, rows=rows, seed=seed)
-        result["rounds"] = {
+        curve = information_curve(known, size, rows=rows, seed=seed)
+        result["steps"] = {
             str(count): {
                 "ter_upper": curve.ter_upper(share).to_dict(),
                 "divergence_upper_nats": curve.divergence(share).to_dict(),
@@ -105,7 +105,7 @@ def sampler(sampler: Annotated[str, "SAMPLER"], /, *, json: Switch = False) -> N
         unmask show sampler my_module:MySampler --json
 
     Args:
-        sampler: A name of `unmask list samplers`, or package.module:Name.
+        sampler: Name of `unmask list samplers`, or package.module:Name.
         json: Print one JSON object instead of text.
     """
     import inspect
@@ -119,7 +119,7 @@ def sampler(sampler: Annotated[str, "SAMPLER"], /, *, json: Switch = False) -> N
     entry = SAMPLERS.entry(parse("sampler", sampler)[0])
     more = {}
     if entry.maker is not None:
-        rule = inspect.getdoc(inspect.getmodule(entry.maker)) or ""  # the formula, and the paper that it is from
+        rule = inspect.getdoc(inspect.getmodule(entry.maker)) or ""  # the formula and its paper
         entry = replace(entry, documentation=f"{entry.documentation}\n\n{rule}")
         with suppress(UnmaskError):  # it needs options
             more = _facts(SAMPLERS.make(sampler), json)
@@ -134,7 +134,7 @@ def schedule(schedule: Annotated[str, "SCHEDULE"], /, *, steps: int = 8, json: S
         unmask show schedule "polynomial(power=3)" --steps 4 --json
 
     Args:
-        schedule: A name of `unmask list schedules`, with options in brackets or without.
+        schedule: Name of `unmask list schedules`, optionally with options in brackets.
         steps: Number of steps for which the fractions are printed, unless a language is needed to fit them.
         json: Print one JSON object instead of text.
     """
@@ -156,7 +156,7 @@ def model(model: Annotated[str, "MODEL"], /, *, json: Switch = False) -> None:
         unmask show model my-card.json
 
     Args:
-        model: A name of `unmask list models`, a repository, or a JSON file with your own card.
+        model: Name of `unmask list models`, a repository, or a JSON file with your own card.
         json: Print one JSON object instead of a table.
     """
     import msgspec
@@ -175,15 +175,15 @@ def model(model: Annotated[str, "MODEL"], /, *, json: Switch = False) -> None:
         ("revision", card.revision or "the newest"),
         ("licence", card.licence),
         ("family", card.family),
-        ("sees", card.sees),
-        ("answers", "at the place itself" if card.prediction == "same" else "one place before it"),
+        ("attention", card.attention),
+        ("predicts", "the token at the same position" if card.prediction == "same" else "the next position's token"),
         ("context", f"{card.context} tokens"),
-        ("symbols", ", ".join(f"{name} {number}" for name, number in tokens.items())),
+        ("special tokens", ", ".join(f"{name} {number}" for name, number in tokens.items())),
     ]
-    rows += [("never writes", ", ".join(map(str, card.banned)))] if card.banned else []
-    rows += [("conversations", card.template or "none: a base model")]
+    rows += [("banned tokens", ", ".join(map(str, card.banned)))] if card.banned else []
+    rows += [("chat template", card.template or "none: a base model")]
     rows += [(f"recipe: {recipe.name}", f"{recipe.options} ({recipe.source})") for recipe in card.recipes]
-    rows += [("trap", trap) for trap in card.traps]
+    rows += [("known issue", trap) for trap in card.traps]
     show_lines(rows)
 
 
@@ -196,7 +196,7 @@ def task(task: Annotated[str, "TASK"], /, *, data: File = None, json: Switch = F
         unmask show task humaneval --json
 
     Args:
-        task: A name of `unmask list tasks`, with options.
+        task: Name of `unmask list tasks`, with options.
         data: File of the items. (default: in the directory of the environment variable UNMASK_DATA)
         json: Print one JSON object instead of text.
     """
@@ -204,57 +204,64 @@ def task(task: Annotated[str, "TASK"], /, *, data: File = None, json: Switch = F
     from unmask.tasks import TASKS
     from unmask.tasks.data import find
 
-    made = TASKS.make(task)
-    file = data or (None if made.dataset is None else find(made.dataset))
-    more = {"tokens of an answer": made.length, "ends before": list(made.until), "items from": made.source}
-    if file is not None or made.dataset is None:
-        items = made.items(None if file is None else str(Path(file)))
-        more |= {"items": len(items), "first question": made.asked(items[0])}
+    known = TASKS.make(task)
+    file = data or (None if known.dataset is None else find(known.dataset))
+    more = {"tokens of an answer": known.length, "stop strings": list(known.until), "items from": known.source}
+    if file is not None or known.dataset is None:
+        items = known.items(None if file is None else str(Path(file)))
+        more |= {"items": len(items), "first question": known.prompt(items[0])}
     _show_entry(TASKS.entry(parse("task", task)[0]), more, json)
 
 
 def job(job: Annotated[str, "JOB"], /, *, json: Switch = False) -> None:
-    """Describe a job of sweeps: the fields of its cells, and what it measures.
+    """Describe a job of sweeps: the fields of its cells, and its metrics.
 
     Examples:
         unmask show job samples
         unmask show job my_module:my_job --json
 
     Args:
-        job: A name of `unmask list jobs`, or package.module:function.
+        job: Name of `unmask list jobs`, or package.module:function.
         json: Print one JSON object instead of text.
     """
-    from unmask.experiments.measures.catalogue import METRICS, find
+    from unmask.experiments.jobs.catalogue import JOBS, find
 
-    found = find(job)
-    more = {"merges": found.merges, "shares": list(found.shares), "lasts": found.lasts, "open": found.open}
+    known = find(job)
+    more = {"merges": known.merges, "shares": list(known.shares), "lasts": known.lasts, "open": known.open}
     if not json:
         more = {
-            "rows": "measured in blocks and merged" if found.merges else "measured at once",
-            "one pass answers for all": ", ".join(found.shares) or None,
-            "stays valid when the code changes": found.lasts,
+            "rows": "measured in blocks and merged" if known.merges else "measured at once",
+            "fields measured together": ", ".join(known.shares) or None,
+            "valid for other code versions": known.lasts,
         }
-    _show_entry(METRICS.entry(job), more, json)
+    _show_entry(JOBS.entry(job), more, json)
 
 
 def _facts(sampler: Sampler, json: bool) -> dict[str, Any]:
     way = next(way for way in WAYS if sampler.implements(way))
-    law = "a function of the denoiser, the length and delta" if callable(sampler.law) else sampler.law
-    plain: dict[str, Any] = {"way": way, "pace": sampler.pace, "law": law, "reads": sorted(sampler.reads)}
-    plain["draws_rounds"] = sampler.draws_rounds
+    distribution = (
+        "a function of the denoiser, the length and delta" if callable(sampler.distribution) else sampler.distribution
+    )
+    plain: dict[str, Any] = {
+        "way": way,
+        "pace": sampler.pace,
+        "distribution": distribution,
+        "reads": sorted(sampler.reads),
+    }
+    plain["draws_steps"] = sampler.draws_steps
     if json:
         return plain
     pace = PACES[sampler.pace] if way != "run" else None
     return plain | {
         "way": WAYS[way],
         "pace": pace,
-        "law": LAWS.get(law or "", law),
+        "distribution": DISTRIBUTIONS.get(distribution or "", distribution),
         "reads": " and ".join(plain["reads"]),
     }
 
 
 def _show_entry(entry: Entry, more: Mapping[str, Any], json: bool) -> None:
-    """The name with its options, its documentation, and other facts."""
+    """Print the name with its options, its documentation, and other facts."""
     from unmask.cli.output import show
     from unmask.core.errors import UnmaskError
 

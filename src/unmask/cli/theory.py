@@ -24,22 +24,22 @@ def exact(
     schedule: str = "linear",
     json: Switch = False,
 ) -> None:
-    """What ancestral sampling does with the ideal denoiser, exactly.
+    """Compute exact SER, TER and KL of ancestral sampling with the ideal denoiser.
 
     Examples:
         unmask theory exact --language interval-5 --length 510 --steps 737
         unmask theory exact --language paper-2gram --steps 64 --schedule optimal
 
-    SER; TER and the NLL that the language gives valid samples, in bits a token (two
-    to the power of them are error rate and perplexity); KL(q || p) in nats, and the
-    mean over orders of KL(q || p_order), which is no less. What is not known
-    exactly is left out, and a note says why and what comes nearest.
+    The output is SER; TER and the NLL of valid samples under the language, in bits
+    per token (2 to their power are error rate and perplexity); KL(q || p) in nats,
+    and its upper bound, the mean over orders of KL(q || p_order). For values that
+    are not known exactly, a note gives the reason and the closest alternative.
 
     Args:
-        language: A preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
-        length: Tokens a sequence.
-        steps: Rounds N.
-        schedule: How much is revealed at each round; `unmask list schedules` has them.
+        language: Preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
+        length: Sequence length in tokens.
+        steps: Number of steps N.
+        schedule: Schedule: how much each step reveals (see `unmask list schedules`).
         json: Print one JSON object instead of a table.
     """
     from unmask import languages
@@ -47,8 +47,8 @@ def exact(
     from unmask.schedules import Fit, deltas
     from unmask.theory.known import exact as values
 
-    found = languages.load(language)
-    result = values(found, length, deltas(schedule, steps, Fit(found, length))).to_dict()
+    known = languages.load(language)
+    result = values(known, length, deltas(schedule, steps, Fit(known, length))).to_dict()
     if json:
         show(result, True)
         return
@@ -58,15 +58,15 @@ def exact(
 
 @dataclass(frozen=True)
 class Question:
-    """Of which language, at which numbers of rounds.
+    """A language, a length and numbers of steps.
 
     Args:
-        language: A preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
-        length: Tokens a sequence.
-        steps: Numbers of rounds N; 8 32 128 512 2048 unless told otherwise.
-        schedule: How much is revealed at each round; `unmask list schedules` has them.
-        rows: Sequences for each measured value; 0 measures nothing.
-        seed: The seed of the sequences.
+        language: Preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
+        length: Sequence length in tokens.
+        steps: Numbers of steps N. (default: 8 32 128 512 2048)
+        schedule: Schedule: how much each step reveals (see `unmask list schedules`).
+        rows: Number of sequences for each measured value; 0 measures nothing.
+        seed: Random seed.
     """
 
     language: Name
@@ -80,25 +80,25 @@ class Question:
         from unmask import languages
         from unmask.diagnosis.table import table
 
-        found = languages.load(self.language)
-        return found, table(found, self.length, self.schedule, self.steps or STEPS, rows=self.rows, seed=self.seed)
+        known = languages.load(self.language)
+        return known, table(known, self.length, self.schedule, self.steps or STEPS, rows=self.rows, seed=self.seed)
 
     @property
     def settings(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("language", "length", "schedule", "rows", "seed")}
 
 
-def table(*, asked: Question, json: Switch = False, csv: Switch = False) -> None:
-    """Bounds, exact values and measurements of SER and TER, side by side.
+def table(*, case: Question, json: Switch = False, csv: Switch = False) -> None:
+    """Compare bounds, exact values and measurements of SER and TER.
 
     Examples:
         unmask theory table --language paper-2gram --length 512
         unmask theory table --language interval-5 --length 510 --rows 0 --csv
 
-    A line for each statement, a column for each number of rounds N. Bounds say <=
-    or >=; what is neither is known exactly, or measured. A bound of an SER that is
-    above 1 says nothing and is shown as 1; that of theorem 4.2 is for the schedule
-    of the theorem, not the one that is given.
+    The table has a line for each statement and a column for each number of steps N.
+    Bounds begin with <= or >=; other values are exact or measured. A bound on SER
+    above 1 is empty and is printed as 1. The bound of theorem 4.2 is for the
+    theorem's own schedule, not for --schedule.
 
     Args:
         json: Print one JSON object with all records instead of tables.
@@ -106,9 +106,9 @@ def table(*, asked: Question, json: Switch = False, csv: Switch = False) -> None
     """
     from unmask.cli.output import show
 
-    _, records = asked.answer()
+    _, records = case.answer()
     if json:
-        show(asked.settings | {"records": records}, True)
+        show(case.settings | {"records": records}, True)
     elif csv:
         import pandas as pd
 
@@ -117,26 +117,28 @@ def table(*, asked: Question, json: Switch = False, csv: Switch = False) -> None
         _print(records)
 
 
-def figure(*, asked: Question, out: Path = Path("theory"), json: Switch = False) -> None:
-    """Draw the table, SER and TER against N, and the information curve.
+def figure(*, case: Question, out: Path = Path("theory"), json: Switch = False) -> None:
+    """Draw the table as figures: SER and TER against N, and the information curve.
 
-    A page, and each figure as SVG and PNG. If they are known, also when masked
-    diffusion is faster than AR (theory-crossover), and the divergence by order
-    (theory-orders).
+    The output is a page, and each figure as SVG and PNG. If they are known, it also
+    has the break-even of masked diffusion and AR (theory-crossover), and the
+    divergence by order (theory-orders).
 
     Example:
         unmask theory figure --language paper-2gram --out theory
 
     Args:
-        out: A directory for figures and numbers (JSON, CSV); made if it is not there.
+        out: Directory of figures and numbers (JSON, CSV); created if missing.
         json: Print one JSON object instead of the names of the files.
     """
     from unmask.cli.output import show
-    from unmask.report.theory import check, publish
+    from unmask.report import exact
+    from unmask.report.publishing import check_directory
+    from unmask.report.results import THEORY
 
-    check(out)
-    language, records = asked.answer()
-    files = [str(path) for path in publish(out, language, asked.length, records, asked.settings)]
+    check_directory(out, THEORY)
+    language, records = case.answer()
+    files = [str(path) for path in exact.theory(out, language, case.length, records, case.settings)]
     if json:
         show({"files": files}, True)
     else:
@@ -144,10 +146,10 @@ def figure(*, asked: Question, out: Path = Path("theory"), json: Switch = False)
 
 
 def listed(*, json: Switch = False) -> None:
-    """List the statements of the theory, which `unmask theory show` holds against a case.
+    """List the statements of the theory, which `unmask theory show` evaluates.
 
-    Each with its kind (an upper or a lower bound, or exact), its origin (of the paper,
-    reconstructed from it, or ours), what it says, and under which assumptions.
+    Each line has the kind (upper bound, lower bound or exact), the origin (the
+    paper, reconstructed from it, or ours), the statement and its assumptions.
 
     Examples:
         unmask theory list
@@ -164,7 +166,7 @@ def listed(*, json: Switch = False) -> None:
         print_result(catalogue(), True)
         return
     form = "{kind}; {origin}: {about} [{assumption}]"
-    show_lines([(name, form.format(**said)) for name, said in catalogue().items()])
+    show_lines([(name, form.format(**statement)) for name, statement in catalogue().items()])
 
 
 def show(
@@ -177,25 +179,25 @@ def show(
     learning: float = 0.0,
     json: Switch = False,
 ) -> None:
-    """What lemmas and theorems say of a language, a length and a schedule.
+    """Evaluate lemmas and theorems for a language, a length and a schedule.
 
     Examples:
         unmask theory show theorem-4.3 theorem-4.4 --length 510
         unmask theory show lemma-b9 "theorem-4.2(eps=0.1)" --language paper-2gram
         unmask theory show "lemma-c6(coarse=True)" --learning 0.0078125 --json
 
-    A line each: the quantity, its bound, where that stands, whose it is (of the paper,
-    reconstructed from its proof, or ours), and under which assumptions. Without a name
-    all are shown, and what has nothing to say of the case says why. Nothing is clipped:
-    a bound on a probability may exceed 1.
+    Each line has the quantity, its bound, its reference, its origin (the paper,
+    reconstructed from its proof, or ours) and its assumptions. A statement that
+    does not apply gives the reason. No value is clipped: a bound on a probability
+    may exceed 1.
 
     Args:
-        names: Statements, with options (see `unmask theory list`); all unless told otherwise.
-        language: A preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
-        length: Tokens a sequence.
-        steps: Rounds N.
-        schedule: How much is revealed at each round; `unmask generate --help` lists them.
-        learning: The learning error in nats a token, epsilon of Assumption 4.1.
+        names: Statements, with options (see `unmask theory list`). (default: all)
+        language: Preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
+        length: Sequence length in tokens.
+        steps: Number of steps N.
+        schedule: Schedule: how much each step reveals (see `unmask list schedules`).
+        learning: Learning error in nats per token, epsilon of Assumption 4.1.
         json: Print one JSON object instead of lines.
     """
     from dataclasses import asdict
@@ -205,14 +207,14 @@ def show(
     from unmask.schedules import Fit, deltas
     from unmask.theory.listed import Case, shown
 
-    found = languages.load(language)
-    found.check_length(length)
-    said = shown(names, Case(found, length, deltas(schedule, steps, Fit(found, length)), learning))
+    known = languages.load(language)
+    known.check_length(length)
+    statements = shown(names, Case(known, length, deltas(schedule, steps, Fit(known, length)), learning))
     if json:
-        records = [{"name": n, "note": s} if isinstance(s, str) else {"name": n} | asdict(s) for n, s in said]
+        records = [{"name": n, "note": s} if isinstance(s, str) else {"name": n} | asdict(s) for n, s in statements]
         print_result({"language": language, "length": length, "steps": steps, "statements": records}, True)
         return
-    for name, statement in said:
+    for name, statement in statements:
         print(f"{name}: {statement}")
 
 

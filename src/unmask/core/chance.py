@@ -1,9 +1,9 @@
 """Randomness as a function: the uniform at (seed, stream, row, position, visit) is always the same number.
 
-Philox4x32-10 (Salmon et al. 2011) encrypts the counter (position, row, row, stream | visit) under the seed, so a draw
-needs no state: any block of rows, any thread and any order of evaluation finds the same luck. Philox was chosen over
-a chain of splitmix64 because its known answers are published and its independence across neighbouring keys has been
-tested by others; it costs about 20 ns a draw, far below one posterior.
+Philox4x32-10 (Salmon et al. 2011) encrypts the counter (position, row, row, stream | visit) under the seed. A draw has
+no state, so blocks of rows, threads and the order of evaluation do not change the random numbers. Philox is used rather
+than a chain of splitmix64 because its known answers are published, and because others have tested its independence
+across neighbouring keys. A draw takes about 20 ns, far less than a posterior.
 
 A uniform is u = (2k+1) 2^-53 with k of 52 bits: exactly representable, symmetric, never 0 and never 1.
 """
@@ -32,12 +32,12 @@ MAX_VISIT = 2**24
 
 
 class Stream(IntEnum):
-    """What a number is for. Two uses never share a stream, so that they are independent under one seed."""
+    """The use of a random number. Each use has its own stream, so that uses are independent under one seed."""
 
     TOKEN = 0  # which symbol a sampler writes
-    ORDER = 1  # in which round a position is revealed
+    ORDER = 1  # in which step a position is revealed
     TIE = 2  # which of several equal scores comes first
-    ACCEPT = 3  # whether a drafted token is kept
+    ACCEPT = 3  # whether a drafted token is accepted
     RESIDUAL = 4  # the token that replaces a rejected draft
     LANGUAGE = 5  # x ~ q
     STATE = 6  # the hidden states behind x ~ q
@@ -47,7 +47,7 @@ class Stream(IntEnum):
 
 
 def check_seed(seed: int) -> int:
-    if type(seed) is int and 0 <= seed < MAX_SEED:  # asked at every draw
+    if type(seed) is int and 0 <= seed < MAX_SEED:  # the fast path of every draw
         return seed
     return arguments.whole("the seed", seed, 0, MAX_SEED - 1)
 
@@ -114,7 +114,7 @@ def uniform(seed: int, stream: Stream, rows: Tensor, positions: Tensor, visits: 
     if earlier.numel():
         least, most = map(int, earlier.aminmax())
         if not 0 <= least <= most < MAX_VISIT:
-            raise UnmaskError(f"a place was drawn {most} times; luck is numbered up to {MAX_VISIT - 1} draws")
+            raise UnmaskError(f"a position was drawn {most} times; expected at most {MAX_VISIT - 1} draws")
     if not rows.shape == positions.shape == earlier.shape:
         rows, positions, earlier = torch.broadcast_tensors(rows, positions, earlier)
     if rows.device.type != "cpu":
@@ -125,14 +125,14 @@ def uniform(seed: int, stream: Stream, rows: Tensor, positions: Tensor, visits: 
     return out
 
 
-BLOCK = 256  # symbols a block in the two-level search of large vocabularies
+BLOCK = 256  # symbols per block in the two-level search of large vocabularies
 
 
 def categorical(weights: Tensor, u: Tensor) -> Tensor:
     """(..) the first symbol whose cumulative weight exceeds u times the total: inverse CDF in float64.
 
-    weights (.., V) need not be normalised, u (..); a symbol of weight zero is never drawn. Above a few blocks of
-    symbols the search has two levels, so that no float64 copy of (.., V) is made.
+    weights (.., V) need not be normalized, u (..); a symbol of weight zero is never drawn. For large vocabularies the
+    search has two levels, which avoids a float64 copy of (.., V).
     """
     if weights.dim() != 2:
         return categorical(weights.reshape(-1, weights.shape[-1]), u.reshape(-1)).view_as(u)
@@ -146,17 +146,17 @@ def categorical(weights: Tensor, u: Tensor) -> Tensor:
 
     def inside(block: Tensor) -> Tensor:
         columns = block.unsqueeze(1) * BLOCK + torch.arange(BLOCK, device=u.device)
-        found = weights.gather(1, columns.clamp(max=symbols - 1)).double()
-        return torch.where(columns < symbols, found, 0.0)
+        chosen = weights.gather(1, columns.clamp(max=symbols - 1)).double()
+        return torch.where(columns < symbols, chosen, 0.0)
 
     return search(torch.cat([by_block(part, _sum) for part in weights.split(max(SUMMED // symbols, 1))]), inside, u)
 
 
-SUMMED = 2**17  # weights that are summed in float64 at once: they are copied for it
+SUMMED = 2**17  # weights that are copied to float64 and summed at once
 
 
 def _sum(weights: Tensor) -> Tensor:
-    return weights.sum(-1, dtype=torch.float64)  # in float32 what is rare beside a likely symbol would be lost
+    return weights.sum(-1, dtype=torch.float64)  # float32 would lose rare symbols next to a likely one
 
 
 def search(masses: Tensor, inside: Callable[[Tensor], Tensor], u: Tensor) -> Tensor:
@@ -166,7 +166,7 @@ def search(masses: Tensor, inside: Callable[[Tensor], Tensor], u: Tensor) -> Ten
 
 
 def by_block(x: Tensor, reduce: Callable[[Tensor], Tensor]) -> Tensor:
-    """(K, blocks): what reduce(.., BLOCK) makes of each block of symbols of x (K, V); the last may be shorter."""
+    """(K, blocks): reduce(.., BLOCK) of each block of symbols of x (K, V); the last block may be shorter."""
     whole = x.shape[1] // BLOCK * BLOCK
     parts = [reduce(x[:, :whole].unflatten(1, (-1, BLOCK)))] if whole else []
     if whole < x.shape[1]:
@@ -175,7 +175,7 @@ def by_block(x: Tensor, reduce: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 def _first_above(masses: Tensor, u: Tensor, relative: bool) -> tuple[Tensor, Tensor]:
-    """(index, what is left of the threshold inside it); a threshold that rounds up to the total takes the last mass."""
+    """(index, rest of the threshold inside it); a threshold that rounds up to the total takes the last mass."""
     cumulative = masses.cumsum(-1)
     threshold = u * cumulative[..., -1] if relative else u
     last = masses.shape[-1] - 1 - (masses.flip(-1) > 0).int().argmax(-1)
@@ -205,20 +205,20 @@ def _draw_rows(weights, u, tokens):  # type: ignore[no-untyped-def]
 
 
 class Drawable(Protocol):
-    """Something that uniforms (K) can be turned into symbols (K) with: `denoisers.Marginals`."""
+    """Converts uniforms (K) to symbols (K), like `denoisers.Marginals`."""
 
     def draw(self, u: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True)
-class Luck:
-    """The chance of some rows: what a sampler may use, keyed by the rows' global numbers."""
+class Randomness:
+    """The random numbers that a sampler uses for some rows, keyed by the global numbers of the rows."""
 
     seed: int
     row_ids: Tensor  # (B)
 
     def uniform(self, stream: Stream, rows: Tensor, positions: Tensor, visits: Tensor | int = 0) -> Tensor:
-        """Uniforms at places (K): rows are indices into row_ids."""
+        """Uniforms (K) at rows and positions; rows are indices into row_ids."""
         return uniform(self.seed, stream, self.row_ids[rows], positions, visits)
 
     def grid(self, stream: Stream, length: int, visits: Tensor | int = 0) -> Tensor:
@@ -227,7 +227,7 @@ class Luck:
         return uniform(self.seed, stream, self.row_ids.unsqueeze(1), positions, visits)
 
     def tokens(self, marginals: Drawable, rows: Tensor, positions: Tensor, visits: Tensor) -> Tensor:
-        """Symbols (K) drawn from marginals of places (K) by fresh luck: visits (B, L) are counted up."""
+        """Symbols (K) drawn from marginals with new random numbers; increments visits (B, L)."""
         earlier = visits[rows, positions]
         u = self.uniform(Stream.TOKEN, rows, positions, earlier)
         visits[rows, positions] = earlier + 1

@@ -1,9 +1,8 @@
-"""Compiled functions, kept on disk for the next start: in a directory of their own for each state of their sources.
+"""Compiled functions, cached on disk in a directory that is named by a digest of their sources.
 
-numba asks only whether the file that defines a function has changed, and would keep one whose callee in another file is
-not what it was. Here the sources of all that kernels may call name the directory, so that nothing that is found there
-can be stale, nothing has to be deleted, and processes that start together can only write the same. The first of those
-that needs a kernel compiles it, and the others wait and load it.
+numba's own cache checks only the file that defines a function, so it would reuse a function whose callee in another
+file has changed. Here the digest covers all sources that a kernel may call: a cache entry is never stale, and needs no
+deletion. When several processes need the same kernel, the first one compiles it; the others wait and load it.
 """
 
 from __future__ import annotations
@@ -27,30 +26,31 @@ from unmask.core import progress
 from unmask.core.errors import UnmaskError
 
 PACKAGE = Path(__file__).parents[1]
-CALLED = ("core/compiled.py", "core/chance.py", "kernels/*.py")  # with the kernels that those of other files may call
-PATIENCE = 60.0  # seconds: longer than any kernel takes, so that one who was stopped while compiling holds up nobody
+CALLED = ("core/compiled.py", "core/chance.py", "kernels/*.py")  # have kernels that other files may call
+PATIENCE = 60.0  # seconds to wait for a lock: longer than any compilation, so a stopped process blocks no other
 
 if config.DISABLE_JIT:
-    what = "the exact kernels are made of machine instructions, and cannot be run without their compiler"
-    raise UnmaskError(f"NUMBA_DISABLE_JIT is set, and {what}; unset it")
+    raise UnmaskError("NUMBA_DISABLE_JIT is set, but the exact kernels need the compiler. Unset it.")
 
 
 def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """The function compiled, to run without the interpreter's lock; options are those of `numba.njit`."""
+    """Return the compiled function, which releases the interpreter's lock; options are those of `numba.njit`."""
     if function is None:
         return lambda function: kernel(function, **options)
     dispatcher = njit(nogil=True, no_cfunc_wrapper=True, **options)(function)
-    if (kept := directory(function.__code__.co_filename)) is not None:
+    if (cache_directory := directory(function.__code__.co_filename)) is not None:
         dispatcher._cache = _Cache(function)
         name = f"{function.__module__}.{function.__qualname__}.lock"
-        dispatcher.compile = _one_at_a_time(dispatcher.compile, kept / name)
+        dispatcher.compile = _one_at_a_time(dispatcher.compile, cache_directory / name)
     return dispatcher
 
 
 def _one_at_a_time(compiled: Callable[[Any], Any], lock: Path) -> Callable[[Any], Any]:
-    """As `compiled`, which looks on disk first, in one process after the other. A kernel that calls another holds both
-    locks, and no two wait for each other, since no callee calls its caller; nor do two threads of one process, which
-    numba's own lock lets in one by one."""
+    """Wrap `compiled` so that one process at a time loads or compiles the kernel.
+
+    A kernel that calls another holds both locks. A deadlock is impossible: no callee calls its caller, and numba's own
+    lock serializes the threads of a process.
+    """
 
     def alone(signature: Any) -> Any:
         with global_compiler_lock, _held(lock):
@@ -61,7 +61,7 @@ def _one_at_a_time(compiled: Callable[[Any], Any], lock: Path) -> Callable[[Any]
 
 @contextmanager
 def _held(lock: Path) -> Iterator[None]:
-    """While nobody else has it, who would be let go by the system if he died; or without it, where it cannot be had."""
+    """Hold the lock; go on without it if the file cannot be opened, or after PATIENCE. The system frees it on exit."""
     try:
         handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
     except OSError:
@@ -81,42 +81,42 @@ def _held(lock: Path) -> Iterator[None]:
 
 @cache
 def directory(source: str) -> Path | None:
-    """Where a file's kernels are kept: NUMBA_CACHE_DIR, or beside it, or the user's cache; None where none will do."""
-    for place in _places(Path(source)):
-        kept = place / f"kernels-{digest(source)}"
+    """Cache directory of a file's kernels: NUMBA_CACHE_DIR, or next to the file, or the user's cache; None if no
+    directory is writable."""
+    for parent in _parents(Path(source)):
+        cache_directory = parent / f"kernels-{digest(source)}"
         with suppress(OSError):
-            kept.mkdir(parents=True, exist_ok=True)
-            if os.access(kept, os.W_OK):
-                return kept
-    _say_uncached()
+            cache_directory.mkdir(parents=True, exist_ok=True)
+            if os.access(cache_directory, os.W_OK):
+                return cache_directory
+    _warn_uncached()
     return None
 
 
-def _places(source: Path) -> list[Path]:
+def _parents(source: Path) -> list[Path]:
     if config.CACHE_DIR:
         return [Path(config.CACHE_DIR)]
-    places = [source.parent / "__pycache__"]
-    with suppress(RuntimeError):  # a user without a home, as containers have
-        places.append(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "unmask")
-    return places
+    parents = [source.parent / "__pycache__"]
+    with suppress(RuntimeError):  # a user without a home directory, as in containers
+        parents.append(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "unmask")
+    return parents
 
 
 @cache
-def _say_uncached() -> None:
-    """Once a process."""
-    what = "set NUMBA_CACHE_DIR to a directory that can be written, and they are kept"
-    progress.note(f"the exact kernels are compiled anew at each start: there is no place to keep them; {what}")
+def _warn_uncached() -> None:  # once per process
+    advice = "Set NUMBA_CACHE_DIR to a writable directory."
+    progress.note(f"no cache directory is writable, so the exact kernels are compiled again at each start. {advice}")
 
 
 @cache
 def digest(source: str) -> str:
-    """Of a file and of all whose kernels it may call."""
+    """Digest of a file and of all files whose kernels it may call."""
     files = {Path(source), *(path for pattern in CALLED for path in PACKAGE.glob(pattern))}
     return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(files))).hexdigest()[:16]
 
 
 class _Clock(Listener):  # type: ignore[misc]
-    """Tells how long kernels are compiled, when the next is: those that are found on disk are not."""
+    """Reports the seconds spent on compilation; kernels loaded from disk do not count."""
 
     began = 0.0
     depth = 0
@@ -140,7 +140,7 @@ register("numba:compile", _Clock())
 
 
 class _Locator:
-    """What numba asks where a function is kept."""
+    """Locates the cache of a function, for numba."""
 
     def __init__(self, function: Any, source: str) -> None:
         self._py_file, self.line = source, function.__code__.co_firstlineno
@@ -170,6 +170,5 @@ class _Cache(FunctionCache):  # type: ignore[misc]
     _impl_class = _Implementation
 
     def save_overload(self, signature: Any, data: Any) -> None:
-        """A disk that is full keeps nothing, and stops nothing."""
-        with suppress(OSError):
+        with suppress(OSError):  # a full disk: the function works without a cache
             super().save_overload(signature, data)

@@ -1,8 +1,8 @@
-"""Which measured setting to take: the cheapest that meets a target. One rule for pages and for `unmask advise`.
+"""Choice of a measured setting: the cheapest one that meets a target. Pages and `unmask plan` share this rule.
 
 meets     the whole interval is on the good side of the target
 may       the interval contains the target: more sequences would decide
-misses    the whole interval is on the wrong side
+misses    the whole interval is on the bad side
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def standing(low: float, high: float, target: float, rises: bool) -> str:
 
 
 def cheapest(options: Sequence[T], of: Callable[[T], str], cost: Callable[[T], Any]) -> T | None:
-    """The option of least cost that meets the target; if there is none, the one of least cost that may meet it."""
-    for wanted in (MEETS, MAY):
-        if kept := [option for option in options if of(option) == wanted]:
-            return min(kept, key=cost)
+    """The cheapest option that meets the target, or else the cheapest that may meet it."""
+    for verdict in (MEETS, MAY):
+        if candidates := [option for option in options if of(option) == verdict]:
+            return min(candidates, key=cost)
     return None

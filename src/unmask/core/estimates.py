@@ -1,4 +1,4 @@
-"""What every measured number is: a value with its interval, the sample size, and how it was obtained."""
+"""A measured number: a value with its confidence interval, sample size and method."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor
 from unmask.core.gaffke import ends as gaffke_ends
 
 LEVEL = 0.95
-LEAST = 20  # independent rows of a law that nothing bounds: fewer have no interval
+LEAST = 20  # independent rows of an unbounded quantity: fewer have no interval
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Estimate:
 
     @property
     def none_seen(self) -> bool:
-        """Whether it is an upper limit: what was counted has not happened."""
+        """Whether it is an upper limit: the event did not occur."""
         return self.value == self.low == 0.0 < self.high
 
     @property
@@ -41,15 +41,20 @@ class Estimate:
         return math.isinf(self.low) or math.isinf(self.high)
 
     @property
-    def standard_error(self) -> float:
-        """Half the interval in units of the normal quantile: what a normal approximation would have as sigma.
+    def points(self) -> str:
+        """A difference of two fractions in percentage points, with its interval."""
+        return f"{100 * self.value:+.1f} percentage points [{100 * self.low:+.1f}, {100 * self.high:+.1f}]"
 
-        None, 0, where the interval is certain: what is exact, or lies between two bounds, has no noise.
+    @property
+    def standard_error(self) -> float:
+        """Half the interval in units of the normal quantile: sigma of a normal approximation.
+
+        It is 0 if the interval is certain: an exact value, or one between two bounds, has no noise.
         """
         return (self.high - self.low) / (2 * quantile(self.level))
 
     def map(self, monotone: Any) -> Estimate:
-        """The same estimate on another scale, for a nondecreasing function: exponentiate last, not first."""
+        """The estimate on another scale, by a nondecreasing function: exponentiate last, not first."""
         return Estimate(monotone(self.value), monotone(self.low), monotone(self.high), self.n, self.level, self.method)
 
     def to_dict(self) -> dict[str, Any]:
@@ -57,7 +62,7 @@ class Estimate:
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Estimate:
-        """That of a record among whose fields its own are; an end that is None, as JSON has it, is open."""
+        """The estimate of a record that has its fields among others; null ends of JSON are open."""
         ends = {name: record[name] for name in cls.__dataclass_fields__}
         ends["low"] = -math.inf if ends["low"] is None else ends["low"]
         ends["high"] = math.inf if ends["high"] is None else ends["high"]
@@ -69,12 +74,12 @@ class Estimate:
         if self.none_seen:
             return f"< {self.high:.2g} (none in {self.n})"
         if self.open:
-            return f"{self.value:.4g} (no interval of {self.n}, it needs {LEAST})"
+            return f"{self.value:.4g} (no interval: only {self.n} values; {LEAST} needed)"
         return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
 
 
 def quantile(level: float = LEVEL) -> float:
-    """How many standard deviations to each side; of what is certain, infinitely many."""
+    """Number of standard deviations to each side; infinite at level 1."""
     return NormalDist().inv_cdf(0.5 + level / 2) if level < 1 else math.inf
 
 
@@ -84,7 +89,7 @@ def exactly(value: float, method: str = "exact") -> Estimate:
 
 
 def proportion(successes: int, n: int, level: float = LEVEL) -> Estimate:
-    """Clopper and Pearson's interval, which covers at least `level` whatever p and n (theory.md 2)."""
+    """Clopper and Pearson's interval, which has at least the coverage `level` for all p and n (theory.md 2)."""
     from scipy.special import betaincinv
 
     tail = (1 - level) / 2
@@ -107,9 +112,9 @@ def bounded_mean(
     method: str = "gaffke",
     groups: Tensor | None = None,
 ) -> Estimate:
-    """The mean of samples (n) that cannot lie outside the ends, with Gaffke's interval (core/gaffke.py).
+    """The mean of samples (n) within the ends, with Gaffke's interval (core/gaffke.py).
 
-    Samples of one group (n numbers) are not independent: then it is the interval of the mean of each of K groups.
+    Samples of one group (n numbers) are not independent: then the interval is that of the K group means.
     """
     samples = samples.double()
     value = float(samples.mean())
@@ -123,17 +128,17 @@ def bounded_mean(
 def within(
     value: float, atoms: Tensor, counts: Tensor, ends: tuple[float, float], level: float, method: str
 ) -> Estimate:
-    """As `bounded_mean`, of the different values and how often each was seen."""
+    """`bounded_mean` from the distinct values and their counts."""
     bottom, width = ends[0], ends[1] - ends[0]
-    seen, often = ((atoms.double() - bottom) / width).clamp(0, 1).numpy(), counts.double().numpy()
-    low, high = (bottom + width * end for end in gaffke_ends(seen, often, (1 - level) / 2))
-    return Estimate(value, min(low, value), max(high, value), int(often.sum()), level, method)
+    values, numbers = ((atoms.double() - bottom) / width).clamp(0, 1).numpy(), counts.double().numpy()
+    low, high = (bottom + width * end for end in gaffke_ends(values, numbers, (1 - level) / 2))
+    return Estimate(value, min(low, value), max(high, value), int(numbers.sum()), level, method)
 
 
 def mean(samples: Tensor, level: float = LEVEL, method: str = "t", groups: Tensor | None = None) -> Estimate:
-    """The mean of samples (n), which nothing bounds, with Student's interval; of fewer than LEAST it is the whole line.
+    """The mean of unbounded samples (n), with Student's interval; with fewer than LEAST samples it is the whole line.
 
-    Samples are independent, or those of different groups (n numbers) are, and the interval is that of K groups.
+    Samples are independent, or only those of different groups (n numbers) are; the interval is then that of K groups.
     """
     n, samples = len(samples), samples.double()
     value = float(samples.mean())
@@ -145,7 +150,7 @@ def mean(samples: Tensor, level: float = LEVEL, method: str = "t", groups: Tenso
 def of_variance(value: float, variance: float, n: int, level: float, method: str) -> Estimate:
     """Student's interval from the variance of a mean of n independent numbers.
 
-    Few rows say too little of how skewed a law is: of fewer than LEAST the interval is the whole line.
+    Few rows do not show how skewed a distribution is: with fewer than LEAST the interval is the whole line.
     """
     from scipy.special import stdtrit
 
@@ -161,6 +166,6 @@ def _by_group(samples: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _variance(samples: Tensor, groups: Tensor) -> float:
-    """Of the mean of samples (n) in K independent groups: K / (K-1) sum_k (sum_{i in k} (x_i - mean))^2 / n^2."""
+    """Variance of the mean of n samples in K groups: K / (K-1) sum_k (sum_{i in k} (x_i - mean))^2 / n^2."""
     sums, sizes = _by_group(samples - samples.mean(), groups)
     return float((sums**2).sum()) * len(sizes) / (len(sizes) - 1) / len(samples) ** 2

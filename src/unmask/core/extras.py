@@ -1,4 +1,4 @@
-"""Packages that an extra of `unmask` brings: code that needs one says so, and how to install it.
+"""Packages of the optional extras of `unmask`: the error for a missing one shows how to install it.
 
 with needed("hub", "an architecture of transformers"):
     import transformers
@@ -18,7 +18,7 @@ class NotInstalled(UnmaskError):
 
 @contextmanager
 def needed(extra: str, what: str, otherwise: str = "") -> Iterator[None]:
-    """Imports of packages of an extra; `otherwise` says what else the user can do."""
+    """Guard the imports of an extra's packages; `otherwise` is an alternative for the user."""
     try:
         yield
     except ImportError as error:

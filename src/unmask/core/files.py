@@ -1,4 +1,4 @@
-"""Files are written whole or not at all, and say where they came from. How they are read: core/reading.py."""
+"""Files are written completely or not at all, and record their origin. core/reading.py reads files."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from unmask.core.errors import UnmaskError, cut
 from unmask.core.reading import no_file
 
 TEMPORARY = (".unmask-", ".tmp")  # how the names of unfinished files begin and end
-OLD = 3600.0  # seconds, after which one that nobody has locked is nobody's
-LONGEST = 239  # bytes of a file's name: file systems take 255, and files beside it have names that are longer by 16
+OLD = 3600.0  # seconds after which an unlocked temporary file is deleted
+LONGEST = 239  # bytes of a file name: file systems take 255, and names of accompanying files are up to 16 longer
 
 
 @contextmanager
 def atomic(path: str | Path) -> Iterator[IO[bytes]]:
-    """A binary file that takes its name only when it is complete; after any error nothing is left.
+    """A binary file that gets its name only when it is complete; an error leaves nothing behind.
 
-    Where the name is a link, what it leads to is written. While it grows it is a locked file beside its place, so that
-    one that a kill has left is known by its lock being free; the next write there clears it away.
+    A link is followed. An incomplete file is a locked temporary file in the same directory. If a process is killed, its
+    lock becomes free, so the next write to that directory can delete the file.
     """
     target = destination(path)
     _clear(target.parent)
@@ -39,7 +39,7 @@ def atomic(path: str | Path) -> Iterator[IO[bytes]]:
     try:
         handle, name = tempfile.mkstemp(TEMPORARY[1], TEMPORARY[0], target.parent)
         with os.fdopen(handle, "wb") as file:
-            with suppress(OSError):  # a file system without locks: then nobody clears it away
+            with suppress(OSError):  # a file system without locks: then a killed write leaves its file behind
                 fcntl.flock(handle, fcntl.LOCK_EX)
             yield file
             file.flush()
@@ -51,45 +51,42 @@ def atomic(path: str | Path) -> Iterator[IO[bytes]]:
             with suppress(FileNotFoundError):
                 os.unlink(name)
         if isinstance(error, OSError):
-            what = error.strerror or str(error)
-            what += "" if name is not None else "; choose a directory that exists and is writable"
-            raise UnmaskError(f"cannot write {cut(str(path))}: {what}") from error
+            reason = error.strerror or str(error)
+            reason += "" if name is not None else ". Choose a directory that exists and is writable."
+            raise UnmaskError(f"cannot write {cut(str(path))}: {reason}") from error
         raise
 
 
 def check_writable(path: str | Path) -> None:
-    """Fail before the work is done, not after it."""
+    """Raise an error before the work starts, rather than after it."""
     parent = destination(path).parent
     if not os.path.isdir(parent):
-        where = cut(str(Path(path).parent))
-        raise UnmaskError(f"cannot write {cut(str(path))}: there is no directory {where}; create it first")
+        directory = cut(str(Path(path).parent))
+        raise UnmaskError(f"cannot write {cut(str(path))}: there is no directory {directory}; create it first")
     try:
         with tempfile.TemporaryFile(dir=parent):
             pass
     except OSError as error:
-        what = f"{error.strerror} in {cut(str(parent))}; choose another directory"
-        raise UnmaskError(f"cannot write {cut(str(path))}: {what}") from error
+        reason = f"{error.strerror} in {cut(str(parent))}; choose another directory"
+        raise UnmaskError(f"cannot write {cut(str(path))}: {reason}") from error
 
 
 def make_directory(directory: Path) -> Path:
-    """It, and those above it, where they are not there."""
-    above = [place for place in (directory, *directory.parents) if os.path.lexists(place)]
-    if above and not os.path.isdir(above[0]):
-        what = f"{cut(str(above[0]))} is no directory"
+    """Create the directory and its parents if they do not exist."""
+    existing = [parent for parent in (directory, *directory.parents) if os.path.lexists(parent)]
+    if existing and not os.path.isdir(existing[0]):
+        reason = f"{cut(str(existing[0]))} is not a directory"
     else:
         try:
             directory.mkdir(parents=True, exist_ok=True)
             return directory
         except (OSError, ValueError) as error:
-            what = getattr(error, "strerror", None) or "no directory can have that name"
-    raise UnmaskError(f"cannot make the directory {cut(str(directory))}: {what}; name another")
+            reason = getattr(error, "strerror", None) or "no directory can have that name"
+    raise UnmaskError(f"cannot create the directory {cut(str(directory))}: {reason}. Choose another.")
 
 
 def destination(path: str | Path) -> Path:
-    """The file that a name leads to, which need not be there: behind all links, and a regular one, or an error.
-
-    A pipe, a device or a directory is never replaced, and names keep room for those of the files beside them.
-    """
+    """The regular file at the end of all links; it need not exist. A pipe, device or directory is an error."""
     try:
         target = Path(os.path.realpath(path))
         mode = os.lstat(target).st_mode
@@ -99,24 +96,23 @@ def destination(path: str | Path) -> Path:
         raise UnmaskError(f"cannot write {cut(str(path))}: {error.strerror}; choose another name") from error
     except ValueError as error:  # a NUL, or half of a pair of surrogates
         raise UnmaskError(f"cannot write {cut(str(path))}: no file can have that name") from error
-    if mode is not None and (what := no_file(mode)):
-        raise UnmaskError(f"cannot write {cut(str(path))}: it is {what}; name a file")
+    if mode is not None and (kind := no_file(mode)):
+        raise UnmaskError(f"cannot write {cut(str(path))}: it is {kind}; expected a file")
     size = len(os.fsencode(target.name))
     if size > LONGEST:
-        what = f"its name has {size} bytes; take at most {LONGEST}, or there is no room for those of files beside it"
-        raise UnmaskError(f"cannot write {cut(str(path))}: {what}")
+        raise UnmaskError(f"cannot write {cut(str(path))}: its name has {size} bytes; expected at most {LONGEST}")
     return target
 
 
 @cache
 def _clear(directory: Path) -> None:
-    """Take away, once a process, what writes that were killed have left: old temporary files that nobody has locked."""
+    """Delete, once per process, old unlocked temporary files, which killed writes have left behind."""
     with suppress(OSError), os.scandir(directory) as entries:
         left = [e.path for e in entries if e.name.startswith(TEMPORARY[0]) and e.name.endswith(TEMPORARY[1])]
         for name in left:
             with suppress(OSError), open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-                found = os.fstat(file.fileno())
-                if stat.S_ISREG(found.st_mode) and time.time() - found.st_mtime > OLD:
+                status = os.fstat(file.fileno())
+                if stat.S_ISREG(status.st_mode) and time.time() - status.st_mtime > OLD:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     os.unlink(name)
 
@@ -127,7 +123,7 @@ def write_json(path: str | Path, content: Any) -> None:
 
 
 def finite(value: Any) -> Any:
-    """As JSON can say it, which has no infinity: the open end of an interval is null."""
+    """The value with None in place of infinities, which JSON lacks: the open end of an interval is null."""
     if isinstance(value, Mapping):
         return {name: finite(entry) for name, entry in value.items()}
     if isinstance(value, list | tuple):
@@ -136,7 +132,7 @@ def finite(value: Any) -> Any:
 
 
 def origin(**configuration: Any) -> dict[str, Any]:
-    """What a file must say about where it came from, so that it can be made again."""
+    """The origin of a file: everything needed to produce it again."""
     return {
         "command": sys.argv,
         "configuration": configuration,
@@ -147,27 +143,27 @@ def origin(**configuration: Any) -> dict[str, Any]:
     }
 
 
-def age(made: Mapping[str, Any]) -> str | None:
-    """What is to be said of a file by its `origin`: that another code made it; nothing where it is this one."""
-    theirs = made.get("code")
-    if theirs == code():
+def age(origin: Mapping[str, Any]) -> str | None:
+    """A warning if another version of the code wrote a file of this origin, else None."""
+    writer = origin.get("code")
+    if writer == code():
         return None
-    return f"it is old: made by the code {theirs or 'of nobody knows when'}, and this is {code()}"
+    return f"it is old: written by {f'code {writer}' if writer else 'an unknown version'}, and this is code {code()}"
 
 
 @cache
 def code() -> str:
-    """A digest of the sources of this package: numbers of one code are of another only by luck."""
+    """A digest of the sources of this package: results of different sources are not comparable."""
     whole = hashlib.sha256()
-    room = Path(__file__).parents[1]
-    for path in sorted(room.rglob("*.py")):
-        whole.update(f"{path.relative_to(room)}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+    package = Path(__file__).parents[1]
+    for path in sorted(package.rglob("*.py")):
+        whole.update(f"{path.relative_to(package)}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
     return whole.hexdigest()[:16]
 
 
 @cache
 def _version(package: str) -> str:
-    from importlib.metadata import PackageNotFoundError, version  # here, since a worker writes nothing
+    from importlib.metadata import PackageNotFoundError, version  # here, because a worker writes no file
 
     try:
         return version(package)

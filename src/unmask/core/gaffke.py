@@ -1,13 +1,13 @@
-"""Gaffke's bound on a mean: what n samples within [0, 1] say of it, without an assumption on their law.
+"""Gaffke's bound on a mean from n samples in [0, 1], without an assumption on their distribution.
 
 With x_(1) .. x_(n) the samples and D ~ Dirichlet(1, .., 1) of n+1 parts, the (1-alpha)-quantile of
 
     D_1 x_1 + .. + D_n x_n + D_(n+1) 1
 
-is at least the mean with probability 1 - alpha: the last part stands for what was not seen. Of samples that are 0 or 1
-this is Clopper and Pearson's bound, which is proven; for others it is Gaffke's conjecture (2005), which nobody has
-found to fail, and neither has tests/core/test_coverage.py. For large n it is as narrow as a normal interval; the
-bounds that are proven (Hoeffding's, or by betting) are wider by 1.4 there.
+is at least the mean with probability 1 - alpha: the last part stands for unseen values. For samples that are 0 or 1
+this is Clopper and Pearson's bound, which is proven. For other samples it is Gaffke's conjecture (2005): no
+counterexample is known, and tests/core/test_coverage.py finds none. For large n it is as narrow as a normal interval;
+proven bounds (Hoeffding's, or by betting) are 1.4 times as wide.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 
-MOST = 1.0  # how far the contour bends
+MOST = 1.0  # largest bend of the contour
 NODES = 80  # of the contour
-REACH = 10.0  # its end, where the integrand of even one sample has fallen below e^-20 of its height
+REACH = 10.0  # end of the contour: the integrand of even one sample has fallen below e^-20 of its height
 
 
 def ends(values: Floats, counts: Floats, tail: float) -> tuple[float, float]:
-    """The lower and upper bound, each missed with `tail`; values in [0, 1] (K), all different, and their counts."""
+    """The lower and upper bound, each with error probability `tail`, from distinct values in [0, 1] (K) and counts."""
     shapes = np.append(counts, 1.0)
     return _end(np.append(values, 0.0), shapes, tail, -1), _end(np.append(values, 1.0), shapes, tail, 1)
 
 
 def _end(atoms: Floats, shapes: Floats, tail: float, side: int) -> float:
-    """t where P(side sum_k D_k atoms_k > side t) is `tail`."""
+    """The t with P(side sum_k D_k atoms_k > side t) = `tail`."""
     from scipy.optimize import brentq
 
     last = float(atoms[-1])
@@ -45,12 +45,13 @@ def _end(atoms: Floats, shapes: Floats, tail: float, side: int) -> float:
 
 
 def exceeds(gains: Floats, shapes: Floats) -> float:
-    """P(sum_k gains_k G_k > 0) of independent G_k ~ Gamma(shapes_k), where the sum is expected at or below 0.
+    """P(sum_k gains_k G_k > 0) for independent G_k ~ Gamma(shapes_k) whose weighted sum has a mean of at most 0.
 
-    The inverse Laplace transform (1/2 pi i) int e^K(s) ds / s, K(s) = -sum_k shapes_k log(1 - gains_k s), along a
-    hyperbola s = saddle + w (bend (cosh u - 1) + i sinh u) that leaves the saddle point where the integrand falls
-    fastest: the third derivative gives the side. Many values of tiny gain let the integrand rise again far from there;
-    the straight line, bend = 0, on which each factor falls, then has the smaller sum of moduli, and is taken.
+    Computes the inverse Laplace transform (1/2 pi i) int e^K(s) ds / s, K(s) = -sum_k shapes_k log(1 - gains_k s), on a
+    hyperbola s = saddle + w (bend (cosh u - 1) + i sinh u). It leaves the saddle point in the direction in which the
+    integrand falls fastest; the third derivative gives the side. With many values of tiny gain, the integrand rises
+    again far from the saddle. Then the straight line (bend = 0), on which each factor falls, has the smaller sum of
+    moduli and is used.
     """
     from scipy.optimize import brentq
 
@@ -66,7 +67,7 @@ def exceeds(gains: Floats, shapes: Floats) -> float:
     width = second**-0.5
     bend = min(max(third * width / (3 * second), -MOST), MOST)
     straight, bent = (_along(gains, shapes, saddle, width, each) for each in (0.0, bend))
-    best = bent if np.abs(bent).sum() < np.abs(straight).sum() else straight  # also where the bent sum overflows
+    best = bent if np.abs(bent).sum() < np.abs(straight).sum() else straight  # also if the bent sum overflows
     return float(best.real.sum() / np.pi)
 
 

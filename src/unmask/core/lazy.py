@@ -1,4 +1,4 @@
-"""The public names of a package, each imported when it is first used: `import unmask` waits for nothing."""
+"""The public names of a package, each imported at its first use, so that `import unmask` is fast."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ def lazily(package: str, path: Iterable[str] = ()) -> Hooks:
 
     path: the package's `__path__`, if its modules are public too.
     """
-    places = declared(package)
+    parents = declared(package)
     modules = {module.name for module in iter_modules(path)}
 
     def get(name: str) -> Any:
-        if name in places and places[name] != package:
-            parent = import_module(places[name])
-            return getattr(parent, name) if hasattr(parent, name) else import_module(f"{places[name]}.{name}")
-        if name in places or name in modules:
+        if name in parents and parents[name] != package:
+            parent = import_module(parents[name])
+            return getattr(parent, name) if hasattr(parent, name) else import_module(f"{parents[name]}.{name}")
+        if name in parents or name in modules:
             return import_module(f"{package}.{name}")
-        near = f": {unknown('name', name, names())}" if not name.startswith("_") else ""  # those Python itself tries
+        near = f": {unknown('name', name, names())}" if not name.startswith("_") else ""  # Python itself tries these
         raise AttributeError(f"module {package!r} has no attribute {name!r}{near}")
 
     def names() -> list[str]:
-        return sorted(places.keys() | modules)
+        return sorted(parents.keys() | modules)
 
     return get, names
 
 
 def declared(package: str) -> dict[str, str]:
-    """Each name that the package imports for type checkers alone, with the module that has it."""
+    """Each name that the package imports under `if TYPE_CHECKING`, with its module."""
     blocks = (node for node in ast.parse(getsource(sys.modules[package])).body if isinstance(node, ast.If))
     guarded = (block.body for block in blocks if ast.unparse(block.test) == "TYPE_CHECKING")
     imports = (node for body in guarded for node in body if isinstance(node, ast.ImportFrom))

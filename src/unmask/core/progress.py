@@ -1,8 +1,7 @@
-"""What takes long says so, on stderr: a bar where somebody watches, and in a command elsewhere a line now and then.
+"""Progress of long work on stderr: a bar on a terminal; elsewhere, commands print a line now and then.
 
-The bar appears after two seconds, so that quick work stays silent, and leaves no trace when the work is done; lines
-come after five seconds, and then every thirty. A thread of its own sees to both, whatever the work is busy with. rich
-is imported when a bar is drawn: a library call inside somebody's program pays nothing for it, and writes no lines.
+The bar appears after two seconds and disappears when the work is done. Lines come after 5 seconds and then every 30. A
+thread draws both. rich is imported with the first bar, so library calls do not pay for it; they print no lines.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ if TYPE_CHECKING:
 
 DELAY = 2.0  # seconds of silence before a bar
 FIRST, LATER = 5.0, 30.0  # before a line, and between lines
-COMPILING = "compiling the exact kernels (first start, or a new version); they are kept for the next time"
-PATIENT = 1.0  # seconds of compilation that nobody needs to hear of
+COMPILING = "compiling the exact kernels (first start, or a new version); the next start loads them from the cache"
+PATIENT = 1.0  # seconds of compilation without a note
 
 
 class _Bar:
-    """One piece of work; its drawing exists once it has lasted longer than the delay, where somebody watches."""
+    """One piece of work; on a terminal it has a drawing once it has lasted longer than the delay."""
 
     def __init__(self, label: str, total: int) -> None:
         self.label = label
@@ -52,8 +51,7 @@ class _Bar:
             if self.drawing is None and late and (self.done < self.total or not self.done):
                 self._draw()
 
-    def tell(self) -> None:
-        """Say in a line how far it is."""
+    def print_line(self) -> None:
         passed = time.monotonic() - self.began
         left = f", about {_duration(passed * (self.total / self.done - 1))} left" if 0 < self.done < self.total else ""
         note(f"{self.label}: {self.done / max(self.total, 1):.0%} after {_duration(passed)}{left}")
@@ -80,7 +78,7 @@ class _Bar:
             get_time=time.monotonic,
             refresh_per_second=4,
             transient=True,
-            redirect_stdout=False,  # what a program prints is data, and stays on stdout
+            redirect_stdout=False,  # the output of a program is data, and stays on stdout
         )
         task = self.drawing.add_task(self.label, total=self.total, completed=self.done)
         self.drawing.tasks[task].start_time = self.began
@@ -93,16 +91,16 @@ class _Bar:
 
 
 class _Listener:
-    """Whom the outermost track of a part of larger work tells, one at a time."""
+    """Receives the progress of a part of larger work, from one outermost track at a time."""
 
-    def __init__(self, tell: Callable[[float], None]) -> None:
-        self.tell, self.busy = tell, False
+    def __init__(self, report: Callable[[float], None]) -> None:
+        self.report, self.busy = report, False
 
 
-_lines = False  # whether a command runs, which says in lines what it does
-_silent = 0  # how many see by other means how far it is; of several threads, which end in any order
+_lines = False  # whether a command runs, so that lines are printed
+_silent = 0  # number of open `silent` blocks, in all threads
 _counting = Lock()
-_compiled = 0.0  # seconds; negative once it has been said
+_compiled = 0.0  # seconds; negative once the note is printed
 _outermost: _Bar | None = None
 _listeners: list[_Listener] = []
 
@@ -111,16 +109,16 @@ _listeners: list[_Listener] = []
 def track(label: str, total: int) -> Iterator[Callable[[int], None]]:
     """`with track("rows", 2000) as advance: advance(250)`. Inside another track there is no second bar."""
     global _outermost
-    listener = _heeding()
+    listener = _free_listener()
     if listener is not None and not _silent:
-        with _heard(listener, total) as advance:
+        with _reporting(listener, total) as advance:
             yield advance
         return
     if _silent or _outermost is not None or not (_watched() or _lines):
         yield _advance_inner
         return
     bar = _outermost = _Bar(label, total)
-    ticking = _ticking(bar.appear, DELAY, LATER) if bar.watched else _ticking(bar.tell, FIRST, LATER)
+    ticking = _ticking(bar.appear, DELAY, LATER) if bar.watched else _ticking(bar.print_line, FIRST, LATER)
     try:
         with ticking:
             yield bar.advance
@@ -131,17 +129,17 @@ def track(label: str, total: int) -> Iterator[Callable[[int], None]]:
 
 @contextmanager
 def command(label: str) -> Iterator[None]:
-    """While a command runs: what takes long says so in lines too, and so does the command where nothing in it does."""
+    """Print lines while a command runs: those of its tracks, or else the time that it has taken."""
     global _lines
     began = time.monotonic()
 
-    def tell() -> None:
+    def print_line() -> None:
         if _outermost is None and not _silent:
             note(f"{label}: at work for {_duration(time.monotonic() - began)}")
 
     before, _lines = _lines, True
     try:
-        with _ticking(tell, FIRST, LATER):
+        with _ticking(print_line, FIRST, LATER):
             yield
     finally:
         _lines = before
@@ -149,7 +147,7 @@ def command(label: str) -> Iterator[None]:
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """Within, nothing says how far it is: somebody sees what is made, or is asked for more of it."""
+    """Show no progress inside the block: the user sees the output itself, or is at a prompt."""
     global _silent
     with _counting:
         _silent += 1
@@ -161,9 +159,9 @@ def silent() -> Iterator[None]:
 
 
 def compiling(seconds: float) -> None:
-    """So many seconds more have gone into compiling kernels, and there is more to compile: said once, if it is long."""
+    """Count seconds of kernel compilation, and print one note if they are many."""
     global _compiled
-    if _compiled < 0 or _heeding() is not None or not (_lines or _watched()):
+    if _compiled < 0 or _free_listener() is not None or not (_lines or _watched()):
         return
     _compiled += seconds
     if _compiled >= PATIENT:
@@ -173,7 +171,7 @@ def compiling(seconds: float) -> None:
 
 @contextmanager
 def _ticking(tick: Callable[[], None], first: float, later: float) -> Iterator[None]:
-    """Call tick after so many seconds, and then again and again."""
+    """Call tick after `first` seconds, and then every `later` seconds."""
     ended = Event()
 
     def run() -> None:
@@ -199,36 +197,35 @@ def _duration(seconds: float) -> str:
 
 
 @contextmanager
-def told_to(listener: Callable[[float], None]) -> Iterator[None]:
-    """Within, the outermost track tells the share that it has done, and draws nothing: it is part of larger work.
+def reported_to(report: Callable[[float], None]) -> Iterator[None]:
+    """Inside the block, the outermost track reports the fraction that is done, and draws nothing.
 
-    A bar that it has renamed has its old name afterwards.
+    A bar that was renamed inside gets its old name back.
     """
-    heeding, label = _Listener(listener), None if _outermost is None else _outermost.label
-    _listeners.append(heeding)
+    listener, label = _Listener(report), None if _outermost is None else _outermost.label
+    _listeners.append(listener)
     try:
         yield
     finally:
-        _listeners.remove(heeding)
+        _listeners.remove(listener)
         if label is not None:
             rename(label)
 
 
-def _heeding() -> _Listener | None:
-    """Who is told next: nobody within a track that tells already."""
+def _free_listener() -> _Listener | None:
     return _listeners[-1] if _listeners and not _listeners[-1].busy else None
 
 
 @contextmanager
-def _heard(listener: _Listener, total: int) -> Iterator[Callable[[int], None]]:
+def _reporting(listener: _Listener, total: int) -> Iterator[Callable[[int], None]]:
     done = 0
 
     def advance(steps: int) -> None:
         nonlocal done
         done += steps
-        listener.tell(min(done / max(total, 1), 1.0))
+        listener.report(min(done / max(total, 1), 1.0))
 
-    listener.busy = True  # what lies within is part of this
+    listener.busy = True  # tracks inside are parts of this one
     try:
         yield advance
     finally:
@@ -236,7 +233,7 @@ def _heard(listener: _Listener, total: int) -> Iterator[Callable[[int], None]]:
 
 
 def rename(label: str) -> None:
-    """What the bar says, if there is one."""
+    """Change the label of the bar, if there is one."""
     if _outermost is not None:
         _outermost.label = label
         if _outermost.drawing is not None:
@@ -244,7 +241,7 @@ def rename(label: str) -> None:
 
 
 def note(text: str) -> None:
-    """Print a line to stderr, above the bar where there is one, and nowhere where stderr takes nothing."""
+    """Print a line to stderr, above the bar if there is one; do nothing if stderr is closed."""
     with suppress(OSError):
         if _outermost is not None and _outermost.drawing is not None:
             _outermost.drawing.console.print(plain(text), markup=False, highlight=False, soft_wrap=True)
@@ -253,11 +250,11 @@ def note(text: str) -> None:
 
 
 def _advance_inner(steps: int) -> None:
-    """Part of a larger step: it moves no bar, but lets the outer one appear in time."""
+    """Progress of a nested track: it does not move the outer bar, but lets it appear in time."""
     if _outermost is not None:
         _outermost.advance(0)
 
 
 def _watched() -> bool:
-    """Is stderr a terminal, or are we in a notebook that can draw?"""
+    """Whether stderr is a terminal, or this is a notebook that can draw."""
     return sys.stderr.isatty() or ("ipykernel" in sys.modules and find_spec("ipywidgets") is not None)

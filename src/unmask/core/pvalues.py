@@ -1,4 +1,4 @@
-"""p-values of what was counted: scipy's tests, with the cells of a law pooled until each is expected five times."""
+"""p-values of counts: scipy's tests, with rare cells pooled until the expected count of each is at least five."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from torch import Tensor
 
 
 def chi_square(value: float, degrees: int) -> float:
-    """P(chi-square >= value): 0 for what is beyond all noise; else without degrees there is nothing to differ."""
+    """P(chi-square >= value); 0 for an infinite value, otherwise 1 without degrees of freedom."""
     if math.isinf(value) or not degrees:
         return 0.0 if math.isinf(value) else 1.0
     return float(stats.chi2.sf(value, degrees))
 
 
 def table(first: Tensor, second: Tensor) -> float:
-    """Of counts (K) and (K) having one law: likelihood ratio G = 2 sum O log(O / E) with K - 1 degrees."""
+    """p-value of counts (K) and (K) under one distribution: G = 2 sum O log(O / E) with K - 1 degrees of freedom."""
     counts = torch.stack([first, second])
-    seen = counts[:, counts.sum(0) > 0]
-    return float(stats.chi2_contingency(seen.numpy(), correction=False, lambda_="log-likelihood").pvalue)
+    nonzero = counts[:, counts.sum(0) > 0]
+    return float(stats.chi2_contingency(nonzero.numpy(), correction=False, lambda_="log-likelihood").pvalue)
 
 
-def against_law(counts: Tensor, law: Tensor, least: float = 5.0) -> float:
-    """Of counts (K) under a law (K), Pearson, rare cells pooled; 0 where an impossible one has occurred."""
-    if bool((counts[law <= 0] > 0).any()):
+def against_distribution(counts: Tensor, distribution: Tensor, least: float = 5.0) -> float:
+    """Pearson's p-value of counts (K) under a distribution (K), rare cells pooled; 0 if an impossible cell occurred."""
+    if bool((counts[distribution <= 0] > 0).any()):
         return 0.0
     n = float(counts.sum())
-    order = law.argsort(descending=True)
-    wanted, seen = n * law[order].double(), counts[order].double()
-    alone = int((wanted >= least).sum())
-    pools = int(float(wanted[alone:].sum()) / least)  # of rare cells; what is too little for one joins the last cell
-    pooled = (wanted[alone:].cumsum(0) / least).long().clamp(max=pools - 1) + alone
+    order = distribution.argsort(descending=True)
+    means, values = n * distribution[order].double(), counts[order].double()
+    alone = int((means >= least).sum())
+    pools = int(float(means[alone:].sum()) / least)  # of rare cells; a remainder too small for one joins the last cell
+    pooled = (means[alone:].cumsum(0) / least).long().clamp(max=pools - 1) + alone
     groups = torch.cat([torch.arange(alone), pooled]).clamp(min=0)
     size = int(groups.max()) + 1
-    expected = torch.zeros(size).double().scatter_add_(0, groups, wanted)
-    observed = torch.zeros(size).double().scatter_add_(0, groups, seen)
+    expected = torch.zeros(size).double().scatter_add_(0, groups, means)
+    observed = torch.zeros(size).double().scatter_add_(0, groups, values)
     if size == 1:
         return 1.0
-    expected *= n / expected.sum()  # but for rounding it is
+    expected *= n / expected.sum()  # equal except for rounding
     return float(stats.chisquare(observed.numpy(), expected.numpy()).pvalue)
 
 

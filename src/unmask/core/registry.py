@@ -1,4 +1,4 @@
-"""Things called by name, with options: "strided", "polynomial(power=2)"; one spelling for code and commands."""
+"""Registries of names with options: "strided", "polynomial(power=2)"; one notation for code and commands."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints
 
 Made = TypeVar("Made")
-LONGEST, DEEPEST = 2**14, 8  # a specification: in characters, and in names that stand within names
-Allowed = bool | Sequence[str]  # whether names may import: any module, none, or these
-IN_FILE = "stands in a file, which may be anybody's; where you trust it, say"
+LONGEST, DEEPEST = 2**14, 8  # of a specification: characters, and levels of nested names
+Allowed = bool | Sequence[str]  # modules that names may import: all (True), none (False), or these
+IN_FILE = "is named in a file, which is not trusted. If you trust it, pass"
 _imports: ContextVar[tuple[Allowed, str]] = ContextVar("imports", default=(True, IN_FILE))
 
 
 @contextmanager
 def imports(allowed: Allowed, why: str = IN_FILE) -> Iterator[None]:
-    """Whether "package.module:Name" may be imported meanwhile, or of which modules: of none where names come from a
-    file, unless its reader names them. Names of installed packages are no matter of this: somebody has installed them.
+    """Set the modules that a name "package.module:Name" may import inside the block.
 
-    why: a name is refused, up to the option that would allow it.
+    Names from a file may import none, except those that the user allows. Entry points of installed packages are always
+    allowed. why: the reason of a refusal, up to the option that would allow it.
     """
     before = _imports.set((allowed, why))
     try:
@@ -51,31 +51,31 @@ def imports_allowed() -> Allowed:
 
 @dataclass(frozen=True)
 class Entry:
-    """What a registry says of a name."""
+    """A name of a registry, described."""
 
     name: str
-    about: str  # the first line of its documentation, or what is wrong with it
-    options: dict[str, Any]  # names to defaults; inspect.Parameter.empty where one must be given
+    about: str  # the first line of its documentation, or the reason why it cannot be loaded
+    options: dict[str, Any]  # names to defaults; inspect.Parameter.empty if it is required
     documentation: str
     origin: str  # module:name of its maker
-    maker: Callable[..., Any] | None = None  # None where it cannot be had
+    maker: Callable[..., Any] | None = None  # None if it cannot be loaded
 
     @property
     def specification(self) -> str:
-        """As it is written with all of its options: "blocks(block_length=32, inner='fixed-size')"."""
+        """The name with all of its options: "blocks(block_length=32, inner='fixed-size')"."""
         empty = inspect.Parameter.empty
         shown = [name if default is empty else f"{name}={default!r}" for name, default in self.options.items()]
         return f"{self.name}({', '.join(shown)})" if shown else self.name
 
 
 class Registry(Generic[Made]):
-    """Names to makers; a maker's keyword parameters are its options.
+    """A mapping of names to makers; the keyword parameters of a maker are its options.
 
-    Where there is a group, the door is open to others: "package.module:Name" is imported, and installed packages offer
-    names as entry points of that group. Their code runs when it is named, or when all is listed, and not before;
-    and a name is called only where it is known to be one of these: `check` raises unless a class is what is asked for,
-    and a function must be declared to return one of `returns`. Names of ours come first: those of the registry's own
-    room, and those that the rooms above add to it (core/lazy.py).
+    With a group, the registry is open to plugins: "package.module:Name" is imported, and installed packages offer names
+    as entry points of that group. Their code runs only when it is named, or when all names are listed. A plugin is
+    called only after a check: `check` raises for a class of another kind, and a function must be declared to return one
+    of `returns`. Built-in names come first: those of the registry's own package, and those that higher packages add
+    (core/lazy.py).
     """
 
     def __init__(
@@ -88,11 +88,11 @@ class Registry(Generic[Made]):
         package: str | None = None,
     ) -> None:
         self.noun = noun
-        self.package = package  # whose modules register names when they are imported
+        self.package = package  # its modules register names when they are imported
         self.group = group
         self.check = check or (lambda kind, label: None)
         self.returns = returns
-        self.given = given  # parameters of makers that are no options: whoever makes one gives them
+        self.given = given  # parameters of makers that are not options: the caller passes them
         self._makers: dict[str, Callable[..., Made]] = {}
         self._complete = False
 
@@ -107,23 +107,23 @@ class Registry(Generic[Made]):
         return add
 
     def make(self, specification: str, *arguments: Any) -> Made:
-        """What "name" or "name(option=value, ...)" stands for, given the positional arguments of its maker."""
+        """The object of "name" or "name(option=value, ...)", from the positional arguments of its maker."""
         maker, options = self.bind(specification, len(arguments))
         name, _ = parse(self.noun, specification)
         try:
-            made = maker(*arguments, **options)
+            product = maker(*arguments, **options)
         except (UnmaskError, MemoryError):
             raise
         except (Exception, SystemExit) as error:
             if name in self._makers:
                 raise
-            what = f"{type(error).__name__}: {cut(str(error))}"  # a mistake of somebody else's code, and none of ours
-            raise UnmaskError(f"{self.noun} {name!r} cannot be made: {what}") from error
-        self.check(type(made), f"{self.noun} {name!r}")
-        return made
+            reason = f"{type(error).__name__}: {cut(str(error))}"  # an error in the code of a plugin
+            raise UnmaskError(f"{self.noun} {name!r} cannot be created: {reason}") from error
+        self.check(type(product), f"{self.noun} {name!r}")
+        return product
 
     def bind(self, specification: str, positional: int) -> tuple[Callable[..., Made], dict[str, Any]]:
-        """(maker, options), checked, of a specification whose maker takes so many positional arguments besides."""
+        """(maker, checked options) of a specification whose maker takes `positional` positional arguments."""
         name, options = parse(self.noun, specification)
         maker = self.find(name)
         known = dict(list(inspect.signature(maker).parameters.items())[positional:])
@@ -132,8 +132,8 @@ class Registry(Generic[Made]):
                 if not known:
                     raise UnmaskError(f"{self.noun} {name!r} has no options, but {option!r} was given")
                 raise unknown(f"option of {self.noun} {name!r}:", option, known)
-            if wanted := _unlike(value, known[option].default):
-                raise UnmaskError(f"{option} of {self.noun} {name!r} is {shown(value)}; expected {wanted}")
+            if expected := _unlike(value, known[option].default):
+                raise UnmaskError(f"{option} of {self.noun} {name!r} is {shown(value)}; expected {expected}")
         for option, parameter in known.items():
             if option not in options and parameter.default is parameter.empty and parameter.kind in NEEDED:
                 raise UnmaskError(f"{self.noun} {name!r} needs its option {option}; write {name}({option}=...)")
@@ -141,7 +141,7 @@ class Registry(Generic[Made]):
 
     @property
     def makers(self) -> dict[str, Callable[..., Made]]:
-        """Every name with its maker, except those of installed packages; all modules that register one are imported."""
+        """Every name with its maker, except those of installed packages; imports all modules that register names."""
         if not self._complete:
             self._complete = True
             for module in (*_modules(self.package), *ADDING.get(self.noun, ())):
@@ -150,17 +150,17 @@ class Registry(Generic[Made]):
         return self._makers
 
     def name_of(self, maker: Callable[..., Made]) -> str | None:
-        """The name that a maker is registered by."""
+        """The name of a registered maker."""
         return next((name for name, known in self._makers.items() if known is maker), None)
 
     def _import_module_of(self, name: str) -> None:
-        """Most names are registered by the module of that name: "low-confidence" by low_confidence.py."""
+        """Import the module of the same name, which registers most names: low_confidence.py has "low-confidence"."""
         module = f"{self.package}.{name.replace('-', '_')}"
         if self.package and re.fullmatch("[a-z0-9-]+", name) and find_spec(module) is not None:
             import_module(module)
 
     def find(self, name: str) -> Callable[..., Made]:
-        """The maker of a name: one of ours, of an importable module, or of an installed package."""
+        """The maker of a name: built-in, of an importable module, or of an installed package."""
         if self.group is not None and ":" in name:
             self.check_import(name)
             return self._open(name, name)
@@ -172,28 +172,29 @@ class Registry(Generic[Made]):
         if name not in offers:
             raise unknown(self.noun, name, self.makers.keys() | offers.keys())
         if len(offers[name]) > 1:
-            which = " or ".join(sorted(offer.value for offer in offers[name]))
-            raise UnmaskError(f"{len(offers[name])} installed packages offer a {self.noun} {name!r}; name it: {which}")
+            choices = " or ".join(sorted(offer.value for offer in offers[name]))
+            raise UnmaskError(
+                f"{len(offers[name])} installed packages offer a {self.noun} {name!r}; expected {choices}"
+            )
         return self._open(name, offers[name][0].value)
 
     def check_import(self, name: str) -> None:
-        """An error where a name asks for an import, and stands where it must not."""
+        """Raise an error if a name requires an import that is not allowed."""
         module, colon, _ = name.partition(":")
         allowed, why = _imports.get()
         if colon and not (allowed if isinstance(allowed, bool) else module.strip() in allowed):
-            what = f"{self.noun} {shown(name)} is code to be imported, and {why}"
-            raise UnmaskError(f"{what} --allow-imports {cut(module)}")
+            raise UnmaskError(f"{self.noun} {shown(name)} imports code, and {why} --allow-imports {cut(module)}")
 
     def names(self) -> list[str]:
-        """All names: ours in their order, then those that installed packages offer; none of theirs is imported."""
+        """All names: the built-in ones, then those that installed packages offer, without importing them."""
         return [*self.makers, *sorted(self._offers().keys() - self.makers.keys())]
 
     def about(self) -> dict[str, str]:
-        """Each name with the first line of its documentation, or with what is wrong with the package that offers it."""
+        """Each name with the first line of its documentation, or the reason why it cannot be loaded."""
         return {name: self.entry(name).about for name in self.names()}
 
     def entry(self, name: str) -> Entry:
-        """What there is to say of a name; of one that an installed package offers in vain, what is wrong."""
+        """The description of a name; if its package is broken, the reason."""
         try:
             maker = self.find(name)
         except UnmaskError as error:
@@ -212,27 +213,26 @@ class Registry(Generic[Made]):
     def _offers(self) -> dict[str, list[EntryPoint]]:
         offers: dict[str, list[EntryPoint]] = {}
         for entry in installed(self.group) if self.group else ():
-            if entry.value not in [offer.value for offer in offers.setdefault(entry.name, [])]:  # installed twice
+            if entry.value not in [offer.value for offer in offers.setdefault(entry.name, [])]:  # not installed twice
                 offers[entry.name].append(entry)
         return offers
 
-    def _open(self, name: str, place: str) -> Callable[..., Made]:
+    def _open(self, name: str, path: str) -> Callable[..., Made]:
         """The maker at "package.module:Name", which this imports."""
         label = f"{self.noun} {name!r}"
-        found = _imported(label, place)
-        if isinstance(found, type):
-            self.check(found, label)  # before anything of it runs
-        elif not inspect.isroutine(found):
-            raise UnmaskError(f"{label} is an object of type {type(found).__name__}; expected a class, or a function")
-        elif not _returns(found, self.returns):
-            wanted = " or ".join(kind.__name__ for kind in self.returns)
-            what = f"{label} is a function that is not declared to make a {self.noun}, and is not called"
-            raise UnmaskError(f"{what}; write def {found.__name__}(...) -> {wanted}")
+        maker: Callable[..., Made] = _imported(label, path)
+        if isinstance(maker, type):
+            self.check(maker, label)  # before any of its code runs
+        elif not inspect.isroutine(maker):
+            raise UnmaskError(f"{label} is an object of type {type(maker).__name__}; expected a class or a function")
+        elif not _returns(maker, self.returns):
+            expected = " or ".join(kind.__name__ for kind in self.returns)
+            problem = f"{label} is a function that is not declared to return a {self.noun}"
+            raise UnmaskError(f"{problem}; write def {maker.__name__}(...) -> {expected}")
         try:
-            inspect.signature(found)
+            inspect.signature(maker)
         except (TypeError, ValueError) as error:
-            raise UnmaskError(f"{label} does not say what its options are: it is no {self.noun} of Python's") from error
-        maker: Callable[..., Made] = found
+            raise UnmaskError(f"{label} has no Python signature; expected a {self.noun} written in Python") from error
         return maker
 
 
@@ -244,20 +244,20 @@ def _modules(package: str | None) -> list[str]:
 
 
 def installed(group: str) -> EntryPoints:
-    """What installed packages offer: reading it takes 20 ms, and a message that lists names asks again and again."""
-    return _installed(group, *_places())
+    """Entry points of installed packages, cached, because reading them takes 20 ms."""
+    return _installed(group, *_directories())
 
 
-def _places() -> Iterator[tuple[str, int]]:
-    """Where packages are found, and when anything was last installed there."""
-    for place in sys.path:
+def _directories() -> Iterator[tuple[str, int]]:
+    """Directories of packages, each with the time of its last installation."""
+    for directory in sys.path:
         with suppress(OSError):
-            yield os.path.abspath(place), os.stat(place or ".").st_mtime_ns
+            yield os.path.abspath(directory), os.stat(directory or ".").st_mtime_ns
 
 
 @lru_cache(maxsize=16)
-def _installed(group: str, *places: tuple[str, int]) -> EntryPoints:
-    from importlib.metadata import entry_points  # here: a worker that finds its metric asks for none
+def _installed(group: str, *directories: tuple[str, int]) -> EntryPoints:
+    from importlib.metadata import entry_points  # here, because most workers do not need it
 
     return entry_points(group=group)
 
@@ -266,42 +266,42 @@ UNIONS = (Union, UnionType)
 NEEDED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
-def _imported(label: str, place: str) -> Any:
-    """module:attribute; a module may lie in the working directory, wherever the program was started from."""
-    module, _, attribute = (part.strip() for part in place.partition("[")[0].partition(":"))
+def _imported(label: str, path: str) -> Any:
+    """The object at module:attribute; the module may be in the working directory."""
+    module, _, attribute = (part.strip() for part in path.partition("[")[0].partition(":"))
     if "" not in sys.path:
-        sys.path.append("")  # last: it hides nothing that is installed
+        sys.path.append("")  # last, so that it hides no installed module
     try:
-        found = import_module(module)
+        value = import_module(module)
     except (Exception, SystemExit) as error:
         if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
-            what = "install its package, or work in the directory that holds it"
-            raise UnmaskError(f"there is no module {error.name!r} for {label}; {what}") from error
+            advice = "install its package, or change to the directory that contains it"
+            raise UnmaskError(f"there is no module {error.name!r} for {label}; {advice}") from error
         reason = f"{type(error).__name__}: {error}".partition("\n")[0]
-        raise UnmaskError(f"{label} cannot be had: importing {module!r} fails with {reason}") from error
+        raise UnmaskError(f"{label} cannot be loaded: importing {module!r} fails with {reason}") from error
     try:
         for part in attribute.split("."):
-            found = getattr(found, part)
+            value = getattr(value, part)
     except AttributeError as error:
-        there = [name for name, value in vars(sys.modules[module]).items() if _stems_from(value, module)]
-        if not there:
-            raise UnmaskError(f"{label} is not there: module {module!r} has no {attribute!r}") from error
-        raise unknown(f"name in module {module!r}:", attribute, there) from error
-    return found
+        names = [name for name, value in vars(sys.modules[module]).items() if _defined_in(value, module)]
+        if not names:
+            raise UnmaskError(f"{label} does not exist: module {module!r} has no {attribute!r}") from error
+        raise unknown(f"name in module {module!r}:", attribute, names) from error
+    return value
 
 
-def _stems_from(value: Any, module: str) -> bool:
+def _defined_in(value: Any, module: str) -> bool:
     return (isinstance(value, type) or inspect.isfunction(value)) and f"{value.__module__}.".startswith(f"{module}.")
 
 
-def _returns(function: Callable[..., Any], wanted: tuple[type, ...]) -> bool:
-    """Whether all that a function is declared to return is one of these; it does not run."""
+def _returns(function: Callable[..., Any], types: tuple[type, ...]) -> bool:
+    """Whether a function is declared to return only these types; it is not called."""
     try:
         hint = get_type_hints(function).get("return")
-    except Exception:  # whatever somebody's annotations come to, or do not
+    except Exception:  # any error that foreign annotations raise
         return False
     kinds = [get_origin(part) or part for part in (get_args(hint) if get_origin(hint) in UNIONS else (hint,))]
-    return all(isinstance(kind, type) and issubclass(kind, wanted) for kind in kinds)
+    return all(isinstance(kind, type) and issubclass(kind, types) for kind in kinds)
 
 
 def parse(noun: str, specification: str) -> tuple[str, dict[str, Any]]:
@@ -312,23 +312,28 @@ def parse(noun: str, specification: str) -> tuple[str, dict[str, Any]]:
     if not bracket:
         return name, {}
     if len(specification) > LONGEST or _depth(rest) > DEEPEST:
-        what = f"expected at most {LONGEST} characters and names within names {DEEPEST} deep"
-        raise UnmaskError(f"{noun} {shown(specification)} is too long or too deep; {what}")
+        expected = f"expected at most {LONGEST} characters and {DEEPEST} levels of nested names"
+        raise UnmaskError(f"{noun} {shown(specification)} is too long or too deep; {expected}")
     try:
         call = ast.parse(f"_({rest}", mode="eval").body
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
             raise SyntaxError
         options = {keyword.arg: _literal(keyword.value) for keyword in call.keywords if keyword.arg}
-        if len(options) < len(call.keywords):  # an option twice, or **options
+        if len(options) < len(call.keywords):  # a repeated option, or **options
             raise SyntaxError
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
-        what = f"cannot read {noun} {shown(specification)}"
-        raise UnmaskError(f"{what}; write name or name(option=value, ...)") from error
+        advice = "write name or name(option=value, ...)"
+        raise UnmaskError(f"cannot read {noun} {shown(specification)}; {advice}") from error
     return name.strip(), options
 
 
+def written(name: str, options: Mapping[str, Any]) -> str:
+    """The specification that `parse` reads: "name(option=value, ...)", or the name alone."""
+    return f"{name}({', '.join(f'{option}={value!r}' for option, value in options.items())})" if options else name
+
+
 def _depth(text: str) -> int:
-    """How many brackets are open at most."""
+    """The largest number of open brackets."""
     depth = deepest = 0
     for sign in text:
         depth += (sign in "([{") - (sign in ")]}")
@@ -337,7 +342,7 @@ def _depth(text: str) -> int:
 
 
 def _unlike(value: Any, default: Any) -> str:
-    """What should stand where a default of this type does, or nothing where the value will do."""
+    """The expected kind of value if it does not match the type of the default, else an empty string."""
     if type(default) is float:
         return "" if type(value) in (int, float) and abs(value) <= sys.float_info.max else "a finite number"
     if type(value) is type(default) or default is None or default is inspect.Parameter.empty:
@@ -346,7 +351,7 @@ def _unlike(value: Any, default: Any) -> str:
 
 
 def _literal(node: ast.expr) -> Any:
-    """A Python literal; or the text of a word ("low-confidence" parses as a difference), or of "word(option=value)"."""
+    """A Python literal, or the text of a word ("low-confidence" parses as a difference) or of "word(option=value)"."""
     match node:
         case ast.Name(id=word):
             return word

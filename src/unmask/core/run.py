@@ -1,4 +1,4 @@
-"""What a run is, in a few records: their fields are arguments of functions, and flags of commands with their help."""
+"""Options of a run as records: their fields are arguments of functions, and flags of commands with help texts."""
 
 from __future__ import annotations
 
@@ -45,3 +45,21 @@ class Loading:
     dtype: str | None = None
     quantize: str | None = None
     cache: str | None = None
+
+
+@dataclass(frozen=True)
+class Answering:
+    """How an open model answers a task; None: the usual of the model (hub/answering.py) or of the task."""
+
+    length: int | None = None  # tokens of an answer
+    sampler: str | None = None
+    schedule: str = "linear"
+    steps: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    guidance: float = 0.0
+    eos: str = "stop"
+    until: bool = True  # whether the strings that end the task's answers stop a row
+    chat: bool = False  # whether a question is a user's message in the model's chat template
+    system: str | None = None

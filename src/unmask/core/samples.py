@@ -1,7 +1,7 @@
-"""Sequences on disk: .npy of integers (rows, length), or .jsonl with one list, or {"tokens": list}, a line.
+"""Sequences on disk: .npy of integers (rows, length), or .jsonl with one list, or {"tokens": list}, per line.
 
-Those of a text may be its words as well: .jsonl then says {"tokens": list, "text": text} and why the row has ended, and
-.txt the texts alone, with a line of a form feed between them.
+Sequences of text can include the text: a line of .jsonl is then {"tokens": list, "text": text}, with the reason why the
+sequence ended. A .txt file has the texts alone, separated by a line with a form feed.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from unmask.core.reading import fit, opened, read_json, read_lines, read_text
 Ints = NDArray[np.int64]
 SUFFIXES = (".npy", ".jsonl")
 TEXT_SUFFIX, BETWEEN = ".txt", "\n\f\n"
-ARCHIVE = b"PK\x03\x04"  # what an .npz begins with
+ARCHIVE = b"PK\x03\x04"  # first bytes of an .npz file
 HEADER = (ValueError, EOFError, SyntaxError, TypeError, OverflowError, RecursionError, MemoryError, tokenize.TokenError)
-TOKEN = 8  # bytes, once it is read
-TEXT = 12  # times a text is held at most while its tokens are read
+TOKEN = 8  # bytes of a token in memory
+TEXT = 12  # memory needed to read a .jsonl file, in multiples of its size, at most
 Token = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Row(msgspec.Struct):
-    """A line of .jsonl that says more than its tokens."""
+    """A line of .jsonl that is an object; fields other than these are ignored."""
 
     tokens: list[Token]
 
 
 class Line(msgspec.Struct):
-    """A line of .jsonl of which the text is read."""
+    """A line of .jsonl whose text is read."""
 
     text: str
 
@@ -54,13 +54,13 @@ class HiddenRow(msgspec.Struct):
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """What is read of what a file says of where it came from; it says more."""
+    """The fields of a file's origin that are read."""
 
     code: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{1,64}$")] | None = None
 
 
 class Account(msgspec.Struct):
-    """What is read of the account of a generation; it says more."""
+    """The fields of a generation's account that are read."""
 
     tokens_sha256: str
     given_sha256: str | None = None
@@ -72,13 +72,13 @@ class Account(msgspec.Struct):
 def check_suffix(path: str | Path, text: bool = False) -> None:
     known = (*SUFFIXES, TEXT_SUFFIX) if text else SUFFIXES
     if Path(path).suffix not in known:
-        raise UnmaskError(f"{path}: samples are kept as {' or '.join(known)}, not {Path(path).suffix!r}")
+        raise UnmaskError(f"{path} ends in {Path(path).suffix!r}; expected {' or '.join(known)}")
 
 
 def write_tokens(
     path: str | Path, tokens: Tensor, texts: Sequence[str] | None = None, reasons: Sequence[str] | None = None
 ) -> None:
-    """texts: what each row says, where tokens are those of a text; reasons: why each of them has ended."""
+    """Write sequences, for text with the text of each one; reasons: why each sequence ended."""
     check_suffix(path, texts is not None)
     with atomic(path) as file:
         if Path(path).suffix == ".npy":
@@ -96,7 +96,7 @@ def write_tokens(
 
 
 def read_tokens(path: str | Path, hidden: int | None = None) -> Tensor:
-    """(rows, length) int64, or an error that says what in the file is not that; null in a line is what is hidden."""
+    """(rows, length) int64; `hidden` replaces each null in a line."""
     check_suffix(path)
     tokens = _read_npy(Path(path)) if Path(path).suffix == ".npy" else _read_jsonl(Path(path), hidden)
     if tokens.ndim != 2 or 0 in tokens.shape:
@@ -105,23 +105,23 @@ def read_tokens(path: str | Path, hidden: int | None = None) -> Tensor:
 
 
 def read_texts(path: str | Path) -> list[str]:
-    """The texts of a .txt or .jsonl file, as they are written here; of .jsonl also a text alone a line."""
+    """The texts of a .txt or .jsonl file; a line of .jsonl is a string or an object with "text"."""
     suffix = Path(path).suffix
     if suffix == TEXT_SUFFIX:
-        found = read_text(path).removesuffix("\n").split(BETWEEN)
+        texts = read_text(path).removesuffix("\n").split(BETWEEN)
     elif suffix == ".jsonl":
-        found = [line if isinstance(line, str) else line.text for _, line in read_lines(path, str | Line)]
+        texts = [line if isinstance(line, str) else line.text for _, line in read_lines(path, str | Line)]
     else:
-        raise UnmaskError(f"{path}: expected a file of texts, .txt or .jsonl")
-    if not any(found):
-        raise UnmaskError(f"{path} holds no text")
-    return found
+        raise UnmaskError(f"{path} is not a file of texts; expected .txt or .jsonl")
+    if not any(texts):
+        raise UnmaskError(f"{path} contains no text")
+    return texts
 
 
 def _read_npy(path: Path) -> Ints:
-    """The array behind a header that is of integers, and whose shape is what the file has bytes for."""
+    """The array of a file, after a check that its header declares integers and matches the size of the file."""
     with opened(path) as file:
-        found = os.fstat(file.fileno()).st_size
+        total = os.fstat(file.fileno()).st_size
         start = file.read(len(npy.MAGIC_PREFIX))
         if start.startswith(ARCHIVE):
             raise UnmaskError(f"{path} is an archive; expected one array of integers (rows, length)")
@@ -130,23 +130,24 @@ def _read_npy(path: Path) -> Ints:
             version = npy.read_magic(file)
             header = npy.read_array_header_1_0(file) if version == (1, 0) else npy.read_array_header_2_0(file)
         except HEADER as error:
-            reason = "it does not begin like one" if start != npy.MAGIC_PREFIX else cut(str(error))
-            raise UnmaskError(f"{path} is not a complete .npy file: {reason}") from error
+            if not npy.MAGIC_PREFIX.startswith(start):
+                raise UnmaskError(f"{path} is not a .npy file. Write it with numpy.save, or use .jsonl") from error
+            raise UnmaskError(f"{path} is not a complete .npy file: {cut(str(error))}") from error
         shape, columns_first, dtype = header
         if dtype.hasobject:
-            raise UnmaskError(f"{path} holds Python objects; expected integers (rows, length)")
+            raise UnmaskError(f"{path} contains Python objects; expected integers (rows, length)")
         if dtype.kind not in "iu":
-            raise UnmaskError(f"{path} holds {cut(str(dtype))}; expected integers (rows, length)")
+            raise UnmaskError(f"{path} contains {cut(str(dtype))}; expected integers (rows, length)")
         count = math.prod(shape) if all(type(size) is int and size >= 0 for size in shape) else -1
-        if (expected := count * dtype.itemsize) != found - file.tell():
-            what = f"the array of its header has {counted(expected)} bytes, and {found - file.tell()} follow"
-            raise UnmaskError(f"{path} is not a complete .npy file: {what}")
+        if (expected := count * dtype.itemsize) != total - file.tell():
+            problem = f"its header declares {counted(expected)} bytes, but {total - file.tell()} follow"
+            raise UnmaskError(f"{path} is not a complete .npy file: {problem}")
         if expected > available() / (1 + TOKEN / dtype.itemsize):
-            what = f"{counted(count)} tokens need {size(expected + TOKEN * count)}, and there are {size(available())}"
-            raise UnmaskError(f"{path} does not fit into memory: {what}; score it in parts")
+            problem = f"{counted(count)} tokens need {size(expected + TOKEN * count)} of {size(available())}"
+            raise UnmaskError(f"{path} does not fit into memory: {problem}. Score it in parts.")
         tokens = np.fromfile(file, dtype, count).reshape(shape, order="F" if columns_first else "C")
     if tokens.size and int(tokens.max()) > np.iinfo(np.int64).max:
-        raise UnmaskError(f"{path} holds the number {int(tokens.max())}; no token is that large")
+        raise UnmaskError(f"{path} contains the number {int(tokens.max())}; expected tokens below 2^63")
     return tokens
 
 
@@ -156,46 +157,46 @@ def _read_jsonl(path: Path, hidden: int | None) -> Ints:
     for number, line in read_lines(path, schema, most=available() // TEXT):
         tokens = line if isinstance(line, list) else line.tokens
         if not tokens:
-            raise UnmaskError(f'{path}, line {number}: expected a list of tokens, or an object with "tokens"')
+            raise UnmaskError(f'{path}, line {number} has no token; expected a list, or an object with "tokens"')
         if hidden is not None and None in tokens:
             tokens = [hidden if token is None else token for token in tokens]
         if rows and len(tokens) != len(rows[0]):
-            expected = f"{len(tokens)} tokens, but the first row has {len(rows[0])}"
-            raise UnmaskError(f"{path}, line {number} has {expected}; pad shorter sequences after their end")
+            problem = f"has {len(tokens)} tokens, but the first row has {len(rows[0])}"
+            raise UnmaskError(f"{path}, line {number} {problem}. Pad shorter sequences after their end.")
         rows.append(np.fromiter(tokens, np.int64, len(tokens)))
     return np.stack(rows) if rows else np.empty((0, 0), np.int64)
 
 
 def account_path(path: str | Path) -> Path:
-    """Where a file of samples keeps what made it."""
+    """Path of the account of a file of samples: how they were generated."""
     return Path(f"{path}.json")
 
 
 def given_path(path: str | Path) -> Path:
-    """Where a file of samples keeps what they were given: samples.npy in samples.given.npy; a text's in .given.npy."""
+    """Path of the tokens that samples were given: samples.given.npy for samples.npy and for samples.txt."""
     path = Path(path)
     return path.with_suffix(f".given{SUFFIXES[0] if path.suffix == TEXT_SUFFIX else path.suffix}")
 
 
 def read_given(path: str | Path, account: dict[str, Any]) -> Tensor | None:
-    """What the samples of an account were given, which lies beside them; None where that was nothing."""
+    """The tokens that the samples of an account were given, from the file next to them; None if there were none."""
     if "given_sha256" not in account:
         return None
     given = read_tokens(given_path(path))
     if digest(given) != account["given_sha256"]:
-        raise UnmaskError(f"{given_path(path)} is not what {path} was given; give that by --given")
+        raise UnmaskError(f"{given_path(path)} does not match the account of {path}. Pass the given tokens by --given.")
     return given
 
 
 def read_account(path: str | Path, tokens: Tensor) -> dict[str, Any]:
-    """What a generation of ours wrote beside its samples; empty where there is none, or where it is about others."""
-    place = account_path(path)
-    if not os.path.exists(place):
+    """The account that `generate` wrote next to its samples; empty if it is missing or belongs to other tokens."""
+    source = account_path(path)
+    if not os.path.exists(source):
         return {}
-    account = read_json(place)
+    account = read_json(source)
     if not isinstance(account, dict) or account.get("tokens_sha256") != digest(tokens):
         return {}
-    fit(account, Account, str(place))
+    fit(account, Account, str(source))
     return account
 
 

@@ -1,4 +1,4 @@
-"""The least whole number at which something is reached: rounds for a quality, or a budget, or a condition."""
+"""The smallest integer that reaches a target: steps for a quality, for a budget, or for a condition."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ MOST = 2**24
 
 
 class Floor(UnmaskError):
-    """A target that no number reaches: at `steps` the quality is `value`, and stays where stuck."""
+    """No number reaches the target: at `steps` the quality is `value`; stuck: more steps do not improve it."""
 
     def __init__(self, target: float, steps: int, value: float, stuck: bool) -> None:
         self.steps, self.value, self.stuck = steps, value, stuck
-        super().__init__(f"no number of steps up to {steps:,} reaches {target:g}: at {steps:,} it is {value:.6g}")
+        super().__init__(f"no number of steps up to {steps:,} reaches {target:g}; {steps:,} steps reach {value:.6g}")
 
 
 def least(
@@ -26,18 +26,18 @@ def least(
     most: int = MOST,
     flat: float = math.inf,
 ) -> int:
-    """The smallest N at which quality(N) <= target, up to a share `slack` of N, for a quality that falls with N.
+    """The smallest N at which quality(N) <= target, up to a fraction `slack` of N, for a quality that falls with N.
 
     least(lambda n: metrics.ser(language, 510, "linear", n).value, 0.5)
 
-    Qualities fall about as 1/N, which says where to look next; every third look halves what is left, should they not.
-    One that is infinite only says on which side N lies. One of which twice the rounds leave more than a share `flat`
-    has reached its floor.
+    A quality falls about as 1/N, which suggests the next N; every third trial bisects, in case it does not. An infinite
+    quality shows only the side of N. A quality has reached its floor if twice the steps leave more than a fraction
+    `flat` of it.
     """
     low, worst, high = 0, math.inf, most + 1
-    steps, looks = round(min(max(guess * (1 + slack / 2), 1), most)), 0
+    steps, trials = round(min(max(guess * (1 + slack / 2), 1), most)), 0
     while high - low > 1:
-        value, looks = quality(steps), looks + 1
+        value, trials = quality(steps), trials + 1
         if value <= target:
             high = steps
             if value > (1 - slack) * target:
@@ -47,7 +47,7 @@ def least(
             if stuck or steps == most:
                 raise Floor(target, steps, value, stuck)
             low, worst = steps, value
-        if high <= most and (looks % 3 == 0 or math.isinf(value)):
+        if high <= most and (trials % 3 == 0 or math.isinf(value)):
             steps = (low + high) // 2
         elif math.isinf(value):
             steps = min(2 * steps, most)
@@ -58,5 +58,5 @@ def least(
 
 
 def first(holds: Callable[[int], bool], guess: float = 1, most: int = MOST) -> int:
-    """The smallest N for which a condition holds that stays true above it."""
+    """The smallest N for which a condition holds; it must also hold for all larger N."""
     return least(lambda steps: -math.inf if holds(steps) else math.inf, 0.0, guess, most=most)

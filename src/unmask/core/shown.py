@@ -1,4 +1,4 @@
-"""What an object looks like in a notebook: a room above its own draws it, which the front door names."""
+"""Display of an object in a notebook. A module of a higher package draws it; the public API names that module."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from unmask.core.lazy import ADDING
 
 
 class Shown:
-    """An object that can be looked at."""
+    """An object that a notebook displays."""
 
     __slots__ = ()
 
     def plot(self) -> Any:
-        """An Altair chart of it."""
-        return _room().plot(self)
+        """Return an Altair chart of the object."""
+        return _notebook().plot(self)
 
     def _repr_html_(self) -> str:
-        """Its words, and its chart as a drawing that asks nobody for anything."""
-        return str(_room().html(self))
+        """Its text and its chart, as a drawing that loads nothing."""
+        return str(_notebook().html(self))
 
 
-def _room() -> Any:
+def _notebook() -> Any:
     (name,) = ADDING["notebook"]
     return import_module(name)

@@ -1,4 +1,4 @@
-"""A result as lines for people: a name, and what stands behind it; on the command line, and as a repr."""
+"""A result as lines of a name and its value, for the command line and for `repr`."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any
 from unmask.core.errors import plain
 
 Row = tuple[str, str]
-WIDE = 140  # where nobody looks: a file, or another program
+WIDE = 140  # columns of output to a file or another program
 
 
 def as_table(self: Any) -> str:
-    """`__repr__` of what has a `to_dict`: a line an entry."""
+    """`__repr__` of an object with `to_dict`: one line per entry."""
     return "\n".join(lines(rows_of(self.to_dict())))
 
 
 def rows_of(result: Mapping[str, Any], prefix: str = "") -> list[Row]:
-    """Each entry with its text; nested ones are named by their path."""
+    """Each entry with its text; the name of a nested entry is its path."""
     rows: list[Row] = []
     for name, value in result.items():
         if isinstance(value, Mapping) and not {"value", "low", "high"} <= value.keys():
@@ -31,7 +31,7 @@ def rows_of(result: Mapping[str, Any], prefix: str = "") -> list[Row]:
 
 
 def lines(rows: Sequence[Row]) -> list[str]:
-    """As wide as the terminal; a text that is longer goes on below itself."""
+    """Lines as wide as the terminal; a longer text continues below itself."""
     width = max((len(name) for name, _ in rows), default=0) + 2
     columns = max(shutil.get_terminal_size().columns, width + 20)
     shown = []
@@ -42,8 +42,10 @@ def lines(rows: Sequence[Row]) -> list[str]:
 
 
 def grid(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """A table with a title, its first column to the left and the others to the right. Columns for which the terminal
-    has no room go on below, beside the first column once more: no heading is broken, and no cell."""
+    """A table with a title, its first column left-aligned and the others right-aligned.
+
+    Columns that do not fit into the terminal follow below, with the first column repeated: no heading or cell is cut.
+    """
     columns = shutil.get_terminal_size((WIDE, 24)).columns
     head, rows = [plain(name) for name in head], [[plain(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]

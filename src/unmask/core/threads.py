@@ -1,7 +1,7 @@
-"""Rows in blocks over threads: the kernels release the interpreter's lock, and no row depends on its neighbours.
+"""Blocks of rows on several threads: kernels release the interpreter's lock, and rows do not depend on each other.
 
-Threads over blocks scale better here than threads inside each call: a round's calls are too short to share. So torch
-has one thread in each worker; where it has more they wait for each other in a loop, and keep the cores from the others.
+Threads over blocks scale better than threads inside each call, because the calls of one step are too short. So each
+worker gives torch one thread; more would wait for each other in a busy loop and block the cores.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _inside = threading.local()
 
 
 def over_blocks(work: Callable[[slice], Result], rows: int, block: int, multiple: int = 8) -> Iterator[Result]:
-    """work(rows) of each block of rows, in order, each as soon as it is done; inside a worker, one after another.
+    """Yield work(rows) for each block of rows, in order, as soon as it is done; inside a worker, without threads.
 
-    A block has at most so many rows, and where there are workers as many as share the rows out evenly among them, in
-    multiples of what is computed together: by the kernels of exact languages eight.
+    A block has at most `block` rows. With several workers, it is smaller if that spreads the rows evenly; its size is a
+    multiple of the rows that are computed together: eight by the kernels of exact languages.
     """
     workers = min(count(), -(-rows // block))
     alone = workers <= 1 or getattr(_inside, "worker", False)
@@ -33,17 +33,17 @@ def over_blocks(work: Callable[[slice], Result], rows: int, block: int, multiple
     if alone:
         yield from map(work, blocks)
         return
-    ours = torch.get_num_threads()
+    usual = torch.get_num_threads()
     pool = ThreadPoolExecutor(workers, initializer=_mark)
     try:
         yield from pool.map(work, blocks)
     finally:
         pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(ours)  # of which a part is common to all threads
+        torch.set_num_threads(usual)  # a part of this setting is common to all threads
 
 
 def _shared_out(rows: int, block: int, workers: int, multiple: int) -> int:
-    """Rows of a block so that all workers have equally many blocks, in whole multiples."""
+    """Rows per block so that all workers get the same number of blocks; a multiple of `multiple`."""
     turns = -(-rows // (workers * block))
     each = -(-rows // (workers * turns))
     return -(-each // multiple) * multiple
@@ -51,7 +51,7 @@ def _shared_out(rows: int, block: int, workers: int, multiple: int) -> int:
 
 @contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """So many threads of torch, and as many as before afterwards."""
+    """Give torch this number of threads inside the block."""
     usual = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

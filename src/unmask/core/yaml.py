@@ -1,7 +1,7 @@
-"""YAML in the types that JSON has: no dates, no octals, no underscores, no merged mappings, no tags but its own.
+"""YAML restricted to the types of JSON: no dates, octals, underscores, merged mappings or foreign tags.
 
-What looks like another type is the text that it is. A key stands once in a mapping, and is a text. Imported when a YAML
-file is read: the package takes a while.
+A scalar that looks like another type stays text. Keys of a mapping are text, and each occurs once. This module is
+imported with the first YAML file, because the yaml package loads slowly.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["YAMLError", "parse"]
 
 TAG = "tag:yaml.org,2002:"
 DIGITS = 400  # of a number, at most
-PLAIN = {  # how they are written, what they begin with, and what an error calls them
+PLAIN = {  # pattern, first characters, and name in errors
     "null": (r"(?:~|null|Null|NULL|)", ["~", "n", "N", ""], "null"),
     "bool": (r"(?:true|True|TRUE|false|False|FALSE)", list("tTfF"), "true or false"),
     "int": (r"[-+]?(?:0|[1-9][0-9]*)", list("-+0123456789"), "a whole number"),
@@ -33,7 +33,7 @@ PLAIN = {  # how they are written, what they begin with, and what an error calls
 
 
 def parse(text: str, depth: int) -> Any:
-    """What a text of one document holds; a YAMLError, or a ValueError of the parser, where it is none."""
+    """The content of a text of one document; raises a YAMLError, or a ValueError of the parser."""
     loader = _Loader(text, depth)
     try:
         return loader.get_single_data()
@@ -42,7 +42,7 @@ def parse(text: str, depth: int) -> Any:
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
-    """Without anything that its parent would resolve or construct."""
+    """A loader without the resolvers and constructors of its parent."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 -- as their class declares them
     yaml_constructors: dict[str, Any] = {}  # noqa: RUF012
@@ -74,17 +74,17 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
     def mapping(self, node: Any) -> dict[str, Any]:
         if not isinstance(node, yaml.MappingNode):
             raise ConstructorError(None, None, "expected a mapping", node.start_mark)
-        made: dict[str, Any] = {}
+        entries: dict[str, Any] = {}
         for name, value in node.value:
-            if not isinstance(name, yaml.ScalarNode):  # its aliases may stand for millions of values
-                raise ConstructorError(None, None, f"a {name.id} is no name; write a text", name.start_mark)
+            if not isinstance(name, yaml.ScalarNode):  # its aliases may expand to millions of values
+                raise ConstructorError(None, None, f"a {name.id} is not a name; write a text", name.start_mark)
             key = self.construct_object(name, deep=True)
             if not isinstance(key, str):
-                raise ConstructorError(None, None, f"{shown(key)} is no name; write it in quotes", name.start_mark)
-            if key in made:
-                raise ConstructorError(None, None, f"{shown(key)} stands twice in one mapping", name.start_mark)
-            made[key] = self.construct_object(value, deep=True)
-        return made
+                raise ConstructorError(None, None, f"{shown(key)} is not a name; write it in quotes", name.start_mark)
+            if key in entries:
+                raise ConstructorError(None, None, f"{shown(key)} occurs twice in one mapping", name.start_mark)
+            entries[key] = self.construct_object(value, deep=True)
+        return entries
 
 
 for _kind, (_pattern, _first, _) in PLAIN.items():

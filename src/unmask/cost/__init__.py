@@ -1,4 +1,4 @@
-"""What quality costs: arithmetic, time by the clock, and the planner that weighs them against autoregression."""
+"""The cost of quality: arithmetic, time by the clock, and the planner that weighs them against autoregression."""
 
 from typing import TYPE_CHECKING
 
@@ -7,7 +7,7 @@ from unmask.core.lazy import lazily
 if TYPE_CHECKING:
     from unmask.cost.clock import Timing as Timing
     from unmask.cost.flops import break_even as break_even
-    from unmask.cost.flops import evaluations as evaluations
+    from unmask.cost.flops import model_calls as model_calls
     from unmask.cost.planner import Plan as Plan
     from unmask.cost.planner import Verdict as Verdict
 

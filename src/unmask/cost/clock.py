@@ -1,11 +1,11 @@
-"""What an evaluation of an MDM and a token of an AR model take, by the clock, and where one overtakes the other.
+"""Measured time of an MDM model call and of an AR token, and the break-even between them.
 
-Weights are untrained and contexts are noise, since neither changes the time. Both run through the engines that
-`generate` uses, draws included: an MDM a few rounds that reveal as many tokens as a round of N steps reveals on
-average, an AR model with its cache a few tokens at each of several distances from the start. The first run warms up;
-a device is waited for before and after each of the others. Then, for a whole batch (theory.md 9),
+Weights are untrained and contexts are noise: neither changes the time. Both run through the engines of `generate` and
+include the sampling of tokens. The MDM runs a few steps that each reveal the average number of tokens of N steps. The
+AR model with its cache writes a few tokens at several distances from the start. The first run warms up; later runs
+wait for the device before and after. For a whole batch (theory.md 9):
 
-    T_MDM = E[evaluations] t_evaluation        T_AR = L t_token        break-even: L t_token / t_evaluation evaluations
+    T_MDM = E[model calls] t_call        T_AR = L t_token        break-even: L t_token / t_call model calls
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments, progress
-from unmask.core.chance import Luck
+from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate
 from unmask.core.search import Floor, first
@@ -34,7 +34,7 @@ from unmask.schedules import deltas
 
 PLACES = 4  # distances from the start at which AR tokens are timed
 REPEATS = 5
-TOGETHER = {"cpu": 4, "cuda": 32}  # rounds, or tokens, in one timed run
+TOGETHER = {"cpu": 4, "cuda": 32}  # steps, or tokens, in one timed run
 MOST_STEPS = 10**7
 
 
@@ -45,10 +45,10 @@ class Timing:
     length: int
     batch: int
     steps: int
-    evaluation_ms: Estimate
+    model_call_ms: Estimate
     token_ms: Estimate
-    evaluations: float  # that N steps need on average, a row
-    evaluation_flop: float  # of the whole batch
+    model_calls: float  # of N steps per sequence, on average
+    model_call_flop: float  # of the whole batch
     token_flop: float
     peak_bytes: int | None
     threads: int
@@ -58,33 +58,33 @@ class Timing:
 
     @property
     def mdm_seconds(self) -> float:
-        return self.evaluations * self.evaluation_ms.value / 1000
+        return self.model_calls * self.model_call_ms.value / 1000
 
     @property
     def ar_seconds(self) -> float:
         return self.length * self.token_ms.value / 1000
 
     @property
-    def break_even_evaluations(self) -> float:
-        """Evaluations that take as long as AR."""
-        return 1000 * self.ar_seconds / self.evaluation_ms.value
+    def break_even_model_calls(self) -> float:
+        """Number of model calls that take as long as AR."""
+        return 1000 * self.ar_seconds / self.model_call_ms.value
 
     @property
     def break_even_steps(self) -> int | None:
-        """The most steps of a linear schedule that are not slower than AR; None: any number, 0: not even one."""
-        return most_steps(self.break_even_evaluations, self.length)
+        """Largest number of linear steps that is not slower than AR; None: any number, 0: not even one."""
+        return most_steps(self.break_even_model_calls, self.length)
 
     def to_dict(self) -> dict[str, Any]:
-        derived = ("mdm_seconds", "ar_seconds", "break_even_evaluations", "break_even_steps")
+        derived = ("mdm_seconds", "ar_seconds", "break_even_model_calls", "break_even_steps")
         rates = {
-            "evaluation_flop_per_second": 1000 * self.evaluation_flop / self.evaluation_ms.value,
+            "evaluation_flop_per_second": 1000 * self.model_call_flop / self.model_call_ms.value,
             "token_flop_per_second": 1000 * self.token_flop / self.token_ms.value,
         }
         return asdict(self) | {name: getattr(self, name) for name in derived} | rates
 
 
 def most_steps(budget: float, length: int) -> int | None:
-    """The most N for which N (1 - (1 - 1/N)^L) evaluations are within a budget; None where all are."""
+    """Return the largest N with N (1 - (1 - 1/N)^L) model calls within a budget; None if all N are."""
     if budget >= length:
         return None
 
@@ -106,18 +106,18 @@ def clock(
     repeats: int = REPEATS,
     compiled: bool = False,
 ) -> list[Timing | UnmaskError]:
-    """A Timing of each length and batch, in order; in place of those that do not fit, the error that says why."""
+    """Return a Timing for each length and batch, in order, or the error of a size that does not fit."""
     check_sizes(lengths, batches, steps, repeats)
     network = untrained(shape, max(lengths), device, dtype, compiled)
-    found: list[Timing | UnmaskError] = []
+    timings: list[Timing | UnmaskError] = []
     with progress.track("timing", len(lengths) * len(batches) * (1 + PLACES) * (1 + repeats)) as advance:
         for length in lengths:
             for batch in batches:
                 try:
-                    found.append(_timing(network, shape, length, batch, steps, repeats, lambda: advance(1)))
+                    timings.append(_timing(network, shape, length, batch, steps, repeats, lambda: advance(1)))
                 except UnmaskError as error:
-                    found.append(error)
-    return found
+                    timings.append(error)
+    return timings
 
 
 def check_sizes(lengths: Sequence[int], batches: Sequence[int], steps: int, repeats: int) -> None:
@@ -131,7 +131,7 @@ def check_sizes(lengths: Sequence[int], batches: Sequence[int], steps: int, repe
 def untrained(
     shape: Shape, length: int, device: str = "auto", dtype: torch.dtype | None = None, compiled: bool = False
 ) -> Network:
-    """An MDM and an AR model of one shape, for sequences of this length."""
+    """Return an untrained MDM and AR model of one shape, for sequences of this length."""
     sizes = shape.to_dict() | {"length": length}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -144,7 +144,7 @@ def _timing(
 ) -> Timing:
     assert network.mdm is not None
     with peak(network.mdm.device) as most:
-        evaluation = of_evaluations(network, length, batch, steps, repeats, advance)
+        evaluation = of_model_calls(network, length, batch, steps, repeats, advance)
         token = of_tokens(network, length, batch, repeats, advance)
     arithmetic = flops.evaluation(shape, length), flops.autoregression(shape, length) / length
     return timing(length, batch, steps, (evaluation, token), arithmetic, most(), network.mdm.device)
@@ -159,15 +159,15 @@ def timing(
     memory: int | None,
     device: torch.device,
 ) -> Timing:
-    """times: milliseconds of an evaluation and of a token; arithmetic: their FLOP, of a row."""
+    """times: milliseconds of a model call and of a token; arithmetic: their FLOP per sequence."""
     return Timing(
         length=length,
         batch=batch,
         steps=steps,
-        evaluation_ms=times[0],
+        model_call_ms=times[0],
         token_ms=times[1],
-        evaluations=needed(length, steps),
-        evaluation_flop=batch * arithmetic[0],
+        model_calls=needed(length, steps),
+        model_call_flop=batch * arithmetic[0],
         token_flop=batch * arithmetic[1],
         peak_bytes=memory,
         threads=torch.get_num_threads(),
@@ -176,11 +176,11 @@ def timing(
 
 
 def needed(length: int, steps: int) -> float:
-    """Evaluations that N steps of a linear schedule need on average, a row."""
-    return flops.evaluations(deltas("linear", steps), length)
+    """Return the average number of model calls per sequence of N linear steps."""
+    return flops.model_calls(deltas("linear", steps), length)
 
 
-def of_evaluations(
+def of_model_calls(
     network: Network,
     length: int,
     batch: int,
@@ -188,44 +188,43 @@ def of_evaluations(
     repeats: int = REPEATS,
     advance: Callable[[], None] = lambda: None,
 ) -> Estimate:
-    """Milliseconds of one of the evaluations of N steps: each reveals as many positions as theirs do on average."""
+    """Measure milliseconds per model call; each reveals the average number of positions of N steps."""
     assert network.mdm is not None
-    luck = Luck(0, torch.arange(batch))
+    rng = Randomness(0, torch.arange(batch))
     revealed = max(1, round(length / needed(length, steps)))
-    rounds = max(1, min(TOGETHER[network.mdm.device.type], length // revealed))
+    timed = max(1, min(TOGETHER[network.mdm.device.type], length // revealed))
     order = torch.zeros((batch, length), dtype=torch.int64)
-    order[:, : rounds * revealed] = torch.arange(1, rounds + 1).repeat_interleave(revealed)[:length]
+    order[:, : timed * revealed] = torch.arange(1, timed + 1).repeat_interleave(revealed)[:length]
     order = order.gather(1, torch.rand(order.shape, generator=torch.Generator().manual_seed(0)).argsort(1))
     start = torch.where(order > 0, network.vocabulary, _noise(network, order.shape))
 
     def run() -> None:
         engine = network.engine(start.clone())
         assert isinstance(engine, Follower)
-        engine.follow(order, luck, torch.zeros_like(order))
+        engine.follow(order, rng, torch.zeros_like(order))
 
     times = measure(run, network.mdm.device, repeats, advance)
-    return middle([1000 * seconds / rounds for seconds in times])
+    return middle([1000 * seconds / timed for seconds in times])
 
 
 def of_tokens(
     network: Network, length: int, batch: int, repeats: int = REPEATS, advance: Callable[[], None] = lambda: None
 ) -> Estimate:
-    """Milliseconds of a token: the mean over distances of the start, evenly over the sequence; each repeat is a mean of
-    its own."""
+    """Measure milliseconds per AR token: each repeat averages over distances from the start, evenly spread."""
     assert network.ar is not None
-    luck, device = Luck(0, torch.arange(batch)), network.ar.device
+    rng, device = Randomness(0, torch.arange(batch)), network.ar.device
     together = min(TOGETHER[device.type], length)
     total = torch.zeros(repeats, dtype=torch.float64)
     for place in range(PLACES):
         begin = min(int((place + 0.5) * length / PLACES), length - together)
         reader = network.causal(batch, begin + together)
         assert isinstance(reader, NetworkCausal)
-        reader.memory.lengths[:] = begin  # as if so many symbols had been read, the start included
+        reader.memory.lengths[:] = begin  # as if this number of symbols had been read, with the start
         tokens = _noise(network, torch.Size((batch, begin + together)))
         last = tokens[:, begin - 1] if begin else torch.full((batch,), network.vocabulary)
 
         def run(reader: NetworkCausal = reader, last: Tensor = last, tokens: Tensor = tokens) -> None:
-            reader.finish(last, tokens, luck)
+            reader.finish(last, tokens, rng)
 
         total += torch.tensor(measure(run, device, repeats, advance), dtype=torch.float64) / together
     return middle((1000 * total / PLACES).tolist())
@@ -234,7 +233,7 @@ def of_tokens(
 def measure(
     run: Callable[[], None], device: torch.device, repeats: int, advance: Callable[[], None] = lambda: None
 ) -> list[float]:
-    """Seconds of each repeat, after one that warms up."""
+    """Return the seconds of each repeat, after one warm-up run."""
     times = []
     for _ in range(1 + repeats):
         _wait(device)

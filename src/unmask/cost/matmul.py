@@ -1,4 +1,4 @@
-"""The most arithmetic that this machine does a second: what a training or an evaluation is a share of."""
+"""Peak arithmetic per second of this machine, measured by products of large matrices."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from unmask.cost import flops
 from unmask.networks.training.trained import Trained
 
 SIZE = {"cpu": 1024, "cuda": 8192}  # of the two square matrices
-SECONDS = 0.2  # of products, of which the fastest counts
+SECONDS = 0.2  # of products; the fastest counts
 
 
 def percent(trained: Trained) -> float:
-    """What a training has done a second, of what products of large matrices do on as many threads, or devices."""
+    """Return the arithmetic rate of a training in percent of the peak with the same threads or devices."""
     shape = trained.shape
     done = flops.training(shape, shape.length) / shape.length * trained.tokens_per_second
     each = flop_per_second(torch.device(trained.device), getattr(torch, trained.precision), trained.threads)
@@ -25,7 +25,7 @@ def percent(trained: Trained) -> float:
 
 @cache
 def flop_per_second(device: torch.device, dtype: torch.dtype, threads: int) -> float:
-    """Measured by products of large matrices, once a process: every cell of an evaluation asks."""
+    """Measure the peak rate by products of large matrices, once per process."""
     size = SIZE[device.type]
     left = torch.ones((size, size), device=device, dtype=dtype)
     least, end = float("inf"), time.perf_counter() + SECONDS

@@ -1,4 +1,4 @@
-"""The most memory that a piece of work has held at once."""
+"""Measure the peak memory of a piece of work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PEAK = "5"  # what the Linux kernel calls the high-water mark of resident memory
 
 @contextmanager
 def peak(device: torch.device) -> Iterator[Callable[[], int | None]]:
-    """`with peak(device) as most: ...; most()`: bytes of a CUDA device, or of the process; None where nobody knows."""
+    """`with peak(device) as most: ...; most()`: bytes of a CUDA device or of the process; None if unknown."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         yield lambda: torch.cuda.max_memory_allocated(device)

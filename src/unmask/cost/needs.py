@@ -1,11 +1,11 @@
-"""What an open model takes, said before anything of it is fetched or loaded: memory, and time about.
+"""Estimate the memory and time of an open model before anything of it is fetched or loaded.
 
-    weights           parameters x bytes of their type, those that are packed (hub/quantize.py) 1 or 1/2
-    keys and values   2 x layers x heads x width x rows x (L + 1), where it remembers
+    weights           parameters x bytes of their type, 1 or 1/2 if packed (hub/quantize.py)
+    keys and values   2 x layers x heads x width x rows x (L + 1), with a cache
     states            rows x (L + 1) x hidden
-    arithmetic        evaluations x that of all columns; what caches and ends save is not taken off
+    arithmetic        model calls x that of all columns; savings by caches and early ends are not subtracted
 
-Of what is not here the card knows the number of parameters, and nothing else.
+Without its files only the number of parameters is known, from the card.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ PACKED = {"int8": 1.0, "int4": 0.5}  # bytes of a weight of a layer
 
 
 def look(source: str | Path, card: str | None, cache: str | None) -> tuple[Card, OpenModel | None]:
-    """A model's card, and where its files are here the model without its weights."""
+    """Return the card of a model and, if its files are here, the model without its weights."""
     directory, named = here(source, card)
     model = None if directory is None else outline(directory, named, cache)
     known = named if model is None else model.card
     if known is None:
-        what = "its shape is known to transformers alone; load it, or give a card of it"
-        raise UnmaskError(f"what {source} needs cannot be said: {what}")
+        what = "only transformers knows its shape. Load it, or pass a card"
+        raise UnmaskError(f"cannot compute the needs of {source}: {what}")
     return known, model
 
 
@@ -51,14 +51,14 @@ def needs(
     quantize: str | None,
     rows: int,
     length: int,
-    evaluations: int,
+    model_calls: int,
 ) -> dict[str, Any]:
-    """Of rows of `length` tokens that need at most so many evaluations each."""
+    """Return memory and time for `rows` sequences of `length` tokens with at most `model_calls` model calls each."""
     arguments.word("dtype", kind := dtype or USUAL, DTYPES)
     if quantize is not None:
         arguments.word("quantize", quantize, PACKED)
     place, each = choose_device(device), DTYPES[kind].itemsize
-    parameters = _told(card) if model is None else sum(weight.numel() for weight in model.body.parameters())
+    parameters = _parameters(card) if model is None else sum(weight.numel() for weight in model.body.parameters())
     inner = parameters if model is None else sum(weight.numel() for weight in _packed(model))
 
     def weights(kind: str, quantize: str | None) -> int:
@@ -81,22 +81,22 @@ def needs(
         ways = {"--dtype bfloat16": weights(USUAL, None)} | {f"--quantize {way}": weights(kind, way) for way in PACKED}
         fitting = [way for way, less in ways.items() if total - max(parts["weights"] - less, 0) < room]
         about["fits"] = f"no; with {fitting[0]} it does" if fitting else "no; a smaller model, or fewer rows"
-    about |= {"rows": rows, "length": length, "evaluations_at_most": evaluations}
+    about |= {"rows": rows, "length": length, "model_calls_at_most": model_calls}
     if model is not None:
-        flops = float(evaluations * rows * model.body.flops(length, length))
+        flops = float(model_calls * rows * model.body.flops(length, length))
         speed = flop_per_second(place, DTYPES[kind] if place.type == "cuda" else torch.float32, count())
         about |= {"flops_at_most": flops, "seconds_about": flops / speed}
     return about
 
 
-def _told(card: Card) -> int:
+def _parameters(card: Card) -> int:
     if card.billions is None:
-        raise UnmaskError(f"the files of {card.name} are not here, and its card does not say how large it is")
+        raise UnmaskError(f"the files of {card.name} are not here, and its card has no size")
     return round(card.billions * 1e9)
 
 
 def _packed(model: OpenModel) -> Iterator[Tensor]:
-    """The weights that hub/quantize.py packs."""
+    """Yield the weights that hub/quantize.py packs."""
     for name, module in model.body.named_modules():
         if isinstance(module, nn.Linear) and HEAD not in name:
             yield module.weight

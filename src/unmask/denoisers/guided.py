@@ -1,4 +1,4 @@
-"""Classifier-free guidance: what a prompt makes likely is made likelier, at two evaluations an answer."""
+"""Classifier-free guidance: strengthens the effect of a prompt, at two model calls per prediction."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from unmask.denoisers.marginals import Marginals, as_marginals
 
 
 class Guided(Denoiser):
-    """p(v | x)^(1+w) / p(v | x without the prompt)^w, normalised; w = scale, LLaDA's cfg_scale.
+    """p(v | x)^(1+w) / p(v | x without the prompt)^w, normalized; w = scale, LLaDA's cfg_scale.
 
-    The prompt is what a canvas was given. Without it the same denoiser looks at the same rows with the given places
-    hidden, so that each answer takes two evaluations. At w = 0 the denoiser itself answers, alone.
+    The prompt is the given part of a canvas. For the prediction without it, the given positions are hidden, so each
+    prediction takes two model calls. At w = 0 there is a single call, of the denoiser itself.
     """
 
     def __init__(self, inner: Denoiser, scale: float) -> None:
-        arguments.number("scale", scale, what=", of which 0 is no guidance")
+        arguments.number("scale", scale, what="; 0 turns guidance off")
         self.inner = checked(inner)
         self.scale = scale
         self.vocabulary, self.language, self.grid = self.inner.vocabulary, self.inner.language, self.inner.grid
@@ -42,14 +42,14 @@ class Guided(Denoiser):
         return GuidedEngine(self, tokens, tokens.clone() if given is None else given, valid)
 
     def causal(self, rows: int, length: int, valid: Tensor | None = None) -> Causal:
-        raise UnmaskError("a guided denoiser fills canvases; to read from left to right take the one that it guides")
+        raise UnmaskError("a guided denoiser cannot read from left to right. Pass the denoiser without guidance.")
 
     def rows_at_once(self, length: int) -> int | None:
         return self.inner.rows_at_once(length)
 
 
 class GuidedEngine(Engine):
-    """Two engines: on the canvas itself, and on one that hides what was given."""
+    """Two engines: one for the canvas, and one for a copy without the given tokens."""
 
     def __init__(self, denoiser: Guided, tokens: Tensor, given: Tensor, valid: Tensor | None) -> None:
         super().__init__(tokens)

@@ -1,4 +1,4 @@
-"""A denoiser that says what another one says, in other words: each marginal is changed by itself."""
+"""Denoisers that modify each marginal of another denoiser."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from unmask.denoisers.stateless import followed
 
 
 class Reshaped(Denoiser, ABC):
-    """Another denoiser whose marginals at hidden positions go through `reshape`, whoever reads them."""
+    """Another denoiser with `reshape` applied to its marginals at hidden positions."""
 
     def __init__(self, inner: Denoiser) -> None:
         self.inner = checked(inner)
@@ -25,10 +25,10 @@ class Reshaped(Denoiser, ABC):
 
     @abstractmethod
     def reshape(self, marginals: Marginals, positions: Tensor) -> Marginals | Tensor:
-        """The new form of what is said of places (K) at positions (K): Marginals, or probabilities (K, V)."""
+        """Return the modified marginals at positions (K): Marginals, or probabilities (K, V)."""
 
     def options(self) -> Mapping[str, Any]:
-        """How it changes what it is told, for `source`."""
+        """The options of the modification, for `source`."""
         return {}
 
     @property
@@ -79,19 +79,21 @@ class ReshapedCausal(Causal):
         self.lengths = torch.full((rows,), -1)
 
     @property
-    def evaluations(self) -> Tensor:
-        return self.inner.evaluations
+    def model_calls(self) -> Tensor:
+        return self.inner.model_calls
 
     @property
     def spent(self) -> Cost:
         return self.inner.spent
 
-    def extend(self, tokens: Tensor, counts: Tensor | None = None, asked: Tensor | None = None) -> Tensor | Marginals:
+    def extend(
+        self, tokens: Tensor, counts: Tensor | None = None, selected: Tensor | None = None
+    ) -> Tensor | Marginals:
         counts = torch.full((len(tokens),), tokens.shape[1]) if counts is None else counts
-        rows, steps = followed(self.lengths, counts, tokens.shape[1], self.length, asked).nonzero(as_tuple=True)
+        rows, steps = followed(self.lengths, counts, tokens.shape[1], self.length, selected).nonzero(as_tuple=True)
         positions = self.lengths[rows] + 1 + steps
         self.lengths = self.lengths + counts
-        return self.denoiser.reshape(as_marginals(self.inner.extend(tokens, counts, asked)), positions)
+        return self.denoiser.reshape(as_marginals(self.inner.extend(tokens, counts, selected)), positions)
 
     def rewind(self, lengths: Tensor) -> None:
         self.inner.rewind(lengths)

@@ -1,7 +1,7 @@
-"""Logits of many symbols, gone through once, piece by piece where they were computed, and what is remembered of it.
+"""One pass over the logits of large vocabularies, in pieces and on their device, and its summary.
 
-Of logits (K, V) the highest of each block of symbols and the block's mass below the highest of all are kept; `Logits`
-(marginals.py) answers from these. The logits themselves are kept only where they are few.
+The summary of logits (K, V) has the highest logit of each block of symbols, and the block's mass relative to the
+highest logit of all; `Logits` (marginals.py) uses it. The logits themselves are stored only if they are few.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from torch import Tensor
 
 from unmask.core.chance import BLOCK, by_block
 
-FLOAT32, BFLOAT16 = 1e-6, 1e-3  # how close two probabilities are that count as equal
-PIECE = {"cpu": 2**20, "cuda": 2**26}  # logits that are gone through at once
-IMPOSSIBLE = -1e4  # a logit so low that the difference to another one is certain, and yet a number
-KEPT = 2**28  # logits that are kept from one question to the next, rather than computed again
+FLOAT32, BFLOAT16 = 1e-6, 1e-3  # probabilities that differ by less count as equal
+PIECE = {"cpu": 2**20, "cuda": 2**26}  # logits that are processed at once
+IMPOSSIBLE = -1e4  # a finite logit in place of -inf
+STORED = 2**28  # logits that are stored rather than computed again
 
 
 class Scan(ABC):
-    """Logits (K, V) gone through once by blocks of symbols, and what is remembered of it."""
+    """Logits (K, V) that are processed once, by blocks of symbols, and the summary of that pass."""
 
     vocabulary: int
     device: torch.device
@@ -33,23 +33,23 @@ class Scan(ABC):
         """K."""
 
     @abstractmethod
-    def rows(self, places: Tensor) -> Tensor:
-        """(K', V) logits at places (K')."""
+    def rows(self, entries: Tensor) -> Tensor:
+        """(K', V) logits of entries (K')."""
 
-    def at(self, symbols: Tensor, places: Tensor) -> Tensor:
-        """(K', n) float32 logits of symbols (K', n) at places (K')."""
-        parts = zip(self.pieces(places), symbols.split(self._piece), strict=True)
+    def at(self, symbols: Tensor, entries: Tensor) -> Tensor:
+        """(K', n) float32 logits of symbols (K', n) at entries (K')."""
+        parts = zip(self.pieces(entries), symbols.split(self._piece), strict=True)
         return torch.cat([x.gather(1, part) for x, part in parts])
 
-    def inside(self, block: Tensor, places: Tensor) -> Tensor:
+    def inside(self, block: Tensor, entries: Tensor) -> Tensor:
         """(K', BLOCK) logits of one block (K') each; -inf beyond the last symbol."""
         symbols = block.unsqueeze(1) * BLOCK + torch.arange(BLOCK, device=block.device)
-        found = self.at(symbols.clamp(max=self.vocabulary - 1), places)
-        return found.masked_fill(symbols >= self.vocabulary, -torch.inf)
+        logits = self.at(symbols.clamp(max=self.vocabulary - 1), entries)
+        return logits.masked_fill(symbols >= self.vocabulary, -torch.inf)
 
-    def pieces(self, places: Tensor) -> Iterator[Tensor]:
+    def pieces(self, entries: Tensor) -> Iterator[Tensor]:
         """(piece, V) in float32, one after another."""
-        return (self.rows(part).float() for part in places.split(self._piece))
+        return (self.rows(part).float() for part in entries.split(self._piece))
 
     @property
     def _piece(self) -> int:
@@ -60,8 +60,8 @@ class Scan(ABC):
         return torch.arange(len(self), device=self.device)
 
     @cached_property
-    def _found(self) -> tuple[Tensor, Tensor]:
-        """The highest logit of each block (K, blocks), and each block's mass below the highest of all."""
+    def _summary(self) -> tuple[Tensor, Tensor]:
+        """The highest logit of each block (K, blocks), and each block's mass relative to the highest logit of all."""
         tops = torch.empty((len(self), -(-self.vocabulary // BLOCK)), device=self.device)
         masses = torch.empty_like(tops)
         parts = zip(self.pieces(self._all), tops.split(self._piece), masses.split(self._piece), strict=True)
@@ -72,11 +72,11 @@ class Scan(ABC):
 
     @property
     def tops(self) -> Tensor:
-        return self._found[0]
+        return self._summary[0]
 
     @property
     def masses(self) -> Tensor:
-        return self._found[1]
+        return self._summary[1]
 
     @cached_property
     def highest(self) -> Tensor:
@@ -105,13 +105,13 @@ class Scan(ABC):
         sums = torch.empty_like(self.highest)
         parts = zip(self.pieces(self._all), self.highest.split(self._piece), sums.split(self._piece), strict=True)
         for x, top, part in parts if len(self) else ():
-            below = (x - top.unsqueeze(1)).clamp_(min=IMPOSSIBLE)  # a number, 0 times which is 0
+            below = (x - top.unsqueeze(1)).clamp_(min=IMPOSSIBLE)  # finite, since 0 times -inf is not 0
             part.copy_(torch.linalg.vecdot(below.exp(), below))
         return (self.total.log() - sums.double() / self.total).clamp(min=0)
 
 
 class Stored(Scan):
-    """head(states), applied when something is asked, and once if its answer can be kept; no head: the states are it."""
+    """head(states), computed on demand, and only once if the logits can be stored; without a head, the states."""
 
     def __init__(self, states: Tensor, head: Callable[[Tensor], Tensor] | None, vocabulary: int) -> None:
         self.states, self.head, self.vocabulary, self.device = states, head, vocabulary, states.device
@@ -120,70 +120,72 @@ class Stored(Scan):
     def __len__(self) -> int:
         return len(self.states)
 
-    def rows(self, places: Tensor) -> Tensor:
-        if self._kept is not None:
-            return self._kept[places]
+    def rows(self, entries: Tensor) -> Tensor:
+        if self._logits is not None:
+            return self._logits[entries]
         assert self.head is not None
-        return self.head(self.states[places])
+        return self.head(self.states[entries])
 
-    def at(self, symbols: Tensor, places: Tensor) -> Tensor:
-        return super().at(symbols, places) if self._kept is None else self._kept[places.unsqueeze(1), symbols].float()
+    def at(self, symbols: Tensor, entries: Tensor) -> Tensor:
+        if self._logits is None:
+            return super().at(symbols, entries)
+        return self._logits[entries.unsqueeze(1), symbols].float()
 
     @cached_property
-    def _kept(self) -> Tensor | None:
-        """(K, V), where they are not too many."""
+    def _logits(self) -> Tensor | None:
+        """(K, V), if they are not too many."""
         if self.head is None:
             return self.states
-        return self.head(self.states) if len(self.states) * self.vocabulary <= KEPT else None
+        return self.head(self.states) if len(self.states) * self.vocabulary <= STORED else None
 
 
 class Scaled(Scan):
-    """The logits of some places (K) of another scan, times a factor: one over the temperature."""
+    """The logits of some entries (K) of another scan, times a factor: one over the temperature."""
 
-    def __init__(self, scan: Scan, places: Tensor, factor: float) -> None:
-        self.scan, self.places, self.factor = scan, places, factor
+    def __init__(self, scan: Scan, entries: Tensor, factor: float) -> None:
+        self.scan, self.entries, self.factor = scan, entries, factor
         self.vocabulary, self.device, self.resolution = scan.vocabulary, scan.device, scan.resolution
 
     def __len__(self) -> int:
-        return len(self.places)
+        return len(self.entries)
 
-    def rows(self, places: Tensor) -> Tensor:
-        return self.scan.rows(self.places[places]).float() * self.factor
+    def rows(self, entries: Tensor) -> Tensor:
+        return self.scan.rows(self.entries[entries]).float() * self.factor
 
-    def at(self, symbols: Tensor, places: Tensor) -> Tensor:
-        return self.scan.at(symbols, self.places[places]) * self.factor
+    def at(self, symbols: Tensor, entries: Tensor) -> Tensor:
+        return self.scan.at(symbols, self.entries[entries]) * self.factor
 
 
 Combine = Callable[[Tensor, Tensor, Tensor], Tensor]  # of two logits (K, V) and a factor (K, 1)
 
 
 class Combined(Scan):
-    """What a function makes of the logits of two scans, at places (K) of each, and of a factor (K)."""
+    """A function of the logits of two scans, at entries (K) of each, and of a factor (K)."""
 
     def __init__(
         self,
         scans: tuple[Scan, Scan],
-        places: tuple[Tensor, Tensor],
+        entries: tuple[Tensor, Tensor],
         combine: Combine,
         factors: Tensor,
     ) -> None:
-        self.scans, self.places, self.combine = scans, places, combine
+        self.scans, self.entries, self.combine = scans, entries, combine
         self.factors = factors.float().unsqueeze(1).to(scans[0].device)
         self.vocabulary, self.device, self.resolution = scans[0].vocabulary, scans[0].device, scans[0].resolution
 
     def __len__(self) -> int:
-        return len(self.places[0])
+        return len(self.entries[0])
 
-    def rows(self, places: Tensor) -> Tensor:
+    def rows(self, entries: Tensor) -> Tensor:
         one, other = (
-            scan.rows(numbers[places.to(scan.device)]).float().to(self.device)
-            for scan, numbers in zip(self.scans, self.places, strict=True)
+            scan.rows(numbers[entries.to(scan.device)]).float().to(self.device)
+            for scan, numbers in zip(self.scans, self.entries, strict=True)
         )
-        return self.combine(one, other, self.factors[places.to(self.device)])
+        return self.combine(one, other, self.factors[entries.to(self.device)])
 
 
 def lowest_first(values: Tensor, number: int) -> Tensor:
-    """(K, number): where the highest of values (K, n) in float32 are, the first of those that are equal."""
+    """(K, number): indices of the highest values (K, n) in float32, the lowest first among equal ones."""
     bits = (values + 0.0).view(torch.int32)
     rank = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).long()  # in the order of the floats
     last = values.shape[1] - 1

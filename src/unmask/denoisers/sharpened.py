@@ -1,4 +1,4 @@
-"""A denoiser at another temperature, cut to its most likely symbols: what every loop offers, for all samplers alike."""
+"""Temperature, top-p and top-k of a denoiser, for all samplers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from unmask.denoisers.reshaped import Reshaped
 
 
 class Sharpened(Reshaped):
-    """p^(1/T), of which the fewest likeliest symbols that hold top_p are kept, and of these the first top_k.
+    """p^(1/T), restricted to the fewest most likely symbols with mass top_p, and of these to the first top_k.
 
-    T = 0 leaves the most likely symbol alone. Samplers see what is left as the denoiser's own: what they score and what
-    they draw from is the same.
+    T = 0 leaves only the most likely symbol. Samplers score and draw from the same sharpened distribution.
     """
 
     def __init__(self, inner: Denoiser, temperature: float = 1.0, top_p: float = 1.0, top_k: int | None = None) -> None:
@@ -32,7 +31,7 @@ class Sharpened(Reshaped):
 
 
 class Nucleus(Reshaped):
-    """The likeliest symbols whose probabilities sum to at most `most`, and the first in any case (BD3-LM's top-p)."""
+    """The most likely symbols with probabilities that sum to at most `most`, at least one (BD3-LM's top-p)."""
 
     def __init__(self, inner: Denoiser, most: float) -> None:
         super().__init__(inner)

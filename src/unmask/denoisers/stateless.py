@@ -1,4 +1,4 @@
-"""Engines and readers for any denoiser that can only answer from scratch: a row is evaluated when it has changed."""
+"""Engines and readers for denoisers that predict from scratch: each changed row takes a model call."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from unmask.core.errors import UnmaskError, shown
 from unmask.denoisers.contracts import Causal, Cost, Engine
 from unmask.denoisers.marginals import Marginals, Table, as_marginals, joined
 
-SUMS, ROUGH_SUMS = 1e-3, 0.05  # how far from 1 probabilities may sum, in 32 bits and more, and in fewer
+SUMS, ROUGH_SUMS = 1e-3, 0.05  # the largest error of a sum of probabilities, for 32 bits and more, and for fewer
 
 
-class Answering(Protocol):
+class Predictor(Protocol):
     """The part of a denoiser that these engines use."""
 
     vocabulary: int
@@ -29,81 +29,82 @@ class Answering(Protocol):
 
 
 class StatelessEngine(Engine):
-    """Evaluates rows that have changed at the places that are asked for, and keeps what was said of them last.
+    """Evaluates changed rows at the requested positions, and caches the last predictions.
 
-    An unchanged row is evaluated again only where it is asked about other places than before.
+    An unchanged row is evaluated again only for positions that are not in the cache.
     """
 
-    def __init__(self, denoiser: Answering, tokens: Tensor) -> None:
+    def __init__(self, denoiser: Predictor, tokens: Tensor) -> None:
         super().__init__(tokens)
         self.denoiser = denoiser
-        self._said: Marginals | None = None
-        self._kept = torch.full(tokens.shape, -1)  # (B, L): which of what was said a place still has; -1: nothing
+        self._last: Marginals | None = None
+        self._index = torch.full(tokens.shape, -1)  # (B, L): the entry of `_last` for each position; -1: none
 
     def renew(self, rows: Tensor, positions: Tensor) -> None:
-        self._kept[rows] = -1
+        self._index[rows] = -1
 
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Marginals:
-        kept = self._kept[rows, positions]
+        index = self._index[rows, positions]
         unknown = torch.zeros(len(self.tokens), dtype=torch.bool)
         unknown[rows] = not self.denoiser.time_free
-        unknown[rows[kept < 0]] = True
+        unknown[rows[index < 0]] = True
         new = unknown[rows]
         if not bool(new.any()):
-            assert self._said is not None
-            return self._said[kept]
-        said = self._evaluate(rows[new], positions[new], time)
+            assert self._last is not None
+            return self._last[index]
+        marginals = self._evaluate(rows[new], positions[new], time)
         if not bool(new.all()):
-            assert self._said is not None
-            where = torch.empty_like(kept)
-            where[~new], where[new] = torch.arange(len(kept)).split([int((~new).sum()), int(new.sum())])
-            said = joined([self._said[kept[~new]], said])[where]
-        self._said = said
-        self._kept.fill_(-1)
-        self._kept[rows, positions] = torch.arange(len(rows))
-        return said
+            assert self._last is not None
+            where = torch.empty_like(index)
+            where[~new], where[new] = torch.arange(len(index)).split([int((~new).sum()), int(new.sum())])
+            marginals = joined([self._last[index[~new]], marginals])[where]
+        self._last = marginals
+        self._index.fill_(-1)
+        self._index[rows, positions] = torch.arange(len(rows))
+        return marginals
 
     def _evaluate(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Marginals:
         which, index = rows.unique_consecutive(return_inverse=True)
-        asked, valid = layout(index, positions)
+        padded, valid = layout(index, positions)
         self.spend_on(which)
-        said = self.denoiser.posterior(self.tokens[which], asked, None if time is None else time[which])
-        shape = (*asked.shape, self.denoiser.vocabulary)
-        if isinstance(said, Marginals) and len(said) == asked.numel():
-            return said[valid]
-        probabilities = table_of(said, shape, self.denoiser.name).view(-1, shape[2])[valid]
+        answer = self.denoiser.posterior(self.tokens[which], padded, None if time is None else time[which])
+        shape = (*padded.shape, self.denoiser.vocabulary)
+        if isinstance(answer, Marginals) and len(answer) == padded.numel():
+            return answer[valid]
+        probabilities = table_of(answer, shape, self.denoiser.name).view(-1, shape[2])[valid]
         check_sums(probabilities, rows, positions, self.denoiser.name)
         return Table(probabilities)
 
 
-def table_of(said: object, shape: tuple[int, int, int], name: str) -> Tensor:
-    """Probabilities (B, K, V) as somebody's denoiser has returned them, or an error that says what they are instead."""
-    expected = f"expected probabilities {shape}, a tensor of floating point, or Marginals of these places"
-    if not isinstance(said, Tensor):
-        raise UnmaskError(f"the posterior of {name} is {shown(said)}; {expected}")
-    if said.shape != shape or not said.is_floating_point() or said.layout != torch.strided or said.is_meta:
-        kind = "meta " if said.is_meta else "" if said.layout == torch.strided else "sparse "
-        kind += f"{str(said.dtype).removeprefix('torch.')} {tuple(said.shape)}"
+def table_of(answer: object, shape: tuple[int, int, int], name: str) -> Tensor:
+    """Check the probabilities (B, K, V) that a denoiser has returned."""
+    expected = f"expected probabilities {shape}, a floating-point tensor, or Marginals of that number of entries"
+    if not isinstance(answer, Tensor):
+        raise UnmaskError(f"the posterior of {name} is {shown(answer)}; {expected}")
+    if answer.shape != shape or not answer.is_floating_point() or answer.layout != torch.strided or answer.is_meta:
+        kind = "meta " if answer.is_meta else "" if answer.layout == torch.strided else "sparse "
+        kind += f"{str(answer.dtype).removeprefix('torch.')} {tuple(answer.shape)}"
         raise UnmaskError(f"the posterior of {name} is {kind}; {expected}")
-    return said.contiguous()
+    return answer.contiguous()
 
 
 def check_sums(probabilities: Tensor, rows: Tensor, positions: Tensor, name: str) -> None:
-    """An error where what is said of a place (K), probabilities (K, V), is no distribution."""
+    """Raise an error unless probabilities (K, V) are distributions."""
     if not len(probabilities):
         return
     sums, exact = probabilities.sum(-1), probabilities.dtype in (torch.float64, torch.float32)
-    good = (sums - 1).abs() <= (SUMS if exact else ROUGH_SUMS)  # false for not-a-number too
+    good = (sums - 1).abs() <= (SUMS if exact else ROUGH_SUMS)  # also false for NaN
     if not (bool(good.all()) and float(probabilities.min()) >= 0):
         good &= (probabilities >= 0).all(-1)
         at = int((~good).int().argmax())
         where = f"position {int(positions[at])} of row {int(rows[at])}"
-        what = f"there they sum to {float(sums[at]):.6g}, the least is {float(probabilities[at].min()):.6g}"
-        raise UnmaskError(f"{name} gives no usable probabilities at {where}: {what}; expected a sum of 1, none below 0")
+        problem = f"probabilities of {name} at {where} sum to {float(sums[at]):.6g}"
+        least = f"the least is {float(probabilities[at].min()):.6g}"
+        raise UnmaskError(f"{problem} and {least}; expected a sum of 1, none below 0")
 
 
 def layout(rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-    """Places (K), rows 0..R-1 ascending, as columns (R, A), padded, and which (K) of the R x A they are."""
+    """Positions (R, A), padded, of K entries whose rows 0..R-1 ascend; and the index (K) of each entry in them."""
     counts = torch.bincount(rows)
     width = int(counts.max()) if len(counts) else 0
     column = torch.arange(len(rows)) - (counts.cumsum(0) - counts)[rows]
@@ -112,12 +113,12 @@ def layout(rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class ByLength(Engine):
-    """Rows of each length in an engine of their own: for denoisers that cannot tell padding from text."""
+    """A separate engine for the rows of each length, for denoisers that do not support padding."""
 
-    def __init__(self, denoiser: Answering, tokens: Tensor, given: Tensor | None, valid: Tensor) -> None:
+    def __init__(self, denoiser: Predictor, tokens: Tensor, given: Tensor | None, valid: Tensor) -> None:
         super().__init__(tokens)
-        lengths, self._part = valid.sum(1).unique(return_inverse=True)  # (B): which engine has a row
-        self._row = torch.empty_like(self._part)  # (B): and as which of its rows
+        lengths, self._part = valid.sum(1).unique(return_inverse=True)  # (B): the engine of each row
+        self._row = torch.empty_like(self._part)  # (B): the index of each row in its engine
         self._engines = []
         for part, length in enumerate(lengths.tolist()):
             rows = (self._part == part).nonzero().squeeze(1)
@@ -127,21 +128,21 @@ class ByLength(Engine):
 
     def renew(self, rows: Tensor, positions: Tensor) -> None:
         for part, (_, engine) in enumerate(self._engines):
-            mine = self._part[rows] == part
-            if bool(mine.any()):
-                places = self._row[rows[mine]], positions[mine]
-                engine.tokens[places] = self.tokens[rows[mine], positions[mine]]
-                engine.renew(*places)
+            inside = self._part[rows] == part
+            if bool(inside.any()):
+                entries = self._row[rows[inside]], positions[inside]
+                engine.tokens[entries] = self.tokens[rows[inside], positions[inside]]
+                engine.renew(*entries)
 
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Marginals:
-        said, where = [], []
+        marginals, where = [], []
         for part, (its_rows, engine) in enumerate(self._engines):
-            mine = (self._part[rows] == part).nonzero().squeeze(1)
-            if len(mine):
+            inside = (self._part[rows] == part).nonzero().squeeze(1)
+            if len(inside):
                 its_time = None if time is None else time[its_rows]
-                said.append(as_marginals(engine.at(self._row[rows[mine]], positions[mine], its_time)))
-                where.append(mine)
-        return joined(said)[torch.cat(where).argsort()]
+                marginals.append(as_marginals(engine.at(self._row[rows[inside]], positions[inside], its_time)))
+                where.append(inside)
+        return joined(marginals)[torch.cat(where).argsort()]
 
     @property
     def hollow(self) -> bool:
@@ -152,19 +153,19 @@ class ByLength(Engine):
         return sum((engine.spent for _, engine in self._engines), Cost())
 
     def dead(self) -> Tensor | None:
-        found = torch.zeros(len(self.tokens), dtype=torch.bool)
+        impossible = torch.zeros(len(self.tokens), dtype=torch.bool)
         for rows, engine in self._engines:
             dead = engine.dead()
             if dead is None:
                 return None
-            found[rows] = dead
-        return found
+            impossible[rows] = dead
+        return impossible
 
 
 class PrefixCausal(Causal):
-    """Any denoiser as a causal reader: what it says of the first hidden position, one evaluation a read prefix."""
+    """Any denoiser as a causal reader: it predicts the first hidden position, with one model call per prefix."""
 
-    def __init__(self, denoiser: Answering, rows: int, length: int, valid: Tensor | None = None) -> None:
+    def __init__(self, denoiser: Predictor, rows: int, length: int, valid: Tensor | None = None) -> None:
         super().__init__(rows)
         self.tokens = torch.full((rows, length), denoiser.vocabulary)
         self.lengths = torch.full((rows,), -1)
@@ -172,35 +173,35 @@ class PrefixCausal(Causal):
         self._engine = denoiser.engine(self.tokens, None, valid)
         self.vocabulary = denoiser.vocabulary
 
-    def extend(self, tokens: Tensor, counts: Tensor | None = None, asked: Tensor | None = None) -> Marginals:
+    def extend(self, tokens: Tensor, counts: Tensor | None = None, selected: Tensor | None = None) -> Marginals:
         rows, width = tokens.shape
         counts = torch.full((rows,), width) if counts is None else counts
         self.need(counts > 0)
-        said, order = [], []
+        marginals, order = [], []
         for k in range(width):
             reading = (counts > k).nonzero().squeeze(1)
-            places = self.lengths[reading]
-            written = places >= 0
-            self._write(reading[written], places[written], tokens[reading[written], k])
+            positions = self.lengths[reading]
+            written = positions >= 0
+            self._write(reading[written], positions[written], tokens[reading[written], k])
             self.lengths[reading] += 1
             followed = reading[self.lengths[reading] < self._ends[reading]]
-            if asked is not None:
-                followed = followed[asked[followed, k]]
+            if selected is not None:
+                followed = followed[selected[followed, k]]
             if len(followed):
-                said.append(as_marginals(self._engine.at(followed, self.lengths[followed], None)))
+                marginals.append(as_marginals(self._engine.at(followed, self.lengths[followed], None)))
                 order.append(followed * width + k)
-        if not said:
+        if not marginals:
             return Table(torch.empty((0, self.vocabulary), dtype=torch.float64))
-        return joined(said)[torch.cat(order).argsort()]
+        return joined(marginals)[torch.cat(order).argsort()]
 
     @property
     def spent(self) -> Cost:
         return self._engine.spent
 
     def rewind(self, lengths: Tensor) -> None:
-        positions = torch.arange(self.tokens.shape[1])
-        rows, places = ((positions >= lengths.unsqueeze(1)) & (self.tokens != self.vocabulary)).nonzero(as_tuple=True)
-        self._write(rows, places, self.vocabulary)
+        beyond = torch.arange(self.tokens.shape[1]) >= lengths.unsqueeze(1)
+        rows, positions = (beyond & (self.tokens != self.vocabulary)).nonzero(as_tuple=True)
+        self._write(rows, positions, self.vocabulary)
         self.lengths = torch.minimum(self.lengths, lengths)
 
     def _write(self, rows: Tensor, positions: Tensor, tokens: Tensor | int) -> None:
@@ -208,9 +209,11 @@ class PrefixCausal(Causal):
         self._engine.renew(rows, positions)
 
 
-def followed(lengths: Tensor, counts: Tensor, width: int, places: int, asked: Tensor | None) -> Tensor:
-    """Bool (B, K): of K tokens, of which a row reads its first counts (B) after lengths (B), the start not counted,
-    those that something follows within `places` positions; and that are asked for, if anyone says."""
+def followed(lengths: Tensor, counts: Tensor, width: int, length: int, selected: Tensor | None) -> Tensor:
+    """Bool (B, K): the tokens after which `Causal.extend` predicts, of K tokens.
+
+    A row reads its first counts (B) tokens after lengths (B) of the `length` tokens of a sequence.
+    """
     steps = torch.arange(width)
-    found = (steps < counts.unsqueeze(1)) & (lengths.unsqueeze(1) + 1 + steps < places)
-    return found if asked is None else found & asked
+    predicted = (steps < counts.unsqueeze(1)) & (lengths.unsqueeze(1) + 1 + steps < length)
+    return predicted if selected is None else predicted & selected

@@ -1,4 +1,4 @@
-"""What a denoiser or a sampler does wrong: learning, decomposition, loss curves, the audit, the conformance kit."""
+"""Errors of denoisers and samplers: learning error, decomposition, loss curves, audit, conformance kit."""
 
 from typing import TYPE_CHECKING
 

@@ -1,9 +1,9 @@
-"""Whose fault is it: what parallel sampling does wrong by itself, and what the network adds (theory.md 4, 7).
+"""Decomposition of errors into sampling error and learning error (theory.md 4, 7).
 
-    SER = SER of the exact denoiser, with the same luck        + the rest, which is learning
-    log TER <= H(q)/L + E KL(q || p_order)/L, the schedule's   + sum_k delta_k h_KL(p_k)/L, which is learning
+    SER = SER of the exact denoiser, same random seed          + the rest, the learning error
+    log TER <= H(q)/L + E KL(q || p_order)/L of the schedule   + sum_k delta_k h_KL(p_k)/L, the learning error
 
-An AR model that is exact makes no error, so all of its errors are learning.
+An exact AR model makes no errors, so all errors of an AR model are learning errors.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from unmask.theory.known import curve
 
 @dataclass(frozen=True)
 class Blame:
-    """At N rounds; steps is None for an AR model, which takes one for each token."""
+    """Errors at N steps; None for an AR model, which takes one step per token."""
 
     steps: int | None
-    evaluations: float
+    model_calls: float
     ser: Estimate
-    ser_sampling: Estimate  # of the exact denoiser
-    ser_learning: Estimate  # the difference, of the same rows
-    ter_sampling: Estimate  # TER over the language's own, by its bound: 1 where nothing is lost
-    ter_learning: Estimate  # the factor that learning adds
+    ser_sampling: Estimate  # SER of the exact denoiser
+    ser_learning: Estimate  # the difference, on the same rows
+    ter_sampling: Estimate  # bound of TER / TER of the language: 1 without error
+    ter_learning: Estimate  # factor of the learning error
     generative_perplexity: Estimate | None
 
     __repr__ = as_table
@@ -54,9 +54,9 @@ def blame(
     rows: int = 1000,
     seed: int = 0,
 ) -> list[Blame]:
-    """Of ancestral sampling at each number of steps; learning: `of_language`, on the same denoiser."""
+    """Decompose ancestral sampling at each number of steps; learning: `of_language` of the same denoiser."""
     own = curve(language, length)
-    found = []
+    results = []
     for count in steps:
         delta = deltas(schedule, count, Fit(language, length))
         ours, theirs = (
@@ -64,14 +64,14 @@ def blame(
             for source in (denoiser, language)
         )
         sampling = own.divergence(delta).map(lambda nats: math.exp(nats / length))
-        found.append(_one(count, ours, theirs, language, sampling, _factor(learning.excess(delta), length)))
-    return found
+        results.append(_one(count, ours, theirs, language, sampling, _factor(learning.excess(delta), length)))
+    return results
 
 
 def blame_ar(
     denoiser: Denoiser, language: Language, length: int, *, learning: Learning, rows: int = 1000, seed: int = 0
 ) -> Blame:
-    """Of autoregression; learning: `of_language(.., causal=True)`."""
+    """Decompose autoregression; learning: `of_language(.., causal=True)`."""
     ours = generate(denoiser, sampler="autoregressive", length=length, rows=rows, seed=seed)
     return _one(None, ours, None, language, exactly(1.0), _factor(learning.excess(), length))
 
@@ -84,22 +84,22 @@ def _one(
     sampling: Estimate,
     learning: Estimate,
 ) -> Blame:
-    seen = metrics.rows(ours, language)
-    exact, rest = exactly(0.0), seen.ser
+    measured = metrics.rows(ours, language)
+    exact, rest = exactly(0.0), measured.ser
     if theirs is not None:
         ideal = metrics.rows(theirs, language)
         exact = ideal.ser
-        difference = ideal.valid.double() - seen.valid.double()
+        difference = ideal.valid.double() - measured.valid.double()
         rest = bounded_mean(difference, (-1.0, 1.0), method="gaffke, paired")
     return Blame(
         steps=steps,
-        evaluations=float(ours.evaluations.double().mean()),
-        ser=seen.ser,
+        model_calls=float(ours.model_calls.double().mean()),
+        ser=measured.ser,
         ser_sampling=exact,
         ser_learning=rest,
         ter_sampling=sampling,
         ter_learning=learning,
-        generative_perplexity=seen.estimate("generative_perplexity"),
+        generative_perplexity=measured.estimate("generative_perplexity"),
     )
 
 

@@ -1,22 +1,22 @@
-"""The frontier: what generative perplexity and entropy say of a sampler together, and what neither says alone.
+"""The frontier: generative perplexity against entropy, for several temperatures of each sampler.
 
-Of a sampler's law p and a judge r, in nats a sequence of L tokens (arXiv 2604.02718),
+For the distribution p of a sampler and a judge r, in nats per sequence of L tokens (arXiv 2604.02718),
 
-    KL(p || r) = E_p[-log r(x)] - H(p)              the log of generative perplexity, less an entropy
+    KL(p || r) = E_p[-log r(x)] - H(p)              log generative perplexity minus entropy
 
-so that a lower perplexity may be a better sampler or one that says less, and what is comparable are curves: perplexity
-against entropy, the temperature swept. With a known language all three are known:
+so a lower perplexity can mean a better sampler, or one with a lower entropy. Only whole curves are comparable. With a
+known language all three terms are known:
 
-    -log r(x) = sum_j -log r(x_j | x_<j)            r = (1-w) q + w/V: the language, read by a judge that errs as all do
-    -log p(x | luck), H(p | luck) <= H(p)           the price of the path (generation/teaching.py), of samplers that
-                                                    have one; equal where p does not depend on the luck: AR, orders,
-                                                    and rules that look and draw no chance of their own
-    unigram                                         H of the frequencies of a row's own tokens: what is read in place
-                                                    of H(p) where nobody knows it
+    -log r(x) = sum_j -log r(x_j | x_<j)            r = (1-w) q + w/V: the language with a smoothing w
+    -log p(x | seed), H(p | seed) <= H(p)           probability of the path (generation/teaching.py), for samplers that
+                                                    have one; equal if p does not depend on the random seed: AR,
+                                                    fixed orders, and rules that draw no random numbers
+    unigram                                         entropy of the token frequencies within a row, the usual substitute
+                                                    for an unknown H(p)
 
-The judge gives impossible sequences a price, about log(V/w) nats a mistake, as any network does that is asked; w = 0 is
-the language itself, by which the perplexity of whoever makes a mistake is infinite. `naive` is what beats these two
-yardsticks without a model (arXiv 2606.08417 has such samplers; this rule is ours).
+The judge gives impossible sequences a finite loss, about log(V/w) nats per error, as a network would. With w = 0 it is
+the language itself, and one error makes the perplexity infinite. `naive` beats perplexity and unigram entropy without a
+model (arXiv 2606.08417 has such samplers; this rule is new).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments, progress
-from unmask.core.chance import Luck
+from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, exactly, mean, proportion
 from unmask.denoisers import Denoiser, Sharpened, as_marginals
@@ -48,31 +48,31 @@ USUAL = ("autoregressive", "ancestral", "entropy", "low-confidence")
 TEMPERATURES = (0.3, 0.5, 0.7, 0.85, 1.0, 1.15)
 SMOOTHING = 1e-3
 LANGUAGE, NAIVE = "language", "naive"
-PENALTIES = (0.0, *(2.0**k / 64 for k in range(10)))  # of a symbol, nats for each time that a row has it
+PENALTIES = (0.0, *(2.0**k / 64 for k in range(10)))  # nats per earlier occurrence of a symbol in the row
 NEAR = 1e-9
-TOLD = 32  # sequences of the language that a sampler is led to, to see whether its luck counts
+PROBES = 32  # sequences of the language that test whether the random seed changes p(x | seed)
 
 
 @dataclass(frozen=True)
 class Point:
-    """A law of sequences against the judge, in nats a token."""
+    """A distribution of sequences compared with the judge, in nats per token."""
 
     sampler: str
-    setting: float | None  # the temperature; of `naive` its penalty; None of the language
+    setting: float | None  # temperature, for `naive` the penalty, for the language None
     cross_entropy: Estimate  # log generative perplexity
-    entropy: Estimate | None  # H(p | luck) / L; None where the law is not known
-    divergence: Estimate | None  # KL(p || judge) / L: the mean over the luck
-    exact: bool  # whether the law does not depend on the luck: then these are H(p) and KL(p || judge)
+    entropy: Estimate | None  # H(p | seed) / L; None if p is unknown
+    divergence: Estimate | None  # KL(p || judge) / L: the mean over random seeds
+    exact: bool  # p does not depend on the seed: then these are H(p) and KL(p || judge)
     unigram: Estimate
     ser: Estimate
-    evaluations: float
+    model_calls: float
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
 class Judge(Reshaped):
-    """(1-w) p + w/V: as it was told, but nothing is impossible."""
+    """(1-w) p + w/V: no symbol is impossible."""
 
     def __init__(self, inner: Denoiser, smoothing: float = SMOOTHING) -> None:
         arguments.number("smoothing", smoothing, 0, 1)
@@ -84,7 +84,7 @@ class Judge(Reshaped):
 
     @property
     def least(self) -> float:
-        """What an impossible symbol has."""
+        """Probability of an impossible symbol."""
         return self.smoothing / self.vocabulary
 
     def reshape(self, marginals: Marginals, positions: Tensor) -> Tensor:
@@ -102,51 +102,53 @@ def frontier(
     seed: int = 0,
     smoothing: float = SMOOTHING,
 ) -> list[Point]:
-    """The language's own point, those of each sampler by temperature, and those of `naive` by its penalty."""
+    """Points of the language, of each sampler by temperature, and of `naive` by penalty."""
     language = load(language)
     if language.end is not None:
-        raise UnmaskError(f"{language.kind} varies in length, and nats a token have no one L; take one of fixed length")
+        raise UnmaskError(f"{language.kind} varies in length; expected a language of fixed length")
     language.check_length(length)
     judge = Judge(Ideal(language), smoothing)
-    made = {name: SAMPLERS.make(name) for name in samplers}
+    by_name = {name: SAMPLERS.make(name) for name in samplers}
     how = {"steps": steps, "length": length, "rows": rows, "seed": seed}
     for temperature in temperatures:
         if not arguments.number("temperature", temperature) > 0:
-            raise UnmaskError("temperature is 0, at which nothing is left to draw; give temperatures above 0")
+            raise UnmaskError("temperature is 0; expected above 0, since sampling at 0 is deterministic")
     points = [_own(language, length, judge, rows, seed)]
-    with progress.track("frontier", len(made) * len(temperatures)) as advance:
-        for name, sampler in made.items():
-            law = law_of(sampler, language, length, deltas("linear", steps))
+    with progress.track("frontier", len(by_name) * len(temperatures)) as advance:
+        for name, sampler in by_name.items():
+            distribution = distribution_of(sampler, language, length, deltas("linear", steps))
             for temperature in temperatures:
-                points.append(_sampled(name, sampler, law, language, judge, temperature, how))
+                points.append(_sampled(name, sampler, distribution, language, judge, temperature, how))
                 advance(1)
     return points + naive(language, length, judge)
 
 
 def price(judge: Denoiser, tokens: Tensor) -> Tensor:
-    """(B) -log r(x) in nats of tokens (B, L), read from left to right."""
+    """(B): -log r(x) of tokens (B, L) in nats, from left to right."""
     return -read(judge, tokens).of(tokens.reshape(-1)).view_as(tokens).log().sum(1)
 
 
-def law_of(sampler: Sampler, language: Language, length: int, delta: Tensor) -> bool | None:
-    """Whether -log p(x | luck) is -log p(x), as the paths of sequences of the language tell; None where those of this
-    sampler say nothing of it."""
-    if sampler.law == "causal":
+def distribution_of(sampler: Sampler, language: Language, length: int, delta: Tensor) -> bool | None:
+    """Whether p(x | seed) = p(x), tested on sequences of the language; None if the sampler's paths do not show it."""
+    if sampler.distribution == "causal":
         return True
-    truth = language.sample(TOLD, length)
-    blank, rows = language.blank(TOLD, length), torch.arange(TOLD)
+    truth = language.sample(PROBES, length)
+    blank, rows = language.blank(PROBES, length), torch.arange(PROBES)
     try:
         one, other = (
-            teach_sampler(Ideal(language), blank, truth, sampler, delta, Luck(seed, rows)).sum(1) for seed in (0, 1)
+            teach_sampler(Ideal(language), blank, truth, sampler, delta, Randomness(seed, rows)).sum(1)
+            for seed in (0, 1)
         )
     except Unbounded:
         return None
     return torch.allclose(one, other)
 
 
-def path_nats(sampler: Sampler, made: Generation, denoiser: Denoiser) -> Tensor:
-    """(B) -log p(x | luck) of what it has made, where `law_of` says that there is one."""
-    return price(denoiser, made.tokens) if sampler.law == "causal" else -made.probability.log().sum(1)
+def path_nats(sampler: Sampler, generation: Generation, denoiser: Denoiser) -> Tensor:
+    """(B): -log p(x | seed) of generated sequences, if `distribution_of` is not None."""
+    return (
+        price(denoiser, generation.tokens) if sampler.distribution == "causal" else -generation.probability.log().sum(1)
+    )
 
 
 def _own(language: Language, length: int, judge: Judge, rows: int, seed: int) -> Point:
@@ -162,49 +164,49 @@ def _own(language: Language, length: int, judge: Judge, rows: int, seed: int) ->
         exact=True,
         unigram=_mean(token_entropy(tokens)),
         ser=exactly(0.0),
-        evaluations=0.0,
+        model_calls=0.0,
     )
 
 
 def _sampled(
     name: str,
     sampler: Sampler,
-    law: bool | None,
+    distribution: bool | None,
     language: Language,
     judge: Judge,
     temperature: float,
     how: Mapping[str, Any],
 ) -> Point:
-    made = generate(language, sampler=sampler, temperature=temperature, **how)
-    length, tokens = made.tokens.shape[1], made.tokens
+    generation = generate(language, sampler=sampler, temperature=temperature, **how)
+    length, tokens = generation.tokens.shape[1], generation.tokens
     paid = price(judge, tokens)
-    own = None if law is None else path_nats(sampler, made, Sharpened(Ideal(language), temperature))
+    own = None if distribution is None else path_nats(sampler, generation, Sharpened(Ideal(language), temperature))
     return Point(
         sampler=name,
         setting=temperature,
         cross_entropy=_mean(paid / length),
         entropy=None if own is None else _mean(own / length),
         divergence=None if own is None else _mean((paid - own) / length),
-        exact=bool(law),
+        exact=bool(distribution),
         unigram=_mean(token_entropy(tokens)),
         ser=proportion(int((~language.supports(tokens)).sum()), len(tokens)),
-        evaluations=float(made.evaluations.double().mean()),
+        model_calls=float(generation.model_calls.double().mean()),
     )
 
 
 def _mean(values: Tensor) -> Estimate:
-    """Infinite where the judge holds a row for impossible."""
+    """Mean; infinite if the judge gives a row probability 0."""
     return mean(values) if bool(values.isfinite().all()) else exactly(math.inf, "a row is impossible")
 
 
 def naive(
     language: Language, length: int, judge: Judge, penalties: Sequence[float] = PENALTIES, slip: bool = True
 ) -> list[Point]:
-    """A walk without a model of its own, all of it exact: p is uniform over V rows, one for each first symbol.
+    """A sampler without a model, with exact values: p is uniform over V rows, one for each first symbol.
 
-    Each next symbol is the likeliest of the judge's once every symbol has lost `penalty` nats for each time that the
-    row has it (a frequency penalty, as decoders offer): so the judge is pleased, and the unigram entropy is a dial.
-    slip: once, at the first place from the middle on where some symbol is impossible, it stands there: so is the row.
+    Each next symbol has the highest probability under the judge after a frequency penalty: `penalty` nats per earlier
+    occurrence in the row. So the perplexity is low, and the penalty sets the unigram entropy.
+    slip: in the second half insert one impossible symbol, at the first position with one, so the row is impossible.
     """
     symbols = language.vocabulary
     tokens = _walks(judge, length, penalties, slip)
@@ -224,14 +226,14 @@ def naive(
                 exact=True,
                 unigram=exactly(float(entropy[here].mean())),
                 ser=exactly(float(wrong[here].mean())),
-                evaluations=0.0,
+                model_calls=0.0,
             )
         )
     return points
 
 
 def _walks(judge: Judge, length: int, penalties: Sequence[float], slip: bool) -> Tensor:
-    """(penalties V, L): the rows of each penalty by their first symbol."""
+    """(penalties V, L): rows of each penalty, ordered by first symbol."""
     symbols = judge.vocabulary
     rows = len(penalties) * symbols
     weight = torch.tensor(penalties, dtype=torch.float64).repeat_interleave(symbols).unsqueeze(1)
@@ -241,19 +243,21 @@ def _walks(judge: Judge, length: int, penalties: Sequence[float], slip: bool) ->
     tokens[:, 0] = torch.arange(symbols).repeat(len(penalties))
     counts = torch.zeros((rows, symbols), dtype=torch.float64)
     due = torch.full((rows,), slip)
-    for place in range(1, length):
-        last = tokens[:, place - 1 : place]
+    for position in range(1, length):
+        last = tokens[:, position - 1 : position]
         counts.scatter_add_(1, last, torch.ones_like(last, dtype=torch.float64))
-        said = as_marginals(reader.extend(last)).dense()
-        slips = due & (said.amin(1) <= judge.least * (1 + NEAR)) & (place >= length // 2)
-        tokens[:, place] = torch.where(slips, said.argmin(1), (said.log() - weight * counts).argmax(1))
+        marginals = as_marginals(reader.extend(last)).dense()
+        slips = due & (marginals.amin(1) <= judge.least * (1 + NEAR)) & (position >= length // 2)
+        tokens[:, position] = torch.where(slips, marginals.argmin(1), (marginals.log() - weight * counts).argmax(1))
         due &= ~slips
     return tokens
 
 
 def beats(points: Sequence[Point]) -> Point | None:
-    """The naive point of the least perplexity whose unigram entropy is at least the language's own, if it is less than
-    the language's: both yardsticks prefer it to the language itself."""
+    """The naive point that beats the language: lower perplexity, with a unigram entropy at least that of the language.
+
+    Both metrics prefer it to the language itself. None if there is no such point.
+    """
     own = next(point for point in points if point.sampler == LANGUAGE)
     sound = [p for p in points if p.sampler == NAIVE and p.unigram.value >= own.unigram.value]
     best = min(sound, key=lambda point: point.cross_entropy.value, default=None)

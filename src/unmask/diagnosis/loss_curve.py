@@ -1,12 +1,11 @@
-"""The curve of a trained network, from its masked loss by the share of what is revealed (theory.md 8).
+"""The loss curve of a trained network: masked loss against the number of revealed positions (theory.md 8).
 
     f(k) = the mean over |R| = k and over hidden j of -log p_theta(x_j | x_R),   x from data
-         = what the language has, and the learning error on top
+         = the conditional entropy of the language + the learning error
 
-so that sum_k delta_k h(p_k) predicts the network's NELBO at every number of rounds and for every schedule, without
-sampling anything. Each row is evaluated at a few k (contexts.py). Revealing more helps an ideal denoiser, and a trained
-one but for its errors: f is fitted among the non-increasing (isotonic regression). Intervals are quantiles of that fit
-over resampled rows.
+So sum_k delta_k h(p_k) predicts the network's NELBO for every schedule and number of steps, without sampling. Each row
+is evaluated at a few k (contexts.py). For an ideal denoiser f never increases, so f is fitted by isotonic regression.
+Intervals are quantiles of the fit over resampled rows.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ METHOD = "isotonic regression of the masked loss"
 
 @dataclass(frozen=True, eq=False)
 class LossCurve:
-    """What was seen: of each row, the mean loss (rows, K) in nats over what is hidden, at revealed (rows, K) = k."""
+    """Mean losses over hidden positions (rows, K), in nats, at numbers of revealed positions (rows, K)."""
 
     revealed: Tensor
     losses: Tensor
@@ -51,32 +50,32 @@ class LossCurve:
 
     @cached_property
     def curve(self) -> InformationCurve:
-        """The fitted f, for any plot; without intervals."""
+        """The fitted f, without intervals."""
         return InformationCurve(self._fits[0], METHOD)
 
     def nelbo(self, delta: Tensor, *, fixed_size: bool = False) -> Estimate:
-        """Nats a sequence: what the network's NELBO will be with this schedule, an upper bound on E[-log p(x)]."""
+        """Predicted NELBO of the network with this schedule, in nats per sequence: an upper bound on E[-log p(x)]."""
         return self._estimate(weights(self.length, deltas(delta), fixed_size))
 
     def divergence(self, delta: Tensor, *, fixed_size: bool = False) -> Estimate:
-        """Of which the schedule is guilty: the NELBO less that of one position a round, int h."""
+        """The part due to the schedule: the NELBO minus that of one position per step, int h."""
         return self._estimate(weights(self.length, deltas(delta), fixed_size) - 1)
 
     def schedule(self, steps: int, *, fixed_size: bool = False) -> Tensor:
-        """delta (N) of the least NELBO: what "optimal" is for a language, to be given as a list."""
+        """delta (N) with the smallest NELBO, as `optimal` for a language; pass it as a list."""
         totals, counts = self._sums
         halves = tuple(_fit(totals[i::2].sum(0), counts[i::2].sum(0)) for i in range(2))
         return optimal.for_divergence(self.curve, steps, fixed_size=fixed_size, halves=(halves[0], halves[1]))
 
-    def _estimate(self, shares: Floats) -> Estimate:
-        """Of sum_k shares_k f(k)."""
-        values = np.array([f @ shares for f in self._fits])
+    def _estimate(self, weight: Floats) -> Estimate:
+        """Estimate of sum_k weight_k f(k)."""
+        values = np.array([f @ weight for f in self._fits])
         low, high = np.quantile(values[1:], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
         return Estimate(float(values[0]), float(low), float(high), len(self.losses), method="bootstrap over rows")
 
     @cached_property
     def _sums(self) -> tuple[Floats, Floats]:
-        """(totals, counts), each (rows, L): of the losses at each k, by row."""
+        """(totals, counts), each (rows, L): sums and numbers of losses at each k, by row."""
         totals, counts = np.zeros((2, len(self.losses), self.length))
         at = np.arange(len(self.losses))[:, None], self.revealed.numpy()
         np.add.at(totals, at, self.losses.numpy())
@@ -85,7 +84,7 @@ class LossCurve:
 
     @cached_property
     def _fits(self) -> Floats:
-        """(1 + resamples, L): f of all rows, then of rows drawn with replacement."""
+        """(1 + resamples, L): f of all rows, then f of rows drawn with replacement."""
         rows, (totals, counts) = len(self.losses), self._sums
         u = uniform(self.seed, Stream.BOOTSTRAP, torch.arange(RESAMPLES).unsqueeze(1), torch.arange(rows))
         drawn = (u * rows).long().numpy()
@@ -102,7 +101,7 @@ def loss_curve(denoiser: Denoiser, samples: Tensor, looks: int = 16, seed: int =
     rows, length = samples.shape
     revealed = revealed_counts(rows, length, looks, seed)
     looks = revealed.shape[1]
-    fits = MESSAGE_BYTES // (8 * length * denoiser.vocabulary)  # contexts whose probabilities are not much memory
+    fits = MESSAGE_BYTES // (8 * length * denoiser.vocabulary)  # contexts whose probabilities need little memory
     block = max(1, min(denoiser.rows_at_once(length) or fits, fits) // looks)
 
     def look(part: slice) -> Tensor:
@@ -120,12 +119,12 @@ def loss_curve(denoiser: Denoiser, samples: Tensor, looks: int = 16, seed: int =
     losses = torch.cat(parts)
     if not bool(torch.isfinite(losses).all()):
         row = int((~torch.isfinite(losses)).any(1).int().argmax())
-        raise UnmaskError(f"the denoiser finds sample {row} impossible: its NELBO is infinite for every schedule")
+        raise UnmaskError(f"the denoiser gives sample {row} probability 0: its NELBO is infinite for every schedule")
     return LossCurve(revealed, losses, length, seed)
 
 
 def _fit(total: Floats, count: Floats) -> Floats:
-    """f(0..L-1) from sums and numbers of losses at each k: monotone where it was seen, straight in between."""
+    """f(0..L-1) from sums and numbers of losses at each k: monotone, linear between observed k."""
     seen = np.flatnonzero(count)
     fitted = isotonic_regression(total[seen] / count[seen], weights=count[seen], increasing=False).x
     return np.interp(np.arange(len(total)), seen, fitted)

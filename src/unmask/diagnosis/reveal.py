@@ -1,17 +1,17 @@
-"""What a trace does against a language, exactly: where its nats are lost, and which tokens cannot stand together.
+"""Exact analysis of a trace: the nats lost in each step, and the tokens that contradict each other.
 
-Of a row x of which R stands and S is drawn at once, each token with the probability p_i that the trace tells:
+A step reveals tokens S of a row x next to the tokens R, each with the probability p_i in the trace:
 
     lost = sum_{i in S} log p_i - log q(x_S | x_R)
 
-They sum to log p(x | luck) - log q(x | given), the row's share of KL(p || q): above 0 where drawn tokens agree
-less than chance would have it, infinite from the round on in which no sequence is left, and below 0 where by luck they
-agree. Where tokens are hidden again, what they had cost is given back: at any time the meter stands at
+The sum over steps is log p(x | seed) - log q(x | given), the contribution of the row to KL(p || q). It is positive if
+the tokens agree less than under q, negative if they agree more by chance, and infinite from the step on after which no
+completion exists. If tokens are hidden again, their loss is subtracted: at any time the meter is
 sum_{i shown} log p_i - log q(x_shown | given).
 
-Two tokens of a round can only disagree where I(X_i; X_j | x_R) > 0. The first impossible round has a culprit: a token
-that no sequence has there by itself, and which a network was wrong about; else two that exclude each other, the nearest
-ones; else a smallest set of them, or, where there are too many sets, one of which none can be spared.
+Two tokens of a step can contradict each other only if I(X_i; X_j | x_R) > 0. The culprit of the first impossible step
+is a token that is impossible by itself: an error of the network. Without such a token it is the nearest pair that
+excludes each other; else a smallest such set, or a minimal one if there are too many sets.
 """
 
 from __future__ import annotations
@@ -26,67 +26,67 @@ import torch
 from torch import Tensor
 
 from unmask.core.errors import UnmaskError, plain
-from unmask.generation.trace import Round, Row, Trace
+from unmask.generation.trace import Row, Step, Trace
 from unmask.languages import Language, LanguageLike, load
 
 T = TypeVar("T")
-AT_ONCE = 2**20  # tokens of contexts that are asked about together
-MOST_ASKED = 2**25  # tokens K V L of contexts that are asked about for the pairs of a row; what is beyond tells none
-MOST_SETS = 2**26  # tokens of the sets of one size that are looked through for a culprit
-MOST_NEEDED = 256  # of what stood, the nearest to the guilty, that are tried one by one for whether they are needed
-MOST_SHIFTED = 2**24  # tokens of contexts that are looked through for whether something can stand nowhere
-LEAST = 1e-9  # nats; below it rounding is no dependence
-MOST_TOLD = 4  # tokens that stood and are told one by one
+AT_ONCE = 2**20  # tokens of contexts evaluated together
+MOST_PAIR_TOKENS = 2**25  # largest K V L of contexts for the pairs of a row; later steps have no pairs
+MOST_SETS = 2**26  # tokens of the sets of one size that are searched for a culprit
+MOST_TRIED = 256  # earlier tokens, the nearest to the culprit, that are tested one by one
+MOST_SHIFTED = 2**24  # tokens of contexts that test whether a set is impossible at every position
+LEAST = 1e-9  # nats; smaller values are rounding errors
+MOST_LISTED = 4  # earlier tokens that are listed one by one
 LONGEST_SYMBOL = 24  # characters of a token within a sentence
 
 
 @dataclass(frozen=True)
-class Step:
-    """What one round of a row was worth."""
+class StepLoss:
+    """Loss of one step of a row."""
 
     number: int
-    lost: float  # nats; infinite where it made the row impossible, or left it so
+    lost: float  # nats; infinite if the row is impossible after the step
     meter: float  # nats lost so far
-    pairs: tuple[tuple[int, int, float], ...]  # positions i < j that it revealed, and their I(X_i; X_j | x_R) in nats
+    pairs: tuple[tuple[int, int, float], ...]  # revealed positions i < j, and I(X_i; X_j | x_R) in nats
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What a row did against a language."""
+    """Analysis of a row under a language."""
 
-    steps: tuple[Step, ...]
-    impossible: int | None = None  # which of the steps, from 0, was the first after which no sequence was left
-    guilty: tuple[int, ...] = ()  # the positions whose tokens cannot stand together there
-    because: tuple[int, ...] = ()  # positions of what stood and is needed for that: without any of them they could
-    why: str = ""  # the same in words, positions counted from 1
+    steps: tuple[StepLoss, ...]
+    impossible: int | None = None  # index of the first step, from 0, after which no completion exists
+    guilty: tuple[int, ...] = ()  # positions whose tokens contradict each other
+    because: tuple[int, ...] = ()  # positions of earlier tokens without which they would not
+    why: str = ""  # the same as a sentence, positions from 1
 
     @property
     def lost(self) -> float:
-        """log p(x | luck) - log q(x | given) of what stands in the end, in nats."""
+        """log p(x | seed) - log q(x | given) of the final row, in nats."""
         return self.steps[-1].meter if self.steps else 0.0
 
 
 def read(language: LanguageLike, trace: Trace, row: int) -> Reading:
-    """What a row of a trace did against the language."""
+    """Analyse a row of a trace under a language."""
     language = _of_trace(language, trace)
-    told = trace.rows[row]
-    language.check_length(told.length)
-    stands = chain([dict(told.given)], (_tokens(one) for one in told.rounds()))
-    evidence = _evidence(language, (_context(language, told, one) for one in stands)).tolist()
+    sequence = trace.rows[row]
+    language.check_length(sequence.length)
+    states = chain([dict(sequence.given)], (_tokens(one) for one in sequence.steps()))
+    evidence = _evidence(language, (_context(language, sequence, one) for one in states)).tolist()
     if evidence[0] == -math.inf:
-        raise UnmaskError(f"row {row} of the trace was given what no sequence of {language.kind} has")
-    steps: list[Step] = []
+        raise UnmaskError(f"row {row} of the trace has given tokens that are impossible under {language.kind}")
+    steps: list[StepLoss] = []
     case: _Case | None = None
-    first, meter, asked = None, 0.0, 0
-    for k, one in enumerate(told.rounds()):
+    first, meter, size = None, 0.0, 0
+    for k, one in enumerate(sequence.steps()):
         before = meter
         meter = math.fsum(math.log(p) for _, p in one.after.values()) - (evidence[k + 1] - evidence[0])
         lost = math.inf if meter == math.inf else meter - before
-        asked += len(one.revealed) * language.vocabulary * told.length if len(one.revealed) > 1 else 0
-        pairs = tuple(_pairs(language, told, one)) if before < math.inf and asked <= MOST_ASKED else ()
-        steps.append(Step(one.number, lost, meter, pairs))
+        size += len(one.revealed) * language.vocabulary * sequence.length if len(one.revealed) > 1 else 0
+        pairs = tuple(_pairs(language, sequence, one)) if before < math.inf and size <= MOST_PAIR_TOKENS else ()
+        steps.append(StepLoss(one.number, lost, meter, pairs))
         if first is None and meter == math.inf:
-            first, case = k, _Case(language, trace, told, one)
+            first, case = k, _Case(language, trace, sequence, one)
     if case is None:
         return Reading(tuple(steps))
     guilty = case.culprit()
@@ -95,56 +95,55 @@ def read(language: LanguageLike, trace: Trace, row: int) -> Reading:
 
 
 def impossible(language: LanguageLike, trace: Trace) -> list[bool]:
-    """Which rows end as what no sequence of the language has."""
+    """Whether each row ends as an impossible sequence."""
     language = _of_trace(language, trace)
-    found = [False] * len(trace.rows)
+    verdicts = [False] * len(trace.rows)
     for length in {row.length for row in trace.rows}:
         language.check_length(length)
         rows = [number for number, row in enumerate(trace.rows) if row.length == length]
         contexts = (_context(language, trace.rows[row], trace.rows[row].final) for row in rows)
         for row, dead in zip(rows, (_evidence(language, contexts) == -math.inf).tolist(), strict=True):
-            found[row] = dead
-    return found
+            verdicts[row] = dead
+    return verdicts
 
 
 def _of_trace(language: LanguageLike, trace: Trace) -> Language:
-    """The language; an error where the trace has another vocabulary."""
     language = load(language)
     if trace.vocabulary != language.vocabulary:
-        what = f"the trace is over {trace.vocabulary} symbols, and {language.kind} has {language.vocabulary}"
-        raise UnmaskError(f"{what}; take the language that it was made on")
+        sizes = f"the trace has {trace.vocabulary} symbols, {language.kind} has {language.vocabulary}"
+        raise UnmaskError(f"{sizes}. Pass the language of the trace")
     return language
 
 
-def _tokens(one: Round) -> dict[int, int]:
+def _tokens(one: Step) -> dict[int, int]:
     return {position: token for position, (token, _) in one.after.items()}
 
 
-def _context(language: Language, row: Row, stands: dict[int, int]) -> Tensor:
-    """(L): what stands, V elsewhere."""
+def _context(language: Language, row: Row, shown: dict[int, int]) -> Tensor:
+    """(L): shown tokens, V elsewhere."""
     context = torch.full((row.length,), language.vocabulary)
-    context[list(stands)] = torch.tensor(list(stands.values()), dtype=torch.int64)
+    context[list(shown)] = torch.tensor(list(shown.values()), dtype=torch.int64)
     return context
 
 
 def _evidence(language: Language, contexts: Iterable[Tensor]) -> Tensor:
-    """(B): log q(x_R) of contexts (L) each, a few of them at once."""
+    """(B): log q(x_R) of contexts (L), computed in batches."""
     rest = iter(contexts)
     first = next(rest)
     parts = batched(chain([first], rest), max(AT_ONCE // len(first), 1))
     return torch.cat([language.log_evidence(torch.stack(part)) for part in parts])
 
 
-def _pairs(language: Language, row: Row, one: Round) -> Iterator[tuple[int, int, float]]:
-    """(i, j, I(X_i; X_j | x_R)) of positions i < j that a round reveals, of those that depend on each other:
+def _pairs(language: Language, row: Row, one: Step) -> Iterator[tuple[int, int, float]]:
+    """(i, j, I(X_i; X_j | x_R)) of dependent positions i < j that a step reveals:
 
-    q(x_i = a, x_j = b | x_R) = q(x_i = a | x_R) q(x_j = b | x_R, x_i = a), by a context for each i and a.
+    q(x_i = a, x_j = b | x_R) = q(x_i = a | x_R) q(x_j = b | x_R, x_i = a), with one context for each i and a.
     """
     places, vocabulary = torch.tensor(sorted(set(one.revealed))), language.vocabulary
     size = len(places)
     if size < 2:
         return
-    context = _context(language, row, one.stood)
+    context = _context(language, row, one.context)
     alone = language.posterior(context.unsqueeze(0), places)[0]  # (K, V)
     step = max(AT_ONCE // (vocabulary * (row.length + size * vocabulary)), 1)
     for first in range(0, size - 1, step):
@@ -152,10 +151,12 @@ def _pairs(language: Language, row: Row, one: Round) -> Iterator[tuple[int, int,
         contexts = context.repeat(len(chosen), vocabulary, 1)
         contexts[torch.arange(len(chosen)), :, chosen] = torch.arange(vocabulary)
         given = language.posterior(contexts.flatten(0, 1), places).view(len(chosen), vocabulary, size, vocabulary)
-        law = alone[first : first + len(chosen)]
-        possible = (given > 0) & (law > 0)[:, :, None, None]
+        distribution = alone[first : first + len(chosen)]
+        possible = (given > 0) & (distribution > 0)[:, :, None, None]
         ratio = torch.where(possible, given / alone, 1.0)
-        nats = (law[:, :, None, None] * torch.where(possible, given, 0.0) * ratio.log()).sum((1, 3))  # (chosen, K)
+        nats = (distribution[:, :, None, None] * torch.where(possible, given, 0.0) * ratio.log()).sum(
+            (1, 3)
+        )  # (chosen, K)
         for i, row_of in enumerate(nats.tolist(), first):
             for j in range(i + 1, size):
                 if row_of[j] > LEAST:
@@ -163,17 +164,17 @@ def _pairs(language: Language, row: Row, one: Round) -> Iterator[tuple[int, int,
 
 
 class _Case:
-    """The first round after which no sequence is left."""
+    """The first step after which no completion exists."""
 
-    def __init__(self, language: Language, trace: Trace, row: Row, one: Round) -> None:
-        self.language, self.trace, self.row, self.round = language, trace, row, one
-        stands = _tokens(one)
-        self.drawn = {position: stands[position] for position in sorted(set(one.revealed)) if position in stands}
-        self.stood = {position: token for position, token in stands.items() if position not in self.drawn}
+    def __init__(self, language: Language, trace: Trace, row: Row, one: Step) -> None:
+        self.language, self.trace, self.row, self.step = language, trace, row, one
+        shown = _tokens(one)
+        self.drawn = {position: shown[position] for position in sorted(set(one.revealed)) if position in shown}
+        self.stood = {position: token for position, token in shown.items() if position not in self.drawn}
         self.context = _context(language, row, self.stood)
 
     def excluded(self, sets: Sequence[Sequence[int]], context: Tensor | None = None) -> list[bool]:
-        """Which of these sets of drawn tokens no sequence has, beside what stood, or beside a context (L)."""
+        """Whether each set of drawn tokens is impossible next to the earlier tokens, or next to a context (L)."""
         contexts = (self.context if context is None else context).repeat(len(sets), 1)
         for number, positions in enumerate(sets):
             for position in positions:
@@ -181,7 +182,7 @@ class _Case:
         return (_evidence(self.language, contexts) == -math.inf).tolist()
 
     def culprit(self) -> tuple[int, ...]:
-        """Positions of a smallest set of tokens that excludes itself; of pairs the nearest."""
+        """Positions of a smallest impossible set of tokens; the nearest pair, if it is a pair."""
         every = tuple(self.drawn)
         for size in range(1, len(every)):
             if math.comb(len(every), size) * self.row.length > MOST_SETS:
@@ -190,13 +191,13 @@ class _Case:
             if size > 1:
                 sets = sorted(sets, key=lambda one: (one[-1] - one[0], one))
             for part in batched(sets, max(AT_ONCE // self.row.length, 1)):
-                found = self.excluded(part)
-                if any(found):
-                    return part[found.index(True)]
-        return self._spared(every)
+                verdicts = self.excluded(part)
+                if any(verdicts):
+                    return part[verdicts.index(True)]
+        return self._minimal(every)
 
-    def _spared(self, every: tuple[int, ...]) -> tuple[int, ...]:
-        """The set without whatever it excludes itself without."""
+    def _minimal(self, every: tuple[int, ...]) -> tuple[int, ...]:
+        """A minimal impossible subset."""
         for position in every:
             fewer = tuple(one for one in every if one != position)
             if self.excluded([fewer])[0]:
@@ -204,25 +205,25 @@ class _Case:
         return every
 
     def needed(self, guilty: tuple[int, ...]) -> tuple[int, ...]:
-        """Positions of what stood, without any of which the guilty could stand together; the farthest are spared."""
-        kept = dict(self.stood)
-        farthest = sorted(kept, key=lambda one: -min(abs(one - other) for other in guilty))
-        far, near = farthest[:-MOST_NEEDED], farthest[-MOST_NEEDED:]
+        """Minimal set of earlier positions that make the culprit impossible; the farthest are dropped first."""
+        context = dict(self.stood)
+        farthest = sorted(context, key=lambda one: -min(abs(one - other) for other in guilty))
+        far, near = farthest[:-MOST_TRIED], farthest[-MOST_TRIED:]
         for some in (far, *([position] for position in near)):
-            fewer = {position: token for position, token in kept.items() if position not in some}
+            fewer = {position: token for position, token in context.items() if position not in some}
             if some and self.excluded([guilty], _context(self.language, self.row, fewer))[0]:
-                kept = fewer
-        return tuple(sorted(kept))
+                context = fewer
+        return tuple(sorted(context))
 
     def words(self, guilty: tuple[int, ...], because: tuple[int, ...]) -> str:
-        """What the guilty did, and why it cannot be."""
+        """One sentence: the tokens of the culprit, and the rule that they break."""
         rule = self._rule(sorted({*guilty, *because}), guilty, because)
         if len(guilty) == 1:
-            at, p = guilty[0], self.round.after[guilty[0]][1]
+            at, p = guilty[0], self.step.after[guilty[0]][1]
             drawn = f"position {at + 1} was drawn as {self._symbol(at)}, to which the denoiser gave {p:.2g}"
-            return f"{drawn}: no other token of its round is to blame; {rule}"
-        places = [str(position + 1) for position in guilty]
-        return f"positions {', '.join(places[:-1])} and {places[-1]} were drawn together; {rule}"
+            return f"{drawn}: no other token of this step is to blame; {rule}"
+        numbers = [str(position + 1) for position in guilty]
+        return f"positions {', '.join(numbers[:-1])} and {numbers[-1]} were drawn together; {rule}"
 
     def _rule(self, places: Sequence[int], guilty: tuple[int, ...], because: tuple[int, ...]) -> str:
         symbols = [self._symbol(position) for position in places]
@@ -235,47 +236,47 @@ class _Case:
             does = f"never continues with {symbols[-1]}" if always else f"does not continue with {symbols[-1]} there"
             return f"after {' '.join(symbols[:-1])} the language {does}"
         if len(places) == 2 and always:
-            return f"{symbols[1]} never stands {places[1] - places[0]} places after {symbols[0]}"
-        if len(because) > MOST_TOLD:
-            return f"beside {len(because)} of the tokens that stood no sequence has {self._listed(guilty)}"
-        beside = f"beside {self._listed(because)} " if because else ""
+            return f"{symbols[1]} never occurs {places[1] - places[0]} positions after {symbols[0]}"
+        if len(because) > MOST_LISTED:
+            return f"next to {len(because)} earlier tokens no sequence has {self._listed(guilty)}"
+        beside = f"next to {self._listed(because)} " if because else ""
         return f"{beside}no sequence of the language has {self._listed(guilty)}"
 
     def _bits(self, first: int, second: int) -> str:
-        """Of two places of an interval, counted from 1 within it: component b-1 at a and component a at b."""
-        width, stands = int(self.language.width or 1), self.stood | self.drawn
+        """The shared bit of two positions of an interval, from 1 within it: component b-1 at a, and a at b."""
+        width, shown = int(self.language.width or 1), self.stood | self.drawn
         a, b = first % width + 1, second % width + 1
-        bits = stands[first] >> (b - 2) & 1, stands[second] >> (a - 1) & 1
+        bits = shown[first] >> (b - 2) & 1, shown[second] >> (a - 1) & 1
         one, other = self._listed((first,)), self._listed((second,))
-        return f"they share a bit, and {one} says that it is {bits[0]}, {other} that it is {bits[1]}"
+        return f"they share a bit: {one} sets it to {bits[0]}, {other} to {bits[1]}"
 
     def _always(self, places: Sequence[int]) -> bool:
-        """Whether these tokens cannot stand so, at these distances, anywhere in a sequence of this length."""
-        stands, width = self.stood | self.drawn, places[-1] - places[0]
+        """Whether these tokens are impossible at these distances, anywhere in a sequence of this length."""
+        shown, width = self.stood | self.drawn, places[-1] - places[0]
         if (self.row.length - width) * self.row.length > MOST_SHIFTED:
             return False
         contexts = self.language.blank(self.row.length - width, self.row.length)
         for start in range(len(contexts)):
             for position in places:
-                contexts[start, position - places[0] + start] = stands[position]
+                contexts[start, position - places[0] + start] = shown[position]
         return bool((_evidence(self.language, contexts) == -math.inf).all())
 
     def _symbol(self, position: int) -> str:
         return quoted(self.trace.symbol((self.stood | self.drawn)[position]))
 
     def _listed(self, positions: Sequence[int]) -> str:
-        said = [f"{self._symbol(position)} at {position + 1}" for position in positions]
-        return f"{', '.join(said[:-1])} and {said[-1]}" if len(said) > 1 else said[0]
+        symbols = [f"{self._symbol(position)} at {position + 1}" for position in positions]
+        return f"{', '.join(symbols[:-1])} and {symbols[-1]}" if len(symbols) > 1 else symbols[0]
 
 
 def quoted(symbol: str) -> str:
-    """A token's text as sentences show it: in quotes unless it is a word or a sign, and no more than its beginning."""
+    """A token as shown in sentences: in quotes if it has spaces, shortened if it is long."""
     shown = plain(symbol if len(symbol) <= LONGEST_SYMBOL else f"{symbol[:LONGEST_SYMBOL]}..")
     return shown if shown and not any(c.isspace() for c in shown) else f"\u201c{shown}\u201d"
 
 
 def batched(sets: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Lists of so many, and one of what is left."""
+    """Lists of `size` items; the last can be shorter."""
     rest = iter(sets)
     while part := list(islice(rest, size)):
         yield part

@@ -1,4 +1,4 @@
-"""What theorems say, what is known exactly, and what is measured, side by side over a range of N: SER and TER."""
+"""Bounds of theorems, exact values and measured values of SER and TER, for a range of N."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ def table(
     rows: int = 200,
     seed: int = 0,
 ) -> list[Record]:
-    """One record a number: statements, then the exact value, then the measured one; rows = 0 measures nothing.
+    """One record per number: bounds, the exact value, the measured value (none if rows = 0).
 
-    SER is counted in generated rows. TER is 2^E_q[-log2 p(x)/L], and p(x) unknown: what is measured of it is its upper
-    bound over orders, from x ~ q.
+    SER is counted in generated rows. TER is 2^E_q[-log2 p(x)/L] with unknown p(x), so its upper bound over orders is
+    measured, on x ~ q.
     """
     language = load(language)
     language.check_length(length)
     if language.end is not None:
-        raise UnmaskError(f"{language.kind} varies in length, and the bounds speak of one; take another language")
+        raise UnmaskError(f"{language.kind} varies in length; the bounds need a language of fixed length")
     if not steps:
-        raise UnmaskError("expected numbers of rounds")
+        raise UnmaskError("no numbers of steps; expected at least one. Pass --steps 64")
     for count in steps:
         arguments.steps(count)
     arguments.whole("rows", rows, 0)
     between = fluency.interaction(language, length).value
     own = information_curve(language, length, rows=rows, seed=seed) if rows else None
     records: list[Record] = []
-    with progress.track("rounds", len(steps)) as advance:
+    with progress.track("steps", len(steps)) as advance:
         for count in sorted(set(steps)):
             records += _at(language, length, schedule, count, rows, seed, between, own)
             advance(1)
@@ -81,7 +81,7 @@ def _at(
         divergences["lemma B.9"] = separators.lemma_b9(n, v, length, delta)
     values = exact(language, length, delta)
     if (plan := values.expected_plan_divergence_nats) is not None:
-        how = "each position draws its round from the schedule"
+        how = "each position draws its step from the schedule"
         divergences["mean over orders"] = Statement(plan, "upper", "divergence", how, "ours", "theory.md 7.2")
     errors = {"theorem 4.3": correctness.theorem_4_3(length, delta)}
     errors |= {
@@ -101,31 +101,33 @@ def _at(
         first = optimal.error_curve(language, length).ser(delta)
         records.append(_estimate("ser", steps, "first order in 1/N", first, "approximation"))
     if own is not None:
-        made = generate(language, sampler="ancestral", schedule=delta.tolist(), length=length, rows=rows, seed=seed)
-        seen = metrics.rows(made, language)
-        records.append(_estimate("ser", steps, MEASURED["ser"], seen.ser, "measured"))
+        generation = generate(
+            language, sampler="ancestral", schedule=delta.tolist(), length=length, rows=rows, seed=seed
+        )
+        scores = metrics.rows(generation, language)
+        records.append(_estimate("ser", steps, MEASURED["ser"], scores.ser, "measured"))
         bound = own.divergence(delta).map(lambda nats: math.exp(nats / length))
         records.append(_estimate("ter_ratio", steps, MEASURED["ter_ratio"], bound, "measured"))
     return records
 
 
 def _known(steps: int, length: int, ser: float | None, divergence: float | None) -> list[Record]:
-    found = []
+    records = []
     if ser is not None:
-        found.append(_estimate("ser", steps, EXACT, exactly(ser), "exact"))
+        records.append(_estimate("ser", steps, EXACT, exactly(ser), "exact"))
     if divergence is not None:
-        found.append(_estimate("ter_ratio", steps, EXACT, exactly(math.exp(divergence / length)), "exact"))
-    return found
+        records.append(_estimate("ter_ratio", steps, EXACT, exactly(math.exp(divergence / length)), "exact"))
+    return records
 
 
 def _record(quantity: str, steps: int, name: str, statement: Statement) -> Record:
-    says = asdict(statement)
-    kept = {key: says[key] for key in ("origin", "where", "assumption", "proven")}
+    fields = asdict(statement)
+    about = {key: fields[key] for key in ("origin", "where", "assumption", "proven")}
     ends = {"value": statement.value, "low": None, "high": None}
-    return {"quantity": quantity, "steps": steps, "name": name, "kind": statement.kind} | ends | kept
+    return {"quantity": quantity, "steps": steps, "name": name, "kind": statement.kind} | ends | about
 
 
-def _estimate(quantity: str, steps: int, name: str, found: Estimate, kind: str) -> Record:
-    ends = {"value": found.value, "low": found.low, "high": found.high}
-    about = {"origin": "ours", "where": found.method, "assumption": "ideal denoiser", "proven": True}
+def _estimate(quantity: str, steps: int, name: str, estimate: Estimate, kind: str) -> Record:
+    ends = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
+    about = {"origin": "ours", "where": estimate.method, "assumption": "ideal denoiser", "proven": True}
     return {"quantity": quantity, "steps": steps, "name": name, "kind": kind} | ends | about

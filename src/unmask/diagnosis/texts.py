@@ -1,13 +1,12 @@
-"""What is said of texts that networks have written: each judge says nats, a row.
+"""Metrics of generated texts: each judge returns the nats of a row.
 
-    twin      -log p(x) by an AR network of the same symbols: nats of the row's L tokens
-    ngram     -log p(x) by an n-gram of what is held out, which has seen nothing of any network (text/ngrams.py)
-    smollm2   -log p(x) by a language model that knows English (diagnosis/judge.py), where it is installed
+    twin      -log p(x) under an AR network of the same symbols, for the L tokens of the row
+    ngram     -log p(x) under an n-gram model of the held-out documents, independent of any network (text/ngrams.py)
+    smollm2   -log p(x) under a language model of English (diagnosis/judge.py), if it is installed
 
-Generative perplexity, exp E[-log p(x) / |x|], is low for whoever repeats himself; so the entropy of the tokens of a row
-stands beside it, H(f) of their frequencies f in the row. It is that of few tokens, far below the entropy of the text's
-own frequencies: compare it with that of rows of the text. Words that the text does not have are to it what impossible
-sequences are to a language.
+Generative perplexity, exp E[-log p(x) / |x|], is also low for repetitive text. So it is shown with the entropy H(f) of
+the token frequencies f within a row. A row is short, so H(f) is far below the entropy of the whole text: compare it
+with rows of the text. Words that do not occur in the text are the counterpart of impossible sequences.
 """
 
 from __future__ import annotations
@@ -28,29 +27,29 @@ from unmask.text import Lexicon, NGramJudge, Text
 
 @dataclass(frozen=True)
 class Written:
-    """What is known of B rows, (B) float64 each; NaN where a row has nothing to say."""
+    """Metrics of B rows, (B) float64 each; NaN for a row without characters or words."""
 
-    entropy: Tensor  # nats a token: H of the frequencies of its own tokens
-    twin: Tensor  # nats a token, by the AR network
-    ngram: Tensor  # nats a character, by the n-gram of what is held out
-    unknown: Tensor  # the share of its words that the text does not have
+    entropy: Tensor  # nats per token: H of the token frequencies within the row
+    twin: Tensor  # nats per token, under the AR network
+    ngram: Tensor  # nats per character, under the n-gram model of the held-out documents
+    unknown: Tensor  # fraction of words that do not occur in the text
 
     @property
     def wrong(self) -> Tensor:
-        """Bool (B): whether it has such a word."""
+        """Bool (B): whether the row has such a word."""
         return self.unknown > 0
 
 
 @dataclass(frozen=True)
 class Judges:
-    """Those of a text; the twin is an AR network that has learned it. What they have read of it is read once."""
+    """The judges of a text; `twin` is an AR network trained on it. Each judge is built once."""
 
     text: Text
     twin: Trunk
 
     def __post_init__(self) -> None:
         if not self.twin.shape.causal:
-            raise UnmaskError("the network that judges is an MDM; give an AR network, which says how likely a text is")
+            raise UnmaskError("the network that judges is an MDM; expected an AR network")
         check_fits(self.twin.shape, "the network that judges", self.text.vocabulary)
 
     @cached_property
@@ -59,11 +58,11 @@ class Judges:
 
     @cached_property
     def lexicon(self) -> Lexicon:
-        """Of all of the text, so that no row of it has an unknown word."""
+        """Words of the whole text, so that no row of the text has an unknown word."""
         return Lexicon(self.text.corpus.documents)
 
     def __call__(self, tokens: Tensor) -> Written:
-        """Of tokens (B, L)."""
+        """Judge tokens (B, L)."""
         check_fits(self.twin.shape, "the network that judges", length=tokens.shape[1])
         return Written(
             entropy=token_entropy(tokens),
@@ -73,7 +72,7 @@ class Judges:
         )
 
     def by_ngram(self, tokens: Tensor) -> Tensor:
-        """(B) nats a character."""
+        """(B): nats per character."""
         return _rates([self.ngram.nats(row) for row in self._documents(tokens)])
 
     def _documents(self, tokens: Tensor) -> Iterator[list[str]]:
@@ -81,18 +80,18 @@ class Judges:
 
 
 def token_entropy(tokens: Tensor) -> Tensor:
-    """(B) float64: -sum_v f_v log f_v, f_v being the share of symbol v among the tokens of a row of (B, L)."""
+    """(B) float64: -sum_v f_v log f_v, where f_v is the fraction of symbol v in a row of (B, L)."""
     ordered = tokens.sort(1).values
     begins = torch.ones_like(ordered, dtype=torch.bool)
     begins[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    run = begins.cumsum(1) - 1  # which of the row's different symbols
-    share = torch.zeros(tokens.shape, dtype=torch.float64).scatter_add_(
+    run = begins.cumsum(1) - 1  # index among the different symbols of the row
+    fraction = torch.zeros(tokens.shape, dtype=torch.float64).scatter_add_(
         1, run, torch.full(tokens.shape, 1 / tokens.shape[1], dtype=torch.float64)
     )
-    return torch.special.entr(share).sum(1)
+    return torch.special.entr(fraction).sum(1)
 
 
-def _rates(found: Sequence[tuple[float, int]]) -> Tensor:
-    """(B): a number for each of so many; NaN for each of none."""
-    amounts, counts = torch.tensor(found, dtype=torch.float64).T
+def _rates(pairs: Sequence[tuple[float, int]]) -> Tensor:
+    """(B): ratios of (amount, count); NaN if the count is 0."""
+    amounts, counts = torch.tensor(pairs, dtype=torch.float64).T
     return torch.where(counts > 0, amounts / counts, torch.nan)

@@ -1,13 +1,13 @@
-"""Sweeps: jobs that survive, what their cells measure, and the board that compares samplers."""
+"""Sweeps: resumable jobs, their measures, and the board that compares samplers."""
 
 from typing import TYPE_CHECKING
 
 from unmask.core.lazy import lazily
 
 if TYPE_CHECKING:
-    from unmask.experiments.jobs.recipe import Recipe as Recipe
-    from unmask.experiments.jobs.recipe import read_recipe as read_recipe
-    from unmask.experiments.jobs.run import Sweep as Sweep
-    from unmask.experiments.jobs.run import sweep as sweep
+    from unmask.experiments.sweeps.recipe import Recipe as Recipe
+    from unmask.experiments.sweeps.recipe import read_recipe as read_recipe
+    from unmask.experiments.sweeps.run import Sweep as Sweep
+    from unmask.experiments.sweeps.run import sweep as sweep
 
 __getattr__, __dir__ = lazily(__name__, __path__)

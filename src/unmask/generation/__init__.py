@@ -1,4 +1,4 @@
-"""generate(): a language or a denoiser, a sampler and a schedule make sequences, with an honest account of the cost."""
+"""generate() makes sequences from a language or denoiser with a sampler and a schedule, and counts their cost."""
 
 from unmask.generation.making import fit_of, generate
 from unmask.generation.result import Generation, join

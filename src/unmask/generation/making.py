@@ -1,4 +1,4 @@
-"""generate(): a language or a denoiser, a sampler and a schedule make sequences, with an honest account of the cost."""
+"""generate() and its checks; rows are made in blocks, on all threads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from unmask.core import arguments, progress
-from unmask.core.chance import Luck, check_seed
+from unmask.core.chance import Randomness, check_seed
 from unmask.core.errors import UnmaskError
 from unmask.core.threads import over_blocks
 from unmask.denoisers import Denoiser, Guided, Sharpened
@@ -22,13 +22,13 @@ from unmask.generation.start import start
 from unmask.ideal import as_denoiser
 from unmask.languages import Language, LanguageLike
 from unmask.loading import load
-from unmask.samplers import Sampler, Session, StopRule, checks, fill
-from unmask.samplers.contract import as_sampler
+from unmask.samplers import Sampler, Session, StopRule, fill
+from unmask.samplers.contract import as_sampler, inner_of
 from unmask.samplers.stopping import stop_rule
 from unmask.schedules import Fit, ScheduleLike, deltas
 
-STEPS = 64  # unless told otherwise
-MOST_ROWS = 4096  # of a block whose denoiser has no opinion
+STEPS = 64  # default for named schedules
+MOST_ROWS = 4096  # per block, if the denoiser does not limit it
 
 
 def generate(
@@ -49,19 +49,19 @@ def generate(
     guidance: float = 0.0,
     trace: bool = False,
 ) -> Generation:
-    """Fill `rows` canvases of `length` positions. Row r depends on the seed and on first_row + r alone.
+    """Fill `rows` sequences of `length` positions. Row r depends only on the seed and on first_row + r.
 
     source: a denoiser; or a language, whose ideal denoiser is used; or the spec, file or directory of either, as
-        `unmask.load` reads it.
+        accepted by `unmask.load`.
     sampler, schedule: a name with options, "blocks(block_length=16)"; or an instance, or a list of delta_k.
-    steps: the number of rounds N; 64 for a named schedule unless told otherwise.
-    first_row: the number of the first row; or that of each, where they are not consecutive.
-    given: tokens to start from, V where hidden: (length), for all rows; (rows, length); or a list of rows of any
-        lengths. It says how long they are and, but for one (length), how many; 2000 x 512 where nothing does.
-    stop: when a row has ended before all of it is decided: a token, or a rule of `samplers.stopping`.
-    temperature, top_p, top_k: what becomes of the denoiser's marginals before any sampler sees them (Sharpened).
-    guidance: classifier-free guidance by what was given, before that (Guided); twice the evaluations.
-    trace: keep also what samplers take back, for `Generation.trace`; of those that take nothing back all is kept.
+    steps: number of steps N. (default for a named schedule: 64)
+    first_row: number of the first row; or of each row, if they are not consecutive.
+    given: tokens to start from, V where hidden: (length), for all rows; (rows, length); or a list of rows with any
+        lengths. It sets the length and, except for (length), the number of rows. (default: 2000 x 512)
+    stop: ends a row before all of it is decided: a token, or a rule of `samplers.stopping`.
+    temperature, top_p, top_k: change the denoiser's marginals, for every sampler (Sharpened).
+    guidance: classifier-free guidance by the given tokens, applied first (Guided); doubles the model calls.
+    trace: record also re-masked tokens, for `Generation.trace`; samplers that re-mask none need no trace.
     """
     denoiser = as_denoiser(load(source) if isinstance(source, str | Path) else source)
     if arguments.number("guidance", guidance):
@@ -97,8 +97,8 @@ def generate(
 
     def make(part: slice) -> Generation:
         began = _now()
-        luck = Luck(seed, numbers[part])
-        session = Session(denoiser, tokens[part], luck, delta, name, valid=valid[part], stop=rule, trace=trace)
+        rng = Randomness(seed, numbers[part])
+        session = Session(denoiser, tokens[part], rng, delta, name, valid=valid[part], stop=rule, trace=trace)
         fill(used, session)
         return finished(session, _now() - began, about)
 
@@ -106,10 +106,10 @@ def generate(
     block = denoiser.rows_at_once(length)
     block = MOST_ROWS if block is None else arguments.whole(f"rows_at_once of {denoiser.name}", block)
     block = min(block, rows)
-    made = over_blocks(make, rows, block) if denoiser.concurrent else map(make, _blocks(rows, block))
+    blocks = over_blocks(make, rows, block) if denoiser.concurrent else map(make, _blocks(rows, block))
     parts = []
     with progress.track("generating", rows) as advance:
-        for part in made:
+        for part in blocks:
             parts.append(part)
             advance(len(part.tokens))
     return replace(join(parts), seconds=_now() - began)
@@ -121,12 +121,12 @@ def _numbered(first_row: int | Sequence[int], rows: int) -> Tensor:
         first = arguments.whole("first_row", first_row, 0, arguments.MOST - rows)
         return torch.arange(first, first + rows)
     if len(first_row) != rows:
-        raise UnmaskError(f"first_row numbers {len(first_row)} rows, and there are {rows}; number each of them")
+        raise UnmaskError(f"first_row numbers {len(first_row)} rows; expected {rows}, one for each row")
     return torch.tensor([arguments.whole("first_row", one, 0) for one in first_row])
 
 
 def _now() -> float:
-    """Seconds, once a device has done all that it was given."""
+    """Seconds, after all work of a device has finished."""
     if torch.cuda.is_initialized():
         torch.cuda.synchronize()
     return time.perf_counter()
@@ -137,11 +137,11 @@ def _blocks(rows: int, block: int) -> Iterator[slice]:
 
 
 def fit_of(sampler: Sampler, language: Language, length: int) -> Fit:
-    """What a fitted schedule is fitted to: of what draws rounds from it their law, of what counts the sizes.
+    """The target for fitting a schedule: the distribution if the sampler draws steps from it, the sizes if it counts.
 
-    A sampler inside another one fills for it; one with a flow of its own counts nothing that we know of.
+    An inner sampler fills for the outer one; a sampler with its own loop does not count.
     """
-    while (inner := getattr(sampler, "inner", None)) is not None:
-        sampler = checks.made(inner)
-    counts = sampler.pace == "counts" and not sampler.draws_rounds and not sampler.implements("run")
+    while getattr(sampler, "inner", None) is not None:
+        sampler = inner_of(sampler)
+    counts = sampler.pace == "counts" and not sampler.draws_steps and not sampler.implements("run")
     return Fit(language, length, fixed_size=counts)

@@ -1,4 +1,4 @@
-"""What a generation starts from: how many rows there are, how long they are, and what they were given."""
+"""The start of a generation: the number of rows, their lengths, and the given tokens."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from unmask.denoisers import Denoiser
 from unmask.languages import LanguageLike, load
 from unmask.languages.base import as_tokens
 
-PLACE_BYTES = 32  # of a place in what comes out: token, round and probability, and what is joined
-ROWS, LENGTH = 2000, 512  # unless told otherwise
-PADDING = 0  # what stands behind a row that is shorter than others; nobody reads it
+PLACE_BYTES = 32  # per position of the result: token, step, probability, and the joined copy
+ROWS, LENGTH = 2000, 512  # defaults
+PADDING = 0  # behind rows that are shorter than others; never read
 
 
 def start(denoiser: Denoiser, given: Any, rows: int | None, length: int | None) -> tuple[int, int, Tensor, Tensor]:
-    """(rows, length, tokens (rows, length) to start from, Bool (rows, length) where a row's own places are)."""
+    """(rows, length, tokens (rows, length) to start from, Bool (rows, length): False at padding)."""
     lines = _lines(given)
     if lines is None:
         pattern = None if given is None else _pattern(given)
@@ -36,7 +36,8 @@ def start(denoiser: Denoiser, given: Any, rows: int | None, length: int | None) 
             start = _checked_given(denoiser, torch.atleast_2d(pattern), rows, length).expand(rows, length)
         return rows, length, start, torch.ones((), dtype=torch.bool).expand(rows, length)
     if (rows, length) not in ((None, None), (len(lines), None), (len(lines), max(map(len, lines)))):
-        raise UnmaskError(f"given has {len(lines)} rows of lengths of their own; leave rows and length out")
+        problem = f"rows or length is set, and given has {len(lines)} rows of different lengths"
+        raise UnmaskError(f"{problem}; expected neither. Leave rows and length out.")
     rows, length = len(lines), max(map(len, lines))
     start, valid = torch.full((rows, length), PADDING), torch.zeros((rows, length), dtype=torch.bool)
     for row, line in enumerate(lines):
@@ -50,7 +51,7 @@ def start(denoiser: Denoiser, given: Any, rows: int | None, length: int | None) 
 
 
 def _lines(given: Any) -> list[Any] | None:
-    """Rows of different lengths, where that is what is given."""
+    """The rows, if they have different lengths, otherwise None."""
     if isinstance(given, Sequence) and given and all(hasattr(line, "__len__") for line in given):
         return list(given) if len({len(line) for line in given}) > 1 else None
     return None
@@ -65,7 +66,7 @@ def _check_size(denoiser: Denoiser, rows: int, length: int) -> None:
 
 
 def _pattern(given: Any) -> Tensor:
-    """(L), which is for all rows, or (B, L) whole numbers."""
+    """(L), for all rows, or (B, L) whole numbers."""
     pattern = as_tokens(given, "given tokens")
     if pattern.dim() not in (1, 2):
         raise UnmaskError(f"given has shape {tuple(pattern.shape)}; expected (length) or (rows, length)")
@@ -73,7 +74,7 @@ def _pattern(given: Any) -> Tensor:
 
 
 def _checked_given(denoiser: Denoiser, pattern: Tensor, rows: int, length: int) -> Tensor:
-    """The pattern (1, L) or (B, L), or an error that says why no sequence can start from it."""
+    """The pattern (1, L) or (B, L) after its checks; an error where no sequence can start from it."""
     if denoiser.language is not None:
         return denoiser.language.check_given(pattern, rows, length)
     vocabulary = denoiser.vocabulary
@@ -82,8 +83,9 @@ def _checked_given(denoiser: Denoiser, pattern: Tensor, rows: int, length: int) 
     bad = (pattern < 0) | (pattern > vocabulary)
     if bad.any():
         row, position = (int(i) for i in bad.nonzero()[0])
-        what = f"token {int(pattern[row, position])} is not in 0..{vocabulary}"
-        raise UnmaskError(f"given row {row}, position {position}: {what}; {vocabulary} is what is hidden")
+        where = f"given row {row}, position {position}"
+        token = int(pattern[row, position])
+        raise UnmaskError(f"{where}: token is {token}; expected 0 to {vocabulary}, {vocabulary} for hidden")
     return pattern
 
 
@@ -97,7 +99,7 @@ def prompts(
     seed: int = 0,
     first_row: int = 0,
 ) -> Tensor:
-    """(rows, length) for `given`: the beginnings of x ~ q, then V. Row r continues draw number r // rows_per_prompt."""
+    """(rows, length) for `given`: prefixes of x ~ q, then V. Row r continues sequence r // rows_per_prompt."""
     language = load(language)
     language.check_length(length)
     arguments.whole("prompt_length", prompt_length, 0, length)

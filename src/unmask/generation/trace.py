@@ -1,16 +1,15 @@
-"""A trace: what was written when, and how likely it was, of rows on their way from masks to tokens. A format of files.
+"""A trace: the tokens written in each step and their probabilities, for each row. A file format.
 
     {"format": "unmask-trace", "version": 1, "vocabulary": 8, "rows": [
        {"length": 4, "given": [[0, 3]], "events": [[1, 2, 5, 0.25], [2, 1, 0, 0.5], [2, 3, 7, 1.0]]}]}
 
-An event is [round, position, token, probability]: rounds count from 1 and never go back, positions and tokens from 0,
-and the probability is the one that the token was drawn with, above 0. [round, position, null, null] hides a position
-again, and a token is written over by both, first hidden, then revealed, in one round. So a position is revealed while
-it is hidden, and hidden while it is shown; what was given is neither. All tokens of a round are taken to be drawn from
-what stood before it, without those that it writes over.
+An event is [step, position, token, probability]: steps count from 1 and never decrease, positions and tokens count from
+0, and the probability is that of the draw, above 0. [step, position, null, null] hides a position again. Replacing a
+token takes both in one step, first hide, then reveal. So only hidden positions are revealed and only revealed ones are
+hidden; given tokens never change. All tokens of a step are drawn given the tokens before it, without those it replaces.
 
-`symbols` says what tokens look like: a list of V texts, or {"token": text} of those that there are. `sampler` and
-`source` name what made it; whatever else stands there is kept by nobody.
+`symbols` has the text of tokens: a list of V texts, or {"token": text} for some. `sampler` and `source` name the
+origin; other keys are dropped.
 """
 
 from __future__ import annotations
@@ -32,59 +31,59 @@ FORMAT: Final = "unmask-trace"
 VERSION = 1
 MOST = 2**24  # bytes of a file
 MOST_ROWS, LONGEST = 2**12, 2**16  # rows, and positions of one
-MOST_PLACES, MOST_LOOKS = 2**22, 2**23  # positions of all rows, and rounds times positions of one
-MOST_SYMBOLS = 256  # symbols up to which a file lists all of them
-LETTERS = "abcdefghijklmnopqrstuvwxyz"  # what tokens without names look like, where there are no more of them
+MOST_PLACES, MOST_LOOKS = 2**22, 2**23  # positions of all rows, and steps times positions of one
+MOST_SYMBOLS = 256  # up to this number a file lists all symbols
+LETTERS = "abcdefghijklmnopqrstuvwxyz"  # texts of tokens without names, for at most 26 symbols
 DIGITS = 9  # of a probability, in a file
 
 Whole = Annotated[int, msgspec.Meta(ge=0)]
 Counted = Annotated[int, msgspec.Meta(ge=1)]
-Event = tuple[Counted, Whole, Whole | None, float | None]  # round, position, token, its probability
+Event = tuple[Counted, Whole, Whole | None, float | None]  # step, position, token, its probability
 Symbols = Sequence[str] | Callable[[int], str]
 
 
-class Round(NamedTuple):
-    """What one round did to a row."""
+class Step(NamedTuple):
+    """The changes of one step to a row."""
 
     number: int
     revealed: tuple[int, ...]  # positions, in the order of their events
-    hidden: tuple[int, ...]  # positions that it hid or wrote over
-    stood: dict[int, int]  # position: token, of what its tokens were drawn from: without what it writes over
-    after: dict[int, tuple[int, float]]  # position: token and probability, 1 if given, of what stands after it
+    hidden: tuple[int, ...]  # positions that are hidden or replaced
+    context: dict[int, int]  # position: token, given which its tokens were drawn: without replaced ones
+    after: dict[int, tuple[int, float]]  # position: token and probability (1 if given) after the step
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One row: what it was given, and what was done to it."""
+    """One row: its given tokens, and its events."""
 
     length: Annotated[int, msgspec.Meta(ge=1, le=LONGEST)]
     events: list[Event]
     given: list[tuple[Whole, Whole]] = []
 
-    def rounds(self) -> Iterator[Round]:
-        """What each round did, of those that did anything."""
-        stands = {position: (token, 1.0) for position, token in self.given}
+    def steps(self) -> Iterator[Step]:
+        """The steps that changed the row."""
+        tokens = {position: (token, 1.0) for position, token in self.given}
         for number, group in groupby(self.events, lambda event: event[0]):
-            events, before = list(group), dict(stands)
+            events, before = list(group), dict(tokens)
             for _, position, token, probability in events:
                 if token is None or probability is None:
-                    del stands[position]
+                    del tokens[position]
                 else:
-                    stands[position] = token, probability
+                    tokens[position] = token, probability
             revealed = tuple(position for _, position, token, _ in events if token is not None)
             hidden = tuple(position for _, position, token, _ in events if token is None)
-            stood = {position: token for position, (token, _) in before.items() if position not in revealed}
-            yield Round(number, revealed, hidden, stood, dict(stands))
+            context = {position: token for position, (token, _) in before.items() if position not in revealed}
+            yield Step(number, revealed, hidden, context, dict(tokens))
 
     @property
     def final(self) -> dict[int, int]:
-        """Position: token, of what stands in the end."""
-        stands: dict[int, int | None] = dict(self.given)
-        stands |= {position: token for _, position, token, _ in self.events}
-        return {position: token for position, token in stands.items() if token is not None}
+        """Position: token, after the last step."""
+        tokens: dict[int, int | None] = dict(self.given)
+        tokens |= {position: token for _, position, token, _ in self.events}
+        return {position: token for position, token in tokens.items() if token is not None}
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows on their way."""
+    """The traces of some rows."""
 
     format: Literal["unmask-trace"] = FORMAT
     version: Counted = VERSION
@@ -95,16 +94,15 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     source: dict[str, Any] | None = None
 
     def __repr__(self) -> str:
-        return (
-            f"<Trace of {len(self.rows)} rows over {self.vocabulary} symbols, by {self.sampler or 'nobody says what'}>"
-        )
+        sampler = self.sampler or "an unknown sampler"
+        return f"<Trace of {len(self.rows)} rows over {self.vocabulary} symbols, by {sampler}>"
 
     def of(self, rows: Sequence[int]) -> Trace:
-        """The trace of these rows alone."""
+        """The trace of only these rows."""
         return msgspec.structs.replace(self, rows=[self.rows[row] for row in rows])
 
     def symbol(self, token: int) -> str:
-        """What a token looks like; without a name a letter, where letters suffice, else its number."""
+        """The text of a token; if it has no name, a letter for up to 26 symbols, otherwise its number."""
         if isinstance(self.symbols, Mapping):
             return self.symbols.get(str(token), str(token))
         if self.symbols is not None:
@@ -112,7 +110,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
         return LETTERS[token] if self.vocabulary <= len(LETTERS) else str(token)
 
     def write(self, path: str | Path) -> None:
-        """As JSON; `read` reads it."""
+        """Write JSON, for `read`."""
         content = {name: value for name, value in msgspec.to_builtins(self).items() if value is not None}
         rows = content.pop("rows")
         for row in rows:
@@ -124,66 +122,63 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read(path: str | Path) -> Trace:
-    """The trace of a file, or an error that says what in it is wrong."""
+    """Read a trace from a file; errors name the faulty entry."""
     content = read_json(path, most=MOST)
     where = str(path)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise UnmaskError(f'{cut(where)} is no trace: it does not say "format": "{FORMAT}" (docs/player.md)')
+        raise UnmaskError(f'{cut(where)} is not a trace; expected "format": "{FORMAT}" (docs/player.md)')
     version = content.get("version")
     if isinstance(version, int) and version > VERSION:
-        what = f"a trace of version {version}, and this unmask reads up to {VERSION}"
-        raise UnmaskError(f"{cut(where)} is {what}; take a newer unmask")
-    found: Trace = fit(content, Trace, where)
-    check(found, where)
-    return found
+        raise UnmaskError(f"{cut(where)} is a trace of version {version}; expected at most {VERSION}. Update unmask.")
+    trace: Trace = fit(content, Trace, where)
+    check(trace, where)
+    return trace
 
 
 def check(trace: Trace, where: str = "the trace") -> None:
-    """An error unless its events can have happened, in this order; `where` is what it calls the trace."""
+    """Raise an error unless these events can happen in this order; `where` names the trace in messages."""
     if isinstance(trace.symbols, list) and len(trace.symbols) != trace.vocabulary:
-        _refuse(where, "symbols", f"{len(trace.symbols)} of them; expected {trace.vocabulary}, one a token")
+        _refuse(where, "symbols", f"there are {len(trace.symbols)}; expected {trace.vocabulary}, one per token")
     if (places := sum(row.length for row in trace.rows)) > MOST_PLACES:
-        _refuse(where, "rows", f"{places:,} positions in all; expected at most {MOST_PLACES:,}: take fewer rows")
+        _refuse(where, "rows", f"{places:,} positions in all; expected at most {MOST_PLACES:,}. Use fewer rows.")
     for number, row in enumerate(trace.rows):
         if (looks := row.length * len({event[0] for event in row.events})) > MOST_LOOKS:
-            what = f"{looks:,} rounds times positions; expected at most {MOST_LOOKS:,}: take its beginning"
-            _refuse(where, f"row {number}", what)
-        stands: set[int] = set()
-        for at, (position, shows) in enumerate(row.given):
-            place = f"row {number}, given {at}"
-            _check_place(trace, row, where, place, position, shows)
-            if position in stands:
-                _refuse(where, place, f"position {position} is given twice")
-            stands.add(position)
-        given, last = frozenset(stands), 1
-        for at, (turn, position, token, probability) in enumerate(row.events):
-            place = f"row {number}, event {at}"
+            problem = f"{looks:,} steps times positions; expected at most {MOST_LOOKS:,}. Use its beginning."
+            _refuse(where, f"row {number}", problem)
+        shown_now: set[int] = set()
+        for at, (position, token) in enumerate(row.given):
+            entry = f"row {number}, given {at}"
+            _check_entry(trace, row, where, entry, position, token)
+            if position in shown_now:
+                _refuse(where, entry, f"position {position} is given twice")
+            shown_now.add(position)
+        given, last = frozenset(shown_now), 1
+        for at, (turn, position, new, probability) in enumerate(row.events):
+            entry = f"row {number}, event {at}"
             if turn < last:
-                _refuse(where, place, f"round {turn} comes after round {last}; write events in the order of rounds")
-            _check_place(trace, row, where, place, position, token)
+                _refuse(where, entry, f"step {turn} comes after step {last}; expected events in the order of steps")
+            _check_entry(trace, row, where, entry, position, new)
             last = turn
-            if token is None:
-                if position in given or position not in stands:
-                    what = "was given" if position in given else "is hidden already"
-                    _refuse(where, place, f"round {turn} hides position {position}, which {what}")
-                stands.discard(position)
+            if new is None:
+                if position in given or position not in shown_now:
+                    problem = "was given" if position in given else "is hidden already"
+                    _refuse(where, entry, f"step {turn} hides position {position}, which {problem}")
+                shown_now.discard(position)
                 continue
-            if position in stands:
-                what = f"round {turn} reveals position {position}, which is not hidden"
-                _refuse(
-                    where, place, f"{what}; one that is written over is hidden first: [{turn}, {position}, null, null]"
-                )
+            if position in shown_now:
+                problem = f"step {turn} reveals position {position}, which is not hidden"
+                _refuse(where, entry, f"{problem}. To replace a token, hide it first: [{turn}, {position}, null, null]")
             if probability is None or not 0 < probability <= 1:
-                _refuse(where, place, f"the probability is {shown(probability)}; expected a number above 0, at most 1")
-            stands.add(position)
+                _refuse(where, entry, f"the probability is {shown(probability)}; expected a number above 0, at most 1")
+            shown_now.add(position)
 
 
-def _check_place(trace: Trace, row: Row, where: str, place: str, position: int, token: int | None) -> None:
+def _check_entry(trace: Trace, row: Row, where: str, entry: str, position: int, token: int | None) -> None:
     if position >= row.length:
-        _refuse(where, place, f"position {position} is not in 0..{row.length - 1}, the places of this row")
+        _refuse(where, entry, f"position is {position}; expected 0 to {row.length - 1}, a position of this row")
     if token is not None and token >= trace.vocabulary:
-        _refuse(where, place, f"token {token} is not in 0..{trace.vocabulary - 1}; one that is hidden again is null")
+        _refuse(where, entry, f"token is {token}; expected 0 to {trace.vocabulary - 1}, or null to hide it again")
 
 
-def _refuse(where: str, place: str, what: str) -> None:
-    raise UnmaskError(f"{cut(where)}, {place}: {what}")
+def _refuse(where: str, entry: str, problem: str) -> None:
+    raise UnmaskError(f"{cut(where)}, {entry}: {problem}")

@@ -1,11 +1,11 @@
-"""Open models within EleutherAI's lm-eval: every model and sampler here under every task there (extra `lm-eval`).
+"""The model `unmask` of EleutherAI's lm-eval: all open models and samplers on its tasks (extra `lm-eval`).
 
-generate_until          rows as `unmask generate` makes them, which end where `until` is complete
-loglikelihood           exact of AR models; of masked ones diagnosis/likelihood.py, with a standard error in the record
-loglikelihood_rolling   the same of a whole text, in windows as long as the context
+generate_until          the answers of `unmask generate`, which end at the strings `until`
+loglikelihood           exact for AR models; for masked models see diagnosis/likelihood.py, with a standard error
+loglikelihood_rolling   the same for a whole text, in windows of the context length
 
-What is answered to a request depends on it and on its number alone, not on what else is asked; at batch_size 1, as it
-is unless told otherwise, to the last bit. lm-eval itself keeps numbers alone: `record=FILE` keeps a line a request.
+An answer depends only on its request and the number of the request, not on other requests. With batch_size 1, the
+default, this holds bit for bit. lm-eval keeps only scores; `record=FILE` writes a line per request.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from unmask.diagnosis.likelihood import Likelihood, bound, chain, read, sets_of
 from unmask.generation import generate
 from unmask.hub import OpenModel, load_model
 from unmask.hub.answering import answers, usual
-from unmask.hub.prompted import Asked, chats, speaker
+from unmask.hub.prompted import Query, chats, speaker
 
 with needed("lm-eval", "the model `unmask` of lm-eval"):
     from lm_eval.api.instance import Instance
@@ -39,22 +39,23 @@ with needed("lm-eval", "the model `unmask` of lm-eval"):
     from lm_eval.api.registry import MODEL_REGISTRY, register_model
     from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 
-CHAT = "unmask-chat:"  # what a conversation begins with that lm-eval holds as a text
-NEW = 256  # tokens of an answer, where a task does not say
-LENGTHS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")  # as tasks call it
+CHAT = "unmask-chat:"  # prefix of a conversation, which lm-eval keeps as a string
+NEW = 256  # tokens of an answer, for tasks that set no limit
+LENGTHS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")  # the names that tasks use
 OURS = {"sampler", "schedule", "steps", "block_length", "temperature", "top_p", "top_k", "guidance"}
 KINDS = ("auto", "chain", "bound")
 GREEDY = ("read", "decode")
 
 
 class UnmaskLM(LM):  # type: ignore[misc]
-    """model: an OpenModel, or what names one; card, device, dtype, quantize, cache: of `load_model`.
+    """model: an OpenModel, or the name or directory of one; card, device, dtype, quantize, cache: as in `load_model`.
 
-    sampler, schedule, steps, block_length, temperature, top_p, top_k, guidance, seed: how it writes
-    (`answering.usual`); what is said here counts more than what a task says, which decides where nothing is.
-    likelihood: of a masked model: "chain", "bound", or "auto": chain for targets of up to `draws` tokens, which costs
-    no more. draws: sets of places of a bound. greedy: what lm-eval's flag is: "read", whether each token is the
-    likeliest behind those before it, and False where only a bound is made; or "decode", whether the sampler writes it.
+    sampler, schedule, steps, block_length, temperature, top_p, top_k, guidance, seed: settings of generation
+    (`answering.usual`); they take precedence over those of a task.
+    likelihood (masked models): "chain", "bound", or "auto", which is chain for targets of up to `draws` tokens, where
+    it is not more expensive. draws: sets of positions per bound.
+    greedy: the meaning of lm-eval's flag `is_greedy`. "read": each token is the most likely one after those before it
+    (False if only a bound is computed); "decode": the sampler writes exactly this target.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class UnmaskLM(LM):  # type: ignore[misc]
                 model, card=card, device=device or "auto", dtype=dtype, quantize=quantize, cache=cache, batch=self.batch
             )
         self.model, self.tokenizer = model, speaker(model)
-        usual(model, self.new, **options)  # which refuses what cannot be had before anything is asked
+        usual(model, self.new, **options)  # raises errors of the options before the first request
         self.records: list[dict[str, Any]] = []
         self.file = None if record is None else Path(record)
         if self.file is not None:
@@ -108,7 +109,9 @@ class UnmaskLM(LM):  # type: ignore[misc]
         given = {name: value for name, value in (additional_config or {}).items() if value is not None}
         given |= {name: _plain(value) for name, value in _mended(arg_dict).items()}
         if "model" not in given:
-            raise UnmaskError("--model_args names no model; write --model_args model=NAME, of `unmask list models`")
+            raise UnmaskError(
+                "--model_args names no model. Pass --model_args model=NAME, with a name of `unmask list models`"
+            )
         return cls(**given)
 
     @property
@@ -117,13 +120,13 @@ class UnmaskLM(LM):  # type: ignore[misc]
         return f"unmask-{self.model.name}-{self.tokenizer.digest[:16]}"
 
     def chat_template(self, chat_template: bool | str = False) -> str:
-        """For lm-eval's results: which of ours; another one cannot be had."""
+        """The name of the template, for lm-eval's results; it is always that of the card."""
         if isinstance(chat_template, str):
-            raise UnmaskError(f"chat template {shown(chat_template)}: an open model has the one of its card; name none")
+            raise UnmaskError(f"chat template {shown(chat_template)} is not supported. Pass the flag without a name")
         return f"unmask:{self.model.card.template}" if chat_template else ""
 
     def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
-        """A conversation as a text that is read here again, so that nobody ends a turn by what he writes."""
+        """A conversation as JSON, which is read again later, so that no text of a message can end a turn."""
         chats(self.model)
         *before, last = chat_history
         begun = "" if add_generation_prompt else last["content"]
@@ -136,107 +139,105 @@ class UnmaskLM(LM):  # type: ignore[misc]
         return {"unmask": finite(self.model.source() | about | self.options)}
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
-        numbers, asked = _numbers(requests), [_asked(request.args[0]) for request in requests]
+        numbers, queries = _numbers(requests), [_query(request.args[0]) for request in requests]
         groups: dict[str, list[int]] = {}
-        for place, request in enumerate(requests):
-            groups.setdefault(json.dumps(self._settings(request.args[1]), sort_keys=True), []).append(place)
-        found = [""] * len(requests)
+        for index, request in enumerate(requests):
+            groups.setdefault(json.dumps(self._settings(request.args[1]), sort_keys=True), []).append(index)
+        texts = [""] * len(requests)
         with progress.track("answering", len(requests)) as advance:
-            for settings, places in groups.items():
+            for settings, indices in groups.items():
                 until, length, options = json.loads(settings)
-                for part in _parts(places, self.batch, lambda place: len(asked[place].prompt or "")):
+                for part in _parts(indices, self.batch, lambda index: len(queries[index].prompt or "")):
                     began = time.perf_counter()
-                    said, _ = answers(
+                    batch, _ = answers(
                         self.model,
-                        [asked[place] for place in part],
+                        [queries[index] for index in part],
                         length,
                         until=until,
                         seed=self.seed,
-                        first_row=[numbers[place] for place in part],
+                        first_row=[numbers[index] for index in part],
                         **options,
                     )
                     seconds = time.perf_counter() - began
-                    for place, answer in zip(part, said, strict=True):
-                        found[place] = answer.text
-                        self.cache_hook.add_partial("generate_until", requests[place].args, answer.text)
-                        about: dict[str, Any] = {"row": numbers[place], "prompt_tokens": answer.given}
+                    for index, answer in zip(part, batch, strict=True):
+                        texts[index] = answer.text
+                        self.cache_hook.add_partial("generate_until", requests[index].args, answer.text)
+                        about: dict[str, Any] = {"row": numbers[index], "prompt_tokens": answer.given}
                         about |= {"tokens": len(answer.tokens)}
-                        about |= {"reason": answer.reason, "evaluations": answer.evaluations}
+                        about |= {"reason": answer.reason, "model_calls": answer.model_calls}
                         about |= {"batch": len(part), "batch_seconds": seconds, "options": options}
-                        self._record(requests[place], about | {"text": answer.text})
+                        self._record(requests[index], about | {"text": answer.text})
                     advance(len(part))
-        return found
+        return texts
 
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
         pairs = [self._pair(*request.args) for request in requests]
-        found: list[tuple[float, bool]] = [(0.0, True)] * len(requests)
-        for place, (row, first, about, said) in self._said(pairs):
-            greedy = self._writes(row, first) if self.greedy == "decode" else said.greedy
-            found[place] = said.nats, bool(greedy)
-            self.cache_hook.add_partial("loglikelihood", requests[place].args, found[place])
-            self._record(requests[place], about | {"greedy": greedy})
-        return found
+        scores: list[tuple[float, bool]] = [(0.0, True)] * len(requests)
+        for index, (row, first, about, likelihood) in self._likelihoods(pairs):
+            greedy = self._writes(row, first) if self.greedy == "decode" else likelihood.greedy
+            scores[index] = likelihood.nats, bool(greedy)
+            self.cache_hook.add_partial("loglikelihood", requests[index].args, scores[index])
+            self._record(requests[index], about | {"greedy": greedy})
+        return scores
 
     def loglikelihood_rolling(self, requests: list[Instance], disable_tqdm: bool = False) -> list[float]:
         windows: list[tuple[list[int], list[int]]] = []
         owners: list[int] = []
-        for place, request in enumerate(requests):
+        for index, request in enumerate(requests):
             tokens = self.tokenizer.encode(request.args[0]).tolist()
-            for before, after in map(make_disjoint_window, get_rolling_token_windows(tokens, -1, self._most - 1, 1)):
+            for before, after in map(
+                make_disjoint_window, get_rolling_token_windows(tokens, -1, self.model.length - 1, 1)
+            ):
                 windows.append(([token for token in before if token >= 0], after))
-                owners.append(place)
+                owners.append(index)
         nats, variance = [0.0] * len(requests), [0.0] * len(requests)
-        evaluations = [0] * len(requests)
-        for window, (_, _, _, said) in self._said(windows):
-            nats[owners[window]] += said.nats
-            variance[owners[window]] += said.error**2
-            evaluations[owners[window]] += said.evaluations
-        for place, request in enumerate(requests):
-            self.cache_hook.add_partial("loglikelihood_rolling", request.args, nats[place])
-            about: dict[str, Any] = {"nats": nats[place], "standard_error": variance[place] ** 0.5}
-            about |= {"evaluations": evaluations[place], "windows": owners.count(place)}
+        model_calls = [0] * len(requests)
+        for window, (_, _, _, likelihood) in self._likelihoods(windows):
+            nats[owners[window]] += likelihood.nats
+            variance[owners[window]] += likelihood.error**2
+            model_calls[owners[window]] += likelihood.model_calls
+        for index, request in enumerate(requests):
+            self.cache_hook.add_partial("loglikelihood_rolling", request.args, nats[index])
+            about: dict[str, Any] = {"nats": nats[index], "standard_error": variance[index] ** 0.5}
+            about |= {"model_calls": model_calls[index], "windows": owners.count(index)}
             self._record(request, about)
         return nats
 
-    @property
-    def _most(self) -> int:
-        """Tokens of a row."""
-        return self.model.length
-
-    def _settings(self, said: Mapping[str, Any]) -> tuple[list[str], int, dict[str, Any]]:
-        """(until, the tokens of an answer, options of `generate`) of what a task says; a task that does not sample
-        asks for the likeliest tokens."""
-        until = said.get("until") or []
+    def _settings(self, task: Mapping[str, Any]) -> tuple[list[str], int, dict[str, Any]]:
+        """(until, tokens of an answer, options of `generate`) of a task's settings; without sampling, temperature 0."""
+        until = task.get("until") or []
         until = [string for string in ([until] if isinstance(until, str) else until) if string]
-        length = arguments.whole("max_gen_toks", next((said[name] for name in LENGTHS if said.get(name)), self.new))
+        length = arguments.whole("max_gen_toks", next((task[name] for name in LENGTHS if task.get(name)), self.new))
         options: dict[str, Any] = {"temperature": 0.0}
-        if said.get("do_sample", bool(said.get("temperature"))):
-            options = {name: said[name] for name in ("temperature", "top_p", "top_k") if said.get(name) is not None}
+        if task.get("do_sample", bool(task.get("temperature"))):
+            options = {name: task[name] for name in ("temperature", "top_p", "top_k") if task.get(name) is not None}
         return until, length, usual(self.model, length, **(options | self.options))
 
     def _pair(self, context: str, target: str) -> tuple[list[int], list[int]]:
-        """Tokens of a context and of what follows, whose first spaces are those that the context ends with."""
+        """Tokens of a context and its target. Spaces at the end of the context belong to the target."""
         if context.startswith(CHAT):
-            asked, chat = _asked(context), chats(self.model)
-            messages = asked.messages or []
-            before = chat.tokens(self.tokenizer, messages, asked.begun)
-            return before, chat.tokens(self.tokenizer, messages, asked.begun + target)[len(before) :]
-        kept = context.rstrip()
-        before = self.tokenizer.encode(kept).tolist()
+            query, chat = _query(context), chats(self.model)
+            messages = query.messages or []
+            before = chat.tokens(self.tokenizer, messages, query.begun)
+            return before, chat.tokens(self.tokenizer, messages, query.begun + target)[len(before) :]
+        before = self.tokenizer.encode(context.rstrip()).tolist()
         return before, self.tokenizer.encode(context + target).tolist()[len(before) :]
 
-    def _said(
+    def _likelihoods(
         self, pairs: Sequence[tuple[list[int], list[int]]]
     ) -> Iterable[tuple[int, tuple[Tensor, int, dict[str, Any], Likelihood]]]:
-        """(number, (row, where its target begins, what there is to say of it, how likely it is)) of those that have a
-        target; of a context that is too long the last tokens."""
+        """(number, (row, begin of its target, record, likelihood)) of each pair with a target.
+
+        Contexts that are too long lose their first tokens.
+        """
         rows: dict[int, tuple[Tensor, int, dict[str, Any]]] = {}
         for number, (before, after) in enumerate(pairs):
-            if len(after) > self._most:
-                what = f"a target of {len(after)} tokens, and {self.model.name} was made for {self._most}"
-                raise UnmaskError(f"request {number} has {what}; leave it out")
+            if len(after) > self.model.length:
+                problem = f"request {number} has a target of {len(after)} tokens"
+                expected = f"expected at most {self.model.length} for {self.model.name}"
+                raise UnmaskError(f"{problem}; {expected}. Leave it out")
             if after:
-                lost = max(len(before) + len(after) - self._most, 0)
+                lost = max(len(before) + len(after) - self.model.length, 0)
                 about: dict[str, Any] = {
                     "context_tokens": len(before),
                     "context_cut": lost,
@@ -245,32 +246,30 @@ class UnmaskLM(LM):  # type: ignore[misc]
                 row = torch.tensor(before[lost:] + after).clamp(max=self.model.vocabulary - 1)
                 rows[number] = row, len(before) - lost, about
         with progress.track("reading", len(rows)) as advance:
-            for part in _parts(
-                list(rows), self.batch if self.model.card.causal else 1, lambda place: len(rows[place][0])
-            ):
-                mine = [rows[number] for number in part]
-                for number, (row, first, about), (by, said) in zip(part, mine, self._likely(mine), strict=True):
-                    about |= {"by": by, "nats": said.nats, "standard_error": said.error}
-                    yield number, (row, first, about | {"evaluations": said.evaluations}, said)
+            size = self.batch if self.model.card.causal else 1
+            for part in _parts(list(rows), size, lambda number: len(rows[number][0])):
+                batch = [rows[number] for number in part]
+                for number, (row, first, about), (by, likely) in zip(part, batch, self._likely(batch), strict=True):
+                    about |= {"by": by, "nats": likely.nats, "standard_error": likely.error}
+                    yield number, (row, first, about | {"model_calls": likely.model_calls}, likely)
                 advance(len(part))
 
     def _likely(self, rows: Sequence[tuple[Tensor, int, Any]]) -> list[tuple[str, Likelihood]]:
         if self.model.card.causal:
-            return [
-                ("read", one) for one in read(self.model, [row for row, *_ in rows], [first for _, first, _ in rows])
-            ]
-        found = []
+            exact = read(self.model, [row for row, *_ in rows], [first for _, first, _ in rows])
+            return [("read", likelihood) for likelihood in exact]
+        estimates = []
         for row, first, _ in rows:
             size = len(row) - first
             if self.kind == "chain" or (self.kind == "auto" and size <= self.draws):
-                found.append(("chain", chain(self.model, row, first)))
+                estimates.append(("chain", chain(self.model, row, first)))
                 continue
             own = int.from_bytes(hashlib.sha256(str((self.seed, first, row.tolist())).encode()).digest()[:7])
-            found.append(("bound", bound(self.model, row, first, sets_of(size, self.draws, own))))
-        return found
+            estimates.append(("bound", bound(self.model, row, first, sets_of(size, self.draws, own))))
+        return estimates
 
     def _writes(self, row: Tensor, first: int) -> bool:
-        """Whether this is what is written behind its context, by the likeliest tokens."""
+        """Whether the sampler writes exactly this target, with the most likely tokens."""
         given = torch.cat([row[:first], torch.full((len(row) - first,), self.model.vocabulary)])
         options = usual(self.model, len(row) - first, **({"temperature": 0.0} | self.options))
         return torch.equal(generate(self.model, given=given[None], seed=self.seed, **options).tokens[0], row)
@@ -285,56 +284,55 @@ class UnmaskLM(LM):  # type: ignore[misc]
 
 
 def register() -> None:
-    """Under the name `unmask`, for releases of lm-eval that look for no entry points."""
-    import_module("lm_eval.models")  # else ours would be the only one
+    """Register the model as `unmask`, for releases of lm-eval without entry points."""
+    import_module("lm_eval.models")  # otherwise its own models would not be registered
     if "unmask" not in MODEL_REGISTRY:
         register_model("unmask")(UnmaskLM)
 
 
-def _asked(context: str) -> Asked:
+def _query(context: str) -> Query:
     if not context.startswith(CHAT):
-        return Asked(prompt=context)
-    found: Asked = fit(json.loads(context.removeprefix(CHAT)), Asked, "a conversation")
-    return found
+        return Query(prompt=context)
+    query: Query = fit(json.loads(context.removeprefix(CHAT)), Query, "a conversation")
+    return query
 
 
 def _numbers(requests: Sequence[Instance]) -> list[int]:
-    """The number of each row: that of its document, or of the documents times what is asked of each."""
-    seen: Counter[int] = Counter()
-    found = []
-    for place, request in enumerate(requests):
-        document = place if request.doc_id is None else request.doc_id
-        found.append(document * (request.repeats or 1) + seen[id(request)])
-        seen[id(request)] += 1
-    return found
+    """The number of each row: that of its document, times the repeats, plus the index of the repeat."""
+    repeats: Counter[int] = Counter()
+    numbers = []
+    for index, request in enumerate(requests):
+        document = index if request.doc_id is None else request.doc_id
+        numbers.append(document * (request.repeats or 1) + repeats[id(request)])
+        repeats[id(request)] += 1
+    return numbers
 
 
-def _parts(places: Sequence[int], size: int, length: Any) -> Iterable[list[int]]:
-    """So many at once, those of like lengths together."""
-    places = sorted(places, key=length)
-    return (places[first : first + size] for first in range(0, len(places), size))
+def _parts(indices: Sequence[int], size: int, length: Any) -> Iterable[list[int]]:
+    """Batches of requests of similar length."""
+    indices = sorted(indices, key=length)
+    return (indices[first : first + size] for first in range(0, len(indices), size))
 
 
 def _mended(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments that were split at every comma, also at those within brackets: "llada(block_length=32, temperature=0)"
-    comes as two."""
-    found: dict[str, Any] = {}
+    """Rejoin arguments that were split at commas within brackets, as in "llada(block_length=32, temperature=0)"."""
+    mended: dict[str, Any] = {}
     open_ = None
     for name, value in given.items():
         if open_ is None:
-            found[name.strip()] = value
+            mended[name.strip()] = value
             open_ = name.strip() if isinstance(value, str) and value.count("(") > value.count(")") else None
             continue
-        found[open_] += f", {name.strip()}={value}"
-        if found[open_].count("(") <= found[open_].count(")"):
+        mended[open_] += f", {name.strip()}={value}"
+        if mended[open_].count("(") <= mended[open_].count(")"):
             open_ = None
     if open_ is not None:
-        raise UnmaskError(f"model argument {open_} is {shown(found[open_])}, whose bracket is not closed; write ..)")
-    return found
+        raise UnmaskError(f"model argument {open_} is {shown(mended[open_])}; expected a closing bracket")
+    return mended
 
 
 def _plain(value: Any) -> Any:
-    """A number where a text says one."""
+    """The number in a text, or the text."""
     if isinstance(value, str):
         for kind in (int, float):
             try:

@@ -1,6 +1,6 @@
-"""Open models: published checkpoints, loaded without their code, behind the contract that all samplers speak."""
+"""Open models: published checkpoints, loaded without their code, as denoisers for all samplers."""
 
-from unmask.hub import cards as cards  # each of which registers itself
+from unmask.hub import cards as cards  # each module registers its cards
 from unmask.hub.card import CARDS, Card, Tokens, find, known
 from unmask.hub.loading import load_model
 from unmask.hub.model import OpenModel

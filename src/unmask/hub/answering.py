@@ -1,4 +1,4 @@
-"""What an open model answers to whoever asks: the same rows, ends and rounds for a command, a harness and a server."""
+"""Answers of an open model: the same prompts, ends and steps for commands, the harness and the server."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from unmask.core.errors import UnmaskError
 from unmask.core.registry import parse
 from unmask.generation.making import generate
 from unmask.generation.result import Generation
-from unmask.hub.prompted import Asked, ending, ends, rows_of, speaker
+from unmask.hub.prompted import Query, ending, ends, rows_of, speaker
 from unmask.samplers import SAMPLERS
 from unmask.samplers.stopping import StopRule
 
 if TYPE_CHECKING:
     from unmask.hub import OpenModel
 
-BLOCK = 32  # of LLaDA's, where a card has none
+BLOCK = 32  # LLaDA's block length, for cards without one
 
 
-class Answered(NamedTuple):
-    text: str  # what was written, up to where it has ended, without the string that ended it
-    tokens: list[int]  # what was written, with what ended it
-    given: int  # tokens
-    reason: str  # "stopped"; "length" where there was no room for more
-    evaluations: int
+class Answer(NamedTuple):
+    text: str  # without the string that ended it
+    tokens: list[int]  # the written tokens, with the end
+    given: int  # tokens of the prompt
+    reason: str  # "stopped", or "length" if no end was written
+    model_calls: int
 
 
 def usual(
@@ -39,10 +39,11 @@ def usual(
     temperature: float | None = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """Options of `generate`. Unless told otherwise an AR model takes the likeliest token, and a masked model fills
-    blocks from left to right as LLaDA does, one token a round.
+    """Options of `generate`. By default AR models take the most likely token; masked models fill blocks from left to
+    right like LLaDA, one token per step.
 
-    A temperature is the sampler's own where it has one, since such samplers score at 1; else that of the marginals.
+    A temperature goes to the sampler if it has such an option, since these samplers score at temperature 1; otherwise
+    it applies to the marginals.
     """
     if model.card.causal:
         sampler, temperature = sampler or "autoregressive", 0.0 if temperature is None else temperature
@@ -50,23 +51,23 @@ def usual(
         steps = length if steps is None else steps
         if sampler is None:
             sampler, block_length = "llada", block_length or min(model.card.block or BLOCK, length)
-    name, said = parse("sampler", sampler)
-    asked = {"block_length": block_length, "temperature": temperature}
-    own = {key: value for key, value in asked.items() if value is not None and key in SAMPLERS.entry(name).options}
+    name, written = parse("sampler", sampler)
+    given = {"block_length": block_length, "temperature": temperature}
+    own = {key: value for key, value in given.items() if value is not None and key in SAMPLERS.entry(name).options}
     if block_length is not None and "block_length" not in own:
-        raise UnmaskError(f"sampler {name!r} has no option block_length; leave it out, or take 'llada' or 'blocks'")
+        raise UnmaskError(f"sampler {name!r} has no option block_length. Leave it out, or use 'llada' or 'blocks'")
     if own:
-        sampler = f"{name}({', '.join(f'{key}={value!r}' for key, value in (own | said).items())})"
-    SAMPLERS.make(sampler)  # which refuses one that there is not
+        sampler = f"{name}({', '.join(f'{key}={value!r}' for key, value in (own | written).items())})"
+    SAMPLERS.make(sampler)  # raises an error for an unknown sampler
     if temperature is not None and "temperature" not in own:
         options["temperature"] = temperature
-    found = {"sampler": sampler, "steps": steps} | options
-    return {key: value for key, value in found.items() if value is not None}
+    options |= {"sampler": sampler, "steps": steps}
+    return {key: value for key, value in options.items() if value is not None}
 
 
 def answers(
     model: OpenModel,
-    asked: Sequence[Asked],
+    queries: Sequence[Query],
     length: int,
     *,
     until: Sequence[str] = (),
@@ -75,31 +76,30 @@ def answers(
     own: bool = True,
     watch: Callable[[StopRule | None], StopRule] | None = None,
     **options: Any,
-) -> tuple[list[Answered], Generation]:
-    """An answer of up to `length` tokens to each that is asked, generated together.
+) -> tuple[list[Answer], Generation]:
+    """Generate an answer of up to `length` tokens to each query, in one batch.
 
-    until: where one of these is complete an answer ends; own: as it does with the model's end, or that of a turn. chat:
-    a prompt is what a user says. watch: makes of the rule that ends rows another, which sees them after each round.
-    options: of `generate`; first_row numbers the rows, and a row depends on its number and the seed alone.
+    until: strings that end an answer. own: whether the model's own end, or that of a turn, ends it, too. chat: prompts
+    are messages of a user. watch: replaces the stop rule by another one, which sees the sequences after each step.
+    options: of `generate`; a sequence depends only on the seed and its number, counted from first_row.
     """
-    rows = rows_of(model, asked, length, chat, system)
-    talks = chat or any(one.messages is not None for one in asked)
+    rows = rows_of(model, queries, length, chat, system)
+    talks = chat or any(query.messages is not None for query in queries)
     rule = ending(model, until, talks, own)
     alike = len({len(row) for row in rows}) == 1
     stop = rule if watch is None else watch(rule)
-    made = generate(model, given=torch.stack(rows) if alike else rows, stop=stop, **options)
-    found, strings = [], [*until, *(ends(model, talks)[1] if own else ())]
-    for row, (text, given) in enumerate(zip(made.texts(speaker(model)), rows, strict=True)):
-        end = int(made.lengths[row])
-        tokens = made.tokens[row, :end][made.order[row, :end] > 0].tolist()
-        said = before_any(text, strings)
-        stopped = made.reasons[row] != "filled" or said != text
-        known, needed = int((given != model.vocabulary).sum()), int(made.evaluations[row])
-        found.append(Answered(said, tokens, known, "stopped" if stopped else "length", needed))
-    return found, made
+    result = generate(model, given=torch.stack(rows) if alike else rows, stop=stop, **options)
+    replies, strings = [], [*until, *(ends(model, talks)[1] if own else ())]
+    for row, (text, given) in enumerate(zip(result.texts(speaker(model)), rows, strict=True)):
+        end = int(result.lengths[row])
+        tokens = result.tokens[row, :end][result.order[row, :end] > 0].tolist()
+        answer = before_any(text, strings)
+        stopped = result.reasons[row] != "filled" or answer != text
+        known, needed = int((given != model.vocabulary).sum()), int(result.model_calls[row])
+        replies.append(Answer(answer, tokens, known, "stopped" if stopped else "length", needed))
+    return replies, result
 
 
 def before_any(text: str, strings: Sequence[str]) -> str:
-    """What stands before the first of these."""
-    places = [place for string in strings if (place := text.find(string)) >= 0]
-    return text[: min(places)] if places else text
+    """The part of a text before the first of these strings."""
+    return text[: min((at for string in strings if (at := text.find(string)) >= 0), default=len(text))]

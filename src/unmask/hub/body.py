@@ -1,6 +1,6 @@
-"""What a family of models computes, behind one question: the states at some columns, and what the head says of them.
+"""The interface of a network: hidden states at some columns, and the logits of the head.
 
-R rows, W columns of each, L positions of a row, T keys that may be seen.
+R rows, W columns of each, L positions of a row, T keys.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from unmask.networks.model.cache import Reach
 
 
 class Sizes(NamedTuple):
-    """Of the keys and values that a body keeps: layers, heads of them, and numbers a head."""
+    """Shape of the KV cache: layers, heads, and width of a head."""
 
     layers: int
     heads: int
@@ -23,26 +23,26 @@ class Sizes(NamedTuple):
 
 
 class Body(nn.Module):
-    """Token ids in, states out; it knows neither samplers nor canvases, and the mask is to it a token as any other."""
+    """A network from token ids to states. It treats the mask as an ordinary token."""
 
     vocabulary: int  # rows of the head
     hidden: int
-    context: int  # positions that it was made for
-    sizes: Sizes | None  # None: it keeps nothing, and always computes whole rows
-    block: int | None = None  # in which it was taught, where config.json says so
-    position_free: ClassVar[bool] = True  # whether positions are told by columns alone
+    context: int  # largest number of positions
+    sizes: Sizes | None  # None: no KV cache, so it always computes whole rows
+    block: int | None = None  # the block length of its training, if config.json has it
+    position_free: ClassVar[bool] = True  # whether columns are the only position information
 
     @abstractmethod
     def states(self, tokens: Tensor, columns: Tensor | None, seen: Tensor | None, reach: Reach | None) -> Tensor:
-        """(R, W, hidden) of tokens (R, W), as the head reads them.
+        """(R, W, hidden): the last hidden states of tokens (R, W).
 
-        columns: (R, W), where each of them stands in its row; None: 0..W-1. seen: Bool (R or 1, 1, W or 1, T), which
-        keys each may attend to; None: all. reach: where keys and values are kept, and those of other columns found.
+        columns: (R, W), the position of each token in its row; None: 0..W-1. seen: Bool (R or 1, 1, W or 1, T), the
+        keys that each token attends to; None: all. reach: the KV cache.
         """
 
     @abstractmethod
     def logits(self, states: Tensor) -> Tensor:
-        """(.., V) of states (.., hidden)."""
+        """Logits (.., V) of states (.., hidden)."""
 
     @property
     def device(self) -> torch.device:
@@ -53,7 +53,7 @@ class Body(nn.Module):
         return next(self.parameters()).dtype
 
     def parameters_used(self) -> int:
-        """Of all weights those that one token is multiplied with, the embedding and the head not among them."""
+        """Number of weights that multiply one token, without the embedding and the head."""
         return sum(
             weight.numel()
             for name, weight in self.named_parameters()
@@ -61,12 +61,11 @@ class Body(nn.Module):
         )
 
     def flops(self, columns: int, keys: int) -> float:
-        """Of so many columns in all layers, which attend to so many keys each: a multiplication with its addition
-        counts twice."""
+        """FLOPs of all layers for a number of columns, each attending to `keys` keys; a multiply-add counts as two."""
         attention = 0.0 if self.sizes is None else 4.0 * self.sizes.layers * columns * keys * self._attended
         return 2.0 * columns * self.parameters_used() + attention
 
     @property
     def _attended(self) -> int:
-        """Numbers of a token's query in one layer."""
+        """Width of a token's query in one layer, over all heads."""
         return self.hidden

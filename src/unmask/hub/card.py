@@ -1,6 +1,6 @@
-"""A card says of a published checkpoint what neither its files nor its code can be asked: plain data, one a family.
+"""Cards: plain data about published checkpoints that their files do not contain.
 
-What files do say, its tokens, context and shape, is compared with the card when it is loaded.
+Loading compares the card with the files, which define tokens, context and shape.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from unmask.core.reading import read_json
 from unmask.core.registry import installed
 from unmask.hub.body import Body
 
-READERS = ("Qwen2ForCausalLM", "Qwen3ForCausalLM")  # AR models, where no name says that they have learned otherwise
-UNIFORM = ("diffusion_gemma",)  # model types whose noise is no mask
+READERS = ("Qwen2ForCausalLM", "Qwen3ForCausalLM")  # AR models, unless the name of the directory fits a card
+UNIFORM = ("diffusion_gemma",)  # model types with uniform noise instead of a mask
 GROUP = "unmask.cards"  # entry points of other packages: each a Card, or several
 Id = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 Prediction = Literal["same", "shifted"]
 
 
 class Tokens(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Ids, None where there is none."""
+    """Ids of special tokens; None if the model has no such token."""
 
-    mask: Id | None = None  # None of an AR model alone
+    mask: Id | None = None  # None only for AR models
     eos: Id | None = None
     pad: Id | None = None
     bos: Id | None = None
     end_of_turn: Id | None = None
-    start: Id | None = None  # what an AR model reads before a first token, where it has no bos; its eos otherwise
+    start: Id | None = None  # first input of an AR model without bos; by default its eos
 
 
 class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How its makers, or others, have let it write."""
+    """A published setting of generation."""
 
     name: str
     options: str  # of `unmask generate`
@@ -51,18 +51,18 @@ class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     name: str  # "llada-8b-instruct"
     repository: str  # "GSAI-ML/LLaDA-8B-Instruct"
     licence: str
-    family: str  # of FAMILIES: how its files become a body
+    family: str  # a name in FAMILIES
     tokens: Tokens
     revision: str | None = None  # a commit; None: the newest
-    package: str | None = None  # a Python package that holds it in a GGUF file
-    prediction: Prediction = "same"  # shifted: what stands at i says what stands at i + 1
-    block: Annotated[int, msgspec.Meta(ge=1)] | None = None  # None: all see all; else blocks see those before them
-    past: Literal["blocks", "causal"] = "blocks"  # causal: what is settled is read from left to right
-    banned: tuple[Id, ...] = ()  # what is never written, besides the mask
-    plain: bool = False  # symbols of control are never written but for its ends, nor numbers without a symbol
-    template: str | None = None  # of chat.py; None of a base model
+    package: str | None = None  # a Python package with the model in a GGUF file
+    prediction: Prediction = "same"  # shifted: position i predicts the token at i + 1
+    block: Annotated[int, msgspec.Meta(ge=1)] | None = None  # None: full attention; otherwise block-causal attention
+    past: Literal["blocks", "causal"] = "blocks"  # causal: causal attention within completed blocks
+    banned: tuple[Id, ...] = ()  # tokens that are never written, besides the mask
+    plain: bool = False  # whether special tokens other than ends, and unused ids, are never written
+    template: str | None = None  # a name in chat.TEMPLATES; None for base models
     context: int = 4096
-    billions: float | None = None  # of parameters, as its makers say; those of all experts
+    billions: float | None = None  # of parameters, with all experts, as published
     recipes: tuple[Recipe, ...] = ()
     traps: tuple[str, ...] = ()
 
@@ -72,31 +72,30 @@ class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         return self.block == 1
 
     @property
-    def sees(self) -> str:
-        """The context of a position, in words."""
+    def attention(self) -> str:
+        """The attention pattern."""
         if self.causal:
-            return "reads from left to right"
+            return "causal"
         if self.block is None:
-            return "sees both sides"
-        before = "the tokens before, from left to right" if self.past == "causal" else "the blocks before"
-        return f"sees blocks of {self.block} and {before}"
+            return "bidirectional"
+        return f"blocks of {self.block}" + (", causal before" if self.past == "causal" else ", block-causal")
 
 
 class Source(NamedTuple):
-    """What a parameter of ours is made of."""
+    """The source of a parameter."""
 
     names: tuple[str, ...]  # tensors of the checkpoint
-    make: Callable[[Sequence[Tensor]], Tensor] | None = None  # None: of the one that is named, as it is
-    shapes: tuple[tuple[int | None, ...], ...] = ()  # of those it is made of; None: of any size
+    make: Callable[[Sequence[Tensor]], Tensor] | None = None  # None: the tensor itself
+    shapes: tuple[tuple[int | None, ...], ...] = ()  # of the tensors; None: any size
 
 
 class Family(NamedTuple):
-    """How the files of a family become a body: by `body` and `sources`, or, where a library does it, by `read`."""
+    """Loads the files of a family: with `body` and `sources`, or, if a library does it, with `read`."""
 
-    accepts: Callable[[Mapping[str, Any]], bool]  # whether a config.json is one of its
-    body: Callable[[Mapping[str, Any], str], Body] | None = None  # of config.json and where it lies; on the meta device
-    sources: Callable[[Body, frozenset[str]], Mapping[str, Source]] | None = None  # by our names, given theirs
-    unused: tuple[str, ...] = ()  # regular expressions: tensors that nobody needs
+    accepts: Callable[[Mapping[str, Any]], bool]  # whether a config.json belongs to it
+    body: Callable[[Mapping[str, Any], str], Body] | None = None  # from config.json and its path, on the meta device
+    sources: Callable[[Body, frozenset[str]], Mapping[str, Source]] | None = None  # by parameter, from names in files
+    unused: tuple[str, ...] = ()  # regular expressions of unused tensors
     read: Callable[[Path, Mapping[str, Any], torch.dtype | None], Body] | None = None
 
 
@@ -105,7 +104,7 @@ CARDS: dict[str, Card] = {}
 
 
 def known() -> dict[str, Card]:
-    """All cards by their names: ours, then those of installed packages."""
+    """All cards by name: those of unmask, then those of installed packages."""
     cards = dict(CARDS)
     for entry in installed(GROUP):
         offered = entry.load()
@@ -115,8 +114,8 @@ def known() -> dict[str, Card]:
 
 
 def find(name: str) -> Card:
-    """The card of this name or this repository, or in this JSON file."""
-    arguments.of_kind("card", name, str, "a name of `unmask model list`, or a JSON file")
+    """The card of this name or repository, or from this JSON file."""
+    arguments.of_kind("card", name, str, "a name of `unmask list models`, or a JSON file")
     if name.endswith(".json") and os.path.isfile(name):
         return read(name)
     cards = known()
@@ -124,12 +123,12 @@ def find(name: str) -> Card:
         if name.lower() in (card.name, card.repository.lower()):
             return card
     near = get_close_matches(name.lower(), cards, 1, 0.5)
-    what = f"; the nearest is {near[0]}" if near else ""
-    raise UnmaskError(f"{shown(name)} is no directory here, and no name of `unmask list models`{what}")
+    hint = f". Did you mean {near[0]}?" if near else ""
+    raise UnmaskError(f"{shown(name)} does not exist; expected a directory, or a name of `unmask list models`{hint}")
 
 
 def read(path: str | Path) -> Card:
-    """A card of one's own: a JSON file of these fields."""
+    """Read a card from a JSON file."""
     card: Card = read_json(path, Card, 2**20)
     if card.family not in FAMILIES:
         raise UnmaskError(f"{path}: family is {shown(card.family)}; expected one of {', '.join(sorted(FAMILIES))}")
@@ -137,20 +136,17 @@ def read(path: str | Path) -> Card:
 
 
 def recognised(config: Mapping[str, Any], directory: Path) -> Card | None:
-    """The card of a directory that nobody has named: by its config.json, and where that is not enough by its name.
-
-    None where it is an AR model, whose files say what there is to say.
-    """
+    """The card that fits a directory, by its config.json and, if several fit, by its name. None for AR models."""
     fitting = [card for card in known().values() if FAMILIES[card.family].accepts(config)]
     if not fitting and FAMILIES["causal"].accepts(config):
         return None
     if config.get("model_type") in UNIFORM:
-        what = "whose canvas begins as random tokens, and not as masks: no sampler here can fill it"
-        raise UnmaskError(f"{directory} holds a model of uniform noise ({shown(config['model_type'])}), {what}")
+        problem = f"{directory} contains a model with uniform noise ({shown(config['model_type'])})"
+        raise UnmaskError(f"{problem}; expected a model with a mask token")
     if not fitting:
         kind = shown(config.get("model_type"))
-        what = "unmask list models says which are known; a card of your own is a file: --card FILE.json"
-        raise UnmaskError(f"{directory} holds a model of type {kind}, of which no card is known; {what}")
+        remedy = "See `unmask list models`, or pass your own card: --card FILE.json"
+        raise UnmaskError(f"{directory} contains a model of type {kind}, which fits no card. {remedy}")
     label = directory.resolve().name.lower()
     names = {card.name: card.repository.rpartition("/")[2].lower() for card in fitting}
     fullest = max((len(name) for name in names.values() if name in label), default=0)
@@ -162,8 +158,8 @@ def recognised(config: Mapping[str, Any], directory: Path) -> Card | None:
         for card in named or fitting
     }
     if len(behave) > 1:
-        which = ", ".join(card.name for card in behave.values())
-        raise UnmaskError(f"{directory} may be any of {which}, which behave differently; say which: --card NAME")
+        candidates = ", ".join(card.name for card in behave.values())
+        raise UnmaskError(f"{directory} fits several cards: {candidates}. Choose one: --card NAME")
     return (named or fitting)[0]
 
 

@@ -1,7 +1,7 @@
-"""How a conversation becomes tokens: a template a family, as plain data; nobody's Jinja is run.
+"""Turn conversations into tokens. Each family has a template, which is plain data; no Jinja template is run.
 
-A template writes its symbols of control by name, and they become numbers; what people have said is text between them,
-so that somebody who writes <|im_end|> ends no turn. Text that meets is encoded together, as it was in training.
+Templates contain special tokens by name. Messages are always text, so a message with <|im_end|> does not end a turn.
+Adjacent texts are encoded together, as in training.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 from unmask.core.errors import UnmaskError, shown, unknown
 from unmask.text.published import Published
 
-GAP = re.compile(r"___(?:\{(\d{1,5})\})?")  # what is to be written; {N}: of so many tokens
+GAP = re.compile(r"___(?:\{(\d{1,5})\})?")  # a gap to fill; {N}: its number of tokens
 Role = Literal["system", "user", "assistant"]
 
 
@@ -27,41 +27,41 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Template:
-    """What each turn is written as; {} is where its text stands. controls: what becomes a number; where a tokenizer has
-    none of these for `marks`, they are text like any other."""
+    """The text of each turn, with {} for its message. controls: special tokens; marks: special tokens that are plain
+    text in tokenizers without them."""
 
     user: str
     assistant: str
     system: str
-    opening: str  # of the turn that is to be written
-    end: str  # of it
+    opening: str  # the beginning of the turn to write
+    end: str  # the end of that turn
     controls: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
     begin: str = ""
-    spoken: str | None = None  # what the system says where nobody makes it say anything
-    trimmed: bool = False  # spaces around what was said are left out
+    spoken: str | None = None  # the default message of the system
+    trimmed: bool = False  # whether spaces around messages are removed
 
     def tokens(self, tokenizer: Published, messages: Sequence[Message], begun: str = "") -> list[int]:
-        """A conversation, up to where its next turn is to be written, or with what that begins with."""
+        """Tokens of a conversation up to the beginning of its next turn, followed by `begun`."""
         if not messages or messages[-1].role == "assistant":
-            raise UnmaskError("a conversation ends with what the user says; it is the model's turn then")
+            raise UnmaskError("the last message is not of the user; expected one, which the model answers")
         if any(message.role == "system" for message in messages[1:]):
-            raise UnmaskError("the system speaks first in a conversation, or not at all")
+            raise UnmaskError("a message of the system follows others; expected it first")
         if messages[0].role != "system" and self.spoken is not None:
             messages = [Message("system", self.spoken), *messages]
         parts: list[int | str] = [*self._parts(tokenizer, self.begin)]
         for message in messages:
             before, _, after = getattr(self, message.role).partition("{}")
-            said = message.content.strip() if self.trimmed else message.content
-            parts += [*self._parts(tokenizer, before), said, *self._parts(tokenizer, after)]
+            text = message.content.strip() if self.trimmed else message.content
+            parts += [*self._parts(tokenizer, before), text, *self._parts(tokenizer, after)]
         return joined(tokenizer, [*parts, *self._parts(tokenizer, self.opening), begun])
 
     def ends(self, tokenizer: Published) -> int | str:
-        """What its turn ends with: a symbol, or where the tokenizer has none a text."""
+        """The end of a turn: a token, or a text if the tokenizer has no such token."""
         return next(self._parts(tokenizer, self.end))
 
     def _parts(self, tokenizer: Published, text: str) -> Iterator[int | str]:
-        """Symbols of control by their numbers, and the text between them."""
+        """Split a text into special tokens, as numbers, and the text between them."""
         known = (*self.controls, *(mark for mark in self.marks if mark in tokenizer.controls))
         pattern = "|".join(map(re.escape, known))
         for part in re.split(f"({pattern})", text) if known else [text]:
@@ -70,31 +70,31 @@ class Template:
 
 
 def joined(tokenizer: Published, parts: Sequence[int | str]) -> list[int]:
-    """The tokens of texts and numbers; texts beside each other are one."""
-    made: list[int] = []
+    """Tokens of texts and numbers; adjacent texts are encoded together."""
+    tokens: list[int] = []
     text = ""
     for part in (*parts, -1):
         if isinstance(part, str):
             text += part
             continue
         if text:
-            made += (tokenizer.encode_inside(text) if made else tokenizer.encode(text)).tolist()
+            tokens += (tokenizer.encode_inside(text) if tokens else tokenizer.encode(text)).tolist()
             text = ""
-        made.append(part)
-    return made[:-1]
+        tokens.append(part)
+    return tokens[:-1]
 
 
 def filled_in(tokenizer: Published, text: str, length: int, hidden: int) -> list[int]:
-    """The tokens of a text with gaps, ___ of `length` places and ___{N} of N, which are `hidden`."""
+    """Tokens of a text with gaps, which become `hidden`: `length` tokens for ___, and N for ___{N}."""
     if not GAP.search(text):
-        raise UnmaskError(f"the template {shown(text)} has no gap; write ___ where something is to be written")
-    made: list[int] = []
+        raise UnmaskError(f"the template {shown(text)} has no gap. Write ___ where text is to be generated")
+    tokens: list[int] = []
     last = 0
     for gap in GAP.finditer(text):
-        made += _after(tokenizer, made, text[last : gap.start()])
-        made += [hidden] * (length if gap[1] is None else int(gap[1]))
+        tokens += _after(tokenizer, tokens, text[last : gap.start()])
+        tokens += [hidden] * (length if gap[1] is None else int(gap[1]))
         last = gap.end()
-    return made + _after(tokenizer, made, text[last:])
+    return tokens + _after(tokenizer, tokens, text[last:])
 
 
 def _after(tokenizer: Published, before: Sequence[int], text: str) -> list[int]:
@@ -102,7 +102,7 @@ def _after(tokenizer: Published, before: Sequence[int], text: str) -> list[int]:
 
 
 def template(name: str) -> Template:
-    """A template by the name that a card says."""
+    """The template of this name."""
     if name not in TEMPLATES:
         raise unknown("chat template", name, TEMPLATES)
     return TEMPLATES[name]
@@ -166,7 +166,7 @@ TEMPLATES: Mapping[str, Template] = {
     "llada": _llada(),
     "chatml": _chatml(),
     "qwen2": _chatml(spoken="You are a helpful assistant."),
-    "qwen3": _chatml(opening="<think>\n\n</think>\n\n"),  # which thinks nothing
+    "qwen3": _chatml(opening="<think>\n\n</think>\n\n"),  # with an empty thought
     "ling": _ling(),
     "question": _question(),
 }

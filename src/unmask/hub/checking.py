@@ -1,4 +1,4 @@
-"""All that is wrong with a checkpoint's directory: each part is looked at, whatever is wrong with another."""
+"""Check all parts of a checkpoint's directory, and report the problems of each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PARTS = ("config", "card", "weights", "tokenizer", "tokens", "behaviour")
 
 class Checked(NamedTuple):
     card: Card | None
-    problems: dict[str, list[str]]  # of each part that was looked at; empty where all is well
+    problems: dict[str, list[str]]  # by checked part; an empty list means ok
 
     @property
     def sound(self) -> bool:
@@ -30,19 +30,21 @@ class Checked(NamedTuple):
 
 
 def check(source: str | Path, card: str | None = None, device: str = "cpu") -> Checked:
-    """Look at a directory's config, which card fits it, its weights by their headers, its tokenizer, what they say of
-    the model's symbols, and, where all of that is well, how it behaves when it is loaded."""
-    found: dict[str, list[str]] = {}
+    """Check the config, the card, the headers of the weights, the tokenizer and the special tokens of a directory.
+
+    If all of these are ok, load the model and check its behaviour.
+    """
+    checked: dict[str, list[str]] = {}
 
     @contextmanager
     def part(name: str) -> Iterator[list[str]]:
-        problems = found.setdefault(name, [])
+        problems = checked.setdefault(name, [])
         try:
             yield problems
         except UnmaskError as error:
             problems.append(str(error))
 
-    directory, which = locate(source, card)
+    directory, named = locate(source, card)
     config: dict[str, Any] | None = None
     body: Body | None = None
     tokenizer: Published | None = None
@@ -50,26 +52,26 @@ def check(source: str | Path, card: str | None = None, device: str = "cpu") -> C
         config = weights.read_config(directory)
     if config is not None:
         with part("card"):
-            which, _ = card_of(directory, which)
+            named, _ = card_of(directory, named)
     with part("weights") as problems, weights.opened(directory) as files:
-        if config is not None and which is not None and not found.get("card"):
-            body = shape_of(directory, which, config)
-            problems += _misfits(which, body, files)
+        if config is not None and named is not None and not checked.get("card"):
+            body = shape_of(directory, named, config)
+            problems += _misfits(named, body, files)
     with part("tokenizer"):
-        if which is not None:
-            tokenizer = tokenizer_of(directory, which, 2**31 if body is None else body.vocabulary)
-    if config is not None and which is not None:
+        if named is not None:
+            tokenizer = tokenizer_of(directory, named, 2**31 if body is None else body.vocabulary)
+    if config is not None and named is not None:
         with part("tokens") as problems:
-            problems += tokens.problems(which, config, tokenizer)
-    if not any(found.values()):
+            problems += tokens.problems(named, config, tokenizer)
+    if not any(checked.values()):
         with part("behaviour"):
             probe(load_model(directory, card=card, device=device, checked=False))
-    return Checked(which, found)
+    return Checked(named, checked)
 
 
 def _misfits(card: Card, body: Body | None, files: weights.Files | Packed) -> Iterator[str]:
     family = FAMILIES[card.family]
     if body is None or family.sources is None:
         return
-    wanted = {name: tensor.shape for name, tensor in body.state_dict().items()}
-    yield from weights.problems(family.sources(body, frozenset(files)), wanted, files, family.unused)
+    shapes = {name: tensor.shape for name, tensor in body.state_dict().items()}
+    yield from weights.problems(family.sources(body, frozenset(files)), shapes, files, family.unused)

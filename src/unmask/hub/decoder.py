@@ -1,9 +1,9 @@
-"""The decoder that Llama, Qwen2, Qwen3 and all that was made of them have in common, seeing whatever it is let see.
+"""The decoder that Llama, Qwen2, Qwen3 and their derivatives share, with any attention pattern.
 
     x += W_o attention(rotate(W_q n(x)), rotate(W_k n(x)), W_v n(x)),    n(x) = g x / sqrt(mean x^2 + eps)
     x += W_down (silu(W_gate n(x)) * W_up n(x))
 
-The names of its parameters are those that Llama has in transformers, which most checkpoints use.
+Parameters are named as in the Llama of transformers, like in most checkpoints.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from unmask.networks.model.trunk import embedding
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """What a config.json says of such a decoder."""
+    """The sizes of a decoder, from its config.json."""
 
     vocabulary: int  # rows of the head
     hidden: int
@@ -33,17 +33,19 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     inner: int  # width of the MLP
     context: int
     theta: float = 1e4  # base of the rotary periods
-    rotary: float = 1.0  # share of a head that is rotated
+    rotary: float = 1.0  # fraction of a head that is rotated
     eps: float = 1e-6
     bias: bool = False  # of queries, keys and values
-    normed: bool = False  # queries and keys, each head by itself
+    normed: bool = False  # queries and keys, for each head
     tied: bool = False  # the head is the embedding
-    symbols: int | None = None  # rows of the embedding, where they are others than the head's
+    symbols: int | None = None  # rows of the embedding, if not those of the head
 
     def __post_init__(self) -> None:
         if self.heads % self.kv_heads or self.head_dim < 1 or int(self.head_dim * self.rotary) % 2:
-            what = f"{self.heads} heads of width {self.head_dim} beside {self.kv_heads} of keys and values"
-            raise UnmaskError(f"config.json asks for {what}; expected a multiple of them, and an even width")
+            problem = (
+                f"config.json has {self.heads} heads of width {self.head_dim}, and {self.kv_heads} of keys and values"
+            )
+            raise UnmaskError(f"{problem}; expected a multiple of the latter, and an even width")
 
 
 class Norm(nn.Module):
@@ -68,7 +70,7 @@ class Rotary:
         self.width, self.cos, self.sin = width, angles.cos().to(dtype), angles.sin().to(dtype)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """x (R, heads, W, D), of which the first `width` are turned."""
+        """Rotate the first `width` numbers of x (R, heads, W, D)."""
         turned, rest = x[..., : self.width], x[..., self.width :]
         left, right = turned.chunk(2, -1)
         turned = turned * self.cos + torch.cat([-right, left], -1) * self.sin
@@ -134,7 +136,7 @@ class Stack(nn.Module):
 
 
 class Decoder(Body):
-    """mlp: what stands behind the attention of each layer, by its number; unless told otherwise a gated MLP."""
+    """mlp: the module after the attention of a layer, by its number. (default: a gated MLP)"""
 
     def __init__(self, shape: Shape, mlp: Callable[[int], nn.Module] | None = None) -> None:
         super().__init__()

@@ -1,11 +1,11 @@
-"""The transformer of MDLM and BD3-LM: a DiT whose conditions are no conditions any more.
+"""The transformer of MDLM and BD3-LM: a DiT with constant conditions.
 
-Each norm, attention and MLP there is shifted, scaled and gated by what a small network makes of the noise level. Both
-were trained with that level held at zero, so all of it is constant, and is folded into the weights once when they are
-loaded; what is left is a plain transformer with norms that are shifted.
+A small network of the noise level computes shifts, scales and gates for each norm, attention and MLP. Both models were
+trained with noise level zero, so these are constant. They are folded into the weights when the model is loaded. The
+result is a plain transformer whose norms have biases.
 
     c = silu(M_2 silu(M_0 (1, .., 1, 0, .., 0) + m_0) + m_2),    shift, scale, gate = A c + a
-    a norm has the weight g (1 + scale) and the bias shift, a product the weight gate W
+    norms have the weight g (1 + scale) and the bias shift; projections have the weight gate W
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from unmask.networks.model.cache import Reach
 
 THETA = 1e4
 EPS = 1e-5
-RATIO = 4  # of the MLP's width to the states'
+RATIO = 4  # width of the MLP divided by that of the states
 
 
 class Block(nn.Module):
@@ -45,7 +45,7 @@ class Block(nn.Module):
 
 
 class DiT(Body):
-    """conditions: how many there were, before they were folded in."""
+    """conditions: their number in the checkpoint, before folding."""
 
     def __init__(self, vocabulary: int, hidden: int, layers: int, heads: int, context: int, conditions: int) -> None:
         super().__init__()
@@ -75,8 +75,11 @@ class DiT(Body):
 
 
 def modulation(tensors: Sequence[Tensor], parts: int) -> Tensor:
-    """(parts, hidden) float64 of (A, a, M_0, m_0, M_2, m_2): shift, scale and gate of the attention, then of the MLP;
-    of the last norm shift and scale. The level zero is embedded as one at its cosines and zero at its sines."""
+    """(parts, hidden) in float64 from (A, a, M_0, m_0, M_2, m_2).
+
+    The parts are shift, scale and gate of the attention, then those of the MLP; for the last norm, shift and scale. The
+    embedding of noise level zero is one for cosines and zero for sines.
+    """
     weight, bias, first, first_bias, second, second_bias = (tensor.double() for tensor in tensors)
     level = torch.zeros(first.shape[1], dtype=torch.float64)
     level[: first.shape[1] // 2] = 1

@@ -1,14 +1,14 @@
-"""What computes for canvases and readers on an open model: which columns, what they see, and what is remembered.
+"""The forward passes of open models: the computed columns, their attention, and the KV cache.
 
-    bidirectional    every evaluation computes all columns, which see each other
-      prefix(b)      columns from the begin of the row's current block on; keys and values of those before it are those
-                     of the evaluation in which the block began: another law, and a cheaper one (Fast-dLLM)
-      dual(b)        columns of the current block alone, those on both sides being remembered
-    block-causal     a column sees its own block and those before it. What is remembered of blocks that are settled is
-                     what would be computed again, so it is the same law; the last of them is computed once more with
-                     the block that follows, when its tokens are known
-      causal past    columns of settled blocks, those before the first that has a hidden place, see only what stands
-                     before them: what is known is read from left to right, what is written sees its block (Nemotron)
+    bidirectional    each model call computes all columns, which attend to each other
+      prefix(b)      columns from the begin of the current block on; earlier keys and values are those of the model call
+                     in which the block began. An approximation with another distribution, at a lower cost (Fast-dLLM)
+      dual(b)        only columns of the current block, with cached keys and values on both sides
+    block-causal     a column attends to its own block and earlier ones. The cache of completed blocks is exact, so the
+                     distribution is the same. The last completed block is computed once more with the next one, when
+                     all its tokens are known
+      causal past    columns of completed blocks, before the first block with a hidden position, attend only to earlier
+                     columns; the current block attends to all of itself (Nemotron)
 
 B rows, L positions; R rows, W columns and A answers of one forward.
 """
@@ -39,7 +39,7 @@ CACHES = ("prefix", "dual")
 
 @dataclass(frozen=True)
 class Cache:
-    """prefix and dual of a block length: approximations, which results name."""
+    """An approximate cache, prefix or dual, with a block length; results name it."""
 
     kind: str
     block: int
@@ -48,15 +48,15 @@ class Cache:
         return f"{self.kind}(block={self.block})"
 
 
-def cache_of(said: str | None) -> Cache | None:
-    """ "prefix", or "dual(block=16)"; none and None are none."""
-    if said is None or said == "none":
+def cache_of(specification: str | None) -> Cache | None:
+    """Read a specification such as "prefix" or "dual(block=16)"; "none" and None give None."""
+    if specification is None or specification == "none":
         return None
-    kind, options = parse("cache", said)
-    arguments.word("cache", kind, CACHES)  # or none, which has no options
+    kind, options = parse("cache", specification)
+    arguments.word("cache", kind, CACHES)
     for option in options:
         if option != "block":
-            raise UnmaskError(f"cache {kind!r} has no option {option!r}; write {kind}(block=32)")
+            raise UnmaskError(f"cache {kind!r} has no option {option!r}. Write {kind}(block=32)")
     return Cache(kind, arguments.whole("block of the cache", options.get("block", 32), 1, arguments.MOST_LENGTH))
 
 
@@ -79,73 +79,73 @@ class Computed(Protocol):
     def start(self) -> int: ...
     @property
     def begins(self) -> bool: ...
-    def said(self, states: Tensor) -> Marginals: ...
+    def marginals(self, states: Tensor) -> Marginals: ...
 
 
 class Computer:
-    """States of rows, from tokens (B, L) that somebody else owns, V being hidden."""
+    """States of rows, from tokens (B, L) of its owner; V is hidden."""
 
     def __init__(self, model: Computed, rows: int, length: int, ends: Tensor, block: int | None, keep: bool) -> None:
         self.model, self.body, self.block, self.ends, self.length = model, model.body, block, ends, length
         body = self.body
         self.states = torch.zeros((rows, length + 1, body.hidden), device=body.device, dtype=body.dtype)
-        self.past = torch.zeros(rows, dtype=torch.int64)  # columns that see only what stands before them
-        self.kept: Tensor | None = None
+        self.past = torch.zeros(rows, dtype=torch.int64)  # number of columns that attend only to earlier ones
+        self.memory: Tensor | None = None
         if keep:
             if body.sizes is None:
-                raise UnmaskError(f"{model.name} keeps no keys and values, so it has no cache; leave --cache out")
+                raise UnmaskError(f"{model.name} has no KV cache. Leave --cache out")
             layers, heads, width = body.sizes
-            size = (layers, 2, rows, heads, length + 1, width)  # the last column is where padding goes
-            what, place = f"of {length} tokens remembered", (body.device, body.dtype)
-            self.kept = fitted(
-                lambda count: torch.zeros((*size[:2], count, *size[3:]), device=place[0], dtype=place[1]),
+            size = (layers, 2, rows, heads, length + 1, width)  # the last column is for padding
+            device, dtype = body.device, body.dtype
+            self.memory = fitted(
+                lambda count: torch.zeros((*size[:2], count, *size[3:]), device=device, dtype=dtype),
                 rows,
-                what,
-                body.device,
+                f"of {length} tokens in the cache",
+                device,
             )
 
     @torch.no_grad()
     def compute(self, tokens: Tensor, rows: Tensor, first: Tensor, last: Tensor) -> Cost:
-        """Columns first..last-1 (R) of rows (R), whose states are then new."""
+        """Update the states of columns first..last-1 (R) in rows (R)."""
         cost = Cost()
         for part in torch.arange(len(rows)).split(self.model.batch or max(len(rows), 1)):
             if self.model.before is not None:
                 self.model.before()
-            mine, begin, end = rows[part], first[part], last[part]
+            batch, begin, end = rows[part], first[part], last[part]
             width = int((end - begin).max())
-            forward = partial(self._forward, tokens, mine, begin, end)
-            fitted(forward, len(mine), f"of {width} tokens", self.body.device)
+            forward = partial(self._forward, tokens, batch, begin, end)
+            fitted(forward, len(batch), f"of {width} tokens", self.body.device)
             number = int((end - begin).sum())
-            keys = int(self.ends[mine].max()) if self.kept is not None else width
-            cost = cost + Cost(1, len(mine), number, self.body.flops(number, keys))
+            keys = int(self.ends[batch].max()) if self.memory is not None else width
+            cost = cost + Cost(1, len(batch), number, self.body.flops(number, keys))
         return cost
 
     def _forward(self, tokens: Tensor, rows: Tensor, first: Tensor, last: Tensor, count: int) -> bool:
-        """Of the first so many rows; whether it could be done is for `fitted` to find."""
+        """One forward pass of the first `count` rows."""
         rows, first, last = rows[:count], first[:count], last[:count]
         device = self.body.device
         columns = first.unsqueeze(1) + torch.arange(int((last - first).max()))
-        columns = torch.where(columns < last.unsqueeze(1), columns, self.length)  # padding, seen by nobody
+        columns = torch.where(columns < last.unsqueeze(1), columns, self.length)  # padding, which no column attends to
         read = tokens[rows.unsqueeze(1), columns.clamp(max=self.length - 1)]
         read = torch.where(read == self.model.vocabulary, self.model.mask, read).to(device)
         seen = self._seen(columns, rows)
-        plain = self.kept is None and not bool((first > 0).any())
-        places, mine = columns.to(device), rows.to(device)
+        plain = self.memory is None and not bool((first > 0).any())
+        places, numbers = columns.to(device), rows.to(device)
         reach = None
-        if self.kept is not None:
-            whole = len(rows) == self.kept.shape[2]
-            reach = Reach(self.kept, None if whole else mine, 0, places, self.length, None, False)
-        states = self.body.states(read, None if plain else self._told(places), seen, reach)
-        self.states[mine.unsqueeze(1), places] = states
+        if self.memory is not None:
+            whole = len(rows) == self.memory.shape[2]
+            reach = Reach(self.memory, None if whole else numbers, 0, places, self.length, None, False)
+        states = self.body.states(read, None if plain else self._positions(places), seen, reach)
+        self.states[numbers.unsqueeze(1), places] = states
         return True
 
-    def _told(self, columns: Tensor) -> Tensor:
-        """What the body is told of where columns stand."""
+    def _positions(self, columns: Tensor) -> Tensor:
+        """The positions of columns for the body."""
         return columns
 
     def _seen(self, columns: Tensor, rows: Tensor) -> Tensor | None:
-        """Which keys each column sees: (R, 1, 1 or W, T), or None: all."""
-        keys = columns.shape[1] if self.kept is None else self.length
+        """The keys that each column attends to, (R, 1, 1 or W, T); None: all."""
+        keys = columns.shape[1] if self.memory is None else self.length
         key = torch.arange(keys)
         inside = key < self.ends[rows].view(-1, 1, 1, 1)
         if self.block is None:
@@ -158,7 +158,7 @@ class Computer:
 
 
 class OpenEngine(Engine):
-    """Evaluates rows that have changed when they are asked for."""
+    """An engine that computes changed rows when their marginals are requested."""
 
     def __init__(self, model: Computed, tokens: Tensor, given: Tensor, valid: Tensor | None) -> None:
         super().__init__(tokens)
@@ -171,9 +171,9 @@ class OpenEngine(Engine):
         self.begins = ((given == self.vocabulary) & (torch.arange(length) < ends.unsqueeze(1))).int().argmax(1)
         self.ends = ends
         self.stale = torch.ones(rows, dtype=torch.bool)
-        self.settled = torch.zeros(rows, dtype=torch.int64)  # columns whose keys and values stand, of block-causal rows
-        self.reached = torch.zeros(rows, dtype=torch.int64)  # columns that have been computed since the last change
-        self.current = torch.full((rows,), -1)  # the begin of the block that the cache was made for
+        self.settled = torch.zeros(rows, dtype=torch.int64)  # columns with valid cache entries, for block-causal models
+        self.reached = torch.zeros(rows, dtype=torch.int64)  # columns computed since the last change
+        self.current = torch.full((rows,), -1)  # the begin of the block in the approximate cache
 
     def renew(self, rows: Tensor, positions: Tensor) -> None:
         self.stale[rows] = True
@@ -183,20 +183,20 @@ class OpenEngine(Engine):
 
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Marginals:
         columns = (positions - self.model.shift).clamp(min=0)
-        which, index = rows.unique_consecutive(return_inverse=True)
-        furthest = torch.zeros(len(which), dtype=torch.int64).scatter_reduce_(0, index, columns, "amax")
-        new = self.stale[which] | (self.reached[which] <= furthest)
+        distinct, index = rows.unique_consecutive(return_inverse=True)
+        furthest = torch.zeros(len(distinct), dtype=torch.int64).scatter_reduce_(0, index, columns, "amax")
+        new = self.stale[distinct] | (self.reached[distinct] <= furthest)
         if bool(new.any()):
-            self._compute(which[new], furthest[new])
+            self._compute(distinct[new], furthest[new])
         states = self.computer.states[rows.to(self.model.body.device), columns.to(self.model.body.device)]
-        return self.model.said(states)
+        return self.model.marginals(states)
 
     def _compute(self, rows: Tensor, furthest: Tensor) -> None:
         ends = self.ends[rows]
         hidden = (self.tokens[rows] == self.vocabulary) & (torch.arange(self.tokens.shape[1]) < ends.unsqueeze(1))
         leftmost = torch.where(hidden.any(1), hidden.int().argmax(1), ends)
         if self.block is not None:
-            first = self.settled[rows] if self.computer.kept is not None else torch.zeros_like(ends)
+            first = self.settled[rows] if self.computer.memory is not None else torch.zeros_like(ends)
             last = torch.minimum((furthest // self.block + 1) * self.block, ends)
             last = torch.maximum(last, torch.minimum((leftmost // self.block + 1) * self.block, ends))
             self.settled[rows] = torch.minimum(leftmost // self.block * self.block, last)
@@ -217,10 +217,10 @@ class OpenEngine(Engine):
 
 
 class OpenReader(Causal):
-    """An AR model read from left to right: column 0 is the start, and what stands at column j says what follows.
+    """An AR model: column 0 has the start token, and column j predicts the next token.
 
-    Where the model has no symbol that a text begins with, what stands in its place says the first token, and is not
-    seen by others: a text then reads as it does without it.
+    For models without a start symbol, a substitute at column 0 predicts the first token. Other columns do not attend to
+    it, so a text is read as without it.
     """
 
     def __init__(self, model: Computed, rows: int, length: int, valid: Tensor | None) -> None:
@@ -229,17 +229,17 @@ class OpenReader(Causal):
         ends = torch.full((rows,), length + 1) if valid is None else valid.sum(1) + 1
         self.tokens = torch.full((rows, length + 1), model.start)
         self.computer = ReaderComputer(model, rows, length + 1, ends, 1, True)
-        self.lengths = torch.zeros(rows, dtype=torch.int64)  # read, the start included
+        self.lengths = torch.zeros(rows, dtype=torch.int64)  # tokens read, with the start token
         self.places = length
 
-    def extend(self, tokens: Tensor, counts: Tensor | None = None, asked: Tensor | None = None) -> Marginals:
+    def extend(self, tokens: Tensor, counts: Tensor | None = None, selected: Tensor | None = None) -> Marginals:
         counts = torch.full((len(tokens),), tokens.shape[1]) if counts is None else counts
-        answered = followed(self.lengths - 1, counts, tokens.shape[1], self.places, asked)
+        answered = followed(self.lengths - 1, counts, tokens.shape[1], self.places, selected)
         columns = self.lengths.unsqueeze(1) + torch.arange(tokens.shape[1])
         read = torch.arange(tokens.shape[1]) < counts.unsqueeze(1)
         rows = torch.arange(len(tokens)).unsqueeze(1).expand_as(columns)
-        said = torch.where(tokens == self.model.vocabulary, self.model.start, tokens)
-        self.tokens[rows[read], columns[read]] = said[read]
+        inputs = torch.where(tokens == self.model.vocabulary, self.model.start, tokens)
+        self.tokens[rows[read], columns[read]] = inputs[read]
         reading = (counts > 0).nonzero().squeeze(1)
         if len(reading):
             first = self.lengths[reading]
@@ -247,16 +247,16 @@ class OpenReader(Causal):
         self.lengths = self.lengths + counts
         self.need(counts > 0)
         device = self.model.body.device
-        return self.model.said(self.computer.states[rows[answered].to(device), columns[answered].to(device)])
+        return self.model.marginals(self.computer.states[rows[answered].to(device), columns[answered].to(device)])
 
     def rewind(self, lengths: Tensor) -> None:
         self.lengths = torch.minimum(self.lengths, lengths + 1)
 
 
 class ReaderComputer(Computer):
-    """Columns see themselves and those before them; the start only where a text begins with it."""
+    """Columns attend to themselves and earlier ones; to the start token only if the model has one."""
 
-    def _told(self, columns: Tensor) -> Tensor:
+    def _positions(self, columns: Tensor) -> Tensor:
         return columns if self.model.begins else (columns - 1).clamp(min=0)
 
     def _seen(self, columns: Tensor, rows: Tensor) -> Tensor | None:

@@ -1,14 +1,14 @@
-"""Tensors of a GGUF file, made floats: whole numbers of 4 or 8 bits, 32 of which share a scale.
+"""Convert tensors of a GGUF file to floats. They have 4 or 8 bits per number, and a scale for each 32 numbers.
 
     Q8_0  x = d q             Q4_0  x = d (q - 8)             Q4_1  x = d q + m           d, m in float16
 
-Of 4 bits the lower halves of 16 bytes are the first 16 numbers, and the upper halves the others. Rows of the queries
-and keys of Llama stand there in pairs (2 i, 2 i + 1), where transformers turns i with i + D / 2.
+With 4 bits, the lower halves of 16 bytes are the first 16 numbers, and the upper halves the others. For Llama, queries
+and keys rotate rows 2 i and 2 i + 1 as pairs; in transformers the pairs are i and i + D / 2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,14 +17,14 @@ import torch
 from torch import Tensor
 
 from unmask.core.errors import UnmaskError, cut, shown
-from unmask.text.gguf import Place, read_header
+from unmask.text.gguf import TensorAt, read_header
 
-GROUP = 32  # numbers that share a scale
+GROUP = 32  # numbers per scale
 
 
 class Kind(NamedTuple):
     name: str
-    numbers: int  # of a group
+    numbers: int  # per group
     size: int  # bytes of a group
     floats: Callable[[np.ndarray], np.ndarray]  # (groups, numbers) of bytes (groups, size)
 
@@ -51,10 +51,10 @@ KINDS = {
 }
 
 
-class Shown(NamedTuple):
-    """A tensor's header, as safetensors has one: what is read of it are floats."""
+class Header(NamedTuple):
+    """A tensor's header with the interface of safetensors; all types are read as floats."""
 
-    place: Place
+    place: TensorAt
 
     def get_shape(self) -> list[int]:
         return list(self.place.shape)
@@ -64,7 +64,7 @@ class Shown(NamedTuple):
 
 
 class Packed(Mapping[str, Any]):
-    """The headers of a GGUF file's tensors; `read` makes one of them floats."""
+    """The headers of a GGUF file's tensors; `read` converts one to floats."""
 
     def __init__(self, path: Path) -> None:
         self.directory, self._places = path, read_header(path).tensors
@@ -73,8 +73,8 @@ class Packed(Mapping[str, Any]):
                 kinds = ", ".join(kind.name for kind in KINDS.values())
                 raise UnmaskError(f"{shown(name)} in {cut(str(path))} is of type {place.kind}; expected {kinds}")
 
-    def __getitem__(self, name: str) -> Shown:
-        return Shown(self._places[name])
+    def __getitem__(self, name: str) -> Header:
+        return Header(self._places[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)
@@ -90,16 +90,16 @@ class Packed(Mapping[str, Any]):
     def bytes_of(self, name: str) -> np.ndarray:
         place = self._places[name]
         kind, count = KINDS[place.kind], int(np.prod(place.shape))
-        wanted = count // kind.numbers * kind.size
+        size = count // kind.numbers * kind.size
         try:
-            found = np.fromfile(self.directory, np.uint8, wanted, offset=place.begin)
+            raw = np.fromfile(self.directory, np.uint8, size, offset=place.begin)
         except OSError as error:
             raise UnmaskError(f"cannot read {cut(str(self.directory))}: {error.strerror or error}") from error
-        if len(found) < wanted or count % kind.numbers:
-            raise UnmaskError(f"{cut(str(self.directory))} ends within {shown(name)}; download it again")
-        return found
+        if len(raw) < size or count % kind.numbers:
+            raise UnmaskError(f"{cut(str(self.directory))} ends within {shown(name)}. Download it again")
+        return raw
 
 
-def unpaired(rows: Tensor, heads: int) -> Tensor:
-    """Rows (heads D, ..) of queries or keys as transformers has them."""
-    return rows.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2).contiguous()
+def unpaired(tensors: Sequence[Tensor], heads: int) -> Tensor:
+    """Rows (heads D, ..) of queries or keys in the order of transformers."""
+    return tensors[0].unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2).contiguous()

@@ -1,10 +1,10 @@
-"""LFM2 read in both directions: a few layers of attention among layers of short convolutions.
+"""Bidirectional LFM2: a few layers of attention among layers of short convolutions.
 
     x += operator(n(x));  x += W_2 (silu(W_1 n(x)) * W_3 n(x))
     operator   attention as in decoder.py, queries and keys normed; or  W_out (C * conv(B * z)),  B, C, z = W_in x
 
-The convolution has a kernel of each channel and looks as far to the left as to the right; what stands behind the end of
-a row counts as zero there. It sees neighbours, whichever they are, and so no keys and values are kept.
+The convolution has a centred kernel per channel; positions after the end of a row count as zero. It depends on all
+neighbours, so there is no KV cache.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from unmask.networks.model.trunk import embedding
 
 
 class Hybrid(msgspec.Struct, frozen=True, kw_only=True):
-    """What config.json says beyond the shape."""
+    """The settings of config.json beyond the shape."""
 
-    attends: tuple[bool, ...]  # each layer: attention, else convolution
+    attends: tuple[bool, ...]  # by layer: attention or convolution
     kernel: int
 
 
@@ -34,9 +34,9 @@ class Convolution(nn.Module):
         self.weight = nn.Parameter(torch.empty(hidden, 1, kernel))
         self.out_proj = nn.Linear(hidden, hidden, bias=False)
 
-    def forward(self, x: Tensor, there: Tensor | None) -> Tensor:
-        """x (R, L, hidden); there: Bool (R, L, 1), what is no padding."""
-        gate, after, inside = self.in_proj(x if there is None else x * there).chunk(3, -1)
+    def forward(self, x: Tensor, valid: Tensor | None) -> Tensor:
+        """x (R, L, hidden); valid: Bool (R, L, 1), False for padding."""
+        gate, after, inside = self.in_proj(x if valid is None else x * valid).chunk(3, -1)
         kernel = self.weight.shape[-1]
         mixed = functional.conv1d((gate * inside).mT, self.weight, padding=kernel // 2, groups=len(self.weight))
         return self.out_proj(after * mixed.mT)
@@ -50,9 +50,9 @@ class Layer(nn.Module):
         self.operator = Attention(shape) if attends else Convolution(shape.hidden, kernel)
         self.mlp = MLP(shape.hidden, shape.inner)
 
-    def forward(self, x: Tensor, rotate: Rotary, seen: Tensor | None, there: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, rotate: Rotary, seen: Tensor | None, valid: Tensor | None) -> Tensor:
         normed = self.operator_norm(x)
-        x = x + (self.operator(normed, rotate, seen, None, 0) if self.attends else self.operator(normed, there))
+        x = x + (self.operator(normed, rotate, seen, None, 0) if self.attends else self.operator(normed, valid))
         return x + self.mlp(self.ffn_norm(x))
 
 
@@ -69,9 +69,9 @@ class LFM2(Body):
         x = self.embed(tokens)
         width = torch.arange(tokens.shape[1], device=tokens.device)[None]
         rotate = Rotary(width, self.shape.head_dim, self.shape.theta, self.dtype)
-        there = None if seen is None else seen[:, 0, 0, :, None]
+        valid = None if seen is None else seen[:, 0, 0, :, None]
         for layer in self.layers:
-            x = layer(x, rotate, seen, there)
+            x = layer(x, rotate, seen, valid)
         return self.norm(x)
 
     def logits(self, states: Tensor) -> Tensor:

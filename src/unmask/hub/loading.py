@@ -1,4 +1,4 @@
-"""Published checkpoints as open models: their card, their body with its weights, and their tokenizer."""
+"""Load a published checkpoint: its card, its network with the weights, and its tokenizer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from unmask.networks.model.checkpoints import choose_device
 from unmask.text import bpe, checkpoint
 from unmask.text.published import Published
 
-GPT2S = ("mdlm", "bd3lm")  # families that are published without a tokenizer: it is GPT-2's
+GPT2S = ("mdlm", "bd3lm")  # families published without their tokenizer, that of GPT-2
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 
 
@@ -36,55 +36,55 @@ def load_model(
     quantize: str | None = None,
     checked: bool = True,
 ) -> OpenModel:
-    """A checkpoint in a directory, or by the name of its card or its repository, as `unmask.hub.fetch` finds it.
+    """Load a checkpoint from a directory, or by the name of its card or repository (see `unmask.hub.fetch`).
 
-    card: which one it is, by name or a JSON file, where the directory does not say. dtype: of the weights, unless told
-    otherwise the checkpoint's own; quantize: "int8" or "int4" (quantize.py). checked: ask the probe whether it behaves
-    as its card says.
+    card: a name or a JSON file, for directories that do not identify their model. dtype: type of the weights (default:
+    as in the checkpoint). quantize: "int8" or "int4" (quantize.py). checked: compare the behaviour with the card
+    (probe.py).
     """
     from unmask.hub.fetch import locate
 
     if dtype is not None:
         arguments.word("dtype", dtype, DTYPES)
     directory, named = locate(source, card)
-    place = choose_device(device)
-    found, config = card_of(directory, named)
-    body, about = _body(directory, found, config, place, None if dtype is None else DTYPES[dtype])
+    fitting, config = card_of(directory, named)
+    body, about = _body(directory, fitting, config, choose_device(device), None if dtype is None else DTYPES[dtype])
     about |= {"quantize": quantize or "none"}
     if quantize is not None:
         body = quantized(body, quantize)
-    tokenizer = tokenizer_of(directory, found, body.vocabulary)
-    beside = None if causal_model is None else load_model(causal_model, device=device, dtype=dtype, batch=batch)
-    model = OpenModel(found, body, tokenizer=tokenizer, about=about, cache=cache, batch=batch, causal=beside)
-    for problem in tokens.problems(found, config, tokenizer):
-        what = "it is another model, or a card of your own must say so (--card FILE.json)"
-        raise UnmaskError(f"{directory}: {problem}; {what}")
+    tokenizer = tokenizer_of(directory, fitting, body.vocabulary)
+    causal = None if causal_model is None else load_model(causal_model, device=device, dtype=dtype, batch=batch)
+    model = OpenModel(fitting, body, tokenizer=tokenizer, about=about, cache=cache, batch=batch, causal=causal)
+    for problem in tokens.problems(fitting, config, tokenizer):
+        raise UnmaskError(
+            f"{directory} does not fit its card ({problem}). Use another card, or your own (--card FILE.json)"
+        )
     if checked:
         probe(model)
     return model
 
 
 def card_of(directory: Path, named: Card | None) -> tuple[Card, dict[str, Any]]:
-    """The card of a directory, unless it has been named, and its config.json; an error where they do not fit."""
+    """The card of a directory, or the named one, and its config.json; an error if they do not fit."""
     config = weights.read_config(directory)
-    found = named or cards.recognised(config, directory) or native.card_of(config, directory)
-    if not FAMILIES[found.family].accepts(config):
+    fitting = named or cards.recognised(config, directory) or native.card_of(config, directory)
+    if not FAMILIES[fitting.family].accepts(config):
         kind = shown(config.get("model_type"))
-        raise UnmaskError(f"{directory} holds a model of type {kind}, which is none of {found.name}'s family")
-    return found, config
+        raise UnmaskError(f"{directory} contains a model of type {kind}; expected one of {fitting.name}'s family")
+    return fitting, config
 
 
 def outline(directory: Path, named: Card | None, cache: str | None = None) -> OpenModel | None:
-    """A model without its weights, for what its shape says; None where a library alone knows it."""
-    found, config = card_of(directory, named)
-    body = shape_of(directory, found, config)
+    """A model without its weights, for its shape; None if only a library defines it."""
+    fitting, config = card_of(directory, named)
+    body = shape_of(directory, fitting, config)
     if body is None:
         return None
-    return OpenModel(found, body, tokenizer=tokenizer_of(directory, found, body.vocabulary), cache=cache)
+    return OpenModel(fitting, body, tokenizer=tokenizer_of(directory, fitting, body.vocabulary), cache=cache)
 
 
 def shape_of(directory: Path, card: Card, config: dict[str, Any]) -> Body | None:
-    """A body on the meta device, which has no weights; None where a library alone knows it."""
+    """A body on the meta device, without weights; None if only a library defines it."""
     family = FAMILIES[card.family]
     if family.body is None:
         return None
@@ -95,25 +95,23 @@ def shape_of(directory: Path, card: Card, config: dict[str, Any]) -> Body | None
 def _body(
     directory: Path, card: Card, config: dict[str, Any], device: torch.device, dtype: torch.dtype | None
 ) -> tuple[Body, dict[str, Any]]:
-    """The body of a checkpoint, and what names it in results."""
-    family = FAMILIES[card.family]
-    if family.read is not None:
-        body = family.read(directory, config, dtype).to(device)
-        with weights.opened(directory) as files:
-            return body, {"revision": card.revision, "weights": weights.digest(files)}
-    shaped = shape_of(directory, card, config)
-    assert shaped is not None
+    """The body of a checkpoint, and its entries in results."""
+    family, body = FAMILIES[card.family], shape_of(directory, card, config)
     with weights.opened(directory) as files:
-        weights.fill(shaped, family, files, device, dtype)
-        return shaped, {"revision": card.revision, "weights": weights.digest(files)}
+        if body is not None:
+            weights.fill(body, family, files, device, dtype)
+        else:
+            assert family.read is not None
+            body = family.read(directory, config, dtype).to(device)
+        return body, {"revision": card.revision, "weights": weights.digest(files)}
 
 
 def tokenizer_of(directory: Path, card: Card, rows: int) -> Published | None:
-    """Of a model whose head has so many rows; None where there is none: tokens alone can still be written."""
+    """The tokenizer of a model whose head has `rows` rows; None if the directory has no tokenizer."""
     if weights.is_packed(directory):
         return bpe.smollm2(str(directory))
-    if checkpoint.lies_in(directory):
-        made = checkpoint.read(directory)
-        made.check_fits(rows, card.tokens.mask)
-        return made
+    if checkpoint.has_tokenizer(directory):
+        tokenizer = checkpoint.read(directory)
+        tokenizer.check_fits(rows, card.tokens.mask)
+        return tokenizer
     return bpe.gpt2() if card.family in GPT2S and rows >= checkpoint.GPT2 else None

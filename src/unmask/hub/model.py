@@ -1,10 +1,10 @@
-"""An open model as a denoiser: a published checkpoint behind the contract that all samplers speak.
+"""A published checkpoint as a denoiser.
 
-    p(x_j | x_R) = softmax(logits_j), the mask and what its card bans having none; where the card says "shifted" the
-    answer for j stands at j - 1
+    p(x_j | x_R) = softmax(logits_j); the mask and the banned tokens of the card have probability zero
 
-V is the number of rows of its head, so that tokens are those of its tokenizer; the canvas's mask V becomes the model's.
-Logits are computed in the type of the weights, and decided upon in float32 (denoisers/scan.py).
+With prediction "shifted", the logits of position j are at j - 1. V is the number of rows of the head, so tokens are
+those of the tokenizer. Hidden positions, V in a sequence, become the model's mask token. Logits are computed in the
+type of the weights; samplers use them in float32 (denoisers/scan.py).
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ from unmask.text.published import Published
 
 
 class OpenModel(Denoiser):
-    """cache: none, or prefix and dual, which are other laws (engine.py). batch: rows that are evaluated at once.
+    """An open model.
 
-    causal: an AR model of the same tokens, which reads for autoregression and speculation.
+    cache: none, or the approximations prefix and dual (engine.py), which change the distribution. batch: rows per
+    forward pass. causal: an AR model with the same tokenizer, for autoregression and speculation.
     """
 
     def __init__(
@@ -49,18 +50,16 @@ class OpenModel(Denoiser):
             arguments.whole("batch", batch)
         self.card, self.body, self.tokenizer, self.batch, self.reader = card, body, tokenizer, batch, causal
         self.cache = cache_of(cache)
-        self.before: Callable[[], None] | None = None  # called before each evaluation of rows; by raising it ends them
+        self.before: Callable[[], None] | None = None  # called before each model call; an exception ends the generation
         if self.cache is not None and card.block is not None:
             kind = "an AR model" if card.causal else f"block-causal ({card.block})"
-            raise UnmaskError(f"{card.name} is {kind}, and remembers exactly without being told; leave --cache out")
+            raise UnmaskError(f"{card.name} is {kind}, whose cache is exact and always on. Leave --cache out")
         if body.block is not None and card.block != body.block < body.context:
-            what = f"was taught in blocks of {body.block} by its config.json, and its card says {card.block or 'none'}"
-            raise UnmaskError(
-                f"{card.name} {what}; take the card of that length, or one of your own (--card FILE.json)"
-            )
+            problem = f"config.json of {card.name} has blocks of {body.block}, its card {card.block or 'none'}"
+            raise UnmaskError(f"{problem}. Use the card of that block length, or your own (--card FILE.json)")
         if causal is not None and causal.vocabulary != body.vocabulary:
             sizes = f"{body.vocabulary} tokens, {causal.card.name} {causal.vocabulary}"
-            raise UnmaskError(f"{card.name} knows {sizes}; a pair must have the same tokenizer")
+            raise UnmaskError(f"{card.name} has {sizes}; expected the same tokenizer for both models")
         self.vocabulary, self.length = body.vocabulary, min(card.context, body.context)
         self.grid = None if card.causal else card.block
         self.shift = int(card.prediction == "shifted")
@@ -68,7 +67,7 @@ class OpenModel(Denoiser):
         self._banned = torch.tensor(sorted(self._never()), dtype=torch.int64, device=body.device)
 
     def _never(self) -> set[int]:
-        """What is never written."""
+        """Tokens with probability zero."""
         card, tokens = self.card, self.card.tokens
         never = {token for token in (tokens.mask, *card.banned) if token is not None}
         if card.plain and isinstance(self.tokenizer, Published):
@@ -82,17 +81,17 @@ class OpenModel(Denoiser):
 
     @property
     def mask(self) -> int:
-        """What stands where a canvas is hidden; of an AR model, which has none, what a text begins with."""
+        """The mask token; for an AR model, which has none, the start token."""
         return self.start if self.card.tokens.mask is None else self.card.tokens.mask
 
     @property
     def begins(self) -> bool:
-        """Whether a text begins with a symbol that all of it sees."""
+        """Whether texts begin with a symbol that all tokens attend to."""
         return self.card.tokens.bos is not None
 
     @property
     def start(self) -> int:
-        """What an AR model reads first."""
+        """The first input token of an AR model."""
         tokens = self.card.tokens
         return next(token for token in (tokens.bos, tokens.start, tokens.eos, 0) if token is not None)
 
@@ -104,7 +103,7 @@ class OpenModel(Denoiser):
     def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
         self._check_length(tokens.shape[1])
         if self.card.causal:
-            raise UnmaskError(f"{self.name} is an AR model, which cannot fill a canvas; take --sampler autoregressive")
+            raise UnmaskError(f"{self.name} is an AR model. Use --sampler autoregressive")
         return OpenEngine(self, tokens, tokens.clone() if given is None else given, valid)
 
     def causal(self, rows: int, length: int, valid: Tensor | None = None) -> Causal:
@@ -112,35 +111,33 @@ class OpenModel(Denoiser):
         if self.card.causal:
             return OpenReader(self, rows, length, valid)
         if self.reader is None:
-            what = "autoregression and speculation read with one; give an AR model of the same tokens, --causal-model"
-            raise UnmaskError(f"{self.name} has no AR model beside it, and {what}")
+            remedy = "Pass one with the same tokenizer: --causal-model"
+            raise UnmaskError(f"autoregression and speculation with {self.name} need an AR model. {remedy}")
         return self.reader.causal(rows, length, valid)
 
     def rows_at_once(self, length: int) -> int | None:
         return self.batch
 
     def without(self, tokens: Collection[int]) -> OpenModel:
-        """The same model, which never writes these tokens either."""
+        """The same model with these tokens banned, too."""
         card = msgspec.structs.replace(self.card, banned=tuple(sorted({*self.card.banned, *tokens})))
         about = self._about | {"banned": sorted(tokens)}
         cache = None if self.cache is None else str(self.cache)
-        how: dict[str, Any] = {"cache": cache, "batch": self.batch, "causal": self.reader}
-        return OpenModel(card, self.body, tokenizer=self.tokenizer, about=about, **how)
+        options: dict[str, Any] = {"cache": cache, "batch": self.batch, "causal": self.reader}
+        return OpenModel(card, self.body, tokenizer=self.tokenizer, about=about, **options)
 
-    def said(self, states: Tensor) -> Marginals:
-        """What the head makes of states (K, hidden)."""
+    def marginals(self, states: Tensor) -> Marginals:
+        """Marginals at states (K, hidden)."""
         if self.vocabulary > FEW:
             return Logits(states, self.logits, self.vocabulary)
         return Table(probabilities(self.logits(states)).cpu(), FLOAT32)
 
     @torch.no_grad()
     def logits(self, states: Tensor) -> Tensor:
-        """(.., V) of states (.., hidden), -inf for what is never written."""
-        found = self.body.logits(states)
-        return found.index_fill_(-1, self._banned, -torch.inf) if len(self._banned) else found
+        """Logits (.., V) of states (.., hidden), -inf for banned tokens."""
+        logits = self.body.logits(states)
+        return logits.index_fill_(-1, self._banned, -torch.inf) if len(self._banned) else logits
 
     def _check_length(self, length: int) -> None:
         if length > self.length:
-            raise UnmaskError(
-                f"{self.name} was made for up to {self.length} tokens, but length is {length}; ask for less"
-            )
+            raise UnmaskError(f"length is {length}; expected at most {self.length} for {self.name}")

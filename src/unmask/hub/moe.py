@@ -1,12 +1,12 @@
-"""Experts in place of one MLP: a router sends each token to a few of them, and what they say is weighed.
+"""Mixture of experts: a router sends each token to a few experts, whose outputs are weighted and added.
 
     y = sum_{e in top(s + b)} w_e E_e(x) + S(x),    E_e(x) = W_down,e (silu(W_gate,e x) * W_up,e x)
 
-    softmax   s = softmax(W x), w = s as it is (LLaDA-MoE), or s / sum s (Qwen3, and so SDAR)
-    sigmoid   s = sigmoid(W x), w = s / sum s times a factor, and b, of the routing alone (LLaDA2)
+    softmax   s = softmax(W x), w = s (LLaDA-MoE), or s / sum s (Qwen3, and so SDAR)
+    sigmoid   s = sigmoid(W x), w = s / sum s times a factor; b affects only the choice (LLaDA2)
 
-Where experts stand in groups, only those of the best groups are chosen from; a group is as good as its best two. All
-tokens of an expert are computed at once: they are sorted by expert, and one grouped product goes through the weights.
+With groups, only experts of the best groups can be chosen; the score of a group is the sum of its two best. Tokens are
+sorted by expert, so that one grouped product computes all experts.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from torch.nn import functional
 from unmask.core.errors import UnmaskError
 from unmask.hub.decoder import MLP, Decoder
 
-EVEN = 1e-20  # keeps a sum of nothing from dividing
-ALIGNED = 16  # bytes that rows of a grouped product must be multiples of; float64 it does not know
+EVEN = 1e-20  # prevents a division by zero
+ALIGNED = 16  # rows of a grouped product must be multiples of this number of bytes; it does not support float64
 
 
 class Experts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a config.json says of them."""
+    """The settings of experts, from config.json."""
 
     count: int
-    chosen: int  # a token
-    inner: int  # width of each
+    chosen: int  # per token
+    inner: int  # width of an expert
     sigmoid: bool = False
     normalised: bool = False  # the weights of a token sum to one, before the factor
     groups: int = 1
-    best: int = 1  # groups that are chosen from
+    best: int = 1  # number of groups to choose from
     factor: float = 1.0  # of the weights
-    shared: int = 0  # width of what every token goes through as well
+    shared: int = 0  # width of the shared expert, which processes every token
 
     def __post_init__(self) -> None:
         open_to = self.count // self.groups * self.best
         if self.count % self.groups or self.best > self.groups or self.chosen > open_to:
-            what = f"{self.chosen} of {self.count} experts, from {self.best} of {self.groups} groups"
-            raise UnmaskError(f"config.json lets a token choose {what}; there are not so many")
+            problem = f"config.json chooses {self.chosen} of {self.count} experts"
+            raise UnmaskError(f"{problem}; expected at most {open_to}, from {self.best} of {self.groups} groups")
 
 
 class MoE(nn.Module):
@@ -56,33 +56,35 @@ class MoE(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         tokens = x.flatten(0, -2)
-        which, weights = self.route(tokens)
-        flat = which.flatten()
+        chosen, weights = self.route(tokens)
+        flat = chosen.flatten()
         order = flat.argsort(stable=True)
-        counts = flat.new_zeros(self.experts.count).scatter_add_(0, flat, torch.ones_like(flat))  # waits for no device
-        said = self._say(tokens[order // self.experts.chosen], counts)
-        back = torch.empty_like(said)
-        back[order] = said
-        mixed = (back.unflatten(0, which.shape).to(weights.dtype) * weights.unsqueeze(-1)).sum(1)
+        counts = flat.new_zeros(self.experts.count).scatter_add_(
+            0, flat, torch.ones_like(flat)
+        )  # without waiting for the device
+        outputs = self._compute(tokens[order // self.experts.chosen], counts)
+        back = torch.empty_like(outputs)
+        back[order] = outputs
+        mixed = (back.unflatten(0, chosen.shape).to(weights.dtype) * weights.unsqueeze(-1)).sum(1)
         out = mixed.to(x.dtype).view_as(x)
         return out if self.shared is None else out + self.shared(x)
 
     def route(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """(experts, weights), (T, chosen) each, of tokens (T, hidden): the best first, in float32 at least."""
+        """(experts, weights), (T, chosen) each, for tokens (T, hidden): the best first, at least in float32."""
         experts = self.experts
         exact = torch.promote_types(tokens.dtype, torch.float32)
         if not experts.sigmoid:
-            weights, which = self.router(tokens).to(exact).softmax(-1).topk(experts.chosen)
+            weights, chosen = self.router(tokens).to(exact).softmax(-1).topk(experts.chosen)
         else:
             scores = functional.linear(tokens.to(exact), self.router.weight.to(exact)).sigmoid()
-            which = self._allowed(scores + self.bias.to(exact)).topk(experts.chosen).indices
-            weights = scores.gather(1, which)
+            chosen = self._allowed(scores + self.bias.to(exact)).topk(experts.chosen).indices
+            weights = scores.gather(1, chosen)
         if experts.normalised:
             weights = weights / (weights.sum(-1, keepdim=True) + EVEN)
-        return which, weights * experts.factor
+        return chosen, weights * experts.factor
 
     def _allowed(self, scores: Tensor) -> Tensor:
-        """Scores (T, experts), minus infinity outside each token's best groups."""
+        """Scores (T, experts), with minus infinity outside the best groups of each token."""
         if self.experts.groups == 1:
             return scores
         grouped = scores.unflatten(1, (self.experts.groups, -1))
@@ -90,8 +92,8 @@ class MoE(nn.Module):
         outside = torch.ones_like(grouped[..., 0], dtype=torch.bool).scatter(1, best, False)
         return grouped.masked_fill(outside.unsqueeze(-1), -torch.inf).flatten(1)
 
-    def _say(self, tokens: Tensor, counts: Tensor) -> Tensor:
-        """(T, hidden) of tokens (T, hidden), those of expert 0 first, counts (experts) of each."""
+    def _compute(self, tokens: Tensor, counts: Tensor) -> Tensor:
+        """Outputs (T, hidden) of tokens (T, hidden) sorted by expert, with counts (experts)."""
 
         def through(x: Tensor, weight: Tensor) -> Tensor:
             if x.dtype == torch.float64 or any(size * x.element_size() % ALIGNED for size in weight.shape[1:]):
@@ -105,13 +107,13 @@ class MoE(nn.Module):
 
 
 class SparseDecoder(Decoder):
-    """One of whose MLPs some or all are experts."""
+    """A decoder with experts instead of some or all MLPs."""
 
     def parameters_used(self) -> int:
-        """Of a layer's experts those that a token goes through."""
+        """Number of weights per token: of the experts only the chosen ones."""
         idle = 0.0
         for layer in self.modules():
             if isinstance(layer, MoE):
-                share = 1 - layer.experts.chosen / layer.experts.count
-                idle += share * (layer.gate_up.numel() + layer.down.numel())
+                unused = 1 - layer.experts.chosen / layer.experts.count
+                idle += unused * (layer.gate_up.numel() + layer.down.numel())
         return super().parameters_used() - round(idle)

@@ -1,6 +1,6 @@
-"""Classes of transformers behind our question: any AR model of its own, its cache being ours.
+"""AR models of the library transformers, with the cache of this package.
 
-Its code is the library's, never the checkpoint's: trust_remote_code is never set, and weights are safetensors alone.
+Only the library's code runs, never that of a checkpoint: trust_remote_code is off, and weights must be safetensors.
 """
 
 from __future__ import annotations
@@ -19,46 +19,41 @@ from unmask.core.extras import needed
 from unmask.core.reading import read_json
 from unmask.hub.body import Body, Sizes
 from unmask.hub.card import FAMILIES, Card, Family, Tokens
-from unmask.hub.weights import opened
 from unmask.networks.model.cache import Reach
 
 FULL = ("full_attention", None)
-TOLERANCE = 1e-3  # of a logit, between what is read with the cache and without it
+TOLERANCE = 1e-3  # relative, between logits with the cache and without
 
 
 def library() -> Any:
-    """transformers, or what to install."""
+    """The module transformers; an error names the extra to install."""
     with needed("hub", "a class of transformers"):
         import transformers
-    transformers.utils.logging.disable_progress_bar()  # commands have their own
+    transformers.utils.logging.disable_progress_bar()  # commands have a progress bar
     return transformers
 
 
-def pretrained(directory: Path, auto: str, dtype: torch.dtype | None, **options: Any) -> Any:
-    """A model of transformers from a directory, every tensor of which is accounted for."""
-    made = library()
-    if "gguf_file" not in options:
-        with opened(directory):
-            pass  # which says what is wrong with files better than what follows would
-        options |= {"use_safetensors": True}
-    options |= {"local_files_only": True, "trust_remote_code": False}
-    options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}  # they are told apart, and refused, below
-    log, usual = made.utils.logging, made.utils.logging.get_verbosity()
+def pretrained(directory: Path, auto: str, dtype: torch.dtype | None) -> Any:
+    """A model of transformers from a directory; missing, unused or misshaped tensors are an error."""
+    transformers = library()
+    options: dict[str, Any] = {"use_safetensors": True, "local_files_only": True, "trust_remote_code": False}
+    options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}  # reported below
+    log, usual = transformers.utils.logging, transformers.utils.logging.get_verbosity()
     log.set_verbosity(log.CRITICAL)
     try:
-        model, info = getattr(made, auto).from_pretrained(directory, dtype=dtype or "auto", **options)
+        model, info = getattr(transformers, auto).from_pretrained(directory, dtype=dtype or "auto", **options)
     except (ValueError, OSError, RuntimeError, KeyError) as error:
         raise UnmaskError(f"transformers cannot load {directory}: {cut(str(error).splitlines()[0])}") from error
     finally:
         log.set_verbosity(usual)
-    wrong = {name: sorted(map(str, keys)) for name, keys in info.items() if keys}
-    if wrong:
-        raise UnmaskError(f"the weights in {directory} do not fit its config.json: {cut(json.dumps(wrong))}")
+    problems = {name: sorted(map(str, keys)) for name, keys in info.items() if keys}
+    if problems:
+        raise UnmaskError(f"the weights in {directory} do not fit its config.json: {cut(json.dumps(problems))}")
     return model.eval().requires_grad_(False)
 
 
 class NativeCausal(Body):
-    """An AutoModelForCausalLM, whose cache is the reader's memory."""
+    """An AutoModelForCausalLM with the cache of its reader."""
 
     def __init__(self, model: Any, where: str) -> None:
         super().__init__()
@@ -66,8 +61,10 @@ class NativeCausal(Body):
         kinds = set(getattr(config, "layer_types", None) or [None])
         windows = getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True)
         if windows or not kinds <= set(FULL):
-            what = "its layers do not see all that was read (windows, or states in the place of keys)"
-            raise UnmaskError(f"{where} holds a model of type {config.model_type!r}: {what}, and cannot be read here")
+            problem = (
+                f"{where} contains a model of type {config.model_type!r} with windows, or with states instead of keys"
+            )
+            raise UnmaskError(f"{problem}; expected full attention in all layers")
         self.model, self.base, self.head = model, model.base_model, model.get_output_embeddings()
         self.vocabulary, self.hidden = self.head.weight.shape[0], config.hidden_size
         self.context = getattr(config, "max_position_embeddings", 4096)
@@ -100,31 +97,29 @@ class NativeCausal(Body):
 
     @torch.no_grad()
     def _check(self) -> None:
-        """That it reads with our cache and our mask as it does by itself."""
+        """Check that it computes the same logits with this package's cache and attention mask as without."""
         length = min(6, self.context)
         tokens = torch.arange(length, device=self.device)[None] % self.vocabulary
         layers, heads, width = self.sizes
-        kept = torch.zeros((layers, 2, 1, heads, length + 1, width), device=self.device, dtype=self.dtype)
+        cache = torch.zeros((layers, 2, 1, heads, length + 1, width), device=self.device, dtype=self.dtype)
         parts = []
-        place = torch.arange(length, device=self.device)
-        for columns in place.split(length // 2):
-            seen = (place <= columns.unsqueeze(1))[None, None]
-            reach = Reach(kept, None, 0, columns[None], length, None, False)
+        position = torch.arange(length, device=self.device)
+        for columns in position.split(length // 2):
+            seen = (position <= columns.unsqueeze(1))[None, None]
+            reach = Reach(cache, None, 0, columns[None], length, None, False)
             parts.append(self.states(tokens[:, columns], columns[None], seen, reach))
         ours, theirs = self.logits(torch.cat(parts, 1)).float(), self.model(tokens, use_cache=False).logits.float()
         scale = float(theirs.abs().max()) + 1
         most = TOLERANCE if self.dtype in (torch.float32, torch.float64) else 50 * TOLERANCE
         if float((ours - theirs).abs().max()) > most * scale:
-            kind = self.model.config.model_type
-            raise UnmaskError(
-                f"a model of type {kind!r} does not read with a cache of ours as by itself; it is refused"
-            )
+            problem = f"models of type {self.model.config.model_type!r} have different logits with the cache of unmask"
+            raise UnmaskError(f"{problem}. Use a model of another type")
 
 
 def _memory(reach: Reach) -> Any:
-    """A cache of transformers that keeps nothing itself."""
+    """A cache of transformers that stores its entries in `reach`."""
 
-    class Kept(library().Cache):  # type: ignore[misc]
+    class Memory(library().Cache):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__(layers=[])
 
@@ -136,7 +131,7 @@ def _memory(reach: Reach) -> Any:
         def get_seq_length(self, layer_idx: int = 0) -> int:
             return reach.end
 
-    return Kept()
+    return Memory()
 
 
 def accepts(config: Mapping[str, Any]) -> bool:
@@ -146,30 +141,32 @@ def accepts(config: Mapping[str, Any]) -> bool:
 def read(directory: Path, config: Mapping[str, Any], dtype: torch.dtype | None) -> Body:
     kind = config.get("model_type")
     if kind not in library().AutoConfig.for_model.__globals__["CONFIG_MAPPING"]:
-        raise UnmaskError(f"{directory} holds a model of type {shown(kind)}, which is no class of transformers")
+        raise UnmaskError(
+            f"{directory} contains a model of type {shown(kind)}; expected a type that transformers supports"
+        )
     return NativeCausal(pretrained(directory, "AutoModelForCausalLM", dtype), str(directory))
 
 
-CACHED = re.compile(r"models--(?P<owner>.+?)--(?P<name>.+)")  # as the cache of the hub calls a repository
+CACHED = re.compile(r"models--(?P<owner>.+?)--(?P<name>.+)")  # the name of a repository in the hub's cache
 
 
 def card_of(config: Mapping[str, Any], directory: Path) -> Card:
-    """Of an AR model that has no card: what its files say of it."""
+    """A card for an AR model without one, from its files."""
     about: dict[str, Any] = {}
     if (path := directory / "tokenizer_config.json").exists():
         about = read_json(path, dict[str, Any])
 
     def first(name: str) -> int | None:
-        found = config.get(name)
-        return found[0] if isinstance(found, list) and found else found if isinstance(found, int) else None
+        value = config.get(name)
+        return value[0] if isinstance(value, list) and value else value if isinstance(value, int) else None
 
     begins = bool(about.get("add_bos_token"))
-    kept = CACHED.fullmatch(directory.parents[1].name) if len(directory.parents) > 1 else None
+    cached = CACHED.fullmatch(directory.parents[1].name) if len(directory.parents) > 1 else None
     return Card(
-        name=kept["name"].lower() if kept else directory.resolve().name,
-        repository=f"{kept['owner']}/{kept['name']}" if kept else str(directory),
-        revision=directory.name if kept else None,
-        licence="not known",
+        name=cached["name"].lower() if cached else directory.resolve().name,
+        repository=f"{cached['owner']}/{cached['name']}" if cached else str(directory),
+        revision=directory.name if cached else None,
+        licence="unknown",
         family="causal",
         tokens=Tokens(
             eos=first("eos_token_id"), pad=first("pad_token_id"), bos=first("bos_token_id") if begins else None

@@ -1,6 +1,4 @@
-"""What an open model is asked: prompts, conversations and texts with gaps become rows, each as long as it needs; and
-when what it writes has ended.
-"""
+"""Turn prompts, conversations and texts with gaps into sequences for an open model, and define where they end."""
 
 from __future__ import annotations
 
@@ -25,61 +23,64 @@ Text = Annotated[str, msgspec.Meta(max_length=2**24)]
 Messages = Annotated[list[Message], msgspec.Meta(min_length=1)]
 
 
-class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Exactly one of prompt, messages and template."""
 
-    prompt: Text | None = None  # which the row begins with
-    messages: Messages | None = None  # a conversation, in the model's own template
+    prompt: Text | None = None  # the beginning of the sequence
+    messages: Messages | None = None  # a conversation, written in the model's chat template
     template: Text | None = None  # a text with gaps, ___ or ___{N}
-    begun: Text = ""  # what the answer to messages begins with
+    begun: Text = ""  # the beginning of the answer to messages
 
     def __post_init__(self) -> None:
         if sum(part is not None for part in (self.prompt, self.messages, self.template)) != 1:
             raise ValueError("Expected one of prompt, messages and template")
         if self.begun and self.messages is None:
-            raise ValueError("Expected messages beside begun, which their answer begins with")
+            raise ValueError("Expected messages next to begun, the beginning of their answer")
 
 
 class TooLong(UnmaskError):
-    """What is asked has more tokens than the model was made for."""
+    """The prompt and its answer have more tokens than the model allows."""
 
 
-def read_prompts(path: str | Path) -> list[Asked]:
-    """A line each: a text, messages, or {"prompt": text}, {"messages": [..]}, {"template": text}."""
-    lines = (line for _, line in read_lines(path, Asked | Text | Messages))
-    found = [Asked(prompt=line) if isinstance(line, str) else _asked(line) for line in lines]
-    if not found:
-        raise UnmaskError(f"{path} holds no prompts; write one a line, as a text in quotes")
-    return found
+def read_prompts(path: str | Path) -> list[Query]:
+    """Read one query per line: a text, messages, or {"prompt": text}, {"messages": [..]}, {"template": text}."""
+    queries = [_query(line) for _, line in read_lines(path, Query | Text | Messages)]
+    if not queries:
+        raise UnmaskError(f"{path} contains no prompts; expected one per line, as a text in quotes")
+    return queries
 
 
-def _asked(line: Asked | list[Message]) -> Asked:
-    return Asked(messages=line) if isinstance(line, list) else line
+def _query(line: Query | str | list[Message]) -> Query:
+    if isinstance(line, str):
+        return Query(prompt=line)
+    return Query(messages=line) if isinstance(line, list) else line
 
 
 def speaker(model: OpenModel) -> Published:
-    """Its tokenizer; an error where it has none."""
+    """The model's tokenizer; an error if it has none."""
     if not isinstance(model.tokenizer, Published):
-        what = "it can only be given tokens, --given; put tokenizer.json beside the weights"
-        raise UnmaskError(f"{model.name} has no tokenizer in its directory: {what}")
+        remedy = "Put tokenizer.json next to the weights, or pass tokens with --given"
+        raise UnmaskError(f"{model.name} has no tokenizer in its directory. {remedy}")
     return model.tokenizer
 
 
 def chats(model: OpenModel) -> Template:
-    """How it holds conversations; an error where it holds none."""
+    """The model's chat template; an error if it has none."""
     if model.card.template is None:
-        raise UnmaskError(f"{model.name} holds no conversations (its card has no chat template); give it --prompt")
+        raise UnmaskError(f"{model.name} has no chat template in its card. Use --prompt without --chat")
     return template(model.card.template)
 
 
 def rows_of(
-    model: OpenModel, asked: Sequence[Asked], length: int, chat: bool = False, system: str | None = None
+    model: OpenModel, queries: Sequence[Query], length: int, chat: bool = False, system: str | None = None
 ) -> list[Tensor]:
-    """A row each, V where it is to be written: `length` tokens behind a prompt, or in each gap that does not say how
-    many. chat: a prompt is what a user says; system: what the system says before all of them."""
-    tokenizer, found = speaker(model), []
+    """A sequence per query with V at hidden positions: `length` after a prompt, or in each gap without a number.
+
+    chat: prompts are messages of a user; system: the message of the system before them.
+    """
+    tokenizer, rows = speaker(model), []
     first = () if system is None else (Message("system", system),)
-    for number, one in enumerate(asked):
+    for number, one in enumerate(queries):
         if one.template is not None:
             row = filled_in(tokenizer, one.template, length, model.vocabulary)
         else:
@@ -90,35 +91,36 @@ def rows_of(
                 row = tokenizer.encode(one.prompt or "").tolist()
             row = row + [model.vocabulary] * length
         if len(row) > model.length:
-            what = f"{len(row)} tokens with what is to be written, and {model.name} was made for {model.length}"
-            raise TooLong(f"prompt {number} ({_label(one)}) has {what}; ask for fewer (--length)")
+            problem = f"prompt {number} ({_label(one)}) and its answer have {len(row)} tokens"
+            raise TooLong(f"{problem}; expected at most {model.length} for {model.name}. Reduce --length")
         if max(row, default=0) > model.vocabulary:
-            raise UnmaskError(f"prompt {number} ({_label(one)}) has token {max(row)}, which {model.name} does not know")
-        found.append(torch.tensor(row))
-    return found
+            problem = f"prompt {number} ({_label(one)}) contains token {max(row)}"
+            raise UnmaskError(f"{problem}; expected 0 to {model.vocabulary - 1}, the vocabulary of {model.name}")
+        rows.append(torch.tensor(row))
+    return rows
 
 
-def _label(one: Asked) -> str:
+def _label(one: Query) -> str:
     text = one.prompt or one.template or (one.messages[-1].content if one.messages else "")
     return shown(text if len(text) < 40 else f"{text[:40]}..")
 
 
 def ends(model: OpenModel, chat: bool = False) -> tuple[set[int], list[str]]:
-    """What a row ends with by itself: tokens, the model's end and that of a turn, which may be a string instead."""
-    tokens = model.card.tokens
-    found = {token for token in (tokens.eos, tokens.end_of_turn) if token is not None}
+    """(tokens, strings) that end a sequence: the model's own end, and that of a turn."""
+    card = model.card.tokens
+    tokens = {token for token in (card.eos, card.end_of_turn) if token is not None}
     strings = []
     if chat:
         end = chats(model).ends(speaker(model))
         if isinstance(end, str):
             strings.append(end)
         else:
-            found.add(end)
-    return {token for token in found if token < model.vocabulary}, strings
+            tokens.add(end)
+    return {token for token in tokens if token < model.vocabulary}, strings
 
 
 def ending(model: OpenModel, until: Sequence[str] = (), chat: bool = False, own: bool = True) -> StopRule | None:
-    """A row ends where one of these strings is complete; and, its own, with the model's end or that of a turn."""
+    """The rule that ends a sequence at one of these strings; own: also at the model's end, or that of a turn."""
     tokens, strings = ends(model, chat) if own else (set(), [])
     strings = [*until, *strings]
     card = model.card.tokens

@@ -1,7 +1,7 @@
-"""Rotary positions that are not plain: rounded to bfloat16 (SMDM), or stretched for longer texts (YaRN).
+"""Variants of rotary positions: rounded to bfloat16 (SMDM), or stretched for longer texts (YaRN).
 
-YaRN   a pair that turns often in the original context keeps its turns, one that hardly turns has them divided by
-       the factor, and those in between are mixed; cosines and sines are scaled by one number
+YaRN   pairs with many turns in the original context keep their angles; pairs with few turns have them divided by the
+       factor; pairs in between are interpolated. Cosines and sines are scaled by one number
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ Positive = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class Yarn(msgspec.Struct, frozen=True):
-    """What config.json says under rope_parameters."""
+    """The entry rope_parameters of config.json."""
 
     factor: Positive
     original_max_position_embeddings: Annotated[int, msgspec.Meta(ge=1, le=2**24)]
     rope_theta: Annotated[float, msgspec.Meta(gt=1)] = 1e6
-    beta_fast: Positive = 32.0  # turns in the original context from which on a pair is left as it is
-    beta_slow: Positive = 1.0  # and up to which it is stretched
+    beta_fast: Positive = 32.0  # pairs with at least this number of turns are unchanged
+    beta_slow: Positive = 1.0  # pairs with at most this number of turns are stretched
     mscale: Positive | None = None
     mscale_all_dim: Positive | None = None
     attention_factor: Positive | None = None
 
     def turns(self, width: int, device: torch.device | None = None) -> Tensor:
-        """(width / 2) angles of one position."""
+        """The (width / 2) angles per position."""
         theta = self.rope_theta
 
-        def place(turns: float) -> float:
-            """Which pair turns so often."""
+        def pair(turns: float) -> float:
+            """The index of the pair with this number of turns."""
             return width * math.log(self.original_max_position_embeddings / (turns * 2 * math.pi)) / 2 / math.log(theta)
 
-        low, high = max(math.floor(place(self.beta_fast)), 0), min(math.ceil(place(self.beta_slow)), width - 1)
+        low, high = max(math.floor(pair(self.beta_fast)), 0), min(math.ceil(pair(self.beta_slow)), width - 1)
         spread = high - low or 1e-3
-        kept = 1 - ((torch.arange(width // 2, device=device).float() - low) / spread).clamp(0, 1)
+        weight = 1 - ((torch.arange(width // 2, device=device).float() - low) / spread).clamp(0, 1)
         periods = theta ** (torch.arange(0, width, 2, device=device).float() / width)
-        return 1.0 / (self.factor * periods) * (1 - kept) + 1.0 / periods * kept
+        return 1.0 / (self.factor * periods) * (1 - weight) + 1.0 / periods * weight
 
     @property
     def scale(self) -> float:
@@ -67,7 +67,7 @@ class Stretched(Decoder):
 
 
 class Rounded(Decoder):
-    """Cosines and sines are those that fit into bfloat16, whatever the weights are."""
+    """Positions whose cosines and sines have the precision of bfloat16, also with other types of weights."""
 
     def rotary(self, columns: Tensor) -> Rotary:
         rotate = super().rotary(columns)
@@ -75,5 +75,5 @@ class Rounded(Decoder):
         return rotate
 
 
-def _grown(factor: float, share: float) -> float:
-    return 0.1 * share * math.log(factor) + 1.0 if factor > 1 else 1.0
+def _grown(factor: float, scale: float) -> float:
+    return 0.1 * scale * math.log(factor) + 1.0 if factor > 1 else 1.0

@@ -1,4 +1,4 @@
-"""What the files of a checkpoint say of its symbols, held against its card: a mask that is another one is silent."""
+"""Compare the special tokens in the files of a checkpoint with its card: an incorrect mask would cause no error."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from unmask.hub.card import Card
 from unmask.hub.chat import Message, template
 from unmask.text.published import Published
 
-CONFIG, BESIDE = "config.json", "the tokenizer"
+CONFIG, TOKENIZER = "config.json", "the tokenizer"
 
 
 def problems(card: Card, config: Mapping[str, Any], tokenizer: Published | None) -> Iterator[str]:
-    """Each thing in which they differ; nothing where one of them says nothing."""
+    """Each difference between the files and the card; missing entries are skipped."""
     tokens = card.tokens
     known = {tokens.eos, tokens.end_of_turn, tokens.pad}
     yield from _differ(f"{CONFIG}: mask_token_id", config.get("mask_token_id"), {tokens.mask}, card)
@@ -22,8 +22,8 @@ def problems(card: Card, config: Mapping[str, Any], tokenizer: Published | None)
     if tokenizer is None:
         return
     if not card.causal:
-        yield from _differ(f"{BESIDE}: mask_token", tokenizer.mask, {tokens.mask}, card)
-    yield from _differ(f"{BESIDE}: eos_token", tokenizer.eos, known, card)
+        yield from _differ(f"{TOKENIZER}: mask_token", tokenizer.mask, {tokens.mask}, card)
+    yield from _differ(f"{TOKENIZER}: eos_token", tokenizer.eos, known, card)
     if card.template is None:
         return
     try:
@@ -31,15 +31,14 @@ def problems(card: Card, config: Mapping[str, Any], tokenizer: Published | None)
         chat.tokens(tokenizer, [Message("user", "x")])
         end = chat.ends(tokenizer)
     except UnmaskError as error:
-        yield f"its conversations are those of {card.template!r}, and {error}"
+        yield f"its chat template is {card.template!r}: {error}"
         return
     if isinstance(end, int):
-        yield from _differ(f"{BESIDE}: {chat.end}", end, {tokens.end_of_turn}, card)
+        yield from _differ(f"{TOKENIZER}: {chat.end}", end, {tokens.end_of_turn}, card)
 
 
-def _differ(what: str, found: Any, expected: set[int | None], card: Card) -> Iterator[str]:
-    among = set(found) if isinstance(found, list) else {found}
-    said = expected - {None}
-    if found is not None and said and not among & said:
-        numbers = " or ".join(map(str, sorted(number for number in said if number is not None)))
-        yield f"{what} is {shown(found)}, and the card {card.name} says {numbers}"
+def _differ(name: str, value: Any, expected: set[int | None], card: Card) -> Iterator[str]:
+    values = set(value) if isinstance(value, list) else {value}
+    numbers = sorted(number for number in expected if number is not None)
+    if value is not None and numbers and values.isdisjoint(numbers):
+        yield f"{name} is {shown(value)}; expected {' or '.join(map(str, numbers))}, as in the card {card.name}"

@@ -1,7 +1,7 @@
-"""The weights of a published checkpoint: safetensors, whole or in shards, each tensor of them accounted for.
+"""The weights of a published checkpoint, in one or several safetensors files; each tensor must be used.
 
-They are mapped into memory and become the parameters themselves: there is no second copy, unless another type, another
-device or another shape is asked for, and then of one tensor at a time.
+The files are mapped into memory and become the parameters without a copy. For another type, device or shape, one tensor
+at a time is copied.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from unmask.text.gguf import read_header
 
 CONFIG, WHOLE, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
-SHOWN = 12  # names of an error
+SHOWN = 12  # problems per error
 SAMPLE = 2**12  # bytes of each tensor that the digest reads
 MANY = 2**26  # bytes of an index
 
@@ -41,17 +41,17 @@ class Index(msgspec.Struct):
 
 
 def read_config(directory: Path) -> dict[str, Any]:
-    """What config.json says; of a GGUF file, what stands before its tensors."""
+    """The content of config.json, or the header of a GGUF file."""
     if is_packed(directory):
         return read_header(directory).values
     path = directory / CONFIG
     if not os.path.exists(path):
-        raise UnmaskError(f"{directory} holds no model ({CONFIG} is not there); name the directory of a checkpoint")
+        raise UnmaskError(f"{directory} contains no {CONFIG}; expected the directory of a checkpoint")
     return read_json(path, dict[str, Any], 2**22)
 
 
 class Files(Mapping[str, Any]):
-    """The headers of a checkpoint's tensors, by name; `read` takes one of them out of its file."""
+    """The headers of a checkpoint's tensors, by name; `read` loads one tensor."""
 
     def __init__(self, directory: Path, opened: Mapping[Path, Any]) -> None:
         self.directory = directory
@@ -74,7 +74,7 @@ class Files(Mapping[str, Any]):
 
 
 def config_of(directory: Path) -> Path:
-    """The file that says what a model is."""
+    """The path of the configuration."""
     return directory if is_packed(directory) else directory / CONFIG
 
 
@@ -84,7 +84,7 @@ def is_packed(path: Path) -> bool:
 
 @contextmanager
 def opened(directory: Path) -> Iterator[Files | Packed]:
-    """All that lies in the files of a checkpoint; nothing is read yet but their headers."""
+    """Open the files of a checkpoint, and read their headers."""
     if is_packed(directory):
         yield Packed(directory)
         return
@@ -99,41 +99,39 @@ def _paths(directory: Path) -> list[Path]:
         shards = [directory / name for name in sorted(set(named.values()))]
         missing = [path.name for path in shards if not os.path.exists(path)]
         if missing:
-            raise UnmaskError(f"{directory} lacks {_some(missing)}, which {INDEX} names; download them too")
+            raise UnmaskError(f"{directory} lacks {_some(missing)}, listed in {INDEX}. Download them, too")
         return shards
     if os.path.exists(directory / WHOLE):
         return [directory / WHOLE]
     others = sorted(name for name in os.listdir(directory) if name.endswith(PICKLES)) if directory.is_dir() else []
     if others:
-        what = "pickles can run any code and are not loaded; convert them to safetensors"
-        raise UnmaskError(
-            f"{directory} holds weights only as {_some(others)}; {what}, or take a revision that has them"
-        )
-    raise UnmaskError(f"{directory} holds no weights ({WHOLE} or {INDEX}); download them too")
+        problem = f"{directory} contains only {_some(others)}; pickles can run any code and are not loaded"
+        raise UnmaskError(f"{problem}. Convert them to safetensors, or use a revision with safetensors")
+    raise UnmaskError(f"{directory} contains no weights; expected {WHOLE} or {INDEX}. Download them, too")
 
 
 def fill(body: Body, family: Family, files: Files | Packed, device: torch.device, dtype: torch.dtype | None) -> None:
-    """Put the tensors of a checkpoint into a body on the meta device; an error that names all that does not fit."""
+    """Load the tensors of a checkpoint into a body on the meta device; an error lists all problems."""
     assert family.sources is not None
     sources = family.sources(body, frozenset(files))
-    wanted = {name: tensor.shape for name, tensor in body.state_dict().items()}
-    wrong = list(problems(sources, wanted, files, family.unused))
-    if wrong:
-        more = f" (and {len(wrong) - SHOWN} more)" if len(wrong) > SHOWN else ""
-        what = "; ".join(wrong[:SHOWN])
-        raise UnmaskError(f"the weights in {files.directory} do not fit its {CONFIG}: {what}{more}")
-    made = {}
-    with progress.track("loading weights", len(wanted)) as advance:
-        for name in wanted:
+    shapes = {name: tensor.shape for name, tensor in body.state_dict().items()}
+    misfits = list(problems(sources, shapes, files, family.unused))
+    if misfits:
+        more = f" (and {len(misfits) - SHOWN} more)" if len(misfits) > SHOWN else ""
+        listed = "; ".join(misfits[:SHOWN])
+        raise UnmaskError(f"the weights in {files.directory} do not fit its {CONFIG}: {listed}{more}")
+    state = {}
+    with progress.track("loading weights", len(shapes)) as advance:
+        for name, shape in shapes.items():
             tensor = _made(sources[name], files)
-            if tuple(tensor.shape) != tuple(wanted[name]):
-                raise UnmaskError(
-                    f"{_some(sources[name].names)} in {files.directory} make {name!r} {tuple(tensor.shape)}; "
-                    f"by {CONFIG} it should be {tuple(wanted[name])}"
+            if tuple(tensor.shape) != tuple(shape):
+                problem = (
+                    f"{_some(sources[name].names)} in {files.directory} give {name!r} the shape {tuple(tensor.shape)}"
                 )
-            made[name] = tensor.to(device, dtype)
+                raise UnmaskError(f"{problem}; expected {tuple(shape)} by {CONFIG}")
+            state[name] = tensor.to(device, dtype)
             advance(1)
-    body.load_state_dict(made, assign=True)
+    body.load_state_dict(state, assign=True)
     body.requires_grad_(False).eval()
 
 
@@ -143,13 +141,13 @@ def _made(source: Source, files: Files | Packed) -> Tensor:
 
 
 def problems(
-    sources: Mapping[str, Source], wanted: Mapping[str, torch.Size], files: Files | Packed, unused: Sequence[str]
+    sources: Mapping[str, Source], shapes: Mapping[str, torch.Size], files: Files | Packed, unused: Sequence[str]
 ) -> Iterator[str]:
-    """Each tensor that is missing, of another kind or shape, or nobody's."""
+    """Each tensor that is missing, unused, or of another type or shape."""
     used = set()
-    for name, shape in wanted.items():
-        shapes = sources[name].shapes or (tuple(shape),) * (sources[name].make is None)
-        for source, expected in zip_longest(sources[name].names, shapes):
+    for name, shape in shapes.items():
+        parts = sources[name].shapes or (tuple(shape),) * (sources[name].make is None)
+        for source, expected in zip_longest(sources[name].names, parts):
             if source in used:
                 continue
             used.add(source)
@@ -159,20 +157,20 @@ def problems(
             header = files[source]
             if header.get_dtype() not in checkpoints.FLOATS:
                 yield f"{source!r} is of type {header.get_dtype()}, not {', '.join(checkpoints.FLOATS)}"
-            elif expected is not None and not _fits(found := tuple(header.get_shape()), expected):
-                sizes = ", ".join("any" if size is None else str(size) for size in expected)
-                yield f"{source!r} is {found}, not ({sizes}{',' * (len(expected) == 1)})"
+            elif expected is not None and not _fits(size := tuple(header.get_shape()), expected):
+                sizes = ", ".join("any" if number is None else str(number) for number in expected)
+                yield f"{source!r} is {size}, not ({sizes}{',' * (len(expected) == 1)})"
     for name in files:
         if name not in used and not any(re.search(pattern, name) for pattern in unused):
-            yield f"{shown(name)} belongs to nothing"
+            yield f"{shown(name)} is not used"
 
 
-def _fits(found: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
-    return len(found) == len(expected) and all(size in (None, mine) for mine, size in zip(found, expected, strict=True))
+def _fits(size: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
+    return len(size) == len(expected) and all(number in (None, own) for own, number in zip(size, expected, strict=True))
 
 
 def digest(files: Files | Packed) -> str:
-    """Of the names, types and shapes of all tensors, and the first bytes of each: a checkpoint has gigabytes."""
+    """A digest of the names, types, shapes and first bytes of all tensors; whole checkpoints are too large."""
     whole = hashlib.sha256()
     for name in sorted(files):
         header = files[name]

@@ -1,4 +1,4 @@
-"""The ideal denoiser of a language, one that errs by a known size, and the oracle as a Hugging Face model."""
+"""The ideal denoiser of a language, one with an error of known size, and the oracle as a Hugging Face model."""
 
 from unmask.ideal.denoiser import Ideal, as_denoiser
 from unmask.ideal.oracle import oracle

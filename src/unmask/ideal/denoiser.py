@@ -1,4 +1,4 @@
-"""The ideal denoiser of a language: its posterior, kept up to date while a canvas is filled."""
+"""The ideal denoiser of a language: its posterior, updated while a canvas is filled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unmask.core.chance import Luck, Stream
+from unmask.core.chance import Randomness, Stream
 from unmask.denoisers.contracts import Causal, Cost, Engine
 from unmask.denoisers.denoiser import Denoiser, checked
 from unmask.denoisers.stateless import ByLength, PrefixCausal, StatelessEngine, followed
@@ -27,8 +27,8 @@ from unmask.languages.machine import MachineLanguage
 class Ideal(Denoiser):
     """p(x_j | x_R) = q(x_j | x_R) for a language (theory.md 7.1).
 
-    A language that knows a closed form over its own tokens, or that is a machine, is kept up to date while a canvas is
-    filled; any other is asked for its posterior whenever a row has changed.
+    For a language with a closed form over its tokens, or a machine, the engine updates its state with each reveal. For
+    other languages it computes the posterior of each changed row from scratch.
     """
 
     concurrent = True
@@ -66,7 +66,7 @@ class Ideal(Denoiser):
         return self.language.posterior(tokens, positions)
 
     def rows_at_once(self, length: int) -> int:
-        """As many as keep their messages in a cache."""
+        """The number of rows whose messages fit into a cache."""
         each = LOCAL_BYTES * length
         if self.language.local_form(length) is None and isinstance(self.language, MachineLanguage):
             each = 16 * length * (self.language.machine.states + self.vocabulary)
@@ -77,16 +77,16 @@ LEAST_ROWS, MOST_ROWS = 8, 4096
 
 
 def as_denoiser(source: LanguageLike | Denoiser) -> Denoiser:
-    """A denoiser as it is; the ideal denoiser of a language or of its spec."""
+    """The denoiser itself, or the ideal denoiser of a language or its spec."""
     return Ideal(load(source)) if isinstance(source, Language | str | Path) else checked(source)
 
 
-LOCAL_BYTES = 64  # a position, where only tokens are kept
+LOCAL_BYTES = 64  # per position, if only tokens are stored
 
 
 @lru_cache(maxsize=8)
 def _blank_messages(language: MachineLanguage, length: int) -> tuple[Floats, Floats]:
-    """The messages (1, L, S) of a canvas that hides everything: the same for every row."""
+    """The messages (1, L, S) of a canvas without revealed tokens."""
     forward = np.empty((1, length, language.machine.states))
     backward = np.empty_like(forward)
     free = language.blank(1, length).numpy()
@@ -95,9 +95,9 @@ def _blank_messages(language: MachineLanguage, length: int) -> tuple[Floats, Flo
 
 
 class MessageEngine(Engine):
-    """Forward and backward messages (B, L, S), swept outwards from what changes (kernels/messages.py).
+    """Forward and backward messages (B, L, S), updated outwards from changes (kernels/messages.py).
 
-    Those at a place know nothing of its own token, so that it may be asked about revealed places too.
+    The messages at a position do not depend on its own token, so the engine is hollow.
     """
 
     hollow = True
@@ -108,24 +108,24 @@ class MessageEngine(Engine):
         self.machine = language.machine
         self.vocabulary = language.vocabulary
         self._dead = torch.zeros(len(tokens), dtype=torch.bool)
-        self._kept: tuple[Floats, Floats, NDArray[np.bool_]] | None = None
+        self._messages: tuple[Floats, Floats, NDArray[np.bool_]] | None = None
 
     @property
     def messages(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-        """(forward, backward, restarts), made when first asked for."""
-        if self._kept is None:
+        """(forward, backward, restarts), computed at the first use."""
+        if self._messages is None:
             shape = (*self.tokens.shape, self.machine.states)
             forward, backward, restarts = aligned(shape), aligned(shape), np.zeros(self.tokens.shape, bool)
             if bool((self.tokens == self.vocabulary).all()):
                 forward[:], backward[:] = _blank_messages(self.language, shape[1])
             else:
                 messages.fill_rows(self.machine, self.tokens.numpy(), forward, backward, restarts)
-            self._kept = forward, backward, restarts
+            self._messages = forward, backward, restarts
             self._dead = torch.from_numpy(restarts.any(1))
-        return self._kept
+        return self._messages
 
     def renew(self, rows: Tensor, positions: Tensor) -> None:
-        if self._kept is None:
+        if self._messages is None:
             return
         keys = rows * self.tokens.shape[1] + positions
         if len(keys) > 1 and not bool((keys[1:] > keys[:-1]).all()):
@@ -133,20 +133,20 @@ class MessageEngine(Engine):
             rows, positions = keys // self.tokens.shape[1], keys % self.tokens.shape[1]
         which, counts = rows.unique_consecutive(return_counts=True)
         starts = np.concatenate([[0], np.cumsum(counts.numpy())])
-        touched = which.numpy()
-        messages.sweep_rows(self.machine, self.tokens.numpy(), *self._kept, touched, starts, positions.numpy())
-        self._dead[which] = torch.from_numpy(self._kept[2][touched].any(1))
+        changed = which.numpy()
+        messages.sweep_rows(self.machine, self.tokens.numpy(), *self._messages, changed, starts, positions.numpy())
+        self._dead[which] = torch.from_numpy(self._messages[2][changed].any(1))
 
-    def follow(self, order: Tensor, luck: Luck, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        self._kept = None
+    def follow(self, order: Tensor, rng: Randomness, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        self._messages = None
         length = self.tokens.shape[1]
         blank = np.stack([messages.reshape(-1) for messages in _blank_messages(self.language, length)])
         eight = self.language.passes.eight
         if eight is not None and self.machine.abreast and len(self.tokens) >= LANES:
             lanes = abreast.scratch(self.machine, eight, length)
-            return _follow(self, abreast.by_messages, (self.machine, blank, lanes), order, luck, visits)
+            return _follow(self, abreast.by_messages, (self.machine, blank, lanes), order, rng, visits)
         alone = filling.scratch(self.machine, length)
-        return _follow(self, filling.by_messages, (self.machine, blank, alone), order, luck, visits)
+        return _follow(self, filling.by_messages, (self.machine, blank, alone), order, rng, visits)
 
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
         self.spend_on(rows)
@@ -156,30 +156,30 @@ class MessageEngine(Engine):
         return out
 
     def dead(self) -> Tensor:
-        _ = self.messages  # which find it out
+        _ = self.messages  # sets _dead
         return self._dead
 
 
 def _follow(
-    engine: Engine, kernel: Any, arguments: tuple[Any, ...], order: Tensor, luck: Luck, visits: Tensor
+    engine: Engine, kernel: Any, arguments: tuple[Any, ...], order: Tensor, rng: Randomness, visits: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     tokens = engine.tokens
-    rounds, positions = order.sort(dim=1, stable=True)
+    steps, positions = order.sort(dim=1, stable=True)
     probability = torch.ones(tokens.shape, dtype=torch.float64)
-    evaluations, impossible = torch.zeros_like(tokens[:, 0]), torch.zeros_like(tokens[:, 0])
-    chance = np.uint64(luck.seed), int(Stream.TOKEN), luck.row_ids.numpy()
-    results = (t.numpy() for t in (visits, probability, evaluations, impossible))
-    kernel(*arguments, tokens.numpy(), (rounds.numpy(), positions.numpy()), chance, *results)
-    engine.spend_on_rounds(evaluations)
-    return probability, evaluations, impossible
+    model_calls, impossible = torch.zeros_like(tokens[:, 0]), torch.zeros_like(tokens[:, 0])
+    keys = np.uint64(rng.seed), int(Stream.TOKEN), rng.row_ids.numpy()
+    results = (t.numpy() for t in (visits, probability, model_calls, impossible))
+    kernel(*arguments, tokens.numpy(), (steps.numpy(), positions.numpy()), keys, *results)
+    engine.spend_on_steps(model_calls)
+    return probability, model_calls, impossible
 
 
 class LocalEngine(Engine):
-    """A closed form over the tokens themselves: nothing to keep but which rows contradict themselves.
+    """A closed form over the tokens themselves; the only state is the set of contradictory rows.
 
-    tables: those of a chain, where the nearest revealed neighbours are all that counts; None for the interval language
-    of this width, where every bit that a revealed partner shows is copied (kernels/neighbours.py). Neither asks for the
-    token of the place itself, so that it may be revealed.
+    tables: those of a chain, in which only the nearest revealed neighbours matter; None for the interval language of
+    this width, in which the bits of revealed partners are copied (kernels/neighbours.py). The marginal at a position
+    does not depend on its own token, so the engine is hollow.
     """
 
     hollow = True
@@ -207,19 +207,19 @@ class LocalEngine(Engine):
         neighbours.marginals_at(self.tables, self.width, *(t.numpy() for t in (self.tokens, rows, positions, out)))
         return out
 
-    def follow(self, order: Tensor, luck: Luck, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def follow(self, order: Tensor, rng: Randomness, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         scratch = self._dead.numpy(), np.empty(self.vocabulary), np.empty_like(self.tokens[0].numpy())
         arguments = self.tables, self.width, scratch
-        return _follow(self, neighbours.by_neighbours, arguments, order, luck, visits)
+        return _follow(self, neighbours.by_neighbours, arguments, order, rng, visits)
 
     def dead(self) -> Tensor:
         return self._dead
 
 
 class FilterCausal(Causal):
-    """The exact AR model of a machine: forward messages alone, kept for every length so that it can rewind.
+    """The exact AR model of a machine: only forward messages, stored for every length so that it can rewind.
 
-    q(x_j = v | x_<j) ~ sum_s predicted_j(s) E(s, v) ahead_j(s), ahead being the backward message of a blank canvas.
+    q(x_j = v | x_<j) ~ sum_s predicted_j(s) E(s, v) ahead_j(s), with ahead the backward message of a blank canvas.
     """
 
     def __init__(self, language: MachineLanguage, rows: int, length: int) -> None:
@@ -231,24 +231,24 @@ class FilterCausal(Causal):
 
     @cached_property
     def predicted(self) -> Floats:
-        """(B, L, S): the forward messages so far; no memory before something is read."""
+        """(B, L, S): the forward messages so far; allocated at the first use."""
         return np.empty((len(self.lengths), *self.ahead.shape))
 
-    def extend(self, tokens: Tensor, counts: Tensor | None = None, asked: Tensor | None = None) -> Tensor:
+    def extend(self, tokens: Tensor, counts: Tensor | None = None, selected: Tensor | None = None) -> Tensor:
         counts = torch.full((len(tokens),), tokens.shape[1]) if counts is None else counts
-        said = torch.zeros((*tokens.shape, self.machine.vocabulary), dtype=torch.float64)
-        arrays = (t.numpy() for t in (self.lengths, tokens.contiguous(), counts, said))
+        marginals = torch.zeros((*tokens.shape, self.machine.vocabulary), dtype=torch.float64)
+        arrays = (t.numpy() for t in (self.lengths, tokens.contiguous(), counts, marginals))
         paths.filter_rows(self.machine, self.ahead, self.predicted, *arrays)
-        answered = followed(self.lengths, counts, tokens.shape[1], len(self.ahead), asked)
+        returned = followed(self.lengths, counts, tokens.shape[1], len(self.ahead), selected)
         self.lengths += counts
         self.need(counts > 0)
         self.spend(Cost(1, int((counts > 0).sum()), int(counts.sum())))
-        return said[answered]
+        return marginals[returned]
 
     def rewind(self, lengths: Tensor) -> None:
         self.lengths = torch.minimum(self.lengths, lengths)
 
-    def finish(self, last: Tensor, tokens: Tensor, luck: Luck) -> Tensor:
+    def finish(self, last: Tensor, tokens: Tensor, rng: Randomness) -> Tensor:
         unread, end = self.lengths < 0, self.lengths.clamp(min=0)
         message = np.tile(self.machine.initial, (len(end), 1))
         if not bool(unread.all()):
@@ -257,7 +257,7 @@ class FilterCausal(Causal):
         known = torch.where(unread, self.machine.vocabulary, last)
         probability = torch.ones(tokens.shape, dtype=torch.float64)
         prefixes = paths.Prefixes(end.numpy(), message, known.numpy())
-        self.passes.draw(self.ahead, luck, prefixes, tokens.numpy(), probability.numpy())
+        self.passes.draw(self.ahead, rng, prefixes, tokens.numpy(), probability.numpy())
         left = len(self.ahead) - 1 - self.lengths
         self.need(left)
         self.spend(Cost(int(left.max()), int(left.sum()), int(left.sum())))

@@ -1,8 +1,8 @@
-"""What an oracle remembers of the loop that asks it: at which call each place was revealed, two bytes a place.
+"""The record of the calls to an oracle: the call that revealed each position, in two bytes per position.
 
-A run is one batch on its way: it begins where the shape changes, or where all that it has revealed is hidden again. At
-its c-th call a place stands hidden or not; what is hidden at call c and not at call c + 1 was revealed in round c, and
-what is hidden at the last call in the last round, which no call sees.
+A run is the generation of one batch. A new run begins when the shape changes, or when all revealed positions are hidden
+again. A position that is hidden at call c but not at call c + 1 was revealed in step c; a position that is hidden at
+the last call was revealed in the last step.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ MOST_CALLS = 2**15 - 1  # of a run, in two bytes
 class Run:
     """The calls of one batch (B, L)."""
 
-    began: Tensor  # (B, L) bool: what was hidden at its first call
-    hidden: Tensor  # (B, L) bool: what was at its last one
-    tokens: Tensor  # (B, L) int32: what stood there at its last one
-    round: Tensor  # (B, L) int16: the round that revealed a place, 0 while it is hidden
-    rounds: int = 1  # calls at which anything was hidden
-    idle: int = 0  # of these, how many saw what the one before had seen
-    again: int = 0  # places that were hidden after they had been revealed
+    began: Tensor  # (B, L) bool: hidden at the first call
+    hidden: Tensor  # (B, L) bool: hidden at the last call
+    tokens: Tensor  # (B, L) int32: tokens at the last call
+    step: Tensor  # (B, L) int16: the step that revealed a position, 0 while it is hidden
+    steps: int = 1  # calls with hidden positions
+    idle: int = 0  # number of these with the same tokens as the previous call
+    rehidden: int = 0  # positions that were hidden after they had been revealed
     replaced: int = 0  # tokens that were replaced by others
 
     @classmethod
-    def told(cls, order: Tensor, tokens: Tensor) -> Run:
-        """What rounds (B, L), from 1, say of tokens (B, L), where they are all that is known."""
+    def of_order(cls, order: Tensor, tokens: Tensor) -> Run:
+        """The run that reveals tokens (B, L) in the steps order (B, L), which count from 1."""
         last = int(order.max())
         every = torch.ones(order.shape, dtype=torch.bool)
         return cls(every, order == last, tokens.int(), torch.where(order == last, 0, order).short(), last)
 
-    def look(self, ids: Tensor, hidden: Tensor) -> None:
-        """One more call, with ids (B, L), some of which are hidden."""
+    def add(self, ids: Tensor, hidden: Tensor) -> None:
+        """Record one more call, with ids (B, L) of which some are hidden, Bool (B, L)."""
         changed = ids != self.tokens
-        self.again += int((hidden & ~self.hidden).sum())
+        self.rehidden += int((hidden & ~self.hidden).sum())
         self.replaced += int((changed & ~hidden & ~self.hidden).sum())
-        self.round[self.hidden & ~hidden] = min(self.rounds, MOST_CALLS)
-        self.round[hidden] = 0
+        self.step[self.hidden & ~hidden] = min(self.steps, MOST_CALLS)
+        self.step[hidden] = 0
         if bool(hidden.any()):
-            self.rounds += 1
+            self.steps += 1
             self.idle += not bool(changed.any())
         self.hidden, self.tokens = hidden, ids.int()
 
-    def begins_anew(self, hidden: Tensor) -> bool:
-        """Whether a call that sees this hidden is the first one of another batch."""
+    def is_over(self, hidden: Tensor) -> bool:
+        """Whether a call with these hidden positions is the first one of another batch."""
         if hidden.shape != self.began.shape or not bool(hidden.any()):
             return hidden.shape != self.began.shape
         return torch.equal(hidden, self.began) and not torch.equal(self.hidden, self.began)
@@ -58,54 +58,54 @@ class Run:
 
 @dataclass
 class Record:
-    """The runs of an oracle, in the order in which it was asked."""
+    """The runs of an oracle, in the order of its calls."""
 
     runs: list[Run] = field(default_factory=list)
 
     def __repr__(self) -> str:
-        return f"<Record of {len(self.runs)} runs, {sum(len(run.round) for run in self.runs)} rows>"
+        return f"<Record of {len(self.runs)} runs, {sum(len(run.step) for run in self.runs)} rows>"
 
-    def look(self, ids: Tensor, hidden: Tensor) -> None:
-        """One call, with ids (B, L), some of which are hidden, Bool (B, L)."""
-        if self.runs and not self.runs[-1].begins_anew(hidden):
-            self.runs[-1].look(ids, hidden)
+    def add(self, ids: Tensor, hidden: Tensor) -> None:
+        """Record one call, with ids (B, L) of which some are hidden, Bool (B, L)."""
+        if self.runs and not self.runs[-1].is_over(hidden):
+            self.runs[-1].add(ids, hidden)
         elif bool(hidden.any()):
             self.runs.append(Run(hidden, hidden, ids.int(), torch.zeros(hidden.shape, dtype=torch.int16)))
 
     def order(self, tokens: Tensor) -> Tensor:
-        """The round (B, L), from 1, that revealed each of the tokens (B, L) which the loop has returned.
+        """The step (B, L), from 1, that revealed each of the tokens (B, L) of the loop.
 
-        An error where these are not the rows that the oracle has seen, one after another.
+        Raises an error unless these are the rows of the oracle's calls, in the same order.
         """
         if self.runs and all(torch.equal(run.hidden, run.began) for run in self.runs):
             self._split(len(tokens))
-        rows = sum(len(run.round) for run in self.runs)
-        found = f"the oracle was asked about {rows} rows, and there are {len(tokens)} samples"
-        what = "; audit all that it was asked for since model.reset(), in its order, or give model.language alone"
+        rows = sum(len(run.step) for run in self.runs)
+        advice = ". Audit all samples since model.reset(), in order, or pass model.language alone."
         if rows != len(tokens):
-            raise UnmaskError(found + what)
+            raise UnmaskError(f"the oracle was called for {rows} rows, but there are {len(tokens)} samples{advice}")
         first = 0
         for number, run in enumerate(self.runs, 1):
-            where = f"batch {number} that the oracle was asked about"
-            if run.round.shape[1] != tokens.shape[1]:
-                raise UnmaskError(f"{where} has {run.round.shape[1]} places, and a sample {tokens.shape[1]}{what}")
+            batch = f"batch {number} of the oracle"
+            if run.step.shape[1] != tokens.shape[1]:
+                raise UnmaskError(f"{batch} has {run.step.shape[1]} positions, a sample {tokens.shape[1]}{advice}")
             if not bool(run.began.all()):
-                row, place = (int(i) for i in (~run.began).nonzero()[0])
-                raise UnmaskError(f"{where} had place {place} of row {row} given; a record is read of empty rows{what}")
-            other = ~run.hidden & (run.tokens != tokens[first : first + len(run.round)])
-            if bool(other.any()):
-                row, place = (int(i) for i in other.nonzero()[0])
-                raise UnmaskError(f"samples, row {first + row}, place {place}: not the token of {where}{what}")
-            first += len(run.round)
-        return torch.cat([torch.where(run.hidden, run.rounds, run.round) for run in self.runs]).long()
+                row, position = (int(i) for i in (~run.began).nonzero()[0])
+                raise UnmaskError(f"position {position} of row {row} in {batch} was given; expected empty rows{advice}")
+            different = ~run.hidden & (run.tokens != tokens[first : first + len(run.step)])
+            if bool(different.any()):
+                row, position = (int(i) for i in different.nonzero()[0])
+                problem = f"samples, row {first + row}, position {position}: the token differs from {batch}"
+                raise UnmaskError(problem + advice)
+            first += len(run.step)
+        return torch.cat([torch.where(run.hidden, run.steps, run.step) for run in self.runs]).long()
 
     def _split(self, rows: int) -> None:
-        """Where no call saw anything revealed, batches cannot be told apart, but for there being so many rows of them:
-        all have as many calls."""
-        calls, left = divmod(sum(run.rounds * len(run.round) for run in self.runs), rows)
+        """Split runs without a revealed position into batches, by the number of rows: all have the same number of
+        calls."""
+        calls, left = divmod(sum(run.steps * len(run.step) for run in self.runs), rows)
         if calls and not left:
             self.runs = [
-                Run(run.began, run.hidden, run.tokens, run.round, calls, calls - 1)
+                Run(run.began, run.hidden, run.tokens, run.step, calls, calls - 1)
                 for run in self.runs
-                for _ in range(run.rounds // calls)
+                for _ in range(run.steps // calls)
             ]

@@ -2,6 +2,6 @@
 
 Shapes, here and in the comments beside arrays:
 
-    B rows    L positions    V symbols, V itself being the mask    S states    K places asked for
-    messages of one row are flat, (L*S); those of eight rows side by side too: lane r of state s stands at 8 s + r
+    B rows    L positions    V symbols; V itself is the mask    S states    K requested positions
+    messages of one row are flat, (L*S); messages of eight rows too: lane r of state s is at index 8 s + r
 """

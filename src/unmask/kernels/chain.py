@@ -1,9 +1,9 @@
-"""First-order chains in closed form: a hidden token sees its nearest revealed neighbours and nothing else.
+"""First-order chains in closed form: a hidden token depends only on its nearest revealed neighbours.
 
     q(x_j = v | x_R) ~ P^a(x_{j-a}, v) P^b(v, x_{j+b})                                             (theory.md 7.3)
 
-with the marginal mu_j in place of the first factor where nothing is revealed on the left, and 1 for the second on the
-right. Where the product is zero everywhere the first factor alone answers, as messages that restart would have it.
+Without a revealed token on the left, the first factor is the marginal mu_j; without one on the right, the second is 1.
+If the product is zero everywhere, the first factor alone is the result, as with messages that restart.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Chain(NamedTuple):
 
 
 def chain(initial: Floats, transition: Floats, length: int) -> Chain | None:
-    """The tables for sequences of this length; None where they would be too large."""
+    """The tables for sequences of this length; None if they would be too large."""
     size = len(initial)
     if length * size * 8 > MAX_BYTES:
         return None
@@ -41,7 +41,7 @@ def chain(initial: Floats, transition: Floats, length: int) -> Chain | None:
 
 
 def _advance(masses: Floats, transition: Floats) -> Floats:
-    """masses @ transition, with the floor under whatever is possible."""
+    """masses @ transition, with possible entries raised to the floor."""
     following = masses @ transition
     possible = (masses > 0).astype(float) @ (transition > 0) > 0
     return np.where(possible, np.maximum(following, FLOOR), 0.0)
@@ -53,7 +53,7 @@ def _same(a: Floats, b: Floats) -> bool:
 
 @kernel(_nrt=False)
 def _neighbours(tokens, hidden, j):  # type: ignore[no-untyped-def]
-    """(i, k): the nearest revealed positions left and right of j; -1 and L where there are none."""
+    """(i, k): the nearest revealed positions left and right of j; -1 and L without one."""
     i, k = j - 1, j + 1
     while i >= 0 and tokens[i] == hidden:
         i -= 1
@@ -64,7 +64,7 @@ def _neighbours(tokens, hidden, j):  # type: ignore[no-untyped-def]
 
 @kernel(_nrt=False)
 def marginal(chain, row, j, out):  # type: ignore[no-untyped-def]
-    """out (V) at hidden place j of row (L)."""
+    """out (V): the marginal at hidden position j of row (L)."""
     vocabulary, most = out.shape[0], chain.powers.shape[0] - 1
     i, k = _neighbours(row, vocabulary, j)
     total = 0.0
@@ -83,7 +83,7 @@ def marginal(chain, row, j, out):  # type: ignore[no-untyped-def]
 
 @kernel(_nrt=False)
 def contradicts(chain, row, j):  # type: ignore[no-untyped-def]
-    """Whether the revealed place j of row (L) cannot follow, or precede, its revealed neighbours."""
+    """Whether the revealed token at position j of row (L) contradicts its nearest revealed neighbours."""
     vocabulary, most = chain.powers.shape[1], chain.powers.shape[0] - 1
     i, k = _neighbours(row, vocabulary, j)
     before = chain.marginals[j, row[j]] if i < 0 else chain.powers[min(j - i, most), row[i], row[j]]

@@ -1,8 +1,8 @@
-"""Whole generations by an order: each row is filled from beginning to end while its messages are near.
+"""Generation by an order, one row after another.
 
-For every round of a row, as `Canvas.at`, `draw` and `reveal` would have it one after another: the marginals at the
-round's positions, a token for each, and a sweep from what has changed. A row needs no other row, so that one row's
-messages are all the memory, and they stay in the cache.
+Each step of a row does the work of `Canvas.at`, `draw` and `reveal`: compute the marginals at its positions, draw a
+token for each, and update the messages. Rows are independent, so only the messages of one row are in memory; they stay
+in the processor's cache.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from unmask.kernels.messages import marginal, sweep_backward, sweep_forward
 
 
 class Beside(NamedTuple):
-    """What stands beside a row's messages."""
+    """Scratch memory of a row, in addition to its messages."""
 
     restarts: Flags  # (L)
     everywhere: Ints  # (L): 0 .. L-1
     here: Floats  # (S)
     there: Floats  # (S)
-    law: Floats  # (V)
+    distribution: Floats  # (V)
 
 
 class Scratch(NamedTuple):
-    """In which one row is filled after another."""
+    """Scratch memory of one row, used for all rows."""
 
     forward: Floats  # (L*S)
     backward: Floats  # (L*S)
@@ -45,34 +45,34 @@ def beside(machine: Machine, length: int) -> Beside:
 
 
 @kernel(_nrt=False)
-def by_messages(machine, blank, scratch, tokens, order, luck, visits, probability, evaluations, impossible):  # type: ignore[no-untyped-def]
-    """Fill tokens (B, L) by order: (rounds, positions) (B, L), sorted by round, which is 0 where nothing is asked for.
+def by_messages(machine, blank, scratch, tokens, order, rng, visits, probability, model_calls, impossible):  # type: ignore[no-untyped-def]
+    """Fill tokens (B, L) by order: (step, position) (B, L), sorted by step; step 0 marks positions to leave alone.
 
-    blank (2, L*S): the messages of a canvas that hides everything. luck: (seed, stream, row_ids (B)). Counted up are
-    visits (B, L); set are the probability (B, L) of each token, and for each row the evaluations that it needed and the
-    first of them that met an impossible context, or 0.
+    blank (2, L*S): the messages of a canvas without revealed tokens. `rng`: (seed, stream, row_ids (B)). Increments
+    visits (B, L). Sets the probability (B, L) of each token, and for each row its model calls (B) and the first of them
+    with an impossible context (B), or 0.
     """
-    (rounds, positions), length = order, tokens.shape[1]
+    (steps, positions), length = order, tokens.shape[1]
     forward, backward, beside = scratch
     for b in range(tokens.shape[0]):
         dead = begin_row(machine, tokens[b], blank, forward, backward, beside)
-        begin = skip(rounds[b])
+        begin = skip(steps[b])
         while begin < length:
-            end = round_end(rounds[b], begin)
-            evaluations[b] += 1
+            end = step_end(steps[b], begin)
+            model_calls[b] += 1
             if dead and impossible[b] == 0:
-                impossible[b] = evaluations[b]
+                impossible[b] = model_calls[b]
             changed = positions[b, begin:end]
             for j in changed:
-                marginal(machine, forward, j, backward, j, beside.law, beside.here)
-                tokens[b, j] = write(beside.law, luck, b, j, visits, probability)
+                marginal(machine, forward, j, backward, j, beside.distribution, beside.here)
+                tokens[b, j] = write(beside.distribution, rng, b, j, visits, probability)
             dead |= _sweep(machine, tokens[b], forward, backward, beside, changed)
             begin = end
 
 
 @kernel(_nrt=False)
 def begin_row(machine, tokens, blank, forward, backward, beside):  # type: ignore[no-untyped-def]
-    """Whether the context of a row before its first round is impossible: its messages (L*S) made."""
+    """Compute the messages (L*S) of a row before its first step. Return whether its context is impossible."""
     untouched = True
     for token in tokens:
         untouched &= token == machine.column_start.shape[0] - 1
@@ -84,34 +84,34 @@ def begin_row(machine, tokens, blank, forward, backward, beside):  # type: ignor
 
 @kernel(_nrt=False)
 def _sweep(machine, tokens, forward, backward, beside, changed):  # type: ignore[no-untyped-def]
-    """Whether the context is impossible: both messages renewed from the changed positions."""
+    """Update both messages from the changed positions. Return whether the context is impossible."""
     sweep_backward(machine, tokens, backward, changed, beside.here, beside.there)
     return sweep_forward(machine, tokens, forward, beside.restarts, changed, beside.here, beside.there)
 
 
 @kernel(_nrt=False)
-def skip(rounds):  # type: ignore[no-untyped-def]
-    """Where what is asked for begins."""
+def skip(steps):  # type: ignore[no-untyped-def]
+    """The index of the first position that is not in step 0."""
     begin = 0
-    while begin < rounds.shape[0] and rounds[begin] == 0:
+    while begin < steps.shape[0] and steps[begin] == 0:
         begin += 1
     return begin
 
 
 @kernel(_nrt=False)
-def round_end(rounds, begin):  # type: ignore[no-untyped-def]
-    """Where the round that begins here ends."""
+def step_end(steps, begin):  # type: ignore[no-untyped-def]
+    """The end of the step that starts at begin."""
     end = begin + 1
-    while end < rounds.shape[0] and rounds[end] == rounds[begin]:
+    while end < steps.shape[0] and steps[end] == steps[begin]:
         end += 1
     return end
 
 
 @kernel(_nrt=False, forceinline=True)
-def write(law, luck, b, j, visits, probability):  # type: ignore[no-untyped-def]
-    """A token from the marginal law (V), by luck that no earlier draw here has used."""
-    seed, stream, row_ids = luck
-    token = draw(law, uniform_at(seed, stream, row_ids[b], j, visits[b, j]))
+def write(distribution, rng, b, j, visits, probability):  # type: ignore[no-untyped-def]
+    """Draw a token from the marginal distribution (V), with a random number that no earlier draw has used."""
+    seed, stream, row_ids = rng
+    token = draw(distribution, uniform_at(seed, stream, row_ids[b], j, visits[b, j]))
     visits[b, j] += 1
-    probability[b, j] = law[token]
+    probability[b, j] = distribution[token]
     return token

@@ -1,14 +1,15 @@
-"""First-order chains, the machines whose states are seen, and the orders that lose least on them (theory.md 7.3, 7.6).
+"""First-order chains, the machines with visible states, and the orders of least divergence (theory.md 7.3, 7.6).
 
-With begin and end as two more places, always revealed, and E(i, j) = H(X_j | X_i), H(X_j) at the begin, 0 at the end,
-a gap between revealed places l and r is on its own. A round that reveals j_1 < .. < j_k of it pays
+Add the begin and the end as two positions that are always revealed. Let E(i, j) = H(X_j | X_i), which is H(X_j) for the
+begin i, and 0 for the end j. A gap between revealed positions l and r is independent of the others. A step that reveals
+its positions j_1 < .. < j_k costs
 
     sum_i H(X_{j_i} | X_l, X_r) - H(X_{j_1} .. X_{j_k} | X_l, X_r)
         = sum_i c(j_i) + E(l, r) - sum_{i=0..k} E(j_i, j_{i+1}),     c(j) = E(l, j) + E(j, r) - E(l, r)
 
-with j_0 = l and j_{k+1} = r, and leaves k + 1 gaps for the rounds that follow. So the least that n rounds can pay is
-the length of a shortest path from l to r whose edges (i, j) weigh paid_{n-1}(i, j) - E(i, j) and whose places weigh
-c(j): O(N L^4 / 24) for all gaps.
+with j_0 = l and j_{k+1} = r, and leaves k + 1 gaps for the following steps. So the least cost of n steps is the length
+of a shortest path from l to r. Its edges (i, j) weigh paid_{n-1}(i, j) - E(i, j), its positions c(j). All gaps take
+O(N L^4 / 24).
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from torch import Tensor
 from unmask.core.compiled import kernel
 from unmask.kernels.machine import Floats, Ints, Machine
 
-BETTER = 1e-12  # nats: what is paid less than this is the same, and the first is taken
+BETTER = 1e-12  # nats: costs that differ by less count as equal, and the first is taken
 
 
 @dataclass(frozen=True, eq=False)
 class FirstOrder:
-    """A homogeneous chain whose states are seen: q(x) = initial(x_1) prod_t transition(x_t, x_{t+1})."""
+    """A homogeneous chain with visible states: q(x) = initial(x_1) prod_t transition(x_t, x_{t+1})."""
 
     initial: Floats  # (S)
     transition: Floats  # (S, S)
@@ -41,16 +42,16 @@ class FirstOrder:
         return len(self.initial)
 
     def marginals(self, length: int) -> Floats:
-        """(L, S): the law of each position."""
+        """(L, S): the distribution of each position."""
         rows = [self.initial]
         while len(rows) < length:
             rows.append(rows[-1] @ self.transition)
         return np.stack(rows)
 
     def kernels(self, longest: int) -> Floats:
-        """(longest+1, S+1, S+1): P^u between states; from the begin (row S), u places before, mu_u; to the end, 1.
+        """(longest+1, S+1, S+1): P^u between states; mu_u from the begin (row S), u positions before; 1 to the end.
 
-        With begin and end as two more tokens, always revealed, an open gap is a gap like any other.
+        With begin and end as two more revealed tokens, an open gap is treated like the others.
         """
         size = self.size
         powers = np.ones((longest + 1, size + 1, size + 1))
@@ -61,13 +62,13 @@ class FirstOrder:
         return powers
 
     def states(self, tokens: Tensor) -> Ints:
-        """(B, L) the state of each token; S for a token that no state shows."""
+        """(B, L) the state of each token; S for a token without a state."""
         state = np.full(max(int(self.symbols.max()), int(tokens.max())) + 1, self.size)
         state[self.symbols] = np.arange(self.size)
         return np.asarray(state[tokens.numpy()])
 
     def uncertainty(self, length: int) -> Floats:
-        """(L, S): H(X_{i+d} | X_i = a) for d = 0..L-1, so that E_d(i) = mu_i . this."""
+        """(L, S): h(d, a) = H(X_{i+d} | X_i = a) for d = 0..L-1, so that E(i, i+d) = mu_i . h(d)."""
         rows, power = np.zeros((length, self.size)), np.eye(self.size)
         for d in range(1, length):
             power = power @ self.transition
@@ -75,7 +76,7 @@ class FirstOrder:
         return rows
 
     def links(self, length: int) -> Floats:
-        """(L+2, L+2): E(i, j) = H(X_j | X_i) in nats for i < j, 0 being the begin and L+1 the end."""
+        """(L+2, L+2): E(i, j) = H(X_j | X_i) in nats for i < j; 0 is the begin and L+1 the end."""
         marginals = self.marginals(length)
         pairs = marginals @ self.uncertainty(length).T
         out = np.zeros((length + 2, length + 2))
@@ -86,7 +87,7 @@ class FirstOrder:
 
 
 def first_order(machine: Machine | None) -> FirstOrder | None:
-    """The chain that a machine is, if its states show themselves and it may end anywhere; else None."""
+    """The chain that equals a machine whose states are visible and which may end anywhere; else None."""
     if machine is None:
         return None
     symbols = machine.symbols
@@ -97,37 +98,37 @@ def first_order(machine: Machine | None) -> FirstOrder | None:
     return FirstOrder(machine.initial, transition, symbols)
 
 
-def entropy(law: Floats) -> Floats:
-    """Of the last axis, in nats."""
-    return np.asarray(-(law * np.log(np.where(law > 0, law, 1.0))).sum(-1))
+def entropy(distribution: Floats) -> Floats:
+    """Entropy along the last axis, in nats."""
+    return np.asarray(-(distribution * np.log(np.where(distribution > 0, distribution, 1.0))).sum(-1))
 
 
 def best_order(links: Floats, paid: Floats, given: NDArray[np.bool_]) -> Ints:
-    """(L): the rounds 1..N of the least divergence, 0 where a place is given, Bool (L); paid: of N - 1 rounds."""
+    """(L): the steps 1..N of least divergence, 0 for given positions, Bool (L); paid: costs of at most N - 1 steps."""
     order = np.zeros(len(links), np.int64)
     _assign(links, paid, np.flatnonzero(np.concatenate([[True], given, [True]])), order)
     return order[1:-1]
 
 
 @kernel
-def least_paid(links, rounds):  # type: ignore[no-untyped-def]
-    """(N+1, L+2, L+2): the least nats that n rounds pay for the gap between places l < r; inf where they do not do."""
-    places = links.shape[0]
-    paid = np.full((rounds + 1, places, places), np.inf)
-    reach, came = np.empty(places), np.empty(places, np.int64)
-    for l in range(places - 1):
-        for n in range(rounds + 1):
+def least_paid(links, steps):  # type: ignore[no-untyped-def]
+    """(N+1, L+2, L+2): the least cost in nats of n steps for the gap between positions l < r; inf if n is too few."""
+    size = links.shape[0]
+    paid = np.full((steps + 1, size, size), np.inf)
+    reach, came = np.empty(size), np.empty(size, np.int64)
+    for l in range(size - 1):
+        for n in range(steps + 1):
             paid[n, l, l + 1] = 0.0
-    for n in range(1, rounds + 1):
-        for l in range(places):
-            for r in range(l + 2, places):
+    for n in range(1, steps + 1):
+        for l in range(size):
+            for r in range(l + 2, size):
                 paid[n, l, r] = _shortest(links, paid[n - 1], l, r, reach, came)
     return paid
 
 
 @kernel
 def _shortest(links, paid, l, r, reach, came):  # type: ignore[no-untyped-def]
-    """The least that a round pays for a gap, and then the others; came (L+2): the place before each on the way."""
+    """The least cost of a gap over this and all later steps; came (L+2): the previous position on the path to each."""
     reach[l] = 0.0
     for j in range(l + 1, r + 1):
         least = np.inf
@@ -141,13 +142,13 @@ def _shortest(links, paid, l, r, reach, came):  # type: ignore[no-untyped-def]
 
 @kernel
 def _assign(links, paid, revealed, order):  # type: ignore[no-untyped-def]
-    """order (L+2): from each gap (l, r) that is left before a round, the way of its round."""
-    places, rounds = links.shape[0], paid.shape[0]
-    reach, came = np.empty(places), np.empty(places, np.int64)
+    """Set order (L+2): the step of each position on the shortest path of its gap."""
+    size, steps = links.shape[0], paid.shape[0]
+    reach, came = np.empty(size), np.empty(size, np.int64)
     left = [(0, 0, 0)]
     left.pop()
     for k in range(len(revealed) - 1):
-        left.append((rounds, revealed[k], revealed[k + 1]))
+        left.append((steps, revealed[k], revealed[k + 1]))
     while len(left) > 0:
         n, l, r = left.pop()
         if r == l + 1:
@@ -157,6 +158,6 @@ def _assign(links, paid, revealed, order):  # type: ignore[no-untyped-def]
         while after > l:
             before = came[after]
             if before > l:
-                order[before] = rounds - n + 1
+                order[before] = steps - n + 1
             left.append((n - 1, before, after))
             after = before

@@ -1,4 +1,4 @@
-"""The interval language in bits: which of a token's bits its revealed partners show (theory.md 6)."""
+"""The interval language in bits: the bits of a token that its revealed partners determine (theory.md 6)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from unmask.core.compiled import kernel
 
 @kernel(_nrt=False)
 def bit_of(token, own, partner):  # type: ignore[no-untyped-def]
-    """The bit B that `token` at place `own` shares with place `partner`; places count from 0."""
+    """The bit B that `token` at offset `own` of its block shares with offset `partner`; both count from 0."""
     return (token >> (partner - 1 if own < partner else partner)) & 1
 
 
 @kernel(_nrt=False)
 def partners(width, tokens, j):  # type: ignore[no-untyped-def]
-    """(known, value): masks of the bits of position j that revealed partners fix, and what they say."""
+    """(known, value): the mask of the bits of position j that revealed partners determine, and their values."""
     hidden = 1 << (width - 1)
     own = j % width
     known, value = 0, 0
@@ -31,7 +31,7 @@ def partners(width, tokens, j):  # type: ignore[no-untyped-def]
 
 @kernel(_nrt=False)
 def marginal(width, row, j, out):  # type: ignore[no-untyped-def]
-    """out (V) at place j of row (L), whatever stands there: uniform over the tokens that copy every known bit."""
+    """out (V): the marginal at position j of row (L) given the others: uniform over tokens with every known bit."""
     hidden = 1 << (width - 1)
     for v in range(hidden):
         out[v] = 0.0
@@ -47,7 +47,7 @@ def marginal(width, row, j, out):  # type: ignore[no-untyped-def]
 
 @kernel(_nrt=False)
 def contradicts(width, row, j):  # type: ignore[no-untyped-def]
-    """Whether the revealed place j of row (L) disagrees with a revealed partner."""
+    """Whether the revealed token at position j of row (L) disagrees with a revealed partner."""
     hidden, own = 1 << (width - 1), j % width
     for place in range(width):
         i = j - own + place
@@ -60,14 +60,14 @@ def contradicts(width, row, j):  # type: ignore[no-untyped-def]
 
 @kernel(_nrt=False)
 def marginals_at(width, tokens, rows, positions, out):  # type: ignore[no-untyped-def]
-    """out (K, V) at places (K) of tokens (B, L)."""
+    """out (K, V): the marginals at K positions of tokens (B, L)."""
     for k in range(rows.shape[0]):
         marginal(width, tokens[rows[k]], positions[k], out[k])
 
 
 @kernel(_nrt=False)
 def shown_bits(width, hidden, tokens, out):  # type: ignore[no-untyped-def]
-    """out (B): how many independent fair bits the revealed tokens show; inf where two of them contradict each other."""
+    """out (B): the number of independent fair bits in the revealed tokens; inf if two of them contradict each other."""
     for b in range(tokens.shape[0]):
         bits = 0
         for j in range(tokens.shape[1]):
@@ -86,7 +86,7 @@ def shown_bits(width, hidden, tokens, out):  # type: ignore[no-untyped-def]
 
 @kernel(_nrt=False)
 def sample_rows(width, seed, stream, row_ids, given, out):  # type: ignore[no-untyped-def]
-    """x ~ q(. | given): each pair's bit from whichever end is given, else from chance, keyed by its earlier end."""
+    """Draw x ~ q(. | given): the bit of each pair from its given end, or else random, keyed by its earlier end."""
     hidden = 1 << (width - 1)
     for b in range(out.shape[0]):
         shared = b if given.shape[0] > 1 else 0

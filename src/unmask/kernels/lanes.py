@@ -1,8 +1,9 @@
-"""Eight numbers at a time: a type whose variables kernels add, multiply and choose between like numbers.
+"""Vectors of eight numbers, which kernels add, multiply and compare like numbers.
 
-A message times a transition matrix is the one hot operation of the exact kernels, and numba's own loops reach no full
-vectors there. LLVM maps <8 x double> to whatever the processor has, so that this runs everywhere and costs one
-multiplication a lane where it is wide enough. A product that is only added to something is rounded once, with the sum.
+A message times a transition matrix is the only hot operation of the exact kernels, and numba's own loops do not fill
+vectors there. LLVM maps <8 x double> to the instructions of the processor, so this runs everywhere, and takes one
+multiplication for all lanes if the processor is wide enough. A product that is only added is rounded once, with the
+sum.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ CONTRACT = ("contract",)
 
 
 class Lanes(types.Type):  # type: ignore[misc, unused-ignore]
-    """The type of a variable of a kernel that holds eight numbers, one a row: each lane is computed for itself."""
+    """The type of a kernel variable with eight numbers, one per row; operations treat each lane separately."""
 
     def __init__(self) -> None:
         super().__init__("Lanes")
@@ -99,35 +100,35 @@ def load_offsets(typing: Any, values: Any, at: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        places = [builder.add(arguments[1], ir.Constant(arguments[1].type, lane)) for lane in range(LANES)]
-        numbers = [builder.load(builder.gep(data, [place])) for place in places]
+        indices = [builder.add(arguments[1], ir.Constant(arguments[1].type, lane)) for lane in range(LANES)]
+        numbers = [builder.load(builder.gep(data, [index])) for index in indices]
         return context.make_tuple(builder, signature.return_type, numbers)
 
     return types.UniTuple(types.uint64, LANES)(values, types.uint64), generate
 
 
 @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
-def turned(typing: Any, values: Any, begins: Any, at: Any) -> Any:
-    """A tuple of eight: values[begins[r] + at + k] in lane r of the k-th."""
+def transposed(typing: Any, values: Any, begins: Any, at: Any) -> Any:
+    """A tuple of eight vectors: values[begins[r] + at + k] in lane r of the k-th."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         values, begins, at = arguments
-        rows = [_load(context, builder, signature.args[0], values, place) for place in _shifted(builder, begins, at)]
-        return context.make_tuple(builder, signature.return_type, _turn(builder, rows))
+        rows = [_load(context, builder, signature.args[0], values, index) for index in _shifted(builder, begins, at)]
+        return context.make_tuple(builder, signature.return_type, _transpose(builder, rows))
 
     return types.UniTuple(EIGHT, LANES)(values, begins, types.uint64), generate
 
 
 @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
 def distribute(typing: Any, values: Any, begins: Any, at: Any, lanes: Any, first: Any) -> Any:
-    """values[begins[r] + at + k] = lanes[first + 8 k + r] for k and r < 8: `turned` undone."""
+    """values[begins[r] + at + k] = lanes[first + 8 k + r] for k and r < 8: the inverse of `transposed`."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         values, begins, at, lanes, first = arguments
         kinds = signature.args
-        rows = [_load(context, builder, kinds[3], lanes, place) for place in _eights(builder, first)]
-        for row, place in zip(_turn(builder, rows), _shifted(builder, begins, at), strict=True):
-            builder.store(row, _pointer(context, builder, kinds[0], values, place), align=8)
+        rows = [_load(context, builder, kinds[3], lanes, index) for index in _eights(builder, first)]
+        for row, index in zip(_transpose(builder, rows), _shifted(builder, begins, at), strict=True):
+            builder.store(row, _pointer(context, builder, kinds[0], values, index), align=8)
         return context.get_dummy_value()
 
     return types.void(values, begins, types.uint64, lanes, types.uint64), generate
@@ -169,7 +170,7 @@ def distance(typing: Any, a: Any, b: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
 def sum_in_pairs(typing: Any, lanes: Any) -> Any:
-    """The sum of the lanes: of neighbours, these in pairs, and these."""
+    """The sum of the lanes: neighbours first, then these sums in pairs, and so on."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         parts = [builder.extract_element(arguments[0], ir.Constant(ir.IntType(32), r)) for r in range(LANES)]
@@ -182,7 +183,7 @@ def sum_in_pairs(typing: Any, lanes: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
 def sum_in_any_order(typing: Any, lanes: Any) -> Any:
-    """The sum of the lanes, in the order that LLVM finds fastest here."""
+    """The sum of the lanes, in the order that LLVM chooses."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = ir.FunctionType(DOUBLE, [DOUBLE, VECTOR])
@@ -194,7 +195,7 @@ def sum_in_any_order(typing: Any, lanes: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
 def sums_of_eight(typing: Any, eight: Any) -> Any:
-    """In lane k `sum_in_pairs` of the k-th of eight: together half the additions, and a third of the shuffles."""
+    """`sum_in_pairs` of the k-th of eight vectors in lane k: half the additions and a third of the shuffles."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         sums = cgutils.unpack_tuple(builder, arguments[0])
@@ -226,8 +227,8 @@ def _eights(builder: Any, first: Any) -> list[Any]:
     return [builder.add(first, ir.Constant(first.type, LANES * k)) for k in range(LANES)]
 
 
-def _turn(builder: Any, rows: list[Any]) -> list[Any]:
-    """Eight vectors of eight, transposed: halves, quarters and eighths are exchanged between partners."""
+def _transpose(builder: Any, rows: list[Any]) -> list[Any]:
+    """Transpose eight vectors of eight: partners exchange halves, quarters and eighths."""
     for width in (1, 2, 4):
         low, high = _partners(width)
         for a in (k for k in range(LANES) if not k & width):
@@ -237,7 +238,7 @@ def _turn(builder: Any, rows: list[Any]) -> list[Any]:
 
 
 def _partners(width: int) -> tuple[list[int], list[int]]:
-    """For a shuffle of two vectors: the lanes without the bit `width`, of both in turn, and their partners with it."""
+    """Indices for a shuffle of two vectors: the lanes without the bit `width`, and their partners with it."""
     starts = [begin + LANES * vector for begin in range(0, LANES, 2 * width) for vector in range(2)]
     low = [start + r for start in starts for r in range(width)]
     return low, [r + width for r in low]

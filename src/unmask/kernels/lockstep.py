@@ -1,8 +1,8 @@
-"""Eight rows of a machine side by side: whole passes in full vectors, however its edges lie.
+"""Passes over eight rows of a machine side by side, in full vectors for any pattern of edges.
 
-A message is S times eight doubles, what a state has in each of eight rows, so that an edge is the product of a vector
-and a number. Every operation is one of each lane for itself: what a row gets does not depend on its neighbours, and
-the last eight are filled up with copies of a row. The rules are those of `messages`, lane by lane.
+A message is S times eight doubles, one for each state and row, so an edge is the product of a vector and a number.
+Operations treat each lane separately, so the result of a row does not depend on the other rows. The last eight rows are
+filled up with copies of a row. Each lane follows the rules of `messages`.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from numba import uint64
 
 from unmask.core.chance import uniform_at
 from unmask.core.compiled import kernel
-from unmask.kernels.lanes import LANES, all_positive, load, load_offsets, splat, store, turned, where_greater
+from unmask.kernels.lanes import LANES, all_positive, load, load_offsets, splat, store, transposed, where_greater
 from unmask.kernels.machine import Floats, Indices, Ints, Machine
 from unmask.kernels.messages import FLOOR
 from unmask.kernels.paths import EVIDENCE_FLOOR
 
-SLICE = 4  # sums that are added up together, which hides the latency of an addition
+SLICE = 4  # sums that are computed together, which hides the latency of an addition
 
 
 class Sparse(NamedTuple):
     """A matrix M as the sums over s of here(s) M(s, t), sorted by their number of terms and cut into slices of four.
 
-    The terms of a slice stand four abreast; shorter sums end in zeros, and sums that fill up the last slice are zero
-    and belong behind the others.
+    The terms of a slice are interleaved, four at a time. Shorter sums end in zeros. Sums that fill up the last slice
+    are zero and come after the others.
     """
 
     start: Indices  # (slices+1)
-    target: Indices  # (slices*4): where the eight lanes of each sum belong
-    source: Indices  # (terms): where the eight lanes of s begin
+    target: Indices  # (slices*4): start of the eight lanes of each sum
+    source: Indices  # (terms): start of the eight lanes of s
     weight: Floats  # (terms)
 
 
 class Lockstep(NamedTuple):
-    """A machine whose states are filled up with impossible ones to P of them, whole eights."""
+    """A machine whose S states are padded with impossible ones to P, a multiple of eight."""
 
     even: float  # 1 / S
     initial: Floats  # (P)
@@ -62,7 +62,7 @@ def lockstep(machine: Machine) -> Lockstep:
 
 
 def _filled_up(values: Floats) -> Floats:
-    """(.., S) with zeros up to (.., P)."""
+    """(.., S) padded with zeros to (.., P)."""
     return np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, -values.shape[-1] % LANES)])
 
 
@@ -73,7 +73,7 @@ def _sparse(source: Ints, target: Ints, weight: Floats, sums: int) -> Sparse:
     owner[:sums] = np.argsort(counts, kind="stable")
     longest = np.append(counts, 0)[owner].reshape(slices, SLICE).max(1)
     start = np.concatenate([[0], np.cumsum(longest * SLICE)])
-    first = np.empty(sums + 1, np.int64)  # where the terms of each sum begin
+    first = np.empty(sums + 1, np.int64)  # start of the terms of each sum
     first[owner] = (start[:-1, None] + np.arange(SLICE)).reshape(-1)
     order = np.argsort(target, kind="stable")
     rank = np.arange(len(target)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -85,7 +85,7 @@ def _sparse(source: Ints, target: Ints, weight: Floats, sums: int) -> Sparse:
 
 @kernel(_nrt=False)
 def multiply(matrix, here, at, there):  # type: ignore[no-untyped-def]
-    """there(t) = sum_s here(s) M(s, t), here beginning at `at`. Their total."""
+    """Set there(t) = sum_s here(s) M(s, t), where here starts at `at`. Return the total."""
     start, target, source, weight = matrix
     total = splat(0.0)
     for i in range(uint64(start.shape[0] - 1)):
@@ -106,9 +106,9 @@ def multiply(matrix, here, at, there):  # type: ignore[no-untyped-def]
 
 @kernel(_nrt=False)
 def weigh(columns, offsets, message, at, states, here):  # type: ignore[no-untyped-def]
-    """here = the message at `at` times the evidence, or the evidence alone where that is zero. The total of the first.
+    """Set here = the message at `at` times the evidence, or the evidence alone if that product is zero.
 
-    offsets: where the emission column of each lane's token begins.
+    Return the total of the product. offsets: the start of the emission column of each lane's token.
     """
     total = _times_columns(columns, offsets, message, at, states, here)
     if not all_positive(total):
@@ -121,13 +121,13 @@ def weigh(columns, offsets, message, at, states, here):  # type: ignore[no-untyp
 
 @kernel(_nrt=False)
 def _times_columns(columns, offsets, message, at, states, here):  # type: ignore[no-untyped-def]
-    """here = the message at `at` times the evidence. Its total.
+    """Set here = the message at `at` times the evidence. Return its total.
 
-    Written out, as a tuple is looked up for nothing only where it is unpacked.
+    The tuple is unpacked, because indexing it would take time.
     """
     total = splat(0.0)
     for s in range(uint64(0), uint64(states), uint64(LANES)):
-        a, b, c, d, e, f, g, h = turned(columns, offsets, s)
+        a, b, c, d, e, f, g, h = transposed(columns, offsets, s)
         total += _times(message, at, s, a, here)
         total += _times(message, at, s + uint64(1), b, here)
         total += _times(message, at, s + uint64(2), c, here)
@@ -147,10 +147,10 @@ def _times(message, at, state, evidence, here):  # type: ignore[no-untyped-def]
 
 
 @kernel(_nrt=False)
-def normalise(there, total, even, floor, states, message, at):  # type: ignore[no-untyped-def]
-    """The message at `at` = there / total, lifted to the floor where it is possible; `even` where nothing is.
+def normalize(there, total, even, floor, states, message, at):  # type: ignore[no-untyped-def]
+    """Set the message at `at` = there / total, with possible entries raised to the floor; `even` if none is possible.
 
-    Positive in the lanes where something was lifted.
+    Return a positive number in the lanes in which an entry was raised.
     """
     zero, least, scale = splat(0.0), splat(floor), splat(1.0) / total
     below = splat(0.0)
@@ -168,19 +168,19 @@ def normalise(there, total, even, floor, states, message, at):  # type: ignore[n
 
 
 @kernel(_nrt=False)
-def _law(emit, product, message, at, law, spare, out, begin):  # type: ignore[no-untyped-def]
-    """out(v) from `begin` on ~ sum_s product(s) E(s, v), or ~ what the message at `at` says where that is zero."""
-    symbols, zero = uint64(law.shape[0] // LANES - 1), splat(0.0)
-    total = multiply(emit, product, uint64(0), law)
+def _distribution(emit, product, message, at, distribution, spare, out, begin):  # type: ignore[no-untyped-def]
+    """Set out(v), from `begin` on, ~ sum_s product(s) E(s, v); if that is zero, ~ sum_s message(s) E(s, v)."""
+    symbols, zero = uint64(distribution.shape[0] // LANES - 1), splat(0.0)
+    total = multiply(emit, product, uint64(0), distribution)
     if not all_positive(total):
         alone = multiply(emit, message, at, spare)
         for v in range(symbols):
             place = v * uint64(LANES)
-            store(law, place, where_greater(total, zero, load(law, place), load(spare, place)))
+            store(distribution, place, where_greater(total, zero, load(distribution, place), load(spare, place)))
         total = where_greater(total, zero, total, alone)
     scale = splat(1.0) / total
     for v in range(symbols):
-        store(out, begin + v * uint64(LANES), load(law, v * uint64(LANES)) * scale)
+        store(out, begin + v * uint64(LANES), load(distribution, v * uint64(LANES)) * scale)
 
 
 @kernel(_nrt=False)
@@ -191,7 +191,7 @@ def _spread(values, out):  # type: ignore[no-untyped-def]
 
 @kernel(_nrt=False)
 def _locate(tokens, first, states, offsets):  # type: ignore[no-untyped-def]
-    """offsets (L*8): where the emission columns of the tokens (B, L) of eight rows begin, from the first on."""
+    """Set offsets (L*8): the starts of the emission columns of the tokens (B, L) of eight rows, from `first` on."""
     for r in range(LANES):
         b = min(first + r, tokens.shape[0] - 1)
         for j in range(tokens.shape[1]):
@@ -200,7 +200,7 @@ def _locate(tokens, first, states, offsets):  # type: ignore[no-untyped-def]
 
 @kernel
 def evidence_rows(machine, tokens, scratch, out):  # type: ignore[no-untyped-def]
-    """`paths.evidence_rows`, but NaN where a mass fell below the floor."""
+    """`paths.evidence_rows`, but NaN for a row in which a mass fell below the floor."""
     offsets, totals, here, there = scratch
     length = tokens.shape[1]
     for first in range(0, tokens.shape[0], LANES):
@@ -215,9 +215,9 @@ def evidence_rows(machine, tokens, scratch, out):  # type: ignore[no-untyped-def
 
 @kernel(_nrt=False)
 def _filter(machine, length, offsets, totals, here, there):  # type: ignore[no-untyped-def]
-    """totals ((L+1)*8): the factor by which each position, and the end, reduce the mass of all paths.
+    """Set totals ((L+1)*8): the factors by which each position, and the end, reduce the mass of all paths.
 
-    Positive in the lanes where a mass fell below the floor.
+    Return a positive number in the lanes in which a mass fell below the floor.
     """
     below = splat(0.0)
     states, zero = machine.initial.shape[0], uint64(0)
@@ -227,7 +227,7 @@ def _filter(machine, length, offsets, totals, here, there):  # type: ignore[no-u
             multiply(machine.push, here, zero, there)
         total = weigh(machine.columns, load_offsets(offsets, j * uint64(LANES)), there, zero, states, here)
         store(totals, j * uint64(LANES), total)
-        below += normalise(here, total, machine.even, EVIDENCE_FLOOR, states, here, zero)
+        below += normalize(here, total, machine.even, EVIDENCE_FLOOR, states, here, zero)
     ending = splat(0.0)
     for s in range(uint64(states)):
         ending += splat(machine.final[s]) * load(here, s * uint64(LANES))
@@ -238,24 +238,26 @@ def _filter(machine, length, offsets, totals, here, there):  # type: ignore[no-u
 @kernel
 def posterior_rows(machine, tokens, positions, scratch, out):  # type: ignore[no-untyped-def]
     """`messages.posterior_rows`."""
-    offsets, forward, laws, backward, here, there, law, spare = scratch
+    offsets, forward, distributions, backward, here, there, distribution, spare = scratch
     vocabulary = out.shape[2]
-    asked = np.empty(tokens.shape[1], np.bool_)
+    requested = np.empty(tokens.shape[1], np.bool_)
     for first in range(0, tokens.shape[0], LANES):
         rows = range(first, min(first + LANES, tokens.shape[0]))
-        asked[:] = False
+        requested[:] = False
         for b in rows:
             for j in positions[b]:
-                asked[j] |= tokens[b, j] == vocabulary
+                requested[j] |= tokens[b, j] == vocabulary
         _locate(tokens, first, machine.initial.shape[0], offsets)
         _fill_forward(machine, tokens.shape[1], offsets, forward, here, there)
-        _fill_laws(machine, asked, offsets, forward, laws, backward, here, there, law, spare)
+        _fill_distributions(
+            machine, requested, offsets, forward, distributions, backward, here, there, distribution, spare
+        )
         for b in rows:
             for k in range(positions.shape[1]):
                 j = positions[b, k]
                 if tokens[b, j] == vocabulary:
                     for v in range(vocabulary):
-                        out[b, k, v] = laws[(j * vocabulary + v) * LANES + b - first]
+                        out[b, k, v] = distributions[(j * vocabulary + v) * LANES + b - first]
                 else:
                     out[b, k] = 0.0
                     out[b, k, tokens[b, j]] = 1.0
@@ -270,35 +272,44 @@ def _fill_forward(machine, length, offsets, forward, here, there):  # type: igno
     for j in range(uint64(length - 1)):
         weigh(machine.columns, load_offsets(offsets, j * uint64(LANES)), forward, j * width, states, here)
         total = multiply(machine.push, here, zero, there)
-        normalise(there, total, machine.even, FLOOR, states, forward, (j + uint64(1)) * width)
+        normalize(there, total, machine.even, FLOOR, states, forward, (j + uint64(1)) * width)
 
 
 @kernel(_nrt=False)
-def _fill_laws(machine, asked, offsets, forward, laws, backward, here, there, law, spare):  # type: ignore[no-untyped-def]
-    """laws (L*V*8): the marginals of eight rows where they are asked for, while the backward message passes by."""
+def _fill_distributions(machine, requested, offsets, forward, out, backward, here, there, distribution, spare):  # type: ignore[no-untyped-def]
+    """Set `out` (L*V*8): the marginals of eight rows at the requested positions, during the backward pass."""
     states, zero = machine.initial.shape[0], uint64(0)
-    width, j = uint64(states * LANES), uint64(asked.shape[0])
+    width, j = uint64(states * LANES), uint64(requested.shape[0])
     _spread(machine.final, backward)
     while j > zero:
         j -= uint64(1)
-        if asked[j]:
+        if requested[j]:
             for s in range(uint64(states)):
                 place = s * uint64(LANES)
                 store(here, place, load(forward, j * width + place) * load(backward, place))
-            _law(machine.emit, here, forward, j * width, law, spare, laws, j * uint64(law.shape[0] - LANES))
+            _distribution(
+                machine.emit,
+                here,
+                forward,
+                j * width,
+                distribution,
+                spare,
+                out,
+                j * uint64(distribution.shape[0] - LANES),
+            )
         if j > zero:
             weigh(machine.columns, load_offsets(offsets, j * uint64(LANES)), backward, zero, states, here)
             total = multiply(machine.pull, here, zero, there)
-            normalise(there, total, machine.even, FLOOR, states, backward, zero)
+            normalize(there, total, machine.even, FLOOR, states, backward, zero)
 
 
 @kernel
-def draw_rows(machine, ahead, luck, prefixes, scratch, tokens, probability):  # type: ignore[no-untyped-def]
-    """`paths.draw_rows`. The eight walk abreast from the earliest end of a prefix on; each joins in at its own."""
-    seed, stream, row_ids = luck
-    offsets, chances, message, here, there, law, spare, laws, drawn, masses = scratch
+def draw_rows(machine, ahead, rng, prefixes, scratch, tokens, probability):  # type: ignore[no-untyped-def]
+    """`paths.draw_rows`. Eight rows start at the earliest end of their prefixes; each joins at its own end."""
+    seed, stream, row_ids = rng
+    offsets, chances, message, here, there, distribution, spare, distributions, drawn, masses = scratch
     length, states, zero = ahead.shape[0], machine.initial.shape[0], uint64(0)
-    hidden = laws.shape[0] // LANES
+    hidden = distributions.shape[0] // LANES
     rows = np.empty(LANES, np.int64)
     for first in range(0, tokens.shape[0], LANES):
         begin = length
@@ -307,7 +318,7 @@ def draw_rows(machine, ahead, luck, prefixes, scratch, tokens, probability):  # 
             begin = min(begin, prefixes.end[b])
             for j in range(prefixes.end[b], length):
                 chances[j * LANES + r] = uniform_at(seed, stream, row_ids[b], j, np.int64(0))
-        _spread(machine.initial, message)  # for who has not joined in: anything would do
+        _spread(machine.initial, message)  # any value, for rows that have not joined yet
         for j in range(begin, length):
             for r in range(LANES):
                 if j == prefixes.end[rows[r]]:
@@ -316,8 +327,8 @@ def draw_rows(machine, ahead, luck, prefixes, scratch, tokens, probability):  # 
             for s in range(uint64(ahead.shape[1])):
                 place = s * uint64(LANES)
                 store(here, place, load(message, place) * splat(ahead[j, s]))
-            _law(machine.emit, here, message, zero, law, spare, laws, zero)
-            _draw(laws, load(chances, uint64(j * LANES)), drawn, masses)
+            _distribution(machine.emit, here, message, zero, distribution, spare, distributions, zero)
+            _draw(distributions, load(chances, uint64(j * LANES)), drawn, masses)
             for r in range(LANES):
                 b, token = rows[r], hidden
                 if j == prefixes.end[b]:
@@ -328,19 +339,19 @@ def draw_rows(machine, ahead, luck, prefixes, scratch, tokens, probability):  # 
                 offsets[r] = token * states
             weigh(machine.columns, load_offsets(offsets, zero), message, zero, states, here)
             total = multiply(machine.push, here, zero, there)
-            normalise(there, total, machine.even, FLOOR, states, message, zero)
+            normalize(there, total, machine.even, FLOOR, states, message, zero)
 
 
 @kernel(_nrt=False)
-def _draw(laws, chance, drawn, masses):  # type: ignore[no-untyped-def]
-    """`chance.draw` in each lane: the last possible symbol before which no more than the threshold is summed up."""
-    symbols, zero = uint64(laws.shape[0] // LANES), splat(0.0)
+def _draw(distributions, chance, drawn, masses):  # type: ignore[no-untyped-def]
+    """`chance.draw` in each lane: the last possible symbol whose preceding masses sum to at most the threshold."""
+    symbols, zero = uint64(distributions.shape[0] // LANES), splat(0.0)
     total, cumulative, token, probability = zero, zero, zero, zero
     for v in range(symbols):
-        total += load(laws, v * uint64(LANES))
+        total += load(distributions, v * uint64(LANES))
     threshold = chance * total
     for v in range(symbols):
-        mass = load(laws, v * uint64(LANES))
+        mass = load(distributions, v * uint64(LANES))
         taken = where_greater(cumulative, threshold, zero, mass)
         token = where_greater(taken, zero, splat(float(v)), token)
         probability = where_greater(taken, zero, mass, probability)

@@ -1,8 +1,8 @@
-"""A language as kernels read it: a hidden Markov chain with sparse transitions and sparse emission columns.
+"""A language for kernels: a hidden Markov chain with sparse transitions and sparse emission columns.
 
     q(x, z) = initial(z_1) E(z_1, x_1) prod_t T(z_t, z_{t+1}) E(z_{t+1}, x_{t+1}) final(z_L) / Z_L
 
-Every language of the house is such a machine: an n-gram's states are its contexts, a grammar's its memories.
+The states of an n-gram are its contexts; those of a grammar are the contents of its memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Indices = NDArray[np.uint64]
 Flags = NDArray[np.bool_]
-MAX_COLUMNS = 2**18  # entries of an emission table that is written out
+MAX_COLUMNS = 2**18  # entries of a dense emission table
 State = TypeVar("State", bound=Hashable)
 
 
@@ -33,13 +33,13 @@ class Machine(NamedTuple):
     column_start: Ints  # (V+1); the states that can emit v are column_start[v]:column_start[v+1]
     column_state: Ints
     column_weight: Floats
-    final: Floats  # (S); all ones where any end will do
-    columns: Floats  # ((V+1)*S): the emission columns and ones for a hidden token written out, where that is small
-    dense: Floats  # (2, S, S): the transitions and their transpose, where that is the faster form, else (2, 0, 0)
+    final: Floats  # (S); all ones if a sequence may end in any state
+    columns: Floats  # ((V+1)*S): dense emission columns, with ones for a hidden token; empty if too large
+    dense: Floats  # (2, S, S): the transitions and their transpose if that form is faster, else (2, 0, 0)
     run_start: Ints  # (S+1); the runs of state s, eight neighbouring targets each, are run_start[s]:run_start[s+1]
-    run_target: Indices  # (runs): the first target of each; no runs where `dense` is faster
+    run_target: Indices  # (runs): the first target of each; no runs if `dense` is faster
     run_weight: Floats  # (runs, 8)
-    group_start: Ints  # (groups+1); the runs once more, those that start at the same target together
+    group_start: Ints  # (groups+1); the runs again, grouped by their first target
     group_target: Indices  # (groups)
     group_source: Indices  # (runs)
     group_weight: Floats  # (runs, 8)
@@ -49,7 +49,7 @@ class Machine(NamedTuple):
 
     @property
     def abreast(self) -> bool:
-        """Whether eight rows are best filled side by side: where a message has no runs, and whole eights of states."""
+        """Whether filling eight rows side by side is fastest: if messages are dense, in multiples of eight states."""
         return self.dense.shape[1] >= TILE and len(self.columns) > 0
 
     @property
@@ -71,7 +71,7 @@ class Machine(NamedTuple):
 
     @property
     def symbols(self) -> Ints | None:
-        """(S) the symbol of each state where emission is deterministic, else None."""
+        """(S) the symbol of each state if emission is deterministic, else None."""
         if len(self.column_state) != self.states or not (self.column_weight == 1.0).all():
             return None
         symbols = np.empty(self.states, np.int64)
@@ -92,7 +92,7 @@ class Machine(NamedTuple):
 def from_edges(
     initial: Floats, source: Ints, target: Ints, weight: Floats, emission: Floats | Ints, vocabulary: int, final: Floats
 ) -> Machine:
-    """Compress edges and emission; emission is (S, V) probabilities, or (S) symbols of a deterministic one."""
+    """Compress edges and emission; emission is (S, V) probabilities, or (S) symbols if it is deterministic."""
     keep = weight > 0
     source, target, weight = source[keep], target[keep], weight[keep]
     order = np.lexsort((target, source))
@@ -131,7 +131,7 @@ def explore(
     final: Callable[[State], bool],
     vocabulary: int,
 ) -> Machine:
-    """The machine of everything that can be reached from the starts; a state is any value that knows its symbol."""
+    """The machine of all states that can be reached from the starts; a state is any hashable value."""
     starts = list(starts)
     index: dict[State, int] = {}
     queue: list[State] = []
@@ -165,10 +165,10 @@ def _columns(state: Ints, symbol: Ints, mass: Floats, states: int, vocabulary: i
 
 
 def _fast_form(states: int, source: Ints, target: Ints, weight: Floats) -> dict[str, Any]:
-    """`dense` or the runs, whichever a message is multiplied by faster; what is not chosen is empty.
+    """`dense` or the runs, the form that multiplies a message faster; the other is empty.
 
-    A vector of a dense tile costs a third of a run, which must be found. Machines of fewer than eight states, which no
-    run fits into, are dense.
+    A vector of a dense tile costs a third of a run, whose target must be loaded. Machines with fewer than eight states,
+    too few for a run, are dense.
     """
     runs = _runs(states, source, target, weight) if states >= LANES else _runs(LANES, *np.zeros((3, 0), int))
     if states >= LANES and (states % TILE != 0 or states * states // LANES >= 3 * len(runs["run_target"])):
@@ -180,7 +180,7 @@ def _fast_form(states: int, source: Ints, target: Ints, weight: Floats) -> dict[
 
 
 def _runs(states: int, source: Ints, target: Ints, weight: Floats) -> dict[str, Any]:
-    """The transitions in runs: each source's edges, which come sorted, are cut wherever eight targets are full."""
+    """The transitions in runs: the sorted edges of each source, cut so that a run spans at most eight targets."""
     owner: list[int] = []
     low: list[int] = []
     run = np.empty(len(source), np.int64)
@@ -211,7 +211,7 @@ def _runs(states: int, source: Ints, target: Ints, weight: Floats) -> dict[str, 
 
 
 def _few_starts(earliest: Ints, latest: Ints) -> Ints:
-    """A start between earliest and latest for each run, from as few different ones as possible."""
+    """A start between earliest and latest for each run, with as few distinct starts as possible."""
     first = np.empty(len(latest), np.int64)
     chosen = -1
     for i in np.argsort(latest, kind="stable"):
@@ -222,7 +222,7 @@ def _few_starts(earliest: Ints, latest: Ints) -> Ints:
 
 
 def aligned(shape: tuple[int, ...]) -> Floats:
-    """Zeros that begin where a cache line does: a vector that straddles two costs twice as much."""
+    """Zeros aligned to a cache line: a vector that spans two lines costs twice as much."""
     size = math.prod(shape)
     buffer = np.zeros(size + LANES)
     begin = -buffer.ctypes.data % (8 * LANES) // 8
@@ -230,6 +230,6 @@ def aligned(shape: tuple[int, ...]) -> Floats:
 
 
 def starts_of(members: Ints, groups: int) -> Ints:
-    """(groups+1): where the members of each group begin, once they are sorted by group."""
+    """(groups+1): the start of each group among members that are sorted by group."""
     counts = np.bincount(members, minlength=groups)
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

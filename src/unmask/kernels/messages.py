@@ -1,19 +1,20 @@
-"""Forward and backward messages of a machine, kept up to date while positions are revealed.
+"""Forward and backward messages of a machine, updated while positions are revealed.
 
     forward[j](s)  ~ q(z_j = s, x_R before j)        backward[j](s) ~ q(x_R after j, end | z_j = s)
     q(x_j = v | x_R) ~ sum_s forward[j](s) E(s, v) backward[j](s)                        (theory.md 7.1)
 
-After a reveal each message is swept outwards only until the new one agrees with the old one to `TOLERANCE` relative in
-every entry, which also means the same zeros. Nonnegative maps do not expand Hilbert's projective distance, so what a
-stop leaves out stays out.
+After a reveal, messages are updated outwards until the new message agrees with the old one in every entry, to a
+relative `TOLERANCE`; this implies the same zeros. Nonnegative maps do not expand Hilbert's projective distance, so the
+error of such a stop does not grow.
 
-Zeros are exact: an entry that some path reaches is floored at `FLOOR`, and parameters below 1e-20 are refused, so that
-a possible path never underflows. A path that has fallen further than that behind another one is held at the floor:
-if later evidence leaves only such paths (tracks that never meet, each losing a factor of two a token, from 465 tokens
-on), their posterior is too even. Likelihoods (`paths.evidence_rows`) are right however far paths lie apart.
-An impossible context is answered by a rule of the revealed tokens only: a
-message that a revealed token makes zero everywhere restarts as that token's emission column, one that is zero after a
-transition restarts as ones, and a hidden position whose two messages exclude each other is answered by the forward one.
+Zeros are exact: a reachable entry is at least `FLOOR`, and parameters below 1e-20 are refused, so a possible path never
+underflows. A path whose mass falls below the floor relative to another is raised to it. If later evidence leaves only
+such paths, their posterior is too uniform (paths that never meet, each losing a factor of two per token, from 465
+tokens on). Likelihoods (`paths.evidence_rows`) are exact for masses of any ratio.
+
+An impossible context gets a result that depends only on the revealed tokens. A message that a revealed token makes zero
+everywhere restarts as the emission column of that token. A message that is zero after a transition restarts as ones. At
+a hidden position whose two messages exclude each other, the forward message decides.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ TOLERANCE = 1e-10
 
 @kernel(_nrt=False, forceinline=True)
 def weigh(machine, messages, j, token, here):  # type: ignore[no-untyped-def]
-    """Whether it restarted: here (S) = message j times the evidence there (its emission column; none if hidden).
+    """Set here (S) = message j times the evidence (the emission column of its token). Return whether it restarted.
 
-    Three things keep these kernels at the speed of their arithmetic: `_nrt=False`, for counting references to arrays
-    would cost as much again; flat messages (L*S) with unsigned offsets, as LLVM uses no vectors where an index might
-    be negative; and inlining what takes the whole machine, by LLVM, as numba's own way takes minutes to compile.
+    Three choices make these kernels fast. `_nrt=False` avoids counting references to arrays, which would double the
+    time. Messages are flat (L*S) with unsigned offsets, because LLVM does not vectorize if an index may be negative.
+    LLVM inlines functions that take the whole machine; numba's own inlining takes minutes to compile.
     """
     begin = uint64(j) * uint64(here.shape[0])
     if machine.columns.shape[0] > 0:
@@ -82,10 +83,10 @@ def _weigh_by_states(arrays, token, messages, begin, here):  # type: ignore[no-u
 
 @kernel(_nrt=False)
 def settle(there, messages, j):  # type: ignore[no-untyped-def]
-    """(whether it restarted, whether it agreed with the old one): message j = there (S), scaled to sum one.
+    """Set message j = there (S), scaled to sum one. Return (whether it restarted, whether it agrees with the old one).
 
-    What is possible is lifted to the floor; where nothing is, the message is even. Disagreements are counted rather
-    than left early, so that it is done in vectors.
+    Possible entries are raised to the floor; without possible entries the message is uniform. The loop counts
+    disagreements instead of stopping at the first one, so that it is vectorized.
     """
     begin = uint64(j) * uint64(there.shape[0])
     total, moved = total_of(there), 0
@@ -106,7 +107,7 @@ def settle(there, messages, j):  # type: ignore[no-untyped-def]
 
 @kernel(_nrt=False)
 def total_of(values):  # type: ignore[no-untyped-def]
-    """The sum, in a fixed order: of every eighth, these in pairs, and what is left over (abreast.py too)."""
+    """The sum in a fixed order, which abreast.py uses too: each eighth entry, these in pairs, then the rest."""
     whole = uint64(values.shape[0]) // uint64(LANES) * uint64(LANES)
     eighths = splat(0.0)
     for s in range(uint64(0), whole, uint64(LANES)):
@@ -119,7 +120,7 @@ def total_of(values):  # type: ignore[no-untyped-def]
 
 @kernel(_nrt=False)
 def ends(final, here):  # type: ignore[no-untyped-def]
-    """Whether what is weighed here can be the last of a sequence."""
+    """Whether a sequence can end in a state of here."""
     for s in range(here.shape[0]):
         if here[s] > 0.0 and final[s] > 0.0:
             return True
@@ -128,7 +129,7 @@ def ends(final, here):  # type: ignore[no-untyped-def]
 
 @kernel(_nrt=False, forceinline=True)
 def carry(machine, messages, i, token, here, there, j):  # type: ignore[no-untyped-def]
-    """As `settle`: message j, one place on from message i and the token there."""
+    """Set message j from the neighbouring message i and its token; return the result of `settle`."""
     restarted = weigh(machine, messages, i, token, here)
     push(machine, here, token, there)
     empty, agreed = settle(there, messages, j)
@@ -137,9 +138,9 @@ def carry(machine, messages, i, token, here, there, j):  # type: ignore[no-untyp
 
 @kernel(_nrt=False)
 def sweep_forward(machine, tokens, forward, restarts, changed, here, there):  # type: ignore[no-untyped-def]
-    """Whether any message restarted: forward (L*S) renewed rightwards from the changed positions (ascending)."""
+    """Update forward (L*S) rightwards from the changed positions (ascending). Return whether a message restarted."""
     last = tokens.shape[0] - 1
-    i, met = 0, False
+    i, restarted = 0, False
     while i < changed.shape[0]:
         j = changed[i]
         while True:
@@ -147,19 +148,19 @@ def sweep_forward(machine, tokens, forward, restarts, changed, here, there):  # 
                 i += 1
             if j == last:
                 restarts[j] = weigh(machine, forward, j, tokens[j], here) or not ends(machine.final, here)
-                met |= restarts[j]
+                restarted |= restarts[j]
                 break
             restarts[j], agreed = carry(machine, forward, j, tokens[j], here, there, j + 1)
-            met |= restarts[j]
+            restarted |= restarts[j]
             j += 1
             if agreed:
                 break
-    return met
+    return restarted
 
 
 @kernel(_nrt=False)
 def sweep_backward(machine, tokens, backward, changed, here, there):  # type: ignore[no-untyped-def]
-    """Renew backward (L*S) leftwards from the changed positions (ascending)."""
+    """Update backward (L*S) leftwards from the changed positions (ascending)."""
     i = changed.shape[0] - 1
     while i >= 0:
         j = changed[i]
@@ -177,7 +178,7 @@ def sweep_backward(machine, tokens, backward, changed, here, there):  # type: ig
 
 @kernel(_nrt=False, forceinline=True)
 def marginal(machine, forward, i, backward, j, out, here):  # type: ignore[no-untyped-def]
-    """out(v) = q(x_j = v | x_R) at a hidden position from two messages, those at i and j; here (S) is scratch."""
+    """out(v) = q(x_j = v | x_R) at a hidden position from two messages, at i and j; here (S) is scratch."""
     states = uint64(here.shape[0])
     arrays = machine.column_start, machine.column_state, machine.column_weight
     possible = _product(forward, uint64(i) * states, backward, uint64(j) * states, here)
@@ -199,7 +200,7 @@ def _product(forward, i, backward, j, here):  # type: ignore[no-untyped-def]
 
 @kernel(_nrt=False)
 def _emit(arrays, here, out):  # type: ignore[no-untyped-def]
-    """Whether any symbol is possible: out(v) ~ sum_s here(s) E(s, v)."""
+    """Set out(v) ~ sum_s here(s) E(s, v). Return whether any symbol is possible."""
     column_start, column_state, column_weight = arrays
     total = 0.0
     for v in range(out.shape[0]):
@@ -217,7 +218,7 @@ def _emit(arrays, here, out):  # type: ignore[no-untyped-def]
 
 @kernel
 def sweep_rows(machine, tokens, forward, backward, restarts, rows, starts, positions):  # type: ignore[no-untyped-def]
-    """Renew the messages of rows (R) whose positions[starts[i]:starts[i+1]] (ascending) have changed."""
+    """Update the messages of rows (R) after changes of positions[starts[i]:starts[i+1]] (ascending)."""
     here, there = np.empty(forward.shape[2]), np.empty(forward.shape[2])
     for i in range(rows.shape[0]):
         b = rows[i]
@@ -228,7 +229,7 @@ def sweep_rows(machine, tokens, forward, backward, restarts, rows, starts, posit
 
 @kernel
 def marginals_at(machine, forward, backward, rows, positions, out):  # type: ignore[no-untyped-def]
-    """out (K, V): the marginals at K places, messages (B, L, S)."""
+    """out (K, V): the marginals at K positions, from messages (B, L, S)."""
     here = np.empty(forward.shape[2])
     ahead, behind = forward.reshape(-1), backward.reshape(-1)
     for k in range(rows.shape[0]):
@@ -237,7 +238,7 @@ def marginals_at(machine, forward, backward, rows, positions, out):  # type: ign
 
 
 def fill_rows(machine: Machine, tokens: Ints, forward: Floats, backward: Floats, restarts: Flags) -> None:
-    """Both messages (B, L, S) of tokens (B, L) from scratch: swept where everything has changed; restarts (B, L)."""
+    """Compute both messages (B, L, S) of tokens (B, L) from scratch, and restarts (B, L)."""
     rows, length = tokens.shape
     forward[:, 0], backward[:, -1] = machine.initial, machine.final
     everywhere = np.tile(np.arange(length), rows)
@@ -245,15 +246,15 @@ def fill_rows(machine: Machine, tokens: Ints, forward: Floats, backward: Floats,
 
 
 def posterior_rows(machine: Machine, tokens: Ints, positions: Ints, out: Floats) -> None:
-    """out (B, K, V): marginals at positions (B, K) from scratch; one-hot at revealed ones. Memory: one row."""
+    """out (B, K, V): marginals at positions (B, K) from scratch, one-hot if revealed. Holds messages of one row."""
     forward, backward = np.empty((2, 1, tokens.shape[1], machine.states))
     restarts = np.empty((1, tokens.shape[1]), bool)
     for b in range(len(tokens)):
         fill_rows(machine, tokens[b : b + 1], forward, backward, restarts)
         shown = tokens[b, positions[b]]
-        asked, known = np.flatnonzero(shown == machine.vocabulary), np.flatnonzero(shown < machine.vocabulary)
-        law = np.empty((len(asked), machine.vocabulary))
-        marginals_at(machine, forward, backward, np.zeros_like(asked), positions[b, asked], law)
+        hidden, known = np.flatnonzero(shown == machine.vocabulary), np.flatnonzero(shown < machine.vocabulary)
+        distribution = np.empty((len(hidden), machine.vocabulary))
+        marginals_at(machine, forward, backward, np.zeros_like(hidden), positions[b, hidden], distribution)
         out[b] = 0.0
-        out[b, asked] = law
+        out[b, hidden] = distribution
         out[b, known, shown[known]] = 1.0

@@ -1,11 +1,11 @@
-"""Exact dependence between hidden positions of a machine, and sets of positions without much of it.
+"""Exact dependence between hidden positions of a machine, and sets of positions with little dependence.
 
     q(x_i = a, x_j = b | x_R) ~ sum_s carried_j(s, a) E(s, b) backward_j(s),   i < j
-    carried_i(s, a) = forward_i(s) E(s, a), taken from i to j through what is revealed there
+    carried_i(s, a) = forward_i(s) E(s, a), carried from i to j through the revealed tokens between them
 
-and I(X_i; X_j | x_R) in nats from it. Beyond j all of x_i's influence passes through the state z_j, so that no later
-position depends on x_i by more than I(X_i; Z_j | x_R) (data processing), nor this by more than the chi-square
-divergence of the pair from independence, which needs no logarithms.
+and I(X_i; X_j | x_R) in nats from it. Beyond j, x_i acts only through the state z_j. So no later position depends on
+x_i by more than I(X_i; Z_j | x_R) (data processing), which is at most the chi-square divergence of the pair from
+independence; this bound needs no logarithms.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from unmask.kernels.transitions import clear, push
 
 
 @kernel
-def apart_rows(machine, tokens, forward, backward, asked, gamma, chosen):  # type: ignore[no-untyped-def]
-    """Set chosen (B, L): from left to right each place asked for that depends on no chosen one by more than gamma."""
+def apart_rows(machine, tokens, forward, backward, allowed, gamma, chosen):  # type: ignore[no-untyped-def]
+    """Set chosen (B, L): from left to right, each allowed position that depends on no chosen one by more than gamma."""
     length, states, vocabulary = forward.shape[1], forward.shape[2], machine.column_start.shape[0] - 1
-    carried = np.empty((length, vocabulary, states))  # one (V, S) for each chosen place that still matters
+    carried = np.empty((length, vocabulary, states))  # one (V, S) for each chosen position that still matters
     there, weighed = np.empty((vocabulary, states)), np.empty(states)
     joint, sums = np.empty((vocabulary, vocabulary)), np.empty((2, vocabulary))
     for b in range(tokens.shape[0]):
         count = 0
         for j in range(length):
-            if asked[b, j]:
+            if allowed[b, j]:
                 free = True
                 for c in range(count):
                     _pair(machine, carried[c], backward[b, j], joint)
@@ -41,7 +41,7 @@ def apart_rows(machine, tokens, forward, backward, asked, gamma, chosen):  # typ
                     count += 1
             if j == length - 1:
                 break
-            kept = 0
+            relevant = 0
             for c in range(count):
                 total = 0.0
                 for a in range(vocabulary):
@@ -52,14 +52,14 @@ def apart_rows(machine, tokens, forward, backward, asked, gamma, chosen):  # typ
                 if total > 0.0 and _chi_square(there, backward[b, j + 1], sums[0]) > gamma:
                     for a in range(vocabulary):
                         for s in range(states):
-                            carried[kept, a, s] = there[a, s] * (1.0 / total)
-                    kept += 1
-            count = kept
+                            carried[relevant, a, s] = there[a, s] * (1.0 / total)
+                    relevant += 1
+            count = relevant
 
 
 @kernel(_nrt=False)
 def _weigh(machine, message, token, here):  # type: ignore[no-untyped-def]
-    """here (S) = the message times the evidence, zero where that is impossible."""
+    """Set here (S) = the message times the evidence; zero if that is impossible."""
     if weigh(machine, message, np.int64(0), token, here):
         clear(here)
 
@@ -78,7 +78,7 @@ def _pair(machine, here, backward, joint):  # type: ignore[no-untyped-def]
 
 @kernel(_nrt=False)
 def _information(joint, sums):  # type: ignore[no-untyped-def]
-    """I in nats of a joint law that need not be normalised; 0 where nothing is possible. sums (2, V) is scratch."""
+    """I in nats of an unnormalized joint distribution; 0 if nothing is possible. sums (2, V) is scratch."""
     first, second, total = sums[0], sums[1], 0.0
     clear(first)
     clear(second)
@@ -99,7 +99,7 @@ def _information(joint, sums):  # type: ignore[no-untyped-def]
 
 @kernel(_nrt=False)
 def _chi_square(here, backward, first):  # type: ignore[no-untyped-def]
-    """sum p(s, a)^2 / (p(s) p(a)) - 1 of state and chosen token, weighed by what follows; first (V) is scratch."""
+    """sum p(s, a)^2 / (p(s) p(a)) - 1 of state and chosen token, weighted by backward; first (V) is scratch."""
     total = 0.0
     for a in range(here.shape[0]):
         first[a] = 0.0

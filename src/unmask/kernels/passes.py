@@ -1,10 +1,10 @@
-"""Which form a whole pass over rows of a machine takes: eight rows at a time, or one by one."""
+"""Passes over rows of a machine: eight rows at a time, or one by one."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from unmask.core.chance import Luck, Stream
+from unmask.core.chance import Randomness, Stream
 from unmask.kernels import messages, paths
 from unmask.kernels.lanes import LANES
 from unmask.kernels.lockstep import draw_rows, evidence_rows, lockstep, posterior_rows
@@ -13,15 +13,15 @@ from unmask.kernels.paths import Prefixes
 
 
 class Passes:
-    """Whole passes over rows of a machine, each in the form that is faster for it."""
+    """Passes over rows of a machine, each in the faster form."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.eight = lockstep(machine) if len(machine.columns) else None
-        self.eight_filter, self.eight_draw = (self.eight if pays else None for pays in _eight_pay(machine))
+        self.eight_filter, self.eight_draw = (self.eight if faster else None for faster in _eight_faster(machine))
 
     def evidence(self, tokens: Ints) -> Floats:
-        """(B): log of the mass of all paths that agree with the revealed tokens (B, L); -inf if there is none."""
+        """(B): log of the mass of all paths that agree with the revealed tokens (B, L); -inf without such a path."""
         if self.eight_filter is None:
             return paths.log_evidence(self.machine, tokens)
         (rows, length), states = tokens.shape, len(self.eight_filter.initial)
@@ -33,7 +33,7 @@ class Passes:
         return out
 
     def posterior(self, tokens: Ints, positions: Ints, out: Floats) -> None:
-        """out (B, K, V): marginals at positions (B, K) from scratch; one-hot at revealed ones."""
+        """out (B, K, V): marginals at positions (B, K) from scratch, one-hot if revealed."""
         if self.eight is None:
             messages.posterior_rows(self.machine, tokens, positions, out)
             return
@@ -41,9 +41,9 @@ class Passes:
         sizes = length * states, length * symbols, states, states, states, symbols + 1, symbols + 1
         posterior_rows(self.eight, tokens, positions, (_offsets(length), *map(_lanes, sizes)), out)
 
-    def draw(self, ahead: Floats, luck: Luck, prefixes: Prefixes, tokens: Ints, probability: Floats) -> None:
+    def draw(self, ahead: Floats, rng: Randomness, prefixes: Prefixes, tokens: Ints, probability: Floats) -> None:
         """`paths.draw_rows`."""
-        keys = np.uint64(luck.seed), int(Stream.TOKEN), luck.row_ids.numpy()
+        keys = np.uint64(rng.seed), int(Stream.TOKEN), rng.row_ids.numpy()
         if self.eight_draw is None:
             paths.draw_rows(self.machine, ahead, keys, prefixes, tokens, probability)
             return
@@ -53,12 +53,13 @@ class Passes:
         draw_rows(self.eight_draw, ahead, keys, prefixes, scratch, tokens, probability)
 
 
-def _eight_pay(machine: Machine) -> tuple[bool, bool]:
-    """Whether eight rows together are faster than alone (for likelihoods, for draws): nanoseconds a row and position.
+def _eight_faster(machine: Machine) -> tuple[bool, bool]:
+    """Whether eight rows together are faster than one by one (for likelihoods, for draws).
 
-    Measured for n-grams of 8 to 547 states, HMMs and grammars; the draws of both forms are scaled by what is common.
-    Alone, a likelihood takes only the edges out of states that are possible: a revealed token leaves one where a
-    sequence determines its path, else as many as can emit it. A draw alone takes vectors of all states.
+    Compares nanoseconds per row and position, from measurements of n-grams of 8 to 547 states, HMMs and grammars; draws
+    are compared without their common part. One by one, a likelihood visits only the edges of possible states: a
+    revealed token leaves one state if a sequence determines its path, else all that can emit it. A draw visits all
+    states.
     """
     edges, states, pinned = len(machine.edge_weight), machine.states, machine.unambiguous
     eight = (edges + 6 * states) / 13

@@ -1,4 +1,4 @@
-"""Likelihoods, draws and entropies of a machine: what one pass over a sequence can say exactly."""
+"""Likelihoods, draws and entropies of a machine, each exact and computed in one pass over a sequence."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ EVIDENCE_FLOOR = 1e-260
 
 
 class Prefixes(NamedTuple):
-    """How far each row has been read: up to `end`, whose token may be known without having been read."""
+    """The prefix of each row that the messages cover: all positions before `end`."""
 
     end: Ints  # (B): a position
-    message: Floats  # (B, S): the forward message there
-    token: Ints  # (B): the token there, V where it is still to be drawn
+    message: Floats  # (B, S): the forward message at end
+    token: Ints  # (B): the token at end; V if it is not drawn yet
 
 
 @kernel
 def evidence_rows(machine, tokens, out):  # type: ignore[no-untyped-def]
-    """out (B) = log of the mass of all paths that agree with the revealed tokens (B, L); -inf if there is none.
+    """out (B) = log of the mass of all paths that agree with the revealed tokens (B, L); -inf without such a path.
 
-    Only one message is multiplied here, so that its floor can be far lower than that of two. A row in which a mass
-    falls below that floor is computed again in logarithms. Only the states that the revealed tokens leave possible are
-    visited, so that a context that determines the state costs its successors and no more.
+    A single message is multiplied, so its floor can be far lower than that of a product of two. A row in which a mass
+    falls below that floor is computed again in logarithms. Only states that the revealed tokens leave possible are
+    visited: a context that determines the state costs only its successors.
     """
     hidden = machine.column_start.shape[0] - 1
     states = machine.initial.shape[0]
@@ -62,14 +62,14 @@ def evidence_rows(machine, tokens, out):  # type: ignore[no-untyped-def]
                 begin, end = machine.column_start[token], machine.column_start[token + 1]
                 for i in range(begin, end):
                     evidence[machine.column_state[i]] = machine.column_weight[i]
-                kept = 0
+                possible = 0
                 for i in range(count):
                     s = old[i]
                     mass[s] *= evidence[s]
                     if mass[s] > 0.0:
-                        old[kept] = s
-                        kept += 1
-                count = kept
+                        old[possible] = s
+                        possible += 1
+                count = possible
                 for i in range(begin, end):
                     evidence[machine.column_state[i]] = 0.0
             total = 0.0
@@ -93,8 +93,7 @@ def evidence_rows(machine, tokens, out):  # type: ignore[no-untyped-def]
 
 @kernel
 def _in_logarithms(machine, tokens):  # type: ignore[no-untyped-def]
-    """The same of one row (L), by the logarithm of the mass of each state: slower, and right however far they lie
-    apart."""
+    """`evidence_rows` for one row (L), from the log mass of each state: slower, but exact for masses of any ratio."""
     hidden, states = machine.column_start.shape[0] - 1, machine.initial.shape[0]
     logs, evidence = np.log(machine.initial), np.empty(states)
     largest, total = np.empty(states), np.empty(states)
@@ -129,25 +128,25 @@ def backward_rows(machine: Machine, tokens: Ints) -> Floats:
     return backward
 
 
-def sample_rows(machine: Machine, luck: Any, given: Ints, backward: Floats, out: Ints) -> None:
-    """Draw x ~ q(. | given): states forwards, each weighed by what the backward message says of its future.
+def sample_rows(machine: Machine, rng: Any, given: Ints, backward: Floats, out: Ints) -> None:
+    """Draw x ~ q(. | given): states from left to right, each weighted by the backward message.
 
-    luck: (seed, token_stream, state_stream, row_ids (B)). given and backward have one row for all, or one each; out
+    `rng`: (seed, token_stream, state_stream, row_ids (B)). given and backward have one row, or one for each row of out
     (B, L).
     """
     order = np.argsort(machine.column_state, kind="stable")
     symbol = np.repeat(np.arange(machine.vocabulary), np.diff(machine.column_start))
     emission = starts_of(machine.column_state, machine.states), symbol[order], machine.column_weight[order]
     scratch = np.empty(machine.states), np.empty(machine.states), np.arange(machine.states)
-    _sample_rows(machine, emission, scratch, luck, given, backward, out)
+    _sample_rows(machine, emission, scratch, rng, given, backward, out)
 
 
 @kernel(_nrt=False)
-def _sample_rows(machine, emission, scratch, luck, given, backward, out):  # type: ignore[no-untyped-def]
-    """emission: the columns turned into rows: (start (S+1), token, weight)."""
+def _sample_rows(machine, emission, scratch, rng, given, backward, out):  # type: ignore[no-untyped-def]
+    """emission: the columns transposed into rows (start (S+1), token, weight)."""
     row_start, row_token, row_weight = emission
     weights, products, everywhere = scratch
-    seed, token_stream, state_stream, row_ids = luck
+    seed, token_stream, state_stream, row_ids = rng
     hidden, zero = machine.column_start.shape[0] - 1, np.int64(0)
     for b in range(out.shape[0]):
         shared = b if given.shape[0] > 1 else 0
@@ -181,7 +180,10 @@ def _pick(targets, masses, weights, products, u):  # type: ignore[no-untyped-def
 
 @kernel
 def path_entropy(machine, given, backward):  # type: ignore[no-untyped-def]
-    """H(Z | given) in nats, one row: sum_t E H(z_{t+1} | z_t, given after t); H(X) too where paths are unambiguous."""
+    """H(Z | given) in nats, for one row: sum_t E H(z_{t+1} | z_t, given after t).
+
+    Equals H(X) if paths are unambiguous.
+    """
     states = machine.initial.shape[0]
     weights, occupied, following = np.empty(states), np.empty(states), np.empty(states)
     ahead, first = backward.reshape(-1), np.int64(0)
@@ -205,17 +207,17 @@ def path_entropy(machine, given, backward):  # type: ignore[no-untyped-def]
                 continue
             for e in range(machine.edge_start[s], machine.edge_start[s + 1]):
                 t = machine.edge_target[e]
-                share = machine.edge_weight[e] * weights[t] / total
-                if share > 0.0:
-                    entropy -= occupied[s] * share * np.log(share)
-                    following[t] += occupied[s] * share
+                fraction = machine.edge_weight[e] * weights[t] / total
+                if fraction > 0.0:
+                    entropy -= occupied[s] * fraction * np.log(fraction)
+                    following[t] += occupied[s] * fraction
         occupied, following = following, occupied
     return entropy
 
 
 @kernel
 def reachable_ends(machine, longest):  # type: ignore[no-untyped-def]
-    """(longest+1) booleans: which lengths can end well."""
+    """(longest+1) booleans: whether sequences of each length exist."""
     states = machine.initial.shape[0]
     possible = np.zeros(longest + 1, np.bool_)
     here, following = machine.initial.copy(), np.zeros(states)
@@ -234,10 +236,10 @@ def reachable_ends(machine, longest):  # type: ignore[no-untyped-def]
 
 @kernel
 def filter_rows(machine, ahead, predicted, lengths, tokens, counts, out):  # type: ignore[no-untyped-def]
-    """Read counts (B) of the tokens (B, K) after what was read before; out (B, K, V) is what each one leads to.
+    """Append counts (B) of the tokens (B, K) to each prefix; out (B, K, V) is the prediction after each token.
 
-    predicted (B, L, S) holds the forward message of every position so far; a length of -1 means that the next token is
-    the start. ahead (L, S): what a blank future says.
+    predicted (B, L, S) has the forward message of every position so far; a length of -1 means that the next token is
+    the start. ahead (L, S): the backward messages without later tokens.
     """
     here, there = np.empty(ahead.shape[1]), np.empty(ahead.shape[1])
     future = ahead.reshape(-1)
@@ -254,39 +256,39 @@ def filter_rows(machine, ahead, predicted, lengths, tokens, counts, out):  # typ
 
 
 @kernel
-def draw_rows(machine, ahead, luck, prefixes, tokens, probability):  # type: ignore[no-untyped-def]
-    """Draw what follows the prefixes from q(x_j | x_<j): tokens (B, L), probability (B, L); the rest is left alone.
+def draw_rows(machine, ahead, rng, prefixes, tokens, probability):  # type: ignore[no-untyped-def]
+    """Draw the continuation of each prefix from q(x_j | x_<j) into tokens (B, L) and probability (B, L).
 
-    luck: (seed, stream, row_ids (B)). ahead (L, S): what a blank future says.
+    `rng`: (seed, stream, row_ids (B)). ahead (L, S): the backward messages without later tokens.
     """
-    seed, stream, row_ids = luck
+    seed, stream, row_ids = rng
     hidden, zero = machine.column_start.shape[0] - 1, np.int64(0)
     message, here, there = np.empty(ahead.shape[1]), np.empty(ahead.shape[1]), np.empty(ahead.shape[1])
-    law, future = np.empty(hidden), ahead.reshape(-1)
+    distribution, future = np.empty(hidden), ahead.reshape(-1)
     for b in range(tokens.shape[0]):
         for s in range(message.shape[0]):
             message[s] = prefixes.message[b, s]
         for j in range(prefixes.end[b], tokens.shape[1]):
             token = prefixes.token[b]
             if token == hidden or j > prefixes.end[b]:
-                marginal(machine, message, zero, future, j, law, here)
-                token = draw(law, uniform_at(seed, stream, row_ids[b], j, zero))
-                tokens[b, j], probability[b, j] = token, law[token]
+                marginal(machine, message, zero, future, j, distribution, here)
+                token = draw(distribution, uniform_at(seed, stream, row_ids[b], j, zero))
+                tokens[b, j], probability[b, j] = token, distribution[token]
             carry(machine, message, zero, token, here, there, zero)
 
 
 @kernel
-def window_masses(machine, starts, ends, size, law):  # type: ignore[no-untyped-def]
-    """Add to law (V^size) the mass of each window that starts from starts (T, S) and is followed by ends (T, S), / T.
+def window_masses(machine, starts, ends, size, distribution):  # type: ignore[no-untyped-def]
+    """Add to `distribution` (V^size) the mean mass of each window over T positions, between starts and ends (T, S).
 
-    The windows are walked depth first, so that a common beginning is computed once and an impossible one cut off.
+    The windows are walked depth first: a common beginning is computed once, and an impossible one is skipped.
     """
-    places, states = starts.shape
+    count, states = starts.shape
     vocabulary = machine.column_start.shape[0] - 1
     level = np.zeros((size, states))  # the mass before the k-th token of the window is emitted
-    here = np.zeros(law.shape[0])
+    here = np.zeros(distribution.shape[0])
     token = np.zeros(size, np.int64)
-    for t in range(places):
+    for t in range(count):
         clear(here)
         for s in range(states):
             level[0, s] = starts[t, s]
@@ -318,10 +320,10 @@ def window_masses(machine, starts, ends, size, law):  # type: ignore[no-untyped-
                 k += 1
                 token[k] = -1
         total = 0.0
-        for code in range(law.shape[0]):
+        for code in range(distribution.shape[0]):
             total += here[code]
-        for code in range(law.shape[0]):
-            law[code] += here[code] / (total * places)
+        for code in range(distribution.shape[0]):
+            distribution[code] += here[code] / (total * count)
 
 
 def log_evidence(machine: Machine, tokens: np.ndarray) -> Floats:

@@ -1,7 +1,7 @@
 """A message times the transitions of its machine: as a dense matrix, or as runs of eight neighbouring targets.
 
-`machine` has found which of the two is faster. Forwards from a hidden token the runs that begin at the same target are
-added up in a register; from a revealed one only those of the states that emit it are taken.
+`machine` chooses the faster form. Forwards from a hidden token, runs that start at the same target are added in a
+register. Forwards from a revealed token, only runs of the states that emit it are used.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TILE = 4 * LANES  # columns at a time: four vectors of sums hide the latency of 
 
 @kernel(_nrt=False, forceinline=True)
 def push(machine, here, token, there):  # type: ignore[no-untyped-def]
-    """there(t) = sum_s here(s) T(s, t), of what was weighed by this token."""
+    """there(t) = sum_s here(s) T(s, t); here is already weighted by this token."""
     if machine.dense.shape[1] > 0:
         _multiply(machine.dense, uint64(0), here, there)
     elif token == machine.column_start.shape[0] - 1:
@@ -38,14 +38,14 @@ def pull(machine, here, there):  # type: ignore[no-untyped-def]
 
 @kernel(_nrt=False)
 def clear(values):  # type: ignore[no-untyped-def]
-    """Set to zero: numba compiles the text of an error into every `values[:] = 0.0`."""
+    """Set to zero. (numba compiles an error message into every `values[:] = 0.0`.)"""
     for i in range(uint64(values.shape[0])):
         values[i] = 0.0
 
 
 @kernel(_nrt=False)
 def _multiply(matrices, which, here, there):  # type: ignore[no-untyped-def]
-    """Tile by tile, summed up in registers; what is left over one by one."""
+    """Multiply tile by tile, with sums in registers, and the remaining columns one by one."""
     states = uint64(here.shape[0])
     begin, whole = which * states * states, states // uint64(TILE) * uint64(TILE)
     for t in range(uint64(0), whole, uint64(TILE)):
@@ -80,7 +80,7 @@ def _push_groups(groups, here, there):  # type: ignore[no-untyped-def]
 
 @kernel(_nrt=False)
 def _push_states(column_start, column_state, token, runs, here, there):  # type: ignore[no-untyped-def]
-    """Only from the states that emit the token: after a revealed one most of the others are impossible."""
+    """Push only from the states that emit the token; all others are impossible."""
     start, target, weight = runs
     clear(there)
     for i in range(column_start[token], column_start[token + 1]):
@@ -123,5 +123,5 @@ def _eight_runs(target, weight, here, first):  # type: ignore[no-untyped-def]
 
 @kernel(_nrt=False, forceinline=True)
 def _run(target, weight, here, run):  # type: ignore[no-untyped-def]
-    """The products of a run, which are still to be added up."""
+    """The products of a run, before they are added."""
     return load(here, target[run]) * load(weight, run * uint64(LANES))

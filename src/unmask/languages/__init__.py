@@ -1,6 +1,6 @@
-"""The ground truths: distributions whose likelihood, support and posterior are exact."""
+"""Synthetic languages: distributions with exact likelihood, support and posterior."""
 
-from unmask.languages.base import Language
+from unmask.languages.base import LANGUAGES, Language
 from unmask.languages.brackets import Brackets
 from unmask.languages.closed_form import ClosedForm
 from unmask.languages.hmm import HMM
@@ -11,7 +11,6 @@ from unmask.languages.ngram import NGram
 from unmask.languages.presets import PRESETS
 from unmask.languages.random import random_hmm, random_ngram, sparse_hmm
 from unmask.languages.reading import LanguageLike, from_dict, load
-from unmask.languages.registry import LANGUAGES
 
 __all__ = [
     "HMM",

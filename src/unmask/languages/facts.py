@@ -1,4 +1,4 @@
-"""What a machine is like: size, entropy rate, mixing, primitivity, and how rare its strings are among random ones."""
+"""Properties of a machine: size, entropy rate, mixing, primitivity, and the fraction of random strings it accepts."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from unmask.kernels import paths
 from unmask.kernels.machine import Ints, Machine
 from unmask.languages.base import Language
 
-RANDOM_LENGTH = 16  # long enough to tell languages apart, short enough that some random strings are valid
+RANDOM_LENGTH = 16  # long enough to distinguish languages, short enough that some random strings are valid
 RATE_LENGTH = 256
-DENSE_STATES = 1024  # up to here eigenvalues are computed: in a second
+DENSE_STATES = 1024  # up to this number, eigenvalues take at most a second
 
 
 def machine_facts(language: Language) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def machine_facts(language: Language) -> dict[str, Any]:
 
 
 def entropy_rate(language: Language) -> Estimate:
-    """lim H(X_1..X_L)/L in nats, from the growth of H between two lengths, where the ends cancel."""
+    """lim H(X_1..X_L)/L in nats, from the growth of H between two lengths, in which the ends cancel."""
     short, long = (language.nearest_lengths(length)[-1] for length in (RATE_LENGTH, 2 * RATE_LENGTH))
     if short == long:
         return exactly(0.0)  # bounded lengths: H does not grow
@@ -48,7 +48,7 @@ def entropy_rate(language: Language) -> Estimate:
 
 
 def valid_fraction(language: Language, rows: int = 20000) -> Estimate:
-    """The share of uniformly random strings of about 16 tokens that are valid; exact where a string fixes its path."""
+    """The fraction of random strings of about 16 tokens that are valid; exact if a string determines its path."""
     machine = _machine(language)
     length = language.nearest_lengths(RANDOM_LENGTH)[-1]
     if machine.unambiguous:
@@ -69,7 +69,7 @@ def _machine(language: Language) -> Machine:
 
 
 def second_eigenvalue(machine: Machine) -> float | None:
-    """|lambda_2| of the transition matrix: correlations decay like its powers. None for machines too large for it."""
+    """|lambda_2| of the transition matrix: correlations decay like its powers. None if the machine is too large."""
     if machine.states > DENSE_STATES:
         return None
     matrix = np.zeros((machine.states, machine.states))
@@ -79,13 +79,13 @@ def second_eigenvalue(machine: Machine) -> float | None:
 
 
 def primitive(machine: Machine) -> bool:
-    """Whether T^k is positive for some k, on the states that recur: one recurrent class, of period one."""
+    """Whether T^k is positive for some k on the recurrent states: one recurrent class, of period one."""
     source, target = machine.edge_source, machine.edge_target
     state = int(machine.initial.argmax())
     while True:
         ahead = _steps(source, target, state, machine.states)
         behind = _steps(target, source, state, machine.states)
-        lost = np.flatnonzero((ahead >= 0) & (behind < 0))  # reached, but without a way back: closer to recurrence
+        lost = np.flatnonzero((ahead >= 0) & (behind < 0))  # reachable without a way back: closer to recurrence
         if not len(lost):
             break
         state = int(lost[0])
@@ -97,7 +97,7 @@ def primitive(machine: Machine) -> bool:
 
 
 def _steps(source: Ints, target: Ints, start: int, states: int) -> Ints:
-    """(S) how many edges away each state is from `start`, -1 where no path leads."""
+    """(S) the number of edges from `start` to each state, -1 without a path."""
     steps = np.full(states, -1)
     frontier = np.array([start])
     depth = 0

@@ -1,4 +1,4 @@
-"""Languages given by rules: states that know their token, and an end that must be a good one."""
+"""Languages defined by rules: states that determine their token, and states that may be last."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Moves = Iterable[tuple[float, Any]]
 class Grammar(MachineLanguage):
     """A machine explored from rules; a state is (token, memory).
 
-    At a fixed length a sequence ends in a complete state. With `stop`, a complete sequence ends with this probability
-    in an end token followed by padding, so that the length varies below that of the canvas.
+    At a fixed length, sequences end in a complete state. With `stop`, a complete sequence ends with this probability in
+    an end token followed by padding, so the length varies up to that of the canvas.
     """
 
     def __init__(self, symbols: tuple[str, ...], stop: float | None) -> None:

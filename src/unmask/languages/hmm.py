@@ -1,4 +1,4 @@
-"""Hidden Markov languages: z_1 ~ initial, x_t ~ emission[z_t], z_{t+1} ~ transition[z_t]; an optional good end."""
+"""Hidden Markov languages: z_1 ~ initial, x_t ~ emission[z_t], z_{t+1} ~ transition[z_t]; optional final weights."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.kernels.machine import Floats, Machine, from_dense
+from unmask.languages.base import LANGUAGES
 from unmask.languages.machine import MachineLanguage
-from unmask.languages.registry import LANGUAGES
 from unmask.languages.tables import check_smallest, table, weights
 
 
@@ -19,9 +19,9 @@ from unmask.languages.tables import check_smallest, table, weights
 class HMM(MachineLanguage):
     """q(x, z) ~ initial(z_1) prod transition(z_t, z_{t+1}) prod emission(z_t, x_t) final(z_L)     (theory.md 3)
 
-    initial (S), transition (S, S), emission (S, V), final (S) or None: weights at the last position, for languages
-    that must end well; then every likelihood is divided by Z_L. A likelihood is exact up to rounding; a posterior is,
-    unless later evidence leaves only paths whose probability has fallen below 1e-140 of another one (kernels/messages).
+    initial (S), transition (S, S), emission (S, V), final (S) or None: weights of the last state, if not every state
+    can be last; every likelihood is then divided by Z_L. Likelihoods are exact up to rounding. So are posteriors,
+    unless later evidence leaves only paths below 1e-140 of the probability of another (kernels/messages).
     """
 
     kind: ClassVar[str] = "hmm"
@@ -43,11 +43,11 @@ class HMM(MachineLanguage):
         self.emission = table("emission", emission, (states, None), normalise)
         self.final = None if final is None else weights("final", final, (states,))
         if self.final is not None and not self.final.any():
-            raise UnmaskError("final is zero everywhere: no sequence could end; leave it out to allow every end")
+            raise UnmaskError("final is zero everywhere, so no sequence can end. Leave it out to allow every end.")
         if self.final is not None:
             check_smallest("final", self.final / self.final.max())
             if not self.final[_reachable(self.initial, self.transition)].any():
-                raise UnmaskError("no path leads from initial to a state where final is positive: no sequence ends")
+                raise UnmaskError("no path leads from initial to a state with positive final, so no sequence can end")
         self.vocabulary = self.emission.shape[1]
         self.end = None if end is None else arguments.whole("end", end, 0, self.vocabulary - 1)
         self.name_tokens(names)
@@ -65,7 +65,7 @@ class HMM(MachineLanguage):
 
 
 def _reachable(initial: Floats, transition: Floats) -> NDArray[np.bool_]:
-    """(S) which states some path visits."""
+    """(S) whether some path visits each state."""
     reached = initial > 0
     while (grown := reached | (reached @ transition > 0)).sum() > reached.sum():
         reached = grown

@@ -1,4 +1,4 @@
-"""The language of Theorem 4.4, by its closed form: every two positions of an interval share one fair bit."""
+"""The language of Theorem 4.4, with its closed form: every two positions of an interval share one fair bit."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from unmask.core.chance import Stream
 from unmask.kernels import interval as kernels
 from unmask.kernels import neighbours
 from unmask.kernels.machine import Machine, explore
-from unmask.languages.base import Language
+from unmask.languages.base import LANGUAGES, Language
 from unmask.languages.hmm import HMM
 from unmask.languages.interval_form import IntervalForm
 from unmask.languages.ngram import NGram, check_size
-from unmask.languages.registry import LANGUAGES
 
 MAX_WIDTH = 16
 
@@ -28,12 +27,12 @@ MAX_WIDTH = 16
 class Interval(Language):
     """Example C.7: intervals of l positions over V = 2^(l-1) tokens (theory.md 6).
 
-    One fair bit B_ab for each pair a < b of an interval; it is component b-1 of the token at a and component a of the
-    token at b, and component c is bit c-1 of the token. So an interval is valid when its pairs agree, all valid ones
-    are equally likely, and a last, shorter interval of r positions keeps the bits of its absent partners free.
+    Each pair a < b of an interval has a fair bit B_ab. It is component b-1 of the token at a and component a of the
+    token at b; component c is bit c-1 of the token. So an interval is valid if its pairs agree, and all valid ones are
+    equally likely. In a shorter last interval of r positions, the bits of absent partners are free.
 
-    The denoiser copies the bits that a revealed partner shows and finds the others fair, also in contexts that are
-    already impossible: each bit has one partner, so there is always an answer.
+    The denoiser copies the bits of revealed partners; the other bits are fair. This also defines it in impossible
+    contexts, since each bit has one partner.
     """
 
     kind: ClassVar[str] = "interval"
@@ -64,28 +63,28 @@ class Interval(Language):
     def _posterior(self, tokens: Tensor, positions: Tensor) -> Tensor:
         rows = torch.arange(len(tokens)).repeat_interleave(positions.shape[1])
         out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
-        places = (t.numpy() for t in (tokens, rows, positions.reshape(-1), out))
-        neighbours.marginals_at(None, self.width, *places)
-        asked = tokens.gather(1, positions).reshape(-1)
-        shown = asked < self.vocabulary
-        out[shown] = torch.nn.functional.one_hot(asked[shown], self.vocabulary).double()
+        arrays = (t.numpy() for t in (tokens, rows, positions.reshape(-1), out))
+        neighbours.marginals_at(None, self.width, *arrays)
+        content = tokens.gather(1, positions).reshape(-1)
+        shown = content < self.vocabulary
+        out[shown] = torch.nn.functional.one_hot(content[shown], self.vocabulary).double()
         return out.view(*positions.shape, self.vocabulary)
 
     def _entropy(self, given: Tensor) -> float:
         return self.closed_form.bits(len(given)) * math.log(2) + float(self.log_evidence(given.unsqueeze(0))[0])
 
-    def _window_law(self, size: int, length: int) -> Tensor:
-        """Averaged over the places of an interval at which a window can start."""
+    def _window_distribution(self, size: int, length: int) -> Tensor:
+        """The mean over the positions in an interval at which a window can start."""
         v = self.vocabulary
         digits = v ** torch.arange(size - 1, -1, -1)
         content = torch.arange(v**size).unsqueeze(1) // digits % v
-        law = torch.zeros(v**size, dtype=torch.float64)
+        distribution = torch.zeros(v**size, dtype=torch.float64)
         starts = torch.bincount(torch.arange(length - size + 1) % self.width).tolist()
         for place, count in enumerate(starts):
             shown = torch.full((v**size, place + size), v)
             shown[:, place:] = content
-            law += count * self.log_evidence(shown).exp()
-        return law / (length - size + 1)
+            distribution += count * self.log_evidence(shown).exp()
+        return distribution / (length - size + 1)
 
     @property
     def endless(self) -> bool:
@@ -95,19 +94,19 @@ class Interval(Language):
         return None, self.width
 
     def independent(self, tokens: Tensor, hidden: Tensor, gamma: float) -> Tensor:
-        """Two hidden places of one interval share one fair bit, ln 2 nats, whatever else is revealed, and places of two
-        intervals nothing: the first of each interval."""
+        """The first hidden position of each interval: two hidden positions of an interval share one fair bit, ln 2
+        nats, in every context; positions of different intervals are independent."""
         if gamma >= math.log(2):
             return hidden
         padded = torch.nn.functional.pad(hidden, (0, -hidden.shape[1] % self.width)).unflatten(1, (-1, self.width))
         return (padded & (padded.cumsum(2) == 1)).flatten(1)[:, : hidden.shape[1]]
 
-    def best_order(self, hidden: Tensor, rounds: int) -> Tensor:
-        """Every two hidden places of one interval that share a round pay ln 2 nats, whatever else is revealed: as many
-        of its places in each round as in any other, up to one."""
+    def best_order(self, hidden: Tensor, steps: int) -> Tensor:
+        """The positions of each interval, spread evenly over the steps: every two hidden positions of an interval in
+        the same step cost ln 2 nats, in every context."""
         padded = torch.nn.functional.pad(hidden, (0, -hidden.shape[1] % self.width)).unflatten(1, (-1, self.width))
-        turn = ((padded.cumsum(2) - 1) % rounds).flatten(1)[:, : hidden.shape[1]]
-        return torch.where(hidden, turn + 1, 0)
+        step = ((padded.cumsum(2) - 1) % steps).flatten(1)[:, : hidden.shape[1]]
+        return torch.where(hidden, step + 1, 0)
 
     def facts(self) -> dict[str, Any]:
         return {
@@ -119,9 +118,9 @@ class Interval(Language):
         }
 
     def as_machine(self) -> Machine:
-        """Note C.8 in its minimal form: the state is the position and the bits of its open pairs, just drawn ones too.
+        """The minimal machine of note C.8: a state is the position and the bits of its open pairs, including new ones.
 
-        sum_a 2^((a-1)(l-a+1) + (l-a)) states: 544 at l = 5.
+        It has sum_a 2^((a-1)(l-a+1) + (l-a)) states: 544 at l = 5.
         """
         width = self.width
         pairs = list(combinations(range(width), 2))
@@ -155,15 +154,15 @@ class Interval(Language):
         return HMM(machine.initial, transition, np.eye(self.vocabulary)[symbols])
 
     def as_ngram(self) -> NGram:
-        """The l-gram over tokens that also say where they stand: a V + v means v at position a of an interval."""
+        """The l-gram over tokens that include their position: a V + v means v at position a of an interval."""
         width, v = self.width, self.vocabulary
         size = width * v
         check_size(width, size)
         transition = np.full((size ** (width - 1), size), 1 / size)
         initial = np.zeros(size ** (width - 1))
         contexts = np.stack(np.unravel_index(np.arange(len(initial)), (size,) * (width - 1)), 1)
-        places, tokens = np.divmod(contexts, v)
-        for code, (place, token) in enumerate(zip(places.tolist(), tokens.tolist(), strict=True)):
+        positions, tokens = np.divmod(contexts, v)
+        for code, (place, token) in enumerate(zip(positions.tolist(), tokens.tolist(), strict=True)):
             following = (place[-1] + 1) % width
             if any((a + 1) % width != b for a, b in pairwise(place)):
                 continue

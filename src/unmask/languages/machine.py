@@ -1,4 +1,4 @@
-"""A language that is a machine, a weighted automaton: all that it says of itself is a pass of messages."""
+"""Languages that are machines, that is weighted automata; all their quantities are computed by message passing."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from unmask.kernels.passes import Passes
 from unmask.languages.base import MESSAGE_BYTES, Language
 from unmask.languages.facts import machine_facts
 
-ROWS = 64  # of a block that holds no messages
-LONGEST_ORDER = 256  # positions whose best order is found in seconds
+ROWS = 64  # of a block without messages
+LONGEST_ORDER = 256  # positions whose best order takes seconds to compute
 
 
 class MachineLanguage(Language):
@@ -58,20 +58,20 @@ class MachineLanguage(Language):
         apart[rows] = torch.from_numpy(chosen)
         return apart
 
-    def best_order(self, hidden: Tensor, rounds: int) -> Tensor:
+    def best_order(self, hidden: Tensor, steps: int) -> Tensor:
         if (chain := first_order.first_order(self.machine)) is None:
-            return super().best_order(hidden, rounds)
+            return super().best_order(hidden, steps)
         length = hidden.shape[1]
         if length > LONGEST_ORDER:
-            what = f"the best order of {length} positions takes too long; it is found for at most {LONGEST_ORDER}"
-            raise UnmaskError(f"{what}. Take blocks(block_length={LONGEST_ORDER}, inner='dyadic'), or dyadic")
-        needed = min(rounds, length.bit_length())  # in which dyadic orders are exact
+            problem = f"the best order of {length} positions takes too long; expected at most {LONGEST_ORDER}"
+            raise UnmaskError(f"{problem}. Use blocks(block_length={LONGEST_ORDER}, inner='dyadic'), or dyadic.")
+        needed = min(steps, length.bit_length())  # dyadic orders of that many steps are exact
         if (length, needed) not in self._paid:
             links = chain.links(length)
             self._paid[length, needed] = links, first_order.least_paid(links, needed - 1)
         patterns, which = hidden.unique(dim=0, return_inverse=True)
-        found = [first_order.best_order(*self._paid[length, needed], ~pattern.numpy()) for pattern in patterns]
-        return torch.from_numpy(np.stack(found))[which]
+        orders = [first_order.best_order(*self._paid[length, needed], ~pattern.numpy()) for pattern in patterns]
+        return torch.from_numpy(np.stack(orders))[which]
 
     @cached_property
     def _paid(self) -> dict[tuple[int, int], tuple[np.ndarray, np.ndarray]]:
@@ -86,7 +86,7 @@ class MachineLanguage(Language):
         return {}
 
     def log_normaliser(self, length: int) -> float:
-        """log Z_L: the mass of all paths that end well; an error where there is none."""
+        """log Z_L: the mass of all paths that end in a final state; an error without such paths."""
         if self.machine.open_ended:
             return 0.0
         if length not in self._log_normalisers:
@@ -109,8 +109,8 @@ class MachineLanguage(Language):
         def draw(rows: slice) -> None:
             pattern = given.numpy() if shared is not None else given[rows].numpy()
             backward = paths.backward_rows(self.machine, pattern) if shared is None else shared
-            luck = np.uint64(seed), int(Stream.LANGUAGE), int(Stream.STATE), row_ids[rows].numpy()
-            paths.sample_rows(self.machine, luck, pattern, backward, out[rows].numpy())
+            rng = np.uint64(seed), int(Stream.LANGUAGE), int(Stream.STATE), row_ids[rows].numpy()
+            paths.sample_rows(self.machine, rng, pattern, backward, out[rows].numpy())
 
         block = ROWS if shared is not None else max(1, MESSAGE_BYTES // (8 * length * self.machine.states))
         for _ in over_blocks(draw, len(row_ids), block):
@@ -134,15 +134,15 @@ class MachineLanguage(Language):
         pattern = given.unsqueeze(0).numpy()
         return float(paths.path_entropy(self.machine, pattern[0], paths.backward_rows(self.machine, pattern)[0]))
 
-    def _window_law(self, size: int, length: int) -> Tensor:
+    def _window_distribution(self, size: int, length: int) -> Tensor:
         forward, backward = np.empty((2, 1, length, self.machine.states))
         fill_rows(self.machine, self.blank(1, length).numpy(), forward, backward, np.empty((1, length), bool))
         starts, ends = forward[0, : length - size + 1], backward[0, size - 1 :]
-        if self.machine.open_ended:  # then every end is as good, and the places can be averaged first
+        if self.machine.open_ended:  # every end is possible, so the positions can be averaged first
             starts, ends = starts.mean(0, keepdims=True), np.ones((1, self.machine.states))
-        law = np.zeros(self.vocabulary**size)
-        paths.window_masses(self.machine, starts, ends, size, law)
-        return torch.from_numpy(law)
+        distribution = np.zeros(self.vocabulary**size)
+        paths.window_masses(self.machine, starts, ends, size, distribution)
+        return torch.from_numpy(distribution)
 
     def facts(self) -> dict[str, Any]:
         return machine_facts(self)

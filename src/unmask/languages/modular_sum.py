@@ -1,4 +1,4 @@
-"""Sums evaluated step by step modulo m: it looks like reasoning, and every intermediate result counts."""
+"""Sums modulo m, evaluated step by step: a model of reasoning in which every intermediate result matters."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ from torch.nn.functional import pad
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.memory import counted
-from unmask.languages.base import Tokens
+from unmask.languages.base import LANGUAGES, Steps, Tokens
 from unmask.languages.grammar import Grammar, Moves
-from unmask.languages.registry import LANGUAGES
-from unmask.languages.steps import Steps
 
-MAX_TRANSITIONS = 2**16  # about which it takes some seconds to find them
+MAX_TRANSITIONS = 2**16  # which take a few seconds to enumerate
 
 
 class Draft(NamedTuple):
-    """While operands are chosen: those that will be written again (the first two as their sum), and how many so far."""
+    """While operands are chosen: those to be written again (the first two as their sum), and the number so far."""
 
     token: int
     operands: tuple[int, ...]
@@ -28,7 +26,7 @@ class Draft(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Once they are chosen everything up to the result is determined: the tokens that must follow."""
+    """After the operands are chosen: the remaining tokens up to the result, which are determined."""
 
     token: int
     rest: tuple[int, ...]
@@ -45,8 +43,8 @@ class Joint(NamedTuple):
 class ModularSum(Grammar):
     """Equations `1+2+3=3+3=6`, joined by `;`, each with `terms` operands, evaluated from the left one sum at a time.
 
-    Operands are uniform digits 0..m-1; in a chain each equation starts from the last result: `4+9=3;3+5=8`. A sequence
-    ends after a complete equation, so its lengths are k^2+k-1 for k terms, and k^2+k more for each further equation.
+    Operands are uniform digits 0..m-1. In a chain, each equation starts with the last result: `4+9=3;3+5=8`. A sequence
+    ends after a complete equation, so lengths are k^2+k-1 for k terms, and k^2+k more for each further equation.
     """
 
     kind: ClassVar[str] = "modular-sum"
@@ -57,8 +55,8 @@ class ModularSum(Grammar):
         arguments.flag("chained", chained)
         transitions = modulus**terms + 2 * terms * modulus ** (terms - 1)
         if transitions > MAX_TRANSITIONS:
-            what = f"about {counted(transitions)} transitions, more than the {MAX_TRANSITIONS:,} allowed"
-            raise UnmaskError(f"modulus {modulus} with {terms} terms needs {what}; lower one of them")
+            problem = f"modulus {modulus} with {terms} terms needs about {counted(transitions)} transitions"
+            raise UnmaskError(f"{problem}; expected at most {MAX_TRANSITIONS:,}. Lower one of them.")
         self.modulus, self.terms, self.chained = modulus, terms, chained
         self.plus, self.equals, self.separator = modulus, modulus + 1, modulus + 2
         super().__init__((*(str(d) for d in range(modulus)), "+", "=", ";"), stop)
@@ -89,11 +87,14 @@ class ModularSum(Grammar):
         return isinstance(state, Work) and not state.rest
 
     def steps(self, tokens: Tokens) -> Steps:
-        """One step a sum, k-1 an equation, with the signs and the copies beside it; the first of an equation has its
-        operands too, and in a chain that it begins with the last result. A chain asks for its first operand plus all
-        that are added, equations that are none for the sum of each."""
+        """One step per sum, k-1 per equation.
+
+        A step includes the signs and copies next to its sum. The first step of an equation also includes its operands,
+        and in a chain that it starts with the last result. The question is the sum of all new operands of a chain, or
+        else the sum of each equation.
+        """
         tokens = self.check_tokens(tokens)
-        ends, long = self.sizes(tokens), self.terms**2 + self.terms  # an equation with the sign behind it
+        ends, long = self.sizes(tokens), self.terms**2 + self.terms  # an equation with the sign after it
         if self.end is not None:
             ends = torch.where((tokens == self.end).any(1), ends - 1, 0)  # no text without an end
         most = (tokens.shape[1] + 1) // long * (self.terms - 1)
@@ -101,7 +102,7 @@ class ModularSum(Grammar):
         count, answer = torch.ones(len(tokens), dtype=torch.int64), torch.zeros(len(tokens), dtype=torch.bool)
         for end in ends.unique().tolist():
             rows = ends == end
-            if end == 0 or (end + 1) % long:  # no whole number of equations
+            if end == 0 or (end + 1) % long:  # not a whole number of equations
                 wrong[rows, 0] = True
                 continue
             follows, answer[rows] = self._read_equations(tokens[rows, :end])
@@ -110,7 +111,7 @@ class ModularSum(Grammar):
         return Steps(wrong, count, answer)
 
     def _read_equations(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Bool (B, steps): which follow, in texts (B, n) of whole equations; Bool (B): whether the answer is right."""
+        """Bool (B, steps), whether steps are correct, and Bool (B), whether answers are, in whole equations (B, n)."""
         m, k = self.modulus, self.terms
         texts = pad(tokens, (0, 1), value=self.separator).unflatten(1, (-1, k**2 + k))
         parts = texts.split([2 * count for count in range(k, 0, -1)], 2)  # k operands, k-1, .., 1, each with its sign
@@ -123,18 +124,18 @@ class ModularSum(Grammar):
             summed = (before < m).all(2) & (now[..., 0] == before[..., :2].sum(2) % m)
             follows.append(good & summed & (now[..., 1:] == before[..., 2:]).all(2))
         follows[0] &= formed[0]
-        results, asked = texts[..., -2], operands[0].clone()
+        results, question = texts[..., -2], operands[0].clone()
         if self.chained:
-            follows[0][:, 1:] &= asked[:, 1:, 0] == results[:, :-1]
-            asked[:, 1:, 0] = 0  # no operands of the question
-            right = results[:, -1] == asked.sum((1, 2)) % m
+            follows[0][:, 1:] &= question[:, 1:, 0] == results[:, :-1]
+            question[:, 1:, 0] = 0  # not operands of the question
+            right = results[:, -1] == question.sum((1, 2)) % m
         else:
-            right = (results == asked.sum(2) % m).all(1)
-        readable = ((asked < m).all(2) & formed[0]).all(1)
+            right = (results == question.sum(2) % m).all(1)
+        readable = ((question < m).all(2) & formed[0]).all(1)
         return torch.stack(follows, 2).flatten(1), readable & right
 
     def _operand(self, operands: tuple[int, ...], chosen: int, digit: int) -> Draft | Work:
-        """One more operand: another draft, or, with the last one, everything that follows from them."""
+        """The state after one more operand: a draft, or after the last one, the remaining work."""
         if chosen == 1:
             operands = ((operands[0] + digit) % self.modulus,)
         else:

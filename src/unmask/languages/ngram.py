@@ -15,13 +15,12 @@ from unmask.core.memory import counted
 from unmask.kernels import chain
 from unmask.kernels.chain import Chain
 from unmask.kernels.machine import Floats, Ints, Machine, from_edges
-from unmask.languages.base import UNKNOWN
+from unmask.languages.base import LANGUAGES, UNKNOWN
 from unmask.languages.machine import MachineLanguage
-from unmask.languages.registry import LANGUAGES
 from unmask.languages.tables import table
 
 MAX_TRANSITIONS, MOST_ORDER = 2**24, 64
-MAX_SMOOTHING = 1e12  # beside it no count of a text can be seen
+MAX_SMOOTHING = 1e12  # far above any count of a text
 
 
 @LANGUAGES.register("ngram")
@@ -29,7 +28,7 @@ class NGram(MachineLanguage):
     """q(x) = initial(x_1..x_m) prod_{t>m} transition(x_{t-m}..x_{t-1}, x_t),  m = order - 1            (theory.md 3)
 
     initial: V^m probabilities, flat; transition: (V^m, V). The oldest token of a context is the most significant digit.
-    Contexts that no sequence reaches may stay in the table; they carry no state.
+    Contexts that no sequence reaches may be in the table; they have no state.
     """
 
     kind: ClassVar[str] = "ngram"
@@ -58,17 +57,17 @@ class NGram(MachineLanguage):
     def reachable(self) -> Ints:
         """The contexts that some sequence visits, ascending."""
         contexts, v = self.transition.shape
-        seen = self.initial > 0
-        frontier = np.flatnonzero(seen)
+        visited = self.initial > 0
+        frontier = np.flatnonzero(visited)
         while len(frontier):
             row, token = np.nonzero(self.transition[frontier])
             following = np.unique((frontier[row] * v + token) % contexts)
-            frontier = following[~seen[following]]
-            seen[frontier] = True
-        return np.flatnonzero(seen)
+            frontier = following[~visited[following]]
+            visited[frontier] = True
+        return np.flatnonzero(visited)
 
     def build(self) -> Machine:
-        """States: the beginnings of length 1..m-1, then the reachable contexts; each emits its newest token."""
+        """States: the prefixes of length 1..m-1, then the reachable contexts; each emits its newest token."""
         contexts, v = self.transition.shape
         memory = self.order - 1
         beginnings = [self.initial.reshape(v**size, -1).sum(1) for size in range(1, memory)]
@@ -95,10 +94,10 @@ class NGram(MachineLanguage):
         return from_edges(initial, *joined, symbols, v, np.ones(offset[-1]))
 
     def local_form(self, length: int) -> tuple[Chain, int] | None:
-        """Of a first-order chain the nearest revealed neighbours are all that counts.
+        """The tables of a first-order chain, in which only the nearest revealed neighbours matter.
 
-        A token that no sequence reaches carries no state: messages restart as ones behind it, and so do these tables,
-        whatever its row says.
+        A token that no sequence reaches has no state. Messages restart as ones after it, so its row in these tables is
+        uniform.
         """
         if self.order != 2:
             return None
@@ -127,10 +126,10 @@ class NGram(MachineLanguage):
     ) -> NGram:
         """The n-gram of a text by counting, (count + smoothing) / (total + V smoothing).
 
-        The text is read as a circle, so that each of its contexts is continued: without smoothing the support is what
-        the text has shown, and SER means something; with smoothing every sequence is possible. Contexts that it does
-        not show can follow from none that it does; they are given the frequencies of single tokens. With
-        `max_vocabulary` the rarest tokens become one unknown.
+        The text is circular, so that each of its contexts has a successor. Without smoothing only windows of the text
+        are possible, and SER is meaningful; with smoothing every sequence is possible. Contexts outside the text cannot
+        be reached from contexts of the text; they get the frequencies of single tokens. With `max_vocabulary` the
+        rarest tokens become one unknown token.
         """
         arguments.of_kind("text", text, str, "a string; open a file and read it")
         arguments.word("tokens", tokens, ("characters", "whitespace"))
@@ -160,22 +159,22 @@ class NGram(MachineLanguage):
 
 
 def _even(chosen: Ints, size: int) -> Floats:
-    """(size) the distribution that takes each of the chosen with the same probability."""
-    law = np.zeros(size)
-    law[chosen] = 1 / len(chosen)
-    return law
+    """(size) the uniform distribution over the chosen."""
+    distribution = np.zeros(size)
+    distribution[chosen] = 1 / len(chosen)
+    return distribution
 
 
 def check_size(order: int, vocabulary: int) -> None:
     arguments.whole("order", order, 2, MOST_ORDER, ": each token depends on the last")
     size = vocabulary**order
     if size > MAX_TRANSITIONS:
-        what = f"an n-gram of order {order} over {vocabulary} tokens has {counted(size)} transitions"
-        raise UnmaskError(f"{what}, more than the {MAX_TRANSITIONS:,} allowed; lower the order, or max_vocabulary")
+        problem = f"an n-gram of order {order} over {vocabulary} tokens has {counted(size)} transitions"
+        raise UnmaskError(f"{problem}; expected at most {MAX_TRANSITIONS:,}. Lower the order or max_vocabulary.")
 
 
 def _encode(pieces: list[str], max_vocabulary: int | None) -> tuple[list[str], Ints]:
-    """(the names of the tokens, the text as tokens): sorted names, the rarest replaced by an unknown."""
+    """(sorted names of the tokens, the text as tokens); the rarest tokens become one unknown token."""
     frequent = Counter(pieces).most_common()
     if max_vocabulary is not None and len(frequent) > max_vocabulary:
         names = [*sorted(name for name, _ in frequent[: max_vocabulary - 1]), UNKNOWN]

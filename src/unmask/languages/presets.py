@@ -1,14 +1,15 @@
-"""The standard languages by name: Table 1 of the paper, its interval language, and others that it lacks.
+"""The standard languages by name: Table 1 of the paper, its interval language, and additional ones.
 
 Random presets have two options: "sparse-hmm(seed=3, pruned=False)". With pruned=True some strings are impossible, which
-a sequence error rate needs; with pruned=False every string is possible, as in the paper's token error rates.
+a sequence error rate needs. With pruned=False every string is possible, as for the paper's token error rates.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from unmask.core.registry import Registry, parse
+from unmask.core.registry import Registry, parse, written
 from unmask.languages.base import Language
 from unmask.languages.brackets import Brackets
 from unmask.languages.interval import Interval
@@ -20,19 +21,19 @@ PRESETS: Registry[Language] = Registry("language")
 
 @PRESETS.register("paper-2gram")
 def paper_2gram(seed: int = 0, pruned: bool = True) -> Language:
-    """Table 1: V 8, temperature 2, threshold 0.008"""
+    """random 2-gram over 8 symbols (paper, Table 1)"""
     return random_ngram(2, threshold=0.008 * pruned, seed=seed)
 
 
 @PRESETS.register("paper-3gram")
 def paper_3gram(seed: int = 0, pruned: bool = True) -> Language:
-    """Table 1: V 8, temperature 2, threshold 0.008"""
+    """random 3-gram over 8 symbols (paper, Table 1)"""
     return random_ngram(3, threshold=0.008 * pruned, seed=seed)
 
 
 @PRESETS.register("paper-4gram")
 def paper_4gram(seed: int = 0, pruned: bool = True) -> Language:
-    """Table 1: V 8, temperature 2, threshold 0.005"""
+    """random 4-gram over 8 symbols (paper, Table 1)"""
     return random_ngram(4, threshold=0.005 * pruned, seed=seed)
 
 
@@ -44,7 +45,7 @@ def paper_hmm(seed: int = 0, pruned: bool = True) -> Language:
 
 @PRESETS.register("sparse-hmm")
 def standard_sparse_hmm(seed: int = 0, pruned: bool = True) -> Language:
-    """S 32, V 8, four successors a state, symbol s mod 8: the HMM for SER"""
+    """S 32, V 8, four successors per state, symbol s mod 8: the HMM for SER"""
     return sparse_hmm(successors=4 if pruned else None, seed=seed)
 
 
@@ -54,23 +55,34 @@ def interval_5() -> Language:
     return Interval(5)
 
 
-PRESETS.register("modular-sum")(ModularSum)  # a kind of language too, with the same options
+PRESETS.register("modular-sum")(ModularSum)  # also a kind of language, with the same options
 PRESETS.register("brackets")(Brackets)
 
 
-def is_random(preset: str) -> bool:
-    """Whether a preset has a seed; the others are one language each."""
-    return preset in PRESETS.makers and "seed" in PRESETS.entry(preset).options
+def is_random(spec: str) -> bool:
+    """Whether the preset of a spec has a seed; presets without one are a single language each."""
+    name = spec.partition("(")[0].strip()
+    return name in PRESETS.makers and "seed" in PRESETS.entry(name).options
 
 
 def varied(spec: str, **options: Any) -> str:
     """The spec with these options if its preset is random: varied("paper-2gram", seed=3) is "paper-2gram(seed=3)".
 
-    Options that have their default, or that the spec sets itself, are left out.
+    Options with their default value are omitted; options in the spec take precedence.
     """
-    name, own = parse("language", spec)
-    if not is_random(name):
+    return _with(spec, lambda own: options | own)
+
+
+def unseeded(spec: str) -> str:
+    """The spec without its seed: languages that differ in nothing else are pooled."""
+    return _with(spec, lambda own: {option: value for option, value in own.items() if option != "seed"})
+
+
+def _with(spec: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> str:
+    """A random preset's spec with changed options, in the preset's order; every other spec as it is."""
+    if not is_random(spec):
         return spec
-    defaults = PRESETS.entry(name).options
-    every = {option: value for option, value in (options | own).items() if value != defaults.get(option)}
-    return f"{name}({', '.join(f'{option}={value!r}' for option, value in every.items())})" if every else name
+    name, own = parse("language", spec)
+    defaults, chosen = PRESETS.entry(name).options, change(own)
+    chosen = {option: chosen[option] for option in dict.fromkeys((*defaults, *chosen)) if option in chosen}
+    return written(name, {option: value for option, value in chosen.items() if value != defaults.get(option)})

@@ -24,10 +24,11 @@ Family = Literal["softmax_normal", "power_uniform", "dirichlet"]
 def random_rows(
     rows: int, columns: int, temperature: float, threshold: float, family: Family, seed: int, table: int
 ) -> Floats:
-    """(rows, columns): rows = softmax(temperature * N(0, 1)), entries below the threshold pruned, then renormalised.
+    """(rows, columns): rows = softmax(temperature * N(0, 1)), entries below the threshold pruned, then renormalized.
 
-    The printed thresholds only prune under this reading of the algorithms' illegible bodies; a higher temperature
-    makes the rows peakier. The largest entry of a row always stays. `table` separates the tables of one seed.
+    The bodies of the paper's algorithms are illegible; this is the reading under which its thresholds prune. A higher
+    temperature makes the rows more peaked. The largest entry of a row is never pruned. `table` separates the tables of
+    one seed.
     """
     arguments.word("family", family, FAMILIES)
     u = uniform(check_seed(seed), Stream.PARAMETER, torch.arange(rows).unsqueeze(1), torch.arange(columns), table)
@@ -52,7 +53,7 @@ def random_ngram(
     family: Family = "softmax_normal",
     seed: int = 0,
 ) -> NGram:
-    """Algorithm 1: an initial distribution over V^(n-1) contexts and one row a context."""
+    """Algorithm 1: an initial distribution over V^(n-1) contexts and one row per context."""
     _check(temperature, threshold, vocabulary=vocabulary)
     check_size(order, vocabulary)
     contexts = vocabulary ** (order - 1)
@@ -78,7 +79,7 @@ def random_hmm(
 def sparse_hmm(states: int = 32, vocabulary: int = 8, successors: int | None = 4, seed: int = 0) -> HMM:
     """Rows softmax(N(0, 1)) with only their largest entries, symbol s mod V, uniform start, redrawn until primitive.
 
-    `successors=None` keeps every entry, and with it every string.
+    With `successors=None` every entry remains, so every string is possible.
     """
     _check(1.0, 0.0, states=states, vocabulary=vocabulary)
     if successors is not None:
@@ -92,11 +93,12 @@ def sparse_hmm(states: int = 32, vocabulary: int = 8, successors: int | None = 4
         language = HMM(np.full(states, 1 / states), transition, emission)
         if primitive(language.machine):
             return language
-    raise UnmaskError(f"no primitive machine of {states} states and {successors} successors in 1000 draws; allow more")
+    problem = f"1000 draws gave no primitive machine of {states} states and {successors} successors"
+    raise UnmaskError(f"{problem}. Pass more successors.")
 
 
 def _gamma_quantile(shape: float, u: Tensor) -> Tensor:
-    """The gamma quantile by bisection on its logarithm; rows of gammas, normalised, are Dirichlet."""
+    """The gamma quantile by bisection on its logarithm; normalized rows of gammas are Dirichlet."""
     low, high = torch.full_like(u, -700.0), torch.full_like(u, 700.0)
     for _ in range(80):
         middle = (low + high) / 2

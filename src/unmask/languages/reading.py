@@ -1,4 +1,4 @@
-"""One documented JSON form a kind; what is wrong in a file is said with its place."""
+"""Reading of languages: from specs, and from JSON files with one documented form per kind."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from unmask.core import arguments
 from unmask.core.errors import UnmaskError, unknown
 from unmask.core.reading import fit, read_json
 from unmask.core.registry import Registry
-from unmask.languages.base import LONGEST_NAME, Language
+from unmask.languages.base import LANGUAGES, LONGEST_NAME, Language
 from unmask.languages.presets import PRESETS
-from unmask.languages.registry import LANGUAGES
 
-MOST = 2**29  # bytes: the largest table that an n-gram may have, with all of its digits
+MOST = 2**29  # bytes of the largest table of an n-gram, with all digits
 LANGUAGE = "a spec such as 'paper-2gram', a language file, or a language"
 LanguageLike = Language | str | Path
 PLAIN = {int, float, str, bool, NoneType}
@@ -28,12 +27,12 @@ Name = Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)]
 
 
 def from_dict(content: Any, normalise: bool = False) -> Language:
-    """The language of its JSON form; `normalise` divides rows by their sums instead of refusing them."""
+    """The language with this JSON form; `normalise` divides rows by their sums instead of refusing them."""
     if not isinstance(content, dict) or "kind" not in content:
         known = ", ".join(LANGUAGES.names())
-        raise UnmaskError(f"a language is a JSON object with a key 'kind': one of {known}")
+        raise UnmaskError(f"this is not a language; expected a JSON object with a key 'kind': one of {known}")
     kind = content["kind"]
-    if not isinstance(kind, str) or ":" in kind:  # a file holds numbers, and never says what to import
+    if not isinstance(kind, str) or ":" in kind:  # a file cannot cause an import
         raise unknown("kind of language", str(kind), LANGUAGES.names())
     cls = LANGUAGES.find(kind)
     given = {name: value for name, value in content.items() if name != "kind"}
@@ -45,8 +44,8 @@ def from_dict(content: Any, normalise: bool = False) -> Language:
         values["normalise"] = normalise
     language = cls(**values)
     LANGUAGES.check(type(language), f"kind of language {kind!r}")
-    if language.kind != kind:  # or what it writes would be read as another
-        raise UnmaskError(f"the kind of language {kind!r} calls itself {language.kind!r}; give it one name")
+    if language.kind != kind:  # otherwise its files would be read as another kind
+        raise UnmaskError(f"the kind of language {kind!r} has the attribute kind {language.kind!r}; use one name")
     if names is not None:
         language.name_tokens(names)
     return language
@@ -54,13 +53,13 @@ def from_dict(content: Any, normalise: bool = False) -> Language:
 
 @cache
 def _schema(cls: Callable[..., Language]) -> type[msgspec.Struct]:
-    """What may stand in a file of this kind beside its name: what its class takes, held against what it declares.
+    """The schema of a file of this kind, from the parameters of its class.
 
-    Where that is no plain type the value is the class's own to check, as tables are.
+    The class itself checks values of types that are not plain, such as tables.
     """
     try:
         signature = inspect.signature(cls, eval_str=True)
-    except Exception:  # whatever somebody's annotations come to, or do not
+    except Exception:  # any error that foreign annotations raise
         signature = inspect.signature(cls)
     fields: list[tuple[str, Any, Any]] = [("names", list[Name] | None, None), ("origin", Any, None)]
     for name, parameter in signature.parameters.items():
@@ -81,7 +80,7 @@ def _schema(cls: Callable[..., Language]) -> type[msgspec.Struct]:
 def load(source: LanguageLike, *, normalise: bool = False) -> Language:
     """The language of a spec such as "sparse-hmm(seed=3)" or "modular-sum(modulus=7)", or of a JSON file.
 
-    A spec names a preset or a kind. A kind may belong to an installed package, or be "package.module:Name".
+    A spec names a preset or a kind; a kind may come from an installed package, or be "package.module:Name".
     normalise: divide the rows of a file's tables by their sums.
     """
     if isinstance(source, Language):
@@ -94,7 +93,7 @@ def load(source: LanguageLike, *, normalise: bool = False) -> Language:
         raise unknown("language (neither a file nor a preset):", spec, [*PRESETS.names(), *LANGUAGES.names()])
     if isinstance(registry, Registry):
         if normalise:
-            raise UnmaskError(f"{spec} is a preset or a kind, whose rows sum to 1; normalise is for language files")
+            raise UnmaskError(f"{spec} is not a file, and its rows sum to 1; leave out normalise")
         return registry.make(spec)
     try:
         return from_dict(read_json(path, most=MOST), normalise)
@@ -103,7 +102,7 @@ def load(source: LanguageLike, *, normalise: bool = False) -> Language:
 
 
 def _registry_of(name: str, path: Path) -> Registry[Language] | Literal["file"] | None:
-    """Where a language is found: presets first, then files, then kinds."""
+    """The source of a language: presets first, then files, then kinds."""
     if name in PRESETS.makers:
         return PRESETS
     if os.path.exists(path):

@@ -1,4 +1,4 @@
-"""Checks of probability tables that come from outside: shape, finiteness, sign, row sums, tiny parameters."""
+"""Checks of probability tables from users: shape, finiteness, sign, row sums, tiny parameters."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from numpy.typing import ArrayLike
 from unmask.core.errors import UnmaskError, cut
 from unmask.kernels.machine import Floats
 
-ROW_TOLERANCE, ROUNDING = 1e-9, 1e-12  # of a sum: what is refused, and what is left as it is
-SMALLEST = 1e-20  # below it, products over two messages could underflow and turn the possible into the impossible
+ROW_TOLERANCE, ROUNDING = 1e-9, 1e-12  # errors of a sum: larger ones are refused, smaller ones are ignored
+SMALLEST = 1e-20  # below it, products of two messages could underflow, which would make possible tokens impossible
 
 
 def table(name: str, values: ArrayLike | Any, shape: tuple[int | None, ...], normalise: bool = False) -> Floats:
     """A finite, nonnegative float64 array of this shape (None: any size) whose last axis sums to 1.
 
-    Rows that are off by less than ROW_TOLERANCE are divided by their sums, but for what is rounding.
+    Rows with an error between ROUNDING and ROW_TOLERANCE are divided by their sums.
     """
     array = weights(name, values, shape)
     if normalise:
@@ -26,34 +26,34 @@ def table(name: str, values: ArrayLike | Any, shape: tuple[int | None, ...], nor
     sums = rows.sum(1)
     if normalise:
         if not (sums > 0).all():
-            raise UnmaskError(f"{_row(name, array, int(np.argmin(sums)))} is zero everywhere; it cannot be normalised")
+            raise UnmaskError(f"{_row(name, array, int(np.argmin(sums)))} is zero everywhere; it cannot be normalized")
         return check_smallest(name, (rows / sums[:, None]).reshape(array.shape))
     worst = int(np.argmax(np.abs(sums - 1)))
     if abs(sums[worst] - 1) > ROW_TOLERANCE:
-        advice = "--normalise (or normalise=True) divides each row by its sum, as float32 exports need"
-        raise UnmaskError(f"{_row(name, array, worst)} sums to {sums[worst]:.12g}, not 1; {advice}")
-    if (wrong := np.abs(sums - 1) > ROUNDING).any():  # one in 10^9 grows with every place of a long sequence
-        rows[wrong] /= sums[wrong, None]
+        advice = "Pass --normalise (or normalise=True) to divide each row by its sum, as float32 exports need."
+        raise UnmaskError(f"{_row(name, array, worst)} sums to {sums[worst]:.12g}; expected 1. {advice}")
+    if (inexact := np.abs(sums - 1) > ROUNDING).any():  # an error of 1e-9 grows with every position of a sequence
+        rows[inexact] /= sums[inexact, None]
     return check_smallest(name, array)
 
 
 def weights(name: str, values: ArrayLike | Any, shape: tuple[int | None, ...]) -> Floats:
     """A finite, nonnegative float64 array of this shape."""
     try:
-        found = np.asarray(values)
-        if found.dtype.kind not in "iuf":
-            raise TypeError("it holds what is no number")
-        array = found.astype(np.float64)
+        entries = np.asarray(values)
+        if entries.dtype.kind not in "iuf":
+            raise TypeError("an entry is not a number")
+        array = entries.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise UnmaskError(f"{name} is not a rectangular table of numbers: {cut(str(error))}") from error
     expected = "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"
     fits = array.ndim == len(shape) and all(e in (None, a) for e, a in zip(shape, array.shape, strict=True))
     if not fits or array.size == 0:
         raise UnmaskError(f"{name} has shape {array.shape}; expected {expected}")
-    for wrong, what in ((~np.isfinite(array), "not a finite number"), (array < 0, "negative")):
-        if wrong.any():
-            at = tuple(int(i) for i in np.argwhere(wrong)[0])
-            raise UnmaskError(f"{name}{list(at)} is {array[at]:g}: {what}")
+    for bad, problem in ((~np.isfinite(array), "not a finite number"), (array < 0, "negative")):
+        if bad.any():
+            at = tuple(int(i) for i in np.argwhere(bad)[0])
+            raise UnmaskError(f"{name}{list(at)} is {array[at]:g}: {problem}")
     return array
 
 
@@ -61,7 +61,7 @@ def check_smallest(name: str, array: Floats) -> Floats:
     tiny = (array > 0) & (array < SMALLEST)
     if tiny.any():
         at = tuple(int(i) for i in np.argwhere(tiny)[0])
-        raise UnmaskError(f"{name}{list(at)} is {array[at]:g}: below {SMALLEST:g}; make it zero, or larger")
+        raise UnmaskError(f"{name}{list(at)} is {array[at]:g}; expected 0 or at least {SMALLEST:g}")
     return array
 
 

@@ -1,19 +1,19 @@
-"""The yardsticks: SER, TER and its bound, generative perplexity, diversity; every measured number is an Estimate."""
+"""Metrics: SER, TER and its bound, generative perplexity, diversity; every measured number is an Estimate."""
 
-from unmask.metrics.enumeration import output_law, sequences
+from unmask.metrics.enumeration import output_distribution, sequences
 from unmask.metrics.known import ser, ter, ter_autoregressive
-from unmask.metrics.rows import YARDSTICKS, Rows, Yardstick, rows
+from unmask.metrics.rows import METRICS, Metric, Rows, rows
 from unmask.metrics.scoring import Score, score
 from unmask.metrics.windows import Bigrams, bigrams, total_variation, window_counts
 
 __all__ = [
-    "YARDSTICKS",
+    "METRICS",
     "Bigrams",
+    "Metric",
     "Rows",
     "Score",
-    "Yardstick",
     "bigrams",
-    "output_law",
+    "output_distribution",
     "rows",
     "score",
     "sequences",

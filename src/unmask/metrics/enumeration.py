@@ -1,8 +1,8 @@
-"""The output law of ancestral sampling on tiny languages, by enumeration: exact SER, TER and divergence.
+"""The output distribution of ancestral sampling on tiny languages, by enumeration: exact SER, TER and divergence.
 
-Before round k a sequence's mass is spread over the sets R of positions revealed so far. With rho_k = delta_k / (1-p_k),
+Before step k the mass of a sequence is spread over the sets R of revealed positions. With rho_k = delta_k / (1-p_k),
     A_{k+1}(R', x) = sum_{R in R'} A_k(R, x) rho_k^|R' - R| (1 - rho_k)^(L - |R'|) prod_{j in R' - R} p(x_j | x_R),
-and p(x) is what has arrived at the full set.
+and p(x) is the mass at the full set.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from unmask.schedules.schedule import as_delta
 
 MAX_SEQUENCES = 20_000
 MAX_LENGTH = 6
-AT_ONCE = 2**15  # numbers that are moved together: of short sequences all, and of many no more than a cache holds
+AT_ONCE = 2**15  # numbers that are moved together: at most the size of a cache
 
 
 def sequences(vocabulary: int, length: int) -> Tensor:
@@ -29,13 +29,13 @@ def sequences(vocabulary: int, length: int) -> Tensor:
     arguments.whole("vocabulary", vocabulary)
     arguments.length(length)
     if length > MAX_LENGTH or vocabulary**length > MAX_SEQUENCES:
-        what = f"{vocabulary} symbols at length {length}"
-        limit = f"length {MAX_LENGTH} and {MAX_SEQUENCES:,} sequences"
-        raise UnmaskError(f"{what} are too many to enumerate (limit: {limit}); use ter_upper and a sampled SER")
+        size = f"{vocabulary**length:,} sequences of length {length}"
+        limit = f"{MAX_SEQUENCES:,}, and a length up to {MAX_LENGTH}"
+        raise UnmaskError(f"there are {size}; expected at most {limit}. Use ter_upper and a sampled SER.")
     return torch.tensor(list(itertools.product(range(vocabulary), repeat=length)))
 
 
-def output_law(denoiser: Denoiser, length: int, delta: Tensor, given: Tensor | None = None) -> Tensor:
+def output_distribution(denoiser: Denoiser, length: int, delta: Tensor, given: Tensor | None = None) -> Tensor:
     """p(x) of ancestral sampling for every x of `sequences`, float64 (V^L); p(x | c) where tokens (L) are given."""
     every, delta = sequences(checked(denoiser).vocabulary, length), as_delta(delta)
     sets = [torch.tensor(bits, dtype=torch.bool) for bits in itertools.product([False, True], repeat=length)]
@@ -45,7 +45,7 @@ def output_law(denoiser: Denoiser, length: int, delta: Tensor, given: Tensor | N
         distinct, which = context.unique(dim=0, return_inverse=True)
         marginals = denoiser.probabilities(distinct)
         fits[number] = marginals[which.unsqueeze(1), torch.arange(length), every]
-    moves = [  # how many are revealed, and how many stay hidden
+    moves = [  # (from, to, number revealed, number that stays hidden)
         (start, end, int((larger & ~revealed).sum()), length - int(larger.sum()))
         for start, revealed in enumerate(sets[:-1])
         for end, larger in enumerate(sets)

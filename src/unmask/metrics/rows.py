@@ -1,19 +1,19 @@
-"""One record a row, and the yardsticks, each a number a row: every score, tally and board is a reduction of these.
+"""One record per row, and the metrics, each a number per row: scores, tallies and boards are computed from these.
 
-A yardstick is the mean over rows of a number that each row has, shown on a scale on which it may not add up:
+A metric is the mean over rows of a number, shown on a scale on which it may not add up:
 
     ser                     1[q(x | c) = 0]
-    generative_perplexity   2^mean of -log2 q(x | c) / |x|      over the valid rows that had something to write
-    evaluations             those that a row needed
+    generative_perplexity   2^mean of -log2 q(x | c) / |x|      over the valid rows with tokens to write
+    model_calls             model calls of a row
 
-and of languages with steps (languages/steps.py), the others having nothing to say of them:
+and for languages with steps (languages/base.py):
 
     answer_error            1[the answer of x is not that of its question]
-    lucky_answers           1[it is, and q(x | c) = 0]: right by wrong steps
-    wrong_steps             the share of the steps of x that do not follow
+    right_by_wrong_steps    1[it is, and q(x | c) = 0]: right by wrong steps
+    wrong_steps             the fraction of the steps of x that do not follow
 
-Rows with one prompt are not independent, and intervals are over prompts (metrics/given.py). A yardstick more is an
-entry more in YARDSTICKS: scores, sweeps and boards ask all of them.
+Rows with one prompt are not independent, and intervals are over prompts (metrics/given.py). To add a metric, add an
+entry to METRICS: scores, sweeps and boards use all of them.
 """
 
 from __future__ import annotations
@@ -29,36 +29,36 @@ from torch import Tensor
 from unmask.core.estimates import Estimate, mean, share
 from unmask.generation import Generation
 from unmask.languages import Language, LanguageLike, load
-from unmask.languages.steps import Steps
+from unmask.languages.base import Steps
 from unmask.metrics.given import own_sizes, patterns, prompt_numbers
 
 
 @dataclass(frozen=True)
 class Rows:
-    """B rows of L tokens as a language sees them; what a generation of ours knows beside is None of other samples."""
+    """B rows of L tokens with their probabilities under a language; the last two only for a Generation."""
 
     language: Language
     tokens: Tensor  # (B, L)
-    given: Tensor | None  # (B, L), V where hidden; None where nothing was given
-    prompt: Tensor | None  # (B): rows with the same number continue one prompt
+    given: Tensor | None  # (B, L), V where hidden; None without given tokens
+    prompt: Tensor | None  # (B): rows with equal numbers continue one prompt
     valid: Tensor  # Bool (B): q(x | c) > 0
-    bits: Tensor  # (B) -log2 q(x | c), infinite where a row is not valid
-    size: Tensor  # (B) |x|: the tokens that had to be written
-    evaluations: Tensor | None = None  # (B)
-    impossible: Tensor | None = None  # (B): the evaluation that first met a context of probability zero, or 0
+    bits: Tensor  # (B) -log2 q(x | c), infinite for rows that are not valid
+    size: Tensor  # (B) |x|: number of tokens to write
+    model_calls: Tensor | None = None  # (B)
+    impossible: Tensor | None = None  # (B): the model call that first had a context of probability zero, or 0
 
     def __repr__(self) -> str:
         return f"<Rows: {len(self)} of {self.tokens.shape[1]} tokens, {int((~self.valid).sum())} invalid>"
 
     @property
-    def told(self) -> Tensor:
-        """Bool (B): the valid rows, but for those that were given whole and have nothing to tell."""
+    def informative(self) -> Tensor:
+        """Bool (B): valid rows with tokens to write."""
         return self.valid & (self.size > 0)
 
     @property
     def bits_per_token(self) -> Tensor:
-        """(B) -log2 q(x | c) / |x|; NaN of rows that are not told."""
-        return torch.where(self.told, self.bits / self.size, torch.nan)
+        """(B) -log2 q(x | c) / |x|; NaN for rows that are not informative."""
+        return torch.where(self.informative, self.bits / self.size, torch.nan)
 
     @cached_property
     def steps(self) -> Steps | None:
@@ -68,67 +68,67 @@ class Rows:
     def ser(self) -> Estimate:
         return share(~self.valid, self.prompt)
 
-    def estimate(self, yardstick: str) -> Estimate | None:
-        return YARDSTICKS[yardstick].of(self)
+    def estimate(self, metric: str) -> Estimate | None:
+        return METRICS[metric].of(self)
 
     def __len__(self) -> int:
         return len(self.tokens)
 
 
 @dataclass(frozen=True)
-class Yardstick:
-    """values: (B) of Rows, NaN where a row has nothing to say, None where its rows do not know it."""
+class Metric:
+    """values: (B) of Rows, NaN for rows without a value, None if Rows lacks the data."""
 
     values: Callable[[Rows], Tensor | None]
     events: bool = False  # the values are 0 and 1, and their mean is a probability
     shown: Callable[[float], float] = float  # nondecreasing
-    cost: bool = False  # of making the rows, which is no part of their score
+    cost: bool = False  # of making the rows, not part of their score
 
     def reduce(self, values: Tensor | None, prompt: Tensor | None = None) -> Estimate | None:
-        """The estimate of values (n), whose rows they may be; None where there is none to say anything."""
-        if values is None or not bool((said := ~values.isnan()).any()):
+        """The estimate from values (n), also of some rows; None without any value."""
+        if values is None or not bool((present := ~values.isnan()).any()):
             return None
-        groups = None if prompt is None else prompt[said]
+        groups = None if prompt is None else prompt[present]
         if self.events:
-            return share(values[said] > 0, groups)
-        return mean(values[said], groups=groups).map(self.shown)
+            return share(values[present] > 0, groups)
+        return mean(values[present], groups=groups).map(self.shown)
 
-    def of(self, made: Rows) -> Estimate | None:
-        return self.reduce(self.values(made), made.prompt)
-
-
-def _of_steps(made: Rows, what: Callable[[Steps], Tensor]) -> Tensor | None:
-    return None if made.steps is None else what(made.steps).double()
+    def of(self, rows: Rows) -> Estimate | None:
+        return self.reduce(self.values(rows), rows.prompt)
 
 
-YARDSTICKS = {
-    "ser": Yardstick(lambda made: (~made.valid).double(), events=True),
-    "generative_perplexity": Yardstick(lambda made: made.bits_per_token, shown=lambda bits: 2.0**bits),
-    "answer_error": Yardstick(lambda made: _of_steps(made, lambda steps: ~steps.answer), events=True),
-    "lucky_answers": Yardstick(lambda made: _of_steps(made, lambda steps: steps.answer & ~made.valid), events=True),
-    "wrong_steps": Yardstick(lambda made: _of_steps(made, lambda steps: steps.wrong_share)),
-    "evaluations": Yardstick(lambda made: None if made.evaluations is None else made.evaluations.double(), cost=True),
+def _of_steps(rows: Rows, value: Callable[[Steps], Tensor]) -> Tensor | None:
+    return None if rows.steps is None else value(rows.steps).double()
+
+
+METRICS = {
+    "ser": Metric(lambda rows: (~rows.valid).double(), events=True),
+    "generative_perplexity": Metric(lambda rows: rows.bits_per_token, shown=lambda bits: 2.0**bits),
+    "answer_error": Metric(lambda rows: _of_steps(rows, lambda steps: ~steps.answer), events=True),
+    "right_by_wrong_steps": Metric(lambda rows: _of_steps(rows, lambda steps: steps.answer & ~rows.valid), events=True),
+    "wrong_steps": Metric(lambda rows: _of_steps(rows, lambda steps: steps.wrong_share)),
+    "model_calls": Metric(lambda rows: None if rows.model_calls is None else rows.model_calls.double(), cost=True),
 }
 
 
 def rows(
     samples: Generation | Tensor, language: LanguageLike, *, given: Tensor | None = None, prompt: Tensor | None = None
 ) -> Rows:
-    """What a known language says of each of samples (B, L), whoever made them.
+    """The probabilities of samples (B, L) from any source under a known language.
 
-    given: the tokens (L) or (B, L) that they continue, V where hidden; a generation of ours knows its own. Then all is
-    conditional on it: a row that has changed a given token is invalid, and |x| counts the others. prompt (B): which
-    prompt each row continues; different rows of given are different prompts, unless told otherwise.
+    given: the tokens (L) or (B, L) that they continue, V where hidden. (default: those of the Generation) Then all is
+    conditional on it: a row that has changed a given token is invalid, and |x| counts the others. prompt (B): number of
+    the prompt that each row continues. (default: one prompt for each distinct row of given)
     """
-    made = samples if isinstance(samples, Generation) else None
+    generation = samples if isinstance(samples, Generation) else None
     language = load(language)
     tokens = language.check_tokens(samples.tokens if isinstance(samples, Generation) else samples)
     language.check_length(tokens.shape[1])
-    if given is None and made is not None and bool((made.order == 0).any()):
-        given = made.given
+    if given is None and generation is not None and bool((generation.order == 0).any()):
+        given = generation.given
     shown = None if given is None else patterns(language, given, *tokens.shape)
     if shown is not None and bool((shown == language.vocabulary).all()):
-        shown = None  # nothing is given
+        shown = None  # no token is given
     bits = -language.log_prob(tokens, shown) / math.log(2)
     return Rows(
         language=language,
@@ -138,6 +138,6 @@ def rows(
         valid=torch.isfinite(bits),
         bits=bits,
         size=own_sizes(language, tokens, shown),
-        evaluations=None if made is None else made.evaluations,
-        impossible=None if made is None else made.impossible,
+        model_calls=None if generation is None else generation.model_calls,
+        impossible=None if generation is None else generation.impossible,
     )

@@ -1,4 +1,4 @@
-"""score(): anybody's samples against a language that is known exactly."""
+"""score(): measure samples from any source against an exactly known language."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from unmask.core.shown import Shown
 from unmask.core.tables import as_table
 from unmask.generation import Generation
 from unmask.languages import LanguageLike
-from unmask.metrics.rows import YARDSTICKS, Rows, rows
+from unmask.metrics.rows import METRICS, Rows, rows
 from unmask.metrics.windows import Bigrams, bigrams
 
 
@@ -22,16 +22,16 @@ from unmask.metrics.windows import Bigrams, bigrams
 class Score(Shown):
     """SER = P(q(x) = 0) and the generative perplexity 2^E[-log2 q(x)/|x|] of the valid rows, of B rows of length L.
 
-    The perplexity is what the paper's plots call TER. It falls when a sampler repeats itself, so read it beside SER
-    and the entropy of the bigrams (theory.md 2). `nll_bits_per_token` is its logarithm, the mean over rows; `_pooled`
-    divides sums, which differs where sequences vary in length. Without a valid row all three are None.
-    `impossible_rows` and, where a closed form has it, the Rao-Blackwellised SER are known for generations of ours only.
+    The paper's plots call the perplexity TER. It is low for repetitive samples, so read it together with SER and the
+    entropy of the bigrams (theory.md 2). `nll_bits_per_token` is its logarithm, the mean over rows; `_pooled` divides
+    sums, which differs if sequences vary in length. Without a valid row all three have the value None.
+    `impossible_rows` and the Rao-Blackwellised SER (for closed forms) are known only for a Generation.
     """
 
     rows: int
     length: int
     ser: Estimate
-    yardsticks: dict[str, Estimate | None]  # the others of YARDSTICKS that its rows know
+    metrics: dict[str, Estimate | None]  # the other YARDSTICKS that apply to the rows
     nll_bits_per_token: float | None
     nll_bits_per_token_pooled: float | None
     invalid_rows: int
@@ -43,45 +43,46 @@ class Score(Shown):
 
     @property
     def generative_perplexity(self) -> Estimate | None:
-        return self.yardsticks["generative_perplexity"]
+        return self.metrics["generative_perplexity"]
 
     def to_dict(self) -> dict[str, Any]:
-        """One flat object: the yardsticks stand beside the rest."""
+        """One flat object, with the metrics at the top level."""
         content = asdict(self)
         first = {name: content.pop(name) for name in ("rows", "length", "ser")}
-        return first | content.pop("yardsticks") | content
+        return first | content.pop("metrics") | content
 
 
 def score(samples: Generation | Tensor | str | Path, language: LanguageLike, given: Tensor | None = None) -> Score:
-    """SER, generative perplexity and diversity of samples (B, L), or of a file of them, on a known language.
+    """Measure SER, generative perplexity and diversity of samples (B, L), or of a file of them, on a known language.
 
-    given: the tokens (L) or (B, L) that they continue, V where hidden; a generation of ours knows its own. Then all is
-    conditional on it, and intervals are over prompts, which are as many as there are different rows of it: `n` is their
-    number (metrics/rows.py).
+    given: the tokens (L) or (B, L) that they continue, V where hidden. (default: those of the Generation) Then all is
+    conditional on it, and intervals are over prompts, the distinct rows of given: `n` is their number
+    (metrics/rows.py).
     """
     if isinstance(samples, str | Path):
         samples = read_tokens(Path(samples))
-    seen = rows(samples, language, given=given)
-    language = seen.language
-    told = seen.told
-    asked = {name: one for name, one in YARDSTICKS.items() if name != "ser" and not one.cost}
+    scored = rows(samples, language, given=given)
+    language = scored.language
+    some = scored.informative
+    metrics = {name: one for name, one in METRICS.items() if name != "ser" and not one.cost}
     return Score(
-        rows=len(seen),
-        length=seen.tokens.shape[1],
-        ser=seen.ser,
-        yardsticks={name: one.of(seen) for name, one in asked.items() if one.values(seen) is not None},
-        nll_bits_per_token=float(seen.bits_per_token[told].mean()) if told.any() else None,
-        nll_bits_per_token_pooled=float(seen.bits[told].sum() / seen.size[told].sum()) if told.any() else None,
-        invalid_rows=int((~seen.valid).sum()),
-        impossible_rows=None if seen.impossible is None else int((seen.impossible > 0).sum()),
-        bigrams=bigrams(seen.tokens, language, seen.given),
-        ser_rao_blackwell=_by_order(samples, seen) if isinstance(samples, Generation) else None,
+        rows=len(scored),
+        length=scored.tokens.shape[1],
+        ser=scored.ser,
+        metrics={name: one.of(scored) for name, one in metrics.items() if one.values(scored) is not None},
+        nll_bits_per_token=float(scored.bits_per_token[some].mean()) if some.any() else None,
+        nll_bits_per_token_pooled=float(scored.bits[some].sum() / scored.size[some].sum()) if some.any() else None,
+        invalid_rows=int((~scored.valid).sum()),
+        impossible_rows=None if scored.impossible is None else int((scored.impossible > 0).sum()),
+        bigrams=bigrams(scored.tokens, language, scored.given),
+        ser_rao_blackwell=_by_order(samples, scored) if isinstance(samples, Generation) else None,
     )
 
 
-def _by_order(made: Generation, seen: Rows) -> Estimate | None:
-    """What the orders alone say of SER: of the language's own ideal denoiser, in an order fixed beforehand."""
-    form = seen.language.closed_form
-    if form is None or not made.planned or made.ideal is None or made.ideal.source() != seen.language.source():
+def _by_order(generation: Generation, scored: Rows) -> Estimate | None:
+    """SER given the orders alone, for the language's own ideal denoiser with a fixed order."""
+    form = scored.language.closed_form
+    source = scored.language.source()
+    if form is None or not generation.planned or generation.ideal is None or generation.ideal.source() != source:
         return None
-    return form.ser_of_orders(made.order, seen.prompt)
+    return form.ser_of_orders(generation.order, scored.prompt)

@@ -1,4 +1,4 @@
-"""Networks that learn the languages: one transformer, bidirectional for MDMs and causal for AR models."""
+"""Networks trained on languages and texts: one transformer, bidirectional for MDMs and causal for AR models."""
 
 from unmask.networks.model.checkpoints import load, save
 from unmask.networks.model.shape import PRESETS, Shape, preset

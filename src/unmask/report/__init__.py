@@ -1,1 +1,1 @@
-"""What is shown: pages, their figures, and the one path from settings to files (publishing.py)."""
+"""Pages, figures and players: results as HTML, SVG and text."""

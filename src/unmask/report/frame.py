@@ -1,11 +1,7 @@
 """The frame of every page and figure: one HTML file without requests, one style, and data files next to it.
 
-A page contains each figure twice: drawn, for readers without JavaScript and for print, and as a definition that
-replaces the drawing by an interactive one. Neutral parts have the colour of the surrounding text, for light, dark and
-paper.
-
-A chart becomes a definition once: checking Vega-Lite's schema takes longer than drawing. Its title, width and
-background are entries of the definition.
+A page contains each figure twice: as a drawing, for print and for readers without JavaScript, and as a definition from
+which the script draws an interactive one. Neutral parts have the colour of the surrounding text.
 """
 
 from __future__ import annotations
@@ -34,13 +30,13 @@ from unmask.experiments.board.table import Table
 PAGE = "index.html"
 SCALE = 2  # PNG pixels for each of the figure
 HEIGHT = 320
-COLOURS = ("#0077bb", "#009988", "#ee3377", "#ee7733", "#8c6bb1", "#7a7a7a")  # Paul Tol's vibrant: all can tell apart
+COLOURS = ("#0077bb", "#009988", "#ee3377", "#ee7733", "#8c6bb1", "#7a7a7a")  # Paul Tol's vibrant, for colour blindness
 INK = "currentColor"
 FONTS = "system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif"
 GAP, TITLED = 40, 44  # pixels between drawings side by side, and above them for a title
-GREY = "#7a7a7a"  # for what cannot take the colour of the text
-
-WHOLE = "\n/* whole */"  # the end of a script that was not cut short
+DENSE = 9  # columns of a table; a wider one is set smaller
+GREY = "#7a7a7a"  # for parts without the colour of the text
+WHOLE = "\n/* whole */"  # the end of a complete script
 Definition = dict[str, Any]  # of a figure, as Vega-Lite reads it
 
 
@@ -57,43 +53,42 @@ def page(
     origin: Mapping[str, Any],
     beside: Iterable[str],
     sentences: Iterable[Sentence] = (),
-    tables: Iterable[Table] = (),
     **parts: str,
 ) -> bytes:
-    """A whole page: a template of this package, in the frame that holds the looks and the library."""
-    room = files("unmask.report")
-    body = Template(room.joinpath(template).read_text("utf-8")).substitute(
+    """A complete page: a template of this package, in the frame with style and library."""
+    package = files("unmask.report")
+    body = Template(package.joinpath(template).read_text("utf-8")).substitute(
         parts,
         sentences="\n".join(map(_sentence, sentences)),
-        tables="\n".join(map(table, tables)),
-        command=text(shlex.join([Path(origin["command"][0]).name, *origin["command"][1:]])),
+        command=text(_command(origin["command"])),
         files=_listed(beside),
     )
-    frame = Template(room.joinpath("frame.html").read_text("utf-8"))
-    return frame.substitute(title=text(title), body=body, library=_library()).encode(
-        errors="backslashreplace"
-    )  # of paths
+    frame = Template(package.joinpath("frame.html").read_text("utf-8"))
+    html = frame.substitute(title=text(title), body=body, library=_library())
+    return html.encode(errors="backslashreplace")  # a path may not be text
+
+
+def _command(words: Sequence[str]) -> str:
+    name = Path(words[0]).name
+    return shlex.join(["unmask" if name == "__main__.py" else name, *words[1:]])
 
 
 @cache
 def _library() -> str:
-    """Vega, Vega-Lite and vegaEmbed as one script, from the package that holds them.
-
-    It takes longer to make than a page, and is kept beside the compiled sources, where that can be written.
-    """
-    kept = Path(__file__).parent / "__pycache__" / f"vega-{version('vl-convert-python')}.js"
+    """Vega, Vega-Lite and vegaEmbed as one script, cached next to the compiled sources if these are writable."""
+    cached = Path(__file__).parent / "__pycache__" / f"vega-{version('vl-convert-python')}.js"
     with suppress(OSError, UnicodeDecodeError):
-        if (script := kept.read_text("utf-8")).endswith(WHOLE):
+        if (script := cached.read_text("utf-8")).endswith(WHOLE):
             return script
     script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;") + WHOLE
-    with suppress(OSError, UnmaskError), atomic(kept) as file:
+    with suppress(OSError, UnmaskError), atomic(cached) as file:
         file.write(script.encode())
     return script
 
 
 def figure(name: str, title: str, subtitle: str, caption: str, drawn: Definition, live: Definition) -> str:
-    """A drawing, and the definition that will replace it."""
-    definition = json.dumps(live).replace("<", "\\u003c")  # no name in it ends the script, or begins one
+    """A drawing, and the definition of its interactive version."""
+    definition = json.dumps(live).replace("<", "\\u003c")  # no name ends or begins a script
     title, subtitle = text(title), text(subtitle)
     return f"""<figure>
 <h3>{title}</h3>
@@ -105,19 +100,18 @@ def figure(name: str, title: str, subtitle: str, caption: str, drawn: Definition
 
 
 def svg(definition: Definition) -> str:
-    """A drawing of it."""
     try:
         return vl_convert.vegalite_to_svg(definition)
-    except BaseException as error:  # a panic of Rust is no Exception; after it the library cancels what it is given
+    except BaseException as error:  # a panic of Rust is no Exception; later calls are cancelled
         usual = isinstance(error, Exception) and "canceled" not in str(error)
         if usual or isinstance(error, KeyboardInterrupt | SystemExit):
             raise
-        what = "without descriptors it cannot draw: raise their limit (ulimit -n)"
-        raise UnmaskError(f"vl-convert has panicked: {cut(str(error))}; {what}") from error
+        advice = "expected free file descriptors. Raise their limit (ulimit -n)"
+        raise UnmaskError(f"vl-convert panicked: {cut(str(error))}; {advice}") from error
 
 
 def hidden(svg: str) -> str:
-    """A drawing that is told in words by what is around it."""
+    """A drawing that screen readers skip, as the text around it describes it."""
     return svg.replace("<svg ", '<svg aria-hidden="true" ', 1)
 
 
@@ -129,21 +123,15 @@ def drawings(definitions: Mapping[str, Definition]) -> dict[str, bytes]:
 
 
 def numbers(name: str, records: Sequence[Mapping[str, Any]], **about: Any) -> dict[str, bytes]:
-    """NAME.json, with where they come from and one record a line, for people and for diffs; and NAME.csv."""
+    """NAME.json, with their origin and one record per line, and NAME.csv."""
     lines = ",\n  ".join(json.dumps(finite(record), allow_nan=False) for record in records)
-    head = "".join(
-        f" {json.dumps(name)}: {json.dumps(finite(value), allow_nan=False)},\n" for name, value in about.items()
-    )
+    head = "".join(f' "{key}": {json.dumps(finite(value), allow_nan=False)},\n' for key, value in about.items())
     data = f'{{\n{head} "records": [\n  {lines}\n ]\n}}\n'
-    return {f"{name}.json": data.encode(), f"{name}.csv": csv(records)}
-
-
-def csv(records: Sequence[Mapping[str, Any]]) -> bytes:
-    return pd.DataFrame(list(records)).to_csv(index=False).encode()
+    return {f"{name}.json": data.encode(), f"{name}.csv": pd.DataFrame(list(records)).to_csv(index=False).encode()}
 
 
 def themed(chart: alt.TopLevelMixin) -> Definition:
-    """A chart, held against Vega-Lite's schema, in our looks."""
+    """The definition of a chart in our style, checked with the schema of Vega-Lite."""
     with alt.data_transformers.disable_max_rows():
         return chart.to_dict() | {"config": look()}
 
@@ -152,14 +140,7 @@ def look() -> Definition:
     """Quiet axes in the colour of the text."""
     text = {"labelColor": INK, "titleColor": INK, "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal"}
     lines = {"gridColor": INK, "gridOpacity": 0.12, "domainColor": INK, "domainOpacity": 0.4, "tickColor": INK}
-    title = {
-        "anchor": "start",
-        "color": INK,
-        "subtitleColor": INK,
-        "fontSize": 16,
-        "subtitleFontSize": 12,
-        "offset": 12,
-    }
+    title = {"anchor": "start", "color": INK, "subtitleColor": INK, "fontSize": 16, "subtitleFontSize": 12}
     return {
         "font": FONTS,
         "background": "transparent",
@@ -171,7 +152,7 @@ def look() -> Definition:
 
 
 def alone(definition: Definition, title: Mapping[str, Any]) -> Definition:
-    """To stand without a page: under its title and on white, since what surrounds it is not known."""
+    """For a file without a page: with a title, on white."""
     return definition | {"title": title, "background": "white"}
 
 
@@ -183,12 +164,12 @@ def beside(name: str, parts: Sequence[bytes], title: str) -> dict[str, bytes]:
     for part, (width, _) in zip(parts, sizes, strict=True):
         placed.append(part.decode().replace("<svg ", f'<svg x="{left:g}" y="{TITLED}" ', 1))
         left += width + GAP
-    whole = (
+    drawn = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:g}" height="{high:g}" viewBox="0 0 {wide:g} {high:g}">'
         f'<rect width="100%" height="100%" fill="white"/><text x="5" y="26" font-size="18" font-weight="bold" '
         f'font-family="{html.escape(FONTS)}">{text(title)}</text>{"".join(placed)}</svg>'
     )
-    return {f"{name}.svg": whole.encode(), f"{name}.png": vl_convert.svg_to_png(whole, scale=SCALE)}
+    return {f"{name}.svg": drawn.encode(), f"{name}.png": vl_convert.svg_to_png(drawn, scale=SCALE)}
 
 
 def heading(title: str, *below: str, **options: Any) -> dict[str, Any]:
@@ -196,17 +177,16 @@ def heading(title: str, *below: str, **options: Any) -> dict[str, Any]:
 
 
 def cards(sentences: Iterable[Sentence]) -> str:
-    """Messages side by side."""
     items = "\n".join(map(_sentence, sentences))
     return f'<ol class="see">\n{items}\n</ol>' if items else ""
 
 
 def _listed(names: Iterable[str]) -> str:
-    """Links to files, those of one stem together."""
-    found: dict[str, list[str]] = {}
+    """Links to files, grouped by stem."""
+    stems: dict[str, list[str]] = {}
     for name in sorted(names):
-        found.setdefault(name.rpartition(".")[0], []).append(name)
-    links = {stem: " ".join(f'<a href="{n}">{n.rpartition(".")[2]}</a>' for n in of) for stem, of in found.items()}
+        stems.setdefault(name.rpartition(".")[0], []).append(name)
+    links = {stem: " ".join(f'<a href="{n}">{n.rpartition(".")[2]}</a>' for n in of) for stem, of in stems.items()}
     return "; ".join(f"{stem} {of}" for stem, of in links.items())
 
 
@@ -221,9 +201,8 @@ def table(table: Table) -> str:
         data = "".join(f"<td>{text(v)}{f'<small>{text(i)}</small>' if i else ''}</td>" for v, i in cells)
         rows.append(f'<tr><th scope="row">{text(heading)}</th>{data}</tr>')
     body = "\n".join(rows)
-    return (
-        f'<div class="table"><table>\n<caption>{text(table.title)}</caption>\n<tr>{head}</tr>\n{body}\n</table></div>'
-    )
+    dense, title = " dense" * (len(table.head) > DENSE), text(table.title)
+    return f'<div class="table{dense}"><table>\n<caption>{title}</caption>\n<tr>{head}</tr>\n{body}\n</table></div>'
 
 
 def text(text: str) -> str:
@@ -231,5 +210,5 @@ def text(text: str) -> str:
 
 
 def attribute(text: str) -> str:
-    """For the value of an attribute in quotes."""
+    """The value of an attribute in quotes."""
     return html.escape(text)

@@ -1,4 +1,4 @@
-"""From settings to files: one path for every page that a sweep measures.
+"""From settings to files, for every page that a sweep measures.
 
     settings -> recipe -> sweep in OUT/sweep -> results -> files in OUT
 
@@ -16,49 +16,48 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Generic, TypeVar
 
-from unmask.core import arguments, progress
+from unmask.core import progress
 from unmask.core.errors import UnmaskError
 from unmask.core.files import atomic, check_writable, origin
-from unmask.experiments.jobs.cells import cells_of, check
-from unmask.experiments.jobs.recipe import Recipe
-from unmask.experiments.jobs.run import EngineName, Sweep, sweep
-from unmask.experiments.jobs.store import Store
+from unmask.experiments.sweeps.cells import cells_of, check
+from unmask.experiments.sweeps.recipe import Recipe
+from unmask.experiments.sweeps.run import Sweep, sweep
+from unmask.experiments.sweeps.store import Store
 from unmask.report.explorer.fragment import Explorer
 from unmask.report.results import STORE, read
 from unmask.report.view import View
 
-LOOK = 0.5  # seconds between two looks at the store
-TO_COME = "The other cells are being measured. This page is completed in place: reload it in a minute."
+LOOK = 0.5  # seconds between two reads of the store
+TO_COME = "The other cells are being measured. Reload this page in a minute."
 
 Settings = TypeVar("Settings", bound=Any)  # a dataclass
 Measured = TypeVar("Measured")
 
 
 @dataclass(frozen=True)
-class Made:
+class Context:
     """The input of every page besides its own measurements."""
 
     origin: Mapping[str, Any]
-    seconds: float  # of work
+    seconds: float  # of compute
     explorer: Explorer  # of all results of its store
     out: Path = Path()  # the directory of the page
 
 
 @dataclass(frozen=True)
 class Page(Generic[Settings, Measured]):
-    """What is measured and how it is shown, for any settings."""
+    """How to measure and show a page, for any settings."""
 
-    file: str  # the one to open, written last: where it stands, all do
+    file: str  # the file to open, which is written last
     recipe: Callable[[Settings], Recipe]
-    measured: Callable[[Sweep, Settings], Measured]  # what the cells come to; fails if it cannot do without some
-    contents: Callable[[Measured, Settings, Made], dict[str, bytes]]
+    measured: Callable[[Sweep, Settings], Measured]  # the result of the cells; fails if necessary cells are missing
+    contents: Callable[[Measured, Settings, Context], dict[str, bytes]]
     view: View = field(default_factory=View)
-    early: int = 0  # parts of the recipe after which a first page is written, while the others are measured
 
 
 @dataclass(frozen=True)
 class Published(Generic[Measured]):
-    """What was measured, and where it lies."""
+    """The measurement, and its files."""
 
     measured: Measured
     page: Path
@@ -67,27 +66,23 @@ class Published(Generic[Measured]):
     explorer: Explorer
 
 
-def publish(
-    page: Page[Settings, Measured],
-    settings: Settings,
-    out: str | Path,
-    *,
-    engine: EngineName = "here",
-    workers: int | None = None,
-) -> Published[Measured]:
-    """Measure what OUT/sweep does not have yet and write the page; what was measured before a stop is kept there."""
+def publish(page: Page[Settings, Measured], settings: Settings, out: str | Path, **options: Any) -> Published[Measured]:
+    """Measure the cells that OUT/sweep does not contain, and write the page.
+
+    options: of `unmask.sweep`; without an engine this process measures.
+    """
     out = Path(out)
     check_directory(out, page.file)
     recipe = page.recipe(settings)
-    check(cells_of(recipe))  # before there is anything to clear away
+    check(cells_of(recipe))
     began = time.perf_counter()
     with _early(page, settings, recipe, out):
-        made = sweep(recipe, store=out / STORE, engine=engine, workers=workers, fresh=True)
-    measured = page.measured(made, settings)
-    about = Made(
-        origin(**asdict(settings)) | {"languages": made.languages},
-        made.work,
-        Explorer(read([made.directory], {row["key"] for row in made.rows()}), page.view),
+        store = sweep(recipe, store=out / STORE, fresh=True, **{"engine": "here"} | options)
+    measured = page.measured(store, settings)
+    about = Context(
+        origin(**asdict(settings)) | {"languages": store.languages},
+        store.work,
+        Explorer(read([store.directory], {row["key"] for row in store.rows()}), page.view),
         out,
     )
     files = write(out, page.contents(measured, settings, about), page.file)
@@ -96,24 +91,24 @@ def publish(
 
 @contextmanager
 def _early(page: Page[Settings, Any], settings: Settings, recipe: Recipe, out: Path) -> Iterator[None]:
-    """While cells are measured: as soon as those of the first parts are done, write a page that is completed later."""
-    if not page.early:
+    """Write a first page as soon as the cells of the first parts are measured."""
+    if not page.view.early:
         yield
         return
-    keys, over = {cell.key for cell in cells_of(replace(recipe, parts=recipe.parts[: page.early]))}, Event()
+    keys, over = {cell.key for cell in cells_of(replace(recipe, parts=recipe.parts[: page.view.early]))}, Event()
 
     def watch() -> None:
         while not over.wait(LOOK):
-            with suppress(UnmaskError, OSError):  # no store yet; an error of the place is reported at the end
+            with suppress(UnmaskError, OSError):  # no store yet; publish reports other errors
                 with Store.open(out / STORE) as store:
                     ready = keys <= store.done()
                 if ready and not over.is_set():
                     explorer = Explorer(read([out / STORE], keys), page.view)
                     explorer.results.missing[:] = [TO_COME]
-                    about = Made(origin(**asdict(settings)), explorer.results.work, explorer, out)
+                    about = Context(origin(**asdict(settings)), explorer.results.work, explorer, out)
                     contents = page.contents(None, settings, about)
                     write(out, {page.file: contents[page.file]}, page.file)
-                    progress.note(f"first figures: {(out / page.file).resolve()}; the page is completed in place")
+                    progress.note(f"first figures: {(out / page.file).resolve()}; the page is completed later")
                     return
 
     watching = Thread(target=watch, daemon=True)
@@ -125,28 +120,17 @@ def _early(page: Page[Settings, Any], settings: Settings, recipe: Recipe, out: P
         watching.join()
 
 
-def check_settings(settings: Any) -> None:
-    """Lists with entries, and steps, rows and batches in their ranges; of any page that has them."""
-    for name in ("languages", "tasks", "steps"):
-        if not getattr(settings, name, True):
-            raise UnmaskError(f"there are no {name}; give at least one")
-    for count in settings.steps:
-        arguments.steps(count)
-    for name, most in (("rows", arguments.MOST_ROWS), ("batch", 2**16)):
-        arguments.whole(name, getattr(settings, name, 1), 1, most)
-
-
 def check_directory(out: Path, last: str) -> None:
-    """Fail before the work is done: `out` is a directory that can be written to, or made."""
+    """Fail before any measurement unless `out` is a writable directory, or can be created."""
     if os.path.exists(out) and not os.path.isdir(out):
         raise UnmaskError(f"cannot write to {out}: it is a file; name a directory with --out")
     check_writable(out / last if os.path.isdir(out) else out)
 
 
 def write(out: Path, contents: Mapping[str, bytes], last: str) -> list[Path]:
-    """Each file whole or not at all, `last` the last; a directory that was made for them goes if they fail."""
-    made = not os.path.exists(out)
-    if made:
+    """Write each file completely or not at all, `last` as the last; after an error remove a new directory."""
+    created = not os.path.exists(out)
+    if created:
         out.mkdir()
     written = []
     try:
@@ -155,10 +139,10 @@ def write(out: Path, contents: Mapping[str, bytes], last: str) -> list[Path]:
                 file.write(contents[name])
             written.append(out / name)
     except BaseException:
-        if made:
+        if created:
             for name in contents:
                 (out / name).unlink(missing_ok=True)
-            with suppress(OSError):  # if somebody else has put something there, it stays
+            with suppress(OSError):  # other files in it stay
                 out.rmdir()
         raise
     return written

@@ -1,12 +1,12 @@
-"""Stores as one tidy table: of a demo, a sweep, a board, an evaluation, a training, a frontier, a table of theory.
+"""The results of all kinds of stores as one tidy table.
 
-A point is one measured number with its setting and cost. Cells that differ only in their seeds are one point.
+A point is one measured number with its setting and cost. Cells that differ only in their random seeds are one point.
 
     of         the language, task or text            model     "ideal", "trained", or a network's name
-    kind       mdm, ar, or text (itself)             sampler, schedule, length, batch; setting: what else varies
-    steps      N, or None where there are none       knob      "threshold = 0.9", of a sampler that keeps its own pace
-    measure    value, low, high, n, level, method    evaluations, flops, seconds: of a row; flops in units of AR's
-    causal     how many of the evaluations of an mdm are calls of an AR model, each as long as a token of AR
+    kind       mdm, ar, or text (itself)             sampler, schedule, length, batch; setting: other varied options
+    steps      N, or None                            knob      "threshold = 0.9", of a sampler without N
+    measure    value, low, high, n, level, method    `model_calls` (model calls), flops, seconds per sequence
+    flops      relative to AR                        causal    model calls of an AR model among `model_calls`
 """
 
 from __future__ import annotations
@@ -29,49 +29,38 @@ from unmask.cost.flops import break_even
 from unmask.experiments.board.families import STEPS
 from unmask.experiments.evaluation import records, summary
 from unmask.experiments.evaluation.records import RECORDS
-from unmask.experiments.jobs import status, tables
-from unmask.experiments.jobs.database import FILE
-from unmask.experiments.jobs.store import FILES, Store
-from unmask.experiments.measures.standard import OF_AR
-from unmask.experiments.measures.texts import EXAMPLE
+from unmask.experiments.jobs.sources import OF_AR
+from unmask.experiments.jobs.texts import EXAMPLE
+from unmask.experiments.sweeps import status, tables
+from unmask.experiments.sweeps.database import FILE
+from unmask.experiments.sweeps.store import FILES, Store
 from unmask.languages import PRESETS, Language, load
+from unmask.languages.presets import unseeded
 from unmask.networks.model.checkpoints import ACCOUNT
 from unmask.networks.model.shape import preset
 
 Point = dict[str, Any]
 
-STORE = "sweep"  # beside a page: what was measured, from which an interrupted command goes on
-
-WHO = (
-    "of",
-    "model",
-    "kind",
-    "sampler",
-    "schedule",
-    "length",
-    "steps",
-    "knob",
-    "batch",
-    "setting",
-)  # whose number it is
-CONTROLS = ("of", "model", "sampler", "length", "batch", "setting")  # in which a reader chooses
+STORE = "sweep"  # next to a page: the store from which an interrupted command resumes
+WHO = ("of", "model", "kind", "sampler", "schedule", "length", "steps", "knob", "batch", "setting")  # identify a point
+CONTROLS = {"of": "language or task", "model": "denoiser"} | {n: n for n in ("sampler", "length", "batch", "setting")}
 IDEAL, TRAINED = "ideal", "trained"
-LUCK = ("seed", "language_seed", "first_row", "digest", "code", "rows", "ter_rows", "device", "quick", "keep")
+RANDOM = ("seed", "first_row", "digest", "code", "rows", "ter_rows", "device", "quick", "keep")
 OF = ("language", "task", "text")
-OWN = {*OF, *LUCK, "metric", "model", "causal_model", "kind", "sampler", "schedule", "length", "steps", "batch"}
-NETWORKS = {"training", "learned", "clock", "text_training", "written", "text_clock"}  # metrics of what sweeps train
+OWN = {*OF, *RANDOM, "job", "model", "causal_model", "kind", "sampler", "schedule", "length", "steps", "batch"}
+NETWORKS = {"training", "learned", "clock", "text_training", "written", "text_clock"}  # metrics of trained networks
 ORIGINAL = "original"  # the metric of a text itself
 CURVE = "curve"  # the metric of a board: each cell a sampler at all of its budgets
 AR = "autoregressive"
 ENDS = ("value", "low", "high")
 FRONTIER, THEORY = "frontier.json", "theory.json"
 RATIO = "generative_perplexity_ratio"
-EVALUATION = "evaluation"  # the metric whose numbers its records say
-USUAL = preset("paper", "mdm", 8)  # whose arithmetic it is, where no network has been named
+EVALUATION = "evaluation"  # the metric of records of answers
+USUAL = preset("paper", "mdm", 8)  # its compute is assumed for cells without a network
 
 
 class Entry(msgspec.Struct):
-    """What is read of a line of a training's journal; it says more."""
+    """The read part of a line of a training's journal."""
 
     step: int
     seconds: float
@@ -80,7 +69,7 @@ class Entry(msgspec.Struct):
 
 
 class Account(msgspec.Struct):
-    """What is read of training.json; it says more."""
+    """The read part of training.json."""
 
     journal: list[Entry] = []
     entropy: float | None = None
@@ -96,7 +85,7 @@ class Numbers(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Training:
-    """How a network learned: its journal, and what it cannot get below."""
+    """A trained network: its journal, and the entropy of its language."""
 
     of: str
     kind: str
@@ -112,28 +101,28 @@ class Training:
 
 @dataclass(frozen=True)
 class Results:
-    """Of one store or several: the points, the trainings, and what is not there."""
+    """The contents of some stores."""
 
     points: list[Point]
     trainings: list[Training] = field(default_factory=list)
-    frontier: list[Point] = field(default_factory=list)  # perplexity and entropy of samples: `unmask frontier`
-    missing: list[str] = field(default_factory=list)  # in words: cells to do, cells that failed and why
+    frontier: list[Point] = field(default_factory=list)  # perplexity and entropy of samples: `unmask board frontier`
+    missing: list[str] = field(default_factory=list)  # messages: cells to do, failed cells with the error
     sources: list[str] = field(default_factory=list)  # the directories
     work: float = 0.0  # seconds of all cells
     digests: dict[str, set[str]] = field(default_factory=dict)  # of the measured languages, by name
     theory: list[Point] = field(default_factory=list)  # records of `unmask theory figure`
-    examples: list[tuple[str, str]] = field(default_factory=list)  # (its writer, a text)
-    languages: dict[str, Language] = field(default_factory=dict)  # those that need no loading
+    examples: list[tuple[str, str]] = field(default_factory=list)  # (model, text)
+    languages: dict[str, Language] = field(default_factory=dict)  # that need no loading
 
     def __post_init__(self) -> None:
         for number, point in enumerate(self.points):
-            point["number"] = number  # its place in the table, by which a page names it
+            point["number"] = number  # in the table; pages refer to it
 
     def of(self, *measures: str) -> list[Point]:
         return [point for point in self.points if point["measure"] in measures]
 
     def language(self, of: str) -> Language | None:
-        """The language of a name, if it is a preset, and the one that was measured."""
+        """The language of a name, if it is a preset with the measured digest."""
         if of in self.languages:
             return self.languages[of]
         if of.partition("(")[0] not in PRESETS.makers:
@@ -142,17 +131,17 @@ class Results:
         return language if language.source()["digest"] in self.digests.get(of, ()) else None
 
     def choices(self, name: str) -> list[Any]:
-        """The values of a control, in the order in which they came; what is not said is no choice."""
+        """The values of a control, in the order of the points."""
         return list(dict.fromkeys(point[name] for point in self.points if point[name] is not None))
 
 
 def read(directories: Sequence[str | Path], keys: Collection[str] | None = None) -> Results:
-    """The results of some stores; keys: only of these cells of sweeps. Fails if there are none to read."""
+    """Read the results of some stores; keys: only these cells of sweeps."""
     if not directories:
-        raise UnmaskError("there is no store to report of; name the directory of a sweep, an evaluation or a training")
+        raise UnmaskError("no directory is given; expected that of a sweep, an evaluation or a training")
     rows: list[dict[str, Any]] = []
-    seen: set[str] = set()
-    judged: list[Point] = []
+    keys_read: set[str] = set()
+    evaluated: list[Point] = []
     frontier: list[Point] = []
     theory: list[Point] = []
     examples: dict[str, str] = {}
@@ -161,229 +150,215 @@ def read(directories: Sequence[str | Path], keys: Collection[str] | None = None)
     for given in directories:
         directory = place(Path(given))
         if (directory / FILE).exists():
-            found, left, seconds = of_sweep(directory)
-            found = found if keys is None else [row for row in found if row["key"] in keys]
-            rows += [row for row in found if row["key"] not in seen]  # a cell of two stores is one measurement
-            seen |= {row["key"] for row in found}
+            own, left, seconds = of_sweep(directory)
+            own = [row for row in own if keys is None or row["key"] in keys]
+            rows += [row for row in own if row["key"] not in keys_read]  # a cell of two stores is one measurement
+            keys_read |= {row["key"] for row in own}
             missing += left
             work += seconds
-            trainings += [
-                training
-                for row in {row["key"]: row for row in found if row["metric"] in ("training", "text_training")}.values()
-                if (training := of_training(directory / FILES / row["key"], _of(row), row["kind"])) is not None
-            ]
-            examples |= {
-                _writer(row): read_text(directory / FILES / row["key"] / EXAMPLE)
-                for row in {row["key"]: row for row in found}.values()
-                if (directory / FILES / row["key"] / EXAMPLE).exists()
-            }
+            for key, row in {row["key"]: row for row in own}.items():
+                files = directory / FILES / key
+                if row["job"] in ("training", "text_training"):
+                    trainings += of_training(files, _of(row), row["kind"])
+                if (files / EXAMPLE).exists():
+                    examples[_writer(row)] = read_text(files / EXAMPLE)
         if (directory / RECORDS).exists():
-            judged += of_evaluation(directory)
-        if (directory / FRONTIER).exists():
-            frontier += of_numbers(directory, FRONTIER, digests)
-        if (directory / THEORY).exists():
-            theory += of_numbers(directory, THEORY, digests)
-        if (alone := of_training(directory, directory.name, "")) is not None:
-            trainings.append(alone)
+            own, left = of_evaluation(directory)
+            evaluated += own
+            missing += left
+        frontier += of_numbers(directory, FRONTIER, digests)
+        theory += of_numbers(directory, THEORY, digests)
+        trainings += of_training(directory, directory.name, "")
     for row in rows:
         if row.get("language_digest"):
             digests.setdefault(_of(row), set()).add(row["language_digest"])
-    where = [str(path) for path in directories]
-    told = list(examples.items())
-    return Results(points(rows) + judged, trainings, frontier, missing, where, work, digests, theory, told)
+    sources = [str(path) for path in directories]
+    texts = list(examples.items())
+    return Results(points(rows) + evaluated, trainings, frontier, missing, sources, work, digests, theory, texts)
 
 
 def place(directory: Path) -> Path:
-    """Where a store is: the directory itself, or the `sweep` in it that a page is made from."""
+    """The directory of a store: itself, or its `sweep` if it contains a page."""
     for candidate in (directory, directory / STORE):
         if any((candidate / name).exists() for name in (FILE, RECORDS, ACCOUNT, FRONTIER, THEORY)):
             return candidate
     if not directory.exists():
-        raise UnmaskError(
-            f"there is no directory {cut(str(directory))}; name that of a sweep, or where a page was made"
-        )
-    what = f"neither {FILE} nor {RECORDS}, {ACCOUNT}, {FRONTIER} or {THEORY} is in it, or in {STORE} of it"
-    raise UnmaskError(f"{cut(str(directory))} holds no results: {what}; `unmask sweep run RECIPE` makes a store")
+        raise UnmaskError(f"there is no directory {cut(str(directory))}; name that of a sweep or of a page")
+    names = f"{FILE}, {RECORDS}, {ACCOUNT}, {FRONTIER} or {THEORY}"
+    expected = f"expected {names} in it, or in its directory {STORE}. Measure with `unmask sweep run RECIPE`"
+    raise UnmaskError(f"{cut(str(directory))} contains no results; {expected}")
 
 
 def of_sweep(directory: Path) -> tuple[list[dict[str, Any]], list[str], float]:
-    """(rows of its table, what is missing in words, seconds of work)."""
+    """(rows of its table, messages on missing cells, seconds of work)."""
     with Store.open(directory) as store:
         rows = tables.rows(store)
-    seen = {row["key"]: row["seconds"] for row in rows}
+    seconds = {row["key"]: row["seconds"] for row in rows}
     state = status.status(directory)
     left = sum(state[name] for name in ("todo", "running", "interrupted"))
     missing = [f"{left} of {state['cells']} cells of {directory} are not measured yet"] if left else []
     for failure in state["failures"]:
         cell = failure["cell"]
-        about = ", ".join(
-            f"{cell[name]}" for name in ("language", "task", "model", "sampler", "steps") if cell.get(name)
-        )
-        missing.append(f"failed: {cell['metric']} ({about}): {failure['error']}")
+        about = [str(cell[name]) for name in (*OF[:2], "model", "sampler", "steps") if cell.get(name)]
+        missing.append(f"failed: {cell['job']} ({', '.join(about)}): {failure['error']}")
     if (more := state["failed"] - len(state["failures"])) > 0:
-        missing.append(f"and {more} more cells of {directory} have failed")
-    return rows, missing, sum(seen.values())
+        missing.append(f"{more} more cells of {directory} failed")
+    return rows, missing, sum(seconds.values())
 
 
-def of_evaluation(directory: Path) -> list[Point]:
-    """A point of each group of samples and number that is said of it; arithmetic in units of the AR model's."""
+def of_evaluation(directory: Path) -> tuple[list[Point], list[str]]:
+    """(a point per setting and number, messages on prompts that did not fit); compute relative to the AR model."""
     groups = summary.groups(records.read(directory))
     ar = {group.settings["task"]: group.cost()["flops"] for group in groups if group.causal}
-    found = []
+    measured, missing = [], []
     for label, group in zip(summary.labels(groups), groups, strict=True):
-        told, cost = group.settings, group.cost()
-        about = dict.fromkeys(WHO) | {
-            "of": told["task"],
-            "model": told["model"],
-            "kind": "ar" if group.causal else "mdm",
-        }
-        about |= {"sampler": told["sampler"], "length": told.get("length"), "setting": label}
-        about |= {} if group.causal else {name: told.get(name) for name in ("schedule", "steps")}
-        base = ar.get(told["task"])
-        spent = {"evaluations": cost["evaluations"], "seconds": cost["seconds"], "metric": EVALUATION, "key": ""}
-        spent["causal"] = (
-            0.0 if group.causal else sum(s.evaluations.get("causal", 0) for s in group.said) / max(len(group.said), 1)
-        )
-        spent["flops"] = cost["flops"] / base if base and cost["flops"] else None
-        said = {"accuracy": group.accuracy, "perplexity": group.perplexity}
-        said |= {name: group.value(name) for name in group.valued}
-        for name, estimate in said.items():
+        settings, cost = group.settings, group.cost()
+        about = dict.fromkeys(WHO) | {name: settings.get(name) for name in ("model", "sampler", "length")}
+        about |= {"of": settings["task"], "kind": "ar" if group.causal else "mdm", "setting": label}
+        about |= {} if group.causal else {name: settings.get(name) for name in ("schedule", "steps")}
+        base = ar.get(settings["task"])
+        calls = 0 if group.causal else sum(sample.model_calls.get("causal", 0) for sample in group.written)
+        spent = {name: cost[name] for name in ("model_calls", "seconds")} | {"job": EVALUATION, "key": ""}
+        spent |= {"causal": calls / max(len(group.written), 1)}
+        spent |= {"flops": cost["flops"] / base if base and cost["flops"] else None}
+        estimates = {"accuracy": group.accuracy, "perplexity": group.perplexity}
+        estimates |= {name: group.value(name) for name in group.valued}
+        for name, estimate in estimates.items():
             if estimate is not None:
-                found.append(about | {"measure": name} | finite(estimate.to_dict()) | spent)
-    return found
+                measured.append(about | {"measure": name} | finite(estimate.to_dict()) | spent)
+        if group.too_long:
+            missing.append(f"not measured: {label}: {group.too_long}")
+    return measured, missing
 
 
 def of_numbers(directory: Path, file: str, digests: dict[str, set[str]]) -> list[Point]:
-    """The records of a file, with the language and the settings that they are about."""
-    found = read_json(directory / file, Numbers)
-    settings = found.origin.get("configuration", {})
+    """The records of a file, if it exists, each with its language and settings."""
+    if not (directory / file).exists():
+        return []
+    numbers = read_json(directory / file, Numbers)
+    settings = numbers.origin.get("configuration", {})
     of = str(settings.get("language", directory.name))
-    if isinstance(source := found.origin.get("language"), dict) and "digest" in source:
+    if isinstance(source := numbers.origin.get("language"), dict) and "digest" in source:
         digests.setdefault(of, set()).add(source["digest"])
     about = {"of": of, "length": settings.get("length"), "schedule": settings.get("schedule")}
-    return [record | about for record in found.records]
+    return [record | about for record in numbers.records]
 
 
-def of_training(directory: Path, of: str, kind: str) -> Training | None:
-    """None where nothing has been kept of it."""
+def of_training(directory: Path, of: str, kind: str) -> list[Training]:
+    """The training of a directory, if it contains one."""
     if not os.path.exists(directory / ACCOUNT):
-        return None
+        return []
     account = read_json(directory / ACCOUNT, Account)
-    return Training(of, kind, account.journal, account.entropy, directory, account.step)
+    return [Training(of, kind, account.journal, account.entropy, directory, account.step)]
 
 
 def _writer(row: Mapping[str, Any]) -> str:
-    """Of a text."""
-    if row["metric"] == ORIGINAL:
+    if row["job"] == ORIGINAL:
         return "The text itself"
     return "AR" if row.get("sampler") == AR else f"MDM, {row.get('steps')} steps"
 
 
 def points(rows: Iterable[Mapping[str, Any]]) -> list[Point]:
-    """The rows of tables, tidy, those that differ in luck alone pooled."""
-    rows = [row for row in rows if row["value"] is not None and row["metric"] != EVALUATION]
+    """The rows of tables as points; rows that differ only in their random seed are pooled."""
+    rows = [row for row in rows if row["value"] is not None and row["job"] != EVALUATION]
     varied = _varied(rows)
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     who: dict[tuple[Any, ...], Point] = {}
     for row in rows:
         about = _who(row, varied)
         key = (*about.values(), row["measure"])
-        if (own := groups.setdefault(key, [])) and own[0]["metric"] != row["metric"]:
-            continue  # another metric has said the same, of rows that may be the same
+        if (own := groups.setdefault(key, [])) and own[0]["job"] != row["job"]:
+            continue  # another metric measured the same, perhaps on the same sequences
         own.append(row)
         who.setdefault(key, about)
-    found = [who[key] | {"measure": key[-1]} | _pooled(own) for key, own in groups.items()]
-    _add_causal(found)
-    _add_ratios(found)
-    _add_seconds(found)
-    return found
+    pooled = [who[key] | {"measure": key[-1]} | _pooled(own) for key, own in groups.items()]
+    _add_causal(pooled)
+    _add_ratios(pooled)
+    _add_seconds(pooled)
+    return pooled
 
 
 def _who(row: Mapping[str, Any], varied: Sequence[str]) -> Point:
-    ar = row["metric"] == AR or row.get("sampler") == AR or row.get("kind") == "ar"
+    ar = row["job"] == AR or row.get("sampler") == AR or row.get("kind") == "ar"
     steps, knob = row.get("steps"), None
-    if row["metric"] == CURVE and row.get("budget") is not None:
-        steps, knob = (
-            (row["budget"], None) if row.get("knob", STEPS) == STEPS else (None, f"{row['knob']} = {row['budget']:g}")
-        )
+    if row["job"] == CURVE and row.get("budget") is not None:
+        own = row.get("knob", STEPS) != STEPS
+        steps, knob = (None, f"{row['knob']} = {row['budget']:g}") if own else (row["budget"], None)
     sampler = AR if ar else row.get("sampler") or ("ancestral" if row.get("language") else None)
-    told = (f"{name}={row[name]}" for name in varied if row.get(name) not in (None, ""))
+    options = (f"{name}={row[name]}" for name in varied if row.get(name) not in (None, ""))
     return {
         "of": _of(row),
-        "model": TRAINED if row["metric"] in NETWORKS else _named(row.get("model")) or IDEAL,
-        "kind": "ar" if ar else "text" if row["metric"] == ORIGINAL else "mdm",
+        "model": TRAINED if row["job"] in NETWORKS else _named(row.get("model")) or IDEAL,
+        "kind": "ar" if ar else "text" if row["job"] == ORIGINAL else "mdm",
         "sampler": sampler,
         "schedule": None if ar else row.get("schedule"),
         "length": row.get("length"),
         "steps": None if ar else steps,
         "knob": knob,
         "batch": row.get("batch"),
-        "setting": ", ".join(told) or None,
+        "setting": ", ".join(options) or None,
     }
 
 
 def _of(row: Mapping[str, Any]) -> str:
-    return next((str(row[name]) for name in OF if row.get(name)), _named(row.get("model")) or "")
+    """The language, task or text of a row; without the random seed of a language, so that these are pooled."""
+    return unseeded(next((str(row[name]) for name in OF if row.get(name)), _named(row.get("model")) or ""))
 
 
 def _named(model: Any) -> str | None:
-    """A network's name: that of its directory, or of its repository."""
+    """The name of a network: that of its directory or repository."""
     return Path(str(model)).name if model else None
 
 
 def _varied(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Fields of cells beside those of every point in which cells of one metric differ."""
-    seen: dict[tuple[str, str], set[str]] = {}
+    """Other fields of cells in which cells of one metric differ."""
+    texts: dict[tuple[str, str], set[str]] = {}
     for row in rows:
         for name in row:
-            if name not in OWN and name not in tables.AFTER and name in row:
-                seen.setdefault((row["metric"], name), set()).add(str(row[name]))
-    fields = dict.fromkeys(name for (metric, name), values in seen.items() if len(values) > 1 and metric != CURVE)
-    return list(fields)
+            if name not in OWN and name not in tables.AFTER:
+                texts.setdefault((row["job"], name), set()).add(str(row[name]))
+    varied = (name for (job, name), values in texts.items() if len(values) > 1 and job != CURVE)
+    return list(dict.fromkeys(varied))
 
 
 def _pooled(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """One estimate of several by independent luck: counts add up, means have their mean."""
+    """One estimate from several independent ones: the sum of counts, or the mean of means."""
     estimates = [Estimate.of_record(row) for row in rows]
     first, n = estimates[0], sum(one.n or 0 for one in estimates)
     if len(rows) == 1:
-        made = first
+        pooled = first
     elif all(one.method == first.method == "clopper-pearson" for one in estimates):
-        made = proportion(round(sum(one.value * one.n for one in estimates)), n, first.level)
-    elif any(one.exact or one.open or one.level is None for one in estimates):  # nothing to add up
+        pooled = proportion(round(sum(one.value * one.n for one in estimates)), n, first.level)
+    elif any(one.exact or one.open or one.level is None for one in estimates):
         value = fmean(one.value for one in estimates)
-        made = Estimate(value, *((value, value) if first.exact else (-math.inf, math.inf)), n, LEVEL, first.method)
+        pooled = Estimate(value, *((value, value) if first.exact else (-math.inf, math.inf)), n, LEVEL, first.method)
     else:
         variance = sum(one.standard_error**2 for one in estimates) / len(estimates) ** 2
-        made = of_variance(fmean(one.value for one in estimates), variance, n, first.level, "mean of seeds")
-    costs = [row["evaluations"] for row in rows if row.get("evaluations") is not None]
+        pooled = of_variance(fmean(one.value for one in estimates), variance, n, first.level, "mean of seeds")
+    costs = [row["model_calls"] for row in rows if row.get("model_calls") is not None]
     needed = fmean(costs) if costs else None
-    ar = rows[0]["metric"] == AR or rows[0].get("sampler") == AR
+    ar = rows[0]["job"] == AR or rows[0].get("sampler") == AR
     flops = None if needed is None else 1.0 if ar else needed / break_even(USUAL, rows[0].get("length") or USUAL.length)
-    about = {"evaluations": needed, "causal": 0.0, "flops": flops, "seconds": None}
-    about |= {"metric": rows[0]["metric"], "key": rows[0]["key"]}
-    told = finite(made.to_dict())
-    return told | ({"low": None, "high": None} if made.open else {}) | about  # one end alone says nothing
+    about = {"model_calls": needed, "causal": 0.0, "flops": flops, "seconds": None}
+    about |= {"job": rows[0]["job"], "key": rows[0]["key"]}
+    return finite(pooled.to_dict()) | ({"low": None, "high": None} if pooled.open else {}) | about
 
 
-def _add_causal(found: Sequence[Point]) -> None:
-    """Calls of an AR model do not have the arithmetic of an evaluation: together they read each token once or more."""
-    calls = {tuple(p[name] for name in WHO): p["value"] for p in found if p["measure"] == OF_AR and p["kind"] == "mdm"}
-    for point in found:
+def _add_causal(points: Sequence[Point]) -> None:
+    """Add the calls of an AR model, which together read each token once and are cheaper than those of an MDM."""
+    calls = {tuple(p[name] for name in WHO): p["value"] for p in points if p["measure"] == OF_AR and p["kind"] == "mdm"}
+    for point in points:
         if count := calls.get(tuple(point[name] for name in WHO)):
-            point["flops"] *= 1 - count / point["evaluations"]
+            point["flops"] *= 1 - count / point["model_calls"]
             point |= {"causal": count, "flops": point["flops"] + 1}
 
 
-def _add_ratios(found: list[Point]) -> None:
-    """Generative perplexity relative to that of the language or the text itself, if known; 1 for AR on a language.
-
-    Of a text the absolute numbers stay: judges differ.
-    """
-    own = {(p["of"], p["length"], p["setting"]): p for p in found if p["measure"] == "ter" and p["kind"] == "ar"}
-    texts = {p["of"]: p for p in found if p["measure"] == "generative_perplexity" and p["kind"] == "text"}
-    more = [p | {"measure": RATIO} for p in found if p["measure"] == "ter_ratio" and p["kind"] == "ar"]
-    for point in found:
+def _add_ratios(points: list[Point]) -> None:
+    """Make generative perplexity relative to that of the language or the text; for texts keep the absolute one, too."""
+    own = {(p["of"], p["length"], p["setting"]): p for p in points if p["measure"] == "ter" and p["kind"] == "ar"}
+    texts = {p["of"]: p for p in points if p["measure"] == "generative_perplexity" and p["kind"] == "text"}
+    more = [p | {"measure": RATIO} for p in points if p["measure"] == "ter_ratio" and p["kind"] == "ar"]
+    for point in points:
         if point["measure"] != "generative_perplexity":
             continue
         text, ar = texts.get(point["of"]), own.get((point["of"], point["length"], point["setting"]))
@@ -395,23 +370,23 @@ def _add_ratios(found: list[Point]) -> None:
                 more.append(point | ratio)
             else:
                 point |= ratio
-    found += more
+    points += more
 
 
-def _add_seconds(found: Sequence[Point]) -> None:
-    """Times of a row that a clock has measured stand beside all that is said of the same rows."""
+def _add_seconds(points: Sequence[Point]) -> None:
+    """Add the measured time per sequence to all points of the same network."""
     clocks: dict[tuple[Any, ...], float] = {}
-    for point in found:
+    for point in points:
         who = point["of"], point["model"], point["kind"]
-        if point["measure"] == "milliseconds":  # an evaluation, or a token, of a batch
+        if point["measure"] == "milliseconds":  # per model call, or AR token, of a batch
             clocks[(*who, None)] = point["value"] / 1000 / (point["batch"] or 1)
-        elif point["measure"] == "seconds":  # of a whole batch, in so many rounds
+        elif point["measure"] == "seconds":  # of a batch, with this number of steps
             clocks[(*who, point["steps"])] = point["value"] / (point["batch"] or 1)
-    for point in found:
+    for point in points:
         who = point["of"], point["model"], point["kind"]
         if (whole := clocks.get((*who, point["steps"]))) is not None and point["steps"] is not None:
             point["seconds"] = whole
-        elif (each := clocks.get((*who, None))) is not None and point["evaluations"] is not None:
+        elif (each := clocks.get((*who, None))) is not None and point["model_calls"] is not None:
             token = clocks.get((point["of"], point["model"], "ar", None)) if point["causal"] else 0.0
             if token is not None:
-                point["seconds"] = each * (point["evaluations"] - point["causal"]) + token * point["causal"]
+                point["seconds"] = each * (point["model_calls"] - point["causal"]) + token * point["causal"]

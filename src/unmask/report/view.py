@@ -1,7 +1,7 @@
-"""A page of ours: a saved view of the explorer, which is its figures, its first state, and its words in a file.
+"""A saved view of the explorer: its figures, its first state, and its text. Each is a file of views.
 
-A file of words is HTML in three parts: the head, the cards, and the notes at the end. A card is one of the messages of
-the page. It looks up its numbers in the points, and is left out where these do not exist:
+The file begins with YAML, the fields of `View`. The text is HTML in three parts: the head, the cards, and the notes at
+the end. A card is one of the messages of the page, with numbers of the points; the page omits it if one is missing:
 
     {ser steps=64}                  the range of a metric over all languages that match the first state of the page
     {ser.steps kind=ar length=min}  the range of another field of these points
@@ -13,12 +13,13 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import Any
 
+from unmask.core.reading import from_yaml
 from unmask.report.explorer.chosen import State, rows
-from unmask.report.explorer.yardsticks import YARDSTICKS, Yardstick
+from unmask.report.explorer.metrics import METRICS, Metric
 from unmask.report.frame import Sentence
 from unmask.report.results import Point, Results
 
@@ -28,60 +29,77 @@ CARD = re.compile(r"(?s)<li><strong>(.*?)</strong>\s*(.*?)</li>")
 
 @dataclass(frozen=True)
 class View:
-    """The defaults are those of `unmask report`: all figures that have data."""
+    """The defaults are those of `unmask report`."""
 
-    words: str = "report"  # views/WORDS.html
-    figures: Sequence[str] = ()  # the first two stand above the others
+    figures: tuple[str, ...] = ()  # the first two are at the top (default: all with data)
     state: Mapping[str, Any] = field(default_factory=dict)  # the first choices, where they have data
+    early: int = 0  # parts of the recipe after which a first page is written
+    name: str = "report"
 
     @property
     def parts(self) -> tuple[str, str, str]:
         """(head, cards, notes)"""
-        text = files("unmask.report").joinpath(f"views/{self.words}.html").read_text("utf-8")
-        head, _, rest = text.partition("<!-- cards -->\n")
+        head, _, rest = _read(self.name)[1].partition("<!-- cards -->\n")
         cards, _, notes = rest.partition("<!-- notes -->\n")
         return head, cards, notes
 
+    @property
+    def title(self) -> str:
+        """The heading of the page, without its numbers and tags; the name if it has none."""
+        heading = re.search(r"<h1>([^<{$]+)</h1>", self.parts[0])
+        return html.unescape(heading[1]) if heading else self.name
+
     def cards(self, results: Results, state: State) -> list[Sentence]:
-        """Those whose numbers exist."""
+        """The cards whose numbers exist."""
         written = [[_filled(part, results, state) for part in card] for card in CARD.findall(self.parts[1])]
-        return [Sentence(number, " ".join(said.split())) for number, said in written if number and said]
+        return [Sentence(number, " ".join(words.split())) for number, words in written if number and words]
+
+
+def saved(name: str) -> View:
+    """The view of views/NAME.html."""
+    view: View = from_yaml(_read(name)[0], View, name)
+    return replace(view, name=name)
+
+
+def _read(name: str) -> tuple[str, str]:
+    """(settings, words)"""
+    text = files("unmask.report").joinpath(f"views/{name}.html").read_text("utf-8")
+    settings, _, words = text.partition("<!-- words -->\n")
+    return settings, words
 
 
 def _filled(text: str, results: Results, state: State) -> str:
     """The text with its numbers; empty if one is missing."""
-    found = [(match, _range(match, results, state)) for match in QUERY.finditer(text)]
-    if not all(number for _, number in found):
+    numbers = [(match, _range(match, results, state)) for match in QUERY.finditer(text)]
+    if not all(number for _, number in numbers):
         return ""
-    for match, number in reversed(found):
+    for match, number in reversed(numbers):
         text = text[: match.start()] + number + text[match.end() :]
     return html.unescape(text)
 
 
 def _range(match: re.Match[str], results: Results, state: State) -> str:
-    name, wanted, conditions = match[1], match[2] or "value", dict(pair.split("=") for pair in match[3].split())
-    yardstick = YARDSTICKS.get(name)
-    measures = yardstick.measures if yardstick else (name,)
-    found = [p for p in rows(results.points, state, measures, ("of", "model", *conditions)) if p["steps"] != 0]
+    name, field, conditions = match[1], match[2] or "value", dict(pair.split("=") for pair in match[3].split())
+    metric = METRICS.get(name)
+    measures = metric.measures if metric else (name,)
+    points = [p for p in rows(results.points, state, measures, ("of", "model", *conditions)) if p["steps"] != 0]
     for key, value in ({"kind": "mdm"} | conditions).items():
-        there = [point[key] for point in found if point[key] is not None]
-        if value in ("min", "max") and there:
-            value = str((min if value == "min" else max)(there))
-        found = [point for point in found if str(point[key]) == value]
-    return _span(found, wanted, yardstick) if found else ""
+        values = [point[key] for point in points if point[key] is not None]
+        if value in ("min", "max") and values:
+            value = str((min if value == "min" else max)(values))
+        points = [point for point in points if str(point[key]) == value]
+    return _span(points, field, metric) if points else ""
 
 
-def _span(points: Sequence[Point], wanted: str, yardstick: Yardstick | None) -> str:
-    if wanted == "excess":
+def _span(points: Sequence[Point], field: str, metric: Metric | None) -> str:
+    if field == "excess":
         return f"{100 * (max(point['value'] for point in points) - 1):.2g}%"
-    if wanted == "value" and yardstick and yardstick.share:
+    if field == "value" and metric and metric.share:
         if not any(point["value"] for point in points) and (limit := max(point["high"] or 0.0 for point in points)):
             return f"< {100 * limit:.2g}%"
         values, form = [100 * point["value"] for point in points], "{:.3g}%"
     else:
-        values, form = (
-            [point[wanted] for point in points],
-            "{:.4g}" if wanted != "value" or points[0]["value"] >= 100 else "{:.3g}",
-        )
+        values = [point[field] for point in points]
+        form = "{:.4g}" if field != "value" or values[0] >= 100 else "{:.3g}"
     low, high = form.format(min(values)), form.format(max(values))
     return low if low == high else f"up to {high}" if min(values) == 0 else f"{low} to {high}"

@@ -1,13 +1,13 @@
-"""Swordsman (arXiv 2602.04399 v1): blocks that end where the denoiser begins to doubt.
+"""Swordsman (arXiv 2602.04399 v1): blocks end where the denoiser becomes uncertain.
 
-When a block is full, the next one has of the hidden positions from the left the first n, n from `least` to `most`, such
-that the entropy rises most from the n-th to the one behind it: borders lie between parts of a sentence, where doubt
-begins anew. border=confidence takes the largest fall of max_v p(v) instead. Within a block every position with max_v
-p(v) >= threshold is revealed, or the surest where there is none. The paper's abstract says that borders are where
-entropy shifts between neighbours; that a rise is meant, and the largest one, is our reading of it.
+When a block is full, the next one has the first n hidden positions, n from `least` to `most`, such that the entropy
+rises most from the n-th to the next one. Borders lie between parts of a sentence, where uncertainty starts again.
+border=confidence uses the largest fall of max_v p(v) instead. Within a block every position with
+max_v p(v) >= threshold is revealed, or else the most confident one. In the paper's abstract, borders are where entropy
+shifts between neighbours; the largest rise is our interpretation.
 
-Tokens are drawn after the choice; the paper's temperature is 0. What its code caches is not built in. In `blocks` it
-goes on within the block. Steps and schedule are not used.
+Tokens are drawn after the choice; the paper's temperature is 0. The cache of the paper's code is not implemented. In
+`blocks` the rule applies within the block. Steps and schedule are not used.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class AdaptiveBlocks(ChoosesFirst):
         return chosen(view, self.enough(view, among, view.confidence, self.threshold), self.temperature)
 
     def _size(self, view: View) -> Tensor:
-        """(B, 1): how many hidden positions the next block has."""
+        """(B, 1): number of hidden positions of the next block."""
         doubt = view.entropy if self.border == "entropy" else -view.confidence
         left, size = view.hidden.sum(1, keepdim=True), view.hidden.shape[1]
         index = torch.where(view.hidden, view.hidden.cumsum(1) - 1, torch.arange(size) + left - view.hidden.cumsum(1))

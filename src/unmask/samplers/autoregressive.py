@@ -1,4 +1,4 @@
-"""Autoregression by the causal reader: one token an evaluation, drawn from p(x_j | x_<j). The schedule is not used."""
+"""Autoregression by the causal reader: one token per model call, from p(x_j | x_<j). The schedule is not used."""
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from unmask.samplers.session import Session
 class Autoregressive(Sampler):
     """The AR baseline: one token after another; steps and schedule are not used."""
 
-    law = "causal"
+    distribution = "causal"
     reads = CAUSAL
 
     def run(self, session: Session) -> None:
@@ -21,7 +21,7 @@ class Autoregressive(Sampler):
         ends = session.valid.sum(1)
         size = session.tokens.shape[1]
         if session.stop is None and not session.uses("canvas") and bool((ends == size).all()):
-            probability = session.causal.finish(last, session.tokens, session.luck)
+            probability = session.causal.finish(last, session.tokens, session.rng)
             if probability is not None:
                 session.order = (torch.arange(1, size + 1) - lengths.unsqueeze(1)).clamp(min=0)
                 session.probability = probability
@@ -31,24 +31,24 @@ class Autoregressive(Sampler):
         while bool((going := (lengths < ends) & ~session.settled).any()):
             turn += 1
             rows = going.nonzero().squeeze(1)
-            said = as_marginals(session.causal.extend(last.unsqueeze(1), going.long(), going.unsqueeze(1)))
+            marginals = as_marginals(session.causal.extend(last.unsqueeze(1), going.long(), going.unsqueeze(1)))
             positions = lengths[rows]
-            tokens = session.luck.tokens(said, rows, positions, visits)
-            session.write(rows, positions, tokens, said.of(tokens), turn)
+            tokens = session.rng.tokens(marginals, rows, positions, visits)
+            session.write(rows, positions, tokens, marginals.of(tokens), turn)
             last[rows] = tokens
             lengths[rows] += 1
             session.check_stop()
 
 
 def read_prompt(session: Session) -> tuple[Tensor, Tensor]:
-    """Read the given prefixes: (their lengths (B), the last token (B) of each, which is not read yet)."""
+    """Read the given prefixes: (their lengths (B), the last token (B) of each, which is not yet read)."""
     vocabulary = session.denoiser.vocabulary
     shown = (session.given != vocabulary) & session.valid
     lengths = shown.sum(1)
     prefix = torch.arange(shown.shape[1]) < lengths.unsqueeze(1)
     if not bool((shown == prefix).all()):
         row = int((shown != prefix).any(1).int().argmax())
-        raise UnmaskError(f"row {row} has given tokens after a hidden one; autoregression can only continue a prefix")
+        raise UnmaskError(f"row {row} has given tokens after a hidden one; expected a prefix for autoregression")
     start = torch.full((len(lengths), 1), vocabulary)
     whole = torch.cat([start, session.given], 1)
     if bool((lengths > 0).any()):

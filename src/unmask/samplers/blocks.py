@@ -1,14 +1,14 @@
 """Semi-autoregressive blocks around any sampler that orders or chooses (LLaDA): one block of positions after another.
 
-A block holds the next `block_length` hidden positions of a row, and each row goes through blocks of its own: rows with
-prompts of different lengths share every batched call. Of a denoiser that itself sees blocks, from position 0 on, blocks
-are its own, or whole parts of them, so that the first one is what a prompt leaves of one.
+A block is the next `block_length` hidden positions of a row, counted in each row: rows with prompts of different
+lengths share every batched call. With a denoiser that has its own block grid from position 0, blocks follow that grid,
+and the first block is the part that the prompt leaves.
 
-    first   The position at each multiple of `first`, 0 excepted, is a block of its own: it gets its likeliest token,
-            alone, before the parts of `block_length`. Fast-dLLM v2's code reads this token at the last column of the
-            full block before. Blocks and parts are then counted from position 0 of any denoiser.
-    nucleus Tokens are drawn from the likeliest whose probabilities sum to at most this, and from the first in any case,
-            as in BD3-LM's code. The token that crosses it is dropped; `top_p` of `generate` keeps this token.
+    first   The position at each multiple of `first`, except 0, is a block by itself: it gets its most likely token
+            before the parts of `block_length`. Fast-dLLM v2's code reads this token at the last column of the full
+            block before. Blocks and parts are then counted from position 0 for any denoiser.
+    nucleus Draw from the most likely tokens whose probabilities sum to at most this, at least one, as in BD3-LM's
+            code. It drops the token that crosses the limit; `top_p` of `generate` keeps this token.
 """
 
 from dataclasses import dataclass
@@ -19,8 +19,7 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Nucleus
-from unmask.samplers import checks
-from unmask.samplers.contract import SAMPLERS, Choice, Law, Reads, Sampler
+from unmask.samplers.contract import SAMPLERS, Choice, Distribution, Reads, Sampler, check_inner, inner_of
 from unmask.samplers.loops import fill_blocks
 from unmask.samplers.session import Session
 from unmask.samplers.view import View
@@ -39,34 +38,34 @@ class Blocks(Sampler):
     def __post_init__(self) -> None:
         arguments.whole("block_length", self.block_length, 1, arguments.MOST_LENGTH)
         arguments.number("nucleus", self.nucleus, most=1.0)
-        checks.inner(self)
+        check_inner(self)
         if self.first is None:
             return
         if arguments.whole("first", self.first, 1, arguments.MOST_LENGTH) % self.block_length:
             raise UnmaskError(f"first is {self.first}; expected a multiple of block_length, {self.block_length}")
-        inner = checks.made(self.inner)
+        inner = inner_of(self)
         if not inner.implements("choose"):
-            raise UnmaskError(f"inner is {inner.spec}, which does not choose; with first take threshold, for example")
+            raise UnmaskError(f"inner is {inner.spec}; expected a sampler that chooses, such as threshold, with first")
 
     @property
-    def law(self) -> Law | None:
+    def distribution(self) -> Distribution | None:
         plain = self.first is None and self.nucleus == 1
-        return "order" if plain and checks.made(self.inner).law == "order" else None
+        return "order" if plain and inner_of(self).distribution == "order" else None
 
     @property
     def reads(self) -> frozenset[Reads]:
-        return checks.made(self.inner).reads
+        return inner_of(self).reads
 
     @property
     def revises(self) -> bool:
-        return checks.made(self.inner).revises
+        return inner_of(self).revises
 
     def run(self, session: Session) -> None:
         if self.nucleus < 1:
             if session.uses("canvas"):
-                raise UnmaskError("nucleus changes what the denoiser says; use these blocks alone")
+                raise UnmaskError("nucleus changes the denoiser in use; expected blocks without another sampler around")
             session.denoiser = Nucleus(session.denoiser, self.nucleus)
-        hidden, grid, inner = session.hidden, session.denoiser.grid, checks.made(self.inner)
+        hidden, grid, inner = session.hidden, session.denoiser.grid, inner_of(self)
         if self.first is not None:
             index, inner = _numbered(hidden, self.block_length, self.first), FirstAlone(inner, self.first)
         elif grid is None or (self.block_length % grid and grid % self.block_length):
@@ -77,7 +76,7 @@ class Blocks(Sampler):
 
 
 class FirstAlone(Sampler):
-    """A sampler that chooses, but for the likeliest token at the multiples of `every`."""
+    """The inner sampler, except that multiples of `every` get their most likely token."""
 
     def __init__(self, inner: Sampler, every: int) -> None:
         self.inner, self.every, self.pace = inner, every, inner.pace
@@ -96,16 +95,16 @@ class FirstAlone(Sampler):
 
 
 def _heads(length: int, every: int) -> Tensor:
-    """Bool (L): the multiples of `every` but 0."""
+    """Bool (L): the multiples of `every` except 0."""
     place = torch.arange(length)
     return (place % every == 0) & (place > 0)
 
 
 def _numbered(hidden: Tensor, size: int, first: int | None = None) -> Tensor:
-    """(B, L): which block of the row it is, of those of a grid from position 0 that have a hidden position (B, L)."""
+    """(B, L): index of the block in its row, among the blocks of a grid that have a hidden position (B, L)."""
     block = torch.arange(hidden.shape[1]) // size
     if first is not None:
         block = 2 * block + ~_heads(hidden.shape[1], first)
-    seen = torch.where(hidden, block, -1).cummax(1).values
-    before = torch.cat([seen.new_full((len(seen), 1), -1), seen[:, :-1]], 1)
-    return (seen > before).cumsum(1) - 1
+    latest = torch.where(hidden, block, -1).cummax(1).values
+    before = torch.cat([latest.new_full((len(latest), 1), -1), latest[:, :-1]], 1)
+    return (latest > before).cumsum(1) - 1

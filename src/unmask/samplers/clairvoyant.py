@@ -1,18 +1,19 @@
-"""The clairvoyant sampler: reveal together, from the left, what does not depend on each other.
+"""The clairvoyant sampler: reveal independent positions together, from the left.
 
-In each round reveal, from left to right, every hidden position that depends on none already taken by more than gamma:
+In each step reveal, from left to right, every hidden position that depends on no position already in the set by more
+than gamma:
 
-    I(X_i; X_j | x_R) <= gamma nats for every pair of the set, exactly, by the language itself
+    I(X_i; X_j | x_R) <= gamma nats for every pair of the set, exactly, from the language itself
 
-Marginals do not show this, so no sampler that reads them alone can do it. It is no bound on what others can do, though:
-it takes the most that it can in each round, and the best takes far-apart positions that depend a little, to be done
-sooner. On the chain [[.9, .1], [.1, .9]] at L = 7 and gamma = .01 it needs 7 rounds, where the order 3,2,3,1,3,2,3
-loses nothing in 3. What no choice can beat is `theory.best_orders`, and best-order follows its order. That every pair
-is within gamma holds for every language. That no larger set would do holds where dependence falls with distance (if i <
-j < k and X_i depends on X_k by more than gamma, so do X_i on X_j and X_j on X_k): then the leftmost choice, again and
-again, is a largest set, by exchanging the first element of any other. At gamma = 0 pairs are independent, though three
-positions together need not be. A context that is impossible has no dependence. Only for exact denoisers; steps and
-schedule are not used.
+Marginals do not contain this, so a sampler that uses only marginals cannot do it. But it is not a bound for other
+samplers: it takes the largest set in each step, while the best order may take distant, slightly dependent positions to
+finish earlier. On the chain [[.9, .1], [.1, .9]] at L = 7 and gamma = .01 it needs 7 steps, and the order
+3,2,3,1,3,2,3 loses nothing in 3. `theory.best_orders` has the limit for all samplers, and best-order reaches it.
+
+In every language each pair is within gamma. The set is the largest if dependence falls with distance (if i < j < k and
+X_i depends on X_k by more than gamma, so do X_i on X_j and X_j on X_k). Then the leftmost choice is optimal, by
+exchanging the first element of any other set. At gamma = 0 pairs are independent, but three positions together need
+not be. An impossible context has no dependence. Only for exact denoisers; steps and schedule are not used.
 """
 
 from dataclasses import dataclass
@@ -31,10 +32,10 @@ RESOLUTION = 1e-9
 @SAMPLERS.register("clairvoyant")
 @dataclass(frozen=True)
 class Clairvoyant(Sampler):
-    """What does not depend on each other by more than gamma nats, by the language itself; steps are not used."""
+    """All positions that depend on each other by at most gamma nats, from the language itself; steps are not used."""
 
     pace = "free"
-    law = "order"
+    distribution = "order"
     gamma: float = 0.01
 
     def __post_init__(self) -> None:
@@ -43,8 +44,8 @@ class Clairvoyant(Sampler):
     def choose(self, view: View) -> Choice:
         denoiser = view.canvas.denoiser
         if denoiser.language is None or not denoiser.ideal:
-            what = f"the clairvoyant sampler asks a language how its positions depend; {denoiser.name} is none"
-            raise UnmaskError(f"{what}. Give a language, or ideal.Ideal(language)")
+            problem = f"clairvoyant needs the exact denoiser of a language; the denoiser is {denoiser.name}"
+            raise UnmaskError(f"{problem}. Pass a language, or ideal.Ideal(language).")
         reveal = torch.zeros_like(view.hidden)
         for size, rows in by_length(view.canvas.lengths):
             tokens, hidden = view.tokens[rows, :size], view.hidden[rows, :size]

@@ -1,27 +1,26 @@
 """Top-probability, margin and entropy (theory.md 10; Dream's maskgit_plus, topk_margin, entropy): choose, then sample.
 
-In each round score every hidden position by its marginal, reveal the s_k highest, and draw their tokens:
+In each step score every hidden position by its marginal, reveal the s_k highest, and draw their tokens:
 
     top-probability  max_v p(v)        margin  p_(1) - p_(2)        entropy  sum_v p(v) log p(v)
 
-The order depends on what is revealed alone, so that the ideal denoiser at one token a round samples its language
-exactly. Margin and entropy do not look at the drawn token: to sample first and choose afterwards is the same law. For
-the probability it is not; that is low-confidence. Equal scores (to 1e-9) are ordered by chance or by position,
-or as torch.topk does it.
-`temperature` is that of the drawn tokens, the scores are those of T = 1; `noise` is Dream's alg_temp. In bfloat16, as
-published code has them of such checkpoints, many scores are equal.
+The order depends on revealed tokens alone, so the ideal denoiser with one token per step samples its language exactly.
+Margin and entropy do not use the drawn token: sampling first and choosing afterwards gives the same distribution. For
+the probability it differs; that is low-confidence. Equal scores (to 1e-9) are ordered by chance, by position, or by
+torch.topk. `temperature` is that of the drawn tokens, the scores use T = 1; `noise` is Dream's alg_temp. In bfloat16,
+as in the published code of such checkpoints, many scores are equal.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from unmask.samplers.contract import SAMPLERS, Choice, Law, Sampler
-from unmask.samplers.ranking import ROUND_TIES, check_ranking, chosen, score_at, surest
+from unmask.samplers.contract import SAMPLERS, Choice
+from unmask.samplers.ranking import ROUND_TIES, DrawsAfter, check_ranking, chosen, score_at, surest
 from unmask.samplers.view import View
 
 
 @dataclass(frozen=True)
-class Surest(Sampler):
+class Surest(DrawsAfter):
     temperature: float = 1.0
     noise: float = 0.0
     ties: str = "chance"
@@ -30,10 +29,6 @@ class Surest(Sampler):
 
     def __post_init__(self) -> None:
         check_ranking(self.temperature, self.ties, self.noise, ROUND_TIES, self.dtype)
-
-    @property
-    def law(self) -> Law | None:
-        return "order" if self.temperature == 1 else None
 
     def choose(self, view: View) -> Choice:
         scores = score_at(view, self.score, self.dtype)

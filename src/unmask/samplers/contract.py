@@ -1,4 +1,4 @@
-"""What a sampler is: a small class that implements exactly one of `order`, `choose` and `run`."""
+"""The sampler contract: a small class that implements exactly one of `order`, `choose` and `run`."""
 
 from __future__ import annotations
 
@@ -8,133 +8,148 @@ from typing import Any, Literal, NamedTuple
 
 from torch import Tensor
 
-from unmask.core.chance import Luck
-from unmask.core.errors import UnmaskError
+from unmask.core.chance import Randomness
+from unmask.core.errors import UnmaskError, shown
 from unmask.core.registry import Registry
 from unmask.denoisers import Denoiser
 from unmask.samplers.session import Session
 from unmask.samplers.view import View
 
 WAYS = ("order", "choose", "run")
-
-
-Law = Literal["order", "causal", "language"] | Callable[[Denoiser, int, Tensor], Tensor]
-Pace = Literal["counts", "rounds", "free"]
+Distribution = Literal["order", "causal", "language"] | Callable[[Denoiser, int, Tensor], Tensor]
+Pace = Literal["counts", "steps", "free"]
 Reads = Literal["canvas", "causal"]
 CANVAS: frozenset[Reads] = frozenset(["canvas"])
 CAUSAL: frozenset[Reads] = frozenset(["causal"])
 
 
 class Choice(NamedTuple):
-    """What an adaptive sampler decides in a round."""
+    """Decision of an adaptive sampler in one step."""
 
-    reveal: Tensor  # Bool (B, L), among the hidden, and among what `hide` takes back: there another token is written
-    tokens: Tensor | None = None  # (B, L): what to write there; None: draw now from what the denoiser says
-    hide: Tensor | None = None  # Bool (B, L), among the `revealed`: to be decided again
-    done: Tensor | None = None  # Bool (B): what is left of the row is settled, and is filled without being looked at
-    stay: Tensor | None = None  # Bool (B): another round in the block, though nothing is hidden; where pace is "free"
-    odds: Tensor | None = None  # (B, L) float64: the probabilities of tokens that are written where others stood
+    reveal: Tensor  # Bool (B, L), among `hidden`; where `hide` is also set, the token is replaced
+    tokens: Tensor | None = None  # (B, L): tokens to write; None: draw from the denoiser's marginals
+    hide: Tensor | None = None  # Bool (B, L), among `revealed`: to be decided again
+    done: Tensor | None = None  # Bool (B): finished sequences; the rest is filled without a model call
+    stay: Tensor | None = None  # Bool (B): another step in the block although it is full; only with pace "free"
+    odds: Tensor | None = None  # (B, L) float64: probabilities of the tokens that replace others
 
 
 class Sampler:
-    """One way to fill a canvas: fixed before looking (order), chosen each round (choose), or its own flow (run)."""
+    """One way to fill a canvas: an order fixed in advance, a choice in each step (choose), or its own loop (run)."""
 
     pace: Pace = "counts"
-    """How it keeps to the schedule. `choose` reveals view.count positions in each round; or as many as it likes, and
-    all by round N; or it goes on until nothing is hidden, revealing at least one in each round. An `order` has rounds
-    1..N; where its pace is free N is not used, and a row has at most as many rounds as hidden positions."""
+    """How it follows the schedule. "counts": `choose` reveals view.count positions per step. `"steps"`: any number
+    in a step, all by step N. "free": N is not used, each step reveals at least one position; an `order` that is free
+    has at most one step per hidden position."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.spec}>"
 
     @property
-    def law(self) -> Law | None:
-        """Which law its output claims to follow, for `unmask.diagnosis.conformance`; what orders claims the first.
+    def distribution(self) -> Distribution | None:
+        """The claimed distribution of its output, tested by `unmask.diagnosis.conformance`.
 
-        order     each token is a draw from what the denoiser says of the places revealed in earlier rounds, and where
-                  is decided before what: given the order the law is known, and it is q's at one position a round
-        causal    prod_j p(x_j | x_<j), whatever the number of rounds
-        language  that of the language, of whose ideal denoiser it is asked, whatever the number of rounds
+        order     each token is drawn from the denoiser's marginal given the positions revealed in earlier steps, and
+                  positions are chosen before their tokens; with one position per step this is q
+        causal    prod_j p(x_j | x_<j), for any number of steps
+        language  the distribution of the ideal denoiser's language, for any number of steps
         or a function of (denoiser, length, delta): the probability of every x of `metrics.sequences`, (V^L)"""
         return "order" if self.implements("order") else None
 
     @property
     def reads(self) -> frozenset[Reads]:
-        """What it asks: a canvas, which a masked model fills; a causal reader, which is an AR model; or both."""
+        """Model types that it calls: a canvas (masked model), a causal reader (AR model), or both."""
         return CANVAS
 
     @property
-    def draws_rounds(self) -> bool:
-        """Whether each position draws its round from the schedule by itself: Theorem 4.2's and 4.4's sampler."""
+    def draws_steps(self) -> bool:
+        """Whether each position draws its step independently from the schedule, as in Theorems 4.2 and 4.4."""
         return False
 
     @property
     def revises(self) -> bool:
-        """Whether it may take back what it has written: whoever shows a row before it is done waits for its end."""
+        """Whether it may re-mask tokens, so that a sequence is final only when the loop ends."""
         return False
 
     @property
     def spec(self) -> str:
-        """Its name with its options, which makes it again: "blocks(block_length=16, inner='margin')"."""
+        """Its name and options, from which it can be created again: "blocks(block_length=16, inner='margin')"."""
         return specification(self)
 
-    def order(self, delta: Tensor, hidden: Tensor, luck: Luck) -> Tensor:
-        """Rounds 1..N (B, L) of every hidden position (B, L), 0 elsewhere: nothing depends on the tokens."""
+    def order(self, delta: Tensor, hidden: Tensor, rng: Randomness) -> Tensor:
+        """Steps 1..N (B, L) of every hidden position (B, L), 0 elsewhere; independent of the tokens."""
         raise NotImplementedError
 
-    def times(self, delta: Tensor, order: Tensor, luck: Luck) -> Tensor:
-        """When each place of an order (B, L) is looked at, from 1 down: for denoisers that are not time-free."""
+    def times(self, delta: Tensor, order: Tensor, rng: Randomness) -> Tensor:
+        """Times (B, L) of the model calls for an order (B, L), from 1 down; for denoisers that use the time."""
         last = order.amax(1, keepdim=True).clamp(min=1) if self.pace == "free" else len(delta)
         return 1 - (order.double() - 1) / last
 
     def choose(self, view: View) -> Choice:
-        """What to reveal in this round, after looking."""
+        """Choose the positions to reveal in this step from the model's marginals."""
         raise NotImplementedError
 
     def run(self, session: Session) -> None:
-        """Fill the session's rows by any flow; every evaluation goes through its canvas and its causal reader."""
+        """Fill the session's rows with its own loop; all model calls go through its canvas and causal reader."""
         raise NotImplementedError
 
     @property
     def memory(self) -> dict[str, Any]:
-        """None of its own: samplers are used for many rows at once."""
-        what = f"{type(self).__name__} asks for a memory, which an order has not: it is fixed before anything is said"
-        raise UnmaskError(f"{what}. To decide by earlier rounds write choose, whose view has it: view.memory")
+        """Always an error: one sampler object serves many sequences at once and keeps no state."""
+        problem = f"{type(self).__name__} reads self.memory; expected no state in a sampler"
+        raise UnmaskError(f"{problem}. To use earlier steps, implement choose and read view.memory.")
 
     def implements(self, method: str) -> bool:
         return method in ways(type(self))
 
 
 def ways(kind: type[Sampler]) -> list[str]:
-    """Which of the three methods a class of samplers implements."""
+    """The methods among `order`, `choose` and `run` that a sampler class implements."""
     return [method for method in WAYS if getattr(kind, method) is not getattr(Sampler, method)]
 
 
 def check_kind(kind: type, label: str) -> None:
-    """An error unless this is a class of samplers that implements exactly one of the three."""
+    """Raise an error unless this is a sampler class that implements exactly one of the three methods."""
     if not issubclass(kind, Sampler):
-        raise UnmaskError(f"{label} is no sampler but {kind.__name__}; derive it from unmask.samplers.Sampler")
-    if len(found := ways(kind)) != 1:
-        what = f"implements {' and '.join(found) or 'none of its methods'}"
-        raise UnmaskError(f"{label} {what}; a sampler implements exactly one of order, choose and run")
+        raise UnmaskError(
+            f"{label} is of class {kind.__name__}; expected a sampler. Derive it from unmask.samplers.Sampler."
+        )
+    if len(methods := ways(kind)) != 1:
+        count = " and ".join(methods) or "none of its methods"
+        raise UnmaskError(f"{label} implements {count}; expected exactly one of order, choose and run")
 
 
 SAMPLERS: Registry[Sampler] = Registry("sampler", "unmask.samplers", check_kind, (Sampler,), package="unmask.samplers")
 
 
 def as_sampler(sampler: object) -> Sampler:
-    """A sampler as it is, of a name the one that it stands for; an error where it is neither."""
+    """Return a sampler unchanged, or create the one with this name."""
     if isinstance(sampler, str):
         return SAMPLERS.make(sampler)
     if isinstance(sampler, type) and issubclass(sampler, Sampler):
-        raise UnmaskError(f"the sampler is the class {sampler.__name__}; give one of it, {sampler.__name__}()")
+        name = sampler.__name__
+        raise UnmaskError(f"the sampler is the class {name}; expected an instance. Pass {name}().")
     check_kind(type(sampler), f"sampler {type(sampler).__name__}")
     assert isinstance(sampler, Sampler)
     return sampler
 
 
+def check_inner(outer: Any) -> None:
+    """Replace a name in the field `inner` of a frozen dataclass by the sampler, and refuse other types."""
+    if isinstance(outer.inner, str):
+        object.__setattr__(outer, "inner", SAMPLERS.make(outer.inner))
+    elif not isinstance(outer.inner, Sampler):
+        raise UnmaskError(f"inner is {shown(outer.inner)}; expected a sampler, or the name of one")
+
+
+def inner_of(outer: Any) -> Sampler:
+    """The field `inner` after `check_inner`."""
+    assert isinstance(outer.inner, Sampler)
+    return outer.inner
+
+
 def specification(sampler: Sampler) -> str:
-    """The registered name of a sampler, or where its class is, with the options that are not as they are by default."""
+    """The registered name of a sampler, or the path of its class, with the options that differ from the defaults."""
     kind = type(sampler)
     name = SAMPLERS.name_of(kind) or f"{kind.__module__}:{kind.__qualname__}"
     options: list[str] = []
@@ -144,12 +159,11 @@ def specification(sampler: Sampler) -> str:
         if value == option.default:
             continue
         if isinstance(value, Sampler):
-            shown = repr(value.spec)
+            text = repr(value.spec)
         elif callable(value):
-            shown = (
-                f"{value.__module__}:{value.__qualname__}" if hasattr(value, "__qualname__") else type(value).__name__
-            )
+            named = hasattr(value, "__qualname__")
+            text = f"{value.__module__}:{value.__qualname__}" if named else type(value).__name__
         else:
-            shown = repr(value)
-        options.append(f"{option.name}={shown}")
+            text = repr(value)
+        options.append(f"{option.name}={text}")
     return f"{name}({', '.join(options)})" if options else name

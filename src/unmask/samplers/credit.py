@@ -1,16 +1,16 @@
-"""CreditDecoding (arXiv 2510.06133 v1-v3): what was said before makes a symbol surer.
+"""CreditDecoding (arXiv 2510.06133 v1-v3): symbols that were likely in earlier steps gain confidence.
 
-Each symbol of a hidden position has credit, which fades and grows where the symbol is the most likely one; it is added
-to the logits, and what is sure by that is revealed, or the surest one:
+Each symbol of a hidden position has credit, which decays, and grows when the symbol is the most likely one. Credit is
+added to the logits; then positions above a threshold are revealed, or else the most confident one:
 
     C_t(v) = decay C_t-1(v) + p_t(v)^power [v = argmax p_t]
     p~(v) ~ p_t(v) (1 + C_t(v))^strength                                log p + strength log(1 + C), normalised
     reveal every position with max_v p~(v) >= threshold
 
-The credit of a round is in its own p~, as in the implementations that are in use, which also have these defaults (the
-one in sglang takes the larger of p~ and p besides). At temperature 0, the paper's, the token is the most likely one of
-p~; at any other the credit decides only where, and tokens are drawn from what the denoiser says. None but symbols that
-have been the most likely one have credit, so that no probabilities (.., V) are needed. Steps and schedule are not used.
+The credit of a step counts in its own p~, as in the implementations in use, which also have these defaults (sglang's
+also takes the larger of p~ and p). At temperature 0, the paper's, the token is the most likely one of p~; at others the
+credit decides only the positions, and tokens are drawn from the denoiser's marginals. Only symbols that have been the
+most likely one have credit, so probabilities (.., V) are not needed. Steps and schedule are not used.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from unmask.samplers.contract import SAMPLERS, Choice
 from unmask.samplers.ranking import ChoosesFirst, chosen
 from unmask.samplers.view import View
 
-SPENT = 1e-12  # credit that is as good as none
+SPENT = 1e-12  # credit that counts as zero
 
 
 @SAMPLERS.register("credit")
 @dataclass(frozen=True)
 class Credit(ChoosesFirst):
-    """CreditDecoding: a threshold on confidences that grow with what earlier rounds said; steps are not used."""
+    """CreditDecoding: a threshold on confidences that grow with repeated predictions; steps are not used."""
 
     pace = "free"
     threshold: float = 0.9
@@ -61,14 +61,14 @@ class Credit(ChoosesFirst):
         return Choice(reveal, tokens)
 
     def _credits(self, view: View) -> tuple[Tensor, Tensor]:
-        """(K, M): symbols that have credit, -1 where there is none, and how much; the most likely one among them."""
+        """(K, M): symbols with credit, -1 for unused entries, and their credit; includes the most likely symbol."""
         shape = (*view.hidden.shape, 1)
         symbols = view.memory.get("symbols", torch.zeros(shape, dtype=torch.int64))  # from 1; 0: none
         credit = view.memory.get("credit", torch.zeros(shape, dtype=torch.float64)) * self.decay
-        held, best = symbols[view.places], view.marginals.best.unsqueeze(1) + 1
-        known = held == best
+        stored, best = symbols[view.places], view.marginals.best.unsqueeze(1) + 1
+        known = stored == best
         free = credit[view.places] <= SPENT
-        if bool((~(known | free)).all(1).any()):  # somewhere there is no place for another
+        if bool((~(known | free)).all(1).any()):  # some position has no free entry
             symbols, credit = (torch.nn.functional.pad(x, (0, 1)) for x in (symbols, credit))
             known, free = (torch.nn.functional.pad(x, (0, 1), value=y) for x, y in ((known, False), (free, True)))
         place = torch.where(known, 2, free.long()).argmax(1)

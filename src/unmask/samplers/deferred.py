@@ -1,13 +1,12 @@
-"""Deferred commitment (arXiv 2601.02076 v1; DSB, 2602.05992, is alike): a window that slides, and no border to force.
+"""Deferred commitment (arXiv 2601.02076 v1; DSB, 2602.05992, is similar): a sliding window without block borders.
 
-The window begins at the first hidden position, and is as long as it can be with at most `window` hidden ones and
-`longest` positions in all. Within it each hidden position with max_v p(v) >= threshold is revealed, or the surest where
-there is none. As soon as its first position is revealed it slides on, so that what is unsure at its end waits for
-context, where a block would have to be filled. The paper's extension of blocks at low confidence is for models that see
-blocks, and left out.
+The window begins at the first hidden position. It is as long as possible with at most `window` hidden positions and at
+most `longest` positions. It reveals each hidden position with max_v p(v) >= threshold, or else the most confident one.
+When its first position is revealed, the window slides on, so uncertain positions at its end wait for context; a block
+would have to fill them. The paper also extends blocks at low confidence, for models that use blocks; this is left out.
 
-Tokens are drawn after the choice; the paper's temperature is 0. What its code caches is not built in. In `blocks` it
-goes on within the block. Steps and schedule are not used.
+Tokens are drawn after the choice; the paper's temperature is 0. The cache of the paper's code is not implemented. In
+`blocks` the window stays within the block. Steps and schedule are not used.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from unmask.samplers.view import View
 @SAMPLERS.register("deferred")
 @dataclass(frozen=True)
 class Deferred(ChoosesFirst):
-    """Deferred commitment: a threshold within a window that slides from the first hidden position."""
+    """Deferred commitment: a threshold in a window that slides from the first hidden position."""
 
     pace = "free"
     threshold: float = 0.9

@@ -1,16 +1,16 @@
-"""Commit all that is left once it is sure: Prophet (arXiv 2508.19982) and SchED (arXiv 2512.02892 v1).
+"""Commit all remaining positions once they are certain: Prophet (arXiv 2508.19982) and SchED (arXiv 2512.02892 v1).
 
-A round reveals as many positions as the schedule gives, by a score (the papers' Dream takes the entropy), until all
-that is hidden is as sure as the progress p asks for; then it reveals everything:
+A step reveals the schedule's number of positions, by a score (entropy for Dream in the papers). Once the hidden
+positions reach the threshold tau at progress p, the step reveals all of them:
 
     mean over the hidden of log p_(1) / p_(2)  >=  tau(p)              the gap of the two highest logits
     phases  tau = gap, the middle, last   in the three thirds of k / N          Prophet: 7.5, 5, 2.5
     linear, cosine, exponential  from gap to last, over p = (k - 1) / (N - 1)   SchED: last + (gap - last) e^(-rate p)
 
-`last` is a share of gap. A symbol that cannot be counts as e^-20.7: a single place that is certain would otherwise
-speak for all. The text of SchED says p = k / N, its code what stands here; and the code commits only if, besides, no
-most likely symbol has changed since the round before (agreed=True), of which the text says nothing. Both take the most
-likely tokens, temperature 0; here they are drawn after the choice, at any. In `blocks` it is a block that is committed.
+`last` is a fraction of gap. An impossible symbol counts as e^-20.7: otherwise one certain position would decide for
+all. SchED's text has p = k / N, its code the p above. The code also commits only if no most likely symbol has changed
+since the last step (agreed=True); the text does not mention this. Both take the most likely tokens, temperature 0;
+here tokens are drawn after the choice, at any temperature. In `blocks` the block is committed.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from unmask.samplers.ranking import SCORES, ChoosesFirst, chosen
 from unmask.samplers.view import View
 
 SHAPES = ("cosine", "linear", "exponential", "phases")
-LEAST = 1e-9  # what a second symbol counts as where there is none
+LEAST = 1e-9  # probability of a second symbol that is impossible
 
 
 @SAMPLERS.register("sched")
 @dataclass(frozen=True)
 class EarlyCommit(ChoosesFirst):
-    """SchED, and Prophet by shape=phases: all that is left at once, when it is sure enough for the progress made."""
+    """SchED, and Prophet by shape=phases: reveals all at once when certain enough for the progress made."""
 
-    pace = "rounds"
+    pace = "steps"
     gap: float = 7.5
     last: float = 1 / 3
     shape: str = "cosine"
@@ -66,9 +66,9 @@ class EarlyCommit(ChoosesFirst):
         """(B) nats."""
         low = self.gap * self.last
         if self.shape == "phases":
-            return self.gap - (self.gap - low) / 2 * ((3 * view.round) // view.rounds).clamp(max=2)
-        progress = (view.round - 1) / (view.rounds - 1).clamp(min=1)
-        progress = torch.where(view.rounds > 1, progress, 1.0)
+            return self.gap - (self.gap - low) / 2 * ((3 * view.step) // view.steps).clamp(max=2)
+        progress = (view.step - 1) / (view.steps - 1).clamp(min=1)
+        progress = torch.where(view.steps > 1, progress, 1.0)
         match self.shape:
             case "linear":
                 left = 1 - progress

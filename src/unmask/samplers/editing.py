@@ -1,18 +1,18 @@
-"""Editing: what stands is written over, or hidden, where the model would now rather have something else.
+"""Editing: revealed tokens are replaced or hidden where the model now prefers another token.
 
-Token to token is the rule of LLaDA2.1 (arXiv 2602.08676v3, and the loop published with the model):
+Token to token is the rule of LLaDA2.1 (arXiv 2602.08676v3, and its published loop):
 
-    reveal   where the drawn token is surer than `threshold`; the `least` surest where fewer are
-    edit     where another token is drawn than stands there, surer than `editing`: it is written over the old one
-    again    once a block is full, until a round edits nothing, and at most `post` times
+    reveal   where the drawn token is more probable than `threshold`; the `least` most probable if these are fewer
+    edit     where another token than the revealed one is drawn, more probable than `editing`: it replaces the old one
+    repeat   once a block is full, until a step edits nothing, and at most `post` times
 
-Token to mask (to=mask, arXiv 2604.18738v2) hides it instead, so that it is drawn anew without it in sight. Here fewer
-are hidden in a round than it reveals, the least likely ones, until the block is full: otherwise nobody knows that it
-ends. trigger="own" hides what itself is less likely than 1 - editing, "other" whatever would have been edited.
+Token to mask (to=mask, arXiv 2604.18738v2) hides the token instead, so that it is redrawn from a context without it.
+Here a step hides fewer tokens than it reveals, the least likely ones, until the block is full: otherwise it might not
+end. trigger="own" hides tokens less likely than 1 - editing, "other" those that would have been edited.
 
-What is said of a place that stands is given all the others (the network of the paper sees its token too, and has been
-trained to doubt it). LLaDA2.2 inserts and deletes as well; on a canvas of fixed length that is not to be had. In blocks
-as published: blocks(block_length=32, inner=token-editing). The paper's temperature is 0; steps are not used.
+The marginal of a revealed position is given all other tokens (the paper's network also reads the token itself and is
+trained to doubt it). LLaDA2.2 also inserts and deletes; a canvas of fixed length does not allow that. Inside blocks, as
+published: blocks(block_length=32, inner=token-editing). The paper's temperature is 0; steps are not used.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ from unmask.samplers.view import View
 @SAMPLERS.register("token-editing")
 @dataclass(frozen=True)
 class TokenEditing(Sampler):
-    """LLaDA2.1: reveal by threshold, write over what would now be another token, or hide it; steps are not used."""
+    """LLaDA2.1: reveal by threshold, replace or hide tokens where the model prefers another; steps are not used."""
 
     pace = "free"
     revises = True
@@ -49,7 +49,7 @@ class TokenEditing(Sampler):
         arguments.word("way to edit", self.to, ("token", "mask"))
         arguments.word("trigger", self.trigger, ("other", "own"))
         if (self.to, self.trigger) == ("token", "own"):
-            raise UnmaskError("trigger=own says what is wrong, not what to write; give to=mask")
+            raise UnmaskError("trigger=own gives no replacement token; expected trigger=other. Or pass to=mask.")
         arguments.whole("least", self.least, 1, arguments.MOST_LENGTH)
         arguments.whole("post", self.post, 0, MAX_VISIT // 2)
         check_ranking(self.temperature, self.ties)

@@ -1,15 +1,15 @@
-"""Info-Gain (arXiv 2602.18176): of several ways to spend a round, the one that leaves least in doubt.
+"""Info-Gain (arXiv 2602.18176): compare several candidates for a step, and take the one with the least entropy left.
 
-A candidate is a set of as many positions as the schedule gives, with a token drawn at each. The first takes the surest
-by max_v p(v); each of the others draws its tokens y and its set anew, without replacement by softmax(p(y) / noise).
-Sets that came before are left out. Each candidate is looked at, counted as an evaluation of the row, and the one with
-the most of
+A candidate is a set of positions, their number given by the schedule, with a token drawn at each. The first takes the
+most confident by max_v p(v); each of the others draws its own tokens y, and its set without replacement by
+softmax(p(y) / noise). Repeated sets are left out. Each candidate costs a model call for the row, and the step takes
+the candidate with the largest
 
-    J = IG - C,   C = sum of the entropies it takes,   IG = mean entropy of the hidden before - after
+    J = IG - C,   C = sum of the entropies of its positions,   IG = mean entropy of the hidden before - after
 
-is carried out, the first of equal ones. Where a set takes all that is hidden nothing is asked. What is seen decides
-which tokens stay, so that there is no law of tokens given their places. The papers' runs take 8 candidates; the code
-can also commit whatever is above a threshold without looking, which is `threshold`, and not built in here.
+or the first of equal ones. A set of all hidden positions needs no model call. These calls decide which tokens stay, so
+the sampler claims no distribution. The paper's runs use 8 candidates; its code can also commit all positions above a
+threshold without these calls; that is `threshold`, and not included here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from unmask.samplers.view import View
 @SAMPLERS.register("info-gain")
 @dataclass(frozen=True)
 class InfoGain(Sampler):
-    """Info-Gain: looks ahead at several candidates for a round, and takes the one that leaves least in doubt."""
+    """Info-Gain: compares several candidates for a step by model calls, takes the one with the least entropy left."""
 
     candidates: int = 4
     noise: float = 0.1
@@ -52,33 +52,34 @@ class InfoGain(Sampler):
         return Choice(reveal[best, row], tokens[best, row])
 
     def _candidate(self, view: View, k: int) -> tuple[Tensor, Tensor]:
-        """(reveal, Bool (B, L), tokens (B, L)): the first by the surest, others by chance."""
+        """(reveal, Bool (B, L), tokens (B, L)): the most confident for k = 0, random otherwise."""
         tokens = view.draw(self.temperature)
         scores = view.confidence if k == 0 else view.of(tokens.clamp(max=view.canvas.vocabulary - 1))
         if k:
             rows, positions = (torch.arange(size) for size in view.hidden.shape)
             visits = (view.turn * self.candidates + k).unsqueeze(1)
-            luck = view.canvas.luck.uniform(Stream.ACCEPT, rows.unsqueeze(1), positions, visits)
-            scores = scores - self.noise * (-luck.log()).log()
+            rng = view.canvas.rng.uniform(Stream.ACCEPT, rows.unsqueeze(1), positions, visits)
+            scores = scores - self.noise * (-rng.log()).log()
         return in_order(view, scores, self.ties) < torch.where(view.hidden, view.count.unsqueeze(1), 0), tokens
 
     def _gain(self, view: View, reveal: Tensor, tokens: Tensor, left: Tensor) -> Tensor:
-        """(C, B): J of the candidates, but for what all of a row have in common; left, Bool (C, B, L), is what each
-        leaves hidden, and nothing where it is not to be asked about."""
+        """(C, B): J of the candidates, without terms that are equal in a row.
+
+        left, Bool (C, B, L): positions that each candidate leaves hidden, nowhere if it needs no model call."""
         entropy = view.entropy
         cost = (reveal * entropy).sum(2)
         which, rows, positions = left.nonzero(as_tuple=True)
         if not len(which):
             return -cost
         index, contexts = (which * len(entropy) + rows).unique_consecutive(return_inverse=True)
-        asked, candidate = index % len(entropy), index // len(entropy)
-        read = torch.where(reveal[candidate, asked], tokens[candidate, asked], view.tokens[asked])
+        needed, candidate = index % len(entropy), index // len(entropy)
+        read = torch.where(reveal[candidate, needed], tokens[candidate, needed], view.tokens[needed])
         time = None
         if not view.canvas.time_free:
-            here = (view.hidden | view.revealed).sum(1)[asked].clamp(min=1)
-            time = left.sum(2)[candidate, asked].double() / here
-        said = view.canvas.ask(read, asked, positions, time, contexts)
-        after = torch.zeros(len(index), dtype=torch.float64).index_add_(0, contexts, said.entropy)
+            here = (view.hidden | view.revealed).sum(1)[needed].clamp(min=1)
+            time = left.sum(2)[candidate, needed].double() / here
+        marginals = view.canvas.ask(read, needed, positions, time, contexts)
+        after = torch.zeros(len(index), dtype=torch.float64).index_add_(0, contexts, marginals.entropy)
         mean = torch.zeros_like(cost)
-        mean[candidate, asked] = after / contexts.bincount(minlength=len(index))
+        mean[candidate, needed] = after / contexts.bincount(minlength=len(index))
         return -cost - mean

@@ -1,17 +1,18 @@
-"""KLASS (arXiv 2511.05664 v1): reveal what is sure and has settled.
+"""KLASS (arXiv 2511.05664 v1): reveal confident positions with stable marginals.
 
-In each round reveal every hidden position for which
+In each step reveal every hidden position for which
 
-    max_v p_t(v) > threshold   and   KL(p_t || p_t-1) < kl in each of the last `history` rounds;
+    max_v p_t(v) > threshold   and   KL(p_t || p_t-1) < kl in each of the last `history` steps;
 
-where there is none, the `least` surest. `history` KLs need `history` + 1 looks. With history=0 and least=1 it is
-`threshold`. Tokens are drawn after the choice, at a temperature that nothing here sees: the paper's is 0. Steps and
-schedule are not used. The published code differs in three ways: where nothing is ready it takes as many as the schedule
-gives, and a block may end with masks (here `least` is a number, and goes on); its history goes on from one block to
-the next, and here each block begins with none; it compares the first look of all with zeros, which is as unsettled.
+or else the `least` most confident. `history` KLs need `history` + 1 model calls. With history=0 and least=1 it is
+`threshold`. Tokens are drawn after the choice, at a temperature that the rule does not use: the paper's is 0. Steps and
+schedule are not used. The published code differs in three ways. If no position is ready, it reveals the schedule's
+number of positions, and a block may end with masks (here `least` is a number, and the block continues). Its history
+carries over to the next block; here each block begins with none. It compares the first model call with zeros, which
+also counts as unstable.
 
-By Pinsker's inequality |max p_t - max p_t-1| <= sqrt(KL / 2), so that what is below threshold - (history - 1)
-sqrt(kl / 2) now can be in no run of settled rounds that ends above the threshold: no KL is computed there.
+By Pinsker's inequality |max p_t - max p_t-1| <= sqrt(KL / 2). So a position below threshold - (history - 1)
+sqrt(kl / 2) cannot be in a stable run that ends above the threshold, and no KL is computed there.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from unmask.samplers.view import View
 @SAMPLERS.register("klass")
 @dataclass(frozen=True)
 class Klass(ChoosesFirst):
-    """KLASS: reveal what is sure, and was said in the last rounds too; steps are not used."""
+    """KLASS: reveal confident positions whose marginals were stable in the last steps; steps are not used."""
 
     pace = "free"
     threshold: float = 0.9
@@ -55,6 +56,5 @@ class Klass(ChoosesFirst):
             view.memory["settled"] = settled = torch.where(calm, settled + 1, 0)
             ready &= settled >= self.history
         none = ~ready.any(1, keepdim=True)
-        return chosen(
-            view, ready | (self.surest(view, view.hidden, view.confidence, self.least) & none), self.temperature
-        )
+        surest = self.surest(view, view.hidden, view.confidence, self.least)
+        return chosen(view, ready | (surest & none), self.temperature)

@@ -1,13 +1,13 @@
-"""Left to right by the masked model itself: round k reveals the s_k leftmost hidden positions.
+"""Left to right by the masked model itself: step k reveals the s_k leftmost hidden positions.
 
-With as many rounds as positions this is autoregression by the masked model, which for the ideal denoiser is exact.
+With one step per position this is autoregression by the masked model, which is exact for the ideal denoiser.
 """
 
 from dataclasses import dataclass
 
 from torch import Tensor
 
-from unmask.core.chance import Luck
+from unmask.core.chance import Randomness
 from unmask.samplers.contract import SAMPLERS, Sampler
 from unmask.schedules import orders
 
@@ -15,7 +15,7 @@ from unmask.schedules import orders
 @SAMPLERS.register("left-to-right")
 @dataclass(frozen=True)
 class LeftToRight(Sampler):
-    """A fixed number of the leftmost hidden positions each round."""
+    """A fixed number of the leftmost hidden positions in each step."""
 
-    def order(self, delta: Tensor, hidden: Tensor, luck: Luck) -> Tensor:
+    def order(self, delta: Tensor, hidden: Tensor, rng: Randomness) -> Tensor:
         return orders.left_to_right(delta, hidden)

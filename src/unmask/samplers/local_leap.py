@@ -1,11 +1,11 @@
-"""LocalLeap (arXiv 2510.07081 v1): around what is sure a lower threshold is enough.
+"""LocalLeap (arXiv 2510.07081 v1): near confident positions a lower threshold applies.
 
     anchors  the hidden positions with max_v p(v) >= threshold
-    reveal   the anchors, and of the positions at most `radius` away from one those with at least threshold - relief
+    reveal   the anchors, and positions at most `radius` from an anchor with at least threshold - relief
 
-and the surest one where there is no anchor. The paper's thresholds are 0.9 and 0.75, and its radius 4; neighbours are
-counted on the canvas, and revealed within their block. With relief=0 or radius=0 it is `threshold`. Tokens are drawn
-after the choice; the paper's temperature is 0. Steps and schedule are not used.
+or the most confident one without an anchor. The paper's thresholds are 0.9 and 0.75, and its radius 4; neighbours
+are counted on the canvas, and revealed within their block. With relief=0 or radius=0 it is `threshold`. Tokens are
+drawn after the choice; the paper's temperature is 0. Steps and schedule are not used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from unmask.samplers.view import View
 @SAMPLERS.register("localleap")
 @dataclass(frozen=True)
 class LocalLeap(ChoosesFirst):
-    """LocalLeap: all that is sure, and less sure neighbours of it; steps are not used."""
+    """LocalLeap: all confident positions, and less confident neighbours of these; steps are not used."""
 
     pace = "free"
     threshold: float = 0.9
@@ -33,7 +33,7 @@ class LocalLeap(ChoosesFirst):
     def __post_init__(self) -> None:
         super().__post_init__()
         arguments.number("threshold", self.threshold, most=1.0)
-        arguments.number("relief", self.relief, most=self.threshold, what=": no more than the threshold")
+        arguments.number("relief", self.relief, most=self.threshold, what=", the threshold")
         arguments.whole("radius", self.radius, 0, arguments.MOST_LENGTH)
 
     def choose(self, view: View) -> Choice:

@@ -1,17 +1,16 @@
 """Low-confidence remasking (LLaDA, arXiv 2502.09992; theory.md 10): sample, then choose.
 
-In each round draw a token for every hidden position, score it by the probability that the model gave it, and reveal
-the s_k best; the others are drawn again in the next round. Even at one token a round this does not sample the model's
-law: which position is written depends on what was drawn there. Scores are compared to 1e-9, and equal ones are ordered
-by keyed chance, or by position (ties="position"), which on languages with many equal scores turns it into
-left-to-right, or as torch.topk does it (ties="topk"). In bfloat16 (dtype), as published code has the scores of such
-checkpoints, many are equal.
+In each step draw a token for every hidden position, score it by its probability, and reveal the s_k best; the others
+are drawn again in the next step. Even with one token per step this does not sample the model's distribution, because
+the revealed position depends on the drawn tokens. Scores are compared to 1e-9. Equal scores are ordered at random, by
+position (ties="position"; on languages with many equal scores this is left-to-right), or by torch.topk (ties="topk").
+In bfloat16 (dtype), as in the published code of such checkpoints, many scores are equal.
 
-Tokens of `last` come after all others, and the score of a token is its probability among these: p / (1 - p_last).
-That is LLaDA's confidence_eos_eot_inf, which removes them from the softmax that scores.
+Tokens in `last` come after all others, and the score of a token is its probability among the others: p / (1 - p_last).
+This is LLaDA's confidence_eos_eot_inf, which removes them from the softmax of the scores.
 
-`temperature` is LLaDA's: tokens are drawn at T (0 is argmax) but scored at T = 1. That of `generate` changes what the
-denoiser says, and so the scores too: then this is Dream's maskgit_plus, whose `alg_temp` is `noise` here.
+`temperature` is LLaDA's: tokens are drawn at T (0 is argmax) but scored at T = 1. The temperature of `generate` changes
+the marginals, and so the scores too: then this is Dream's maskgit_plus, whose `alg_temp` is `noise` here.
 """
 
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from unmask.samplers.view import View
 @SAMPLERS.register("low-confidence")
 @dataclass(frozen=True)
 class LowConfidence(Sampler):
-    """LLaDA's rule: draw everywhere, keep the tokens that the model was surest of."""
+    """LLaDA's rule: draw everywhere, keep the tokens with the highest probability."""
 
     temperature: float = 1.0
     noise: float = 0.0

@@ -1,21 +1,21 @@
-"""P2, path planning (arXiv 2502.03540, and the code of its authors): a planner decides what stands after each round.
+"""P2, path planning (arXiv 2502.03540, and the authors' code): a planner chooses the tokens kept after each step.
 
-With D positions to fill and kappa of the schedule done after a round, draw a token z_j for every hidden position, let
-the planner score all of them, drawn and standing, and let the D - floor((1 - kappa) D) best stand: others are hidden,
-also those that stood. What was given is never asked about.
+Draw a token z_j for every hidden position, and let the planner score all drawn and revealed tokens. Of D positions to
+fill, with kappa of the schedule done after the step, keep the D - floor((1 - kappa) D) best. Hide the others, also
+revealed ones. Given tokens are never scored.
 
     planner    score of z_j
-    self       log p(z_j | x_R) where it is hidden; eta log p(x_j | x_(R - j)) where it stands: P2's own
-    language   log q(z_j | all other z): that of the language itself, over what would stand if all of it did, times eta
-               where it stands. What a planner that is another network learns at best; it costs no evaluation. Only for
-               a denoiser with a language.
-    noise      log P(z_j is no noise): DDPD's (arXiv 2410.06264) for tokens of which half are uniform, that is
-               q / (q + 1 / V) of the same q; a probability, so that eta weighs both alike
-    or a function of (view, z) that returns scores (B, L), -inf for what shall not stand if anything else may
+    self       log p(z_j | x_R) where it is hidden; eta log p(x_j | x_(R - j)) where it is revealed: P2's own
+    language   log q(z_j | all other z), of the language itself with all drawn tokens in place, times eta for revealed
+               tokens. This is the optimum for a separate planner network; it costs no model call. Only for a denoiser
+               with a language.
+    noise      log P(z_j is not noise): DDPD's (arXiv 2410.06264) for tokens of which half are uniform, that is
+               q / (q + 1 / V) of the same q; a probability, so that eta weighs both equally
+    or a function of (view, z) that returns scores (B, L), -inf for tokens to keep only if nothing else is left
 
-eta weighs what stands: at 0 it stays (MaskGIT's rule), at 1 both are alike, above it is hidden rather than what is new.
-The published code scores a fresh draw also where a token stands, by a network that sees that token; here it is the
-token itself, given the others. Its planner, where it has one, scores only what stands.
+eta weighs revealed tokens: at 0 they stay (MaskGIT's rule), at 1 both are equal, above 1 they are hidden before new
+ones. The published code scores a new draw also at revealed positions, by a network that reads the token there; here the
+score is that of the token itself, given the others. Its planner network, if any, scores only revealed tokens.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ NEAR = 1e-9  # of a whole number of positions
 @SAMPLERS.register("p2")
 @dataclass(frozen=True)
 class PathPlanning(Sampler):
-    """P2: a planner scores what is drawn and what stands, and the best of both stand after each round."""
+    """P2: a planner scores drawn and revealed tokens, and the best of both are kept after each step."""
 
-    pace = "rounds"
+    pace = "steps"
     revises = True
     planner: str | Callable[[View, Tensor], Tensor] = "self"
     eta: float = 1.0
@@ -61,40 +61,40 @@ class PathPlanning(Sampler):
     def choose(self, view: View) -> Choice:
         tokens = view.draw(self.temperature)
         whole = torch.where(view.hidden, tokens, view.tokens)
-        ours = view.hidden | view.revealed
+        editable = view.hidden | view.revealed
         scores = torch.where(view.revealed, self.eta, 1.0) * self._scores(view, whole)
-        number = ours.sum(1)
-        stand = number - ((1 - view.alpha_next) * number + NEAR).floor().long()
-        luck = view.luck(Stream.TIE) if self.ties == "chance" else None
-        kept = ours & (ranks(scores, ours, luck, view.resolution) < stand.unsqueeze(1))
-        return Choice(view.hidden & kept, tokens, hide=view.revealed & ~kept)
+        count = editable.sum(1)
+        stay = count - ((1 - view.alpha_next) * count + NEAR).floor().long()
+        rng = view.rng(Stream.TIE) if self.ties == "chance" else None
+        best = editable & (ranks(scores, editable, rng, view.resolution) < stay.unsqueeze(1))
+        return Choice(view.hidden & best, tokens, hide=view.revealed & ~best)
 
     def _scores(self, view: View, whole: Tensor) -> Tensor:
         if callable(self.planner):
             scores = self.planner(view, whole)
             if not isinstance(scores, Tensor) or scores.shape != whole.shape or bool(scores.isnan().any()):
-                raise UnmaskError(f"the planner of p2 answers {shown(scores)}; expected scores {tuple(whole.shape)}")
+                raise UnmaskError(f"the planner of p2 returns {shown(scores)}; expected scores {tuple(whole.shape)}")
             return scores.double()
         if self.planner == "self":
-            said = torch.where(view.hidden, view.of(whole), view.looking_back().of(whole))
+            p = torch.where(view.hidden, view.of(whole), view.looking_back().of(whole))
         else:
-            said = _given_the_others(view, whole)
+            p = _given_the_others(view, whole)
         if self.planner == "noise":
-            said = said / (said + 1 / view.canvas.vocabulary)
-        return said.clamp(min=LEAST).log()
+            p = p / (p + 1 / view.canvas.vocabulary)
+        return p.clamp(min=LEAST).log()
 
 
 def _given_the_others(view: View, whole: Tensor) -> Tensor:
-    """(B, L) q(z_j | all other z) of rows that are going, by the language; 0 elsewhere."""
+    """(B, L) q(z_j | all other z) in rows that are active, by the language; 0 elsewhere."""
     denoiser = view.canvas.denoiser
     if denoiser.language is None:
-        what = f"the planner of a language asks the language; {denoiser.name} has none"
-        raise UnmaskError(f"{what}. Give planner=self, or a function of (view, tokens)")
-    ours, said = view.hidden | view.revealed, torch.zeros(whole.shape, dtype=torch.float64)
+        problem = f"the planner of p2 needs a language; {denoiser.name} has none"
+        raise UnmaskError(f"{problem}. Pass planner=self, or a function of (view, tokens).")
+    editable, out = view.hidden | view.revealed, torch.zeros(whole.shape, dtype=torch.float64)
     for size, rows in by_length(view.canvas.lengths):
-        rows = rows[ours[rows].any(1)]
-        row, position = ours[rows, :size].nonzero(as_tuple=True)
+        rows = rows[editable[rows].any(1)]
+        row, position = editable[rows, :size].nonzero(as_tuple=True)
         drafted = whole[rows, :size].clone()
-        others = Canvas(Ideal(denoiser.language), drafted, view.canvas.luck).around(row, position)
-        said[rows[row], position] = others.of(drafted[row, position])
-    return said
+        marginals = Canvas(Ideal(denoiser.language), drafted, view.canvas.rng).around(row, position)
+        out[rows[row], position] = marginals.of(drafted[row, position])
+    return out

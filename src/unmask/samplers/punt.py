@@ -1,17 +1,17 @@
-"""PUNT (arXiv 2510.21961 v1): tokens that do not disturb each other, tested by the denoiser itself.
+"""PUNT (arXiv 2510.21961 v1): tokens that do not influence each other, tested with the denoiser itself.
 
-A candidate y_i is drawn at every hidden position, and these are numbered by a score, the surest 0. For each binary
-digit of that number, from the highest, with S0 those still in the set R whose digit is 0 and S1 the others, R loses all
-of S1 that the candidates of S0 disturb by more than epsilon nats:
+Draw a candidate y_i at every hidden position, and number the positions by score, the most confident 0. For each binary
+digit of that number, from the highest, let S0 be the positions in the set R whose digit is 0 and S1 the others. R loses
+all positions of S1 that the candidates of S0 change by more than epsilon nats:
 
     KL(p_i(. | x) || p_i(. | x, y_S0)) > epsilon
 
-Then R is revealed, with its candidates: at least the surest one. A test is one more evaluation of the row, counted;
-m hidden positions take ceil(log2 m). Whether a token stays depends on the tokens beside it, so that no law of tokens
-given their places holds; at epsilon = 0 it is the language's where the influence of a set is at least that of each part
-(the paper's assumption), as on first-order chains. It may know more than the marginals show, as `clairvoyant` does by
-asking the language how pairs depend, whatever their tokens. The paper leaves the score open ("confidence"); its
-temperature is that of the candidates. Steps and schedule are not used.
+Then reveal R with its candidates: at least the most confident one. Each test is one more model call for the row; m
+hidden positions take ceil(log2 m). Whether a token stays depends on its neighbours, so the sampler claims no
+distribution. At epsilon = 0 the distribution is the language's if a set has at least the influence of each part (the
+paper's assumption), as in first-order chains. PUNT can use more than the marginals, like `clairvoyant`, which reads
+dependence from the language. The paper leaves the score open ("confidence"); temperature applies to the candidates.
+Steps and schedule are not used.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from unmask.samplers.view import View
 @SAMPLERS.register("punt")
 @dataclass(frozen=True)
 class Punt(Sampler):
-    """PUNT: the surest tokens that do not disturb each other, by extra evaluations; steps are not used."""
+    """PUNT: the most confident tokens that do not influence each other, by extra model calls; steps are not used."""
 
     pace = "free"
     epsilon: float = 0.01
@@ -58,18 +58,18 @@ class Punt(Sampler):
         return Choice(left, tokens)
 
     def _disturbed(self, view: View, tokens: Tensor, anchors: Tensor, test: Tensor) -> Tensor:
-        """Bool (B, L): what of test, Bool (B, L), the tokens at anchors, Bool (B, L), change by more than epsilon."""
+        """Bool (B, L): positions of test, Bool (B, L), that the tokens at anchors, Bool (B, L), change by > epsilon."""
         out = torch.zeros_like(test)
         rows, positions = test.nonzero(as_tuple=True)
         if not len(rows):
             return out
-        asked, contexts = rows.unique_consecutive(return_inverse=True)
-        read = torch.where(anchors, tokens, view.tokens)[asked]
+        needed, contexts = rows.unique_consecutive(return_inverse=True)
+        read = torch.where(anchors, tokens, view.tokens)[needed]
         time = None
         if not view.canvas.time_free:
             hidden = (view.hidden & ~anchors).sum(1).double() / (view.hidden | view.revealed).sum(1).clamp(min=1)
-            time = hidden[asked]
-        said = view.canvas.ask(read, asked, positions, time, contexts)
-        nats = view.marginals[numbered(view)[rows, positions] - 1].divergence(said)
+            time = hidden[needed]
+        after = view.canvas.ask(read, needed, positions, time, contexts)
+        nats = view.marginals[numbered(view)[rows, positions] - 1].divergence(after)
         out[rows, positions] = nats > self.epsilon + view.resolution
         return out

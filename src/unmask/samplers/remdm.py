@@ -1,33 +1,33 @@
-"""ReMDM (Wang et al., arXiv 2503.00307; theory.md 10): what is revealed may be hidden again and drawn anew.
+"""ReMDM (Wang et al., arXiv 2503.00307; theory.md 10): revealed positions may be hidden again and redrawn.
 
 From t to s, with sigma in [0, sigma_max], sigma_max = min(1, (1 - alpha_s) / alpha_t):
 
     revealed:  hidden again with probability sigma
     hidden:    token v with probability (alpha_s - (1 - sigma) alpha_t) / (1 - alpha_t) p(v), else it stays hidden
 
-which keeps the marginals q(z_s | x): a position is revealed after each round with probability alpha_s, whatever sigma.
+This keeps the marginals q(z_s | x): after each step a position is revealed with probability alpha_s, for any sigma.
 
     cap      sigma = min(eta, sigma_max)
     rescale  sigma = eta sigma_max
     switch   cap, but sigma = 0 before t = t_switch
     loop     alpha rises to alpha_on at t_on without remasking, stays there with cap until t_off, then rises to 1
-    conf     sigma_i = eta_i sigma_max, eta = softmax of -psi over the revealed, psi_i the probability that i had when
-             it was revealed; as published sigma is 0 for the hidden, so that up to one position a round more is hidden
-             than alpha says, until the last round
+    conf     sigma_i = eta_i sigma_max, eta = softmax of -psi over the revealed, psi_i the probability of i when it was
+             revealed. As published, sigma is 0 for hidden positions, so until the last step up to one more position
+             per step is hidden than alpha gives
 
-t goes from 1 to 0 in N equal rounds. `loop` has an alpha of its own, in straight lines. Each row is evaluated again in
-every round that changes it, and remasking changes nearly all.
+t goes from 1 to 0 in N equal steps. `loop` has its own alpha, piecewise linear. Each step that changes a row needs a
+model call for it, and with remasking nearly all steps do.
 
-Two things are another matter in the code that the authors have published, and both can be had:
+Two options follow the authors' published code:
 
-    published  `loop` there tells its phases by t alone. A round that crosses t_on goes on along the rising line, beyond
-               alpha_on; the next ones hide and reveal as if alpha_on stood there, also the one that crosses t_off; and
-               the last phase begins where its own line is. So alpha is not kept where a phase ends within a round, and
-               the law is another one, the more so the fewer rounds there are; where phases end with rounds it is the
-               same. What is hidden after the last round is drawn in it, where the published code takes the likeliest.
-    nucleus    tokens are drawn from the likeliest whose probabilities sum to no more than this, and from the first in
-               any case: the one that crosses it is dropped. `top_p` of `generate` keeps it, as is usual; at .9 and
-               probabilities of .5, .45, .05 that is the difference between one token and two.
+    published  `loop` chooses its phase by t alone. A step that crosses t_on continues on the rising line, beyond
+               alpha_on; the next steps hide and reveal as if alpha were alpha_on, including the one that crosses
+               t_off; and the last phase begins on its own line. So alpha is not kept where a phase ends within a step,
+               and the distribution differs, the more the fewer steps there are; where phases end with steps it is
+               the same. Tokens still hidden after the last step are sampled; the published code takes the argmax.
+    nucleus    draw from the most likely tokens whose probabilities sum to at most this, at least one; the token that
+               crosses the limit is dropped. `top_p` of `generate` keeps it, as usual: at .9 and probabilities
+               .5, .45, .05 this is one token against two.
 """
 
 from dataclasses import dataclass
@@ -48,9 +48,9 @@ DONE = 1e-9
 @SAMPLERS.register("remdm")
 @dataclass(frozen=True)
 class ReMDM(Sampler):
-    """Ancestral sampling that hides some of what it has revealed, and draws it again."""
+    """Ancestral sampling that hides some revealed positions and draws them again."""
 
-    pace = "rounds"
+    pace = "steps"
     strategy: str = "cap"
     eta: float = 0.04
     t_switch: float = 0.55
@@ -66,39 +66,40 @@ class ReMDM(Sampler):
             arguments.number(name, getattr(self, name), most=1.0)
         arguments.number("t_off", self.t_off, least=1e-9, most=self.t_on)
         if self.published and self.strategy != "loop":
-            raise UnmaskError(f"published is about strategy loop, whose phases it changes; here it is {self.strategy}")
+            problem = f"strategy is {self.strategy} with published=True"
+            raise UnmaskError(f"{problem}; expected loop, the only strategy that published changes")
 
     @property
     def revises(self) -> bool:
         return True
 
     def choose(self, view: View) -> Choice:
-        t, s = (1 - k.unsqueeze(1).double() / view.rounds.unsqueeze(1) for k in (view.round - 1, view.round))  # (B, 1)
+        t, s = (1 - k.unsqueeze(1).double() / view.steps.unsqueeze(1) for k in (view.step - 1, view.step))  # (B, 1)
         before, after = view.alpha.unsqueeze(1), view.alpha_next.unsqueeze(1)
         if self.strategy == "loop":
             before, after = self._by_its_code(t, s) if self.published else (self._loop(t), self._loop(s))
         after = torch.where(after > 1 - DONE, 1.0, after)
         most = torch.where(before > 0, ((1 - after) / before).clamp(max=1.0), 1.0)
         sigma = self._sigma(most, t, s)
-        luck = view.luck(Stream.ACCEPT)
+        rng = view.rng(Stream.ACCEPT)
         if self.strategy == "conf":
-            hide, sigma = luck < sigma * _softmax(-view.certainty, view.revealed), torch.zeros_like(sigma)
+            hide, sigma = rng < sigma * _softmax(-view.certainty, view.revealed), torch.zeros_like(sigma)
         else:
-            hide = luck < sigma
+            hide = rng < sigma
         rate = torch.where(after < 1, (after - (1 - sigma) * before) / (1 - before), 1.0)
-        reveal = view.hidden & (luck < rate)
+        reveal = view.hidden & (rng < rate)
         return Choice(reveal, self._tokens(view, reveal), hide=view.revealed & hide)
 
     def _tokens(self, view: View, reveal: Tensor) -> Tensor | None:
-        """(B, L) drawn from the published nucleus where it reveals; None: from what the denoiser says."""
+        """(B, L) drawn from the published nucleus at revealed positions; None: draw from the marginals."""
         if self.nucleus == 1:
             return None
         chosen = reveal[view.places].nonzero().squeeze(1)
         rows, positions = (place[chosen] for place in view.places)
         tokens = torch.full(view.hidden.shape, view.canvas.vocabulary)
         if len(chosen):
-            said = view.marginals[chosen].nucleus(self.nucleus)
-            tokens[rows, positions] = view.canvas.draw(said, rows, positions)
+            marginals = view.marginals[chosen].nucleus(self.nucleus)
+            tokens[rows, positions] = view.canvas.draw(marginals, rows, positions)
         return tokens
 
     def _sigma(self, most: Tensor, t: Tensor, s: Tensor) -> Tensor:
@@ -116,13 +117,13 @@ class ReMDM(Sampler):
         return cap
 
     def _by_its_code(self, t: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
-        """alpha at t and at s, both on the line on which t is; at the end all is revealed."""
+        """alpha at t and at s, both on the line of t; at the end all is revealed."""
         rising = [self.alpha_on * (1 - x) / (1 - self.t_on) if self.t_on < 1 else x for x in (t, s)]
         ending = [1 - (1 - self.alpha_on) * x / self.t_off for x in (t, s)]
-        held = torch.full_like(t, self.alpha_on)
+        level = torch.full_like(t, self.alpha_on)
         lines = zip(rising, ending, strict=True)
-        found = [torch.where(t > self.t_on, up, torch.where(t <= self.t_off, end, held)) for up, end in lines]
-        return found[0], torch.where(s < DONE, 1.0, found[1].clamp(max=1.0))
+        before, after = (torch.where(t > self.t_on, up, torch.where(t <= self.t_off, end, level)) for up, end in lines)
+        return before, torch.where(s < DONE, 1.0, after.clamp(max=1.0))
 
     def _loop(self, t: Tensor) -> Tensor:
         rising = self.alpha_on * (1 - t) / (1 - self.t_on) if self.t_on < 1 else t
@@ -131,5 +132,5 @@ class ReMDM(Sampler):
 
 
 def _softmax(scores: Tensor, among: Tensor) -> Tensor:
-    """Softmax along each row over the positions among which it is asked; 0 elsewhere."""
+    """Softmax along each row over these positions; 0 elsewhere."""
     return torch.where(among, scores, -torch.inf).softmax(-1).nan_to_num(0.0)

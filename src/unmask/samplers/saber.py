@@ -1,19 +1,19 @@
-"""Saber: accelerate as confidence grows, take back the worst (arXiv 2510.18165v1, and the code of its authors).
+"""Saber: reveal more as confidence grows, re-mask the worst (arXiv 2510.18165v1, and the authors' code).
 
-In each round draw a token for every hidden position, and
+In each step draw a token for every hidden position, and
 
-    reveal     all that came out surer than the mean confidence of the tokens that stand, at least `least` of them
-    take back  max(least / 2, an eighth of these), rounded up, of all that now stand: those whose confidence has fallen
-               most since the round before, and fewer than are revealed. Nothing where all is revealed now.
+    reveal     all tokens that are more probable than the mean confidence of the revealed tokens, at least `least`
+    re-mask    max(least / 2, an eighth of these), rounded up, of all revealed tokens: those whose confidence has
+               fallen most since the last step, and fewer than are revealed. None if all positions are revealed now.
 
-The confidence of a hidden position is the probability of what was drawn there; of a token that stands, in the mean,
-that of when it was revealed, and in the fall, that of now, given all the others (the network of the paper sees the
-token itself as well). What is revealed and at once taken back was not there. Its law is written down nowhere.
+The confidence of a hidden position is the probability of its drawn token. For a revealed token, the mean uses its
+probability when it was revealed; the fall uses its present probability given all other tokens (the paper's network
+also reads the token itself). A token revealed and re-masked in one step has no effect. Its distribution is unknown.
 
-    published  as the code has it and its text has not: the confidence of now is that of the likeliest token, whichever
-               stands; the mean is over all that was ever revealed, also where it was taken back since. Inside blocks
-               the code goes on with the confidences of the blocks before; here each block begins anew. With fewer
-               hidden positions than it asks topk for, the code writes over tokens that stand; here it does not.
+    published  as in the code, not the text: the present confidence is that of the most likely token, also if it is
+               not the revealed one; the mean covers all tokens ever revealed, also re-masked ones. Inside blocks the
+               code continues with the confidences of earlier blocks; here each block starts from none. With fewer
+               hidden positions than its topk needs, the code replaces revealed tokens; this code does not.
 
 The paper's temperature is 0; steps and schedule are not used.
 """
@@ -33,7 +33,7 @@ EIGHTH = 8
 @SAMPLERS.register("saber")
 @dataclass(frozen=True)
 class Saber(Sampler):
-    """Saber: reveal what is surer than what stands, take back what has fallen most; steps are not used."""
+    """Saber: reveal tokens above the mean confidence, re-mask those that have fallen most; steps are not used."""
 
     pace = "free"
     revises = True
@@ -55,14 +55,14 @@ class Saber(Sampler):
         fallen = now - view.memory.get("now", torch.zeros_like(now))
         view.memory["now"] = now
 
-        standing = torch.where(view.revealed, view.certainty, 0.0)
+        earlier = torch.where(view.revealed, view.certainty, 0.0)
         if self.published:
-            standing = view.memory.get("ever", torch.zeros_like(now))
-        mean = torch.where((standing > 0).any(1), standing.sum(1) / (standing > 0).sum(1).clamp(min=1), 1.0)
-        surer = sure > mean.unsqueeze(1) + view.resolution  # of tokens that are all as sure none is surer than the mean
+            earlier = view.memory.get("ever", torch.zeros_like(now))
+        mean = torch.where((earlier > 0).any(1), earlier.sum(1) / (earlier > 0).sum(1).clamp(min=1), 1.0)
+        surer = sure > mean.unsqueeze(1) + view.resolution  # equal confidences are not above their mean
         reveal = view.hidden & (surer | (in_order(view, sure, self.ties) < self.least))
         if self.published:
-            view.memory["ever"] = torch.where(reveal, sure, standing)
+            view.memory["ever"] = torch.where(reveal, sure, earlier)
 
         number = reveal.sum(1)
         most = ((number + EIGHTH - 1) // EIGHTH).clamp(min=self.least // 2)

@@ -1,14 +1,14 @@
-"""Wait until what is said has settled: stability windows and smoothed confidences, one rule with two options.
+"""Wait until predictions are stable: stability windows and smoothed confidences, one rule with two options.
 
-In each round reveal every hidden position whose most likely symbol has been the same for `agree` rounds in a row, this
-one counted, and whose smoothed confidence is at least the threshold, and the surest one where there is none:
+In each step reveal every hidden position whose most likely symbol has been the same for `agree` consecutive steps,
+including this one, and whose smoothed confidence is at least the threshold. Or else reveal the most confident one.
 
     m_t = momentum m_t-1 + (1 - momentum) max_v p_t(v),   m_1 = max_v p_1(v)
 
-agree > 1 is the window of those who commit a token once its prediction has lasted for some rounds; momentum > 0 is the
-exponential mean of confidences. Papers build these in their own ways and no two alike (arXiv 2512.02044, 2604.17068 and
-others), and this is the plain form of either, of no single one. (The deferred commitment of 2601.02076 is a window of
-positions: `deferred`.) With agree=1 and momentum=0 it is `threshold`. Steps and schedule are not used.
+agree > 1 is a stability window: a token is committed once its prediction has lasted for some steps; momentum > 0 is the
+exponential mean of confidences. Papers build these in different ways (arXiv 2512.02044, 2604.17068 and others); this is
+the plain form of either, not that of one paper. (The deferred commitment of 2601.02076 is a window of positions:
+`deferred`.) With agree=1 and momentum=0 it is `threshold`. Steps and schedule are not used.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from unmask.samplers.view import View
 @SAMPLERS.register("settled")
 @dataclass(frozen=True)
 class Settled(ChoosesFirst):
-    """Reveal what is sure by its mean over rounds, and has been said for some rounds; steps are not used."""
+    """Reveal positions that are confident on average and stable for several steps; steps are not used."""
 
     pace = "free"
     threshold: float = 0.9
@@ -41,9 +41,9 @@ class Settled(ChoosesFirst):
         arguments.share("momentum", self.momentum)
 
     def choose(self, view: View) -> Choice:
-        seen = view.memory.get("best", torch.zeros_like(view.tokens)) > 0
+        known = view.memory.get("best", torch.zeros_like(view.tokens)) > 0
         before = view.memory.get("mean", torch.zeros_like(view.confidence))
-        mean = torch.where(seen, self.momentum * before + (1 - self.momentum) * view.confidence, view.confidence)
+        mean = torch.where(known, self.momentum * before + (1 - self.momentum) * view.confidence, view.confidence)
         view.memory["mean"] = mean
         ready = view.hidden & (agreement(view) >= self.agree) & (mean >= self.threshold - view.resolution)
         none = ~ready.any(1, keepdim=True)

@@ -1,11 +1,11 @@
 """Speculative decoding: the masked model drafts, the causal reader verifies (theory.md 10).
 
-    draft y_1..y_K from the marginals d_1..d_K of one look at the prefix; read them causally at once: a_1..a_K+1
-    keep what is verified (speculation.py), each draft by itself or verify="block" all of them as a block; if all are
+    draft y_1..y_K from the marginals d_1..d_K of one model call; read them causally in one call: a_1..a_K+1
+    keep the verified drafts (speculation.py), each separately or with verify="block" jointly as a block; if all are
     kept draw one more from a_K+1
 
-The output law is the AR law exactly, whatever the drafts are. Evaluations of draft and verifier are counted apart. The
-schedule is not used.
+The output distribution is exactly that of the AR model, for any drafts. Model calls of both models are counted
+separately. The schedule is not used.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from unmask.samplers.speculation import Drafts, numbered, verify, verify_jointly
 class Speculative(Sampler):
     """The masked model drafts, the AR model verifies; steps and schedule are not used."""
 
-    law = "causal"
+    distribution = "causal"
     reads = CANVAS | CAUSAL
     draft_length: int = 8
     verify: str = "token"
@@ -44,15 +44,13 @@ class Speculative(Sampler):
             places = lengths.unsqueeze(1) + steps  # (B, K)
             drafts = Drafts.of(session, places, (places < ends.unsqueeze(1)) & going.unsqueeze(1))
             count = drafts.inside.sum(1)  # drafts of a row
-            more = going & (lengths + count < ends)  # rows in which something follows all of them
-            asked = torch.nn.functional.pad(
-                drafts.inside, (0, 1)
-            )  # Bool (B, K+1): what is read is `last`, y_1, .., y_K
-            asked.scatter_(1, count.unsqueeze(1), more.unsqueeze(1))
+            more = going & (lengths + count < ends)  # rows that continue after all drafts
+            needed = torch.nn.functional.pad(drafts.inside, (0, 1))  # Bool (B, K+1): after `last`, y_1, .., y_K
+            needed.scatter_(1, count.unsqueeze(1), more.unsqueeze(1))
             read = torch.cat([last.unsqueeze(1), drafts.tokens], 1)
-            verdict = as_marginals(session.causal.extend(read, torch.where(going, count + 1, 0), asked))
-            number = numbered(asked)
-            target = verdict[number[:, :-1][drafts.inside]]
+            causal = as_marginals(session.causal.extend(read, torch.where(going, count + 1, 0), needed))
+            number = numbered(needed)
+            target = causal[number[:, :-1][drafts.inside]]
             if self.verify == "block":
                 accepted, replaced = verify_jointly(session, drafts, target, turn)
             else:
@@ -61,9 +59,9 @@ class Speculative(Sampler):
 
             row = (more & (accepted == count)).nonzero().squeeze(1)
             if len(row):
-                law = verdict[number[row, count[row]]]
-                replaced[row] = law.draw(session.luck.uniform(Stream.RESIDUAL, row, lengths[row]))
-                session.write(row, lengths[row], replaced[row], law.of(replaced[row]), turn)
+                distribution = causal[number[row, count[row]]]
+                replaced[row] = distribution.draw(session.rng.uniform(Stream.RESIDUAL, row, lengths[row]))
+                session.write(row, lengths[row], replaced[row], distribution.of(replaced[row]), turn)
             session.causal.rewind(lengths)
             written = replaced < vocabulary
             last = torch.where(written, replaced, last)

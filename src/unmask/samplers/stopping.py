@@ -1,4 +1,4 @@
-"""When a row has ended before all of it is decided; what is left of it is filled, and costs nothing."""
+"""Rules that end a row before all of it is decided; the rest is filled at no cost."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from unmask.core.arguments import refuse, whole
 
 
 class Progress(NamedTuple):
-    """Rows after a round."""
+    """Rows after a step."""
 
     tokens: Tensor  # (B, L), V where hidden
-    hidden: Tensor  # Bool (B, L), the padding behind a row too: it is never decided
-    made: Tensor  # Bool (B, L): what was not given
-    evaluations: Tensor  # (B): needed so far
+    hidden: Tensor  # Bool (B, L), including the padding after a row
+    generated: Tensor  # Bool (B, L): positions that were not given
+    model_calls: Tensor  # (B): model calls so far
 
 
 class StopRule(Protocol):
-    """Asked after each round of every sampler, whatever it reveals."""
+    """Called after each step of every sampler."""
 
     @property
     def fill(self) -> int:
-        """The token that is written behind the end."""
+        """The token that fills the positions after the end."""
 
     def ended(self, progress: Progress) -> Tensor:
-        """(B): how many tokens a row has, what was given included, if it has ended; -1 if it has not."""
+        """(B): number of tokens of each row that has ended, given tokens included; -1 otherwise."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class AtToken:
     """A row ends with the first of these tokens that was not given, once all before it is decided."""
 
     tokens: int | Sequence[int]
-    filler: int | None = None  # the first of the tokens unless told otherwise
+    filler: int | None = None  # None: the first of `tokens`
 
     @property
     def fill(self) -> int:
@@ -56,7 +56,7 @@ class AtToken:
             whole("a token of AtToken", token, 0)
 
     def ended(self, progress: Progress) -> Tensor:
-        ends = torch.isin(progress.tokens, torch.tensor(self._tokens)) & progress.made
+        ends = torch.isin(progress.tokens, torch.tensor(self._tokens)) & progress.generated
         first = ends.int().argmax(1)
         before = torch.arange(ends.shape[1]) < first.unsqueeze(1)
         return torch.where(ends.any(1) & ~(progress.hidden & before).any(1), first + 1, -1)
@@ -64,7 +64,7 @@ class AtToken:
 
 @dataclass(frozen=True)
 class Until:
-    """A row ends where one of these strings is complete in its text, with nothing hidden before."""
+    """A row ends where its text first contains one of these strings, with nothing hidden before."""
 
     strings: Sequence[str]
     decode: Callable[[list[int]], str]
@@ -72,13 +72,13 @@ class Until:
 
     def ended(self, progress: Progress) -> Tensor:
         lengths = torch.full((len(progress.tokens),), -1)
-        for row, (tokens, hidden, made) in enumerate(zip(*progress[:3], strict=True)):
+        for row, (tokens, hidden, generated) in enumerate(zip(*progress[:3], strict=True)):
             decided = int((hidden.int().cumsum(0) == 0).sum())
-            start = int(made.int().argmax()) if bool(made.any()) else len(made)
+            start = int(generated.int().argmax()) if bool(generated.any()) else len(generated)
             text = tokens[start:decided].tolist()
             if not self._in(text):
                 continue
-            low, high = 1, len(text)  # the least number of tokens whose text holds one
+            low, high = 1, len(text)  # search the least number of tokens whose text has such a string
             while low < high:
                 middle = (low + high) // 2
                 low, high = (low, middle) if self._in(text[:middle]) else (middle + 1, high)
@@ -92,16 +92,16 @@ class Until:
 
 @dataclass(frozen=True)
 class Budget:
-    """A row ends when it has needed so many evaluations, whatever is still hidden."""
+    """A row ends after this number of model calls, even with hidden positions."""
 
-    evaluations: int
+    model_calls: int
     fill: int
 
     def __post_init__(self) -> None:
-        whole("evaluations of Budget", self.evaluations, 0)
+        whole("model_calls of Budget", self.model_calls, 0)
 
     def ended(self, progress: Progress) -> Tensor:
-        return torch.where(progress.evaluations >= self.evaluations, progress.tokens.shape[1], -1)
+        return torch.where(progress.model_calls >= self.model_calls, progress.tokens.shape[1], -1)
 
 
 @dataclass(frozen=True)
@@ -120,14 +120,14 @@ class Either:
 
     def ended(self, progress: Progress) -> Tensor:
         never = progress.tokens.shape[1] + 1
-        found = torch.stack([rule.ended(progress) for rule in self.rules])
-        first = torch.where(found < 0, never, found).amin(0)
+        lengths = torch.stack([rule.ended(progress) for rule in self.rules])
+        first = torch.where(lengths < 0, never, lengths).amin(0)
         return torch.where(first < never, first, -1)
 
 
 @dataclass(frozen=True)
 class Watched:
-    """Another rule, or none; somebody sees the rows after each round, and changes nothing."""
+    """Another rule or None, and a function that receives the rows after each step."""
 
     see: Callable[[Progress], None]
     rule: StopRule | None
@@ -142,7 +142,7 @@ class Watched:
 
 
 def stop_rule(stop: int | StopRule | None, vocabulary: int) -> StopRule | None:
-    """A token as a rule; an error where what it fills with is no token."""
+    """Turn a token into a rule, and check that the rule's `fill` is a token."""
     if stop is None:
         return None
     if isinstance(stop, Integral) and not isinstance(stop, bool):

@@ -1,4 +1,4 @@
-"""Programs that nobody has read, run in a jail: what they may use, what came of them, and how strong the jail is."""
+"""Run unreviewed programs in a jail: limits, results, and the strength of the jail."""
 
 from typing import TYPE_CHECKING
 

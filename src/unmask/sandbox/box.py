@@ -1,4 +1,4 @@
-"""Jails, which of them work on this machine, and programs that run in them."""
+"""Sandboxes: the jails that work on this machine, and the programs in them."""
 
 from __future__ import annotations
 
@@ -21,33 +21,32 @@ from unmask.sandbox.keepers import Keeper
 from unmask.sandbox.limits import Limits, Ran
 
 LEVELS = {"bubblewrap": 3, "landlock": 2, "none": 1}
-LEAST = 4  # of Landlock, where nothing else keeps files: those before it let files be cut short, and TCP pass
-GRACE = 60.0  # seconds beyond its wall time in which a keeper has made a jail and emptied it
+LEAST = 4  # ABI of Landlock: earlier ones permit truncation of files, and TCP
+GRACE = 60.0  # seconds beyond the wall time, to make and clean up a jail
 INSIDE = Path(__file__).parent / "inside.py"
 
 
 class Sandbox:
-    """A jail of one of `LEVELS`; `strongest()` finds the one to use. Several threads may run programs at once.
+    """A jail of one of `LEVELS`; use `strongest()` to choose one. Several threads may run programs at once.
 
-    A program has an interpreter with the standard library, one empty directory to write to, which is its home and is
-    gone after it, descriptors 0, 1 and 2, and no network. Whatever it has started ends with it.
+    A program has an interpreter with the standard library, one empty home directory to write to, which is removed
+    afterwards, descriptors 0, 1 and 2, and no network. All processes that it starts end with it.
     """
 
     def __init__(self, means: str, abi: int | None = None) -> None:
-        """`abi` of Landlock, where it should be taken for older than it is; 0: as if it were not there."""
+        """abi: use this older ABI of Landlock; 0: no Landlock."""
         if not sys.platform.startswith("linux"):
-            raise UnmaskError(f"no sandbox for {sys.platform}; run code in a Linux container or virtual machine")
+            raise UnmaskError(f"no sandbox for {sys.platform}. Run code in a Linux container or virtual machine")
         arguments.word("sandbox", means, tuple(LEVELS))
         self.means, self.level = means, LEVELS[means]
         if abi is not None:
             arguments.whole("abi", abi, 0)
-        found = landlock.abi()
-        self.abi = found if abi is None else min(abi, found)
+        self.abi = landlock.abi() if abi is None else min(abi, landlock.abi())
         self.bwrap = shutil.which("bwrap")
         self.tested: dict[str, str] = {}
         needed = {"bubblewrap": (self.bwrap, "bwrap is not installed"), "landlock": self._landlock()}
-        there, why = needed.get(means, (True, ""))
-        if not there:
+        available, why = needed.get(means, (True, ""))
+        if not available:
             raise UnmaskError(f"{means}: {why}")
         self.interpreter = interpreter.for_strangers()
         self._idle: SimpleQueue[Keeper] = SimpleQueue()
@@ -56,25 +55,25 @@ class Sandbox:
 
     def _landlock(self) -> tuple[bool, str]:
         if self.abi < LEAST:
-            return False, f"this kernel has its ABI {self.abi}, and {LEAST} is needed (Linux 6.7)"
+            return False, f"the ABI of this kernel is {self.abi}; expected at least {LEAST} (Linux 6.7)"
         return seccomp.machine() is not None, "no filter of system calls for this machine"
 
     @property
     def name(self) -> str:
-        """What it is made of."""
-        made = {"bubblewrap": "bubblewrap", "landlock": f"Landlock {self.abi}"}.get(self.means)
-        if made is None:
-            return "limits alone, no isolation: files and network are open"
-        return f"{made}, seccomp" if seccomp.machine() else made
+        """Its mechanisms."""
+        mechanism = {"bubblewrap": "bubblewrap", "landlock": f"Landlock {self.abi}"}.get(self.means)
+        if mechanism is None:
+            return "only limits, no isolation: files and network are open"
+        return f"{mechanism}, seccomp" if seccomp.machine() else mechanism
 
     def report(self) -> dict[str, Any]:
-        """What records say of it: level, what it is made of, and what was attempted in it with which answer."""
+        """The entry in records: level, mechanisms, Python version, and the outcome of each attempted action."""
         version = ".".join(map(str, sys.version_info[:3]))
         return {"level": self.level, "name": self.name, "python": version, "self_test": dict(self.tested)}
 
     @classmethod
     def strongest(cls, allowed: str = "confined") -> Sandbox:
-        """The first of `LEVELS` that passes its test; the last, confining nothing, where "unconfined" is allowed."""
+        """The strongest of `LEVELS` that passes its test. Level 1, without isolation, requires "unconfined"."""
         arguments.word("allowed", allowed, ("confined", "unconfined"))
         reasons = []
         for means, level in LEVELS.items():
@@ -85,49 +84,47 @@ class Sandbox:
             except UnmaskError as error:
                 reasons.append(str(error))
         raise UnmaskError(
-            f"no sandbox works here: {'; '.join(reasons)}; run in a virtual machine or container that may be lost, "
+            f"no sandbox works here: {'; '.join(reasons)}. Run in a disposable virtual machine or container, "
             'and allow "unconfined"'
         )
 
     def passing(self) -> Self:
-        """The same, if it has refused all that a program attempted in it, except at level 1; otherwise an error."""
+        """Test the sandbox and return it. An attempt that succeeds is an error, except at level 1."""
         try:
             self.tested = strength.attempted(self)
-            let = [name for name, answer in self.tested.items() if answer != strength.REFUSED]
-            if self.level > 1 and let:
-                raise UnmaskError(f"{self.name}: a program could {', '.join(let)}")
+            allowed = [name for name, answer in self.tested.items() if answer != strength.REFUSED]
+            if self.level > 1 and allowed:
+                raise UnmaskError(f"{self.name}: a program could {', '.join(allowed)}")
             return self
         except BaseException:
             self.close()
             raise
 
     def run(self, program: str, limits: Limits | None = None, stdin: str | None = None) -> Ran:
-        """What came of a program by itself: it has passed if it exits with 0, for whatever reason."""
-        return self._kept(program, None, None, limits, stdin)
+        """Run a program without tests; it passes if it exits with 0, for any reason."""
+        return self._run(program, None, None, limits, stdin)
 
     def check(self, program: str, tests: str, entry_point: str | None = None, limits: Limits | None = None) -> Ran:
-        """What came of a program's tests: assertions, which name its functions, or what checks `entry_point`.
+        """Run the tests of a program: assertions that use its functions, or only the function `entry_point`.
 
-        Tests run in a process where no line of the program ever runs, and which has been forked apart before it reads
-        them; a function of the program is called in the other process, and plain data go there and back as JSON. Passed
-        says: the tests came to their last line, over answers that are data of Python's own types. So exiting with 0, a
-        patched builtin, an object that equals everything and a search through memory, files and frames for what is
-        expected all fail. It does not say that the answers were computed: a program that recognises the inputs may have
-        learnt them. At level 1 nothing keeps the two processes apart, and it proves nothing about hostile programs.
+        Tests run in a process of their own, which never executes code of the program and is forked before it reads the
+        tests. Functions of the program are called in the other process; arguments and results are sent as JSON. A
+        program passes if the tests reach their last line with results of Python's own types. So it cannot pass by
+        exiting with 0, patching a builtin, returning an object that equals everything, or searching memory, files and
+        frames for the expected results. A program that recognises the inputs can still return memorised results. At
+        level 1 the two processes are not isolated from each other, so hostile programs can pass.
 
-        In the tests a name is what they define themselves, a module of the standard library, a builtin, and only then
-        the program's, but for `entry_point`, which always is. What is no plain data (int, float, complex, str, bytes,
-        None, list, tuple, set, dict, range, and iterators, which are read to their end) stays with the program: the
-        tests may call it, read and set its attributes and hand it back, and it equals itself alone. Arguments are
-        copies: what a function does to them is not seen.
+        Names in the tests are resolved in this order: the tests' own, modules of the standard library, builtins, the
+        program's; `entry_point` is always the program's. Plain data are int, float, complex, str, bytes, None, list,
+        tuple, set, dict, range, and iterators, which are read to their end. All other objects stay in the program: the
+        tests can call them, read and set their attributes, and pass them back; each equals only itself. Arguments are
+        copies: changes that a function makes to them are lost.
         """
         if isinstance(entry_point, str) and not entry_point.isidentifier():
-            raise UnmaskError(f"entry point {shown(entry_point)} is no name of a function; give the one that is tested")
-        return self._kept(program, tests, entry_point, limits, None)
+            raise UnmaskError(f"entry point is {shown(entry_point)}; expected the name of the tested function")
+        return self._run(program, tests, entry_point, limits, None)
 
-    def _kept(
-        self, program: str, tests: str | None, entry: str | None, limits: Limits | None, stdin: str | None
-    ) -> Ran:
+    def _run(self, program: str, tests: str | None, entry: str | None, limits: Limits | None, stdin: str | None) -> Ran:
         for name, text in (("program", program), ("tests", tests), ("entry point", entry), ("stdin", stdin)):
             if text is not None:
                 arguments.of_kind(name, text, str, "a text")
@@ -136,20 +133,13 @@ class Sandbox:
         job |= {"python": self.interpreter.python, "read": self.interpreter.read, "library": self.interpreter.library}
         job |= {"devices": [path for path in interpreter.DEVICES if os.path.exists(path)], "limits": vars(limits)}
         job |= {"program": program, "tests": tests, "entry": entry, "stdin": stdin or "", "inside": INSIDE.read_text()}
-        result = self._told(json.dumps(job), limits.wall + GRACE)
+        result = self._result(json.dumps(job), limits.wall + GRACE)
         if "setup" in result:
             raise UnmaskError(f"{self.name}: {result['setup']}")
-        return Ran(
-            result["outcome"],
-            result["stdout"],
-            result["stderr"],
-            result["seconds"],
-            result["exit"],
-            result["signal"],
-        )
+        return Ran(*(result[name] for name in ("outcome", "stdout", "stderr", "seconds", "exit", "signal")))
 
-    def _told(self, job: str, seconds: float) -> dict[str, Any]:
-        """What a keeper answers: one that has nothing to do, or another."""
+    def _result(self, job: str, seconds: float) -> dict[str, Any]:
+        """The result of a job, from an idle keeper or a new one."""
         try:
             keeper = self._idle.get_nowait()
         except Empty:
@@ -167,7 +157,7 @@ class Sandbox:
     def close(self) -> None:
         while not self._idle.empty():
             self._idle.get().end()
-        self.interpreter = interpreter.own()  # a copy goes where nobody holds it
+        self.interpreter = interpreter.own()  # a copy is removed with its last reference
         self._home.cleanup()
 
     def __enter__(self) -> Self:
@@ -179,7 +169,7 @@ class Sandbox:
 
 @dataclass(frozen=True)
 class Level:
-    """A way to confine, its level (3 is the strongest), and why it does not work here, if it does not."""
+    """A kind of sandbox, its level (3 is the strongest), and the reason if it does not work here."""
 
     level: int
     means: str
@@ -189,12 +179,12 @@ class Level:
 
 
 def levels() -> list[Level]:
-    """Each way to confine, tried."""
-    found = []
+    """All kinds of sandboxes, each tested."""
+    tested = []
     for means, level in LEVELS.items():
         try:
             with Sandbox(means).passing() as box:
-                found.append(Level(level, means, box.name, True))
+                tested.append(Level(level, means, box.name, True))
         except UnmaskError as error:
-            found.append(Level(level, means, means, False, str(error)))
-    return found
+            tested.append(Level(level, means, means, False, str(error)))
+    return tested

@@ -1,11 +1,11 @@
-"""What is started in a jail, with the standard library alone: a program by itself, or a program and its tests.
+"""The main program of a jail, which runs a program alone or with tests. It uses only the standard library.
 
-    harness   reads the tests, runs them, and ends with 0 only where it has come to their last line
-    worker    a fork made before the tests are read: runs the program, and answers calls of its names
+    harness   reads and runs the tests, and exits with 0 only after their last line
+    worker    forked before the tests are read: runs the program, and answers calls of its functions
 
-Between them go lines of JSON, of which plain data are made anew; whatever else a program returns stays in the worker,
-and a name for it goes across. So no line of the program runs where tests are judged: it knows neither the tests nor
-what they expect, and can end, redefine or pretend nothing but its own answers. What this proves is said in `Sandbox`.
+They exchange lines of JSON with plain data; other objects stay in the worker and are referred to by numbers. So no code
+of the program runs in the harness. The program knows neither the tests nor the expected results, and it controls only
+its own answers. `Sandbox.check` describes the guarantees.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import os
 import sys
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # typing takes as long to import as all else here
+if TYPE_CHECKING:  # the import of typing takes as long as all others together
     from collections.abc import Callable
     from typing import Any
 
@@ -31,14 +31,14 @@ def text_of(descriptor: int) -> str:
         return file.read()
 
 
-def write(descriptor: int, what: dict[str, Any]) -> None:
-    message = memoryview(json.dumps(what).encode() + b"\n")
+def write(descriptor: int, content: dict[str, Any]) -> None:
+    message = memoryview(json.dumps(content).encode() + b"\n")
     while message:
         message = message[os.write(descriptor, message) :]
 
 
 def begin(name: str) -> dict[str, Any]:
-    """The namespace of a program that begins, as an interpreter would make it."""
+    """The initial namespace of a program, as in an interpreter."""
     from _sitebuiltins import Quitter
 
     builtins.exit, builtins.quit = Quitter("exit", "Ctrl-D"), Quitter("quit", "Ctrl-D")
@@ -58,34 +58,34 @@ def run() -> None:
 
 
 def check(entry: str | None) -> None:
-    asked, answered = os.pipe(), os.pipe()
-    worker = os.fork()
-    if not worker:
+    requests, replies = os.pipe(), os.pipe()
+    process = os.fork()
+    if not process:
         os.close(TESTS)
-        os.close(asked[1])
-        os.close(answered[0])
-        Worker(asked[0], answered[1]).work(text_of(PROGRAM))
-    os.close(asked[0])
-    os.close(answered[1])
+        os.close(requests[1])
+        os.close(replies[0])
+        Worker(requests[0], replies[1]).work(text_of(PROGRAM))
+    os.close(requests[0])
+    os.close(replies[1])
     os.close(PROGRAM)
-    far, tests = Far(worker, asked[1], answered[0]), ""
+    remote, tests = Remote(process, requests[1], replies[0]), ""
     try:
-        far.hear()  # the program has come to its end
-        space = Space(far)
+        remote.receive()  # the end of the program
+        space = Space(remote)
         if entry:
-            space[entry] = far.ask({"name": entry})
+            space[entry] = remote.call({"name": entry})
         tests = text_of(TESTS)
         exec(compile(tests, "tests", "exec"), space)
-    except BaseException as error:  # SystemExit too: only the last line is a success
-        tell(error, tests)
+    except BaseException as error:  # also SystemExit: only the last line is a success
+        report(error, tests)
         sys.stdout.flush()
         os._exit(1)
     sys.stdout.flush()
     os._exit(0)
 
 
-def tell(error: BaseException, tests: str) -> None:
-    """One line to our errors: which line of the tests, and what went wrong."""
+def report(error: BaseException, tests: str) -> None:
+    """Write the failed line of the tests and its error to stderr."""
     line, trace = 0, error.__traceback__
     while trace:
         if trace.tb_frame.f_code.co_filename == "tests":
@@ -94,19 +94,19 @@ def tell(error: BaseException, tests: str) -> None:
     if line:
         sys.stderr.write(f"tests, line {line}: {tests.splitlines()[line - 1].strip()[:500]}\n")
     try:
-        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     except Exception:
-        said = type(error).__name__
-    sys.stderr.write(said[:2000].replace("\n", " ") + "\n")
+        message = type(error).__name__
+    sys.stderr.write(message[:2000].replace("\n", " ") + "\n")
     sys.stderr.flush()
 
 
 class Space(dict):  # type: ignore[type-arg]
-    """Globals of the tests: what they define, modules of the standard library, builtins, and names of the program."""
+    """Globals of the tests: their own names, modules of the standard library, builtins, and names of the program."""
 
-    def __init__(self, far: Far) -> None:
+    def __init__(self, remote: Remote) -> None:
         super().__init__(__name__="tests")
-        self.far = far
+        self.remote = remote
 
     def __missing__(self, name: str) -> Any:
         if hasattr(builtins, name):
@@ -114,125 +114,125 @@ class Space(dict):  # type: ignore[type-arg]
         if name in sys.stdlib_module_names:
             self[name] = __import__(name)
             return self[name]
-        return self.far.ask({"name": name})
+        return self.remote.call({"name": name})
 
 
-class Far:
-    """The worker, as the harness sees it."""
+class Remote:
+    """The harness's connection to the worker."""
 
-    def __init__(self, worker: int, asked: int, answered: int) -> None:
-        self.worker, self.asked, self.answered = worker, asked, os.fdopen(answered, "rb")
+    def __init__(self, process: int, requests: int, replies: int) -> None:
+        self.process, self.requests, self.replies = process, requests, os.fdopen(replies, "rb")
 
-    def ask(self, what: dict[str, Any]) -> Any:
+    def call(self, request: dict[str, Any]) -> Any:
         try:
-            write(self.asked, what)
+            write(self.requests, request)
         except BrokenPipeError:
-            return self.hear()  # why it has ended
-        return self.hear()
+            return self.receive()  # the reason of its end
+        return self.receive()
 
-    def hear(self) -> Any:
-        """The answer, or the exception that it was."""
-        line = self.answered.readline(LINE)
+    def receive(self) -> Any:
+        """Return the reply, or raise the exception that it contains."""
+        line = self.replies.readline(LINE)
         if not line.endswith(b"\n"):
             if len(line) == LINE:
-                raise RuntimeError("the program's answer has more than 16 MiB")
-            how = os.waitstatus_to_exitcode(os.waitpid(self.worker, 0)[1])
-            if how < 0:
-                os.kill(os.getpid(), -how)
-            raise RuntimeError(f"the program ended (exit {how}) before its tests did")
-        said = json.loads(line)
-        if "raised" in said:
-            kinds, message = said["raised"]
-            for kind in map(str, kinds):
-                found = getattr(builtins, kind, None)
-                if isinstance(found, type) and issubclass(found, ENDS):
-                    break  # it would end an iteration of the tests early, and what is left would not be tested
-                if isinstance(found, type) and issubclass(found, Exception):
-                    raise found(str(message))
+                raise RuntimeError("the program's answer is larger than 16 MiB")
+            code = os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
+            if code < 0:
+                os.kill(os.getpid(), -code)
+            raise RuntimeError(f"the program ended (exit {code}) before its tests did")
+        reply = json.loads(line)
+        if "raised" in reply:
+            kinds, message = reply["raised"]
+            for name in map(str, kinds):
+                kind = getattr(builtins, name, None)
+                if isinstance(kind, type) and issubclass(kind, ENDS):
+                    break  # it would end an iteration of the tests early, and skip the rest
+                if isinstance(kind, type) and issubclass(kind, Exception):
+                    raise kind(str(message))
             raise RuntimeError(f"{kinds[0]}: {message}")
-        return decoded(said["value"], lambda number: Thing(self, number))
+        return decoded(reply["value"], lambda number: Proxy(self, number))
 
 
-class Thing:
-    """What stays in the worker: a function, a class, or an object of the program's own. Equal to itself alone."""
+class Proxy:
+    """A function, class or object that stays in the worker. It equals only itself."""
 
-    __slots__ = ("_far", "_number")
+    __slots__ = ("_number", "_remote")
 
-    def __init__(self, far: Far, number: int) -> None:
-        object.__setattr__(self, "_far", far)
+    def __init__(self, remote: Remote, number: int) -> None:
+        object.__setattr__(self, "_remote", remote)
         object.__setattr__(self, "_number", number)
 
     def __call__(self, *given: Any, **named: Any) -> Any:
-        sent = {"given": encoded(given, number_of), "named": encoded(named, number_of)}
-        return self._far.ask({"call": self._number, **sent})
+        arguments = {"given": encoded(given, number_of), "named": encoded(named, number_of)}
+        return self._remote.call({"call": self._number, **arguments})
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name not in ("__name__", "__doc__"):
             raise AttributeError(name)
-        return self._far.ask({"of": self._number, "attribute": name})
+        return self._remote.call({"of": self._number, "attribute": name})
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self._far.ask({"of": self._number, "attribute": name, "value": encoded(value, number_of)})
+        self._remote.call({"of": self._number, "attribute": name, "value": encoded(value, number_of)})
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is Thing and bool(other._number == self._number)
+        return type(other) is Proxy and bool(other._number == self._number)
 
     def __hash__(self) -> int:
         return hash(self._number)
 
 
 def number_of(value: Any) -> int:
-    if type(value) is Thing:
+    if type(value) is Proxy:
         return int(value._number)
-    raise TypeError(f"the tests hand over a {type(value).__name__}, and only plain data go across")
+    raise TypeError(f"the tests pass a {type(value).__name__}; expected plain data")
 
 
 class Worker:
-    def __init__(self, asked: int, answered: int) -> None:
-        self.asked, self.answered = asked, answered
-        self.things: list[Any] = []
+    def __init__(self, requests: int, replies: int) -> None:
+        self.requests, self.replies = requests, replies
+        self.objects: list[Any] = []
 
     def work(self, text: str) -> None:
         try:
             space = begin("program")
             exec(compile(text, "program.py", "exec"), space)
         except BaseException as error:
-            self.answer({"raised": raised(error)})
+            self.reply({"raised": raised(error)})
             os._exit(1)
-        self.answer({"value": None})
-        with open(self.asked, "rb") as lines:
+        self.reply({"value": None})
+        with open(self.requests, "rb") as lines:
             for line in lines:
                 try:
-                    self.answer({"value": encoded(self.done(json.loads(line), space), self.kept)})
+                    self.reply({"value": encoded(self.result(json.loads(line), space), self.number)})
                 except BaseException as error:
-                    self.answer({"raised": raised(error)})
+                    self.reply({"raised": raised(error)})
         os._exit(0)
 
-    def answer(self, what: dict[str, Any]) -> None:
+    def reply(self, content: dict[str, Any]) -> None:
         sys.stdout.flush()
         try:
-            write(self.answered, what)
+            write(self.replies, content)
         except BrokenPipeError:
             os._exit(1)  # the tests have ended
 
-    def done(self, asked: dict[str, Any], space: dict[str, Any]) -> Any:
-        if "name" in asked:
-            if asked["name"] not in space:
-                raise NameError(f"name {asked['name']!r} is not defined by the program")
-            return space[asked["name"]]
-        known = self.things.__getitem__
-        if "call" in asked:
-            return known(asked["call"])(*decoded(asked["given"], known), **decoded(asked["named"], known))
-        if "value" in asked:
-            return setattr(known(asked["of"]), asked["attribute"], decoded(asked["value"], known))
-        return getattr(known(asked["of"]), asked["attribute"])
+    def result(self, request: dict[str, Any], space: dict[str, Any]) -> Any:
+        if "name" in request:
+            if request["name"] not in space:
+                raise NameError(f"name {request['name']!r} is not defined by the program")
+            return space[request["name"]]
+        known = self.objects.__getitem__
+        if "call" in request:
+            return known(request["call"])(*decoded(request["given"], known), **decoded(request["named"], known))
+        if "value" in request:
+            return setattr(known(request["of"]), request["attribute"], decoded(request["value"], known))
+        return getattr(known(request["of"]), request["attribute"])
 
-    def kept(self, value: Any) -> int:
-        for number, thing in enumerate(self.things):
-            if thing is value:
+    def number(self, value: Any) -> int:
+        for number, known in enumerate(self.objects):
+            if known is value:
                 return number
-        self.things.append(value)
-        return len(self.things) - 1
+        self.objects.append(value)
+        return len(self.objects) - 1
 
 
 def raised(error: BaseException) -> tuple[list[str], str]:
@@ -243,19 +243,19 @@ def raised(error: BaseException) -> tuple[list[str], str]:
     return [kind.__name__ for kind in type(error).__mro__], message
 
 
-def encoded(value: Any, thing: Callable[[Any], int]) -> Any:
-    """JSON that says which plain data it was; `thing` numbers whatever else it is."""
+def encoded(value: Any, number: Callable[[Any], int]) -> Any:
+    """JSON for plain data, with their types; `number` returns the number of any other object."""
     if isinstance(value, PLAIN):
         return value
     if isinstance(value, int):
         return int(value) if -(2**63) < value < 2**63 else {"int": hex(value)}
     if isinstance(value, list):
-        return [encoded(one, thing) for one in value]
+        return [encoded(one, number) for one in value]
     for kind in (tuple, set, frozenset):
         if isinstance(value, kind):
-            return {kind.__name__: [encoded(one, thing) for one in value]}
+            return {kind.__name__: [encoded(one, number) for one in value]}
     if isinstance(value, dict):
-        return {"dict": [[encoded(key, thing), encoded(one, thing)] for key, one in value.items()]}
+        return {"dict": [[encoded(key, number), encoded(one, number)] for key, one in value.items()]}
     if isinstance(value, (bytes, bytearray)):
         return {type(value).__name__: value.hex()}
     if isinstance(value, complex):
@@ -265,37 +265,38 @@ def encoded(value: Any, thing: Callable[[Any], int]) -> Any:
     if isinstance(
         value, (type(iter([])), type(iter(())), map, filter, zip, reversed, enumerate, type(_ for _ in range(0)))
     ):
-        return {"iterator": [encoded(one, thing) for one in value]}
-    return {"thing": thing(value)}
+        return {"iterator": [encoded(one, number) for one in value]}
+    return {"object": number(value)}
 
 
-MADE: dict[str, Callable[[Any], Any]] = {
+COLLECTIONS: dict[str, Callable[[Any], Any]] = {
     "tuple": tuple,
     "set": set,
     "frozenset": frozenset,
     "dict": dict,
     "iterator": iter,
 }
-READ: dict[str, Callable[[Any], Any]] = {
-    "int": lambda said: int(said, 16),
+SCALARS: dict[str, Callable[[Any], Any]] = {
+    "int": lambda digits: int(digits, 16),
     "bytes": bytes.fromhex,
     "bytearray": bytearray.fromhex,
+    "complex": lambda parts: complex(*parts),
+    "range": lambda bounds: range(*bounds),
 }
-READ |= {"complex": lambda said: complex(*said), "range": lambda said: range(*said)}
 
 
-def decoded(said: Any, thing: Callable[[int], Any]) -> Any:
-    """Plain data of exactly the kinds that Python has: what is compared with them is compared by Python's own rules."""
-    if isinstance(said, list):
-        return [decoded(one, thing) for one in said]
-    if not isinstance(said, dict):
-        return said
-    ((kind, content),) = said.items()
-    if kind == "thing":
+def decoded(value: Any, thing: Callable[[int], Any]) -> Any:
+    """Plain data of exactly Python's own types, so that comparisons follow Python's own rules."""
+    if isinstance(value, list):
+        return [decoded(one, thing) for one in value]
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind == "object":
         return thing(content)
-    if kind in READ:
-        return READ[kind](content)
-    return MADE[kind](decoded(one, thing) for one in content)
+    if kind in SCALARS:
+        return SCALARS[kind](content)
+    return COLLECTIONS[kind](decoded(one, thing) for one in content)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The interpreter that a jail has: which files it needs, and a copy of them where only root may read its home."""
+"""The Python interpreter of a jail: its files, and a copy of them if only root may read the originals."""
 
 from __future__ import annotations
 
@@ -14,12 +14,22 @@ from weakref import WeakValueDictionary, finalize
 
 SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache", "/usr/share/zoneinfo")
 DEVICES = ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom")  # /dev/zero would be shared memory
-LEFT = ("site-packages", "dist-packages", "test", "tests", "idlelib", "ensurepip", "tkinter", "turtledemo", "lib2to3")
+SKIPPED = (
+    "site-packages",
+    "dist-packages",
+    "test",
+    "tests",
+    "idlelib",
+    "ensurepip",
+    "tkinter",
+    "turtledemo",
+    "lib2to3",
+)
 
 
 @dataclass(frozen=True)
 class Interpreter:
-    """`python`, what may be read, and where its library is looked for, if not where it says itself."""
+    """python: its executable; read: readable paths; library: directory of its shared library, for a copy."""
 
     python: str
     read: tuple[str, ...]
@@ -28,26 +38,26 @@ class Interpreter:
 
 @lru_cache(maxsize=1)
 def own() -> Interpreter:
-    """The one that runs us, without the packages of an environment."""
+    """The running interpreter, without installed packages."""
     python = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
     library = os.path.join(os.path.realpath(sys.base_prefix), "lib")
     return _reading(python, os.path.realpath(os.path.dirname(os.__file__)), library)
 
 
-def _reading(python: str, standard: str, library: str, looked: str | None = None) -> Interpreter:
+def _reading(python: str, standard: str, library: str, copied: str | None = None) -> Interpreter:
     read = [path for path in SYSTEM if os.path.exists(path)]
     for path in (library, standard, python):
         if os.path.exists(path) and not any(path == other or path.startswith(f"{other}/") for other in read):
             read.append(path)
-    return Interpreter(python, tuple(read), looked)
+    return Interpreter(python, tuple(read), copied)
 
 
 def for_strangers() -> Interpreter:
-    """One that every user may read."""
-    found = own()
-    open_to_all = all(_open(path) for path in found.read if path not in SYSTEM)
-    way = all(_open(parent) for path in found.read for parent in _parents(path))
-    return found if os.geteuid() != 0 or (open_to_all and way) else copied()
+    """An interpreter that every user may read: the running one, or a copy."""
+    running = own()
+    paths = [path for path in running.read if path not in SYSTEM]
+    paths += [parent for path in running.read for parent in _parents(path)]
+    return running if os.geteuid() != 0 or all(map(_open, paths)) else copied()
 
 
 def _open(path: str) -> bool:
@@ -55,49 +65,49 @@ def _open(path: str) -> bool:
 
 
 def _parents(path: str) -> list[str]:
-    found = []
+    parents = []
     while path != "/":
         path = os.path.dirname(path)
-        found.append(path)
-    return found
+        parents.append(path)
+    return parents
 
 
 COPIES: WeakValueDictionary[str, Interpreter] = WeakValueDictionary()
 
 
 def copied() -> Interpreter:
-    """A copy that every user may read; it is there as long as somebody holds it."""
-    found = own()
-    made = COPIES.get(found.python)
-    if made is None:
+    """A copy that every user may read; it is removed with the last reference to it."""
+    running = own()
+    copy = COPIES.get(running.python)
+    if copy is None:
         home = tempfile.mkdtemp(prefix="unmask-python-")
-        made = COPIES[found.python] = _copied_to(home, found)
-        finalize(made, shutil.rmtree, home, ignore_errors=True)
-    return made
+        copy = COPIES[running.python] = _copied_to(home, running)
+        finalize(copy, shutil.rmtree, home, ignore_errors=True)
+    return copy
 
 
-def _copied_to(home: str, found: Interpreter) -> Interpreter:
+def _copied_to(home: str, running: Interpreter) -> Interpreter:
     standard = os.path.realpath(os.path.dirname(os.__file__))
-    python, library = os.path.join(home, "bin", os.path.basename(found.python)), os.path.join(home, "lib")
+    python, library = os.path.join(home, "bin", os.path.basename(running.python)), os.path.join(home, "lib")
     copy = os.path.join(library, os.path.basename(standard))
     os.makedirs(os.path.dirname(python))
-    unwanted = shutil.ignore_patterns(*LEFT, "config-*", "*.opt-*.pyc")
-    shutil.copytree(standard, copy, ignore=unwanted, copy_function=_same)
-    _same(found.python, python)
+    skipped = shutil.ignore_patterns(*SKIPPED, "config-*", "*.opt-*.pyc")
+    shutil.copytree(standard, copy, ignore=skipped, copy_function=_link)
+    _link(running.python, python)
     for path in glob(os.path.join(os.path.realpath(sys.base_prefix), "lib", "libpython*.so*")):
-        _same(path, os.path.join(library, os.path.basename(path)))
+        _link(path, os.path.join(library, os.path.basename(path)))
     for directory, _, _ in os.walk(home):
         os.chmod(directory, 0o755)
     return _reading(python, copy, library, library)
 
 
-def _same(path: str, place: str) -> None:
-    """The same file under another name if everybody may read it and that can be, otherwise a copy for everybody."""
+def _link(path: str, target: str) -> None:
+    """A hard link if all users may read the file and it is on the same file system, otherwise a readable copy."""
     mode = os.stat(path).st_mode
     if mode & stat.S_IROTH:
         try:
-            return os.link(path, place)
+            return os.link(path, target)
         except OSError:
             pass  # another file system
-    shutil.copyfile(path, place)
-    os.chmod(place, 0o755 if mode & stat.S_IXUSR else 0o644)
+    shutil.copyfile(path, target)
+    os.chmod(target, 0o755 if mode & stat.S_IXUSR else 0o644)

@@ -1,4 +1,4 @@
-"""The other end of a keeper: a process of its own, which makes jails while we do something else."""
+"""The client of a keeper, which is a separate process that makes jails."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from unmask.sandbox import interpreter
 
 HERE = str(Path(__file__).parent)
 PROGRAM = f"import sys; sys.path.insert(0, {HERE!r}); from jail.keeper import main; main()"
-PATIENCE = 30.0  # seconds in which a keeper that is told to end has killed what it keeps
+PATIENCE = 30.0  # seconds in which a terminated keeper kills its programs
 
 
 class Keeper:
-    """One job after another. It dies with us, and all that it keeps with it."""
+    """Run one job after another. It ends with this process, and its programs end with it."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
@@ -26,29 +26,29 @@ class Keeper:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd="/",
-            start_new_session=True,  # a Ctrl-C is for us alone: we tell it
+            start_new_session=True,  # a Ctrl-C reaches this process only, which then ends the keeper
         )
 
     def keep(self, job: str, seconds: float) -> dict[str, Any]:
-        """What it answers to a job, which must be within so many seconds."""
+        """Return the result of a job within `seconds`."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         try:
             self.process.stdin.write(job.encode() + b"\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            raise UnmaskError("a keeper has been ended by somebody else") from None
-        poll = select.poll()  # select() knows no descriptors beyond 1023
+            raise UnmaskError("the process that keeps the jail was ended from outside") from None
+        poll = select.poll()  # select() is limited to descriptors below 1024
         poll.register(self.process.stdout, select.POLLIN)
         if not poll.poll(seconds * 1000):
-            raise UnmaskError(f"a run has not ended after {seconds:g} s; is this machine busy?")
+            raise UnmaskError(f"a run has not ended after {seconds:g} s. Retry when this machine is less busy")
         line = self.process.stdout.readline()
         if not line:
-            raise UnmaskError("a keeper has been ended by somebody else")
+            raise UnmaskError("the process that keeps the jail was ended from outside")
         return dict(json.loads(line))
 
     def end(self) -> None:
-        self.process.terminate()  # what it keeps
+        self.process.terminate()  # and its programs
         with suppress(subprocess.TimeoutExpired, BrokenPipeError):
             self.process.communicate(timeout=PATIENCE)
         self.process.kill()

@@ -1,4 +1,4 @@
-"""What a program may use, and what came of it."""
+"""Limits of a program, and its result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OUTCOMES = ("passed", "failed", "timeout", "memory", "processes", "disk", "outpu
 
 @dataclass(frozen=True)
 class Limits:
-    """wall and cpu in seconds, the latter a process; bytes of memory, of one file and of all, of stdout and stderr."""
+    """wall: seconds; cpu: seconds per process; memory, file (each), disk (all files), output (all streams): bytes."""
 
     wall: float = 10.0
     cpu: float = 10.0
@@ -32,13 +32,13 @@ class Limits:
 
 @dataclass(frozen=True)
 class Ran:
-    """What came of a program.
+    """The result of a program. Its outcome is one of:
 
-    passed       it came to its end: exit code 0; with tests, all of them have passed
-    failed       another exit code: an exception, which is the last line of stderr; with tests, one that did not pass
-    timeout      wall or CPU time
-    memory, processes, disk, output    a limit, where it ended the program or the program did not expect it
-    killed       a signal: `signal`
+    passed       exit code 0; with tests, all tests passed
+    failed       another exit code, with the exception in the last line of stderr; with tests, a failed test
+    timeout      the wall or CPU time exceeded its limit
+    memory, processes, disk, output    this limit ended the program, directly or by an exception it did not catch
+    killed       the signal `signal` ended it
     """
 
     outcome: str
@@ -54,8 +54,8 @@ class Ran:
 
     @property
     def why(self) -> str:
-        """The outcome in one line, with the last that was said of a failure."""
-        import signal  # here: as a module it has the name of a field
+        """The outcome in one line, with the last line of stderr."""
+        import signal  # here, since a field has the same name
 
         if self.signal is not None:
             named = self.signal in {known.value for known in signal.Signals}

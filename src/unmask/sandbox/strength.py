@@ -1,4 +1,4 @@
-"""How strong a sandbox is, found by trying: a program in it attempts what must fail, against things that are there."""
+"""Test a sandbox: a program in it attempts forbidden actions on real files, processes and ports."""
 
 from __future__ import annotations
 
@@ -18,49 +18,48 @@ REFUSED = "refused"
 ATTEMPTS = """
 import ctypes, json, os, socket, sys, threading
 
-told, found = json.loads(sys.stdin.read()), {}
+targets, answers = json.loads(sys.stdin.read()), {}
 libc = ctypes.CDLL(None, use_errno=True)
 
 
 def attempt(name, act):
     try:
-        found[name] = "refused" if act() == -1 else "done"
+        answers[name] = "refused" if act() == -1 else "done"
     except (OSError, MemoryError):
-        found[name] = "refused"
+        answers[name] = "refused"
 
 
 def send():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
-        one.sendto(b"x", ("127.0.0.1", told["port"]))
+        one.sendto(b"x", ("127.0.0.1", targets["port"]))
 
 
 def descriptors():
-    found = []
     for number in range(3, 256):
         try:
             os.fstat(number)
-            found.append(number)
+            return 0
         except OSError:
             pass
-    return 0 if found else -1
+    return -1
 
 
-attempt("read a file", lambda: open(told["file"]).read())
-attempt("write to a file", lambda: open(told["file"], "a").close())
-attempt("make a file", lambda: open(told["file"] + ".new", "x").close())
-attempt("list a directory", lambda: os.listdir(os.path.dirname(told["file"])))
-attempt("change a mode", lambda: os.chmod(told["file"], 0o600))
-attempt("read a process", lambda: open(f"/proc/{told['process']}/cmdline").read())
-attempt("end a process", lambda: os.kill(told["process"], 9))
-attempt("connect", lambda: socket.create_connection(("127.0.0.1", told["port"])).close())
+attempt("read a file", lambda: open(targets["file"]).read())
+attempt("write to a file", lambda: open(targets["file"], "a").close())
+attempt("make a file", lambda: open(targets["file"] + ".new", "x").close())
+attempt("list a directory", lambda: os.listdir(os.path.dirname(targets["file"])))
+attempt("change a mode", lambda: os.chmod(targets["file"], 0o600))
+attempt("read a process", lambda: open(f"/proc/{targets['process']}/cmdline").read())
+attempt("end a process", lambda: os.kill(targets["process"], 9))
+attempt("connect", lambda: socket.create_connection(("127.0.0.1", targets["port"])).close())
 attempt("send a datagram", send)
-attempt("connect to a path", lambda: socket.socket(socket.AF_UNIX).connect(told["path"]))
+attempt("connect to a path", lambda: socket.socket(socket.AF_UNIX).connect(targets["path"]))
 attempt("make a namespace", lambda: libc.unshare(0x10000000))
 attempt("share memory", lambda: libc.shmctl(libc.shmget(0, 4096, 0o1600), 0, None))
-attempt("use memory beyond the limit", lambda: len(bytearray(2 * told["memory"])))
-attempt("write beyond the limit", lambda: open("large", "wb").write(bytes(4 * told["size"])))
+attempt("use memory beyond the limit", lambda: len(bytearray(2 * targets["memory"])))
+attempt("write beyond the limit", lambda: open("large", "wb").write(bytes(4 * targets["size"])))
 attempt("use our descriptors", descriptors)
-attempt("read our environment", lambda: 0 if told["secret"] in os.environ else -1)
+attempt("read our environment", lambda: 0 if targets["secret"] in os.environ else -1)
 
 ran = []
 thread = threading.Thread(target=lambda: ran.append(1))
@@ -69,7 +68,7 @@ thread.join()
 with open("mine", "w") as file:
     file.write("something")
 assert ran and open("mine").read() == "something" and socket.socketpair()
-print(json.dumps(found))
+print(json.dumps(answers))
 """
 BOMB = """
 import os, time
@@ -93,7 +92,7 @@ class Runner(Protocol):
 
 
 def attempted(box: Runner) -> dict[str, str]:
-    """ "refused" or "done" of each attempt: against a file, a process and ports that everybody might use."""
+    """ "refused" or "done" for each attempt, on a file, a process and ports that are open to all users."""
     with (
         tempfile.TemporaryDirectory(prefix="unmask-test-") as directory,
         socket.create_server(("127.0.0.1", 0)) as server,
@@ -108,22 +107,22 @@ def attempted(box: Runner) -> dict[str, str]:
         file, path = os.path.join(directory, "file"), os.path.join(directory, "socket")
         local.bind(path)
         local.listen()
-        with open(file, "w") as made:
-            made.write("nobody's")
+        with open(file, "w") as writer:
+            writer.write("test")
         os.chmod(file, 0o666)
         os.chmod(path, 0o777)
-        told = {"file": file, "path": path, "port": server.getsockname()[1], "process": process.pid}
-        told |= {"memory": LIMITS.memory, "size": LIMITS.file, "secret": next(iter(os.environ.keys() - OWN), "")}
-        ran = box.run(ATTEMPTS, LIMITS, json.dumps(told))
+        targets = {"file": file, "path": path, "port": server.getsockname()[1], "process": process.pid}
+        targets |= {"memory": LIMITS.memory, "size": LIMITS.file, "secret": next(iter(os.environ.keys() - OWN), "")}
+        ran = box.run(ATTEMPTS, LIMITS, json.dumps(targets))
         if not ran.passed:
-            raise UnmaskError(f"{box.name}: a harmless program is {ran.why}")
-        found: dict[str, str] = json.loads(ran.stdout)
+            raise UnmaskError(f"{box.name}: a harmless program ended with {ran.why}")
+        answers: dict[str, str] = json.loads(ran.stdout)
         happened = {"end a process": process.poll() is not None, "make a file": os.path.exists(f"{file}.new")}
         happened["change a mode"] = os.stat(file).st_mode & 0o777 != 0o666
-        if any(happened[name] and found[name] == REFUSED for name in happened):
-            raise UnmaskError(f"{box.name}: a program said that it was refused what it has done")
+        if any(happened[name] and answers[name] == REFUSED for name in happened):
+            raise UnmaskError(f"{box.name}: an attempt succeeded although the program reported a refusal")
     bomb = box.run(BOMB, LIMITS)
-    return found | {"start processes beyond the limit": REFUSED if bomb.outcome == "processes" else "done"}
+    return answers | {"start processes beyond the limit": REFUSED if bomb.outcome == "processes" else "done"}
 
 
 OWN = {"HOME", "TMPDIR", "PATH", "LANG", "LC_ALL", "LC_CTYPE", "PYTHONHASHSEED", "LD_LIBRARY_PATH", "PWD"}

@@ -1,4 +1,4 @@
-"""How much is revealed at each round, and where: schedules delta and orders tau."""
+"""Schedules delta (the fraction that each step reveals) and orders tau (the step of each position)."""
 
 from unmask.schedules.schedule import SCHEDULES, Fit, Schedule, ScheduleLike, check, deltas, is_fitted, sizes
 

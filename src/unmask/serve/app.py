@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from unmask.core.errors import shown
 from unmask.core.extras import needed
 from unmask.core.registry import imports
-from unmask.hub.answering import Answered
-from unmask.serve.asked import Chat, Completion, Limits, Refused, Task, read
-from unmask.serve.batches import IN_REQUEST, Batches, Event, Row
+from unmask.hub.answering import Answer
+from unmask.serve.batches import IN_REQUEST, Batches, Event, Row, refusal
+from unmask.serve.requests import Chat, Completion, Limits, Refused, Task, no_model, read
 
 with needed("serve", "a server"):
     from starlette.applications import Starlette
@@ -35,7 +35,7 @@ REASONS = {"stopped": "stop", "length": "length"}
 
 
 class Endpoint:
-    """One model, and who may ask it: with a token whoever has it, else whoever asks this machine by its own name."""
+    """The routes of one model. With a token each request needs it; otherwise only local host names are accepted."""
 
     def __init__(
         self,
@@ -55,8 +55,8 @@ class Endpoint:
         routes = [
             Route("/v1/models", self.models),
             Route("/v1/models/{name:path}", self.models),
-            Route("/v1/chat/completions", self._asks(Chat, "chat.completion"), methods=["POST"]),
-            Route("/v1/completions", self._asks(Completion, "text_completion"), methods=["POST"]),
+            Route("/v1/chat/completions", self._route(Chat, "chat.completion"), methods=["POST"]),
+            Route("/v1/completions", self._route(Completion, "text_completion"), methods=["POST"]),
         ]
 
         @asynccontextmanager
@@ -67,7 +67,7 @@ class Endpoint:
             finally:
                 await run_in_threadpool(self.batches.close)
 
-        errors: dict[Any, Any] = {Refused: _refuse, HTTPException: _refuse_http, ClientDisconnect: _nobody}
+        errors: dict[Any, Any] = {Refused: _refuse, HTTPException: _refuse_http, ClientDisconnect: _disconnected}
         errors[Exception] = _defect
         return Starlette(routes=routes, lifespan=living, exception_handlers=errors)
 
@@ -79,31 +79,31 @@ class Endpoint:
         if name is None:
             return JSONResponse({"object": "list", "data": [about]})
         if name not in self.names:
-            raise Refused(f"there is no model {shown(name)} here; there is {self.names[0]}", 404, "model_not_found")
+            raise no_model(name, self.names)
         return JSONResponse(about)
 
     def _check(self, request: Request) -> None:
         if self.token is not None:
             scheme, _, token = request.headers.get("authorization", "").partition(" ")
             if scheme.lower() != "bearer" or not hmac.compare_digest(token.strip().encode(), self.token.encode()):
-                what = "the token is missing, or another one; send it as the API key"
-                raise Refused(what, 401, "invalid_api_key")
+                raise Refused("the token is missing or incorrect. Send it as the API key", 401, "invalid_api_key")
         elif not is_local(request.url.hostname or ""):
-            raise Refused("this server has no token, and answers to this machine's own names alone", 403, "wrong_host")
+            problem = "the host name is not local. Use localhost, or start the server with --token-file"
+            raise Refused(problem, 403, "wrong_host")
 
     async def _body(self, request: Request) -> bytes:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "application/json":  # which no page of another site can send without being asked
-            raise Refused(f"the request is of type {shown(kind)}; send application/json", 415)
+        if kind != "application/json":  # pages of other sites cannot send it without a CORS preflight
+            raise Refused(f"the content type is {shown(kind)}; expected application/json", 415)
         body = b""
         async for piece in request.stream():
             body += piece
             if len(body) > self.limits.body:
-                what = f"the request has more than {self.limits.body} bytes"
-                raise Refused(f"{what}; send less", 413, "request_too_large")
+                problem = f"the request is too long; expected at most {self.limits.body} bytes"
+                raise Refused(problem, 413, "request_too_large")
         return body
 
-    def _asks(self, kind: Any, label: str) -> Callable[[Request], Any]:
+    def _route(self, kind: Any, label: str) -> Callable[[Request], Any]:
         async def answer(request: Request) -> Response:
             self._check(request)
             body = await self._body(request)
@@ -115,18 +115,18 @@ class Endpoint:
             task = await run_in_threadpool(checked)
             loop, events = asyncio.get_running_loop(), asyncio.Queue[tuple[int, Event]]()
 
-            def tell(row: Row, event: Event) -> None:
-                with suppress(RuntimeError):  # a loop that has been closed waits for nothing
-                    loop.call_soon_threadsafe(events.put_nowait, (row.place, event))
+            def send(row: Row, event: Event) -> None:
+                with suppress(RuntimeError):  # the loop is closed
+                    loop.call_soon_threadsafe(events.put_nowait, (row.index, event))
 
-            rows = [Row(task, place, tell) for place in range(len(task.asked))]
+            rows = [Row(task, index, send) for index in range(len(task.queries))]
             self.batches.put(rows)
             about = {"id": f"unmask-{secrets.token_hex(12)}", "object": label, "created": int(time.time())}
             about |= {"model": self.model.name}
             if task.streams:
                 about |= {"object": label if label == "text_completion" else f"{label}.chunk"}
-                sent = self._stream(task, rows, events, about)
-                return StreamingResponse(sent, media_type="text/event-stream", headers={"cache-control": "no-store"})
+                chunks = self._stream(task, rows, events, about)
+                return StreamingResponse(chunks, media_type="text/event-stream", headers={"cache-control": "no-store"})
             try:
                 return JSONResponse(await self._whole(request, task, rows, events, about))
             finally:
@@ -137,42 +137,42 @@ class Endpoint:
     async def _whole(
         self, request: Request, task: Task, rows: Sequence[Row], events: asyncio.Queue[Any], about: dict[str, Any]
     ) -> dict[str, Any]:
-        found: dict[int, Answered] = {}
-        leaving = asyncio.ensure_future(_left(request))
+        answers: dict[int, Answer] = {}
+        disconnected = asyncio.ensure_future(_disconnect(request))
         try:
-            while len(found) < len(rows):
+            while len(answers) < len(rows):
                 news = asyncio.ensure_future(events.get())
-                await asyncio.wait({news, leaving}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({news, disconnected}, return_when=asyncio.FIRST_COMPLETED)
                 if not news.done():
                     news.cancel()
                     raise ClientDisconnect
-                place, event = news.result()
+                index, event = news.result()
                 if isinstance(event, Refused):
                     raise event
-                found[place] = event
+                answers[index] = event
         finally:
-            leaving.cancel()
+            disconnected.cancel()
         choices = []
-        for place in range(len(rows)):
-            said = found[place]
-            choice: dict[str, Any] = {"index": place, "finish_reason": REASONS[said.reason], "logprobs": None}
+        for index in range(len(rows)):
+            answer = answers[index]
+            choice: dict[str, Any] = {"index": index, "finish_reason": REASONS[answer.reason], "logprobs": None}
             if task.talks:
-                choice["message"] = {"role": "assistant", "content": said.text, "refusal": None}
+                choice["message"] = {"role": "assistant", "content": answer.text, "refusal": None}
             else:
-                choice["text"] = said.text
+                choice["text"] = answer.text
             choices.append(choice)
-        return about | {"choices": choices, "usage": _usage(task, found), "unmask": _how(task)}
+        return about | {"choices": choices, "usage": _usage(task, answers), "unmask": _settings(task)}
 
     async def _stream(
         self, task: Task, rows: Sequence[Row], events: asyncio.Queue[Any], about: dict[str, Any]
     ) -> AsyncIterator[str]:
-        found: dict[int, Answered] = {}
+        answers: dict[int, Answer] = {}
 
-        def chunk(place: int, text: str | None, reason: str | None = None, role: bool = False) -> str:
-            choice: dict[str, Any] = {"index": place, "finish_reason": reason, "logprobs": None}
+        def chunk(index: int, text: str | None, reason: str | None = None, role: bool = False) -> str:
+            choice: dict[str, Any] = {"index": index, "finish_reason": reason, "logprobs": None}
             if task.talks:
-                said = {} if text is None else {"content": text}
-                choice["delta"] = {"role": "assistant"} | said if role else said
+                content = {} if text is None else {"content": text}
+                choice["delta"] = {"role": "assistant"} | content if role else content
             else:
                 choice["text"] = text or ""
             return _event(about | {"choices": [choice]} | ({"usage": None} if task.counted else {}))
@@ -180,46 +180,46 @@ class Endpoint:
         try:
             if task.talks:
                 for row in rows:
-                    yield chunk(row.place, "", role=True)
-            while len(found) < len(rows):
-                place, event = await events.get()
+                    yield chunk(row.index, "", role=True)
+            while len(answers) < len(rows):
+                index, event = await events.get()
                 if isinstance(event, Refused):
                     yield _event(event.to_dict())
                     return
                 if isinstance(event, str):
-                    yield chunk(place, event)
+                    yield chunk(index, event)
                     continue
-                found[place] = event
-                yield chunk(place, None, REASONS[event.reason])
+                answers[index] = event
+                yield chunk(index, None, REASONS[event.reason])
             if task.counted:
-                yield _event(about | {"choices": [], "usage": _usage(task, found), "unmask": _how(task)})
+                yield _event(about | {"choices": [], "usage": _usage(task, answers), "unmask": _settings(task)})
             yield DONE
-        finally:  # also where the client has gone away
+        finally:  # also after the client has disconnected
             self.batches.drop(rows)
 
 
 def is_local(name: str) -> bool:
-    """Whether it is this machine's own name, which no page of another site can have."""
+    """Whether a host name is this machine's own, which pages of other sites cannot have."""
     with suppress(ValueError):
         return ip_address(name.strip("[]")).is_loopback
     return name.lower() == "localhost"
 
 
-def _usage(task: Task, found: dict[int, Answered]) -> dict[str, int]:
-    """A prompt that is answered several times is counted once."""
-    given = sum(found[place].given for place in range(0, len(found), task.each))
-    written = sum(len(answer.tokens) for answer in found.values())
-    needed = sum(answer.evaluations for answer in found.values())
+def _usage(task: Task, answers: dict[int, Answer]) -> dict[str, int]:
+    """Tokens and model calls; a prompt with several answers counts once."""
+    given = sum(answers[index].given for index in range(0, len(answers), task.each))
+    written = sum(len(answer.tokens) for answer in answers.values())
+    needed = sum(answer.model_calls for answer in answers.values())
     return {
         "prompt_tokens": given,
         "completion_tokens": written,
         "total_tokens": given + written,
-        "evaluations": needed,
+        "model_calls": needed,
     }
 
 
-def _how(task: Task) -> dict[str, Any]:
-    """What makes the same answers again: `unmask generate --first-row`, or seed of another request."""
+def _settings(task: Task) -> dict[str, Any]:
+    """Settings that reproduce the answers, by `unmask generate --first-row` or by the seed of a request."""
     return {"seed": task.seed, "first_row": task.numbers[0], "max_tokens": task.length} | task.options
 
 
@@ -227,8 +227,8 @@ def _event(content: dict[str, Any]) -> str:
     return f"data: {json.dumps(content)}\n\n"
 
 
-async def _left(request: Request) -> None:
-    """Until the client has gone away."""
+async def _disconnect(request: Request) -> None:
+    """Wait until the client disconnects."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
@@ -242,15 +242,14 @@ async def _refuse(request: Request, error: Exception) -> Response:
 
 async def _refuse_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    what = f"{request.method} {request.url.path}: {error.detail.lower()}"
-    routes = "/v1/models, /v1/chat/completions and /v1/completions"
-    return JSONResponse(Refused(f"{what}; there are {routes}", error.status_code).to_dict(), error.status_code)
+    problem = f"{request.method} {request.url.path}: {error.detail.lower()}"
+    routes = "/v1/models, /v1/chat/completions or /v1/completions"
+    return JSONResponse(Refused(f"{problem}; expected {routes}", error.status_code).to_dict(), error.status_code)
 
 
 async def _defect(request: Request, error: Exception) -> Response:
-    what = f"this is a defect of unmask: {type(error).__name__}: {error}"
-    return JSONResponse(Refused(what, 500).to_dict(), 500)
+    return JSONResponse(refusal(error).to_dict(), 500)
 
 
-async def _nobody(request: Request, error: Exception) -> Response:
+async def _disconnected(request: Request, error: Exception) -> Response:
     return Response(status_code=499)

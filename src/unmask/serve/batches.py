@@ -1,8 +1,8 @@
-"""Rows that wait, and the one thread that generates them: those of the same settings together, each by its own luck.
+"""The queue of rows, and the thread that generates them: rows with the same settings form a batch.
 
-A row depends on what was asked and on its number, not on its company; where a batch fails each of its rows is tried
-alone. A row that no client waits for ends after the round that is under way, and a batch of such rows before its next
-model call: samplers that own their flow have rounds of any length.
+A row depends on its query and number, not on the other rows of its batch. If a batch fails, its rows are retried one by
+one. A cancelled row ends after the current step. A batch of cancelled rows ends before its next model call, since steps
+of samplers with their own flow can be long.
 """
 
 from __future__ import annotations
@@ -20,63 +20,61 @@ from torch import Tensor
 from unmask.core import progress
 from unmask.core.errors import UnmaskError
 from unmask.core.registry import imports
-from unmask.hub.answering import Answered, answers, before_any
-from unmask.hub.prompted import Asked, speaker
+from unmask.hub.answering import Answer, answers, before_any
+from unmask.hub.prompted import Query, speaker
 from unmask.samplers.stopping import Progress, StopRule
-from unmask.serve.asked import ROUNDS, Limits, Refused, Task
+from unmask.serve.requests import STEPS_PER_TOKEN, Limits, Refused, Task
 
 if TYPE_CHECKING:
     from unmask.hub import OpenModel
 
-IN_REQUEST = "stands in a request, which may be anybody's; where you trust all who ask, serve with"
-Event = str | Answered | Refused  # more of a text; the whole, at the end; or why there is none
+IN_REQUEST = "is in a request. If you trust all clients, start the server with"
+Event = str | Answer | Refused  # more text, the complete answer, or the reason for its absence
 
 
 @dataclass(eq=False)
 class Row:
-    """An answer that somebody waits for. tell is called in the generating thread."""
+    """One requested answer. `send` is called in the generating thread."""
 
     task: Task
-    place: int  # of the task's
-    tell: Callable[[Row, Event], None]
+    index: int  # within the task
+    send: Callable[[Row, Event], None]
     sent: str = ""
-    gone: bool = False  # nobody waits any more: it is told nothing
+    cancelled: bool = False  # no client waits, and no event is sent
 
     @property
-    def asked(self) -> Asked:
-        return self.task.asked[self.place]
+    def query(self) -> Query:
+        return self.task.queries[self.index]
 
     def show(self, text: str) -> None:
-        """More of what begins with what has been sent; what may be the begin of an ending waits."""
+        """Send the new part of a text, up to the first position at which an end string may begin."""
         safe = settled(text, self.task.strings)
         if len(safe) > len(self.sent) and safe.startswith(self.sent):
-            self.tell(self, safe[len(self.sent) :])
+            self.send(self, safe[len(self.sent) :])
             self.sent = safe
 
-    def end(self, event: Answered | Refused) -> None:
-        """The last that is told; nothing where nobody waits."""
-        if not self.gone:
-            self.tell(self, event)
-        self.gone = True
+    def end(self, event: Answer | Refused) -> None:
+        """Send the last event."""
+        if not self.cancelled:
+            self.send(self, event)
+        self.cancelled = True
 
-    def finish(self, answer: Answered) -> None:
-        if self.gone:
+    def finish(self, answer: Answer) -> None:
+        if self.cancelled:
             return
         if self.task.streams and answer.text.startswith(self.sent) and answer.text != self.sent:
-            self.tell(self, answer.text[len(self.sent) :])
+            self.send(self, answer.text[len(self.sent) :])
         if self.task.streams and not answer.text.startswith(self.sent):
-            what = (
-                f"sampler {self.task.options['sampler']!r} has taken back what was sent, and does not say that it may"
-            )
-            self.end(Refused(f"{what}; ask without stream", 500))
+            problem = f"sampler {self.task.options['sampler']!r} changed tokens that were sent, but has revises = False"
+            self.end(Refused(f"{problem}. Set stream to false", 500))
         self.end(answer)
 
 
 def settled(text: str, strings: Sequence[str]) -> str:
-    """What of a text is certain, whatever follows: not what stands behind an ending, nor what may begin one."""
-    whole = before_any(text, strings)
-    if whole != text:
-        return whole
+    """The part of a text before an end string, or before a possible beginning of one."""
+    ended = before_any(text, strings)
+    if ended != text:
+        return ended
     for begin in range(max(len(text) - max(map(len, strings), default=1) + 1, 0), len(text)):
         if any(string.startswith(text[begin:]) for string in strings):
             return text[:begin]
@@ -85,8 +83,7 @@ def settled(text: str, strings: Sequence[str]) -> str:
 
 @dataclass
 class Watch:
-    """The rule that ends rows, which also ends those that nobody waits for, and shows what stands before the first
-    place that is hidden."""
+    """A stop rule that also ends cancelled rows, and sends the text before the first hidden position."""
 
     rows: Sequence[Row]
     model: OpenModel
@@ -99,27 +96,26 @@ class Watch:
     def ended(self, progress: Progress) -> Tensor:
         many = len(progress.tokens)
         lengths = torch.full((many,), -1) if self.rule is None else self.rule.ended(progress)
-        if many != len(self.rows):  # another attempt at some of them
+        if many != len(self.rows):  # a retry of some of them
             return lengths
         for number, row in enumerate(self.rows):
-            if row.gone:
+            if row.cancelled:
                 lengths[number] = 0
             elif row.task.streams and not row.task.revises:
-                made = progress.made[number]
-                begin = int(made.int().argmax())
+                begin = int(progress.generated[number].int().argmax())
                 known = int((progress.hidden[number].int().cumsum(0) == 0).sum())
                 end = min(known, int(lengths[number])) if lengths[number] >= 0 else known
                 row.show(speaker(self.model).begun(progress.tokens[number, begin:end].tolist()))
         return lengths
 
 
-class Gone(Exception):
-    """No client waits for any row of a batch."""
+class Cancelled(Exception):
+    """All rows of a batch are cancelled."""
 
 
 @dataclass
 class Meter:
-    """What a batch may cost, asked before each model call."""
+    """Check the limits of a batch before each model call."""
 
     rows: Sequence[Row]
     limits: Limits
@@ -128,13 +124,13 @@ class Meter:
 
     def __call__(self) -> None:
         self.calls += 1
-        if all(row.gone for row in self.rows):
-            raise Gone
-        most, seconds = ROUNDS * self.limits.tokens, self.limits.seconds
+        if all(row.cancelled for row in self.rows):
+            raise Cancelled
+        most, seconds = STEPS_PER_TOKEN * self.limits.tokens, self.limits.seconds
         if self.calls > most * len(self.rows):
-            raise Refused(f"an answer has needed {most} model calls, the most allowed; ask for less", 413)
+            raise Refused(f"an answer needs more than {most} model calls, the limit. Request fewer tokens", 413)
         if time.monotonic() - self.began > seconds:
-            raise Refused(f"an answer has taken {seconds:g} s, the longest allowed; ask for less", 413)
+            raise Refused(f"an answer takes longer than {seconds:g} s, the limit. Request fewer tokens", 413)
 
 
 @dataclass
@@ -143,13 +139,13 @@ class Batches:
 
     model: OpenModel
     limits: Limits
-    allowed: Sequence[str] = ()  # modules of which samplers may be imported
-    made: int = 0  # batches
+    allowed: Sequence[str] = ()  # modules from which samplers may be imported
+    batches: int = 0  # that were generated
     _rows: deque[Row] = field(default_factory=deque)
     _news: threading.Condition = field(default_factory=threading.Condition)
     _thread: threading.Thread | None = None
     _closed: bool = False
-    _under_way: Sequence[Row] = ()
+    _running: Sequence[Row] = ()
 
     def start(self) -> None:
         self._closed = False
@@ -157,78 +153,78 @@ class Batches:
         self._thread.start()
 
     def close(self) -> None:
-        """Whoever waits is told; what is under way ends after its round."""
+        """End all rows; the batch in progress ends after its step."""
         with self._news:
             self._closed = True
-            left, self._rows = [*self._rows, *self._under_way], deque()
+            left, self._rows = [*self._rows, *self._running], deque()
             for row in left:
-                row.end(Refused("the server is being stopped; ask again later", 503))
+                row.end(Refused("the server is being stopped. Try again later", 503))
             self._news.notify_all()
         if self._thread is not None:
             self._thread.join(timeout=10)
 
     def put(self, rows: Sequence[Row]) -> None:
-        """All of them, or Refused."""
+        """Queue all rows, or raise Refused."""
         with self._news:
             if self._closed:
-                raise Refused("the server is being stopped; ask again later", 503)
+                raise Refused("the server is being stopped. Try again later", 503)
             if len(self._rows) + len(rows) > self.limits.waiting:
-                what = f"{len(self._rows)} answers wait already, of {self.limits.waiting} that may"
-                raise Refused(f"{what}; ask again later", 429, "queue_full")
+                problem = f"the queue has {len(self._rows)} of at most {self.limits.waiting} answers"
+                raise Refused(f"{problem}. Try again later", 429, "queue_full")
             self._rows.extend(rows)
             self._news.notify_all()
 
     def __len__(self) -> int:
-        """Rows that wait."""
+        """Number of queued rows."""
         return len(self._rows)
 
     def drop(self, rows: Sequence[Row]) -> None:
-        """Nobody waits for these any more."""
+        """Cancel rows."""
         with self._news:
             for row in rows:
-                row.gone = True
-            self._rows = deque(row for row in self._rows if not row.gone)
+                row.cancelled = True
+            self._rows = deque(row for row in self._rows if not row.cancelled)
 
     def _next(self) -> list[Row]:
-        """The first that waits, and others of its settings; none when all is over."""
+        """Wait for a row, and return it with queued rows of the same settings; an empty list after `close`."""
         with self._news:
             self._news.wait_for(lambda: self._rows or self._closed)
             if self._closed:
                 return []
             key = self._rows[0].task.key
-            taken = [row for row in self._rows if row.task.key == key][: self.limits.batch]
-            self._rows = deque(row for row in self._rows if row not in taken)
-            self._under_way = taken
-            return taken
+            batch = [row for row in self._rows if row.task.key == key][: self.limits.batch]
+            self._rows = deque(row for row in self._rows if row not in batch)
+            self._running = batch
+            return batch
 
     def _work(self) -> None:
         with progress.silent(), imports(tuple(self.allowed), IN_REQUEST):
             while rows := self._next():
-                self._make(rows)
-                self._under_way = ()
+                self._generate(rows)
+                self._running = ()
 
-    def _make(self, rows: Sequence[Row]) -> None:
+    def _generate(self, rows: Sequence[Row]) -> None:
         first = rows[0].task
         meter = Meter(rows, self.limits)
         models = [model for model in (self.model, self.model.reader) if model is not None]
         for model in models:
             model.before = meter
         try:
-            found, _ = answers(
+            replies, _ = answers(
                 self.model,
-                [row.asked for row in rows],
+                [row.query for row in rows],
                 first.length,
                 until=first.until,
                 watch=lambda rule: Watch(rows, self.model, rule),
-                first_row=[row.task.numbers[row.place] for row in rows],
+                first_row=[row.task.numbers[row.index] for row in rows],
                 **first.options,
             )
-        except Gone:
+        except Cancelled:
             return
-        except Exception as error:  # nothing that one asks ends the server for others
+        except Exception as error:  # an error in one request must not stop the server
             if len(rows) > 1 and not isinstance(error, Refused):
                 for row in rows:
-                    self._make([row])
+                    self._generate([row])
                 return
             with self._news:
                 for row in rows:
@@ -238,16 +234,15 @@ class Batches:
             for model in models:
                 model.before = None
         with self._news:
-            self.made += 1
-            for row, answer in zip(rows, found, strict=True):
+            self.batches += 1
+            for row, answer in zip(rows, replies, strict=True):
                 row.finish(answer)
 
 
 def refusal(error: Exception) -> Refused:
-    """What is told of an error."""
+    """The response to an error."""
     if isinstance(error, Refused):
         return error
-    known = isinstance(error, UnmaskError)
-    return Refused(
-        str(error) if known else f"this is a defect of unmask: {type(error).__name__}: {error}", 400 if known else 500
-    )
+    if isinstance(error, UnmaskError):
+        return Refused(str(error))
+    return Refused(f"this is a defect of unmask: {type(error).__name__}: {error}", 500)

@@ -1,7 +1,7 @@
-"""Connections that may be open, and how long one may be without a whole request: no client keeps others out.
+"""Limit open connections and slow requests, so that no client blocks others.
 
-Where one more would be too many, the oldest without a whole request is closed. A client that sends its request at once
-is therefore answered, however many others send theirs slowly.
+If there are too many connections, the oldest one without a complete request is closed. So clients that send their
+request at once are served, even if many others send theirs slowly.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from unmask.core.extras import needed
 with needed("serve", "a server"):
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
-QUEUE = 4096  # connections that the kernel keeps until they are accepted
-KEPT = 32  # descriptors for other things: files, a request's imports
+QUEUE = 4096  # connections that the kernel holds until they are accepted
+RESERVED = 32  # file descriptors for files and imports
 MOST = 1024
 LEAST = 16
 MINUTE = 60.0  # seconds between two lines of the log
 
 
 class Guard:
-    """`most` connections, each with a whole request within `seconds`; at most a line a minute says what was closed."""
+    """At most `most` open connections, each with a complete request within `seconds`; it logs closed ones."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self.most, self.accepted = room()
+        self.most, self.accepted = capacity()
         self.open: dict[Connection, None] = {}  # the oldest first
         self.closed = 0
         self._next = 0.0
@@ -45,7 +45,9 @@ class Guard:
         self.open.pop(connection, None)
         connection.transport.abort()
         self.closed += 1
-        self.note(f"{self.closed} connections closed: no whole request within {self.seconds:g} s, or {self.most} open")
+        self.note(
+            f"{self.closed} connections closed: no complete request within {self.seconds:g} s, or {self.most} open"
+        )
 
     def note(self, line: str) -> None:
         if time.monotonic() >= self._next:
@@ -53,27 +55,27 @@ class Guard:
             print(f"unmask serve: {line}", file=sys.stderr, flush=True)
 
     def failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """What the loop says instead of a traceback for each connection."""
+        """Log an error of the event loop in one line, without a traceback."""
         error = context.get("exception")
         self.note(f"{context['message']}{'' if error is None else f': {type(error).__name__}: {error}'}")
 
 
-def room() -> tuple[int, int]:
-    """Connections for which there are descriptors, and how many of them a turn of the loop may accept.
+def capacity() -> tuple[int, int]:
+    """(open connections, connections to accept per iteration of the event loop) that the file descriptors allow.
 
-    Half of the descriptors are for open connections; as many are for those of the turn and of the two turns before it,
-    which are on their way to be opened or closed.
+    Half of the descriptors are for open connections. The other half is for connections of the last three iterations,
+    which are about to be opened or closed.
     """
-    allowed, taken = resource.getrlimit(resource.RLIMIT_NOFILE)[0], len(os.listdir("/dev/fd")) + KEPT
-    most = MOST if allowed == resource.RLIM_INFINITY else min((allowed - taken) // 2, MOST)
+    allowed, used = resource.getrlimit(resource.RLIMIT_NOFILE)[0], len(os.listdir("/dev/fd")) + RESERVED
+    most = MOST if allowed == resource.RLIM_INFINITY else min((allowed - used) // 2, MOST)
     if most < LEAST:
-        what = f"{allowed} open files are allowed, and a server needs {taken + 2 * LEAST}"
-        raise UnmaskError(f"{what}; raise the limit, ulimit -n")
+        problem = f"{allowed} open files are allowed; expected at least {used + 2 * LEAST} for a server"
+        raise UnmaskError(f"{problem}. Raise the limit with ulimit -n")
     return most, most // 3
 
 
 class Connection(H11Protocol):  # type: ignore[misc]
-    """One that is closed where it is slow for too long: to send its request, or to read its answer."""
+    """A connection that is closed if the client sends its request or reads its answer too slowly."""
 
     def __init__(self, guard: Guard, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -82,7 +84,7 @@ class Connection(H11Protocol):  # type: ignore[misc]
 
     @property
     def slow(self) -> bool:
-        """Whether it waits for the client, and not the client for it."""
+        """Whether the server waits for the client."""
         answering = self.cycle is not None and not self.cycle.response_complete
         return not answering or self.cycle.more_body or self.flow.write_paused
 

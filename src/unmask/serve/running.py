@@ -1,4 +1,4 @@
-"""The server under the endpoint: an address of its own, or one line that says why not, and a clean end by Ctrl-C."""
+"""The HTTP server of the endpoint: it binds an address, and Ctrl-C stops it cleanly."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ with needed("serve", "a server"):
 
 
 def bound(host: str, port: int, token: str | None) -> socket.socket:
-    """A socket that listens there; an error where others could ask without a token, or somebody listens already."""
+    """A listening socket; an error if the address is in use, or is reachable from other machines without a token."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
-        raise UnmaskError(f"--host is {shown(host)}, which is no address of this machine; leave it out") from error
-    family, _, _, _, address = found[0]
+        raise UnmaskError(f"--host is {shown(host)}; expected an address of this machine. Leave it out") from error
+    family, _, _, _, address = addresses[0]
     if token is None and not is_local(str(address[0])):
-        what = "others could ask there, and nobody who has no token may"
-        raise UnmaskError(f"--host is {shown(host)}: {what}; write one to a file, and give --token-file FILE")
+        problem = f"--host is {shown(host)}, which other machines can reach, so a token is required"
+        raise UnmaskError(f"{problem}. Write one to a file, and pass --token-file FILE")
     try:
         return socket.create_server(address[:2], family=family)
     except OSError as error:
-        what = f"cannot listen at {address[0]}, port {port}: {(error.strerror or str(error)).lower()}"
-        raise UnmaskError(f"{what}; take another, --port N, or --port 0 for any that is free") from error
+        problem = f"cannot listen at {address[0]}, port {port}: {(error.strerror or str(error)).lower()}"
+        raise UnmaskError(f"{problem}. Pass another port: --port N, or --port 0 for any free one") from error
 
 
 def url(listening: socket.socket) -> str:
@@ -41,7 +41,7 @@ def url(listening: socket.socket) -> str:
 
 
 class Server(uvicorn.Server):  # type: ignore[misc]
-    """Clients that wait are told when it is being stopped, and answers under way end before the next model call."""
+    """A server that, when stopped, informs waiting clients and ends each generation before its next model call."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.guard = Guard(endpoint.limits.patience)
@@ -50,10 +50,10 @@ class Server(uvicorn.Server):  # type: ignore[misc]
             http=cast("type[asyncio.Protocol]", partial(Connection, self.guard)),
             ws="none",
             log_config=None,
-            log_level="critical",  # a client that sends no HTTP would write a line each time
+            log_level="critical",  # otherwise each invalid HTTP request would be logged
             access_log=False,
             timeout_graceful_shutdown=5,
-            backlog=self.guard.accepted,  # accepted in a turn of the loop
+            backlog=self.guard.accepted,  # accepted per iteration of the event loop
         )
         super().__init__(config)
         self.endpoint = endpoint
@@ -63,7 +63,7 @@ class Server(uvicorn.Server):  # type: ignore[misc]
         asyncio.get_running_loop().set_exception_handler(self.guard.failed)
         await super().startup(sockets)
         for one in sockets or ():
-            one.listen(QUEUE)  # the backlog above has made it short
+            one.listen(QUEUE)  # uvicorn has set it to the backlog
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.stopped = True
@@ -72,13 +72,13 @@ class Server(uvicorn.Server):  # type: ignore[misc]
 
 
 def run(endpoint: Endpoint, listening: socket.socket) -> None:
-    """Until somebody stops it."""
+    """Run until stopped."""
     server = Server(endpoint)
     try:
         server.run(sockets=[listening])
-    except KeyboardInterrupt:  # before the loop has begun, or once more as it ends, or not at all
+    except KeyboardInterrupt:  # uvicorn raises it again, or not, depending on when it arrives
         server.stopped = True
     finally:
         listening.close()
     if server.stopped:
-        raise KeyboardInterrupt("the server has ended")
+        raise KeyboardInterrupt("the server was stopped")

@@ -1,4 +1,4 @@
-"""Tasks: what models are asked, what of their text is the answer, and whether it is right."""
+"""Evaluation tasks: items, prompts, and the check of answers."""
 
 from unmask.tasks.contract import TASKS, Item, Program, Task, asking
 

@@ -1,22 +1,24 @@
-"""What a task is: items, how a model is asked about one, and what of its text is the answer, and right.
+"""The contract of a task: its items, the prompt of an item, and the check of an answer.
 
-    text                     what a model has written behind asked(item)
-    answer(item, text)       the part of it that is held against the truth; None where there is none
-    right(item, answer)      whether it holds
+    prompt(item)             the text that the model continues
+    answer(item, text)       the answer in the model's text; None without one
+    right(item, answer)      whether the answer is correct
 
-A task of programs says in `program` what is to be run in place of `right`; one that is judged has no right or wrong.
-Adding one is a file with a class that is registered; options are its parameters, and those in `reading` say how an
-answer is read: a text that has been written is read again without being written again.
+Tasks of kind "programs" define `program`, which is run instead of `right`; answers of "judged" tasks are not checked.
+A new task is a registered class in a new file. Its parameters are its options. The options in `reading` only
+change how an answer is read from a text, so the same text can be read again in another way.
 """
 
 from __future__ import annotations
 
 import hashlib
+import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.registry import Registry, parse
 from unmask.hub.chat import Message
@@ -25,11 +27,11 @@ from unmask.tasks.data import Dataset
 
 class Item(NamedTuple):
     name: str
-    row: Any  # what its file says of it, or what it was made of
+    row: Any  # the content of the item, whose type depends on the task
 
 
 class Program(NamedTuple):
-    """What is run: the program of an answer, and then tests of it; entry: the function that they are about."""
+    """The program of an answer, and tests of its function `entry`, which run after it."""
 
     code: str
     tests: str
@@ -37,29 +39,29 @@ class Program(NamedTuple):
 
 
 class Task(ABC):
-    length: ClassVar[int] = 256  # tokens of an answer, unless told otherwise
-    until: ClassVar[tuple[str, ...]] = ()  # what an answer to a prompt ends before; to what a user says, none
+    length: ClassVar[int] = 256  # tokens of an answer by default
+    until: ClassVar[tuple[str, ...]] = ()  # strings that end an answer to a prompt, but not one in a conversation
     reading: ClassVar[frozenset[str]] = frozenset()
     kind: ClassVar[str] = "right"  # or "programs", or "judged"
-    judge: str = ""  # of one that is judged: an AR model
-    source: ClassVar[str] = ""  # where its items are published, and their licence
+    judge: str = ""  # the AR model that scores answers of a judged task
+    source: ClassVar[str] = ""  # the publication of the items, and their licence
 
     @property
     def dataset(self) -> Dataset | None:
-        """Where its items are looked for; None where they are made."""
+        """The data set of the items; None for generated items."""
         return None
 
     @abstractmethod
     def items(self, data: str | Path | None) -> Sequence[Item]:
-        """All of them, in an order that stays; data: the file that they are in, where it is one's own."""
+        """All items, in a fixed order. data: your own file of items."""
 
     @abstractmethod
-    def asked(self, item: Item) -> str:
-        """The prompt, which an answer continues."""
+    def prompt(self, item: Item) -> str:
+        """The text that an answer continues."""
 
-    def said(self, item: Item) -> Sequence[Message]:
-        """The same in a conversation, whose next turn is the answer."""
-        return [Message("user", self.asked(item))]
+    def messages(self, item: Item) -> Sequence[Message]:
+        """The conversation whose next message is the answer."""
+        return [Message("user", self.prompt(item))]
 
     def answer(self, item: Item, text: str) -> str | None:
         return text.strip() or None
@@ -68,11 +70,38 @@ class Task(ABC):
         raise NotImplementedError
 
     def values(self, item: Item, answer: str | None) -> Mapping[str, float]:
-        """What else there is to say of an answer, or of there being none; each a number whose mean is shown."""
+        """Further numbers about an answer, also about a missing one; tables show their means."""
         return {}
 
     def program(self, item: Item, answer: str) -> Program:
         raise NotImplementedError
+
+
+class Generated(Task):
+    """A task whose items are generated from a seed. Derived dataclasses have the fields declared here."""
+
+    shots: int
+    items_seed: int
+    many: int
+    source: ClassVar[str] = "generated from a seed"
+
+    def _check(self, shots: int = 8) -> None:
+        arguments.whole("shots", self.shots, 0, shots)
+        arguments.whole("items_seed", self.items_seed, 0)
+        arguments.whole("many", self.many, 1, 10**5)
+
+    def items(self, data: str | Path | None) -> Sequence[Item]:
+        if data is not None:
+            raise UnmaskError(f"task {type(self).__name__} generates its items and reads no file. Leave out --data")
+        return [Item(str(n), self.make(random.Random(f"{self.items_seed}/{n}"))) for n in range(self.many)]
+
+    @abstractmethod
+    def make(self, rng: random.Random) -> Any:
+        """Generate the content of one item."""
+
+    def examples(self) -> list[Any]:
+        """Generate the shots, which differ from the items."""
+        return [self.make(random.Random(f"{self.items_seed}/shot {number}")) for number in range(self.shots)]
 
 
 def _check(kind: type, label: str) -> None:
@@ -84,15 +113,15 @@ TASKS: Registry[Task] = Registry("task", "unmask.tasks", check=_check, returns=(
 
 
 def asking(specification: str) -> str:
-    """A task without the options that say how its answers are read."""
+    """The specification without the options that only change how answers are read."""
     name, options = parse("task", specification)
     reading = type(TASKS.make(specification)).reading
-    kept = ", ".join(f"{option}={value!r}" for option, value in options.items() if option not in reading)
-    return f"{name}({kept})" if kept else name
+    settings = ", ".join(f"{option}={value!r}" for option, value in options.items() if option not in reading)
+    return f"{name}({settings})" if settings else name
 
 
 def fingerprint(items: Iterable[Item]) -> str:
-    """Of questions and truths: another data set under the same name has another one."""
+    """A digest of all items: it differs between data sets of the same name."""
     whole = hashlib.sha256()
     for item in items:
         whole.update(repr(item).encode() + b"\0")

@@ -1,4 +1,4 @@
-"""Countdown: an expression of given numbers, each used once, that comes to a target."""
+"""Countdown: combine given numbers, each used once, into an expression whose value is the target."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple
 
 from unmask.core import arguments
-from unmask.tasks.contract import TASKS, Item
-from unmask.tasks.made import Made
+from unmask.tasks.contract import TASKS, Generated, Item
 
 OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -33,8 +32,8 @@ class Row(NamedTuple):
 
 @TASKS.register("countdown")
 @dataclass(frozen=True)
-class Countdown(Made):
-    """Reach a target by +, -, * and / from given numbers, each of which is used once; all items have a solution."""
+class Countdown(Generated):
+    """Combine all given numbers by +, -, * and / into a target value; each item has a solution."""
 
     numbers: int = 4
     shots: int = 2
@@ -46,39 +45,38 @@ class Countdown(Made):
 
     def __post_init__(self) -> None:
         arguments.whole("numbers", self.numbers, 2, 6)
-        arguments.whole("shots", self.shots, 0, len(EXAMPLES))
-        self._check()
+        self._check(shots=len(EXAMPLES))
 
-    def make(self, luck: random.Random) -> Row:
-        """Numbers are joined two by two in some order until one is left, which is the target if it is a natural one."""
+    def make(self, rng: random.Random) -> Row:
+        """Combine random pairs of numbers until one number is left; it is the target if it is a whole one in 1..100."""
         while True:
-            numbers = tuple(luck.randint(1, 25) for _ in range(self.numbers))
+            numbers = tuple(rng.randint(1, 25) for _ in range(self.numbers))
             left = [Fraction(number) for number in numbers]
             while len(left) > 1:
-                first, second = (left.pop(luck.randrange(len(left))) for _ in range(2))
-                chosen = luck.choice([operator.add, operator.sub, operator.mul, operator.truediv])
+                first, second = (left.pop(rng.randrange(len(left))) for _ in range(2))
+                chosen = rng.choice([operator.add, operator.sub, operator.mul, operator.truediv])
                 if chosen is operator.truediv and second == 0:
                     break
                 left.append(chosen(first, second))
             if len(left) == 1 and left[0].denominator == 1 and 1 <= left[0] <= 100:
                 return Row(numbers, int(left[0]))
 
-    def asked(self, item: Item) -> str:
-        told = [f"{_question(*shot)} {solution}\n\n" for shot, solution in EXAMPLES[: self.shots]]
-        return "".join([*told, _question(*item.row)])
+    def prompt(self, item: Item) -> str:
+        shots = [f"{_question(*shot)} {solution}\n\n" for shot, solution in EXAMPLES[: self.shots]]
+        return "".join([*shots, _question(*item.row)])
 
     def answer(self, item: Item, text: str) -> str | None:
-        """The expression that the text begins with, or the last one of it, without what it comes to."""
-        found = [_trimmed(part) for line in text.split("\n") for part in EXPRESSION.findall(line.partition("=")[0])]
-        found = [part for part in found if any(sign in part for sign in "+-*/")]
-        return found[-1] if found else None
+        """The last expression of the text, without its value."""
+        parts = [_trimmed(part) for line in text.split("\n") for part in EXPRESSION.findall(line.partition("=")[0])]
+        parts = [part for part in parts if any(sign in part for sign in "+-*/")]
+        return parts[-1] if parts else None
 
     def right(self, item: Item, answer: str) -> bool:
         return solves(answer, *item.row)
 
 
 def _trimmed(part: str) -> str:
-    """From the first digit or opening bracket to the last digit or closing one."""
+    """The part from the first digit or opening bracket to the last digit or closing bracket."""
     first = next((at for at, sign in enumerate(part) if sign.isdecimal() or sign == "("), len(part))
     last = next((at for at in reversed(range(len(part))) if part[at].isdecimal() or part[at] == ")"), -1)
     return part[first : last + 1]
@@ -95,7 +93,7 @@ def _question(numbers: tuple[int, ...], target: int) -> str:
 
 
 def solves(expression: str, numbers: tuple[int, ...], target: int) -> bool:
-    """Whether it has these numbers, each once, and comes to the target."""
+    """Whether an expression uses these numbers, each once, and has the target as its value."""
     if len(expression) > LONGEST:
         return False
     try:
@@ -112,6 +110,6 @@ def _value(node: ast.expr, used: list[int]) -> Fraction:
             used.append(number)
             return Fraction(number)
         case ast.BinOp(left, sign, right) if type(sign) in OPERATORS:
-            found: Fraction = OPERATORS[type(sign)](_value(left, used), _value(right, used))
-            return found
+            value: Fraction = OPERATORS[type(sign)](_value(left, used), _value(right, used))
+            return value
     raise ValueError

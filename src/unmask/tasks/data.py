@@ -1,7 +1,6 @@
-"""Where the items of a task come from: a file, what a directory of data has under its usual name, or `datasets`.
+"""Read the items of a task: from a given file, from a file in the data directory, or through `datasets`.
 
-A file is JSON Lines, or a JSON list, gzipped or not. A line that cannot be read is named and left out; the rest is
-kept.
+A file is JSON Lines or a JSON list, optionally gzipped. Unreadable lines are reported and skipped.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from unmask.core.reading import fit, from_json, read_bytes
 
 OFFLINE = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")  # as `datasets` reads them
 TRUE = ("1", "ON", "YES", "TRUE")
-DIRECTORY = "UNMASK_DATA"  # an environment variable: where files lie under their usual names
+DIRECTORY = "UNMASK_DATA"  # environment variable: the directory of the data sets' files
 MOST = 2**30  # bytes of a file, unpacked
-SHOWN = 3  # broken lines that are told one by one
+SHOWN = 3  # broken lines that are reported one by one
 GZIP = b"\x1f\x8b"
 
 
@@ -33,41 +32,41 @@ class Dataset(NamedTuple):
 
 
 class Rows(NamedTuple):
-    found: list[Any]  # of the schema that was asked for
-    broken: list[str]  # what was left out, and why
+    valid: list[Any]  # of the requested schema
+    broken: list[str]  # an error for each skipped line
 
 
 def read(dataset: Dataset, schema: type, path: str | Path | None = None) -> Rows:
-    """The rows of a file, or of where the data set is found."""
+    """The rows of a given file, else of the data set."""
     file = path or find(dataset)
     if file is None:
         return _rows(_fetched(dataset), schema, dataset.hub[0])
-    found = _rows(_entries(_unpacked(read_bytes(file, MOST), file), str(file)), schema, str(file))
-    for line in found.broken[:SHOWN]:
-        progress.note(f"left out: {line}")
-    if len(found.broken) > SHOWN:
-        progress.note(f"left out: {len(found.broken) - SHOWN} more lines of {cut(str(file))}")
-    return found
+    rows = _rows(_entries(_unpacked(read_bytes(file, MOST), file), str(file)), schema, str(file))
+    for line in rows.broken[:SHOWN]:
+        progress.note(f"skipped: {line}")
+    if len(rows.broken) > SHOWN:
+        progress.note(f"skipped: {len(rows.broken) - SHOWN} more lines of {cut(str(file))}")
+    return rows
 
 
 def find(dataset: Dataset) -> Path | None:
-    """Its file in the directory of data, if there is one."""
-    place = os.environ.get(DIRECTORY)
-    paths = [Path(place) / name for name in dataset.files] if place else []
+    """The file of the data set in the data directory, if there is one."""
+    directory = os.environ.get(DIRECTORY)
+    paths = [Path(directory) / name for name in dataset.files] if directory else []
     return next((path for path in paths if path.is_file()), None)
 
 
-def beside(dataset: Dataset, data: str | Path | None, named: str) -> Path | None:
-    """The file of another data set than that of the items: the named one, one beside the items, or one of a usual name.
+def shots_file(dataset: Dataset, data: str | Path | None, named: str) -> Path | None:
+    """The file of the shots: the named one, one next to the items, or one in the data directory.
 
-    Where the items are a file, an error if there is none: they were not fetched, and it is not either.
+    If the items are from a file, a missing file of shots is an error: shots are only downloaded together with items.
     """
     near = [Path(data).parent / name for name in dataset.files] if data else []
-    found = Path(named) if named else next((path for path in near if path.is_file()), None) or find(dataset)
-    if found is None and data:
-        what = f"shots are made of {dataset.files[0]}, which is not beside {cut(str(data))}"
-        raise UnmaskError(f"{what}; put it there, name it (shots_file), or take shots=0")
-    return found
+    file = Path(named) if named else next((path for path in near if path.is_file()), None) or find(dataset)
+    if file is None and data:
+        problem = f"the shots need {dataset.files[0]}, which is missing next to {cut(str(data))}"
+        raise UnmaskError(f"{problem}. Put it there, pass its path as shots_file, or set shots=0")
+    return file
 
 
 def _unpacked(content: bytes, path: str | Path) -> bytes:
@@ -77,57 +76,56 @@ def _unpacked(content: bytes, path: str | Path) -> bytes:
         opened = zlib.decompressobj(wbits=31)
         whole = opened.decompress(content, MOST)
     except zlib.error as error:
-        raise UnmaskError(f"cannot read {cut(str(path))}: it is gzipped and broken ({error})") from error
+        raise UnmaskError(f"cannot read {cut(str(path))}: its gzip data are corrupt ({error})") from error
     if opened.unconsumed_tail:
-        raise UnmaskError(f"cannot read {cut(str(path))}: unpacked it has over {size(MOST)}")
+        raise UnmaskError(f"cannot read {cut(str(path))}: it is larger than {size(MOST)} after decompression")
     if not opened.eof:
-        raise UnmaskError(f"cannot read {cut(str(path))}: it is gzipped and ends too early; fetch it again")
+        raise UnmaskError(f"cannot read {cut(str(path))}: its gzip data are truncated. Download it again")
     return whole
 
 
 def _entries(content: bytes, where: str) -> Iterator[tuple[str, Any]]:
-    """(where it stands, what there is) of each; an error in the place of what cannot be read."""
+    """(location, content) of each entry; an unreadable entry yields its error as the content."""
     if content.lstrip()[:1] == b"[":
         for number, entry in enumerate(from_json(content, list[Any], where), 1):
             yield f"{where}, entry {number}", entry
         return
     for number, line in enumerate(content.split(b"\n"), 1):
         if line.strip():
-            place = f"{where}, line {number}"
+            location = f"{where}, line {number}"
             try:
-                yield place, from_json(line, dict[str, Any], place)
+                yield location, from_json(line, dict[str, Any], location)
             except UnmaskError as error:
-                yield place, error
+                yield location, error
 
 
 def _fetched(dataset: Dataset) -> Iterator[tuple[str, Any]]:
     path, configuration, split = dataset.hub
     if offline := next((name for name in OFFLINE if os.environ.get(name, "0").upper() in TRUE), None):
-        raise UnmaskError(f"the items of {path} are not here, and {offline} is set; give a file (--data FILE.jsonl)")
+        raise UnmaskError(f"the items of {path} are missing, and {offline} is set. Pass a file: --data FILE.jsonl")
     try:
         from datasets import load_dataset
     except ImportError as error:
-        where = (
-            f"give a file (--data FILE.jsonl), or put {dataset.files[0]} into a directory and name it in {DIRECTORY}"
-        )
-        raise UnmaskError(f"the items of {path} are not here; {where}, or pip install datasets") from error
+        directory = f"put {dataset.files[0]} in the directory that {DIRECTORY} names"
+        ways = f"Pass a file (--data FILE.jsonl), {directory}, or run: pip install datasets"
+        raise UnmaskError(f"the items of {path} are missing. {ways}") from error
     try:
-        found = load_dataset(path, configuration, split=split)
-    except Exception as error:  # whatever a hub that cannot be reached comes to
-        what = f"{type(error).__name__}: {cut(str(error).partition(chr(10))[0])}"
-        raise UnmaskError(f"datasets cannot load {path}: {what}; give a file (--data FILE.jsonl)") from error
-    return ((f"{path}/{split}, row {number}", dict(entry)) for number, entry in enumerate(found))
+        entries = load_dataset(path, configuration, split=split)
+    except Exception as error:  # any error of an unreachable hub
+        reason = f"{type(error).__name__}: {cut(str(error).partition(chr(10))[0])}"
+        raise UnmaskError(f"datasets cannot load {path}: {reason}. Pass a file: --data FILE.jsonl") from error
+    return ((f"{path}/{split}, row {number}", dict(entry)) for number, entry in enumerate(entries))
 
 
 def _rows(entries: Iterator[tuple[str, Any]], schema: type, where: str) -> Rows:
-    found, broken = [], []
-    for place, entry in entries:
+    valid, broken = [], []
+    for location, entry in entries:
         try:
             if isinstance(entry, UnmaskError):
                 raise entry
-            found.append(fit(entry, schema, place))
+            valid.append(fit(entry, schema, location))
         except UnmaskError as error:
             broken.append(str(error))
-    if not found:
-        raise UnmaskError(broken[0] if broken else f"{cut(where)} holds no items; expected a JSON object a line")
-    return Rows(found, broken)
+    if not valid:
+        raise UnmaskError(broken[0] if broken else f"{cut(where)} contains no items; expected a JSON object per line")
+    return Rows(valid, broken)

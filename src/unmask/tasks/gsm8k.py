@@ -16,20 +16,20 @@ from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.reading import read_yaml
 from unmask.hub.chat import Message
-from unmask.tasks import numbers
 from unmask.tasks.contract import TASKS, Item, Task
-from unmask.tasks.data import Dataset, beside, read
+from unmask.tasks.data import Dataset, read, shots_file
+from unmask.tasks.extraction import last_number, number
 
 TEST = Dataset(("gsm8k_test.jsonl", "test.jsonl"), ("openai/gsm8k", "main", "test"))
 TRAIN = Dataset(("gsm8k_train.jsonl", "train.jsonl"), ("openai/gsm8k", "main", "train"))
-MARK = "####"  # what stands before the number in the answers of the data set
+MARK = "####"  # precedes the number in the answers of the data set
 LAYOUTS = {"question": ("Question: ", "\nAnswer:"), "cot": ("Q: ", "\n\nA:")}  # of gsm8k and of gsm8k_cot in lm-eval
-STRICT = {  # of gsm8k and of gsm8k_cot in lm-eval, whose last "." takes a digit if no symbol of the line follows
+STRICT = {  # as in lm-eval; the last "." of its gsm8k_cot matches any symbol, so it can take the last digit
     "question": re.compile(r"#### (-?[0-9.,]+)"),
     "cot": re.compile(r"The answer is (-?[0-9.,]+)."),
 }
 DRAWS = ("first", "lm-eval", "cot")
-LM_EVAL_SEED = 1234  # of its shots
+LM_EVAL_SEED = 1234  # of lm-eval's shots
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -40,13 +40,12 @@ class Row(msgspec.Struct, frozen=True):
 @TASKS.register("gsm8k")
 @dataclass(frozen=True)
 class GSM8K(Task):
-    """Word problems whose answer is a number; 8 shots, or lm-eval's 5, in prompts or in turns of a conversation.
+    """Word problems whose answer is a number; the shots are part of the prompt or turns of a conversation.
 
-    draw: which shots: the first of the training set; those that lm-eval draws from it, other ones for each item; or
-    "cot", the eight of lm-eval's gsm8k_cot, which has them in a file. shots_file: the training set, where it does not
-    lie where data are looked for. layout: question or cot, as lm-eval's tasks gsm8k and gsm8k_cot have it. answer:
-    flexible, the last number; strict, the first one that follows the mark of the shots, found as lm-eval finds it. Both
-    are compared by value: 42.0 is 42, which lm-eval counts as wrong.
+    draw: the shots: "first" of the training set, "lm-eval" (drawn per item as lm-eval does), or "cot" (the eight of
+    lm-eval's gsm8k_cot). shots_file: the file of the training set. layout: "question" or "cot", as in lm-eval's gsm8k
+    and gsm8k_cot. answer_by: "flexible", the last number, or "strict", the first number after the mark of the shots,
+    as in lm-eval. Numbers are compared by value: 42.0 equals 42, which lm-eval counts as incorrect.
     """
 
     shots: int = 8
@@ -66,7 +65,7 @@ class GSM8K(Task):
         arguments.word("answer_by", self.answer_by, ("flexible", "strict"))
         arguments.flag("turns", self.turns)
         if self.draw == "cot" and self.shots > 8:
-            raise UnmaskError(f"shots is {self.shots}, but the file of gsm8k_cot has 8")
+            raise UnmaskError(f"shots is {self.shots}; expected 0 to 8, the shots of gsm8k_cot")
 
     @property
     def until(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -77,70 +76,66 @@ class GSM8K(Task):
         return TEST
 
     def items(self, data: str | Path | None) -> Sequence[Item]:
-        found = read(self.dataset, Row, data)
-        drawn = self._drawn(len(found.found), data)
-        return [Item(str(n), (row, shots)) for n, (row, shots) in enumerate(zip(found.found, drawn, strict=True))]
+        rows = read(self.dataset, Row, data).valid
+        shots = self._shots(len(rows), data)
+        return [Item(str(n), pair) for n, pair in enumerate(zip(rows, shots, strict=True))]
 
-    def _drawn(self, many: int, data: str | Path | None) -> list[Sequence[Row]]:
+    def _shots(self, many: int, data: str | Path | None) -> list[Sequence[Row]]:
         """The shots of each item."""
         if self.draw == "cot":
             return [_exemplars()[: self.shots]] * many
         if not self.shots:
             return [()] * many
-        train = self._training(data)
+        train: list[Row] = read(TRAIN, Row, shots_file(TRAIN, data, self.shots_file)).valid
         if self.shots > len(train):
-            raise UnmaskError(f"shots is {self.shots}, but the training set has {len(train)} items")
+            raise UnmaskError(f"shots is {self.shots}; expected at most {len(train)}, the items of the training set")
         if self.draw == "first":
             return [train[: self.shots]] * many
-        luck = random.Random(LM_EVAL_SEED)
-        return [luck.sample(train, self.shots) for _ in range(many)]
+        rng = random.Random(LM_EVAL_SEED)
+        return [rng.sample(train, self.shots) for _ in range(many)]
 
-    def _training(self, data: str | Path | None) -> list[Row]:
-        """The training set: its own file, or the one beside the items."""
-        rows: list[Row] = read(TRAIN, Row, beside(TRAIN, data, self.shots_file)).found
-        return rows
-
-    def asked(self, item: Item) -> str:
+    def prompt(self, item: Item) -> str:
         row, shots = item.row
-        before, after = LAYOUTS[self.layout]
-        told = [f"{before}{shot.question}{after} {shot.answer}\n\n" for shot in shots]
-        return "".join([*told, f"{before}{row.question}{after}"])
+        return "".join([*(f"{self._question(shot)} {shot.answer}\n\n" for shot in shots), self._question(row)])
 
-    def said(self, item: Item) -> Sequence[Message]:
+    def messages(self, item: Item) -> Sequence[Message]:
         if not self.turns:
-            return super().said(item)
+            return super().messages(item)
         row, shots = item.row
-        before, after = LAYOUTS[self.layout]
-        told: list[Message] = []
+        turns = []
         for shot in shots:
-            told += [Message("user", f"{before}{shot.question}{after}"), Message("assistant", shot.answer)]
-        return [*told, Message("user", f"{before}{row.question}{after}")]
+            turns += [Message("user", self._question(shot)), Message("assistant", shot.answer)]
+        return [*turns, Message("user", self._question(row))]
+
+    def _question(self, row: Row) -> str:
+        before, after = LAYOUTS[self.layout]
+        return f"{before}{row.question}{after}"
 
     def answer(self, item: Item, text: str) -> str | None:
         if self.answer_by == "flexible":
-            return numbers.last(text)
-        found = STRICT[self.layout].search(text)
-        return found[1] if found else None
+            return last_number(text)
+        marked = STRICT[self.layout].search(text)
+        return marked[1] if marked else None
 
     def right(self, item: Item, answer: str) -> bool:
-        return numbers.value(answer) == truth(item.row[0]) is not None
+        return number(answer) == truth(item.row[0]) is not None
 
 
 def truth(row: Row) -> Any:
-    return numbers.value(row.answer.rpartition(MARK)[2])
+    return number(row.answer.rpartition(MARK)[2])
 
 
 class Exemplars(msgspec.Struct):
-    """Of lm-eval's gsm8k-cot.yaml."""
+    """The part of lm-eval's gsm8k-cot.yaml that is read."""
 
     fewshot_config: dict[str, Any]
 
 
 def _exemplars() -> list[Row]:
-    """The eight chains of thought of Wei et al. (arXiv 2201.11903), which lm-eval's package has in a file."""
-    place = find_spec("lm_eval")
-    if place is None or not place.submodule_search_locations:
-        raise UnmaskError("draw=cot takes the shots of lm-eval's gsm8k_cot; pip install lm_eval, or take draw=first")
-    path = Path(next(iter(place.submodule_search_locations))) / "tasks" / "gsm8k" / "gsm8k-cot.yaml"
-    said: Exemplars = read_yaml(path, Exemplars)
-    return [Row(one["question"], one["target"]) for one in said.fewshot_config["samples"]]
+    """The eight chains of thought of Wei et al. (arXiv 2201.11903), from a file of the package lm_eval."""
+    package = find_spec("lm_eval")
+    if package is None or not package.submodule_search_locations:
+        raise UnmaskError("draw=cot needs the shots of lm-eval. Run: pip install lm_eval, or set draw=first")
+    path = Path(next(iter(package.submodule_search_locations))) / "tasks" / "gsm8k" / "gsm8k-cot.yaml"
+    content: Exemplars = read_yaml(path, Exemplars)
+    return [Row(sample["question"], sample["target"]) for sample in content.fewshot_config["samples"]]

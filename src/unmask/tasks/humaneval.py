@@ -1,4 +1,4 @@
-"""HumanEval: functions to be completed, held against tests (Chen et al., arXiv 2107.03374); EvalPlus' files fit too."""
+"""HumanEval: complete a function, checked by tests (Chen et al., arXiv 2107.03374); reads EvalPlus' files, too."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import msgspec
 
 from unmask.core import arguments
 from unmask.hub.chat import Message
-from unmask.tasks import programs
 from unmask.tasks.contract import TASKS, Item, Program, Task
 from unmask.tasks.data import Dataset, read
+from unmask.tasks.extraction import fenced, functions, longest, parsed
 
 TEST = Dataset(("HumanEval.jsonl.gz", "HumanEval.jsonl"), ("openai/openai_humaneval", None, "test"))
 ASK = "Complete this function. Answer with the whole of it, in a block of Python.\n\n```python\n{}\n```"
@@ -28,7 +28,7 @@ class np:
         if isinstance(a, (list, tuple)) or isinstance(b, (list, tuple)):
             return len(a) == len(b) and all(np.allclose(one, other, rtol, atol) for one, other in zip(a, b))
         return abs(a - b) <= atol + rtol * abs(b)
-"""  # what EvalPlus' tests ask numpy for, which no jail has: whether numbers, or lists of them, are close
+"""  # replaces numpy, which no jail has: EvalPlus' tests only compare numbers and lists of numbers
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -42,10 +42,10 @@ class Row(msgspec.Struct, frozen=True):
 @TASKS.register("humaneval")
 @dataclass(frozen=True)
 class HumanEval(Task):
-    """164 functions to be completed, no shots; the tests of EvalPlus where its file is given.
+    """164 functions to complete, without shots; with a file of EvalPlus its tests are used.
 
-    post: sanitized, the program in the text, between fences if there are some and without what cuts it short; or raw,
-    the prompt and all that follows, as the text has it.
+    post: "sanitized", the program within the text, without fences and incomplete lines; or "raw", the prompt followed
+    by the whole text.
     """
 
     post: str = "sanitized"
@@ -64,13 +64,13 @@ class HumanEval(Task):
         return TEST
 
     def items(self, data: str | Path | None) -> Sequence[Item]:
-        return [Item(row.task_id, row) for row in read(self.dataset, Row, data).found]
+        return [Item(row.task_id, row) for row in read(self.dataset, Row, data).valid]
 
-    def asked(self, item: Item) -> str:
+    def prompt(self, item: Item) -> str:
         prompt: str = item.row.prompt
         return prompt
 
-    def said(self, item: Item) -> Sequence[Message]:
+    def messages(self, item: Item) -> Sequence[Message]:
         return [Message("user", ASK.format(item.row.prompt.rstrip()))]
 
     def answer(self, item: Item, text: str) -> str | None:
@@ -78,11 +78,11 @@ class HumanEval(Task):
             return None
         if self.post == "raw":
             return item.row.prompt + text
-        inside = programs.fenced(text)
+        inside = fenced(text)
         code = text if inside is None else inside
-        if item.row.entry_point in programs.functions(programs.longest(code)):
-            return f"{item.row.prompt}    pass\n\n{programs.longest(code)}"  # what the prompt imports is kept
-        return programs.longest(item.row.prompt + code)
+        if item.row.entry_point in functions(longest(code)):
+            return f"{item.row.prompt}    pass\n\n{longest(code)}"  # keeps the prompt's imports
+        return longest(item.row.prompt + code)
 
     def program(self, item: Item, answer: str) -> Program:
         row = item.row
@@ -91,8 +91,8 @@ class HumanEval(Task):
 
 
 def helpers(prompt: str, entry_point: str) -> str:
-    """The functions that a prompt gives, and its imports: the tests use these, and not what an answer makes of them."""
-    tree = programs.parsed(prompt)
+    """The helper functions and imports of a prompt: tests use these, not the versions of an answer."""
+    tree = parsed(prompt)
     nodes = [] if tree is None else [node for node in tree.body if getattr(node, "name", "") != entry_point]
     given = any(isinstance(node, ast.FunctionDef) for node in nodes)
     return "".join(f"{ast.unparse(node)}\n" for node in nodes) if given else ""

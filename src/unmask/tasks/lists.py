@@ -1,8 +1,8 @@
-"""What is to be done with a list: copied, reversed, sorted, shuffled, or one of its items replaced.
+"""Operations on a list: copy, reverse, sort, shuffle, or replace one item (ParallelBench, arXiv 2510.04767).
 
-Where an answer is one list (all but shuffle), positions do not depend on each other once the list is seen, and parallel
-decoding costs nothing; of a shuffled list each position depends on all others (ParallelBench, arXiv 2510.04767). The
-same as languages with exact denoisers: `list-operation` (docs/languages.md).
+All operations but shuffle have one correct answer, so positions are independent given the prompt, and parallel decoding
+adds no errors. In a shuffled list each position depends on all others. The language `list-operation` has the same
+operations with an exact denoiser (docs/languages.md).
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from unmask.core import arguments
-from unmask.tasks.contract import TASKS, Item
-from unmask.tasks.made import Made
+from unmask.tasks.contract import TASKS, Generated, Item
 
-SAID = "amber basil cedar delta ember fjord grape hazel ivory jolly koala lemon mango north olive pearl quartz river"
-WORDS = SAID.split()
+TEXT = "amber basil cedar delta ember fjord grape hazel ivory jolly koala lemon mango north olive pearl quartz river"
+WORDS = TEXT.split()
 ORDERS = {
     "copy": "Copy the list.",
     "reverse": "Reverse the list.",
@@ -36,7 +35,7 @@ class Row(NamedTuple):
 
 @TASKS.register("lists")
 @dataclass(frozen=True)
-class Lists(Made):
+class Lists(Generated):
     """Copy, reverse, sort, shuffle a list, or replace one of its items."""
 
     operation: str = "copy"
@@ -51,24 +50,22 @@ class Lists(Made):
     def __post_init__(self) -> None:
         arguments.word("operation", self.operation, ORDERS)
         arguments.whole("size", self.size, 2, len(WORDS) - 1)
-        arguments.whole("shots", self.shots, 0, 8)
         self._check()
 
-    def make(self, luck: random.Random) -> Row:
-        *words, new = luck.sample(WORDS, self.size + 1)
-        return Row(tuple(words), luck.choice(words), new)
+    def make(self, rng: random.Random) -> Row:
+        *words, new = rng.sample(WORDS, self.size + 1)
+        return Row(tuple(words), rng.choice(words), new)
 
-    def asked(self, item: Item) -> str:
-        shots = [self.make(random.Random(f"{self.items_seed}/shot {number}")) for number in range(self.shots)]
-        told = [f"{self._question(shot)} {', '.join(self._solution(shot))}\n\n" for shot in shots]
-        return "".join([*told, self._question(item.row)])
+    def prompt(self, item: Item) -> str:
+        shots = [f"{self._question(shot)} {', '.join(self._solution(shot))}\n\n" for shot in self.examples()]
+        return "".join([*shots, self._question(item.row)])
 
     def _question(self, row: Row) -> str:
         order = ORDERS[self.operation].format(old=row.old, new=row.new)
         return f"{order}\nList: {', '.join(row.words)}\nAnswer:"
 
     def _solution(self, row: Row) -> Sequence[str]:
-        """One right answer."""
+        """A correct answer."""
         ways: dict[str, Callable[[], Sequence[str]]] = {
             "copy": lambda: row.words,
             "reverse": lambda: row.words[::-1],
@@ -79,7 +76,7 @@ class Lists(Made):
         return ways[self.operation]()
 
     def answer(self, item: Item, text: str) -> str | None:
-        """Its words, with a space between."""
+        """The words of the first line, separated by spaces."""
         return " ".join(re.findall("[a-z]+", text.strip().partition("\n")[0].lower())) or None
 
     def right(self, item: Item, answer: str) -> bool:

@@ -12,14 +12,14 @@ from typing import ClassVar
 import msgspec
 
 from unmask.core import arguments
-from unmask.tasks import numbers
 from unmask.tasks.contract import TASKS, Item, Task
 from unmask.tasks.data import Dataset, read
+from unmask.tasks.extraction import number
 
 TEST = Dataset(("math500.jsonl", "math_500.jsonl"), ("HuggingFaceH4/MATH-500", None, "test"))
 ASK = "Problem:\n{}\n\nReason step by step, and put the final answer in \\boxed{{}}.\n\nSolution:"
 BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{")
-SAME = (  # spellings of one thing
+SAME = (  # spellings of the same answer
     (re.compile(r"\\(?:left|right|displaystyle|!|,|;|:| )|\\text\s*\{\s*\}|\^\\circ|\^\{\\circ\}|\\%|%|\\\$|\$|°"), ""),
     (re.compile(r"\\[dt]frac"), r"\\frac"),
     (re.compile(r"\\frac\s*(\d)\s*(\d)"), r"\\frac{\1}{\2}"),
@@ -29,7 +29,7 @@ SAME = (  # spellings of one thing
     (re.compile(r"\s+"), ""),
 )
 FRACTION = re.compile(r"(-?)\\frac\{(-?\d+)\}\{(-?\d+)\}|(-?\d+)/(\d+)")
-LONGEST = 1000  # characters of an answer that can be one
+LONGEST = 1000  # characters of an answer
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -43,9 +43,9 @@ class Row(msgspec.Struct, frozen=True):
 @TASKS.register("math500")
 @dataclass(frozen=True)
 class Math500(Task):
-    r"""Competition mathematics; right where what stands in the last \boxed{} is the answer, however it is spelt.
+    r"""Competition mathematics; the content of the last \boxed{} is compared with the answer in any usual spelling.
 
-    levels: of difficulty, the highest that is asked.
+    levels: the highest level of difficulty.
     """
 
     levels: int = 5
@@ -62,10 +62,10 @@ class Math500(Task):
         return TEST
 
     def items(self, data: str | Path | None) -> Sequence[Item]:
-        rows = [row for row in read(self.dataset, Row, data).found if row.level <= self.levels]
-        return [Item(row.unique_id or str(number), row) for number, row in enumerate(rows)]
+        rows = [row for row in read(self.dataset, Row, data).valid if row.level <= self.levels]
+        return [Item(row.unique_id or str(n), row) for n, row in enumerate(rows)]
 
-    def asked(self, item: Item) -> str:
+    def prompt(self, item: Item) -> str:
         return ASK.format(item.row.problem)
 
     def answer(self, item: Item, text: str) -> str | None:
@@ -76,25 +76,25 @@ class Math500(Task):
 
 
 def boxed(text: str) -> str | None:
-    r"""What stands in the last \boxed{} of a text, whose brackets are closed."""
-    marks, begun = {mark.end() for mark in BOXED.finditer(text)}, []
-    found = (-1, -1)
+    r"""The content of the last \boxed{} with closed brackets."""
+    marks, opened = {mark.end() for mark in BOXED.finditer(text)}, []
+    last = (-1, -1)
     for bracket in re.finditer("[{}]", text):
         if bracket[0] == "{":
-            begun.append(bracket.end())
-        elif begun and (begin := begun.pop()) in marks:
-            found = max(found, (begin, bracket.start()))
-    return None if found[0] < 0 else text[slice(*found)]
+            opened.append(bracket.end())
+        elif opened and (begin := opened.pop()) in marks:
+            last = max(last, (begin, bracket.start()))
+    return None if last[0] < 0 else text[slice(*last)]
 
 
 def same(first: str, second: str) -> bool:
-    """Whether two answers are one: as numbers where both are some, as text otherwise."""
+    """Whether two answers are equal, as normalised text or as numbers."""
     one, other = plain(first), plain(second)
     return one == other or (value(one) is not None and value(one) == value(other))
 
 
 def plain(answer: str) -> str:
-    """The usual spelling."""
+    """The normalised spelling."""
     answer = answer[:LONGEST].strip().rstrip(".")
     for pattern, spelling in SAME:
         answer = pattern.sub(spelling, answer)
@@ -103,9 +103,9 @@ def plain(answer: str) -> str:
 
 
 def value(answer: str) -> Fraction | None:
-    found = FRACTION.fullmatch(answer)
-    if found is None:
-        return None if "," in answer else numbers.value(answer)
-    sign, above, below, over, under = found.groups()
+    fraction = FRACTION.fullmatch(answer)
+    if fraction is None:
+        return None if "," in answer else number(answer)
+    sign, above, below, over, under = fraction.groups()
     numerator, denominator = int(above or over), int(below or under)
     return None if denominator == 0 else Fraction(numerator, denominator) * (-1 if sign else 1)

@@ -1,4 +1,4 @@
-"""MBPP: small functions from one sentence (Austin et al., arXiv 2108.07732), whole or sanitized."""
+"""MBPP: small functions described in one sentence (Austin et al., arXiv 2108.07732), full or sanitized."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import msgspec
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.hub.chat import Message
-from unmask.tasks import programs
 from unmask.tasks.contract import TASKS, Item, Program, Task
-from unmask.tasks.data import Dataset, beside, read
+from unmask.tasks.data import Dataset, read, shots_file
+from unmask.tasks.extraction import fenced, functions, longest
 
 FULL = Dataset(("mbpp.jsonl",), ("google-research-datasets/mbpp", "full", "train+test+validation+prompt"))
 SANITIZED = Dataset(("sanitized-mbpp.json",), ("google-research-datasets/mbpp", "sanitized", "test"))
 TESTED = range(11, 511)  # ids of the test set; 1 to 10 are for shots
-SHOWN = (2, 3, 4)  # which the usual three are
+SHOWN = (2, 3, 4)  # the usual three shots
 ASK = "You are an expert Python programmer, and here is your task: {} Your code should pass these tests:\n\n{}\n"
 BEGIN, DONE = "[BEGIN]\n", "\n[DONE]"
 TALK = "{} It must pass these tests:\n\n{}\n\nAnswer with the function in a block of Python."
 
 
 class Row(msgspec.Struct, frozen=True):
-    """Of either file, whose names differ."""
+    """A row of either file: the full one has `text`, the sanitized one `prompt`."""
 
     task_id: int
     code: str
@@ -44,10 +44,10 @@ class Row(msgspec.Struct, frozen=True):
 @TASKS.register("mbpp")
 @dataclass(frozen=True)
 class MBPP(Task):
-    """Functions from one sentence and three tests; three shots, of the whole set or of the sanitized one.
+    """Functions described by one sentence and three tests; three shots by default.
 
-    items_of: full, the 500 of the test set; sanitized, the 257 of these that were looked through; or all, with those
-    that are for training. shots_file: the whole set, from which shots are, where it does not lie beside the items.
+    items_of: "full", the 500 items of the test set; "sanitized", the 257 of them that were reviewed by hand; or "all",
+    with the training items. shots_file: the file of the full set, which has the shots.
     """
 
     shots: int = 3
@@ -68,28 +68,27 @@ class MBPP(Task):
         return SANITIZED if self.items_of == "sanitized" else FULL
 
     def items(self, data: str | Path | None) -> Sequence[Item]:
-        rows = read(self.dataset, Row, data).found
+        rows = read(self.dataset, Row, data).valid
         shots = self._shots(data)
-        kept = [row for row in rows if self.items_of == "all" or row.task_id in TESTED]
-        return [Item(str(row.task_id), (row, shots)) for row in kept]
+        return [Item(str(row.task_id), (row, shots)) for row in rows if self.items_of == "all" or row.task_id in TESTED]
 
     def _shots(self, data: str | Path | None) -> list[Row]:
         if not self.shots:
             return []
-        rows = {row.task_id: row for row in read(FULL, Row, beside(FULL, data, self.shots_file)).found}
+        rows = {row.task_id: row for row in read(FULL, Row, shots_file(FULL, data, self.shots_file)).valid}
         order = [number for number in (*SHOWN, *range(1, 11)) if number in rows]
         chosen = list(dict.fromkeys(order))[: self.shots]
         if len(chosen) < self.shots:
-            what = "the items 1 to 10 of the whole set, mbpp.jsonl; name it by shots_file"
-            raise UnmaskError(f"shots is {self.shots}, but there are {len(chosen)} to show; they are {what}")
+            problem = f"shots is {self.shots}, but only {len(chosen)} of the items 1 to 10 are available"
+            raise UnmaskError(f"{problem}. Pass the path of mbpp.jsonl, the full set, as shots_file")
         return [rows[number] for number in chosen]
 
-    def asked(self, item: Item) -> str:
+    def prompt(self, item: Item) -> str:
         row, shots = item.row
-        told = [f"{_question(shot)}{BEGIN}{_lines(shot.code)}{DONE}\n\n" for shot in shots]
-        return "".join([*told, _question(row), BEGIN])
+        examples = [f"{_question(shot)}{BEGIN}{_lines(shot.code)}{DONE}\n\n" for shot in shots]
+        return "".join([*examples, _question(row), BEGIN])
 
-    def said(self, item: Item) -> Sequence[Message]:
+    def messages(self, item: Item) -> Sequence[Message]:
         row, shots = item.row
         turns = []
         for shot in shots:
@@ -97,14 +96,14 @@ class MBPP(Task):
         return [*turns, Message("user", _talk(row))]
 
     def answer(self, item: Item, text: str) -> str | None:
-        inside = programs.fenced(text)
+        inside = fenced(text)
         code = text.partition(DONE.strip())[0] if inside is None else inside
-        return programs.longest(code.partition(BEGIN.strip())[2] or code) if code.strip() else None
+        return longest(code.partition(BEGIN.strip())[2] or code) if code.strip() else None
 
     def program(self, item: Item, answer: str) -> Program:
         row = item.row[0]
         tests = "\n".join([*row.test_imports, row.test_setup_code, *row.test_list])
-        named = [name for name in programs.functions(_lines(row.code)) if f"{name}(" in tests]
+        named = [name for name in functions(_lines(row.code)) if f"{name}(" in tests]
         return Program(answer, tests, named[-1] if named else "")
 
 

@@ -1,4 +1,4 @@
-"""Open text: nothing is asked, and no text is wrong; a judge says how likely it finds each (diagnosis/judge.py)."""
+"""Open text without correct answers: a scoring model computes the likelihood of each text (diagnosis/judge.py)."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Row(msgspec.Struct, frozen=True):
 @TASKS.register("open-text")
 @dataclass(frozen=True)
 class OpenText(Task):
-    """Texts from nothing, or behind the prompts of a file: generative perplexity by an AR model, and entropy beside it.
+    """Texts without a prompt, or after the prompts of a file: generative perplexity under an AR model, and entropy.
 
-    many: texts, where no file says how many. judge: an AR model of `unmask list models`, or a directory.
+    many: number of texts without a file. judge: an AR model of `unmask list models`, or a directory.
     """
 
     many: int = 256
@@ -34,7 +34,7 @@ class OpenText(Task):
     reading: ClassVar[frozenset[str]] = frozenset({"judge"})
     length: ClassVar[int] = 256
     kind: ClassVar[str] = "judged"
-    source: ClassVar[str] = "no items, or prompts of one's own"
+    source: ClassVar[str] = "no items, or a file of prompts"
 
     def __post_init__(self) -> None:
         arguments.whole("many", self.many, 1, 10**6)
@@ -42,8 +42,8 @@ class OpenText(Task):
     def items(self, data: str | Path | None) -> Sequence[Item]:
         if data is None:
             return [Item(str(number), Row("")) for number in range(self.many)]
-        return [Item(str(number), row) for number, row in enumerate(read(NONE, Row, data).found)]
+        return [Item(str(number), row) for number, row in enumerate(read(NONE, Row, data).valid)]
 
-    def asked(self, item: Item) -> str:
+    def prompt(self, item: Item) -> str:
         prompt: str = item.row.prompt
         return prompt

@@ -1,6 +1,6 @@
-"""One record a sample: what was asked, what was written and how, what it cost, and what became of it.
+"""The record of one sample: its prompt, text, settings, cost and grade.
 
-Records are the result; every table is a reduction of them. A file of them is JSON Lines.
+All tables are computed from records. A file of records is JSON Lines.
 """
 
 from __future__ import annotations
@@ -20,31 +20,36 @@ TOO_LONG = "prompt too long"
 
 class Sample(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     item: str
-    number: int  # which of the item's samples
-    row: int  # of the luck
-    about: dict[str, Any]  # the task, its data, the model, its settings, the machine: of all samples of a cell
+    number: int  # index among the samples of the item
+    row: int  # number of the random stream
+    about: dict[str, Any]  # task, data, model, settings and machine, shared by all samples of a cell
     prompt: str
-    prompt_sha256: str  # of its tokens
+    prompt_sha256: str  # of the prompt's tokens
     prompt_tokens: int
-    tokens: list[int]  # that were written, up to where the row has ended
-    order: list[int]  # the round of each
-    reason: str  # why nothing more was written
-    evaluations: dict[str, int]  # that the row needed, of each denoiser
-    forwards: int  # batched calls of its batch
-    flops: float  # of its batch, divided by its rows; 0 where nobody knows
-    seconds: float  # likewise, synchronised; what a model does once, when it is first asked, is left out
-    memory: int | None  # bytes at most, of the device, or of the process
+    tokens: list[int]  # the written tokens, up to the end of the sequence
+    order: list[int]  # the step in which each token was written
+    reason: str  # why the sequence ended
+    model_calls: dict[str, int]  # model calls of the sequence, by denoiser
+    forwards: int  # forward passes of the batch
+    flops: float  # of the batch, divided by its rows; 0 if unknown
+    seconds: float  # of the batch, divided by its rows, synchronised, without the warm-up
+    memory: int | None  # peak memory of the device or process in bytes
     batch: int  # rows
     text: str
     answer: str | None = None
-    right: bool | None = None  # None where nobody has said
-    why: str = ""  # it is wrong
-    values: dict[str, float] = {}  # what else there is to say of it
-    sandbox: str = ""  # what a program was run in
+    right: bool | None = None  # None if it was not checked, or the prompt was too long
+    why: str = ""  # the reason for right=False
+    values: dict[str, float] = {}  # further numbers of the task
+    sandbox: str = ""  # the sandbox in which a program was run
 
     @property
     def needed(self) -> int:
-        return sum(self.evaluations.values())
+        return sum(self.model_calls.values())
+
+
+def too_long(count: int, of: int | str, context: int | None) -> str:
+    """How many prompts did not fit, in words."""
+    return f"{count} of {of} prompts too long for the context" + ("" if context is None else f" ({context:,} tokens)")
 
 
 class Model(msgspec.Struct):
@@ -71,7 +76,7 @@ class How(msgspec.Struct):
 
 
 class About(msgspec.Struct):
-    """What all readers of `about` rely on; it may hold more."""
+    """The fields of `about` that all readers rely on; it may have more."""
 
     task: str
     data: str
@@ -84,13 +89,13 @@ class Within(msgspec.Struct):
 
 
 def read(path: str | Path) -> list[Sample]:
-    """The samples of a file, whose `about` is checked once for those that have the same."""
-    found: list[Sample] = []
+    """Read the samples of a file. Successive samples with the same `about` check it once."""
+    samples: list[Sample] = []
     for number, sample in read_lines(path, Sample, MOST):
-        if not found or sample.about != found[-1].about:
+        if not samples or sample.about != samples[-1].about:
             fit({"about": sample.about}, Within, f"{path}, line {number}")
-        found.append(sample)
-    return found
+        samples.append(sample)
+    return samples
 
 
 def lines(samples: Iterable[Sample]) -> bytes:
@@ -99,4 +104,4 @@ def lines(samples: Iterable[Sample]) -> bytes:
 
 def write(path: str | Path, samples: Iterable[Sample]) -> None:
     with atomic(path) as file:
-        file.writelines(msgspec.json.encode(sample) + b"\n" for sample in samples)
+        file.write(lines(samples))

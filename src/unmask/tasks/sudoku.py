@@ -1,4 +1,4 @@
-"""Sudoku of 4 x 4: each row, column and quarter has 1 to 4; given cells stay as they are."""
+"""Sudoku of 4 x 4: each row, column and quarter contains 1 to 4."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from itertools import permutations
 from typing import ClassVar, NamedTuple
 
 from unmask.core import arguments
-from unmask.tasks.contract import TASKS, Item
-from unmask.tasks.made import Made
+from unmask.tasks.contract import TASKS, Generated, Item
 
 SIDE = 4
 GROUPS = [
@@ -33,8 +32,8 @@ class Row(NamedTuple):
 
 @TASKS.register("sudoku")
 @dataclass(frozen=True)
-class Sudoku(Made):
-    """Grids of 4 x 4 with one solution each, of which so many cells are empty."""
+class Sudoku(Generated):
+    """Puzzles of 4 x 4 cells with one solution each; `empty` cells have to be filled."""
 
     empty: int = 8
     shots: int = 2
@@ -46,24 +45,22 @@ class Sudoku(Made):
 
     def __post_init__(self) -> None:
         arguments.whole("empty", self.empty, 1, 10)
-        arguments.whole("shots", self.shots, 0, 8)
         self._check()
 
-    def make(self, luck: random.Random) -> Row:
+    def make(self, rng: random.Random) -> Row:
         while True:
-            solution = luck.choice(grids())
-            hidden = set(luck.sample(range(SIDE**2), self.empty))
-            puzzle = "".join("0" if place in hidden else digit for place, digit in enumerate(solution))
+            solution = rng.choice(grids())
+            hidden = set(rng.sample(range(SIDE**2), self.empty))
+            puzzle = "".join("0" if cell in hidden else digit for cell, digit in enumerate(solution))
             if sum(fits(puzzle, grid) for grid in grids()) == 1:
                 return Row(puzzle, solution)
 
-    def asked(self, item: Item) -> str:
-        shots = [self.make(random.Random(f"{self.items_seed}/shot {number}")) for number in range(self.shots)]
-        told = [f"Puzzle:\n{_lines(shot.puzzle)}\nSolution:\n{_lines(shot.solution)}\n\n" for shot in shots]
-        return "".join([RULES, "\n\n", *told, f"Puzzle:\n{_lines(item.row.puzzle)}\nSolution:\n"])
+    def prompt(self, item: Item) -> str:
+        shots = [f"Puzzle:\n{_lines(shot.puzzle)}\nSolution:\n{_lines(shot.solution)}\n\n" for shot in self.examples()]
+        return "".join([RULES, "\n\n", *shots, f"Puzzle:\n{_lines(item.row.puzzle)}\nSolution:\n"])
 
     def answer(self, item: Item, text: str) -> str | None:
-        """The first sixteen of its digits 1 to 4."""
+        """The first sixteen digits from 1 to 4."""
         digits = "".join(re.findall("[1-4]", text))
         return digits[: SIDE**2] if len(digits) >= SIDE**2 else None
 
@@ -73,7 +70,7 @@ class Sudoku(Made):
 
 def is_grid(cells: str) -> bool:
     """Whether sixteen digits are a grid."""
-    return all({cells[place] for place in group} == set("1234") for group in GROUPS)
+    return all({cells[cell] for cell in group} == set("1234") for group in GROUPS)
 
 
 def fits(puzzle: str, cells: str) -> bool:
@@ -82,7 +79,7 @@ def fits(puzzle: str, cells: str) -> bool:
 
 @cache
 def grids() -> tuple[str, ...]:
-    """All 288."""
+    """All 288 complete grids."""
     rows = ["".join(row) for row in permutations("1234")]
     halves = [(a, b) for a in rows for b in rows if is_half(a + b)]
     return tuple(a + b + c + d for a, b in halves for c, d in halves if is_grid(a + b + c + d))

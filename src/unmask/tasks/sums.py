@@ -1,4 +1,4 @@
-"""Sums evaluated one at a time, whose truth is a language's: the answer may be right where the steps are not."""
+"""Chains of sums, checked against a language: the answer can be right although a step is incorrect."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ import torch
 
 from unmask.core import arguments
 from unmask.languages import ModularSum
-from unmask.tasks.contract import TASKS, Item
-from unmask.tasks.made import Made
+from unmask.tasks.contract import TASKS, Generated, Item
 
 SIGNS = "0123456789+=;"  # of the language
 RULES = "Add from the left, one sum at a time, and keep the last digit of each sum."
@@ -27,11 +26,11 @@ class Row(NamedTuple):
 
 @TASKS.register("sums")
 @dataclass(frozen=True)
-class Sums(Made):
-    """Chains of sums modulo ten: right where the last result is, and whether each step of it is stands beside it.
+class Sums(Generated):
+    """Chains of sums modulo ten; the last result decides, and `every_step` checks each step.
 
-    1+2+3=4+3=6 has the right answer by a wrong step. `every_step` is 1 - SER of the language `modular-sum`, given the
-    question.
+    1+2+3=4+3=6 has the right answer and an incorrect step. The mean of `every_step` is 1 - SER of the language
+    `modular-sum`, given the question.
     """
 
     terms: int = 4
@@ -44,30 +43,28 @@ class Sums(Made):
 
     def __post_init__(self) -> None:
         arguments.whole("terms", self.terms, 2, 4)
-        arguments.whole("shots", self.shots, 0, 8)
         self._check()
 
     @cached_property
     def language(self) -> ModularSum:
         return ModularSum(terms=self.terms)
 
-    def make(self, luck: random.Random) -> Row:
-        operands = [luck.randrange(10) for _ in range(self.terms)]
+    def make(self, rng: random.Random) -> Row:
+        operands = [rng.randrange(10) for _ in range(self.terms)]
         question, steps = "+".join(map(str, operands)), []
         while len(operands) > 1:
             operands = [sum(operands[:2]) % 10, *operands[2:]]
             steps.append("+".join(map(str, operands)))
         return Row(question, "=".join(steps))
 
-    def asked(self, item: Item) -> str:
-        shots = [self.make(random.Random(f"{self.items_seed}/shot {number}")) for number in range(self.shots)]
-        told = [f"{shot.question}={shot.solution}\n" for shot in shots]
-        return "".join([RULES, "\n", *told, f"{item.row.question}="])
+    def prompt(self, item: Item) -> str:
+        shots = [f"{shot.question}={shot.solution}\n" for shot in self.examples()]
+        return "".join([RULES, "\n", *shots, f"{item.row.question}="])
 
     def answer(self, item: Item, text: str) -> str | None:
-        """What stands in the first line, without spaces."""
-        found = re.match(r"[\d+= ]+", text.strip())
-        return found[0].replace(" ", "").strip("+=") if found else None
+        """The sums of the first line, without spaces."""
+        sums = re.match(r"[\d+= ]+", text.strip())
+        return sums[0].replace(" ", "").strip("+=") if sums else None
 
     def right(self, item: Item, answer: str) -> bool:
         return re.split(r"[+=]", answer)[-1] == re.split(r"[+=]", item.row.solution)[-1]

@@ -1,4 +1,4 @@
-"""JSON that is asked for with certain fields: whether what was written is in the support, whatever its sense."""
+"""JSON objects with given fields: only the format is checked, not the meaning."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import Any, ClassVar, NamedTuple
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.reading import from_json
-from unmask.tasks import programs
-from unmask.tasks.contract import TASKS, Item
-from unmask.tasks.made import Made
+from unmask.tasks.contract import TASKS, Generated, Item
+from unmask.tasks.extraction import fenced
 
-KINDS: dict[str, tuple[tuple[type, ...], Any]] = {  # what a value is called, the types that are one, and an example
+KINDS: dict[str, tuple[tuple[type, ...], Any]] = {  # name of a kind: its types, and an example
     "a string": ((str,), "blue"),
     "a number": ((int, float), 7),
     "true or false": ((bool,), True),
@@ -25,13 +24,13 @@ NAMES = ["name", "age", "city", "colour", "tags", "active", "price", "sizes", "e
 
 
 class Row(NamedTuple):
-    fields: dict[str, str]  # names to kinds
+    fields: dict[str, str]  # name: kind
 
 
 @TASKS.register("json")
 @dataclass(frozen=True)
-class Validity(Made):
-    """An object of JSON with certain fields, each of a kind: a test of support, as SER is."""
+class Validity(Generated):
+    """JSON objects with given fields of given kinds; like SER, it tests whether the text is possible."""
 
     fields: int = 3
     shots: int = 2
@@ -43,29 +42,27 @@ class Validity(Made):
 
     def __post_init__(self) -> None:
         arguments.whole("fields", self.fields, 1, len(NAMES))
-        arguments.whole("shots", self.shots, 0, 8)
         self._check()
 
-    def make(self, luck: random.Random) -> Row:
-        return Row({name: luck.choice(list(KINDS)) for name in luck.sample(NAMES, self.fields)})
+    def make(self, rng: random.Random) -> Row:
+        return Row({name: rng.choice(list(KINDS)) for name in rng.sample(NAMES, self.fields)})
 
-    def asked(self, item: Item) -> str:
-        shots = [self.make(random.Random(f"{self.items_seed}/shot {number}")) for number in range(self.shots)]
-        told = [f"{_question(shot)} {_example(shot)}\n\n" for shot in shots]
-        return "".join([*told, _question(item.row)])
+    def prompt(self, item: Item) -> str:
+        shots = [f"{_question(shot)} {_example(shot)}\n\n" for shot in self.examples()]
+        return "".join([*shots, _question(item.row)])
 
     def answer(self, item: Item, text: str) -> str | None:
-        return (programs.fenced(text) or text).strip() or None
+        return (fenced(text) or text).strip() or None
 
     def right(self, item: Item, answer: str) -> bool:
         try:
-            found = from_json(answer)
+            content = from_json(answer)
         except UnmaskError:
             return False
         fields = item.row.fields
-        return (
-            isinstance(found, dict) and found.keys() == fields.keys() and all(_is(found[n], fields[n]) for n in fields)
-        )
+        if not isinstance(content, dict) or content.keys() != fields.keys():
+            return False
+        return all(_is(content[name], kind) for name, kind in fields.items())
 
 
 def _question(row: Row) -> str:
@@ -82,8 +79,6 @@ def _is(value: Any, kind: str) -> bool:
     if isinstance(value, bool) and bool not in types:
         return False
     if isinstance(value, list) and list in types:
-        return all(
-            isinstance(one, str if isinstance(example[0], str) else (int, float)) and not isinstance(one, bool)
-            for one in value
-        )
+        entries = str if isinstance(example[0], str) else (int, float)
+        return all(isinstance(entry, entries) and not isinstance(entry, bool) for entry in value)
     return isinstance(value, types)

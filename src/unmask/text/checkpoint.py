@@ -1,9 +1,9 @@
-"""The tokenizer of a checkpoint's directory: of files that are data. No template is read, and no code.
+"""Read the tokenizer of a checkpoint from files that are data; no template and no code is read.
 
-tokenizer.json                             symbols, merges, how words are told apart, and what is added
-tokenizer_config.json                      which symbols begin, end, pad and mask, and more that are added
-special_tokens_map.json, added_tokens.json the same in older ones, where the former is silent
-vocab.json and merges.txt                  in place of the first where the class is GPT-2's, Qwen2's or Dream's
+tokenizer.json                             symbols, merges, the split into words, and added symbols
+tokenizer_config.json                      the symbols that begin, end, pad and mask, and more added symbols
+special_tokens_map.json, added_tokens.json the same in older checkpoints; tokenizer_config.json has precedence
+vocab.json and merges.txt                  replace the first for the classes of GPT-2, Qwen2 and Dream
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Numbered(Added, kw_only=True):
 
 
 class Whole(msgspec.Struct):
-    """What is held against a schema of a tokenizer.json; the package `tokenizers` checks the rest."""
+    """The part of a tokenizer.json with a schema; the package `tokenizers` checks the rest."""
 
     model: dict[str, Any]
     added_tokens: list[Numbered] = []
@@ -59,7 +59,7 @@ Symbol = Text | Added | None
 
 
 class Config(msgspec.Struct):
-    """What is read of tokenizer_config.json, or special_tokens_map.json; they say more."""
+    """The entries of tokenizer_config.json or special_tokens_map.json that are used."""
 
     bos_token: Symbol = None
     eos_token: Symbol = None
@@ -73,9 +73,9 @@ class Config(msgspec.Struct):
 
 
 def read(directory: str | Path, roles: Mapping[str, str] | None = None) -> Published:
-    """The tokenizer that lies in a directory; an error where none does.
+    """Return the tokenizer of a directory; raise an error if there is none.
 
-    roles: what is known of it besides, and stands in none of its files: {"mask_token": "<|mdm_mask|>"}.
+    roles: special symbols that are missing from its files: {"mask_token": "<|mdm_mask|>"}.
     """
     directory = Path(directory)
     config = read_json(directory / CONFIG, Config, SMALL) if os.path.exists(directory / CONFIG) else Config()
@@ -88,24 +88,26 @@ def read(directory: str | Path, roles: Mapping[str, str] | None = None) -> Publi
         _add(known, text, number, True, directory / ADDED)
     for key, one in config.added_tokens_decoder.items():
         if not key.isdecimal() or len(key) > 9:
-            raise UnmaskError(f"{directory / CONFIG}: {shown(key)} in added_tokens_decoder is no number of a symbol")
+            raise UnmaskError(
+                f"{directory / CONFIG}: added_tokens_decoder has {shown(key)}; expected the number of a symbol"
+            )
         _add(known, one.content, int(key), one.special, directory / CONFIG)
-    said = {role: _said(getattr(config, role)) or _said(getattr(older, role)) for role in ROLES}
-    named = {role: symbol for role, symbol in said.items() if symbol} | dict(roles or {})
+    symbols = {role: _text(getattr(config, role)) or _text(getattr(older, role)) for role in ROLES}
+    named = {role: symbol for role, symbol in symbols.items() if symbol} | dict(roles or {})
     more = [*(config.additional_special_tokens or ()), *(older.additional_special_tokens or ())]
-    for name in known.keys() & {*named.values(), *map(_said, more)}:
+    for name in known.keys() & {*named.values(), *map(_text, more)}:
         known[name]["special"] = True
     whole = content | {"added_tokens": sorted(known.values(), key=lambda one: one["id"])}
     return Published(config.name_or_path or directory.resolve().name, whole, named, str(directory / FILE))
 
 
-def lies_in(directory: str | Path) -> bool:
-    """Whether a directory has a tokenizer, or files that may be one's."""
+def has_tokenizer(directory: str | Path) -> bool:
+    """Return whether a directory has a tokenizer, or files that may belong to one."""
     return any(os.path.exists(Path(directory) / name) for name in (FILE, CONFIG, VOCABULARY, MODEL))
 
 
 def _content(directory: Path, config: Config) -> dict[str, Any]:
-    """What tokenizer.json says, or what two files of an older kind come to."""
+    """Return the content of tokenizer.json, or the same from two files of the older format."""
     path = directory / FILE
     if os.path.exists(path):
         content = read_json(path)
@@ -115,11 +117,11 @@ def _content(directory: Path, config: Config) -> dict[str, Any]:
     pair = [directory / VOCABULARY, directory / MERGES]
     if kind and all(map(os.path.exists, pair)):
         vocabulary = read_json(pair[0], dict[str, Number])
-        made: dict[str, Any] = bpe.content(vocabulary, bpe.pairs(read_text(pair[1]), str(pair[1])), kind)
-        return made
-    there = f"; {MODEL} alone is read by transformers: save it again by AutoTokenizer.from_pretrained(..)"
-    what = there if os.path.exists(directory / MODEL) else "; take it from where the weights are from"
-    raise UnmaskError(f"{cut(str(directory))} has no tokenizer ({FILE} is not there){what}")
+        merges = bpe.pairs(read_text(pair[1]), str(pair[1]))
+        return dict(bpe.content(vocabulary, merges, kind))
+    there = f". Only transformers reads {MODEL}: save it again with AutoTokenizer.from_pretrained(..)"
+    what = there if os.path.exists(directory / MODEL) else ". Download it from the source of the weights"
+    raise UnmaskError(f"{cut(str(directory))} has no tokenizer ({FILE} is missing){what}")
 
 
 def _added(directory: Path) -> dict[str, int]:
@@ -128,12 +130,14 @@ def _added(directory: Path) -> dict[str, int]:
 
 
 def _add(known: dict[str, dict[str, Any]], text: str, number: int, special: bool, path: Path) -> None:
-    """One that is said again, or one more; what either file calls special is."""
-    found = known.setdefault(text, added_token(number, text, special))
-    if found["id"] != number:
-        raise UnmaskError(f"{cut(str(path))}: {shown(text)} is {number}, and {found['id']} elsewhere in this directory")
-    found["special"] = found["special"] or special
+    """Add a symbol, or check a repeated one; it is special if any file marks it as special."""
+    entry = known.setdefault(text, added_token(number, text, special))
+    if entry["id"] != number:
+        raise UnmaskError(
+            f"{cut(str(path))}: {shown(text)} is {number} here and {entry['id']} in another file of this directory"
+        )
+    entry["special"] = entry["special"] or special
 
 
-def _said(symbol: str | Added | None) -> str | None:
+def _text(symbol: str | Added | None) -> str | None:
     return symbol.content if isinstance(symbol, Added) else symbol

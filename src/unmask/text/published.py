@@ -1,8 +1,7 @@
-"""The tokenizer that a checkpoint was published with: plain data, which the package `tokenizers` encodes by.
+"""The tokenizer of a published checkpoint: plain data; the package `tokenizers` encodes with it.
 
-What a text says is never a symbol of control, as the end of a turn is: these have names, and whoever writes a template
-puts them in by name. What stands for a symbol in a text is a table made here, byte by byte, so that a character of
-which some bytes are still hidden is told from one that is none.
+Text never produces a special symbol such as the end of a turn: templates insert special symbols by name. A table from
+symbols to bytes is built here, so that a character with hidden bytes is distinguished from an invalid one.
 """
 
 from __future__ import annotations
@@ -24,40 +23,42 @@ from unmask.text.tokenizer import FILE, MOST_SYMBOLS, Ints, Tokenizer
 
 CONFIG = "tokenizer_config.json"
 ROLES = ("bos_token", "eos_token", "pad_token", "mask_token", "unk_token")
-BYTE = re.compile(r"<0x([0-9A-F]{2})>")  # a byte among the symbols of SentencePiece
-SPACE = "\u2581"  # and how it writes a space
+BYTE = re.compile(r"<0x([0-9A-F]{2})>")  # a byte in the symbols of SentencePiece
+SPACE = "\u2581"  # its sign for a space
 
 
 def _letters() -> dict[str, int]:
-    """The letter of each byte: itself where it is printable, else one beyond Latin-1 (Radford et al. 2019)."""
+    """Return the letter of each byte: itself if printable, else one beyond Latin-1 (Radford et al. 2019)."""
     printable = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in printable]
-    return {chr(byte): byte for byte in printable} | {chr(256 + n): byte for n, byte in enumerate(others)}
+    hidden = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + n): byte for n, byte in enumerate(hidden)}
 
 
 LETTERS = _letters()
-NO_TEXT = "\ufffd".encode()  # what a number is shown as that no symbol has
+NO_TEXT = "\ufffd".encode()  # shown for a number without a symbol
 
 
 class Published(Tokenizer):
-    """content: what a tokenizer.json says; named: the roles of symbols, "eos_token" to "</s>", as the files beside it
-    say. `controls` are the symbols that no text comes to, by name."""
+    """content: that of tokenizer.json; named: the roles of symbols, {"eos_token": "</s>"}, from the files next to it.
+
+    `controls` are the special symbols, by name.
+    """
 
     def __init__(self, name: str, content: Mapping[str, Any], named: Mapping[str, str], where: str) -> None:
         self.name, self.content, self.named, self.where = name, dict(content), dict(named), where
         added = {one["content"]: one for one in self.content.get("added_tokens", ())}
         self._plain = _made(self.content, where)
-        kept = self._plain.get_vocab(with_added_tokens=False)
-        self.numbers: dict[str, int] = kept | {text: one["id"] for text, one in added.items()}
-        self._texts = added.keys()  # symbols that are written as they are called
+        plain = self._plain.get_vocab(with_added_tokens=False)
+        self.numbers: dict[str, int] = plain | {text: one["id"] for text, one in added.items()}
+        self._texts = added.keys()  # symbols whose text is their name
         self.vocabulary = max(self.numbers.values(), default=-1) + 1
         if not 0 < self.vocabulary <= MOST_SYMBOLS:
             raise UnmaskError(f"{cut(where)}: its symbols go up to {self.vocabulary - 1}; expected 1 to {MOST_SYMBOLS}")
         if len(set(self.numbers.values())) < len(self.numbers):
-            raise UnmaskError(f"{cut(where)}: two symbols have one number")
+            raise UnmaskError(f"{cut(where)}: two symbols have the same number")
         for role, symbol in self.named.items():
             if symbol not in self.numbers:
-                raise UnmaskError(f"{cut(where)}: {role} is {shown(symbol)}, which is none of its symbols")
+                raise UnmaskError(f"{cut(where)}: {role} is {shown(symbol)}, which is not one of its symbols")
         special = {text for text, one in added.items() if one.get("special", False)}
         self.controls = {text: self.numbers[text] for text in sorted(special | set(self.named.values()))}
         self._renumber = {
@@ -88,35 +89,40 @@ class Published(Tokenizer):
         return self._role("mask_token")
 
     def control(self, symbol: str) -> int:
-        """The number of a symbol of control."""
+        """Return the number of a special symbol."""
         if symbol not in self.controls:
             raise unknown(f"special symbol of the tokenizer {cut(self.name)}:", symbol, self.controls)
         return self.controls[symbol]
 
     def check_fits(self, rows: int, mask: int | None = None) -> None:
-        """An error where it has symbols that a head of so many rows cannot say; the mask needs none."""
+        """Raise an error if a head with this number of rows has no row for a symbol other than the mask."""
         beyond = sorted((number, text) for text, number in self.numbers.items() if number >= rows and number != mask)
         if beyond:
             number, text = beyond[0]
-            what = f"{self.vocabulary} symbols, and the model's head {rows} rows; the first without one is {number}"
-            raise UnmaskError(f"{cut(self.where)} has {what}, {shown(text)}: it is another model's tokenizer")
+            what = (
+                f"has {self.vocabulary} symbols, but the model's head has {rows} rows, none for {number}, {shown(text)}"
+            )
+            raise UnmaskError(f"{cut(self.where)} {what}. Use the tokenizer of this model")
 
     def _encode(self, text: str) -> Ints:
         return self._numbered(self._plain, text)
 
     def encode_inside(self, text: str) -> Ints:
-        """The tokens of a text that goes on within a row: without the space that some put before what begins one."""
+        """Return the tokens of a text in the middle of a sequence: without the space that some put at its start."""
         return self._numbered(self._inner, text) if self._spaced and text else self.encode(text)
 
     def _numbered(self, encoder: Any, text: str) -> Ints:
         if self._lacking and (lost := next((c for c in text if self._lacking.intersection(c.encode())), None)):
-            raise UnmaskError(f"the tokenizer {cut(self.name)} has no symbols for {shown(lost)}; leave it out")
-        found = encoder.encode(text, add_special_tokens=False).ids
-        numbers = [self._renumber.get(number, number) for number in found] if self._renumber else found
-        if said := self._guarded.intersection(numbers):
-            symbol = next(name for name, number in self.controls.items() if number in said)
-            what = f"which {cut(self.name)} reads as a symbol of control wherever it stands; leave it out"
-            raise UnmaskError(f"the text {shown(text)} says {shown(symbol)}, {what}")
+            raise UnmaskError(
+                f"the tokenizer {cut(self.name)} has no symbols for {shown(lost)}. Remove it from the text"
+            )
+        numbers = encoder.encode(text, add_special_tokens=False).ids
+        if self._renumber:
+            numbers = [self._renumber.get(number, number) for number in numbers]
+        if special := self._guarded.intersection(numbers):
+            symbol = next(name for name, number in self.controls.items() if number in special)
+            what = f"which {cut(self.name)} reads as a special symbol. Remove it from the text"
+            raise UnmaskError(f"the text {shown(text)} contains {shown(symbol)}, {what}")
         return np.array(numbers, dtype=np.int32)
 
     @cached_property
@@ -126,7 +132,7 @@ class Published(Tokenizer):
 
     @cached_property
     def _lacking(self) -> frozenset[int]:
-        """Bytes that no symbol has, of a tokenizer that would drop them."""
+        """Return the bytes without a symbol, which the tokenizer would drop."""
         if _kind(self.content) != "bytes":
             return frozenset()
         return frozenset(byte for letter, byte in LETTERS.items() if letter not in self.numbers)
@@ -141,49 +147,51 @@ class Published(Tokenizer):
 
     @cached_property
     def _spaced(self) -> bool:
-        """Whether a space is put before what begins a row."""
-        found = self._plain.encode("x", add_special_tokens=False).ids
-        return bool(found) and self._pieces[self._renumber.get(found[0], found[0])].startswith(b" ")
+        """Return whether the tokenizer puts a space at the start of a sequence."""
+        numbers = self._plain.encode("x", add_special_tokens=False).ids
+        return bool(numbers) and self._pieces[self._renumber.get(numbers[0], numbers[0])].startswith(b" ")
 
     @cached_property
     def _pieces(self) -> dict[int, bytes]:
-        """The bytes of each symbol."""
+        """Return the bytes of each symbol."""
         kind = _kind(self.content)
-        found: dict[int, bytes] = {}
+        pieces: dict[int, bytes] = {}
         for name, number in self.numbers.items():
             if name in self._texts:
-                found[number] = name.encode()
+                pieces[number] = name.encode()
             elif kind == "bytes" and LETTERS.keys() >= set(name):
-                found[number] = bytes(map(LETTERS.__getitem__, name))
+                pieces[number] = bytes(map(LETTERS.__getitem__, name))
             elif kind == "spaces":
                 byte = BYTE.fullmatch(name)
-                found[number] = bytes([int(byte[1], 16)]) if byte else name.replace(SPACE, " ").encode()
+                pieces[number] = bytes([int(byte[1], 16)]) if byte else name.replace(SPACE, " ").encode()
             elif kind == "words":
-                found[number] = name[2:].encode() if name.startswith("##") else f" {name}".encode()
+                pieces[number] = name[2:].encode() if name.startswith("##") else f" {name}".encode()
             else:
-                found[number] = name.encode()
-        return found
+                pieces[number] = name.encode()
+        return pieces
 
     def _bytes(self, tokens: Sequence[int]) -> bytes:
-        made = b"".join(self._pieces.get(token, NO_TEXT) for token in tokens)
-        return made[1:] if self._spaced and made.startswith(b" ") else made
+        raw = b"".join(self._pieces.get(token, NO_TEXT) for token in tokens)
+        return raw[1:] if self._spaced and raw.startswith(b" ") else raw
 
     def written(self, tokens: Iterable[int]) -> str:
-        """What tokens say that go on within a row, without symbols of control."""
-        return self._heard(tokens).decode(errors="replace")
+        """Return the text of tokens in the middle of a sequence, without special symbols."""
+        return self._raw(tokens).decode(errors="replace")
 
     def begun(self, tokens: Iterable[int]) -> str:
-        """What they say for certain, whatever follows: without a last character of which bytes are missing."""
-        return codecs.getincrementaldecoder("utf-8")("replace").decode(self._heard(tokens))
+        """Return the text that later tokens cannot change: without a last character whose bytes are incomplete."""
+        return codecs.getincrementaldecoder("utf-8")("replace").decode(self._raw(tokens))
 
-    def _heard(self, tokens: Iterable[int]) -> bytes:
+    def _raw(self, tokens: Iterable[int]) -> bytes:
         return b"".join(self._pieces.get(token, NO_TEXT) for token in tokens if token not in self._silent)
 
     def pieces(self, tokens: Iterable[int | None]) -> Iterator[str | None]:
-        """What each token adds to the text, None where it is hidden: a character comes with the last of its bytes, and
-        those at the edge of what is hidden wait for it."""
+        """Yield the text that each token adds, None where it is hidden.
+
+        A character comes with the last of its bytes; bytes of a character that begins in a hidden token are dropped.
+        """
         reader = codecs.getincrementaldecoder("utf-8")("replace")
-        open_ = False  # whether what stands before may be hidden
+        open_ = False  # whether the tokens before may be hidden
         for token in tokens:
             if token is None:
                 reader.reset()
@@ -191,7 +199,7 @@ class Published(Tokenizer):
                 yield None
                 continue
             raw = self._pieces.get(token, NO_TEXT)
-            while open_ and raw and 0x80 <= raw[0] < 0xC0:  # of a character that has begun in what is hidden
+            while open_ and raw and 0x80 <= raw[0] < 0xC0:  # of a character that began in a hidden token
                 raw = raw[1:]
             open_ = open_ and not raw
             yield reader.decode(raw)
@@ -200,20 +208,20 @@ class Published(Tokenizer):
         return {"content": self.content, "named": self.named}
 
     def save(self, directory: str | Path) -> None:
-        """As it is published: `checkpoint.read` and transformers read it."""
+        """Write the files that `checkpoint.read` and transformers read."""
         about = {"tokenizer_class": "PreTrainedTokenizerFast", "name_or_path": self.name}
         write_json(Path(directory) / FILE, self.content)
         write_json(Path(directory) / CONFIG, about | self.named)
 
 
 def added_token(number: int, text: str, special: bool = True) -> dict[str, Any]:
-    """An entry of `added_tokens`: by default a symbol of control."""
+    """Return an entry of `added_tokens`, by default of a special symbol."""
     plain = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     return {"id": number, "content": text, "special": special} | plain
 
 
 def _made(content: Mapping[str, Any], where: str) -> Any:
-    """What encodes: without symbols of control, which no text is to come to, and without what adds some."""
+    """Return an encoder that never produces or adds special symbols."""
     import json
 
     _check_merges(content["model"], where)
@@ -223,15 +231,15 @@ def _made(content: Mapping[str, Any], where: str) -> Any:
         return tokenizers().Tokenizer.from_str(json.dumps(plain))
     except UnmaskError:
         raise
-    except BaseException as error:  # what panics in Rust is no Exception
+    except BaseException as error:  # a panic in Rust is not an Exception
         if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
             raise
         what = cut(str(error).partition("\n")[0])
-        raise UnmaskError(f"{cut(where)} is no tokenizer that the package tokenizers reads: {what}") from error
+        raise UnmaskError(f"{cut(where)} is not readable by the package tokenizers: {what}") from error
 
 
 def _check_merges(model: Mapping[str, Any], where: str) -> None:
-    """An error where a merge has not the prefix that the package would cut off it, in the midst of a character."""
+    """Raise an error for a merge without the prefix: the package would cut it within a character and panic."""
     prefix, merges = model.get("continuing_subword_prefix"), model.get("merges")
     for pair in merges if prefix and isinstance(merges, list) else ():
         right = (
@@ -242,12 +250,12 @@ def _check_merges(model: Mapping[str, Any], where: str) -> None:
             else ""
         )
         if not right.startswith(str(prefix)):
-            what = f"{shown(right)} is merged to the right, and does not begin with continuing_subword_prefix"
+            what = f"{shown(right)} is the right part of a merge, but does not begin with continuing_subword_prefix"
             raise UnmaskError(f"{cut(where)}: {what}, {shown(prefix)}")
 
 
 def _kind(content: Mapping[str, Any]) -> str:
-    """How symbols are written: in the letters of bytes, with a sign for spaces, as words, or as they are."""
+    """Return the spelling of symbols: letters of bytes, a sign for spaces, words, or plain."""
     places = ("decoder", "pre_tokenizer", "normalizer")
     parts = {str(part.get("type")) for name in places for part in _parts(content, name)}
     if "ByteLevel" in parts:
@@ -258,7 +266,7 @@ def _kind(content: Mapping[str, Any]) -> str:
 
 
 def _parts(content: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
-    """A part and, of a sequence of them, those within it."""
+    """Yield a part, and the parts of a sequence of parts."""
     part = content.get(name)
     if isinstance(part, dict):
         yield part
@@ -268,9 +276,9 @@ def _parts(content: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
 
 
 def _without_space(content: Mapping[str, Any]) -> dict[str, Any]:
-    made = copy.deepcopy(dict(content))
+    changed = copy.deepcopy(dict(content))
     for name in ("pre_tokenizer", "normalizer"):
-        for part in _parts(made, name):
+        for part in _parts(changed, name):
             if part.get("type") == "Metaspace":
                 part |= {"prepend_scheme": "never"}
                 part.pop("add_prefix_space", None)
@@ -278,4 +286,4 @@ def _without_space(content: Mapping[str, Any]) -> dict[str, Any]:
                 part["add_prefix_space"] = False
             elif part.get("type") == "Prepend":
                 part["prepend"] = ""
-    return made
+    return changed

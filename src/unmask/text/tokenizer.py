@@ -1,6 +1,6 @@
-"""From a text to tokens and back, every byte of it: what each tokenizer is asked.
+"""The interface of tokenizers: from a text to tokens and back, byte for byte.
 
-Each has a symbol of its own that no text comes to: the separator, behind every document.
+Each tokenizer has a separator after every document, which text never produces.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from unmask.core.files import write_json
 
 FILE = "tokenizer.json"  # in the directory of a network
 MOST_SYMBOLS = 2**20
-BREAK = "\n\n"  # how the separator is shown
+BREAK = "\n\n"  # the text of the separator
 Ints = NDArray[np.int32]
 
 
@@ -37,7 +37,7 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def _bytes(self, tokens: Sequence[int]) -> bytes:
-        """Of tokens among which there is no separator."""
+        """Return the bytes of tokens without a separator."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]: ...
@@ -50,7 +50,7 @@ class Tokenizer(ABC):
         return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()
 
     def encode(self, text: str) -> Ints:
-        """The tokens of a text, from which `decode` makes it again."""
+        """Return the tokens of a text; `decode` inverts it."""
         try:
             text.encode()
         except UnicodeEncodeError as error:
@@ -58,7 +58,7 @@ class Tokenizer(ABC):
         return self._encode(text)
 
     def documents(self, tokens: Iterable[int]) -> list[str]:
-        """What stands between separators; the first and the last may be parts of a document, and empty."""
+        """Return the texts between separators; the first and the last may be partial or empty documents."""
         parts: list[list[int]] = [[]]
         for token in tokens:
             if token == self.separator:
@@ -68,11 +68,11 @@ class Tokenizer(ABC):
         return [self._bytes(part).decode(errors="replace") for part in parts]
 
     def decode(self, tokens: Iterable[int]) -> str:
-        """The text of tokens: bytes that are none are shown as U+FFFD, the separator as a blank line."""
+        """Return the text of tokens: invalid bytes become U+FFFD, the separator a blank line."""
         return BREAK.join(self.documents(tokens))
 
     def written(self, tokens: Iterable[int]) -> str:
-        """What tokens say that go on within a row."""
+        """Return the text of tokens in the middle of a sequence."""
         return self.decode(tokens)
 
     def save(self, directory: str | Path) -> None:

@@ -1,7 +1,7 @@
-"""Tokenizers by their names; kept beside a network as plain JSON, and read without running code.
+"""Tokenizers by name; saved next to a network as plain JSON, and read without running code.
 
-chars           the characters of the training documents; another one is written by the halves of its bytes
-bpe:N           N symbols of bytes, merged as the training documents alone say (bpe.py)
+chars           the characters of the training documents; other characters are written as halves of bytes
+bpe:N           N byte-level symbols, with merges learned from the training documents (bpe.py)
 gpt2, smollm2   the symbols of these models, from packages or from files: gpt2:DIR, smollm2:FILE.gguf
 """
 
@@ -29,7 +29,7 @@ class CharsFile(msgspec.Struct, forbid_unknown_fields=True, tag_field="kind", ta
 
 
 def check(name: str) -> None:
-    """Fail before a text is read, not after it."""
+    """Raise an error for an unknown name, before a text is read."""
     arguments.of_kind("tokenizer", name, str, "a name")
     kind, _, option = name.partition(":")
     if kind == "bpe":
@@ -39,7 +39,7 @@ def check(name: str) -> None:
 
 
 def make(name: str, documents: Sequence[str]) -> Tokenizer:
-    """A tokenizer by its name, for documents that are trained on."""
+    """Return a tokenizer by its name, learned from training documents."""
     check(name)
     if isinstance(documents, str) or not all(
         isinstance(one, str) for one in arguments.of_kind("documents", documents, Sequence, "a list of texts")
@@ -57,13 +57,13 @@ def make(name: str, documents: Sequence[str]) -> Tokenizer:
 
 
 def load(directory: str | Path) -> Tokenizer | None:
-    """The tokenizer that lies in the directory of a network; None where there is none."""
+    """Return the tokenizer in the directory of a network, or None."""
     path = Path(directory) / FILE
     if not os.path.exists(path):
         return None
     if not isinstance(content := read_json(path), dict) or "kind" not in content:
         return checkpoint.read(directory)
-    found = fit(content, CharsFile, str(path))
-    if list(found.symbols) != sorted(set(found.symbols)):
-        raise UnmaskError(f"{cut(str(path))}: symbols must be different characters in the order of their codes")
-    return Chars(found.symbols)
+    file = fit(content, CharsFile, str(path))
+    if list(file.symbols) != sorted(set(file.symbols)):
+        raise UnmaskError(f"{cut(str(path))}: expected different symbols in the order of their codes")
+    return Chars(file.symbols)

@@ -1,8 +1,8 @@
-"""A text as networks are trained on it: documents as one line of tokens, and windows of L tokens that are cut from it.
+"""Training data from a text: documents as one line of tokens, and windows of L tokens cut from it.
 
-The n-th window of a training begins at floor(u (T - L + 1)) of its T tokens, u being the luck of (seed, n) alone: a
-resumed run, processes that share a batch, and twins of two kinds see the same windows in the same order. Windows that
-are held out stand side by side in a line of their own, of other documents.
+The n-th window of a training begins at floor(u (T - L + 1)) of its T tokens; u is a uniform number that depends only
+on (seed, n). So a resumed run, parallel processes, and an MDM and AR pair see the same windows in the same order.
+Held-out windows do not overlap, and come from other documents.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from unmask.text.tokenizers import check, make
 
 
 class Text:
-    """A corpus in the symbols of a tokenizer. Of its law nothing is known but what it says itself."""
+    """A corpus in the symbols of a tokenizer; its true distribution is unknown."""
 
     end = None  # every window is full
 
@@ -35,7 +35,7 @@ class Text:
 
     @classmethod
     def of(cls, source: str | Path, tokenizer: str) -> Text:
-        """The text of a file, a directory or a name, and a tokenizer that has seen its training documents alone."""
+        """Return the text of a file, directory or name, with a tokenizer learned from its training documents only."""
         check(tokenizer)
         corpus = read(source)
         return cls(corpus, make(tokenizer, corpus.training))
@@ -46,7 +46,7 @@ class Text:
 
     @cached_property
     def training(self) -> Tensor:
-        """(T) int32: the documents that are trained on, a separator behind each."""
+        """(T) int32: the training documents, with a separator after each."""
         return self._line(self.corpus.training)
 
     @cached_property
@@ -60,46 +60,46 @@ class Text:
         )
 
     def check_length(self, length: int) -> None:
-        """Is there a window so long on both sides?"""
+        """Raise an error if training or held-out documents are shorter than a window."""
         for line, what in ((self.training, "train on"), (self.held_out, "hold out")):
             if len(line) < length:
-                said = f"{cut(self.corpus.source)} has {len(line)} tokens of {self.tokenizer.name} to {what}"
-                raise UnmaskError(f"{said}, and a window {length}; take a longer text, or a smaller --length")
+                has = f"{cut(self.corpus.source)} has {len(line)} {self.tokenizer.name} tokens to {what}"
+                raise UnmaskError(f"{has}, less than a window of {length}. Use a longer text or a smaller --length")
 
     def windows(self, first: int, count: int, length: int, seed: int) -> Tensor:
-        """(count, L) int64: the examples first .. first + count - 1 of a training."""
-        luck = uniform(seed, Stream.WINDOW, torch.arange(first, first + count), torch.zeros((), dtype=torch.int64))
-        begins = (luck * (len(self.training) - length + 1)).long()
+        """Return (count, L) int64: the examples first .. first + count - 1 of a training."""
+        rng = uniform(seed, Stream.WINDOW, torch.arange(first, first + count), torch.zeros((), dtype=torch.int64))
+        begins = (rng * (len(self.training) - length + 1)).long()
         return self.training[begins.unsqueeze(1) + torch.arange(length)].long()
 
     def tiles(self, count: int, length: int) -> Tensor:
-        """At most `count` windows (rows, L) of what is held out that have no token in common, spread over it."""
+        """Return at most `count` held-out windows (rows, L) without common tokens, evenly spread."""
         return tiles(self.held_out, count, length)
 
     def sizes(self, tokens: Tensor) -> Tensor:
-        """(B): the tokens of each row that count."""
+        """Return (B): the number of tokens of each sequence that count."""
         return torch.full((len(tokens),), tokens.shape[1])
 
     @cached_property
     def per_token(self) -> dict[str, float]:
-        """Characters and bytes of a token of what is held out, a separator being one of each."""
+        """Characters and bytes per token of the held-out documents; a separator counts as one."""
         documents, tokens = self.corpus.held_out, len(self.held_out)
         ends = len(documents)
         characters, size = sum(map(len, documents)), sum(len(one.encode()) for one in documents)
         return {"character": (characters + ends) / tokens, "byte": (size + ends) / tokens}
 
     def bits(self, nats: float) -> dict[str, float]:
-        """Nats a token as bits a character and a byte: what tokenizers are compared by."""
+        """Convert nats per token to bits per character and per byte, which are comparable across tokenizers."""
         return {f"bits_per_{unit}": nats / math.log(2) / each for unit, each in self.per_token.items()}
 
     def facts(self) -> dict[str, Any]:
-        """What a training keeps of it: where it is read again, and what it must then be."""
+        """Return the source and digests that a training saves, to read the same text again."""
         about = {"source": self.corpus.source, "digest": self.corpus.digest}
         return about | {"tokenizer": self.tokenizer.name, "tokenizer_digest": self.tokenizer.digest}
 
 
 def tiles(line: Tensor, count: int, length: int) -> Tensor:
-    """At most `count` windows (rows, L) int64 of a line of tokens that have none in common, evenly spread."""
+    """Return at most `count` windows (rows, L) int64 of a line without common tokens, evenly spread."""
     fitting = len(line) // length
     rows = min(count, fitting)
     begins = torch.arange(rows) * (len(line) - length) // max(rows - 1, 1)

@@ -1,4 +1,4 @@
-"""What is known without running anything: exact values, curves, bounds, schedules (theory.md); `dir` shows it all."""
+"""Exact values, curves, bounds and schedules that need no sampling (theory.md); `dir` lists them all."""
 
 from typing import TYPE_CHECKING
 

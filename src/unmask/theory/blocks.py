@@ -1,18 +1,18 @@
-"""Block diffusion on n-grams, exactly: blocks from left to right, ancestral sampling of N rounds within each.
+"""Block diffusion on n-grams, exactly: blocks from left to right, ancestral sampling of N steps within each.
 
-When a block of b tokens begins, all before it is revealed and all behind it hidden, so that with m = n - 1 it depends
-on its context c alone, the last m tokens; and the labels of its positions are its own. So the law of what is written
-is a product over blocks, p(x) = p_0(y_1) prod_i p(y_i | c_i), where each p(y | c) is a mixture over the orders of one
-block (partitions.py, of q(. | c)). With contexts as states, k blocks, and u, M, v for the first, the inner and the
-last block,
+When a block of b tokens begins, all positions before it are revealed and all after it hidden. So with m = n - 1 it
+depends only on its context c, the last m tokens, and on the steps of positions in it. The output distribution is then
+a product over blocks, p(x) = p_0(y_1) prod_i p(y_i | c_i), where each p(y | c) is a mixture over the orders of one
+block (partitions.py, of q(. | c)). With contexts as states, k blocks, and u, M, v for the first, the inner and the last
+block,
 
     u(c')    = sum of p_0(y) over the possible y that end in c'
     M(c, c') = sum of p(y | c) over those                              1 - SER = u M^(k-2) v,      v(c) = sum_y p(y | c)
     KL(q || p) = KL(q_0 || p_0) + sum_{i=2..k} E_{c ~ q} KL(q(. | c) || p(. | c))
 
-which is the divergence of the mixture itself, not its mean over orders, and with it the true TER at any length. Where
-b does not divide L the last block is shorter. 1 - SER falls as the leading eigenvalue of M to the power of L/b, and the
-divergence a token tends to a constant: fluency and correctness of block diffusion differ as those of the whole do.
+This is the divergence of the mixture itself, not its mean over orders, and gives the true TER at any length. If b does
+not divide L the last block is shorter. 1 - SER falls as the leading eigenvalue of M to the power of L/b, and the
+divergence per token tends to a constant: block diffusion is fluent but incorrect, like diffusion of whole sequences.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from unmask.core.errors import UnmaskError
 from unmask.kernels.machine import Floats, Ints
 from unmask.languages import Language, NGram
 from unmask.metrics.enumeration import MAX_LENGTH, MAX_SEQUENCES
-from unmask.theory.partitions import Partitions, of_law
+from unmask.theory.partitions import Partitions, of_distribution
 
-MOST_STRINGS = 300_000  # behind all contexts: some tens of seconds
+MOST_STRINGS = 300_000  # after all contexts: some tens of seconds
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What one block does, from each of A contexts (one for the first block) to each of C."""
+    """The effect of one block, from each of A contexts (one for the first block) to each of C."""
 
-    true: Floats  # (A, C) q of the context that follows
+    true: Floats  # (A, C) q of the next context
     valid: Floats  # (A, C) p of it, along possible strings
     divergence: Floats  # (A) KL(q(. | c) || p(. | c)) in nats
 
@@ -53,62 +53,62 @@ class Blocks:
     def __post_init__(self) -> None:
         b, v, memory = self.block_length, self.language.vocabulary, self.language.order - 1
         if b < memory:
-            raise UnmaskError(f"block_length is {b}; blocks of an n-gram of order {memory + 1} have at least {memory}")
+            raise UnmaskError(f"block_length is {b}; expected at least {memory} for an n-gram of order {memory + 1}")
         if v**b > MAX_SEQUENCES or b > MAX_LENGTH or v ** (b + memory) > MOST_STRINGS:
-            limit = f"a length of {MAX_LENGTH}, {MAX_SEQUENCES:,} strings, and {MOST_STRINGS:,} behind all contexts"
-            nearest = "generate(sampler='blocks(..)') and score measure them"
-            raise UnmaskError(f"blocks of {b} of {v} symbols are too many to enumerate (limit: {limit}); {nearest}")
+            limit = f"{MAX_LENGTH} tokens, {MAX_SEQUENCES:,} strings, and {MOST_STRINGS:,} after all contexts"
+            problem = f"blocks of {b} of {v} symbols are too many to enumerate; expected at most {limit}"
+            raise UnmaskError(f"{problem}. Measure them: generate(sampler='blocks(..)') and score.")
 
     def ser(self, length: int) -> float:
         """SER = 1 - u M^(k-2) v."""
         reached = self._first(min(self.block_length, length)).valid[0]
-        for size in self._others(length):
+        for size in self._later_sizes(length):
             reached = reached @ self._inner(size).valid
         return max(1 - float(reached.sum()), 0.0)
 
     def divergence(self, length: int) -> float:
-        """KL(q || p) in nats a sequence, of the mixture."""
+        """KL(q || p) in nats per sequence, of the mixture."""
         first = self._first(min(self.block_length, length))
         reached, paid = first.true[0], float(first.divergence[0])
-        for size in self._others(length):
+        for size in self._later_sizes(length):
             step = self._inner(size)
             paid += float(reached @ step.divergence)
             reached = reached @ step.true
         return paid
 
     def ter_bits(self, length: int) -> float:
-        """log2 TER = (H(q) + KL(q || p)) / L, in bits a token."""
+        """log2 TER = (H(q) + KL(q || p)) / L, in bits per token."""
         return (self.language.entropy(length).value + self.divergence(length)) / length / math.log(2)
 
-    def evaluations(self, length: int) -> float:
-        """The mean of what a row needs: sum over its blocks and rounds of 1 - (1 - delta_k)^b."""
-        sizes = [min(self.block_length, length), *self._others(length)]
+    def model_calls(self, length: int) -> float:
+        """Mean model calls of a sequence: sum over its blocks and steps of 1 - (1 - delta_k)^b."""
+        sizes = [min(self.block_length, length), *self._later_sizes(length)]
         return sum(float((1 - (1 - self.delta) ** size).sum()) for size in sizes)
 
     @property
     def kappa(self) -> float:
-        """1 - SER falls by this a token as L grows: the leading eigenvalue of M, to the power of 1/b."""
+        """The factor of 1 - SER per token as L grows: the leading eigenvalue of M, to the power of 1/b."""
         return float(np.abs(np.linalg.eigvals(self._inner(self.block_length).valid)).max()) ** (1 / self.block_length)
 
-    def _others(self, length: int) -> list[int]:
+    def _later_sizes(self, length: int) -> list[int]:
         self.language.check_length(length)
         whole, rest = divmod(length, self.block_length)
         return [self.block_length] * (whole - 1) + [rest] * (rest > 0 and whole > 0)
 
     @cached_property
-    def _kept(self) -> dict[tuple[str, int], Step]:
+    def _steps(self) -> dict[tuple[str, int], Step]:
         return {}
 
     def _first(self, size: int) -> Step:
-        if ("first", size) not in self._kept:
+        if ("first", size) not in self._steps:
             strings = _strings(self.language.vocabulary, size)
             q = self.language.log_prob(strings).exp().numpy()
-            self._kept["first", size] = self._step(strings, q[None], np.zeros(1, np.int64))
-        return self._kept["first", size]
+            self._steps["first", size] = self._step(strings, q[None], np.zeros(1, np.int64))
+        return self._steps["first", size]
 
     def _inner(self, size: int) -> Step:
-        """From every context that q can reach; what it cannot reach stays empty, as p cannot reach it either."""
-        if ("inner", size) not in self._kept:
+        """From every context reachable under q; other rows stay empty, as p cannot reach them either."""
+        if ("inner", size) not in self._steps:
             strings, v = _strings(self.language.vocabulary, size), self.language.vocabulary
             contexts = np.arange(v ** (self.language.order - 1))
             q, code = np.ones((len(contexts), len(strings))), np.repeat(contexts[:, None], len(strings), 1)
@@ -116,8 +116,8 @@ class Blocks:
                 q *= self.language.transition[code, token]
                 code = (code * v + token) % len(contexts)
             q[np.setdiff1d(contexts, self.language.reachable)] = 0.0
-            self._kept["inner", size] = self._step(strings, q, contexts)
-        return self._kept["inner", size]
+            self._steps["inner", size] = self._step(strings, q, contexts)
+        return self._steps["inner", size]
 
     def _step(self, strings: Ints, q: Floats, contexts: Ints) -> Step:
         v, memory = self.language.vocabulary, self.language.order - 1
@@ -132,21 +132,21 @@ class Blocks:
             if there.any():
                 block = _block(strings[there], q[row, there], v)
                 true[row] = np.bincount(code[there], block.q, count)
-                valid[row] = np.bincount(code[there], block.law(self.delta), count)
+                valid[row] = np.bincount(code[there], block.distribution(self.delta), count)
                 divergence[row] = block.divergence(self.delta)
         return Step(true, valid, divergence)
 
 
 def of_blocks(language: Language, block_length: int, delta: Tensor) -> Blocks:
-    """Block diffusion of an n-gram; an error for other languages, of which no context says all."""
+    """Block diffusion of an n-gram; an error for other languages."""
     if not isinstance(language, NGram):
-        nearest = "generate(sampler='blocks(..)') and score measure it"
-        raise UnmaskError(f"{language.kind} is no n-gram language, whose block diffusion is known exactly; {nearest}")
+        problem = f"the block diffusion of {language.kind} is not known exactly; expected an n-gram"
+        raise UnmaskError(f"{problem}. Measure it: generate(sampler='blocks(..)') and score.")
     return Blocks(language, block_length, delta)
 
 
 def _block(strings: Ints, q: Floats, vocabulary: int) -> Partitions:
-    return of_law(strings, q, np.full(len(strings), strings.shape[1]), vocabulary)
+    return of_distribution(strings, q, np.full(len(strings), strings.shape[1]), vocabulary)
 
 
 def _strings(vocabulary: int, size: int) -> Ints:

@@ -1,21 +1,21 @@
-"""The two curves of a language: what a round costs in divergence, and what it costs in errors (theory.md 7.2, 7.4).
+"""The two curves of a language: the cost of a step in divergence, and in errors (theory.md 7.2, 7.4).
 
     h(u) = sum_j E_R H(X_j | X_R)                     f(k) = the mean of H(X_j | X_R) over j and over |R| = k
     e(u) = sum_{i<j} E_R P(i and j contradict)        g(k) = the mean of that over pairs and over |R| = k
 
-where R holds every other position with probability u, and two positions contradict when tokens drawn for them from
-q(. | x_R), independently of each other, have q(x_i, x_j | x_R) = 0. A set whose size is binomial is a mixture of sets
-of fixed sizes, so that both curves are Bernstein polynomials and f and g are all there is to know:
+where R contains every other position with probability u. Two positions contradict each other if tokens drawn
+independently for them from q(. | x_R) have q(x_i, x_j | x_R) = 0. A set of binomial size is a mixture of sets of fixed
+sizes, so both curves are Bernstein polynomials, determined by f and g:
 
     h(u) = L sum_k Binom(L-1, u)(k) f(k)              int h = sum_k f(k) = H(q)
     e(u) = C(L,2) sum_k Binom(L-2, u)(k) g(k)         int e = (L/2) sum_k g(k) = C(q)
 
-For delta_k revealed at round k and p_k before it, s_k and c_k where the numbers are fixed:
+For delta_k revealed at step k and p_k before it, s_k and c_k for fixed numbers:
 
     E KL(q || p_order) = sum_k delta_k h(p_k) - H           or  sum_k s_k f(c_k) - H
-    1 - SER ~ exp(-sum_k delta_k^2 e(p_k))                  or  exp(-sum_k C(s_k, 2) g(c_k)),  where errors are few
+    1 - SER ~ exp(-sum_k delta_k^2 e(p_k))                  or  exp(-sum_k C(s_k, 2) g(c_k)),  if errors are few
 
-`theory.known` finds the curves of a language: `curve(language, length)` and `error_curve(language, length)`.
+`theory.known` computes the curves of a language: `curve(language, length)` and `error_curve(language, length)`.
 """
 
 from __future__ import annotations
@@ -38,17 +38,16 @@ from unmask.kernels.machine import Floats
 from unmask.languages import Language
 from unmask.schedules import Fit, Schedule, ScheduleLike, deltas
 
-NEGLIGIBLE = 1e-20  # of a binomial law, relative to its mode
+NEGLIGIBLE = 1e-20  # of a binomial distribution, relative to its mode
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """The rows x ~ q behind a curve, of a language or of what continues prompts.
+    """The rows x ~ q behind a curve, of a language or of continuations of prompts.
 
-    terms (rows, L): what the k-th reveal of a row costs in nats; sizes (rows): |x|; ideal (rows): what all reveals of a
-    row cost the ideal denoiser, where that is not the sum of its terms. Where tokens were given, hidden (rows) is how
-    many were not, so that a row has as many terms, then zeros; and prompt (rows) says which rows continue the same one:
-    intervals are over prompts.
+    terms (rows, L): cost of the k-th reveal of a row in nats; sizes (rows): |x|; ideal (rows): total cost of a row for
+    the ideal denoiser, if it is not the sum of its terms. With given tokens, hidden (rows) is the number of other
+    tokens: a row has that number of terms, then zeros. prompt (rows) numbers the prompts; intervals are over prompts.
     """
 
     terms: Tensor
@@ -62,7 +61,7 @@ class Measured:
 
     @cached_property
     def f(self) -> Floats:
-        """(L) over the rows that have so many hidden positions."""
+        """(L) mean over the rows with more than k hidden positions."""
         if self.hidden is None:
             return np.asarray(self.terms.mean(0))
         there = self.hidden.unsqueeze(1) > torch.arange(self.terms.shape[1])
@@ -70,11 +69,11 @@ class Measured:
 
     @property
     def entropy(self) -> Tensor:
-        """(rows) what the ideal denoiser pays, whose mean is H(q)."""
+        """(rows) cost for the ideal denoiser, whose mean is H(q)."""
         return self.terms.sum(1) if self.ideal is None else self.ideal
 
     def paid(self, weights: Callable[[int], Floats]) -> Tensor:
-        """(rows): what a schedule with these weights for so many hidden positions pays, in nats."""
+        """(rows): cost in nats of a schedule, whose weights are a function of the number of hidden positions."""
         if self.hidden is None:
             return self.terms @ torch.from_numpy(weights(self.terms.shape[1]))
         paid = torch.zeros(len(self.terms), dtype=torch.float64)
@@ -86,9 +85,9 @@ class Measured:
 
 @dataclass(frozen=True, eq=False)
 class InformationCurve(Shown):
-    """h and f, in nats: known, or measured on rows, which are kept. language: what a schedule by name is fitted to.
+    """h and f, in nats: exact, or measured on rows, which are stored. language: the target of fitted schedules.
 
-    A schedule is a name with its number of steps, or delta (N); with fixed_size its rounds reveal fixed numbers.
+    A schedule is a name with its number of steps, or delta (N); with fixed_size its steps reveal fixed numbers.
     """
 
     f: Floats  # (L)
@@ -105,7 +104,7 @@ class InformationCurve(Shown):
 
     @property
     def terms(self) -> Floats | None:
-        """(rows, L), of which f is the mean where no tokens were given."""
+        """(rows, L), with f as the mean if no tokens were given."""
         return None if self.rows is None else np.asarray(self.rows.terms)
 
     def h(self, u: ArrayLike) -> Floats:
@@ -117,7 +116,7 @@ class InformationCurve(Shown):
         return self.length * (self.length - 1) * bernstein(np.diff(self.f), u)
 
     def standard_error(self, u: ArrayLike) -> Floats:
-        """Of h(u), pointwise; zero where the curve is exact."""
+        """Standard error of h(u), pointwise; zero if the curve is exact."""
         return self.length * _standard_error(self.terms, u)
 
     @cached_property
@@ -138,14 +137,14 @@ class InformationCurve(Shown):
         return self.entropy.value - self.length * float(self.f[-1])
 
     def nelbo(self, schedule: ScheduleLike, steps: int | None = None, *, fixed_size: bool = False) -> Estimate:
-        """Nats a sequence, sum_k delta_k h(p_k): E[-log p_order(x)] over x ~ q and orders, at least E[-log p(x)]."""
+        """Nats per sequence, sum_k delta_k h(p_k): E[-log p_order(x)] over x ~ q and orders, at least E[-log p(x)]."""
         weights = self._weights(schedule, steps, fixed_size)
         if self.rows is None:
             return exactly(float(self.f @ weights(self.length)), f"exact: {self.method}")
         return mean(self.rows.paid(weights), method=self.method, groups=self.rows.prompt)
 
     def divergence(self, schedule: ScheduleLike, steps: int | None = None, *, fixed_size: bool = False) -> Estimate:
-        """Nats a sequence: E KL(q || p_order) over orders, an upper bound on KL(q || p); H is that of the same rows."""
+        """Nats per sequence: E KL(q || p_order) over orders, an upper bound on KL(q || p); H is from the same rows."""
         weights = self._weights(schedule, steps, fixed_size)
         if self.rows is None:
             return exactly(float(self.f @ (weights(self.length) - 1)), f"exact: {self.method}")
@@ -155,13 +154,13 @@ class InformationCurve(Shown):
         """2^(NELBO_N / L) in bits: an upper bound on TER = 2^E[-log2 p(x)/|x|]."""
         if self.rows is None:
             if self.language is not None and self.language.end is not None:
-                what = f"{self.language.kind} varies in length, and this curve has no rows whose sizes were seen"
-                raise UnmaskError(f"{what}; take theory.sampled.information_curve")
+                problem = f"{self.language.kind} varies in length, and this curve has no rows with their sizes"
+                raise UnmaskError(f"{problem}; expected a measured one. Use theory.sampled.information_curve.")
             return self.nelbo(schedule, steps, fixed_size=fixed_size).map(lambda nats: math.exp(nats / self.length))
         bits = self.rows.paid(self._weights(schedule, steps, fixed_size)) / self.rows.sizes / math.log(2)
-        told = self.rows.sizes > 0  # of a row whose end was given nothing is asked
-        groups = None if self.rows.prompt is None else self.rows.prompt[told]
-        return mean(bits[told], method=self.method, groups=groups).map(lambda value: 2.0**value)
+        some = self.rows.sizes > 0  # a row whose end was given has no token to predict
+        groups = None if self.rows.prompt is None else self.rows.prompt[some]
+        return mean(bits[some], method=self.method, groups=groups).map(lambda value: 2.0**value)
 
     def ser_upper(self, schedule: ScheduleLike, steps: int | None = None, *, fixed_size: bool = False) -> Estimate:
         """SER <= 1 - exp(-KL(q || p)) <= 1 - exp(-E_tau KL) (theory.md 2)."""
@@ -175,18 +174,18 @@ class InformationCurve(Shown):
 
 
 def weights(length: int, delta: Tensor, fixed_size: bool = False) -> Floats:
-    """(L) how much of each f(k) a schedule pays: all ones would be H(q)."""
+    """(L) the weight of each f(k) in the cost of a schedule: all ones would be H(q)."""
     if not fixed_size:
         return length * _mixture(length, Schedule(delta).p.numpy(), delta.numpy())
-    shares = np.zeros(length)
+    out = np.zeros(length)
     counts, begun = _fixed(delta, length)
-    shares[begun] = counts
-    return shares
+    out[begun] = counts
+    return out
 
 
 @dataclass(frozen=True)
 class ErrorCurve:
-    """e and g. A measured curve keeps its rows: terms (rows, L-1), of which g is the mean."""
+    """e and g. A measured curve stores its rows: terms (rows, L-1), with g as the mean."""
 
     g: Floats  # (L-1)
     method: str
@@ -208,7 +207,7 @@ class ErrorCurve:
         return self.pairs * bernstein(self.g, u)
 
     def standard_error(self, u: ArrayLike) -> Floats:
-        """Of e(u), pointwise; zero where the curve is exact."""
+        """Standard error of e(u), pointwise; zero if the curve is exact."""
         return self.pairs * _standard_error(self.terms, u)
 
     @cached_property
@@ -217,12 +216,12 @@ class ErrorCurve:
         return self._total(np.full(len(self.g), self.length / 2))
 
     def ser(self, delta: Tensor, *, fixed_size: bool = False) -> Estimate:
-        """1 - exp(-sum_k delta_k^2 e(p_k)): right to first order, where errors are few and far from each other."""
+        """1 - exp(-sum_k delta_k^2 e(p_k)): correct to first order, if errors are few and far from each other."""
         if fixed_size:
             weights = np.zeros(len(self.g) + 1)
             counts, begun = _fixed(delta, self.length)
             weights[begun] = counts * (counts - 1) / 2
-            weights = weights[:-1]  # in a last round of one position nothing can contradict
+            weights = weights[:-1]  # a last step of one position has no contradiction
         else:
             weights = self.pairs * _mixture(len(self.g), Schedule(delta).p.numpy(), delta.numpy() ** 2)
         total = self._total(weights)
@@ -234,14 +233,14 @@ class ErrorCurve:
 
 
 def _estimate(means: Floats, rows: Floats | None, weights: Floats, method: str) -> Estimate:
-    """weights @ means: exact, or with the interval that the rows behind the means give it."""
+    """weights @ means: exact, or with an interval from the rows behind the means."""
     if rows is None:
         return exactly(float(means @ weights), f"exact: {method}")
     return mean(torch.from_numpy(rows @ weights), method=method)
 
 
 def _standard_error(rows: Floats | None, u: ArrayLike) -> Floats:
-    """Of the polynomial whose coefficients are the mean of rows."""
+    """Standard error of the polynomial with the mean of rows as coefficients."""
     points = np.asarray(u, np.float64)
     if rows is None:
         return np.zeros_like(points)
@@ -251,14 +250,14 @@ def _standard_error(rows: Floats | None, u: ArrayLike) -> Floats:
 
 
 def _fixed(delta: Tensor, length: int) -> tuple[Floats, np.ndarray]:
-    """(s_k, c_k) of the rounds that reveal something, where their sizes are fixed."""
+    """(s_k, c_k) of the steps that reveal positions, for fixed sizes."""
     counts = Schedule(delta).sizes(length).numpy()
     begun = np.cumsum(counts) - counts
     return counts[counts > 0].astype(np.float64), begun[counts > 0]
 
 
 def bernstein(coefficients: Floats, u: ArrayLike) -> Floats:
-    """sum_k Binom(n, u)(k) c(k) for coefficients c (n+1), at any number of u; without coefficients it is zero."""
+    """sum_k Binom(n, u)(k) c(k) for coefficients c (n+1), at any number of u; zero without coefficients."""
     points = np.asarray(u, np.float64)
     out = np.zeros(points.size)
     if len(coefficients):
@@ -269,23 +268,23 @@ def bernstein(coefficients: Floats, u: ArrayLike) -> Floats:
 def by_size(patterns: Floats, places: int) -> Floats:
     """(n+1): the mean over |R| = k of a sum of patterns, which is the Bernstein form of sum W(r,m) u^r (1-u)^m.
 
-    patterns (r, m): what counts where r given positions are in R and m others given are not. With falling factorials
+    patterns (r, m): the value counted if r given positions are in R and m others are not. With falling factorials
     P(that) = [k]_r [n-k]_m / [n]_(r+m).
     """
     k = np.arange(places + 1.0)
     means, revealed = np.zeros(places + 1), np.ones(places + 1)
     for r in range(min(len(patterns), places + 1)):
-        share = revealed.copy()
+        chance = revealed.copy()
         for m in range(min(patterns.shape[1], places - r + 1)):
-            means += patterns[r, m] * share
-            share *= np.maximum(places - k - m, 0) / max(places - r - m, 1)
+            means += patterns[r, m] * chance
+            chance *= np.maximum(places - k - m, 0) / max(places - r - m, 1)
         revealed *= np.maximum(k - r, 0) / max(places - r, 1)
     return means
 
 
 @kernel
-def _law(places, u, weights):  # type: ignore[no-untyped-def]
-    """(first, last) of what is not negligible of weights (n+1), set to Binom(n, u): from the mode outwards, by ratios.
+def _distribution(places, u, weights):  # type: ignore[no-untyped-def]
+    """Set weights (n+1) to Binom(n, u), from the mode outwards, by ratios; return (first, last) of non-negligible ones.
 
     Normalised by its own sum, which is more accurate than logarithms of factorials.
     """
@@ -310,17 +309,17 @@ def _law(places, u, weights):  # type: ignore[no-untyped-def]
 def _bernstein(coefficients, points, out):  # type: ignore[no-untyped-def]
     weights = np.empty(coefficients.shape[0])
     for i in range(points.shape[0]):
-        first, last = _law(coefficients.shape[0] - 1, points[i], weights)
+        first, last = _distribution(coefficients.shape[0] - 1, points[i], weights)
         for k in range(first, last + 1):
             out[i] += weights[k] * coefficients[k]
 
 
 @kernel
-def _mixture(size, points, shares):  # type: ignore[no-untyped-def]
-    """(size): sum_i shares(i) Binom(size - 1, points(i))."""
+def _mixture(size, points, factors):  # type: ignore[no-untyped-def]
+    """(size): sum_i factors(i) Binom(size - 1, points(i))."""
     weights, out = np.empty(size), np.zeros(size)
     for i in range(points.shape[0] if size > 0 else 0):
-        first, last = _law(size - 1, points[i], weights)
+        first, last = _distribution(size - 1, points[i], weights)
         for k in range(first, last + 1):
-            out[k] += shares[i] * weights[k]
+            out[k] += factors[i] * weights[k]
     return out

@@ -1,18 +1,16 @@
-"""A fixed order is as good as a random one, and a mixture better than its parts: which of the two depends on what is
-asked (theory.md 2, 7.1).
+"""Fixed and random orders: the best fixed order has no more SER; for TER a mixture may be better (theory.md 2, 7.1).
 
-Let orders tau be drawn by any luck that does not look at the tokens, and p = E_tau p_tau. SER(p) = E_tau SER(p_tau),
-since SER is linear in p; a mean is no less than the least, and so
+Let orders tau be drawn independently of the tokens, and p = E_tau p_tau. SER(p) = E_tau SER(p_tau), since SER is linear
+in p; the least is at most the mean, so
 
     min over tau of SER(p_tau) <= SER(p)           min over tau of KL(q || p_tau) <= E_tau KL(q || p_tau)
 
-for each of the two some order of the same N rounds. But KL(q || .) is convex (Jensen on -log):
+each for some order with the same N steps. But KL(q || .) is convex (Jensen on -log):
 
     KL(q || E_tau p_tau) <= E_tau KL(q || p_tau)
 
-so that the mixture itself may well be closer to q than every one of its orders: for SER chance is of no use, for TER it
-may be. `tiny` has all of it by enumeration; `best_orders` and the sampler best-order find the order where it is
-tractable.
+so the mixture may be closer to q than each of its orders: randomness does not help SER, but may help TER. `tiny` has
+all of it by enumeration; `best_orders` and the sampler best-order compute the order where that is tractable.
 """
 
 from __future__ import annotations
@@ -33,9 +31,9 @@ MOST_ORDERS = 20_000
 
 @dataclass(frozen=True, eq=False)
 class Orders:
-    """Every order of N rounds, its chance under a schedule, and what it comes to."""
+    """Every order of N steps, its probability under a schedule, and its errors."""
 
-    orders: Floats  # (N^L, L) rounds 0..N-1
+    orders: Floats  # (N^L, L) steps 0..N-1
     chance: Floats  # (N^L)
     ser: Floats  # (N^L)
     divergence: Floats  # (N^L) KL(q || p_order) in nats
@@ -43,36 +41,38 @@ class Orders:
 
     @property
     def ser_ratio(self) -> float:
-        """SER of the best order over that of a random one; 1 where nothing can go wrong."""
+        """SER of the best order over that of a random one; 1 if no error is possible."""
         mean = float(self.chance @ self.ser)
         return float(self.ser.min()) / mean if mean > 1e-12 else 1.0
 
     @property
     def mixture_ratio(self) -> float:
-        """KL of the mixture over that of its best order: below 1 where chance helps."""
+        """KL of the mixture over that of its best order: below 1 if randomness helps."""
         least = float(self.divergence[self.chance > 0].min())
         return self.mixture / least if least > 1e-12 else 1.0
 
 
 def every_order(language: Language, length: int, delta: Tensor) -> Orders:
-    """All orders of a tiny language, one by one."""
-    rounds = len(delta)
-    if rounds**length > MOST_ORDERS:
-        what = f"{rounds} rounds of {length} positions have {rounds**length:,} orders, more than {MOST_ORDERS:,}"
-        raise UnmaskError(f"{what}; theory.best_orders has the best of first-order chains and intervals")
+    """All orders of a tiny language."""
+    steps = len(delta)
+    if steps**length > MOST_ORDERS:
+        count = f"{length} positions in {steps} steps have {steps**length:,} orders"
+        raise UnmaskError(
+            f"{count}; expected at most {MOST_ORDERS:,}. Use theory.best_orders for chains and intervals."
+        )
     every = partitions(language, length)
-    orders = np.array(list(product(range(rounds), repeat=length)))
-    laws = np.array([law_of(every, order) for order in orders])
-    divergence = np.log(every.q / laws) @ every.q
-    ser = np.maximum(1 - laws.sum(1), 0.0)
+    orders = np.array(list(product(range(steps), repeat=length)))
+    distributions = np.array([distribution_of(every, order) for order in orders])
+    divergence = np.log(every.q / distributions) @ every.q
+    ser = np.maximum(1 - distributions.sum(1), 0.0)
     chance = delta.numpy()[orders].prod(1)
-    return Orders(orders, chance, ser, divergence, float(every.q @ np.log(every.q / (chance @ laws))))
+    return Orders(orders, chance, ser, divergence, float(every.q @ np.log(every.q / (chance @ distributions))))
 
 
-def law_of(every: Partitions, order: Floats) -> Floats:
-    """(K) p_order(x) = prod_j q(x_j | x of earlier rounds) of the possible sequences."""
-    law = np.ones(len(every.q))
-    for j, mine in enumerate(order):
-        earlier = sum(1 << i for i, other in enumerate(order) if other < mine)
-        law = law * every.shown[earlier | 1 << j] / every.shown[earlier]
-    return law
+def distribution_of(every: Partitions, order: Floats) -> Floats:
+    """(K) p_order(x) = prod_j q(x_j | x of earlier steps) of the possible sequences."""
+    distribution = np.ones(len(every.q))
+    for j, step in enumerate(order):
+        earlier = sum(1 << i for i, other in enumerate(order) if other < step)
+        distribution = distribution * every.shown[earlier | 1 << j] / every.shown[earlier]
+    return distribution

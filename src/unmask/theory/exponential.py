@@ -1,14 +1,14 @@
-"""First-order chains of any length: the law that SER follows, and its constant for many rounds (theory.md 7.4).
+"""First-order chains of any length: SER is exponential in the length; its constant for many steps (theory.md 7.4).
 
-Errors come at a rate along the sequence, and what happens far apart is independent, so that for a primitive chain
-    1 - SER(L) = B kappa^L   up to corrections that die out exponentially,
-and likewise E_p[-log q(x) | valid] is a straight line in L. Two lengths give the law, a third one checks it. What the
-law is off by further on is bounded by how the second differences of the values die out: no slower than correlations in
-the chain do, by the second eigenvalue, and no slower than they are seen to.
+Errors occur at a rate along the sequence, and distant ones are independent, so that for a primitive chain
+    1 - SER(L) = B kappa^L   up to corrections that decay exponentially,
+and likewise E_p[-log q(x) | valid] is a straight line in L. Two lengths determine the line, a third one tests it. Its
+error at larger lengths is bounded by the decay of the second differences: no slower than correlations in the chain, by
+the second eigenvalue, and no slower than observed.
 
-For many rounds errors are single pairs, written together in one gap (a, c) of D - 1 positions:
+For many steps errors are single pairs, written together in one gap (a, c) of D - 1 positions:
     e(u) = sum over gaps u^r (1-u)^(D-3) q(a, c) sum_{i<j in the gap} sum over P^{j-i}(s, t) = 0 of A_i(s) A_j(t)
-with r = 2 ends that must be revealed, fewer where the gap reaches an end of the sequence.
+with r = 2 ends that must be revealed, fewer if the gap reaches an end of the sequence.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from unmask.theory.chains import METHOD, first_order
 from unmask.theory.curves import ErrorCurve, by_size
 from unmask.theory.gaps import valid_mass
 
-LONGEST = 24  # of the lengths that a law is fitted and checked on
+LONGEST = 24  # of the lengths for fit and test
 SHORTEST = 9
 ROUNDING = 1e-13  # of a logarithm
-MOST_TERMS = 5e9  # that e(u) adds up
+MOST_TERMS = 5e9  # in the sum e(u)
 
 
 @dataclass(frozen=True)
 class Line:
     """intercept + slope L, through the values at two lengths; residual: the value at a third one less the line's.
 
-    Beyond the third length the values go on with the slope that they have there, which is `turn` off the line's, and
-    which changes by at most D rho, D rho^2, ..: by less than `rest` = D rho / (1 - rho) in all. D is the least for
-    which every second difference so far stays below D rho^-k, k lengths before the last.
+    Beyond the third length the values continue with their slope there, which differs by `turn` from the line's, and
+    which changes by at most D rho, D rho^2, ..: by less than `rest` = D rho / (1 - rho) in all. D is the least number
+    such that every second difference so far is below D rho^-k, k lengths before the last.
     """
 
     intercept: float
@@ -54,10 +54,10 @@ class Line:
 
     @classmethod
     def through(cls, values: Floats, first: int, second: int, rho: float) -> Line:
-        """values (L): at lengths 1..L, the last of which is the third. rho: at least so slowly do corrections die out.
+        """values (L): at lengths 1..L, the last of which is the third. rho: a lower bound on the decay of corrections.
 
-        Where second differences die out more slowly than that, from one half of the lengths after `first` to the other,
-        it is at their own rate; and where they do not, the rest has no end.
+        If second differences decay more slowly, from one half of the lengths after `first` to the other, their own
+        rate is used; if they do not decay, the rest is infinite.
         """
         slope = float(values[second - 1] - values[first - 1]) / (second - first)
         intercept = float(values[first - 1]) - slope * first
@@ -76,18 +76,18 @@ class Line:
         return self.intercept + self.slope * length
 
     def off(self, length: int, second: int, third: int) -> float:
-        """What the value at a length may differ by."""
+        """Bound on the error at a length."""
         if length <= third:
             return abs(self.residual) * max(length - second, 0) / (third - second)
         return abs(self.residual) + (length - third) * (self.turn + self.rest)
 
 
 @dataclass(frozen=True)
-class ExponentialLaw:
-    """log(1 - SER) = log B + L log kappa, and E_p[log q(x) | valid]; fitted at two lengths, checked at a third."""
+class ExponentialSER:
+    """log(1 - SER) = log B + L log kappa, and E_p[log q(x) | valid]; fitted at two lengths, tested at a third."""
 
     log_valid: Line
-    log_likelihood: Line  # nats a sequence
+    log_likelihood: Line  # nats per sequence
     fitted: tuple[int, int]
     checked: int
 
@@ -102,47 +102,47 @@ class ExponentialLaw:
 
     @property
     def residual(self) -> float:
-        """Of log(1 - SER) at the checked length."""
+        """The error of log(1 - SER) at the third length."""
         return self.log_valid.residual
 
     def ser(self, length: int) -> float:
         return -math.expm1(self.log_valid.at(length))
 
     def generative_nll(self, length: int) -> float:
-        """E_p[-log q(x) | valid] in nats a sequence."""
+        """E_p[-log q(x) | valid] in nats per sequence."""
         return -self.log_likelihood.at(length)
 
     def drift(self, length: int) -> tuple[float, float]:
-        """What log(1 - SER) and the NLL may be off by at this length."""
+        """Bounds on the errors of log(1 - SER) and of the NLL at this length."""
         places = length, self.fitted[1], self.checked
         return self.log_valid.off(*places), self.log_likelihood.off(*places)
 
 
-def exponential_law(language: Language, delta: Tensor, longest: int = LONGEST) -> ExponentialLaw:
-    """The law at lengths 2/3 and 5/6 of the longest, checked at the longest."""
+def exponential_ser(language: Language, delta: Tensor, longest: int = LONGEST) -> ExponentialSER:
+    """Fit at lengths 2/3 and 5/6 of the longest, test at the longest."""
     chain, machine = first_order(language), language.machine
     as_delta(delta)
-    nearest = "metrics.score measures SER, theory.known.error_curve has its first order"
     if chain is None or machine is None:
-        raise UnmaskError(f"no exponential law for {language.kind}: it is for first-order chains; {nearest}")
+        problem = f"SER of {language.kind} is not known to be exponential in the length"
+        raise UnmaskError(f"{problem}; expected a first-order chain. Measure it with metrics.score.")
     if not primitive(machine):
-        nearest = "theory.gaps.ser_by_orders estimates SER at any length, with little variance"
-        raise UnmaskError(f"no exponential law: this chain is not primitive, its ends may be felt anywhere; {nearest}")
-    arguments.whole("longest", longest, SHORTEST, what=": a law is fitted and checked on lengths up to it")
+        problem = "SER of this chain is not exponential in the length"
+        raise UnmaskError(f"{problem}; expected a primitive chain. Estimate it with theory.gaps.ser_by_orders.")
+    arguments.whole("longest", longest, SHORTEST, what=": the longest length for fit and test")
     mass, log_mass = valid_mass(chain, longest, delta)
     first, second = longest * 2 // 3, longest * 5 // 6
     rho = second_eigenvalue(machine)
     both = (np.log(mass[1:]), log_mass[1:] / mass[1:])
     log_valid, log_likelihood = (Line.through(values, first, second, 1.0 if rho is None else rho) for values in both)
-    return ExponentialLaw(log_valid, log_likelihood, (first, second), longest)
+    return ExponentialSER(log_valid, log_likelihood, (first, second), longest)
 
 
 def error_curve(chain: FirstOrder, length: int) -> ErrorCurve:
     """g and e, and with them the step constant C(q), exactly."""
     contradictions = _contradictions(chain, length)
     if not feasible(chain, length):
-        nearest = "theory.sampled.error_curve measures it"
-        raise UnmaskError(f"e(u) at length {length} adds up too many contradictions; {nearest}")
+        problem = f"e(u) at length {length} has too many pairs of impossible tokens to sum"
+        raise UnmaskError(f"{problem}; expected at most {MOST_TERMS:.0e} terms. Use theory.sampled.error_curve.")
     kernels, marginals, end = chain.kernels(length + 1), chain.marginals(length), chain.size
     starts = np.cumsum(marginals, 0)
     patterns = np.zeros((3, length))
@@ -161,7 +161,7 @@ def error_curve(chain: FirstOrder, length: int) -> ErrorCurve:
 
 
 def feasible(chain: FirstOrder, length: int) -> bool:
-    """Whether `error_curve` can add up what it must; not where many pairs contradict each other at every distance."""
+    """Whether `error_curve` is fast enough; not if many pairs contradict each other at every distance."""
     apart = length - _contradictions(chain, length)[:, 0].astype(np.float64)
     return float((apart**2).sum() / 2 * (chain.size + 1) ** 2) <= MOST_TERMS
 
@@ -176,7 +176,7 @@ def _contradictions(chain: FirstOrder, length: int) -> Ints:
 def _contradict(kernels, contradictions, reach, out):  # type: ignore[no-untyped-def]
     """out (S+1, S+1): P^reach(a, c) sum over i and (d, s, t) of A_i(s) A_{i+d}(t), where P^d(s, t) = 0."""
     size = kernels.shape[1] - 1
-    share = np.empty((reach, size))
+    at = np.empty((reach, size))
     for a in range(size + 1):
         for c in range(size + 1):
             whole = kernels[reach, a, c]
@@ -184,10 +184,10 @@ def _contradict(kernels, contradictions, reach, out):  # type: ignore[no-untyped
                 continue
             for i in range(1, reach):
                 for s in range(size):
-                    share[i, s] = kernels[i, a, s] * kernels[reach - i, s, c] / whole
+                    at[i, s] = kernels[i, a, s] * kernels[reach - i, s, c] / whole
             total = 0.0
             for z in range(contradictions.shape[0]):
                 d, s, t = contradictions[z]
                 for i in range(1, reach - d):
-                    total += share[i, s] * share[i + d, t]
+                    total += at[i, s] * at[i + d, t]
             out[a, c] = whole * total

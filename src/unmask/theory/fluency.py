@@ -1,12 +1,12 @@
-"""Fluency needs a number of rounds that does not grow with the length: Theorem 4.2 and what is stronger (theory.md 4).
+"""Fluency: the number of steps needed does not grow with the length (Theorem 4.2 and stronger bounds; theory.md 4).
 
-Everything bounds KL(q || p) in nats a sequence; `statements.ter_ratio` makes it a bound on TER. The paper goes through
-separators, which needs an n-gram and O((n-1)/eps^n) rounds. The universal bound needs neither:
+Everything bounds KL(q || p) in nats per sequence; `statements.ter_ratio` makes it a bound on TER. The paper uses
+separators, and needs an n-gram and O((n-1)/eps^n) steps. The universal bound needs neither:
 
     E KL(q || p_order) = sum_k int_{p_k}^{p_{k+1}} (h(p_k) - h(u)) du  <=  max_k delta_k (h(0) - h(1)),
     h(0) - h(1) = TC + DTC = sum_i I(X_i; X_-i)  <=  L log|V|,
 
-so that 1/eps equal rounds do for any language at any length.
+so 1/eps equal steps are enough for any language at any length.
 """
 
 from __future__ import annotations
@@ -20,108 +20,109 @@ from unmask.core.estimates import Estimate, exactly
 from unmask.languages import Language
 from unmask.schedules import Schedule
 from unmask.theory import known
-from unmask.theory.statements import Statement, asked
+from unmask.theory.statements import Statement, checked
 
 
-@asked
+@checked
 def lemma_a1(vocabulary: int, tokens: int, learning: float = 0.0) -> Statement:
-    """Lemma A.1: drawing k tokens apart costs KL <= (k-1) log|V| + k delta, delta the worst divergence of a marginal.
+    """Lemma A.1: drawing k tokens independently costs KL <= (k-1) log|V| + k delta, delta the worst KL of a marginal.
 
     KL = sum_i KL(q_i || p_i) + I(X_i; X_<i), and the first position has no mutual information to lose.
     """
     value = (tokens - 1) * math.log(vocabulary) + tokens * learning
-    return Statement(value, "upper", "divergence", "tokens drawn in one round", "reconstructed", "lemma A.1")
+    return Statement(value, "upper", "divergence", "tokens drawn in one step", "reconstructed", "lemma A.1")
 
 
-@asked
+@checked
 def theorem_4_2(n: int, vocabulary: int, length: int, eps: float, learning: float = 0.0) -> Statement:
-    """Theorem 4.2: log TER(p) <= log TER(q) + eps_learning + 4 eps log|V|, in O((n-1)/eps^n) rounds of some schedule.
+    """Theorem 4.2: log TER(p) <= log TER(q) + eps_learning + 4 eps log|V|, in O((n-1)/eps^n) steps of some schedule.
 
-    As the poster has it, for L > O((n-1)/eps^(n+1/2)). Which schedule that is stands in an illegible part of our copy;
-    `explicit` is the same without unknown constants, for the schedule that we reconstruct from lemma B.12.
+    As on the poster, for L > O((n-1)/eps^(n+1/2)). The schedule is in an illegible part of our copy; `explicit` is the
+    same without unknown constants, for the schedule reconstructed from lemma B.12.
     """
     value = length * (learning + 4 * eps * math.log(vocabulary))
-    assumption = f"{n}-gram language, some schedule of O((n-1)/eps^n) rounds, L > O((n-1)/eps^(n+1/2))"
+    assumption = f"{n}-gram language, some schedule of O((n-1)/eps^n) steps, L > O((n-1)/eps^(n+1/2))"
     return Statement(value, "upper", "divergence", assumption, "paper", "theorem 4.2")
 
 
-@asked
-def explicit_rounds(n: int, eps: float) -> int:
-    """N = 1 + ceil((1-eps)(n-1)/eps^n): one round of eps, then equal ones of at most eps^n/(n-1)."""
+@checked
+def explicit_steps(n: int, eps: float) -> int:
+    """N = 1 + ceil((1-eps)(n-1)/eps^n): one step of eps, then equal ones of at most eps^n/(n-1)."""
     return 1 + math.ceil((1 - eps) * (n - 1) / eps**n - 1e-9)
 
 
-@asked
-def explicit_share(n: int, eps: float) -> float:
+@checked
+def explicit_fraction(n: int, eps: float) -> float:
     """eps + (n-1) d (d/eps^(n-1) + I_n), d = (1-eps)/(N-1), I_n = int_eps^1 x^-(n-1) dx: at most 2.4 eps.
 
-    It is `separators.excess_bound` / L, with the sum over rounds, a left Riemann sum, replaced by the integral.
+    It is `separators.excess_bound` / L, with the sum over steps, a left Riemann sum, replaced by the integral.
     """
-    d = (1 - eps) / max(explicit_rounds(n, eps) - 1, 1)
+    d = (1 - eps) / max(explicit_steps(n, eps) - 1, 1)
     area = math.log(1 / eps) if n == 2 else (eps ** -(n - 2) - 1) / (n - 2)
     return eps + (n - 1) * d * (d / eps ** (n - 1) + area)
 
 
-@asked
+@checked
 def explicit(n: int, vocabulary: int, length: int, eps: float, learning: float = 0.0) -> Statement:
-    """Theorem 4.2 for every L, by schedule "theorem-4.2" at `explicit_rounds`: KL/L <= eps_learning + share log|V|."""
-    value = length * (learning + math.log(vocabulary) * explicit_share(n, eps))
-    assumption = f"{n}-gram language, schedule theorem-4.2 at N = {explicit_rounds(n, eps)}"
+    """Theorem 4.2 for every L, by schedule "theorem-4.2" at `explicit_steps`: KL/L <= eps_learning + c log|V|, with
+    c = `explicit_fraction`."""
+    value = length * (learning + math.log(vocabulary) * explicit_fraction(n, eps))
+    assumption = f"{n}-gram language, schedule theorem-4.2 at N = {explicit_steps(n, eps)}"
     return Statement(value, "upper", "divergence", assumption, "ours", "theorem 4.2, explicit")
 
 
-@asked
-def proportional_rounds(n: int, eps: float) -> int:
-    """Rounds of eps, then of delta_k = eps/(n-1) p_k^(n-1): about eps^-(n-1) (n-1)/(n-2), or (1/eps) log(1/eps)."""
-    p, rounds = eps, 1
+@checked
+def proportional_steps(n: int, eps: float) -> int:
+    """Steps of eps, then of delta_k = eps/(n-1) p_k^(n-1): about eps^-(n-1) (n-1)/(n-2), or (1/eps) log(1/eps)."""
+    p, steps = eps, 1
     while p < 1 - 1e-12:
         p += eps / (n - 1) * p ** (n - 1)
-        rounds += 1
-    return rounds
+        steps += 1
+    return steps
 
 
-@asked
+@checked
 def proportional(n: int, vocabulary: int, length: int, eps: float, learning: float = 0.0) -> Statement:
-    """Schedule "theorem-4.2-proportional": each later round pays at most eps of what it reveals: 2 eps log|V| a token.
+    """Schedule "theorem-4.2-proportional": each later step costs at most eps of its entropy: 2 eps log|V| per token.
 
     (n-1) delta_k / p_k^(n-1) = eps, so `separators.excess_bound` is at most L (eps + eps (1 - eps)).
     """
     value = length * (learning + math.log(vocabulary) * eps * (2 - eps))
-    assumption = f"{n}-gram language, schedule theorem-4.2-proportional at N = {proportional_rounds(n, eps)}"
+    assumption = f"{n}-gram language, schedule theorem-4.2-proportional at N = {proportional_steps(n, eps)}"
     return Statement(value, "upper", "divergence", assumption, "ours", "theorem 4.2, proportional")
 
 
-@asked
-def universal_rounds(eps: float) -> int:
-    """1/eps equal rounds: eps log|V| a token for every language at every length."""
+@checked
+def universal_steps(eps: float) -> int:
+    """1/eps equal steps: eps log|V| per token for every language at every length."""
     return math.ceil(1 / eps - 1e-9)
 
 
-def rounds_by_order(eps: float, orders: range = range(2, 7)) -> list[dict[str, float]]:
-    """N against n: the rounds that each proof asks for, and the share of log|V| a token that it then promises."""
+def steps_by_order(eps: float, orders: range = range(2, 7)) -> list[dict[str, float]]:
+    """N against n: the steps that each proof needs, and the fraction of log|V| per token that it then guarantees."""
     return [
         {
             "n": n,
-            "explicit": explicit_rounds(n, eps),
-            "explicit_share": explicit_share(n, eps),
-            "proportional": proportional_rounds(n, eps),
-            "proportional_share": eps * (2 - eps),
-            "universal": universal_rounds(eps),
-            "universal_share": eps,
+            "explicit": explicit_steps(n, eps),
+            "explicit_fraction": explicit_fraction(n, eps),
+            "proportional": proportional_steps(n, eps),
+            "proportional_fraction": eps * (2 - eps),
+            "universal": universal_steps(eps),
+            "universal_fraction": eps,
         }
         for n in orders
     ]
 
 
 def interaction(language: Language, length: int) -> Estimate:
-    """TC + DTC = sum_i I(X_i; X_-i) = h(0) - h(1) in nats where the curve is exact, else sum_i H(X_i), not less."""
+    """TC + DTC = sum_i I(X_i; X_-i) = h(0) - h(1) in nats if the curve is exact, else the upper bound sum_i H(X_i)."""
     if (curve := known.exact_curve(language, length)) is not None:
         return exactly(length * float(curve.f[0] - curve.f[-1]), f"exact: {curve.method}")
     blank = language.posterior(language.blank(1, length))[0]
     return exactly(-float(torch.xlogy(blank, blank).sum()), "upper bound: sum of H(X_i)")
 
 
-@asked
+@checked
 def universal(
     vocabulary: int,
     length: int,
@@ -132,10 +133,10 @@ def universal(
 ) -> Statement:
     """KL(q || p) <= max_k delta_k (TC + DTC) + L eps, for any language, length and schedule; `between` is TC + DTC.
 
-    Without it L log|V| stands in. With fixed sizes s_k the same sum, over counts, gives (max s_k - 1) / L (TC + DTC).
+    (default: L log|V|) With fixed sizes s_k the same sum, over counts, gives (max s_k - 1) / L (TC + DTC).
     """
-    share = (int(Schedule(delta).sizes(length).max()) - 1) / length if fixed else float(delta.max())
-    known = length * math.log(vocabulary) if between is None else between
-    how = "rounds of fixed size" if fixed else "each position draws its round from the schedule"
+    largest = (int(Schedule(delta).sizes(length).max()) - 1) / length if fixed else float(delta.max())
+    total = length * math.log(vocabulary) if between is None else between
+    how = "steps of fixed size" if fixed else "each position draws its step from the schedule"
     assumption = f"any language, {how}"
-    return Statement(share * known + length * learning, "upper", "divergence", assumption, "ours", "theory.md 4")
+    return Statement(largest * total + length * learning, "upper", "divergence", assumption, "ours", "theory.md 4")

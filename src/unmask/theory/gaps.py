@@ -1,18 +1,17 @@
-"""First-order chains: what comes out, by recursion on gaps (theory.md 7.4, 7.5).
+"""First-order chains: the output distribution, by recursion on gaps (theory.md 7.4, 7.5).
 
-Between two revealed tokens (a, c) with g hidden positions between them, the future of those positions depends on
-nothing else. So for any weight phi of the L+1 edges of a sequence, begin and end included, its mean over what ancestral
-sampling writes into a gap follows from that of smaller gaps one round later:
+Between two revealed tokens (a, c) with g hidden positions between them, the future of those positions depends only on a
+and c. Let phi be any weight of the L+1 edges of a sequence, begin and end included. Its mean over the output of
+ancestral sampling in a gap follows from that of smaller gaps one step later:
 
     S_{N+1}(a,c;0) = phi(a,c),  S_{N+1}(a,c;g) = 0,      A_u(s) = P^u(a,s) P^{g+1-u}(s,c) / P^{g+1}(a,c)
-    T(a,c;g)   = (1-rho)^g S_{i+1}(a,c;g)                                    (this round reveals none of the gap)
+    T(a,c;g)   = (1-rho)^g S_{i+1}(a,c;g)                                    (this step reveals none of the gap)
     F_v(t)     = rho A_v(t) [ T(a,t;v-1) + sum_{u<v} sum_s F_u(s) T(s,t;v-u-1) ]
     S_i(a,c;g) = T(a,c;g) + sum_v sum_s F_v(s) T(s,c;g-v)
 
-F_v(t): v is the last so far of the gap's positions that this round reveals, as t. phi = 1 where q > 0 gives 1 - SER;
-its derivative towards phi = P^s, carried along as a dual number, gives E_p[log q(x); valid]; phi = 1 along one
-sequence gives p(x).
-One pass answers for every length up to L: S_1(begin, end; L).
+F_v(t): v is the last so far of the gap's positions that this step reveals, as t. phi = 1 where q > 0 gives 1 - SER; its
+derivative towards phi = P^s, carried along as a dual number, gives E_p[log q(x); valid]. phi = 1 along one sequence
+gives p(x). One pass covers every length up to L: S_1(begin, end; L).
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import torch
 from torch import Tensor
 
 from unmask.core import progress
-from unmask.core.chance import Luck, check_seed
+from unmask.core.chance import Randomness, check_seed
 from unmask.core.compiled import kernel
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean
@@ -31,7 +30,7 @@ from unmask.kernels.first_order import FirstOrder
 from unmask.kernels.machine import Floats
 from unmask.schedules import Schedule, orders
 
-BLOCK = 8  # orders a thread takes at a time
+BLOCK = 8  # orders per thread
 MOST_PRODUCTS = 1e10  # for p(x) of one sequence, N L^4 / 24
 
 
@@ -46,27 +45,27 @@ def valid_mass(chain: FirstOrder, longest: int, delta: Tensor) -> tuple[Floats, 
     with progress.track("gaps", len(delta)) as advance:
         for rate in reversed(Schedule(delta).rho.tolist()):
             if rate > 0:
-                _round(kernels, rate, mass, log_mass)
+                _step(kernels, rate, mass, log_mass)
             advance(1)
     return mass[:, -1, -1], log_mass[:, -1, -1]
 
 
 def log_prob(chain: FirstOrder, tokens: Tensor, delta: Tensor) -> Tensor:
-    """log p(x) of ancestral sampling, float64 (B), for sequences x (B, L) that q finds possible.
+    """log p(x) of ancestral sampling, float64 (B), for sequences x (B, L) that are possible under q.
 
-    Of an impossible sequence p(x) depends on what the denoiser answers in impossible contexts: metrics.output_law.
+    For an impossible sequence p(x) depends on the denoiser in impossible contexts: metrics.output_distribution.
     """
     states = chain.states(tokens)
     rows, length = states.shape
     if np.count_nonzero(delta.numpy()) * length**4 / 24 > MOST_PRODUCTS:
-        nearest = "sampled.information_curve(..).nelbo bounds E[-log p(x)] at every length"
-        raise UnmaskError(f"p(x) at length {length} in {len(delta)} rounds takes too long; {nearest}")
+        problem = f"p(x) at length {length} in {len(delta)} steps takes too long"
+        raise UnmaskError(f"{problem}. Use sampled.information_curve(..).nelbo, a bound on E[-log p(x)].")
     walk = np.full((rows, length + 2), chain.size)  # begin and end have the last number
     walk[:, 1:-1] = states
     kernels = chain.kernels(length + 1)
     bad = (walk[:, 1:-1] == chain.size).any(1) | (kernels[1][walk[:, :-1], walk[:, 1:]] == 0).any(1)
     if bad.any():
-        raise UnmaskError(f"row {int(bad.argmax())} is impossible; log p(x) by gaps is for sequences with q(x) > 0")
+        raise UnmaskError(f"row {int(bad.argmax())} is impossible; expected q(x) > 0 for log p(x) by gaps")
     out = torch.empty(rows, dtype=torch.float64)
     used = Schedule(delta).rho.flip(0).numpy()
 
@@ -82,15 +81,15 @@ def log_prob(chain: FirstOrder, tokens: Tensor, delta: Tensor) -> Tensor:
 
 
 def valid_given_order(chain: FirstOrder, order: Tensor) -> Tensor:
-    """P(valid | order), float64 (B), of any orders (B, L) that are made beforehand; rounds count from 1."""
+    """P(valid | order), float64 (B), of any fixed orders (B, L) with steps from 1."""
     if int(order.min()) < 1:
-        raise UnmaskError("this order leaves out positions that are given; P(valid | order) is for a blank canvas")
+        raise UnmaskError("this order has given positions; expected a step from 1 for every position")
     kernels = chain.kernels(order.shape[1] + 1)
     out = torch.empty(len(order), dtype=torch.float64)
-    by_round = torch.argsort(order, dim=1, descending=True, stable=True)
+    by_step = torch.argsort(order, dim=1, descending=True, stable=True)
 
     def some(part: slice) -> int:
-        _orders(kernels, order[part].numpy(), by_round[part].numpy(), out[part].numpy())
+        _orders(kernels, order[part].numpy(), by_step[part].numpy(), out[part].numpy())
         return part.stop - part.start
 
     with progress.track("orders", len(order)) as advance:
@@ -101,14 +100,14 @@ def valid_given_order(chain: FirstOrder, order: Tensor) -> Tensor:
 
 def ser_by_orders(chain: FirstOrder, length: int, delta: Tensor, *, rows: int = 200, seed: int = 0) -> Estimate:
     """SER of ancestral sampling with only the orders drawn: the mean of 1 - P(valid | order), at any length."""
-    luck = Luck(check_seed(seed), torch.arange(rows))
-    order = orders.independent(delta, torch.ones((rows, length), dtype=torch.bool), luck)
+    rng = Randomness(check_seed(seed), torch.arange(rows))
+    order = orders.independent(delta, torch.ones((rows, length), dtype=torch.bool), rng)
     return bounded_mean(1 - valid_given_order(chain, order), method="rao-blackwell")
 
 
 @kernel
-def _round(kernels, rate, mass, log_mass):  # type: ignore[no-untyped-def]
-    """One round earlier, in place: mass and log_mass (L+1, S+1, S+1) hold S and its derivative by gap and ends.
+def _step(kernels, rate, mass, log_mass):  # type: ignore[no-untyped-def]
+    """One step earlier, in place: mass and log_mass (L+1, S+1, S+1) hold S and its derivative by gap and ends.
 
     The sum over u and s is a product of matrices, for all ends (a, c) at once.
     """
@@ -138,9 +137,9 @@ def _round(kernels, rate, mass, log_mass):  # type: ignore[no-untyped-def]
                         whole = kernels[g + 1, a, c]
                         if whole == 0.0:
                             continue
-                        share = rate * kernels[v, a, t] * kernels[g + 1 - v, t, c] / whole
-                        here = share * (stay[v - 1, a, t] + both[t, a * ends + c])
-                        there = share * (slope[v - 1, a, t] + both[size + t, a * ends + c] + more[t, a * ends + c])
+                        at = rate * kernels[v, a, t] * kernels[g + 1 - v, t, c] / whole
+                        here = at * (stay[v - 1, a, t] + both[t, a * ends + c])
+                        there = at * (slope[v - 1, a, t] + both[size + t, a * ends + c] + more[t, a * ends + c])
                         reached[v, t, a, c], lift[v, t, a, c] = here, there
                         total[a, c] += here * stay[g - v, t, c]
                         tilt[a, c] += here * slope[g - v, t, c] + there * stay[g - v, t, c]
@@ -150,7 +149,7 @@ def _round(kernels, rate, mass, log_mass):  # type: ignore[no-untyped-def]
 
 @kernel
 def _sequence(kernels, walk, rates):  # type: ignore[no-untyped-def]
-    """p(x) of one sequence between begin and end, walk (L+2): gaps are known by their two positions (l, r)."""
+    """p(x) of one sequence between begin and end, walk (L+2); gaps are named by their two positions (l, r)."""
     ends = walk.shape[0]
     mass, stay = np.zeros((ends, ends)), np.zeros((ends, ends))
     reached = np.empty(ends)
@@ -178,10 +177,10 @@ def _sequence(kernels, walk, rates):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _orders(kernels, orders, by_round, out):  # type: ignore[no-untyped-def]
-    """out (B): the gaps of each order are closed from the last round to the first, by_round (B, L) names positions so.
+def _orders(kernels, orders, by_step, out):  # type: ignore[no-untyped-def]
+    """out (B): the gaps of each order are closed from the last step to the first; by_step (B, L) sorts positions so.
 
-    edge(r) (S+1, S+1) is the mean of what lies between r and the nearest position before it that is still in the list.
+    edge(r) (S+1, S+1) is the mean over the positions between r and the nearest one before it that is still in the list.
     """
     length, size = orders.shape[1], kernels.shape[1] - 1
     edge = np.empty((length + 2, size + 1, size + 1))
@@ -193,13 +192,11 @@ def _orders(kernels, orders, by_round, out):  # type: ignore[no-untyped-def]
         before[:], after[:] = np.arange(-1, length + 1), np.arange(1, length + 3)
         i = 0
         while i < length:
-            first = by_round[b, i] + 1
+            first = by_step[b, i] + 1
             last = first
             i += 1
-            while (
-                i < length and by_round[b, i] + 1 == after[last] and orders[b, by_round[b, i]] == orders[b, first - 1]
-            ):
-                last = by_round[b, i] + 1
+            while i < length and by_step[b, i] + 1 == after[last] and orders[b, by_step[b, i]] == orders[b, first - 1]:
+                last = by_step[b, i] + 1
                 i += 1
             l, r = before[first], after[last]
             closed = np.zeros((size + 1, size + 1))
@@ -213,7 +210,7 @@ def _orders(kernels, orders, by_round, out):  # type: ignore[no-untyped-def]
 
 @kernel
 def _close(kernels, edge, after, first, l, r, a, c, here, there):  # type: ignore[no-untyped-def]
-    """The mean over what one round writes at first..r between tokens a at l and c at r."""
+    """The mean over the tokens that one step writes at first..r, between tokens a at l and c at r."""
     size, whole = here.shape[0], kernels[r - l, a, c]
     if whole == 0.0:
         return 0.0

@@ -1,12 +1,12 @@
-"""The one door: what is known of a language at a length without sampling, by whichever way there is.
+"""Exact values for a language at a length, without sampling, by the best available method.
 
     with a closed form    everything (the interval language)                                languages.ClosedForm
     tiny, of any kind     everything, by ordered set partitions                             partitions
     first-order chains    E KL in closed form; SER and generative NLL by recursion on gaps,
-                          beyond what that can reach by the exponential law                 chains, gaps, exponential
-    others                the entropy, where it is exact
+                          for larger lengths by an exponential fit                          chains, gaps, exponential
+    others                the entropy, if it is exact
 
-What is not known is None, and a note says why and what comes nearest.
+Unknown values have the value None; a note gives the reason and the closest alternative.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from unmask.schedules.schedule import as_delta
 from unmask.theory import chains, exponential, sampled
 from unmask.theory.chains import first_order
 from unmask.theory.curves import ErrorCurve, InformationCurve
-from unmask.theory.exponential import ExponentialLaw, exponential_law
+from unmask.theory.exponential import ExponentialSER, exponential_ser
 from unmask.theory.gaps import valid_mass
 from unmask.theory.partitions import Partitions, partitions, tiny
 
 MOST_WORK = 5e9  # products in a recursion on gaps: about five seconds
-LONGEST = 60  # gaps beyond which the exponential law is as good
-FITTED = (12, 18, 24, 36)  # gaps from which the law is fitted: longer ones where the residual asks for it
-SETTLED, TOLERATED = 1e-6, 1e-3  # errors of log(1 - SER), and of the NLL a token, that are good and good enough
-TER_NEAREST = "KL(q || p) <= expected_plan_divergence_nats, and sampled.information_curve(..).ter_upper bounds TER"
+LONGEST = 60  # gaps above which the exponential fit is as good
+FITTED = (12, 18, 24, 36)  # gaps for the fit: longer ones if the residual is too large
+SETTLED, TOLERATED = 1e-6, 1e-3  # good and acceptable errors of log(1 - SER), and of the NLL per token
+TER_NEAREST = "Bounds: KL(q || p) <= expected_plan_divergence_nats; TER: sampled.information_curve(..).ter_upper"
 
 
 @dataclass
 class Values:
-    """Exact values of ancestral sampling with the ideal denoiser; None where there is none, and a note says why.
+    """Exact values of ancestral sampling with the ideal denoiser; None if unknown, with the reason in a note.
 
-    The generative NLL is over valid sequences; TER is 2^ter_bits_per_token. method: field -> how it was found.
+    The generative NLL is over valid sequences; TER is 2^ter_bits_per_token. method: field -> its method.
     """
 
     ser: float | None = None
@@ -58,14 +58,14 @@ class Values:
 
     __repr__ = as_table
 
-    def found(self, method: str, **values: float) -> None:
+    def set(self, method: str, **values: float) -> None:
         for name, value in values.items():
             setattr(self, name, value)
             self.method[name] = method
 
 
 def exact(language: LanguageLike, length: int, delta: Tensor) -> Values:
-    """What is known exactly of ancestral sampling from `length` hidden positions by the schedule delta (N)."""
+    """Compute the exact values of ancestral sampling from `length` hidden positions by the schedule delta (N)."""
     language = load(language)
     language.check_length(length)
     as_delta(delta)
@@ -84,13 +84,13 @@ def exact(language: LanguageLike, length: int, delta: Tensor) -> Values:
 
 
 def curve(language: Language, length: int, *, rows: int = 200, seed: int = 0) -> InformationCurve:
-    """The information curve: exact where `exact_curve` is one, else from `rows` of x ~ q."""
-    found = exact_curve(language, length)
-    return sampled.information_curve(language, length, rows=rows, seed=seed) if found is None else found
+    """The information curve: exact if `exact_curve` has one, else from `rows` of x ~ q."""
+    known = exact_curve(language, length)
+    return sampled.information_curve(language, length, rows=rows, seed=seed) if known is None else known
 
 
 def exact_curve(language: LanguageLike, length: int) -> InformationCurve | None:
-    """The information curve of closed forms, first-order chains and tiny languages; None of others."""
+    """The information curve of closed forms, first-order chains and tiny languages; None for others."""
     language = load(language)
     language.check_length(length)
     if (form := language.closed_form) is not None:
@@ -103,13 +103,13 @@ def exact_curve(language: LanguageLike, length: int) -> InformationCurve | None:
 
 
 def error_curve(language: Language, length: int, *, rows: int = 100, seed: int = 0) -> ErrorCurve:
-    """The error curve: exact where `exact_error_curve` is one, else from `rows` of x ~ q."""
-    found = exact_error_curve(language, length)
-    return sampled.error_curve(language, length, rows=rows, seed=seed) if found is None else found
+    """The error curve: exact if `exact_error_curve` has one, else from `rows` of x ~ q."""
+    known = exact_error_curve(language, length)
+    return sampled.error_curve(language, length, rows=rows, seed=seed) if known is None else known
 
 
 def exact_error_curve(language: LanguageLike, length: int) -> ErrorCurve | None:
-    """The error curve of closed forms, first-order chains and tiny languages; None of others."""
+    """The error curve of closed forms, first-order chains and tiny languages; None for others."""
     language = load(language)
     language.check_length(length)
     if (form := language.closed_form) is not None:
@@ -123,7 +123,7 @@ def exact_error_curve(language: LanguageLike, length: int) -> ErrorCurve | None:
 
 def _closed(values: Values, form: ClosedForm, length: int, delta: Tensor) -> None:
     own, nats = form.bits(length) / length, form.divergence(length, delta)
-    values.found(
+    values.set(
         form.method,
         ser=form.ser(length, delta),
         ter_bits_per_token=own + nats / math.log(2) / length,
@@ -135,7 +135,7 @@ def _closed(values: Values, form: ClosedForm, length: int, delta: Tensor) -> Non
 
 
 def _tiny(values: Values, every: Partitions, delta: Tensor) -> None:
-    values.found(
+    values.set(
         "ordered set partitions",
         ser=every.ser(delta),
         ter_bits_per_token=every.ter_bits(delta),
@@ -148,71 +148,72 @@ def _tiny(values: Values, every: Partitions, delta: Tensor) -> None:
 
 def _entropy(values: Values, language: Language, length: int) -> None:
     if language.end is not None:
-        values.notes.append(
-            f"{language.kind} varies in length: bits a token have no closed form; nearest: theory.sampled"
-        )
+        values.notes.append(f"{language.kind} varies in length: bits per token are unknown. Measure: theory.sampled")
         return
     entropy = language.entropy(length, rows=2)
     if entropy.exact:
-        values.found("path entropy", entropy_bits_per_token=entropy.value / length / math.log(2))
+        values.set("path entropy", entropy_bits_per_token=entropy.value / length / math.log(2))
     else:
-        note = "the entropy is exact only where a sequence determines its path; language.entropy(length) estimates it"
+        note = "The entropy is unknown: a sequence does not determine its path. Estimate: language.entropy(length)"
         values.notes.append(note)
 
 
 def _chain(values: Values, language: Language, chain: FirstOrder, length: int, delta: Tensor) -> None:
     plan = chains.information_curve(chain, length).divergence(delta).value
-    values.found(chains.METHOD, expected_plan_divergence_nats=plan)
-    nearest = f"theory.sampled.divergence estimates KL from exact p(x) of some; {TER_NEAREST}"
-    values.notes.append(f"KL(q || p) and TER of a mixture over orders need p(x) of every x; {nearest}")
+    values.set(chains.METHOD, expected_plan_divergence_nats=plan)
+    note = "KL(q || p) and TER are unknown: they need p(x) of every x. Estimate: theory.sampled.divergence"
+    values.notes.append(f"{note}. {TER_NEAREST}")
     always = bool((chain.initial > 0).all() and (chain.transition > 0).all())
     if always:
-        values.found("every sequence is possible", ser=0.0)
+        values.set("every sequence is possible", ser=0.0)
     if length <= LONGEST and work(chain, length, delta) <= MOST_WORK:
         mass, log_mass = valid_mass(chain, length, delta)
         method, ser, nll = "recursion on gaps", 1 - float(mass[-1]), -float(log_mass[-1] / mass[-1])
-    elif (law := _law(values, language, chain, length, delta)) is not None:
-        first, second = law.fitted
-        method = f"exponential law of lengths {first} and {second}, off by {law.residual:.1e} at {law.checked}"
-        ser, nll = law.ser(length), law.generative_nll(length)
+    elif (distribution := _distribution(values, language, chain, length, delta)) is not None:
+        first, second = distribution.fitted
+        error = f"error {distribution.residual:.1e} at {distribution.checked}"
+        method = f"exponential fit of lengths {first} and {second}, {error}"
+        ser, nll = distribution.ser(length), distribution.generative_nll(length)
     else:
         return
     if not always:
-        values.found(method, ser=max(ser, 0.0))
+        values.set(method, ser=max(ser, 0.0))
     if language.end is None:
-        values.found(method, generative_nll_bits_per_token=nll / length / math.log(2))
+        values.set(method, generative_nll_bits_per_token=nll / length / math.log(2))
 
 
-def _law(values: Values, language: Language, chain: FirstOrder, length: int, delta: Tensor) -> ExponentialLaw | None:
-    """The exponential law of this chain, from gaps as short as will do; or None and a note that says why not."""
-    law, nearest = None, "theory.gaps.ser_by_orders estimates SER with little variance"
+def _distribution(
+    values: Values, language: Language, chain: FirstOrder, length: int, delta: Tensor
+) -> ExponentialSER | None:
+    """The exponential fit of this chain, from the shortest gaps that are enough; or None and a note with the reason."""
+    distribution, nearest = None, "Estimate: theory.gaps.ser_by_orders"
     for longest in FITTED:
         if work(chain, longest, delta) > MOST_WORK:
             break
         try:
-            law = exponential_law(language, delta, longest)
+            distribution = exponential_ser(language, delta, longest)
         except UnmaskError as error:
             values.notes.append(str(error))
             return None
-        errors = law.drift(length)
+        errors = distribution.drift(length)
         if max(errors[0], errors[1] / length) <= SETTLED:
-            return law
-    if law is None:
-        values.notes.append(f"{chain.size} symbols and {len(delta)} rounds are too many for SER; {nearest}")
+            return distribution
+    if distribution is None:
+        note = f"SER is unknown: {chain.size} symbols and {len(delta)} steps take too long"
+        values.notes.append(f"{note}. {nearest}")
     elif max(errors[0], errors[1] / length) > TOLERATED:
-        off = f"off by {law.residual:.1e} at length {law.checked}"
-        values.notes.append(f"log(1 - SER) is not yet a straight line in the length, {off}; {nearest}")
+        off = f"its error is {distribution.residual:.1e} at length {distribution.checked}"
+        values.notes.append(f"SER is unknown: log(1 - SER) is not yet linear in the length, {off}. {nearest}")
         return None
-    return law
+    return distribution
 
 
 def _other(values: Values, language: Language) -> None:
-    measure = "metrics.score measures SER and the generative perplexity"
-    values.notes.append(f"SER, TER and the generative NLL of {language.kind} are exact only if tiny; {measure}")
-    bounds = " and theory.certified bounds it from both sides" if isinstance(language, NGram) else ""
-    values.notes.append(
-        f"E KL over orders is measured by theory.known.curve(..).divergence(delta){bounds}; {TER_NEAREST}"
-    )
+    note = f"SER, TER and generative NLL of {language.kind} are unknown: it is not tiny"
+    values.notes.append(f"{note}. Measure SER and generative perplexity: metrics.score")
+    bounds = ", or bounds from theory.certified" if isinstance(language, NGram) else ""
+    note = f"E KL over orders is unknown. Measure: theory.known.curve(..).divergence(delta){bounds}"
+    values.notes.append(f"{note}. {TER_NEAREST}")
 
 
 def work(chain: FirstOrder, length: int, delta: Tensor) -> float:

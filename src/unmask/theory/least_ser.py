@@ -1,10 +1,9 @@
-"""The schedule of the least SER, where SER itself is exact and quick to compute (theory.md 7.4, 7.7).
+"""The schedule of the least SER, where SER itself is exact and fast to compute (theory.md 7.4, 7.7).
 
-`fewest-pairs` minimises the errors of pairs, sum_k delta_k^2 e(p_k), which is -log(1 - SER) to first order: where
-errors are many it need not have the least SER, nor less than linear or the least divergence. Here SER is computed at
-every step of a search over softmax(z), z in R^N, from the best of all of those on, so that it is no more than theirs.
-SER is not convex in delta: that no other schedule has less is proven for the interval language alone, where linear is
-best.
+`fewest-pairs` minimises the errors of pairs, sum_k delta_k^2 e(p_k), which is -log(1 - SER) to first order. If errors
+are many it need not have the least SER, nor less than linear or the least divergence. Here SER is computed at every
+step of a search over softmax(z), z in R^N, that starts from the best of these, so it is never worse. SER is not convex
+in delta: a global minimum is proven only for the interval language, where linear is best.
 """
 
 from __future__ import annotations
@@ -26,16 +25,17 @@ from unmask.theory.gaps import valid_mass
 from unmask.theory.optimal import error_curve, for_divergence, for_errors, information_curve
 from unmask.theory.partitions import partitions, tiny
 
-LOOKS = 500  # at SER
-MOST_WORK = 3e10  # products of all looks: some tens of seconds
-NOTHING = 1e-12  # a share that is left to no round
-MOST_ROUNDS = 32
+LOOKS = 500  # computations of SER
+MOST_WORK = 3e10  # products in all of them: some tens of seconds
+NOTHING = 1e-12  # least fraction of a step
+MOST_STEPS = 32
 
 
 def least_ser(language: Language, length: int, steps: int, fixed_size: bool = False) -> Tensor:
-    """delta (N) of the least SER that a search finds: no more than that of linear, cosine, optimal and fewest-pairs."""
+    """delta (N) of the least SER in a search: no more than that of linear, cosine, optimal and fewest-pairs."""
     if fixed_size:
-        raise UnmaskError("optimal-ser is for positions that draw their rounds; of fixed sizes take fewest-pairs")
+        problem = "optimal-ser got steps of fixed size; expected positions that draw their steps"
+        raise UnmaskError(f"{problem}. Use fewest-pairs for fixed sizes.")
     linear = schedules.deltas("linear", steps)
     if language.closed_form is not None and language.width is not None:
         return linear
@@ -50,17 +50,17 @@ def least_ser(language: Language, length: int, steps: int, fixed_size: bool = Fa
         return ser(torch.softmax(torch.from_numpy(z), 0))
 
     begin = np.log(best.clamp(min=NOTHING).numpy())
-    found = minimize(cost, begin, method="Powell", options={"maxfev": LOOKS, "xtol": 1e-7, "ftol": 1e-12})
-    reached = torch.softmax(torch.from_numpy(found.x), 0)
-    return reached if ser(reached) < ser(best) - NOTHING else best
+    search = minimize(cost, begin, method="Powell", options={"maxfev": LOOKS, "xtol": 1e-7, "ftol": 1e-12})
+    best_found = torch.softmax(torch.from_numpy(search.x), 0)
+    return best_found if ser(best_found) < ser(best) - NOTHING else best
 
 
 def _exact(language: Language, length: int, delta: Tensor) -> Callable[[Tensor], float]:
-    """delta (N) -> SER, where so many looks at it take no longer than that."""
+    """delta (N) -> SER, if `LOOKS` computations of it are fast enough."""
     if tiny(language, length):
         return partitions(language, length).ser
-    chain, rounds = first_order(language), len(delta)
-    if chain is not None and rounds <= MOST_ROUNDS and LOOKS * known.work(chain, length, delta) <= MOST_WORK:
-        return lambda shares: 1 - float(valid_mass(chain, length, shares)[0][-1])
-    what = f"the SER of {language.kind} at length {length} in {rounds} rounds is not exact, or takes too long to search"
-    raise UnmaskError(f"{what}; take fewest-pairs, which is the same where errors are few")
+    chain, steps = first_order(language), len(delta)
+    if chain is not None and steps <= MOST_STEPS and LOOKS * known.work(chain, length, delta) <= MOST_WORK:
+        return lambda trial: 1 - float(valid_mass(chain, length, trial)[0][-1])
+    problem = f"SER of {language.kind} at length {length} in {steps} steps has no exact value, or takes too long"
+    raise UnmaskError(f"{problem}. Use fewest-pairs, which is equal if errors are few.")

@@ -1,18 +1,18 @@
-"""The schedules that lose least, fitted to the curves of a language (theory.md 8).
+"""Schedules with the least loss, fitted to the curves of a language (theory.md 8).
 
     divergence   sum_k delta_k h(p_k)          or, with fixed sizes,  sum_k s_k f(c_k)
     errors       sum_k delta_k^2 e_k           or                     sum_k C(s_k, 2) g_k
 
-where e_k = e(p_k) in the small steps for which it was derived. In a large one a pair may contradict each other only in
-the light of a third position that comes with them, and so e_k is the mean of e over the step where that is more.
+where e_k = e(p_k) in small steps, for which it was derived. In a large step a pair may contradict each other only given
+a third position of the step, so e_k is the mean of e over the step if that is more.
 
-Fixed sizes are solved exactly, by a dynamic programme over cuts of 0..L. The cost (b-a) f(a) of a round is Monge, for f
+Fixed sizes are solved exactly, by a dynamic programme over cuts of 0..L. The cost (b-a) f(a) of a step is Monge, as f
 does not rise: c(a,d) + c(b,c) - c(a,c) - c(b,d) = (d-c) (f(a) - f(b)) >= 0. So the best last cut moves right with the
 end, and halving finds all of them in O(N L log L).
 
-Independent rounds are the same over a grid of p, refined about the best. The grid is fine where rounds should be close:
-as N grows their density tends to sqrt(-h') for the divergence, which is then (int sqrt(-h'))^2 / 2N, and to sqrt(e) for
-the errors, (int sqrt(e))^2 / N: the rule delta ~ e^(-1/2). A straight h, or a constant e, makes equal rounds best.
+Independent steps are the same over a grid of p, refined near the best. The grid is fine where steps should be close. As
+N grows their density tends to sqrt(-h') for the divergence, which is then (int sqrt(-h'))^2 / 2N, and to sqrt(e) for
+the errors, (int sqrt(e))^2 / N: the rule delta ~ e^(-1/2). For a linear h, or a constant e, equal steps are best.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from unmask.theory.statements import Statement
 
 Curve = Callable[[Floats], Floats]
 Halves = tuple[Floats, Floats]
-MESH = 4096  # points at which a density is integrated
-MOST_ON_GRID = 128  # rounds for which the grid is searched; with more, the density is a better start than a grid
-MOST_REFINED = 512  # rounds beyond which nothing is gained by refining
-TRIED = 9  # places about each p, in a refinement
+MESH = 4096  # points for the integral of a density
+MOST_ON_GRID = 128  # steps for which the grid is searched; above this the density is a better start
+MOST_REFINED = 512  # steps above which refining gains nothing
+TRIED = 9  # values tried near each p, in a refinement
 PASSES = 12
 ROUNDING = 1e-13
 MOST_WORK = 4e9  # of the exact search for the fewest errors: some seconds
@@ -50,7 +50,7 @@ ETAS = np.geomspace(1e-7, 1e3, 4001)
 def for_divergence(
     curve: InformationCurve, steps: int, *, fixed_size: bool = False, halves: Halves | None = None
 ) -> Tensor:
-    """delta (N) of the least E KL(q || p_order). halves: f as measured on each half of the rows, where it was."""
+    """delta (N) of the least E KL(q || p_order). halves: f measured on each half of the rows, if it was measured."""
 
     def solve(f: Floats) -> Tensor:
         return _least_divergence(
@@ -64,7 +64,7 @@ def for_divergence(
 
 
 def for_errors(curve: ErrorCurve, steps: int, *, fixed_size: bool = False) -> Tensor:
-    """delta (N) of the fewest errors, where they are few."""
+    """delta (N) of the fewest errors, if errors are few."""
 
     def solve(g: Floats) -> Tensor:
         return _fewest_errors(ErrorCurve(np.maximum(g, 0.0), curve.method), steps, fixed_size)
@@ -78,10 +78,10 @@ def for_errors(curve: ErrorCurve, steps: int, *, fixed_size: bool = False) -> Te
 def _cautious(
     values: Floats, halves: Halves | None, solve: Callable[[Floats], Tensor], price: Callable[[Tensor, Floats], float]
 ) -> Tensor:
-    """The solution; of a measured curve, smoothed as much as serves each half best on the other half.
+    """The solution; for a measured curve, with the amount of smoothing that is best on the other half of the rows.
 
-    A schedule that is fitted to noise has its rounds end wherever the curve happens to drop. The smoothest curve is
-    constant, and its schedule linear.
+    A schedule fitted to noise ends its steps wherever the curve happens to drop. The smoothest curve is constant, and
+    its schedule linear.
     """
     if halves is None:
         return solve(values)
@@ -92,7 +92,7 @@ def _cautious(
 
 
 def smooth(values: Floats, degree: int) -> Floats:
-    """Values as those of a Bernstein polynomial of a lower degree: smoother, and no less monotone."""
+    """The values of a Bernstein polynomial of a lower degree: smoother, and as monotone."""
     few = bernstein(values, np.linspace(0, 1, degree + 1))
     return bernstein(few, np.linspace(0, 1, len(values)))
 
@@ -117,15 +117,15 @@ def _least_divergence(curve: InformationCurve, steps: int, fixed_size: bool) -> 
 
 
 def _fewest_errors(curve: ErrorCurve, steps: int, fixed_size: bool) -> Tensor:
-    """g may rise, so that no cost is Monge: every cut is tried where that is quick."""
-    rounds, sums = min(steps, curve.length), np.append(0.0, np.cumsum(curve.g))
-    if fixed_size and rounds * curve.length**2 <= MOST_WORK:
+    """g may rise, so no cost is Monge: every cut is tried if that is fast."""
+    most, sums = min(steps, curve.length), np.append(0.0, np.cumsum(curve.g))
+    if fixed_size and most * curve.length**2 <= MOST_WORK:
         places, now, by_then = np.arange(curve.length + 1.0), np.append(curve.g, [0.0, 0.0]), np.append(sums, sums[-1])
 
         def errors(s: Ints, c: Ints) -> float:
             return float(s @ np.maximum((s - 1) * now[c], by_then[np.maximum(c + s - 1, c)] - by_then[c]))
 
-        return _whole(_squares(places, now, by_then, rounds, 1), errors, steps)
+        return _whole(_squares(places, now, by_then, most, 1), errors, steps)
 
     def area(u: Floats) -> Floats:
         return curve.length / 2 * bernstein(sums, u)
@@ -141,7 +141,7 @@ def _fewest_errors(curve: ErrorCurve, steps: int, fixed_size: bool) -> Tensor:
 
 
 def by_density(density: Curve, steps: int) -> Floats:
-    """(N+1) edges 0..1 between which the integral of a density is the same: int_0^{p_k} = (k-1)/N int_0^1."""
+    """(N+1) edges 0..1 with equal integrals of a density between them: int_0^{p_k} = (k-1)/N int_0^1."""
     mesh = np.sin(np.linspace(0, np.pi / 2, MESH + 1)) ** 2  # close to 0 and 1, where curves of long sequences bend
     mass = density((mesh[1:] + mesh[:-1]) / 2) * np.diff(mesh)
     if not mass.sum() > 0:
@@ -153,11 +153,11 @@ def by_density(density: Curve, steps: int) -> Floats:
 
 
 def geometric(total: float, dual: float, steps: int, rising: bool) -> tuple[Tensor, Statement]:
-    """The schedule that its own bound likes best, with the bound, from TC and DTC alone (Abel summation).
+    """The geometric schedule with the least bound, and this bound, from TC and DTC alone (Abel summation).
 
     rising:  delta_{k+1} = (1+eta) delta_k,  E KL <= delta_1 (TC + DTC) + eta DTC
     falling: delta_{k+1} = delta_k / (1+eta),  E KL <= delta_N (TC + DTC) + eta TC
-    eta = 0 is linear: (TC + DTC) / N. Rounds that grow are for a small DTC, N = O(DTC / eps log(L log|V| / eps)).
+    eta = 0 is linear: (TC + DTC) / N. Rising steps are for a small DTC, N = O(DTC / eps log(L log|V| / eps)).
     """
     etas = np.append(0.0, ETAS)
     with np.errstate(over="ignore"):
@@ -165,10 +165,10 @@ def geometric(total: float, dual: float, steps: int, rising: bool) -> tuple[Tens
     bounds = smallest * (total + dual) + etas * (dual if rising else total)
     eta = float(etas[bounds.argmin()])
     powers = torch.arange(steps, dtype=torch.float64) * float(np.log1p(eta))
-    known, where = ("DTC", "rising") if rising else ("TC", "falling")
-    assumption = f"any language of these TC and DTC, {where} geometric schedule, {steps} rounds, ideal denoiser"
-    says = Statement(float(bounds.min()), "upper", "divergence", assumption, "ours", f"theory.md 8 (iv), {known}")
-    return torch.softmax(powers if rising else -powers, 0), says
+    name, direction = ("DTC", "rising") if rising else ("TC", "falling")
+    assumption = f"any language of these TC and DTC, {direction} geometric schedule, {steps} steps, ideal denoiser"
+    bound = Statement(float(bounds.min()), "upper", "divergence", assumption, "ours", f"theory.md 8 (iv), {name}")
+    return torch.softmax(powers if rising else -powers, 0), bound
 
 
 @lru_cache(maxsize=16)
@@ -182,7 +182,7 @@ def error_curve(language: Language, length: int) -> ErrorCurve:
 
 
 def _best(height: Curve, area: Curve, power: int, starts: list[Floats], steps: int) -> Tensor:
-    """The cheapest of the usual schedules and some starts, refined: never worse than they are, linear where all are."""
+    """The cheapest of the usual schedules and these starts, refined: never worse; linear if all are equal."""
 
     def cost(p: Floats) -> float:
         width = np.diff(p)
@@ -190,7 +190,7 @@ def _best(height: Curve, area: Curve, power: int, starts: list[Floats], steps: i
 
     usual = [np.append(0.0, np.cumsum(schedules.deltas(name, steps).numpy())) for name in ("linear", "cosine")]
     edges = _first([*usual, *starts], cost)
-    reach = 0.5  # of the way to its neighbours, that an inner edge may move
+    reach = 0.5  # fraction of the way to its neighbours that an inner edge may move
     for _ in range(PASSES if 1 < steps <= MOST_REFINED else 0):
         places = np.repeat(edges[:, None], TRIED, 1)
         places[1:-1] += np.linspace(-reach, reach, TRIED) * (edges[2:] - edges[:-2])[:, None] / 2
@@ -203,7 +203,7 @@ def _best(height: Curve, area: Curve, power: int, starts: list[Floats], steps: i
 
 
 def _whole(cuts: Ints, cost: Callable[[Ints, Ints], float], steps: int) -> Tensor:
-    """delta (N) of whole numbers of positions, which `Schedule.sizes` finds again; linear's where they are as good."""
+    """delta (N) for whole numbers of positions, as in `Schedule.sizes`; linear's if they are as good."""
     counts = np.append(np.diff(cuts), np.zeros(steps - len(cuts) + 1, np.int64))
     linear = schedules.Schedule(schedules.deltas("linear", steps)).sizes(int(cuts[-1])).numpy()
     chosen = _first([linear, counts], lambda s: cost(s, np.cumsum(s) - s))
@@ -217,23 +217,23 @@ def _first(options: list[Any], cost: Callable[[Any], float]) -> Any:
 
 
 def _fine(density: Curve, points: int) -> Floats:
-    """A grid that is fine where a density is high, and even where it is not."""
+    """A grid that is fine where a density is high, and even elsewhere."""
     scale = float(density(np.linspace(0, 1, 65)).mean()) or 1.0
     return by_density(lambda u: density(u) + 0.1 * scale, points)
 
 
 @kernel
-def _cuts(at: Floats, height: Floats, rounds: int) -> Ints:
-    """(rounds+1) indices 0..n with the least sum (at[j] - at[i]) height[i], height not rising; rounds may be empty."""
+def _cuts(at: Floats, height: Floats, steps: int) -> Ints:
+    """(steps+1) indices 0..n with the least sum (at[j] - at[i]) height[i], height not rising; steps may be empty."""
     n = len(at) - 1
     cost = (at - at[0]) * height[0]
-    last = np.zeros((rounds, n + 1), np.int64)
-    for k in range(1, rounds):
+    last = np.zeros((steps, n + 1), np.int64)
+    for k in range(1, steps):
         fresh, best = np.zeros(n + 1), last[k]
         stride = 1
         while 2 * stride <= n:
             stride *= 2
-        while stride > 0:  # the ends between two that are known, from few to all
+        while stride > 0:  # the ends between two known ones, from few to all
             for j in range(stride, n + 1, 2 * stride):
                 low = best[j - stride]
                 high = min(j, best[j + stride]) if j + stride <= n else j
@@ -248,17 +248,17 @@ def _cuts(at: Floats, height: Floats, rounds: int) -> Ints:
 
 
 @kernel
-def _squares(at: Floats, height: Floats, area: Floats, rounds: int, less: int) -> Ints:
-    """(rounds+1) indices 0..n with the least sum of w max((w - less) height[i], area[j-less] - area[i]), w from i to j.
+def _squares(at: Floats, height: Floats, area: Floats, steps: int, less: int) -> Ints:
+    """(steps+1) indices 0..n with the least sum of w max((w - less) height[i], area[j-less] - area[i]), w from i to j.
 
     Every last cut is tried.
     """
     n = len(at) - 1
     cost = np.full(n + 1, np.inf)
     cost[0] = 0.0
-    last = np.zeros((rounds, n + 1), np.int64)
-    for k in range(rounds):
-        for j in range(n, 0, -1):  # those before it are still of one round less
+    last = np.zeros((steps, n + 1), np.int64)
+    for k in range(steps):
+        for j in range(n, 0, -1):  # costs before j still have one step less
             least = np.inf
             for i in range(j + 1):
                 width = at[j] - at[i]
@@ -271,17 +271,17 @@ def _squares(at: Floats, height: Floats, area: Floats, rounds: int, less: int) -
 
 @kernel
 def _traced(last: Ints) -> Ints:
-    rounds, n = last.shape[0], last.shape[1] - 1
-    cuts = np.zeros(rounds + 1, np.int64)
-    cuts[rounds] = n
-    for k in range(rounds - 1, 0, -1):
+    steps, n = last.shape[0], last.shape[1] - 1
+    cuts = np.zeros(steps + 1, np.int64)
+    cuts[steps] = n
+    for k in range(steps - 1, 0, -1):
         cuts[k] = last[k, cuts[k + 1]]
     return cuts
 
 
 @kernel
 def _walk(places: Floats, height: Floats, area: Floats, power: int) -> Ints:
-    """(N+1): which of the places of each edge make the cheapest ascending walk, w^(power-1) max(w height, its area)."""
+    """(N+1): the index, for each edge, in the cheapest ascending walk, w^(power-1) max(w height, area)."""
     edges, tried = places.shape
     cost, came = np.zeros(tried), np.zeros((edges, tried), np.int64)
     for k in range(1, edges):

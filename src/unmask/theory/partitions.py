@@ -1,10 +1,10 @@
 """Tiny languages of any kind: every schedule, from one pass over ordered set partitions (theory.md 7.7).
 
-An order only matters through its non-empty rounds, an ordered set partition B_1, .., B_r of the positions, under which
+Only the non-empty steps of an order matter, an ordered set partition B_1, .., B_r of the positions, under which
     p(x | B) = prod_k prod_{j in B_k} q(x_j | x_{B_1 + .. + B_{k-1}}).
-A schedule only matters through the sizes of the blocks, so the partitions of the same sizes are summed first:
+Only the sizes of the blocks depend on the schedule, so partitions with equal sizes are summed first:
     p(x) = sum over sizes s of  [ sum_{i_1 < .. < i_r} prod_k delta_{i_k}^{s_k} ] [ sum over B of sizes s of p(x | B) ]
-Only sequences that q finds possible are followed: their contexts are possible too, so no convention enters.
+Only sequences possible under q are used: their contexts are possible too, so no convention is needed.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ Sizes = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Partitions:
-    """q and the sums over partitions, of the K possible sequences of a language."""
+    """q and the sums over partitions, for the K possible sequences of a language."""
 
     strings: Ints  # (K, L)
     q: Floats  # (K)
     tokens: Ints  # (K): |x|
-    shown: Floats  # (2^L, K): q(x_R) of each sequence; bit j of R stands for position j
+    shown: Floats  # (2^L, K): q(x_R) of each sequence; bit j of R is position j
     blocks: dict[Sizes, Floats]  # sizes -> (K): sum over the partitions of these sizes of p(x | B)
 
     def __repr__(self) -> str:
@@ -45,28 +45,28 @@ class Partitions:
     def length(self) -> int:
         return self.strings.shape[1]
 
-    def law(self, delta: Tensor) -> Floats:
+    def distribution(self, delta: Tensor) -> Floats:
         """(K) p(x) of ancestral sampling."""
         return sum((_chances(delta, sizes) * mass for sizes, mass in self.blocks.items()), np.zeros(len(self.q)))
 
     def ser(self, delta: Tensor) -> float:
-        """With all its digits where it is small: what each kind of partition loses, and not what is left of one."""
+        """SER, with full precision where it is small: the sum of losses, not a difference from 1."""
         return sum(_chances(delta, sizes) * lost for sizes, lost in self.lost.items())
 
     @cached_property
     def lost(self) -> dict[Sizes, float]:
-        """sizes -> the mass that the partitions of these sizes put on impossible sequences: none where all are 1."""
+        """sizes -> the mass on impossible sequences of the partitions of these sizes: zero if all sizes are 1."""
         every = {sizes: math.factorial(self.length) / math.prod(map(math.factorial, sizes)) for sizes in self.blocks}
         mass = {sizes: every[sizes] - math.fsum(mass) for sizes, mass in self.blocks.items()}
         return {sizes: lost if lost > ROUNDING * every[sizes] else 0.0 for sizes, lost in mass.items()}
 
     def divergence(self, delta: Tensor) -> float:
         """KL(q || p) in nats."""
-        return float(self.q @ np.log(self.q / self.law(delta)))
+        return float(self.q @ np.log(self.q / self.distribution(delta)))
 
     def ter_bits(self, delta: Tensor) -> float:
-        """log2 TER = E_q[-log2 p(x) / |x|], of sequences of varying length too."""
-        return float(-(self.q / self.tokens) @ np.log2(self.law(delta)))
+        """log2 TER = E_q[-log2 p(x) / |x|], also for sequences of varying length."""
+        return float(-(self.q / self.tokens) @ np.log2(self.distribution(delta)))
 
     def entropy_bits(self) -> float:
         """log2 of the TER of q itself: E_q[-log2 q(x) / |x|]."""
@@ -74,7 +74,7 @@ class Partitions:
 
     def generative_nll_bits(self, delta: Tensor) -> float:
         """E_p[-log2 q(x) / |x|] over valid sequences: the logarithm of the generative perplexity."""
-        p = self.law(delta)
+        p = self.distribution(delta)
         return float(-(p / self.tokens) @ np.log2(self.q) / p.sum())
 
     def information_curve(self) -> InformationCurve:
@@ -89,7 +89,7 @@ class Partitions:
         return InformationCurve(f / count, METHOD)
 
     def error_curve(self) -> ErrorCurve:
-        """g(k): drawn apart, x_i and x_j agree with probability sum q(x_i | x_R) q(x_j | x_R) over the possible."""
+        """g(k): drawn independently, x_i and x_j agree with probability sum q(x_i | x_R) q(x_j | x_R)."""
         g, count = np.zeros((2, self.length - 1))
         for revealed in range(len(self.shown)):
             hidden = [j for j in range(self.length) if not revealed >> j & 1]
@@ -107,26 +107,27 @@ def tiny(language: Language, length: int) -> bool:
 
 
 def partitions(language: LanguageLike, length: int) -> Partitions:
-    """Everything about a tiny language: some seconds at most, and then every schedule at once."""
+    """q and all sums over partitions of a tiny language: some seconds, then every schedule is fast."""
     language = load(language)
     language.check_length(length)
     if not tiny(language, length):
-        nearest = "theory.known.exact says what is known at this length, ter_upper bounds TER, score measures SER"
-        raise UnmaskError(f"{language.vocabulary} symbols at length {length} are too many to enumerate; {nearest}")
+        size = f"{language.vocabulary} symbols at length {length} give {language.vocabulary**length:,} sequences"
+        limit = f"{MAX_SEQUENCES:,} and a length up to {MAX_LENGTH}"
+        raise UnmaskError(f"{size}; expected at most {limit}. Use theory.known.exact, or ter_upper and score.")
     every = sequences(language.vocabulary, length)
     q = language.log_prob(every).exp()
     strings, q = every[q > 0], q[q > 0]
-    return of_law(strings.numpy(), q.numpy(), language.sizes(strings).numpy(), language.vocabulary)
+    return of_distribution(strings.numpy(), q.numpy(), language.sizes(strings).numpy(), language.vocabulary)
 
 
-def of_law(strings: Ints, q: Floats, tokens: Ints, vocabulary: int) -> Partitions:
-    """Of any law q (K) of strings (K, L), each of them possible."""
+def of_distribution(strings: Ints, q: Floats, tokens: Ints, vocabulary: int) -> Partitions:
+    """The partitions of any distribution q (K) of strings (K, L), all possible."""
     shown = _shown(strings, q, vocabulary)
     return Partitions(strings, q, tokens, shown, _blocks(shown))
 
 
 def _shown(strings: Ints, q: Floats, vocabulary: int) -> Floats:
-    """(2^L, K): q(x_R), by adding up the sequences that agree on R."""
+    """(2^L, K): q(x_R), the sum over sequences that agree on R."""
     digits = vocabulary ** np.arange(strings.shape[1])
     rows = []
     for revealed in range(2 ** strings.shape[1]):
@@ -137,7 +138,7 @@ def _shown(strings: Ints, q: Floats, vocabulary: int) -> Floats:
 
 
 def _blocks(shown: Floats) -> dict[Sizes, Floats]:
-    """The sums over partitions, block by block: from what is revealed to every larger set."""
+    """The sums over partitions, block by block: from each revealed set to every larger one."""
     everything = len(shown) - 1
     reached: list[dict[Sizes, Floats]] = [{} for _ in shown]
     reached[0][()] = np.ones(shown.shape[1])
@@ -157,9 +158,8 @@ def _blocks(shown: Floats) -> dict[Sizes, Floats]:
 
 
 def _chances(delta: Tensor, sizes: Sizes) -> float:
-    """P(the blocks B_1..B_r are the non-empty rounds, in this order) = sum_{i_1<..<i_r} prod_k delta_{i_k}^{s_k}."""
-    shares = delta.numpy()
-    ways = np.ones(len(shares) + 1)  # over the rounds before each
+    """P(the blocks B_1..B_r are the non-empty steps, in this order) = sum_{i_1<..<i_r} prod_k delta_{i_k}^{s_k}."""
+    ways = np.ones(len(delta) + 1)  # over the steps before each
     for size in sizes:
-        ways = np.concatenate([[0.0], np.cumsum(shares**size * ways[:-1])])
+        ways = np.concatenate([[0.0], np.cumsum(delta.numpy() ** size * ways[:-1])])
     return float(ways[-1])

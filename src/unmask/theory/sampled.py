@@ -1,7 +1,7 @@
-"""Any language: unbiased estimates of the two curves and of what planned orders pay (theory.md 7.1, 7.2, 7.4).
+"""Any language: unbiased estimates of the two curves and of the cost of fixed orders (theory.md 7.1, 7.2, 7.4).
 
-A context is x_R with x ~ q, and the exact posterior given it says the rest, so that what is averaged varies little:
-entropies in place of surprisals, the mass of contradictions in place of their number.
+A context is x_R with x ~ q; the rest is computed from its exact posterior, which reduces the variance: entropies
+replace surprisals, and the mass of contradictions their number.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments, progress
-from unmask.core.chance import Luck, Stream, categorical, check_seed
+from unmask.core.chance import Randomness, Stream, categorical, check_seed
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, mean
 from unmask.core.memory import fits
@@ -27,7 +27,7 @@ from unmask.theory.curves import ErrorCurve, InformationCurve, Measured
 from unmask.theory.gaps import log_prob
 
 STRATA = 64  # of the number of revealed positions
-BLOCK = 256  # rows a thread takes at a time, at most
+BLOCK = 256  # rows per thread, at most
 
 
 def information_curve(
@@ -40,37 +40,37 @@ def information_curve(
     given: Tensor | None = None,
     prompt: Tensor | None = None,
 ) -> InformationCurve:
-    """f by revealing x ~ q one position at a time, in random orders: of the ideal denoiser, or of another one.
+    """f by revealing x ~ q one position at a time, in random orders: for the ideal denoiser, or for another one.
 
-    One pass answers for every number of rounds and every schedule. It is finite on pruned languages too, so that
-    fluency and correctness speak of the same language. given: tokens (L) that every row continues, V where hidden, or
-    (rows, L): all is then conditional on them. prompt (rows): which prompt each row continues; different rows of given
-    are different prompts, unless told otherwise.
+    One pass is enough for every number of steps and every schedule. It is finite on pruned languages too, so fluency
+    and correctness refer to the same language. given: tokens (L) that every row continues, V where hidden, or
+    (rows, L): all is then conditional on them. prompt (rows): number of the prompt that each row continues. (default:
+    one prompt for each distinct row of given)
 
-    The ideal denoiser pays the entropy of the next token, which varies less than its surprisal -log p(x_j | x_R); other
-    denoisers, and languages whose sequences vary in length, pay the surprisal.
+    The terms of the ideal denoiser are entropies of the next token, which vary less than its surprisal
+    -log p(x_j | x_R). Other denoisers, and languages with varying length, have surprisals.
     """
     language = load(language)
     language.check_length(length)
-    arguments.whole("rows", rows, 2, what=": a curve has an interval")
+    arguments.whole("rows", rows, 2, what=", for an interval")
     fits(rows, f"rows of {length} tokens", 16 * length)
     shown = None if given is None else patterns(language, given, rows, length)
     hidden = None if shown is None else hidden_counts(language, shown)
     drawn = language.sample(rows, length, seed=seed, given=shown)
     start = language.blank(rows, length) if shown is None else shown
-    order = orders.shuffled(deltas("linear", length), start == language.vocabulary, _luck(rows, seed))
+    order = orders.shuffled(deltas("linear", length), start == language.vocabulary, _rng(rows, seed))
     entropies = denoiser is None and language.end is None
     nats = _taught(Ideal(language) if denoiser is None else denoiser, start, drawn, order, seed, entropies)
-    terms, asked = torch.zeros_like(nats), order > 0
-    terms[asked.nonzero(as_tuple=True)[0], order[asked] - 1] = nats[asked]
-    seen = Measured(
+    terms, revealed = torch.zeros_like(nats), order > 0
+    terms[revealed.nonzero(as_tuple=True)[0], order[revealed] - 1] = nats[revealed]
+    measured = Measured(
         terms,
         own_sizes(language, drawn, shown).double(),
         None if denoiser is None else -language.log_prob(drawn, shown),
         hidden,
         prompt_numbers(shown) if prompt is None else prompt,
     )
-    return InformationCurve(seen.f, "monte carlo", seen, language)
+    return InformationCurve(measured.f, "monte carlo", measured, language)
 
 
 def _taught(
@@ -79,10 +79,10 @@ def _taught(
     """(rows, L) nats of each token of the truth, revealed in an order (rows, L)."""
     rows, length = truth.shape
     block = min(denoiser.rows_at_once(length) or BLOCK, BLOCK)
-    luck = _luck(rows, seed)
+    rng = _rng(rows, seed)
 
     def some(part: slice) -> Tensor:
-        own = Luck(luck.seed, luck.row_ids[part])
+        own = Randomness(rng.seed, rng.row_ids[part])
         return teach(denoiser, start[part], truth[part], order[part], own, entropies)
 
     parts = []
@@ -93,48 +93,48 @@ def _taught(
     return torch.cat(parts)
 
 
-def _luck(rows: int, seed: int) -> Luck:
-    return Luck(check_seed(seed), torch.arange(rows))
+def _rng(rows: int, seed: int) -> Randomness:
+    return Randomness(check_seed(seed), torch.arange(rows))
 
 
 def error_curve(language: LanguageLike, length: int, *, rows: int = 100, seed: int = 0) -> ErrorCurve:
-    """g by writing one token too early: draw s for a hidden position j from q(. | x_R), and see what it rules out.
+    """g by writing one token too early: draw s for a hidden position j from q(. | x_R), and sum the mass it excludes.
 
-    A look draws j, a partner i ~ pi(. | j), and R of size k from the others. With H all that is hidden but j,
+    A sample draws j, a partner i ~ pi(. | j), and R of size k from the others. With H all hidden positions but j,
         (L-1) g(k) = E[ sum_{i in H} sum_t q(x_i = t | x_R) 1[q(x_i = t | x_R, x_j = s) = 0] / sum_{i in H} pi(i | j) ]
-    for any pi; half of ours is uniform, half falls with the square of the distance, as near tokens contradict most.
-    Each row looks once into each of 64 equal parts of 0..L-2, at a k drawn from the part: int e is unbiased, and so is
-    e(u) but for the shape of g inside a part, which is narrower than the binomial law that smooths it.
+    for any pi; here half of it is uniform, half falls with the square of the distance, as near tokens contradict most.
+    Each row has one sample in each of 64 equal parts of 0..L-2, at a k drawn from the part: int e is unbiased, and so
+    is e(u) except for the shape of g within a part, which is narrower than the binomial distribution that smooths it.
     """
     language = load(language)
     language.check_length(length)
-    arguments.whole("rows", rows, 2, what=": a curve has an interval")
+    arguments.whole("rows", rows, 2, what=", for an interval")
     fits(rows, f"rows of {length} tokens", 16 * length)
     if length == 1:
         return ErrorCurve(np.zeros(0), "there are no pairs")
     drawn = language.sample(rows, length, seed=seed)
-    luck = _luck(rows, seed)
+    rng = _rng(rows, seed)
     strata = min(STRATA, length - 1)
     edges = torch.linspace(0, length - 1, strata + 1, dtype=torch.float64).round().long()
     sizes, looks = edges.diff(), torch.arange(strata)
-    keys = luck.grid(Stream.ORDER, length)
+    keys = rng.grid(Stream.ORDER, length)
     terms = torch.zeros((rows, length - 1), dtype=torch.float64)
 
     def look(part: slice) -> int:
         for b in range(part.start, part.stop):
             row = torch.full((strata,), b)
-            u, v, w = (luck.uniform(Stream.ORDER, row, looks, visit) for visit in (1, 2, 3))
+            u, v, w = (rng.uniform(Stream.ORDER, row, looks, visit) for visit in (1, 2, 3))
             k, j = edges[:-1] + (u * sizes).long(), (v * length).long()
             partners = _near(j, length)
             last = keys[b].repeat(strata, 1)
             last[looks, j] = last[looks, categorical(partners, w)] = torch.inf
             context = torch.where(last.argsort(1).argsort(1) < k.unsqueeze(1), drawn[b], language.vocabulary)
             before = language.posterior(context)
-            context[looks, j] = categorical(before[looks, j], luck.uniform(Stream.TOKEN, row, j, looks))
+            context[looks, j] = categorical(before[looks, j], rng.uniform(Stream.TOKEN, row, j, looks))
             hidden = context == language.vocabulary
             ruled_out = torch.where(language.posterior(context) == 0, before, 0.0).sum(2)
-            seen = (ruled_out * hidden).sum(1) / (partners * hidden).sum(1) / (length - 1)
-            terms[b] = seen.repeat_interleave(sizes)
+            mass = (ruled_out * hidden).sum(1) / (partners * hidden).sum(1) / (length - 1)
+            terms[b] = mass.repeat_interleave(sizes)
         return part.stop - part.start
 
     with progress.track("errors of pairs", rows) as advance:
@@ -151,25 +151,27 @@ def _near(j: Tensor, length: int) -> Tensor:
 
 
 def divergence(language: Language, length: int, delta: Tensor, *, rows: int = 200, seed: int = 0) -> Estimate:
-    """KL(q || p) in nats of a first-order chain, the mean of log q(x) - log p(x) with p(x) exact: no Jensen gap."""
+    """KL(q || p) in nats of a first-order chain: the mean of log q(x) - log p(x), p(x) exact: no Jensen gap."""
     chain = first_order(language)
     if chain is None:
-        nearest = "theory.known.curve(..).divergence bounds it from above"
-        raise UnmaskError(f"p(x) of {language.kind} is not known, so KL(q || p) cannot be estimated; {nearest}")
+        problem = f"p(x) of {language.kind} is not known, so KL(q || p) cannot be estimated"
+        raise UnmaskError(
+            f"{problem}; expected a first-order chain. For a bound use theory.known.curve(..).divergence."
+        )
     drawn = language.sample(rows, length, seed=seed)
     return mean(language.log_prob(drawn) - log_prob(chain, drawn, delta), method="monte carlo")
 
 
 def order_divergence(language: LanguageLike, order: Tensor, seed: int = 0) -> Estimate:
-    """The mean of KL(q || p_order) in nats over orders (B, L) made beforehand, one x ~ q each: any kind of order.
+    """The mean of KL(q || p_order) in nats over fixed orders (B, L) of any kind, with one x ~ q each.
 
-    KL(q || p_order) = sum_j E H(X_j | what earlier rounds revealed) - H(q); H is -log q(x) where it is not known.
+    KL(q || p_order) = sum_j E H(X_j | tokens of earlier steps) - H(q); if H is not known, it is -log q(x).
     """
     rows, length = order.shape
     language = load(language)
     language.check_length(length)
     if rows < 2 or int(order.min()) < 1:
-        raise UnmaskError("expected at least 2 orders (B, L) on a blank canvas, with rounds that count from 1")
+        raise UnmaskError("these orders do not fit; expected at least 2 (B, L) on a blank canvas, with steps from 1")
     drawn = language.sample(rows, length, seed=seed)
     entropy = language.entropy(length, rows=2)
     ideal = torch.full((rows,), entropy.value) if entropy.exact else -language.log_prob(drawn)

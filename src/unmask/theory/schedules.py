@@ -1,4 +1,4 @@
-"""The schedules that are fitted to a language, at a length and a number of rounds (theory.md 8), by name."""
+"""Schedules fitted to a language, at a length and a number of steps (theory.md 8), by name."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from unmask.theory.optimal import error_curve, for_divergence, for_errors, geome
 
 @SCHEDULES.register("optimal")
 def optimal(steps: int, fit: Fit) -> Tensor:
-    """The least divergence for the language, at this length and number of rounds."""
+    """The least divergence for the language, at this length and number of steps."""
     return for_divergence(information_curve(fit.language, fit.length), steps, fixed_size=fit.fixed_size)
 
 
 @SCHEDULES.register("fewest-pairs")
 def fewest_pairs(steps: int, fit: Fit) -> Tensor:
-    """The fewest pairs that contradict each other: the SER to first order, and the least of it where errors are few."""
+    """The fewest pairs that contradict each other: the least SER if errors are few, as SER to first order."""
     return for_errors(error_curve(fit.language, fit.length), steps, fixed_size=fit.fixed_size)
 
 
 @SCHEDULES.register("optimal-ser")
 def optimal_ser(steps: int, fit: Fit) -> Tensor:
-    """The least SER that is found for the language, where SER is exact and quick: tiny ones, closed forms, chains."""
+    """The least SER in a search, for languages with fast exact SER: tiny ones, closed forms, chains."""
     return least_ser(fit.language, fit.length, steps, fit.fixed_size)
 
 

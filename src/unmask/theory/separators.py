@@ -1,12 +1,12 @@
 """Separators and dependencies of n-gram languages, for any order of revealing (paper, appendix B.2 to B.3).
 
-n-1 neighbouring revealed positions separate what lies left of them from what lies right of them. The positions that a
-round reveals fall into as many independent groups as there are intervals between separators that they meet, dep_n of
-them; each position beyond the first of its group can cost log|V| nats. So everything is a matter of the excess
+n-1 neighbouring revealed positions separate the positions on their left from those on their right. The positions of a
+step fall into dep_n independent groups, one for each interval between separators that they meet; each position beyond
+the first of its group can cost log|V| nats. So everything depends on the excess
 
     |M_k| - dep_n(M_k, M_<k) = neighbours i < j of M_k with no n-1 consecutive positions of M_<k between them,
 
-whose mean over independent rounds has a closed form (theory.md 4), where the paper bounds it in three cases.
+whose mean over independent steps has a closed form (theory.md 4); the paper bounds it in three cases.
 """
 
 from __future__ import annotations
@@ -21,47 +21,46 @@ from unmask.core.compiled import kernel
 from unmask.core.errors import UnmaskError
 from unmask.kernels.machine import Floats
 from unmask.schedules import Schedule
-from unmask.theory.statements import Statement, asked
+from unmask.theory.correctness import INDEPENDENT
+from unmask.theory.statements import Statement, checked
 
-INDEPENDENT = "each position draws its round from the schedule"
 
-
-@asked
+@checked
 def separators(n: int, revealed: Tensor) -> int:
     """Definition B.4: Sep_n, the most disjoint blocks of n-1 consecutive revealed positions, of Bool (L)."""
-    found = run = 0
+    count = run = 0
     for shown in revealed.tolist():
         run = run + 1 if shown else 0
         if run == n - 1:
-            found, run = found + 1, 0
-    return found
+            count, run = count + 1, 0
+    return count
 
 
-@asked
+@checked
 def dependencies(n: int, new: Tensor, revealed: Tensor) -> int:
-    """Definition B.5: dep_n(M_k, M_<k), how many intervals between the separators hold a new position, both Bool (L).
+    """Definition B.5: dep_n(M_k, M_<k), intervals between separators that contain a new position, both Bool (L).
 
     Example B.6: n = 4, revealed {2,3,4,6,7} and new {1,5,9} of ten has one separator and dep = 2.
     """
     order = torch.where(new, 2, torch.where(revealed, 1, 3)).unsqueeze(0)
-    return int(new.sum()) - int(_by_round(order, n)[0, 1:2].sum())
+    return int(new.sum()) - int(_by_step(order, n)[0, 1:2].sum())
 
 
-@asked
+@checked
 def excess(n: int, order: Tensor) -> Tensor:
     """(B): sum_k |M_k| - dep_n(M_k, M_<k) of orders (B, L); |M| less this is dep_n(M) (Definition B.7).
 
-    Positions of round 0 are given, and separate from the start.
+    Positions of step 0 are given, and separate from the start.
     """
-    return torch.from_numpy(_by_round(order, n)).sum(1)
+    return torch.from_numpy(_by_step(order, n)).sum(1)
 
 
-@asked
+@checked
 def expected_excess(n: int, length: int, delta: Tensor) -> Tensor:
-    """(N): E[|M_k| - dep_n(M_k, M_<k)] = delta_k sum_{d=0}^{L-1} F_d exactly, for independent rounds.
+    """(N): E[|M_k| - dep_n(M_k, M_<k)] = delta_k sum_{d=0}^{L-1} F_d exactly, for independent steps.
 
-    F_d is the probability that d sites, each new with delta_k and revealed before with p_k, show a new one before
-    they show n-1 consecutive revealed ones: what a new position with d places to its right sees.
+    F_d is the probability that d sites, each new with delta_k and revealed before with p_k, have a new one before n-1
+    consecutive revealed ones: the d positions to the right of a new position.
     """
     new, shown = delta, Schedule(delta).p
     other = (1 - new - shown).clamp(min=0.0)
@@ -76,7 +75,7 @@ def expected_excess(n: int, length: int, delta: Tensor) -> Tensor:
     return delta * total
 
 
-@asked
+@checked
 def limit(n: int, delta: Tensor) -> Tensor:
     """(N): F_inf = delta (1 - p^m) / ((1-p) p^m + delta (1 - p^m)), m = n-1: the limit of F_d, from below."""
     p = Schedule(delta).p
@@ -85,7 +84,7 @@ def limit(n: int, delta: Tensor) -> Tensor:
     return torch.where(hit > 0, hit / ((1 - p) * power + hit), 0.0)
 
 
-@asked
+@checked
 def excess_bound(n: int, length: int, delta: Tensor) -> Statement:
     """sum_k L delta_k min(1, (n-1) delta_k / p_k^(n-1)): no constant, no least length, no divisibility (theory.md 4).
 
@@ -96,21 +95,21 @@ def excess_bound(n: int, length: int, delta: Tensor) -> Statement:
     return Statement(value, "upper", "excess", INDEPENDENT, "ours", "theory.md 4, in place of lemmas B.10 and B.11")
 
 
-@asked
+@checked
 def lemma_b8(n: int, vocabulary: int, order: Tensor, learning: float = 0.0) -> Statement:
     """Lemma B.8: KL(q || p_order) <= log|V| sum_k (|M_k| - dep_n(M_k, M_<k)) + L eps, for one order (L)."""
     value = float(excess(n, order.unsqueeze(0))[0]) * math.log(vocabulary) + int((order > 0).sum()) * learning
     return Statement(value, "upper", "divergence", _assumption(n, learning, "this order"), "reconstructed", "lemma B.8")
 
 
-@asked
+@checked
 def lemma_b9(n: int, vocabulary: int, length: int, delta: Tensor, learning: float = 0.0) -> Statement:
     """Lemma B.9: KL(q || p) <= log|V| sum_k E[|M_k| - dep_n(M_k, M_<k)] + L eps, with the exact expectation."""
     value = float(expected_excess(n, length, delta).sum()) * math.log(vocabulary) + length * learning
     return Statement(value, "upper", "divergence", _assumption(n, learning, INDEPENDENT), "reconstructed", "lemma B.9")
 
 
-@asked
+@checked
 def lemma_b10(n: int, length: int, delta: float, p: float) -> tuple[Statement, Statement]:
     """Lemma B.10: (P(Sep_n <= mu/2) <= exp(-mu/8), P(|M_k| >= 2 L delta_k) <= exp(-L delta_k / 3)) by Chernoff.
 
@@ -124,27 +123,27 @@ def lemma_b10(n: int, length: int, delta: float, p: float) -> tuple[Statement, S
     )
 
 
-@asked
+@checked
 def lemma_b11(n: int, length: int, delta: float, p: float) -> Statement:
     """Lemma B.11: E[|M_k| - dep] <= (9 + 24 (n-1) L delta^2) / p^(n-1) where L delta > 1.
 
-    Its proof takes the order of separators and new positions as exchangeable, which it is not. What it says is true
-    all the same, and far from tight: `excess_bound` has 1 for the 24 and 0 for the 9.
+    Its proof treats the order of separators and new positions as exchangeable, which it is not. The statement still
+    holds, and is far from tight: `excess_bound` has 1 for the 24 and 0 for the 9.
     """
     if length * delta <= 1:
-        raise UnmaskError(f"lemma B.11 needs L delta > 1; here it is {length * delta:.4g}; excess_bound needs nothing")
+        raise UnmaskError(f"L delta is {length * delta:.4g}; expected above 1 for lemma B.11. Use excess_bound.")
     value = (9 + 24 * (n - 1) * length * delta**2) / p ** (n - 1) if p > 0 else math.inf
     assumption = f"{INDEPENDENT}; L delta > 1; 24 for an unspecified constant"
     return Statement(value, "upper", "excess", assumption, "reconstructed", "lemma B.11", proven=False)
 
 
 def _assumption(n: int, learning: float, how: str) -> str:
-    wrong = f"; learning error at most {learning:g} a token" if learning else "; ideal denoiser"
-    return f"{n}-gram language; {how}{wrong}"
+    error = f"learning error at most {learning:g} nats per token" if learning else "ideal denoiser"
+    return f"{n}-gram language; {how}; {error}"
 
 
-def _by_round(order: Tensor, n: int) -> Floats:
-    """(B, N) the excess of each round."""
+def _by_step(order: Tensor, n: int) -> Floats:
+    """(B, N) the excess of each step."""
     out = np.zeros((len(order), int(order.max())))
     _excess(order.numpy(), n - 1, out)
     return out
@@ -152,17 +151,17 @@ def _by_round(order: Tensor, n: int) -> Floats:
 
 @kernel
 def _excess(orders, memory, out):  # type: ignore[no-untyped-def]
-    """From each position of a round look right: another one of the round, before `memory` earlier ones in a row?"""
+    """Whether each position of a step meets another one to the right, before `memory` consecutive earlier ones."""
     length = orders.shape[1]
     for b in range(orders.shape[0]):
         for i in range(length):
-            mine, run = orders[b, i], 0
-            if mine == 0:
+            step, run = orders[b, i], 0
+            if step == 0:
                 continue
             for j in range(i + 1, length):
-                if orders[b, j] == mine:
-                    out[b, mine - 1] += 1
+                if orders[b, j] == step:
+                    out[b, step - 1] += 1
                     break
-                run = run + 1 if orders[b, j] < mine else 0
+                run = run + 1 if orders[b, j] < step else 0
                 if run == memory:
                     break

@@ -1,12 +1,12 @@
-"""What a theorem says in one case: a number, of what, from which side, under which assumption, and whose it is.
+"""The statement of a theorem in one case: a bound or value, its quantity, its assumption, and its origin.
 
-The quantities that are spoken of:
-    divergence     KL(q || p) in nats a sequence, of the mixture p over orders, unless the assumption names one order
+Quantities:
+    divergence     KL(q || p) in nats per sequence, of the mixture p over orders, or of one order if so stated
     ter_ratio      TER(p) / TER(q) = exp(KL(q || p) / L), at a fixed length
     ser            the sequence error rate; valid is 1 - ser
-    excess         E[|M_k| - dep_n(M_k)]: how many of the positions that a round reveals depend on another one of it
-    collision      P(two positions share a round); distinct is 1 - collision
-    rounds         how many are needed
+    excess         E[|M_k| - dep_n(M_k)]: number of positions in a step that depend on another one of the step
+    collision      P(two positions share a step); distinct is 1 - collision
+    steps          number of steps needed
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ def _rate(value: Any) -> None:
         arguments.refuse("ser", value, "a number between 0 and 1")
 
 
-ASKED: dict[str, Callable[[Any], object]] = {
+CHECKS: dict[str, Callable[[Any], object]] = {
     "length": arguments.length,
     "places": lambda value: arguments.whole("places", value, 0, arguments.MOST_LENGTH),
     "tokens": lambda value: arguments.whole("tokens", value),
-    "rounds": lambda value: arguments.whole("rounds", value),
+    "steps": lambda value: arguments.whole("steps", value),
     "vocabulary": lambda value: arguments.whole("vocabulary", value),
     "width": lambda value: arguments.whole("width", value, 1, arguments.MOST_LENGTH),
     "n": lambda value: arguments.whole("n", value, 2, what=", the order of an n-gram"),
     "delta": lambda value: as_delta(value) if not isinstance(value, float) else value,
-    "learning": lambda value: arguments.number("learning", value, what=" of nats a token"),
+    "learning": lambda value: arguments.number("learning", value, what=" of nats per token"),
     "between": lambda value: arguments.number("between", value, -arguments.INFINITY, what=" of nats"),
     "eps": lambda value: arguments.number("eps", value, 0, 1, above=True),
     "wrong": lambda value: arguments.number("wrong", value, 0, 1),
@@ -51,15 +51,15 @@ ASKED: dict[str, Callable[[Any], object]] = {
 }
 
 
-def asked(function: F) -> F:
-    """The function with its arguments checked, by the names that they have all over the theory."""
+def checked(function: F) -> F:
+    """Check the arguments of a function, by their names."""
     signature = inspect.signature(function)
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         for name, value in signature.bind(*args, **kwargs).arguments.items():
-            if name in ASKED and value is not signature.parameters[name].default:
-                ASKED[name](value)
+            if name in CHECKS and value is not signature.parameters[name].default:
+                CHECKS[name](value)
         return function(*args, **kwargs)
 
     return cast("F", call)
@@ -69,9 +69,8 @@ def asked(function: F) -> F:
 class Statement:
     """`of` is at most, at least or exactly `value`.
 
-    origin: "paper" where the text is legible; "reconstructed" where its formulas are lost and the proof was followed;
-    "ours" otherwise. proven: False where a step of the proof is heuristic. Nothing is clipped: a bound on a
-    probability that exceeds 1 is shown as it is.
+    origin: "paper" if the text is legible; "reconstructed" if its formulas are lost and the proof was followed; "ours"
+    otherwise. proven: False if a step of the proof is heuristic. Bounds on probabilities may exceed 1.
     """
 
     value: float
@@ -83,15 +82,15 @@ class Statement:
     proven: bool = True
 
     def allows(self, truth: float, slack: float = 1e-9) -> bool:
-        """Whether the truth may be this, up to rounding."""
-        room = slack * max(1.0, abs(self.value))
-        above, below = truth > self.value + room, truth < self.value - room
+        """Whether the truth may have this value, up to rounding."""
+        slack *= max(1.0, abs(self.value))
+        above, below = truth > self.value + slack, truth < self.value - slack
         return not (above and self.kind != "lower") and not (below and self.kind != "upper")
 
     def then(self, of: str, increasing: Callable[[float], float], where: str, exact: bool = True) -> Statement:
-        """What follows for an increasing function of the quantity, or (exact=False) for what lies below that."""
+        """The bound on an increasing function of the quantity, or (exact=False) on a quantity below that."""
         if not exact and self.kind == "lower":
-            raise ValueError(f"a lower bound on {self.of} says nothing of {of}, which lies below")
+            raise ValueError(f"a lower bound on {self.of} does not bound {of}, which is smaller")
         kind = self.kind if exact else "upper"
         return replace(self, value=increasing(self.value), of=of, kind=kind, where=f"{where}, by {self.where}")
 
@@ -106,7 +105,7 @@ def ter_ratio(divergence: Statement, length: int) -> Statement:
 
 
 def ser(divergence: Statement) -> Statement:
-    """SER <= 1 - exp(-KL(q || p)): data processing on the event that q finds x possible (theory.md 2).
+    """SER <= 1 - exp(-KL(q || p)): data processing on the event that x is possible under q (theory.md 2).
 
     Equality for the interval language.
     """

@@ -15,7 +15,7 @@ class EndsFirst(Sampler):
 
     ends: str = "both"
 
-    def order(self, delta, hidden, luck):
+    def order(self, delta, hidden, rng):
         left = hidden.double().cumsum(1)  # of its own row: others may be longer
         right = hidden.sum(1, keepdim=True) - left
         distance = {"left": left, "right": right, "both": torch.minimum(left, right)}[self.ends]

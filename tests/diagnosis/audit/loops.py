@@ -25,14 +25,14 @@ def sample_categorical(weights, dtype=torch.float64, bug=""):
 def mdlm(model, rows, length, steps, *, bug="", temperature=1.0):
     mask = model.config.mask_token_id
     dtype = {"float32 noise": torch.float32, "bfloat16 noise": torch.bfloat16}.get(bug, torch.float64)
-    rounds = {"one step short": steps - 1, "twice the steps": 2 * steps}.get(bug, steps)
+    steps = {"one step short": steps - 1, "twice the steps": 2 * steps}.get(bug, steps)
     x = torch.full((rows, length), mask)
-    timesteps = torch.linspace(1, 0, rounds + 1, dtype=torch.float64)
+    timesteps = torch.linspace(1, 0, steps + 1, dtype=torch.float64)
     if bug == "an empty round":
         timesteps[-2] = timesteps[-3]
     if bug == "noise shared by rounds":
         seed = torch.seed()
-    for i in range(rounds):
+    for i in range(steps):
         move_chance_t, move_chance_s = timesteps[i], timesteps[i + 1]
         logits = model(x, timesteps[i] * torch.ones(rows, 1)).logits
         if bug == "bfloat16 logits":
@@ -42,10 +42,10 @@ def mdlm(model, rows, length, steps, *, bug="", temperature=1.0):
             beside = F.one_hot(torch.cat([torch.full((rows, 1), mask), x[:, :-1]], 1), p_x0.shape[-1])
             p_x0 = p_x0 * (1 - 0.1 * beside)
             p_x0 /= p_x0.sum(-1, keepdim=True)
-        last = i == rounds - 1
+        last = i == steps - 1
         if bug == "delta instead of rho":
-            q_xs = p_x0 / rounds
-            q_xs[:, :, mask] = 0 if last else 1 - 1 / rounds
+            q_xs = p_x0 / steps
+            q_xs[:, :, mask] = 0 if last else 1 - 1 / steps
         else:
             q_xs = p_x0 * (move_chance_t - move_chance_s)
             q_xs[:, :, mask] = move_chance_s
@@ -82,13 +82,13 @@ def get_num_transfer_tokens(mask_index, steps):
 def llada(model, rows, length, steps, *, bug="", temperature=1.0, blocks=1, scored=torch.float64):
     mask_id = model.config.mask_token_id
     dtype = {"float32 noise": torch.float32, "bfloat16 noise": torch.bfloat16}.get(bug, torch.float64)
-    rounds = {"one step short": steps - 1, "twice the steps": 2 * steps}.get(bug, steps)
+    steps = {"one step short": steps - 1, "twice the steps": 2 * steps}.get(bug, steps)
     x = torch.full((rows, length), mask_id)
     size = length // blocks
-    num_transfer_tokens = get_num_transfer_tokens(x[:, :size] == mask_id, rounds)
+    num_transfer_tokens = get_num_transfer_tokens(x[:, :size] == mask_id, steps)
     if bug == "noise shared by rounds":
         seed = torch.seed()
-    for block, i in product(range(blocks), range(rounds)):
+    for block, i in product(range(blocks), range(steps)):
         mask_index = x == mask_id
         logits = model(x).logits
         if bug == "bfloat16 logits":
@@ -96,7 +96,7 @@ def llada(model, rows, length, steps, *, bug="", temperature=1.0, blocks=1, scor
         if bug == "noise shared by rounds":
             torch.manual_seed(seed)
         x0 = torch.argmax(add_gumbel_noise(logits, temperature, dtype, bug), dim=-1)
-        if bug == "final argmax" and i == rounds - 1:
+        if bug == "final argmax" and i == steps - 1:
             x0 = logits.argmax(-1)
         p = F.softmax(logits.to(torch.float64), dim=-1).to(scored)
         x0_p = torch.squeeze(torch.gather(p, dim=-1, index=torch.unsqueeze(x0, -1)), -1)

@@ -28,24 +28,24 @@ class Fault(NamedTuple):
 
 
 PLANTED = {
-    "one step short": Fault("miscounted steps", "15 rounds instead of 16", bug="one step short"),
-    "a round too late": Fault("uneven rounds", "round 15 of 16 reveals nothing", bug="an empty round"),
+    "one step short": Fault("miscounted steps", "15 steps instead of 16", bug="one step short"),
+    "a round too late": Fault("uneven steps", "step 15 of 16 reveals nothing", bug="an empty round"),
     "delta instead of rho": Fault("wrong reveal rate", bug="delta instead of rho"),
     "last step by argmax": Fault("greedy last step", "argmax", bug="final argmax"),
     "p^1.02 instead of p": Fault("temperature", "0.9", temperature=1 / 1.02),
     "noise in bfloat16": Fault("precision", "bfloat16", bug="bfloat16 noise"),
     "noise shared by places": Fault("reused noise", "at every position", bug="noise shared by positions"),
-    "noise shared by rounds": Fault("reused noise", "in every round", bug="noise shared by rounds"),
+    "noise shared by rounds": Fault("reused noise", "in every step", bug="noise shared by rounds"),
     "two workers with one seed": Fault(
-        "reused noise", "two workers with one seed: batch 2 is batch 1 again", one_seed=True
+        "reused noise", "two workers with one seed: batch 2 repeats batch 1", one_seed=True
     ),
-    "1% hidden again": Fault("remasking", "places are hidden again", bug="hidden again"),
+    "1% hidden again": Fault("remasking", "positions are hidden again", bug="hidden again"),
     "left neighbour's token times .9": Fault("repetition penalty", "times 0.9", bug="left neighbour"),
     "top-k over the batch": Fault(
-        "batch-flattened choice", "places of a row, not 2", "low-confidence", "flattened top-k"
+        "batch-flattened choice", "positions of a row, not 2", "low-confidence", "flattened top-k"
     ),
     "ties by position": Fault(
-        "ties", "equal scores by lowest position", "low-confidence", "lowest position", language=TIES
+        "ties", "equal scores in order of positions", "low-confidence", "lowest position", language=TIES
     ),
 }
 

@@ -11,10 +11,9 @@ from scipy import stats
 
 from unmask import generate, languages
 from unmask.core.pvalues import chi_square
-from unmask.diagnosis.audit.compare import Noise
 from unmask.diagnosis.audit.noise import BFLOAT16, FINE, race
 from unmask.diagnosis.audit.specimens import _by_delta
-from unmask.diagnosis.audit.statistics import Statistics
+from unmask.diagnosis.audit.statistics import Noise, Statistics
 
 
 def test_distances_of_equal_laws_are_chi_square():

@@ -14,7 +14,7 @@ from tests.diagnosis.audit.planted import LOOPS, PLANTED, run
 from tests.diagnosis.audit.remembering import remembered
 from unmask import UnmaskError, audit, generate, languages, oracle
 from unmask.diagnosis.audit import verdict
-from unmask.diagnosis.audit.seen import Seen, said
+from unmask.diagnosis.audit.observed import Observed, predictions
 from unmask.ideal.record import Run
 from unmask.samplers.contract import as_sampler
 from unmask.schedules import deltas
@@ -38,7 +38,7 @@ def test_a_planted_fault_is_named_in_200_rows(name):
     found = audit(samples, model, sampler=fault.sampler, steps=LOOPS[fault.sampler][2])
     assert found.fault == fault.named, found.sentence
     assert fault.detail in found.detail
-    assert found.verdict == ("follows" if fault.named == "ties" else "differs")
+    assert found.verdict == ("no difference found" if fault.named == "ties" else "differs")
 
 
 RIGHT = {
@@ -55,14 +55,14 @@ def test_a_right_loop_is_not_accused(sampler, seed):
     model = oracle(LANGUAGE)
     samples = torch.cat([RIGHT[sampler](model) for _ in range(ROWS // 100)])
     found = audit(samples, model, sampler=sampler, steps=16 if sampler == "ancestral" else 8)
-    assert (found.verdict, found.fault) == ("follows", None), found.sentence
-    assert found.compared_with.endswith("the oracle has seen")
-    assert found.calls["note"] == "one call a round: nothing is cached"
+    assert (found.verdict, found.fault) == ("no difference found", None), found.sentence
+    assert found.compared_with.endswith("the record of the oracle")
+    assert found.calls["note"] == "one call per step: no cache"
 
 
 def seen(made, sampler="ancestral", steps=8):
-    told = Run.told(made.order, made.tokens)
-    return Seen.of([told], made.order, made.tokens, LANGUAGE, as_sampler(sampler), deltas("linear", steps))
+    run = Run.of_order(made.order, made.tokens)
+    return Observed.of([run], made.order, made.tokens, LANGUAGE, as_sampler(sampler), deltas("linear", steps))
 
 
 def test_a_small_power_is_a_temperature():
@@ -71,7 +71,7 @@ def test_a_small_power_is_a_temperature():
     model = oracle(LANGUAGE)
     tokens = mdlm(model, 2000, 200, 2, temperature=1 / 1.02)
     order = model.record.order(tokens)
-    found = Seen.of(model.record.runs, order, tokens, LANGUAGE, as_sampler("ancestral"), deltas("linear", 2))
+    found = Observed.of(model.record.runs, order, tokens, LANGUAGE, as_sampler("ancestral"), deltas("linear", 2))
     p_values = {finding.test: finding.p_value for finding in found.findings(order)}
     assert p_values["draws"] < 1e-6 < min(p_values["places"], p_values["counts"])
     assert found.one_temperature > 1e-4
@@ -94,9 +94,9 @@ def test_the_tests_of_a_record_are_exact():
     whole = seen(made)
     for first in range(0, len(made.tokens), ROWS):
         part = slice(first, first + ROWS)
-        told = type(whole.said)(*(values[part] for values in vars(whole.said).values()))
-        runs = [Run.told(made.order[part], made.tokens[part])]
-        one = Seen(made.tokens[part], made.order[part], runs, told, whole.sampler, whole.delta)
+        told = type(whole.predictions)(*(values[part] for values in vars(whole.predictions).values()))
+        runs = [Run.of_order(made.order[part], made.tokens[part])]
+        one = Observed(made.tokens[part], made.order[part], runs, told, whole.sampler, whole.delta)
         for finding in one.findings(made.order):
             if finding.test in p_values:
                 p_values[finding.test].append(finding.p_value)
@@ -106,7 +106,7 @@ def test_the_tests_of_a_record_are_exact():
 
 def test_what_was_said_is_the_posterior_of_each_context():
     made = generate(LANGUAGE, steps=4, length=10, rows=30, seed=2)
-    told = said(LANGUAGE, made.tokens, made.order)
+    told = predictions(LANGUAGE, made.tokens, made.order)
     for number in range(1, 5):
         context = torch.where(made.order < number, made.tokens, LANGUAGE.vocabulary)
         p = LANGUAGE.posterior(context)
@@ -136,7 +136,7 @@ def test_a_loop_that_leaves_out_calls_is_not_accused_of_it():
     samples = torch.cat([mdlm(Caching(model), 1, 12, 8) for _ in range(ROWS)])
     assert model.calls < 8 * ROWS
     found = audit(samples, model, steps=8)
-    assert (found.verdict, found.fault) == ("follows", None), found.sentence
+    assert (found.verdict, found.fault) == ("no difference found", None), found.sentence
     assert "record: draws" in found.p_values
     assert "record: counts" not in found.p_values
 
@@ -174,10 +174,10 @@ def test_dreams_shift_is_undone():
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (lambda model, samples: (model, samples[:-1].repeat(2, 1)), "asked about 200 rows, and there are 398 samples"),
-        (lambda model, samples: (model, samples.flip(0)), "row 0, place .*not the token of batch 1"),
-        (lambda model, samples: (model, samples[:, :-1]), "has 12 places, and a sample 11"),
-        (lambda model, samples: (oracle(LANGUAGE), samples), "asked about 0 rows"),
+        (lambda model, samples: (model, samples[:-1].repeat(2, 1)), "called for 200 rows, but there are 398 samples"),
+        (lambda model, samples: (model, samples.flip(0)), "row 0, position .*the token differs from batch 1"),
+        (lambda model, samples: (model, samples[:, :-1]), "has 12 positions, a sample 11"),
+        (lambda model, samples: (oracle(LANGUAGE), samples), "called for 0 rows"),
     ],
 )
 def test_a_record_of_other_rows(spoil, words):
@@ -193,9 +193,9 @@ def test_what_has_no_record():
     tokens = torch.zeros(ROWS, 4, dtype=torch.int64)
     for options, words in [
         ({"order": torch.zeros(ROWS, 4)}, "expected integers"),
-        ({"order": torch.zeros(ROWS, 4, dtype=torch.int64)}, "rounds from 0 to 0"),
+        ({"order": torch.zeros(ROWS, 4, dtype=torch.int64)}, "steps from 0 to 0"),
         ({"order": tokens[:, 1:] + 1}, "order has shape"),
-        ({"order": tokens + 1, "sampler": "autoregressive"}, "does not go by rounds"),
+        ({"order": tokens + 1, "sampler": "autoregressive"}, "has no steps to compare"),
     ]:
         with pytest.raises(UnmaskError, match=words):
             audit(tokens, LANGUAGE, **{"steps": 2, **options})

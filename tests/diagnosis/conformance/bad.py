@@ -21,17 +21,17 @@ def best(scores, hidden, count, ties):
 
 
 class RevealsTwice(Sampler):
-    pace = "rounds"
+    pace = "steps"
 
     def choose(self, view):
         return Choice(torch.ones_like(view.hidden))
 
 
 class LeavesHidden(Sampler):
-    pace = "rounds"
+    pace = "steps"
 
     def choose(self, view):
-        return Choice(view.hidden & (view.luck(Stream.ACCEPT) < 0.3))
+        return Choice(view.hidden & (view.rng(Stream.ACCEPT) < 0.3))
 
 
 class UnknownToken(Sampler):
@@ -54,8 +54,8 @@ class OtherInThreads(Sampler):
         return Choice(best(first, view.hidden, view.count, None))
 
 
-class RoundsBeyond(Sampler):
-    def order(self, delta, hidden, luck):
+class StepsBeyond(Sampler):
+    def order(self, delta, hidden, rng):
         return torch.where(hidden, torch.arange(hidden.shape[1]) + 1, 0)
 
 
@@ -104,7 +104,7 @@ class Ending(Sampler):
     """Ancestral sampling, and then something that it should not do."""
 
     def run(self, session):
-        order = Ancestral().order(session.delta, session.given == session.denoiser.vocabulary, session.luck)
+        order = Ancestral().order(session.delta, session.given == session.denoiser.vocabulary, session.rng)
         canvas = session.canvas
         if not bool(order.any()):
             return self.end(session)
@@ -137,9 +137,9 @@ class SpoilsTokens(Ending):
         session.tokens[session.order > 0] = -1
 
 
-class ForgetsEvaluations(Ending):
+class ForgetsModelCalls(Ending):
     def end(self, session):
-        session.canvas.evaluations.zero_()
+        session.canvas.model_calls.zero_()
 
 
 class CannotDoOne(Sampler):
@@ -153,12 +153,12 @@ class CannotDoOne(Sampler):
 class BatchFlattened(LowConfidence):
     """One top-k over the whole batch: rows trade positions with each other."""
 
-    pace = "rounds"
+    pace = "steps"
 
     def choose(self, view):
         tokens = view.draw()
         scores = view.of(tokens)
-        ties = view.luck(Stream.TIE).reshape(1, -1)
+        ties = view.rng(Stream.TIE).reshape(1, -1)
         flat = best(scores.reshape(1, -1), view.hidden.reshape(1, -1), view.count.sum().view(1), ties)
         return Choice(flat.view_as(view.hidden), tokens)
 
@@ -166,13 +166,13 @@ class BatchFlattened(LowConfidence):
 class ByPlaceInBatch(Sampler):
     """Luck keyed by the place in the batch, not by the number of the row."""
 
-    def order(self, delta, hidden, luck):
-        priority = uniform(luck.seed, Stream.ORDER, torch.arange(len(hidden))[:, None], torch.arange(hidden.shape[1]))
+    def order(self, delta, hidden, rng):
+        priority = uniform(rng.seed, Stream.ORDER, torch.arange(len(hidden))[:, None], torch.arange(hidden.shape[1]))
         return orders.by_rank(hidden, priority, lambda count: orders.sizes(delta, count))
 
 
 class Unkeyed(Sampler):
-    def order(self, delta, hidden, luck):
+    def order(self, delta, hidden, rng):
         return orders.by_rank(hidden, torch.rand(hidden.shape), lambda count: orders.sizes(delta, count))
 
 
@@ -180,10 +180,10 @@ class Seedless(Ending):
     """The same draws whatever the seed."""
 
     def draw(self, session, p, rows, positions, order):
-        return p.draw(uniform(0, Stream.TOKEN, session.luck.row_ids[rows], positions))
+        return p.draw(uniform(0, Stream.TOKEN, session.rng.row_ids[rows], positions))
 
     def run(self, session):
-        session.luck = type(session.luck)(0, session.luck.row_ids)
+        session.rng = type(session.rng)(0, session.rng.row_ids)
         super().run(session)
 
 
@@ -191,10 +191,10 @@ class Rowless(Ending):
     """The same draws in every row."""
 
     def draw(self, session, p, rows, positions, order):
-        return p.draw(uniform(session.luck.seed, Stream.TOKEN, torch.zeros_like(rows), positions))
+        return p.draw(uniform(session.rng.seed, Stream.TOKEN, torch.zeros_like(rows), positions))
 
     def run(self, session):
-        session.luck = type(session.luck)(session.luck.seed, torch.zeros_like(session.luck.row_ids))
+        session.rng = type(session.rng)(session.rng.seed, torch.zeros_like(session.rng.row_ids))
         super().run(session)
 
 
@@ -203,9 +203,9 @@ class Remembers(Sampler):
 
     calls = 0
 
-    def order(self, delta, hidden, luck):
+    def order(self, delta, hidden, rng):
         self.calls += 1
-        priority = luck.grid(Stream.ORDER, hidden.shape[1], self.calls)
+        priority = rng.grid(Stream.ORDER, hidden.shape[1], self.calls)
         return orders.by_rank(hidden, priority, lambda count: orders.sizes(delta, count))
 
 
@@ -226,7 +226,7 @@ class AsksPosterior(Ending):
 class OwnCanvas(Ending):
     def draw(self, session, p, rows, positions, order):
         return session.canvas.draw(
-            Canvas(session.denoiser, session.tokens.clone(), session.luck).at(rows, positions), rows, positions
+            Canvas(session.denoiser, session.tokens.clone(), session.rng).at(rows, positions), rows, positions
         )
 
 
@@ -238,27 +238,27 @@ class OwnReader(Ending):
 class ChoosesAfterDrawing(LowConfidence):
     """Claims the law of choose-then-draw, but which position stays depends on what was drawn there."""
 
-    law = "order"
+    distribution = "order"
 
 
 class FinalArgmax(Ending):
     """What is left in the last round is filled by argmax."""
 
-    law = "order"
+    distribution = "order"
 
     def draw(self, session, p, rows, positions, order):
         last = order[rows, positions] == len(session.delta)
         return torch.where(last, p.best, session.canvas.draw(p, rows, positions))
 
 
-class SameRoundSeen(Ending):
+class SameStepSeen(Ending):
     """Positions of one round see each other."""
 
-    law = "order"
+    distribution = "order"
 
     def draw(self, session, p, rows, positions, order):
         canvas = session.canvas
-        seen = Canvas(session.denoiser, session.tokens.clone(), session.luck)
+        seen = Canvas(session.denoiser, session.tokens.clone(), session.rng)
         tokens = torch.zeros_like(positions)
         for place in range(order.shape[1]):
             now = positions == place
@@ -271,7 +271,7 @@ class SameRoundSeen(Ending):
 class Warm(Autoregressive):
     """Autoregression at a temperature, which claims the law of the reader."""
 
-    law = "causal"
+    distribution = "causal"
 
     def run(self, session):
         visits = torch.zeros_like(session.tokens)
@@ -280,17 +280,17 @@ class Warm(Autoregressive):
         for j in range(visits.shape[1]):
             p = as_marginals(session.causal.extend(last.unsqueeze(1)))
             place = torch.full_like(rows, j)
-            last = session.luck.tokens(p.sharpened(0.9), rows, place, visits)
+            last = session.rng.tokens(p.sharpened(0.9), rows, place, visits)
             session.write(rows, place, last, p.of(last), j + 1)
 
 
 class Cool(Sampler):
     """Places by chance, tokens at a temperature of 0.9: the law of an order, nearly."""
 
-    law = "order"
+    distribution = "order"
 
     def choose(self, view):
-        first = best(torch.zeros(view.hidden.shape), view.hidden, view.count, view.luck(Stream.TIE))
+        first = best(torch.zeros(view.hidden.shape), view.hidden, view.count, view.rng(Stream.TIE))
         return Choice(first, self.draw(view))
 
     def draw(self, view):
@@ -314,14 +314,14 @@ class Trimmed(Cool):
 class NotTheLanguage(Ancestral):
     """Claims to be exact in any number of rounds."""
 
-    law = "language"
+    distribution = "language"
 
 
 class Uniform(Ancestral):
     """Claims that all sequences are equally likely."""
 
     @staticmethod
-    def law(denoiser, length, delta):
+    def distribution(denoiser, length, delta):
         count = denoiser.vocabulary**length
         return torch.full((count,), 1 / count)
 
@@ -376,7 +376,7 @@ class WritesBehindTheEnd(Ending):
 class ByPosition(Sampler):
     """A sound rule: later positions first, but every third after all others."""
 
-    law = "order"
+    distribution = "order"
 
     def choose(self, view):
         place = torch.arange(view.hidden.shape[1])
@@ -390,7 +390,7 @@ class Hesitates(Sampler):
     def choose(self, view):
         before = view.memory.get("sure", torch.zeros_like(view.confidence))
         view.memory["sure"] = view.confidence
-        return Choice(best(view.confidence - before, view.hidden, view.count, view.luck(Stream.TIE)))
+        return Choice(best(view.confidence - before, view.hidden, view.count, view.rng(Stream.TIE)))
 
 
 GOOD = [Ending, ByPosition, Hesitates]
@@ -398,47 +398,47 @@ GOOD = [Ending, ByPosition, Hesitates]
 BAD = {  # what each must fail, and a part of what must be said
     RevealsTwice: (
         "contract",
-        "RevealsTwice reveals what it is not shown as hidden, at position 0 of row 100 in round 2",
+        "RevealsTwice reveals position 0 of row 100 in step 2, which is not in view.hidden",
     ),
-    LeavesHidden: ("contract", "of row 100 hidden after its last round"),
-    UnknownToken: ("contract", "UnknownToken writes token 4; V is 4, at position 0 of row 100 in round 1"),
-    IgnoresBudget: ("contract", "reveals 9 positions of row 100 in round 1; expected the schedule's 3"),
-    OtherInThreads: ("company", "a blank canvas of a 2-gram in threads, and not in blocks"),
-    RoundsBeyond: ("contract", "gives round 2 to position 1 of row 100; expected a round from 1 to 1"),
-    LoopsLooking: ("contract", "LoopsLooking, at position 0 of row 100 after round 0: the sampler has looked"),
+    LeavesHidden: ("contract", "of row 100 hidden after its last step"),
+    UnknownToken: ("contract", "UnknownToken writes token 4; V is 4, at position 0 of row 100 in step 1"),
+    IgnoresBudget: ("contract", "reveals 9 positions of row 100 in step 1; expected the schedule's 3"),
+    OtherInThreads: ("batches", "blank sequences of a 2-gram differ in threads, but not in batches"),
+    StepsBeyond: ("contract", "gives step 2 to position 1 of row 100; expected a step from 1 to 1"),
+    LoopsLooking: ("contract", "LoopsLooking, at position 0 of row 100 after step 0: after "),
     LoopsHiding: (
         "contract",
-        "LoopsHiding has hidden tokens 101 times and seems to loop for ever, at position 0",
+        "LoopsHiding has hidden tokens 101 times and seems to loop forever, at position 0",
     ),
-    LoopsFree: ("contract", "it seems to loop for ever"),
+    LoopsFree: ("contract", "it seems to loop forever"),
     LoopsReading: ("contract", "it seems to loop for ever"),
     ChangesPrompt: ("prompts", "changed the given token at position"),
-    WritesPastTheSession: ("contract", "wrote position 0 of row 100 past session.write"),
-    SpoilsTokens: ("contract", "wrote an unknown token at position 0 of row 100 by round 1"),
-    ForgetsEvaluations: ("counting", "row 0 counts 0 evaluations; its rounds need at least 1"),
+    WritesPastTheSession: ("contract", "wrote position 0 of row 100 without session.write"),
+    SpoilsTokens: ("contract", "wrote an unknown token at position 0 of row 100 by step 1"),
+    ForgetsModelCalls: ("counting", "row 0 counts 0 model calls; its steps need at least 1"),
     CannotDoOne: ("contract", "one token"),
-    BatchFlattened: ("company", "let no row depend on the others"),
-    ByPlaceInBatch: ("company", "let no row depend on the others"),
+    BatchFlattened: ("batches", "Make each row independent of the others"),
+    ByPlaceInBatch: ("batches", "Make each row independent of the others"),
     Unkeyed: ("determinism", "the same seed twice"),
     Seedless: ("determinism", "another seed changes nothing"),
-    Rowless: ("determinism", "all rows are alike"),
+    Rowless: ("determinism", "all rows are equal"),
     Remembers: ("determinism", "the same seed twice"),
-    ReadsPadding: ("ragged", "nobody may read the padding behind a row"),
-    SharesMemory: ("company", "let no row depend on the others"),
-    RemembersOnItself: ("company", "let no row depend on the others"),
-    WantsAll: ("vocabulary", "it asks for the probabilities of 10 places, 126464 each"),
-    WritesBehindTheEnd: ("stopping", "reveals what is not hidden"),
-    ReusesUniforms: ("luck", "is drawn from the same uniform twice"),
+    ReadsPadding: ("ragged", "Do not read the padding of a row"),
+    SharesMemory: ("batches", "Make each row independent of the others"),
+    RemembersOnItself: ("batches", "Make each row independent of the others"),
+    WantsAll: ("vocabulary", "requests probabilities of 10 positions, 126464 each"),
+    WritesBehindTheEnd: ("stopping", "reveals a position that is not hidden"),
+    ReusesUniforms: ("rng", "is drawn from the same uniform twice"),
     AsksPosterior: ("counting", "calls denoiser.posterior"),
     OwnCanvas: ("counting", "calls denoiser.engine"),
     OwnReader: ("counting", "calls denoiser.causal"),
-    ChoosesAfterDrawing: ("law", "not the law it claims (order)"),
-    FinalArgmax: ("law", "not the law it claims (order)"),
-    SameRoundSeen: ("law", "not the law it claims (order)"),
-    Warm: ("law", "not the law it claims (causal)"),
-    Cool: ("law", "not the law it claims (order)"),
-    Hot: ("law", "not the law it claims (order)"),
-    Trimmed: ("law", "not the law it claims (order)"),
-    NotTheLanguage: ("law", "not the law it claims (language)"),
-    Uniform: ("law", "not the law it claims (the given one)"),
+    ChoosesAfterDrawing: ("distribution", "not the claimed distribution (order)"),
+    FinalArgmax: ("distribution", "not the claimed distribution (order)"),
+    SameStepSeen: ("distribution", "not the claimed distribution (order)"),
+    Warm: ("distribution", "not the claimed distribution (causal)"),
+    Cool: ("distribution", "not the claimed distribution (order)"),
+    Hot: ("distribution", "not the claimed distribution (order)"),
+    Trimmed: ("distribution", "not the claimed distribution (order)"),
+    NotTheLanguage: ("distribution", "not the claimed distribution (language)"),
+    Uniform: ("distribution", "not the claimed distribution (the given one)"),
 }

@@ -16,10 +16,11 @@ from unmask.experiments.board.families import family
 from unmask.experiments.board.grid import recipe
 from unmask.experiments.board.joining import joined
 from unmask.experiments.board.run import measured
-from unmask.experiments.jobs import queue, sweep
-from unmask.experiments.jobs.cells import cells_of, check
-from unmask.experiments.jobs.recipe import from_dict
-from unmask.experiments.jobs.tables import compare
+from unmask.experiments.sweeps import queue, sweep
+from unmask.experiments.sweeps.cells import cells_of, check
+from unmask.experiments.sweeps.recipe import from_dict
+from unmask.experiments.sweeps.tables import compare
+from unmask.languages.presets import varied
 from unmask.metrics import Bigrams
 
 TINY = {"languages": ("paper-2gram", "interval-5"), "lengths": (20,), "rows": 30, "seeds": 2, "steps": (2, 5, 20)}
@@ -40,7 +41,7 @@ def counted(monkeypatch):
     def counting(place, member, value, *rest):
         if limit.last is not None and seen.total() >= limit.last:
             raise KeyboardInterrupt
-        seen[place.name, place.seed, member.specification, value] += 1
+        seen[place.spec, place.seed, member.specification, value] += 1
         return measure(place, member, value, *rest)
 
     monkeypatch.setattr(cells, "measure", counting)
@@ -65,7 +66,7 @@ def test_an_interrupted_board_goes_on_where_it_was(tmp_path, undisturbed, counte
 
 def test_without_a_store_nothing_is_kept(counted):
     counted.last = 8
-    with pytest.raises(KeyboardInterrupt, match="nothing is kept"):
+    with pytest.raises(KeyboardInterrupt, match="the results are lost"):
         board(FEW)
 
 
@@ -92,35 +93,35 @@ def naive(place_names, specification, settings):
     for name in place_names:
         points = []
         for value in member.values:
-            places = [Place(name, settings.lengths[0], seed, seed) for seed in range(settings.seeds)]
+            places = [Place(varied(name, seed=seed), settings.lengths[0], seed) for seed in range(settings.seeds)]
             samples = [measure(place, member, value, settings.rows, 0) for place in places]
             points.append(Point(value, samples, settings.lengths[0]))
-            if points[-1].evaluations >= settings.lengths[0]:
+            if points[-1].model_calls >= settings.lengths[0]:
                 break
-        found += [(name, point.value, point.ser.value, point.evaluations, point.ser_by_seed) for point in points]
+        found += [(name, point.value, point.ser.value, point.model_calls, point.ser_by_seed) for point in points]
     return found
 
 
 def test_a_seed_that_costs_as_much_as_ar_before_the_others_stops_none_of_them():
     settings = Settings(("threshold",), ("paper-2gram",), (20,), 30, 3, ter_share=0)
     alone = naive(["paper-2gram"], "threshold", settings)
-    first = [Place("paper-2gram", 20, seed, seed) for seed in range(3)]
-    ends = [float(measure(place, family("threshold", 20), 0.7, 30, 0).evaluations.double().mean()) for place in first]
+    first = [Place(varied("paper-2gram", seed=seed), 20, seed) for seed in range(3)]
+    ends = [float(measure(place, family("threshold", 20), 0.7, 30, 0).model_calls.double().mean()) for place in first]
     assert min(ends) < 20 <= max(ends)  # they differ
     found = board(settings).of("ser")
-    names = ("language", "budget", "value", "evaluations", "by_seed")
+    names = ("language", "budget", "value", "model_calls", "by_seed")
     assert [tuple(r[name] for name in names) for r in found] == alone
 
 
-def fake(evaluations, digest):
-    return SimpleNamespace(evaluations=torch.full((4,), float(evaluations)), digest=digest)
+def fake(model_calls, digest):
+    return SimpleNamespace(model_calls=torch.full((4,), float(model_calls)), digest=digest)
 
 
 def test_budgets_that_all_seeds_have_are_joined():
     member = family("ancestral(steps=[1, 2, 3, 4])", 20)
     seeds = [{0: fake(1, "a"), 1: fake(2, "b"), 3: fake(9, "d")}, {0: fake(3, "e"), 2: fake(5, "f"), 3: fake(7, "g")}]
     points = joined(member, 20, seeds)
-    assert [(point.value, point.evaluations) for point in points] == [(1, 2.0), (4, 8.0)]
+    assert [(point.value, point.model_calls) for point in points] == [(1, 2.0), (4, 8.0)]
     assert [sample.digest for sample in points[1].samples] == ["d", "g"]
     assert joined(member, 20, [{0: fake(1, "a")}, {}]) == []
     same = [{i: fake(5, "a") for i in range(4)}, {i: fake(5, "b" if i < 2 else "c") for i in range(4)}]
@@ -131,21 +132,21 @@ def test_budgets_that_all_seeds_have_are_joined():
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_what_a_curve_keeps_is_read_again(tmp_path, seed):
-    luck = torch.Generator().manual_seed(seed)
+    rng = torch.Generator().manual_seed(seed)
     about = Bigrams(1.25, 1.5, Estimate(0.1, 0.0, float("inf"), 3), 0.07)
     sample = Sample(
         digest="0123",
         values={
             "ser": torch.arange(5).double() % 2,
-            "evaluations": torch.ones(5),
-            "generative_perplexity": torch.rand(5, generator=luck).double(),
+            "model_calls": torch.ones(5),
+            "generative_perplexity": torch.rand(5, generator=rng).double(),
         },
-        evaluations_of={"denoiser": 1 / 3, "causal": 0.1},
+        model_calls_of={"denoiser": 1 / 3, "causal": 0.1},
         forwards=7,
         own_bits=1 / 3 if seed else None,
         bigrams=about if seed else None,
         divergence=torch.tensor([0.1, float("inf")], dtype=torch.float64),
-        lawful=bool(seed),
+        proper=bool(seed),
         unbounded="why",
     )
     content = kept.to_bytes({0: sample, 12: sample})
@@ -163,7 +164,7 @@ def test_what_a_curve_keeps_is_read_again(tmp_path, seed):
         else:
             assert ours == theirs
     (tmp_path / kept.FILE).write_bytes(content[:-40])
-    with pytest.raises(UnmaskError, match="not what a curve leaves"):
+    with pytest.raises(UnmaskError, match="no results of a curve"):
         kept.read(tmp_path / kept.FILE, 5)
     with pytest.raises(UnmaskError, match=r"cannot read .*nowhere"):
         kept.read(tmp_path / "nowhere", 5)
@@ -177,12 +178,12 @@ def test_nothing_but_failures_is_kept_too(tmp_path):
 def test_a_cell_says_each_budget_of_one_seed(tmp_path, undisturbed):
     content = {
         "name": "t",
-        "metrics": ["curve(rows=30, ter_rows=15)", "theory"],
-        "zip": {"language_seed": [0, 1], "seed": [0, 1]},
+        "jobs": ["curve(rows=30, ter_rows=15)", "theory"],
+        "zip": {"language.seed": [0, 1], "seed": [0, 1]},
     }
     fixed = {"language": "interval-5", "length": 20, "sampler": "ancestral(steps=[2, 5, 20])"}
     made = sweep(content | {"fixed": fixed | {"steps": 5}}, store=tmp_path / "s", engine="here")
-    rows = [row for row in made.rows() if row["measure"] == "ser" and row["metric"] == "curve"]
+    rows = [row for row in made.rows() if row["measure"] == "ser" and row["job"] == "curve"]
     assert [(row["seed"], row["knob"], row["budget"], row["n"]) for row in rows] == [
         (seed, "steps", n, 30) for seed in (0, 1) for n in (2, 5, 20)
     ]
@@ -196,25 +197,25 @@ def test_a_cell_says_each_budget_of_one_seed(tmp_path, undisturbed):
 
 
 def test_a_budget_that_fails_is_a_record(tmp_path):
-    content = {"name": "t", "metrics": ["curve"], "rows": 4}
+    content = {"name": "t", "jobs": ["curve"], "rows": 4}
     fixed = {"language": "interval-5", "length": 20, "sampler": "blocks(block_length=5, steps=[2, 20])", "ter_rows": 0}
     made = sweep(content | {"fixed": fixed}, store=tmp_path / "s", engine="here")
     (failed,) = (row for row in made.rows() if row["measure"] == "failure")
     assert (failed["knob"], failed["budget"], failed["value"]) == ("steps", 2, None)
-    assert failed["note"] == "4 blocks of 5 positions need at least 4 steps, not 2"
+    assert failed["note"] == "steps is 2 for 4 blocks of 5 positions; expected at least 4 steps"
     assert [row["budget"] for row in made.rows() if row["measure"] == "ser"] == [20]
 
 
 def test_a_cell_that_fails_as_a_whole_is_reported(tmp_path, monkeypatch):
     """One seed of one language: the other seed alone is not shown for both."""
-    usual = cells.kept_place
+    usual = cells.cached_place
 
-    def broken(name, length, language_seed, seed, *rest):
-        if (name, seed) == ("interval-5", 1):
+    def broken(spec, length, seed, *rest):
+        if (spec, seed) == ("interval-5", 1):
             raise OSError("the disk is gone")
-        return usual(name, length, language_seed, seed, *rest)
+        return usual(spec, length, seed, *rest)
 
-    monkeypatch.setattr(cells, "kept_place", broken)
+    monkeypatch.setattr(cells, "cached_place", broken)
     made = board(Settings(("ancestral", "strided"), **TINY), store=tmp_path / "s")
     assert {r["language"] for r in made.records} == {"paper-2gram"}
     found = [(f.language, f.sampler, f.knob, f.value) for f in made.failures]
@@ -234,15 +235,15 @@ def test_a_cell_that_fails_as_a_whole_is_reported(tmp_path, monkeypatch):
         ({"length": 1}, "at least 2 tokens"),
         ({"ter_rows": -1}, "ter_rows is -1"),
         ({"language": ""}, "neither a language nor a model"),
-        ({"causal_model": "ar"}, "stands beside a model"),
+        ({"causal_model": "ar"}, "a causal model needs a model"),
         ({"model": "mdm"}, "leave the language out"),
-        ({"language": "", "model": "nowhere"}, "does not say"),
+        ({"language": "", "model": "nowhere"}, "the language of nowhere is unknown"),
     ],
 )
 def test_mistakes_are_found_before_anything_is_measured(tmp_path, monkeypatch, fixed, expected):
     monkeypatch.setattr(cells, "measure", pytest.fail)
     usual = {"language": "interval-5", "length": 20, "sampler": "ancestral"}
-    content = {"name": "t", "metrics": ["curve"], "fixed": usual | fixed}
+    content = {"name": "t", "jobs": ["curve"], "fixed": usual | fixed}
     with pytest.raises(UnmaskError, match=expected):
         check(cells_of(from_dict(content)))
     with pytest.raises(UnmaskError, match=expected):

@@ -8,16 +8,16 @@ import pytest
 
 from unmask.core.errors import UnmaskError
 from unmask.core.registry import parse
-from unmask.experiments.board.families import KNOBS, STEPS, code_of, family, rounds, with_steps
+from unmask.experiments.board.families import KNOBS, STEPS, code_of, family, steps, with_steps
 from unmask.samplers import SAMPLERS
 
 
 def test_rounds_grow_with_the_length():
-    assert rounds(128, quick=True) == (4, 16, 64, 128)
-    assert rounds(128, quick=True, beyond=True) == (4, 16, 64, 128, 1024)
-    assert rounds(2) == (1, 2)  # no round twice, and at least one
-    assert {min(rounds(n)) for n in (1, 7, 30)} == {1}
-    assert set(rounds(512, quick=True)) < set(rounds(512))
+    assert steps(128, quick=True) == (4, 16, 64, 128)
+    assert steps(128, quick=True, beyond=True) == (4, 16, 64, 128, 1024)
+    assert steps(2) == (1, 2)  # no round twice, and at least one
+    assert {min(steps(n)) for n in (1, 7, 30)} == {1}
+    assert set(steps(512, quick=True)) < set(steps(512))
 
 
 def test_independent_positions_collide_beyond_the_length_too():
@@ -106,7 +106,7 @@ def test_every_knob_of_ours_is_one():
         ("speculative(draft_length=[])", "no value"),
         ("low-confidence(temperature=[1], ties=[2])", "one knob"),
         ("low-confidence(temperature=[1], steps=[2])", "one knob"),
-        ("speculative(steps=[8])", "says steps, but its knob is draft_length"),
+        ("speculative(steps=[8])", "sets steps, but its knob is draft_length"),
         ("ancestral(steps=[8, 0])", "steps of sampler .* is 0"),
         ("ancestral(steps=[1.5])", "expected a whole number"),
         ("ancestral(steps=[])", "no value"),

@@ -10,9 +10,8 @@ import torch
 
 from tests.brute import sequences
 from unmask import generate
-from unmask.core.chance import Luck
-from unmask.experiments.board.cells import Place, price
-from unmask.experiments.board.fluency import divergence
+from unmask.core.chance import Randomness
+from unmask.experiments.board.cells import Place, divergence, price
 from unmask.generation.teaching import Unbounded
 from unmask.ideal import Ideal
 from unmask.languages import Interval, random_ngram
@@ -55,7 +54,7 @@ class Doubtful(Sampler):
 
     def choose(self, view):
         first = torch.arange(view.hidden.shape[1]) == 0
-        begins, second = (view.round == 1).unsqueeze(1), (view.round == 2).unsqueeze(1)
+        begins, second = (view.step == 1).unsqueeze(1), (view.step == 2).unsqueeze(1)
         return Choice(view.hidden & (first | ~begins), hide=view.revealed & first & second)
 
 
@@ -74,8 +73,8 @@ class Sharp(Sampler):
 
 def prices(sampler, truth, steps=2, seed=0, language=LANGUAGE, row=0):
     """log q - log p of every row of the truth, all of which meet the luck of one row."""
-    luck = Luck(seed, torch.full((len(truth),), row))
-    return divergence(sampler, Ideal(language), language, truth, deltas("linear", steps), luck)
+    rng = Randomness(seed, torch.full((len(truth),), row))
+    return divergence(sampler, Ideal(language), language, truth, deltas("linear", steps), rng)
 
 
 @pytest.mark.parametrize("sampler", [SAMPLERS.make("ancestral"), SAMPLERS.make("left-to-right"), Surest(), Sharp()])
@@ -99,9 +98,9 @@ def test_the_prices_of_all_strings_make_a_law(sampler):
 
 def test_the_mean_over_orders_is_the_profile():
     """The bound of ancestral sampling is the one that the information profile gives."""
-    place = Place("paper-2gram", 16, 1, 1)
-    nats, lawful, reason = price(place, "ancestral", 4, 4000)
-    assert (lawful, reason) == (False, "")
+    place = Place("paper-2gram(seed=1)", 16, 1)
+    nats, proper, reason = price(place, "ancestral", 4, 4000)
+    assert (proper, reason) == (False, "")
     expected = information_curve(place.language, 16, rows=1000, seed=5).divergence(deltas("linear", 4))
     error = 5 * (float(nats.std()) / math.sqrt(len(nats)) + expected.standard_error)
     assert float(nats.mean()) == pytest.approx(expected.value, abs=error)
@@ -112,11 +111,11 @@ def test_the_interval_language_has_it_in_closed_form():
     language = Interval(3)
     truth = language.sample(50, 9, seed=1)
     nats = divergence(
-        SAMPLERS.make("strided"), Ideal(language), language, truth, deltas("linear", 2), Luck(0, torch.arange(50))
+        SAMPLERS.make("strided"), Ideal(language), language, truth, deltas("linear", 2), Randomness(0, torch.arange(50))
     )
     assert nats.tolist() == pytest.approx([3 * math.log(2)] * 50)  # positions 1 and 3 of each interval
     exact = divergence(
-        SAMPLERS.make("strided"), Ideal(language), language, truth, deltas("linear", 3), Luck(0, torch.arange(50))
+        SAMPLERS.make("strided"), Ideal(language), language, truth, deltas("linear", 3), Randomness(0, torch.arange(50))
     )
     assert exact.tolist() == pytest.approx([0.0] * 50, abs=1e-12)
 
@@ -144,11 +143,11 @@ def test_a_sampler_without_a_bound_has_none(sampler):
 
 
 def test_the_reasons_are_said():
-    place = Place("paper-2gram", 8, 0, 0)
+    place = Place("paper-2gram", 8, 0)
     assert price(place, "low-confidence", 2, 4).unbounded
     own = price(place, "autoregressive", 2, 4)  # its TER is the language's own
-    assert (own.lawful, own.unbounded) == (True, "")
-    assert price(place, "ancestral", 2, 0).unbounded == "it was not asked for"
+    assert (own.proper, own.unbounded) == (True, "")
+    assert price(place, "ancestral", 2, 0).unbounded == "it was not requested"
 
 
 def test_the_canvas_is_the_samplers_own():
@@ -162,7 +161,7 @@ def test_the_canvas_is_the_samplers_own():
         LANGUAGE,
         made.tokens[possible],
         deltas("linear", 64),
-        Luck(0, torch.arange(30)[possible]),
+        Randomness(0, torch.arange(30)[possible]),
     )
     log_p = made.probability.log().sum(1)[possible]
     assert (log_q[possible] - nats).tolist() == pytest.approx(log_p.tolist())

@@ -19,8 +19,8 @@ from unmask.experiments.board import Settings, board, quick
 from unmask.experiments.board.grid import recipe, standard
 from unmask.experiments.board.standings import summary
 from unmask.experiments.board.table import tables
-from unmask.experiments.jobs import read_recipe
-from unmask.experiments.jobs.cells import cells_of
+from unmask.experiments.sweeps import read_recipe
+from unmask.experiments.sweeps.cells import cells_of
 from unmask.samplers import SAMPLERS, Choice, Sampler
 from unmask.theory.best_orders import of_choices
 
@@ -40,7 +40,7 @@ def strangers(monkeypatch):
 
     @SAMPLERS.register("picky")
     class Picky(Sampler):
-        def order(self, delta, hidden, luck):
+        def order(self, delta, hidden, rng):
             if len(delta) < 5:
                 raise UnmaskError("needs 5 rounds")
             return torch.where(hidden, torch.arange(hidden.shape[1]) % len(delta) + 1, 0)
@@ -65,15 +65,15 @@ def made():
 
 
 def test_points_are_generations_of_every_seed(made):
-    wrong, evaluations = [], 0.0
+    wrong, model_calls = [], 0.0
     for seed in (0, 1):
         language = languages.load(f"paper-2gram(seed={seed})")
         drawn = generate(language, sampler="ancestral", steps=5, length=20, rows=30, seed=seed)
         wrong.append(float((~language.supports(drawn.tokens)).sum()))
-        evaluations += float(drawn.evaluations.sum())
+        model_calls += float(drawn.model_calls.sum())
     (found,) = (r for r in of(made, "ser", "ancestral", "paper-2gram") if r["budget"] == 5)
     assert (found["value"], found["n"]) == (pytest.approx(sum(wrong) / 60), 60)
-    assert found["evaluations"] == pytest.approx(evaluations / 60)
+    assert found["model_calls"] == pytest.approx(model_calls / 60)
     assert found["by_seed"] == pytest.approx([count / 30 for count in wrong])
     assert wrong[0] != wrong[1]
 
@@ -81,13 +81,13 @@ def test_points_are_generations_of_every_seed(made):
 def test_a_curve_ends_where_it_costs_as_much_as_ar(made):
     assert [r["budget"] for r in of(made, "ser", "left-to-right")] == [2, 5, 20]
     assert [r["budget"] for r in of(made, "ser", "ancestral")] == [2, 5, 20, 80]
-    assert [r["evaluations"] for r in of(made, "ser", "autoregressive")] == [20.0]
+    assert [r["model_calls"] for r in of(made, "ser", "autoregressive")] == [20.0]
 
 
 def test_a_knob_that_does_nothing_is_turned_once(strangers):
     made = board(Settings(("own-pace", "own-pace(at_once=[5, 2])"), **TINY))
     assert len(of(made, "ser", "own-pace")) == 1
-    assert [r["evaluations"] for r in of(made, "ser", "own-pace(at_once=[5, 2])")] == [4.0, 10.0]
+    assert [r["model_calls"] for r in of(made, "ser", "own-pace(at_once=[5, 2])")] == [4.0, 10.0]
 
 
 def test_one_that_fails_stops_no_one(strangers):
@@ -110,8 +110,8 @@ def test_the_records_are_plain_and_complete(made):
         assert r["value"] is not None or r["note"]
         if r["value"] is not None and r["low"] is not None and r["high"] is not None:
             assert r["low"] <= r["value"] <= r["high"]
-    curves = {(r["measure"], r.get("target")) for r in of(made, "evaluations_for_ser", "ancestral")}
-    assert curves == {("evaluations_for_ser", target) for target in (0.5, 0.1, 0.01)}
+    curves = {(r["measure"], r.get("target")) for r in of(made, "model_calls_for_ser", "ancestral")}
+    assert curves == {("model_calls_for_ser", target) for target in (0.5, 0.1, 0.01)}
 
 
 def test_ter_or_why_not(made):
@@ -121,7 +121,7 @@ def test_ter_or_why_not(made):
     adaptive = of(made, "ter_upper_ratio", "low-confidence")
     assert {r["value"] for r in adaptive} == {None}
     assert all(r["note"] for r in adaptive)
-    assert of(made, "evaluations_for_ter", "low-confidence")[0]["value"] is None
+    assert of(made, "model_calls_for_ter", "low-confidence")[0]["value"] is None
 
 
 def test_differences_are_of_the_same_rows(made):
@@ -138,7 +138,7 @@ def test_differences_are_of_the_same_rows(made):
 def test_the_same_seed_gives_the_same_board(made):
     again = board(made.settings)
     assert again.records == made.records
-    other = board(Settings(("ancestral",), **TINY, seed=5, language_seed=5))
+    other = board(Settings(("ancestral",), **TINY, seed=5))
     assert of(other, "ser", "ancestral") != of(made, "ser", "ancestral")
 
 
@@ -155,7 +155,7 @@ def test_accuracy_of_ar_is_zero(made):
 def test_headroom_is_above_the_best_choice(made):
     """Of the chain the evaluations over those of the best; of nothing that is not known."""
     target = 20 * math.log1p(made.settings.excess)
-    seeds = range(made.settings.language_seed, made.settings.language_seed + made.settings.seeds)
+    seeds = range(made.settings.seed, made.settings.seed + made.settings.seeds)
     least = np.mean([of_choices(languages.load(f"paper-2gram(seed={seed})"), 20, 6) for seed in seeds], 0)
     needed = next(n for n, nats in enumerate(least, 1) if nats <= target)
     (own,) = of(made, "headroom", "autoregressive", "paper-2gram")

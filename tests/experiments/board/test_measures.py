@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 
 from unmask.core.estimates import Estimate, bounded_mean, exactly, proportion
 from unmask.experiments.board.cells import Point
-from unmask.experiments.board.measures import Curve, area_weights, crossing, need, paired, ratio
+from unmask.experiments.board.measures import Curve, area_weights, crossing, need, ratio
 
 
-def scanned(evaluations, values, target):
+def scanned(model_calls, values, target):
     """The first e of a fine grid at which the interpolated values are at most the target."""
-    fine = np.exp(np.linspace(math.log(evaluations[0]), math.log(evaluations[-1]), 5001))
-    fine = np.sort(np.concatenate([fine, evaluations]))
-    shifted = np.interp(np.log(fine), np.log(evaluations), np.log(np.array(values) + target))
+    fine = np.exp(np.linspace(math.log(model_calls[0]), math.log(model_calls[-1]), 5001))
+    fine = np.sort(np.concatenate([fine, model_calls]))
+    shifted = np.interp(np.log(fine), np.log(model_calls), np.log(np.array(values) + target))
     for i, (before, after) in enumerate(pairwise(values)):
         if before > 1.5 * target and after < before / 20:  # too steep to say what lies between
-            shifted[(fine > evaluations[i]) & (fine < evaluations[i + 1])] = np.inf
+            shifted[(fine > model_calls[i]) & (fine < model_calls[i + 1])] = np.inf
     below = np.flatnonzero(shifted <= math.log(2 * target) + 1e-12)
     return fine[below[0]] if len(below) else None
 
@@ -34,9 +34,9 @@ def scanned(evaluations, values, target):
     st.integers(1, 19),
 )
 def test_crossing_is_the_first_place_on_the_interpolated_curve(points, target):
-    evaluations = np.cumsum([step for step, _ in points]).astype(float)
+    model_calls = np.cumsum([step for step, _ in points]).astype(float)
     values, target = [value / 20 for _, value in points], target / 20
-    found, expected = crossing(list(evaluations), values, target), scanned(evaluations, values, target)
+    found, expected = crossing(list(model_calls), values, target), scanned(model_calls, values, target)
     assert (found is None) == (expected is None)
     if found is not None:
         assert found == pytest.approx(expected, rel=2e-3)
@@ -56,26 +56,26 @@ def test_a_power_law_is_interpolated_well():
 def test_what_is_known_where_nothing_crosses():
     points = [4.0, 16.0]
     met = need(points, [proportion(0, 400), proportion(0, 400)], 0.1)
-    assert (met.found, met.value, met.low, met.high) == ("at most", 4.0, None, 4.0)
+    assert (met.how, met.value, met.low, met.high) == ("at most", 4.0, None, 4.0)
     assert met.sure
     unsure = need(points, [proportion(0, 100), proportion(0, 100)], 0.01)  # none in 100 does not show 1%
-    assert (unsure.found, unsure.sure) == ("at most", False)
+    assert (unsure.how, unsure.sure) == ("at most", False)
     missed = need(points, [proportion(90, 100), proportion(40, 100)], 0.1)
-    assert (missed.found, missed.value, missed.high) == ("not reached", None, None)
+    assert (missed.how, missed.value, missed.high) == ("not reached", None, None)
     assert (missed.best, missed.at) == (0.4, 16.0)
 
 
 def test_a_fall_from_nothing_to_everything_is_not_interpolated():
     points, estimates = [4.0, 5.0, 16.0], [proportion(k, 200) for k in (200, 0, 0)]
     found = need(points, estimates, 0.5)
-    assert (found.found, found.value, found.low, found.high) == ("jump", 5.0, 4.0, 5.0)
+    assert (found.how, found.value, found.low, found.high) == ("jump", 5.0, 4.0, 5.0)
     assert need(points, estimates, 0.01).high is None  # none in 200 does not show 1%
 
 
 def test_the_interval_is_the_inverted_band():
     points, estimates = [4.0, 16.0, 64.0], [proportion(k, 200) for k in (190, 110, 10)]
     found = need(points, estimates, 0.5)
-    assert found.found == "crossed"
+    assert found.how == "crossed"
     assert found.low < found.value < found.high
     for end in ("low", "value", "high"):
         assert getattr(found, end) == crossing(points, [getattr(e, end) for e in estimates], 0.5)
@@ -84,14 +84,14 @@ def test_the_interval_is_the_inverted_band():
 @given(st.lists(st.tuples(st.floats(0.5, 40), st.floats(0, 1)), min_size=1, max_size=6))
 def test_the_area_by_numbers(points):
     length = 64
-    evaluations = np.sort([e for e, _ in points])
+    model_calls = np.sort([e for e, _ in points])
     right = np.array([value for _, value in points])
     x = (np.arange(100_000) + 0.5) / 100_000
-    places = np.clip(np.log2(evaluations) / 6, 0, 1)
+    places = np.clip(np.log2(model_calls) / 6, 0, 1)
     shown = np.searchsorted(places, x, side="right") - 1  # the dearest that costs no more
     coming = np.minimum(np.searchsorted(places, x), len(places) - 1)  # the next one, or the last
     for early, at in ((False, np.where(shown < 0, 0.0, right[shown])), (True, right[coming])):
-        weights = area_weights(list(evaluations), length, early)
+        weights = area_weights(list(model_calls), length, early)
         assert sum(weights) == pytest.approx(1 if early else 1 - places[0])
         assert float(np.dot(weights, right)) == pytest.approx(float(at.mean()), abs=1e-4 * len(points))
 
@@ -116,36 +116,21 @@ def test_the_area_does_not_depend_on_what_else_was_measured(before):
     assert more.accuracy_at_most == pytest.approx(1 - math.log2(127) / 7)
 
 
-def point(evaluations, wrong, length=64):
+def point(model_calls, wrong, length=64):
     seeds = [torch.tensor(rows, dtype=torch.bool) for rows in wrong]
-    samples = [SimpleNamespace(wrong=r.double(), evaluations=torch.full((len(r),), evaluations)) for r in seeds]
+    samples = [SimpleNamespace(wrong=r.double(), model_calls=torch.full((len(r),), model_calls)) for r in seeds]
     return Point(None, samples, length)
 
 
 def test_a_curve_row_by_row():
     first = Curve([point(8, [[1, 1, 0], [1, 0, 0]]), point(2, [[1, 1, 1], [1, 1, 0]])])
-    assert first.evaluations == [2.0, 8.0]
+    assert first.model_calls == [2.0, 8.0]
     low, high = area_weights([2.0, 8.0], 64)
     rows = [high * (1 - b) + low * (1 - a) for a, b in zip([1, 1, 1, 1, 1, 0], [1, 1, 0, 1, 0, 0], strict=True)]
     assert first.accuracy_rows.tolist() == pytest.approx(rows)
     assert first.accuracy.value == pytest.approx(low * 1 / 6 + high * 3 / 6)
     assert first.by_seed(first.accuracy_rows) == pytest.approx([sum(rows[:3]) / 3, sum(rows[3:]) / 3])
     assert first.ser_need_by_seed(0.7)[0] == crossing([2.0, 8.0], [1.0, 2 / 3], 0.7)
-
-
-def test_paired_differences_and_a_wrong_one():
-    """Common luck makes a difference precise; against rows in another order the same mean says nothing."""
-    generator = torch.Generator().manual_seed(1)
-    theirs = torch.rand(400, generator=generator, dtype=torch.float64)
-    ours = theirs + 0.02 + 0.01 * torch.randn(400, generator=generator, dtype=torch.float64)
-    found = paired(ours, theirs)
-    each = (ours - theirs).numpy()
-    assert found.value == pytest.approx(each.mean())
-    assert found == bounded_mean(torch.from_numpy(each), (-1.0, 1.0), method="gaffke, paired")
-    assert found.low > 0
-    shuffled = paired(ours, theirs[torch.randperm(400, generator=generator)])
-    assert shuffled.value == pytest.approx(found.value)
-    assert shuffled.low < 0 < shuffled.high
 
 
 def test_headroom_is_as_wide_as_both():

@@ -75,5 +75,5 @@ def test_a_network_that_has_changed_is_measured_again(tmp_path):
 def test_what_it_cannot_be_asked(models):
     with pytest.raises(UnmaskError, match="at most 10 tokens, not for 11"):
         board(settings(models, lengths=(11,)))
-    with pytest.raises(UnmaskError, match="does not say"):
+    with pytest.raises(UnmaskError, match="is unknown"):
         board(settings(models, model="nowhere"))

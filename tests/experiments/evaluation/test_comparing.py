@@ -25,7 +25,7 @@ def sample(item, right, number=0, sampler="llada", steps=8, seconds=1.0, flops=1
     how = {"sampler": sampler, "steps": steps, "length": 8, "until": []}
     about = {"task": "gsm8k", "data": "d", "model": MODEL | {"card": model}, "how": how}
     fields = {"prompt": "", "prompt_sha256": "", "prompt_tokens": 1, "tokens": [1], "order": [1], "reason": "filled"}
-    fields |= {"evaluations": {"denoiser": steps or 8}, "forwards": 1, "memory": None, "batch": 1, "text": ""}
+    fields |= {"model_calls": {"denoiser": steps or 8}, "forwards": 1, "memory": None, "batch": 1, "text": ""}
     return Sample(
         item=str(item),
         number=number,
@@ -145,11 +145,11 @@ def test_advice_takes_the_fastest_that_reaches_the_target():
     assert "the masked model is the better choice: AR takes 2 times as long" in found.text
     found = advise(groups([*slow, *fast, *reader]), 0.8, budget=1.5)
     assert found.best is None
-    assert found.text.startswith("nothing that was measured is right in 80% within 1.5 s a sample")
+    assert found.text.startswith("no measured setting is right in 80% within 1.5 s per sample")
     found = advise(groups(slow), 0.9)
     assert found.best.standing == "may meet"
-    assert "no AR model was measured beside it" in found.text
-    assert "no masked model that was measured does" in advise(groups([*fast, *reader]), 0.8).text
+    assert "no AR model in these records" in found.text
+    assert "no masked model in these records does" in advise(groups([*fast, *reader]), 0.8).text
 
 
 def test_advice_needs_records_with_verdicts():
@@ -190,7 +190,7 @@ WRONG = [  # where in `about`, what stands there, and what is said of it; None: 
 ]
 
 
-@pytest.mark.parametrize("command", ["show", "compare", "advise"])
+@pytest.mark.parametrize("command", ["show", "compare", "plan"])
 @pytest.mark.parametrize(("place", "value", "says"), WRONG)
 def test_records_with_wrong_nested_values_are_refused_in_one_line(place, value, says, command, tmp_path, capsys):
     from unmask.cli.main import main
@@ -207,7 +207,7 @@ def test_records_with_wrong_nested_values_are_refused_in_one_line(place, value, 
     file = tmp_path / "records.jsonl"
     samples.write(file, [right, wrong])
     words = {"show": ["eval", "show", str(file)], "compare": ["eval", "compare", str(file), str(file)]}
-    words |= {"advise": ["advise", "--results", str(file), "--target", "0.5"]}
+    words |= {"plan": ["plan", "--results", str(file), "--target", "0.5"]}
     assert main(words[command]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1

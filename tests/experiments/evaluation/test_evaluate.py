@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import sqlite3
 import subprocess
@@ -14,13 +15,17 @@ from pathlib import Path
 import pytest
 
 from unmask.core.errors import UnmaskError
-from unmask.experiments.evaluation import Settings, evaluate, read
+from unmask.experiments.evaluation import Settings, compare, evaluate, groups, read
+from unmask.experiments.evaluation.advise import advise
+from unmask.experiments.evaluation.checking import NO_ANSWER
 from unmask.experiments.evaluation.records import RECORDS
 from unmask.experiments.evaluation.summary import pass_at
-from unmask.experiments.jobs import sweep
-from unmask.experiments.jobs.store import FILE, FILES
+from unmask.experiments.evaluation.table import summary, table
+from unmask.experiments.sweeps import sweep
+from unmask.experiments.sweeps.store import FILE, FILES
 from unmask.hub import load_model
 from unmask.tasks import TASKS
+from unmask.tasks.sample import TOO_LONG, Sample
 from unmask.tasks.writing import How, Writer
 
 LISTS = "lists(shots=0, size=2, many=12)"
@@ -56,11 +61,11 @@ def test_one_record_a_sample(here):
         assert sample.flops > 0
         assert (sample.right, bool(sample.why)) in ((True, False), (False, True))
         item = task.items(None)[int(sample.item)]
-        assert sample.prompt == "".join(sign if sign in SIGNS else "?" for sign in task.asked(item))
+        assert sample.prompt == "".join(sign if sign in SIGNS else "?" for sign in task.prompt(item))
     for steps, group in zip((2, 6), made.groups, strict=False):
         for sample in group.samples:
             if sample.reason == "filled":
-                assert sample.evaluations == {"denoiser": steps}
+                assert sample.model_calls == {"denoiser": steps}
     assert [sample.row for sample in made.groups[0].samples] == list(range(6))
 
 
@@ -142,25 +147,58 @@ def test_ends_are_stopped_at_filled_forbidden_or_last(here):
             for order, token in zip(sample.order, sample.tokens, strict=True)
             if token in ends
         )
-    with pytest.raises(
-        UnmaskError, match="eos=last needs a sampler that can be told so, llada or low-confidence; margin"
-    ):
+    with pytest.raises(UnmaskError, match="eos=last is not possible with sampler margin"):
         Writer(model, task, How(sampler="margin", eos="last"))
     for sample in made["never"]:
         assert len(sample.tokens) == 24
         assert not ends & set(sample.tokens)
 
 
-def test_prompts_that_are_too_long_are_kept_and_wrong(here):
+def test_prompts_that_are_too_long_are_kept_and_not_in_the_accuracy(here):
     lines = ["a" * 10, "b" * 5000, "c" * 20]
     Path("p.jsonl").write_text("\n".join(json.dumps({"question": line, "answer": "#### 1"}) for line in lines))
     wanted = settings(task="gsm8k(shots=0)", data="p.jsonl", limit=None, batch=3)
     made = evaluate(wanted, out="o", engine="here")
     assert [sample.reason == "prompt too long" for sample in made.samples] == [False, True, False]
-    assert made.samples[1].right is False
-    assert made.groups[0].reasons["prompt too long"] == 1
+    assert made.samples[1].right is None
+    (group,) = made.groups
+    assert (group.accuracy.n, group.reasons) == (2, {NO_ANSWER: 2})
+    assert re.fullmatch(r"1 of 3 prompts too long for the context \([\d,]+ tokens\)", group.too_long)
+    (counted,) = groups(made.samples, too_long_is_wrong=True)
+    assert (counted.accuracy.n, counted.reasons) == (3, {NO_ANSWER: 2, "prompt too long": 1})
+    assert compare(group.counted, group.counted).items == 2
     alone = evaluate(settings(task="gsm8k(shots=0)", data="p.jsonl", limit=None, batch=1), out="alone", engine="here")
     assert [sample.tokens for sample in alone.samples] == [sample.tokens for sample in made.samples]
+
+
+def test_nothing_is_written_where_the_first_prompts_are_all_too_long(here):
+    lines = ["b" * 5000] * 20
+    Path("p.jsonl").write_text("\n".join(json.dumps({"question": line, "answer": "#### 1"}) for line in lines))
+    wanted = settings(task="gsm8k(shots=0)", data="p.jsonl", limit=None, batch=3)
+    with pytest.raises(UnmaskError, match=r"16 of the first 16 prompts too long for the context \(.* tokens\) with 6"):
+        evaluate(wanted, out="o", engine="here")
+
+
+def test_what_was_not_written_was_not_measured():
+    """An accuracy of 0 would be an answer; advice, comparison and table have none."""
+    about = {"task": "sums", "data": "", "model": {"card": "m", "dtype": "f", "cache": ""}, "context": 2048}
+    how = {"length": 4, "until": [], "sampler": "llada"}
+    empty = {"prompt": "", "prompt_sha256": "", "prompt_tokens": 0, "tokens": [], "order": [], "text": ""}
+    cost = {"model_calls": {}, "forwards": 0, "flops": 0.0, "seconds": 0.0, "memory": None, "batch": 0}
+    unasked = [
+        Sample(item=str(k), number=0, row=k, about=about | {"how": how}, reason=TOO_LONG, **empty, **cost)
+        for k in range(20)
+    ]
+    found = groups(unasked)
+    assert found[0].accuracy is None
+    assert summary(found)[0]["not_measured"] == "20 of 20 prompts too long for the context (2,048 tokens)"
+    assert "not measured" in table(found)[0][2][0]
+    with pytest.raises(
+        UnmaskError, match=r"no setting was measured: m, llada: 20 of 20 prompts too long for the context"
+    ):
+        advise(found, 0.5)
+    with pytest.raises(UnmaskError, match="no items in common"):
+        compare(found[0].counted, found[0].counted)
 
 
 def test_until_it_is_decided(here, monkeypatch):
@@ -184,8 +222,8 @@ def test_another_data_set_under_the_same_name(here):
 
 
 def test_more_rows_than_there_are_items(here):
-    recipe = {"metrics": ["evaluation"], "rows": 13, "fixed": {"task": LISTS, "model": "m", "card": "m.json"}}
-    with pytest.raises(UnmaskError, match="12 items, but rows up to 13 are asked for"):
+    recipe = {"jobs": ["evaluation"], "rows": 13, "fixed": {"task": LISTS, "model": "m", "card": "m.json"}}
+    with pytest.raises(UnmaskError, match=r"row 13 is beyond the end of .* at most 12 rows"):
         sweep(recipe, store="s")
 
 

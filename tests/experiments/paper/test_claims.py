@@ -1,4 +1,4 @@
-"""Claims are judged by records: what agrees, differs and needs, of planted records and of those that are kept."""
+"""Claims are judged by records: the verdicts on planted records and on the recorded measurements."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from unmask.cli.parser import options_of
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate
 from unmask.experiments.evaluation.published import PUBLISHED
-from unmask.experiments.jobs.cells import cells_of
 from unmask.experiments.paper import theorems
 from unmask.experiments.paper.items import ITEMS, chosen, recipe
 from unmask.experiments.paper.judge import VERDICTS, Claim, Size, Values, all_of, part, shown
-from unmask.experiments.paper.kept import read
-from unmask.experiments.paper.records import Absent, Seen, kept
+from unmask.experiments.paper.records import Absent, Records, compact
+from unmask.experiments.paper.reproduction import read
+from unmask.experiments.sweeps.cells import cells_of
 from unmask.samplers import SAMPLERS
 from unmask.theory import correctness, fluency
 
@@ -26,7 +26,7 @@ RECORDS = Path(__file__).parents[3] / "results/paper-quick.json"
 CLAIMS = {name: claim for item in ITEMS.values() for name, claim in item.claims.items()}
 
 
-ROW = {"metric": "samples", "language": "interval-5", "steps": 64, "length": 10, "key": "k", "seconds": 1.0}
+ROW = {"job": "samples", "language": "interval-5", "steps": 64, "length": 10, "key": "k", "seconds": 1.0}
 ROW |= {"measure": "ser", "value": 0.5, "low": 0.4, "high": 0.6, "n": 9, "level": 0.95, "method": "", "seed": 0}
 
 
@@ -45,7 +45,7 @@ def test_an_interval_that_contains_both_answers_decides_nothing(value, most, lea
     verdict = {True: "agrees", False: "differs", None: "not tested"}
     row = ROW | {"value": value, "low": value - 0.01, "high": value + 0.01}
     claim = Claim("", "", "", [shown("SER", "ser", steps=64)], lambda ser: ser <= 0.5)
-    assert claim.finding(Seen([row])).verdict == verdict[most]
+    assert claim.finding(Records([row])).verdict == verdict[most]
 
 
 def test_limits_themselves_and_exact_values():
@@ -69,33 +69,34 @@ def test_several_values_are_compared_one_by_one():
 
 def test_a_line_takes_every_combination_of_its_lists():
     rows = [ROW | {"steps": n, "length": length, "value": n / length} for n in (1, 2) for length in (5, 10)]
-    line = shown("{steps} of {length}", "ser", steps=[2, 1], length=lambda seen: [5, 10])
-    found, labelled = line.measured(Seen(rows))
-    assert found.values == [2 / 5, 2 / 10, 1 / 5, 1 / 10]
+    line = shown("{steps} of {length}", "ser", steps=[2, 1], length=lambda records: [5, 10])
+    estimates, labelled = line.measured(Records(rows))
+    assert estimates.values == [2 / 5, 2 / 10, 1 / 5, 1 / 10]
     assert [label for label, _ in labelled] == ["2 of 5", "2 of 10", "1 of 5", "1 of 10"]
-    assert found[1, 10].value == 1 / 10
+    assert estimates[1, 10].value == 1 / 10
     with pytest.raises(Absent):
-        line.measured(Seen(rows[:-1]))
+        line.measured(Records(rows[:-1]))
 
 
-def test_what_is_left_out_of_a_file_is_found_again():
-    record = kept(ROW)
-    assert not {"key", "seconds", "steps", "seed"} & set(record)  # 64 and 0 stand there by default
-    seen = Seen([record])
-    assert seen.one("ser", language="interval-5", steps=64, seed=0, sampler="ancestral").value == 0.5
+def test_default_values_are_restored():
+    record = compact(ROW)
+    assert not {"key", "seconds", "steps", "seed"} & set(record)  # 64 and 0 are the defaults
+    records = Records([record])
+    assert records.one("ser", language="interval-5", steps=64, seed=0, sampler="ancestral").value == 0.5
     with pytest.raises(Absent):
-        seen.one("ser", steps=65)
+        records.one("ser", steps=65)
 
 
 def test_a_claim_without_records_is_not_tested():
     for claim in CLAIMS.values():
-        assert claim.finding(Seen([])).verdict == "not tested"
+        assert claim.finding(Records([])).verdict == "not tested"
 
 
-def test_records_that_make_no_sense_are_refused():
-    claim = Claim("", "", "", [shown("", lambda seen, at: 1 / seen.one("ser").low)], lambda ser: ser > 0, name="x.y")
+def test_absurd_records_are_refused():
+    line = shown("", lambda records, at: 1 / records.one("ser").low)
+    claim = Claim("", "", "", [line], lambda ser: ser > 0, name="x.y")
     with pytest.raises(UnmaskError, match=r"x\.y cannot be judged by these records: ZeroDivisionError"):
-        claim.finding(Seen([ROW | {"low": 0.0}]))
+        claim.finding(Records([ROW | {"low": 0.0}]))
 
 
 def test_every_item_has_claims_and_cells_that_exist():
@@ -105,11 +106,11 @@ def test_every_item_has_claims_and_cells_that_exist():
             assert item.claims
     assert [item.name for item in chosen(["lemmas", "figure-1"])] == ["figure-1", "lemmas"]
     assert part("theory", steps=[1, 2], length=8, rows=3) == {
-        "metrics": ["theory"], "grid": {"steps": [1, 2]}, "fixed": {"length": 8}, "rows": 3,
+        "jobs": ["theory"], "grid": {"steps": [1, 2]}, "fixed": {"length": 8}, "rows": 3,
     }  # fmt: skip
 
 
-def test_every_command_is_one():
+def test_every_command_exists():
     for claim in CLAIMS.values():
         program, name, *words = shlex.split(claim.command)
         assert program == "unmask"
@@ -123,25 +124,25 @@ def test_every_command_is_one():
         if "--recipe" in words:
             assert words[words.index("--recipe") + 1] in PUBLISHED
         if name == "paper":
-            assert not words or words[0] in ITEMS
+            assert not words or words[0] in ITEMS or words[0].startswith("--")
         if "--sampler" in words:
             SAMPLERS.make(words[words.index("--sampler") + 1])
 
 
 def changed(records, edits):
-    """Records in which the numbers of a measure, of cells with certain fields, are others."""
-    found = []
+    """Records with planted values of a measure, in cells with given fields."""
+    planted = []
     for record in records:
-        whole = Seen([record]).records[0]
+        whole = Records([record]).records[0]
         for measure, fields, value in edits:
-            if record["measure"] == measure and all(whole.get(name) == wanted for name, wanted in fields.items()):
+            if record["measure"] == measure and fields.items() <= whole.items():
                 record = record | dict.fromkeys(("value", "low", "high"), value)
-        found.append(record)
-    return found
+        planted.append(record)
+    return planted
 
 
-SER = {"metric": "samples"}
-PLANTED = {  # claim: (what is planted, the verdict then), of records that had another verdict
+SER = {"job": "samples"}
+PLANTED = {  # claim: (planted values, the new verdict)
     "figure-1.ter": ([("generative_perplexity", {"steps": 64}, 99.0)], "differs"),
     "figure-1.converges": ([("generative_perplexity", {"steps": 2048}, 99.0)], "differs"),
     "figure-1.name": ([("generative_perplexity", {"sampler": "low-confidence"}, 99.0)], "agrees"),
@@ -157,7 +158,7 @@ PLANTED = {  # claim: (what is planted, the verdict then), of records that had a
     "sampling-strategies.none": ([("ser", {"sampler": "dyadic"}, 0.5)], "agrees"),
     "figure-2-right.below": ([("answer_error", {"steps": 16, "sampler": "ancestral"}, 0.0)], "differs"),
     "timing.dearer-step": ([("flop_break_even", {"length": 1024}, 3.0)], "differs"),
-    "timing.valid-steps": ([("valid_rounds", {"length": 2048, "batch": 1}, 200.0)], "differs"),
+    "timing.valid-steps": ([("valid_steps", {"length": 2048, "batch": 1}, 200.0)], "differs"),
     "tables-rebuttal.reports": ([("percent", {"recipe": "paper-gsm8k-dream-256"}, 50.0)], "differs"),
     "tables-rebuttal.llama": ([("percent", {"recipe": "paper-humaneval-llama"}, 33.5)], "agrees"),
     "tables-rebuttal.gsm8k-not-both": ([("seconds", {"recipe": "paper-gsm8k-dream-256"}, 1.0)], "differs"),
@@ -166,22 +167,22 @@ PLANTED = {  # claim: (what is planted, the verdict then), of records that had a
     "theorem-4.2.length": ([("ter_upper_ratio", {"length": 2048}, 1.2)], "differs"),
     "theorem-4.2.order": ([("ter_upper_ratio", {"steps": 4}, 20.0)], "agrees"),
     "theorem-4.3.enough": ([("ser", SER | {"steps": 9920}, 0.3)], "differs"),
-    "theorem-4.3.learning": ([("ser", {"metric": "erring"}, 0.3)], "differs"),
-    "theorem-4.3.rounds": ([("rounds", {"statement": "theorem-4.3(ser=0.1)"}, 300.0)], "differs"),
-    "theorem-4.4.half": ([("ser", {"metric": "theory", "length": 510, "steps": 293}, 0.4)], "differs"),
-    "theorem-4.4.any-schedule": ([("ser", {"metric": "theory", "schedule": "cosine"}, 0.7)], "differs"),
+    "theorem-4.3.learning": ([("ser", {"job": "erring"}, 0.3)], "differs"),
+    "theorem-4.3.steps": ([("steps", {"statement": "theorem-4.3(ser=0.1)"}, 300.0)], "differs"),
+    "theorem-4.4.half": ([("ser", {"job": "theory", "length": 510, "steps": 293}, 0.4)], "differs"),
+    "theorem-4.4.any-schedule": ([("ser", {"job": "theory", "schedule": "cosine"}, 0.7)], "differs"),
     "theorem-4.4.linear": ([("steps_for_ser", {"length": 2000}, 900.0)], "differs"),
     "theorem-4.4.no-advantage": ([("ser", {"sampler": "strided"}, 0.9)], "agrees"),
     "lemmas.b9": ([("violations", {"lemma": "b9"}, 1.0)], "differs"),
     "lemmas.c5-step": ([("violations", {"lemma": "c5-jensen"}, 0.0)], "agrees"),
-    "ddpm-cache.few": ([("evaluations", {"steps": 32, "sampler": "ancestral", "length": 512}, 20.0)], "differs"),
-    "ddpm-cache.faster": ([("valid_rounds", {"length": 512}, 5000.0)], "differs"),
-    "ddpm-cache.law": ([("ser", {"sampler": "as-published-mdlm"}, 0.1)], "differs"),
+    "ddpm-cache.few": ([("model_calls", {"steps": 32, "sampler": "ancestral", "length": 512}, 20.0)], "differs"),
+    "ddpm-cache.faster": ([("valid_steps", {"length": 512}, 5000.0)], "differs"),
+    "ddpm-cache.distribution": ([("ser", {"sampler": "as-published-mdlm"}, 0.1)], "differs"),
     "reviews.conditional": ([("ser", {"prompt_length": 64, "steps": 64}, 1.0)], "differs"),
     "reviews.infilling": ([("ser_left_to_right", {}, 0.0)], "differs"),
     "reviews.hybrid": ([("ser", {"sampler": "speculative"}, 0.5)], "differs"),
     "reviews.finer": ([("ser", {"kind": "tilt"}, 0.5)], "differs"),
-    "reviews.steps-of-reasoning": ([("lucky_answers", {}, 0.0)], "differs"),
+    "reviews.steps-of-reasoning": ([("right_by_wrong_steps", {}, 0.0)], "differs"),
     "reviews.pass-at-k": ([("pass_at_k", {}, 0.0)], "differs"),
     "reviews.samples": ([("ser", {"rows": 20_000}, 0.99)], "differs"),
     "reviews.multiple": ([("flop_ratio", {}, 2.0)], "differs"),
@@ -198,20 +199,20 @@ def test_other_records_have_another_verdict(measured, name):
     edits, verdict = PLANTED[name]
     item, claim = ITEMS[name.rpartition(".")[0]], CLAIMS[name]
     assert name.startswith(item.name)
-    before = claim.finding(Seen(measured.records))
+    before = claim.finding(Records(measured.records))
     planted = changed(measured.records, edits)
     assert planted != measured.records
-    assert (before.verdict == verdict, claim.finding(Seen(planted)).verdict) == (False, verdict)
+    assert (before.verdict == verdict, claim.finding(Records(planted)).verdict) == (False, verdict)
 
 
-def test_a_claim_whose_cell_is_lost_is_not_tested(measured):
+def test_a_claim_without_its_cell_is_not_tested(measured):
     for name in ("theorem-4.4.half", "length.ser", "lemmas.a1", "reviews.finer"):
-        rest = [r for r in measured.records if r["metric"] not in ("theory", "steps_for_ser", "lemma", "erring")]
-        assert CLAIMS[name].finding(Seen(rest)).why.startswith("Not measured yet")
+        rest = [r for r in measured.records if r["job"] not in ("theory", "steps_for_ser", "lemma", "erring")]
+        assert CLAIMS[name].finding(Records(rest)).why.startswith("Not measured yet")
 
 
-def test_the_rounds_that_are_measured_are_those_of_the_theorems():
-    assert {n: fluency.explicit_rounds(n, theorems.EPS) for n in theorems.ROUNDS} == theorems.ROUNDS
+def test_the_measured_steps_are_those_of_the_theorems():
+    assert {n: fluency.explicit_steps(n, theorems.EPS) for n in theorems.STEPS} == theorems.STEPS
     assert correctness.theorem_4_4(510).value == theorems.MOST_4_4
     coarse = correctness.error_chance(1 / 128, coarse=True)
     assert correctness.theorem_4_4(510, wrong=coarse).value == theorems.COARSE
@@ -233,7 +234,7 @@ NOT_TESTED = {
     "figure-1.speed",
     "figure-2-left.mdlm-owt",
     "figure-2-left.speed-up",
-    "figure-2-left.few-rounds",
+    "figure-2-left.few-steps",
     "figure-2-left.faster",
     "figure-2-right.gsm8k",
     "figure-2-right.lengths",
@@ -247,7 +248,7 @@ NOT_TESTED = {
 
 
 def test_the_verdicts_on_the_recorded_measurements(measured):
-    found = {claim.name: finding.verdict for own in measured.findings().values() for claim, finding in own}
-    verdicts = {verdict: {name for name in found if found[name] == verdict} for verdict in VERDICTS}
-    assert (len(found), verdicts["differs"], verdicts["not tested"]) == (90, DIFFERS, NOT_TESTED)
-    assert set(found) == set(CLAIMS)
+    verdict_of = {claim.name: finding.verdict for own in measured.findings().values() for claim, finding in own}
+    verdicts = {verdict: {name for name in verdict_of if verdict_of[name] == verdict} for verdict in VERDICTS}
+    assert (len(verdict_of), verdicts["differs"], verdicts["not tested"]) == (90, DIFFERS, NOT_TESTED)
+    assert set(verdict_of) == set(CLAIMS)

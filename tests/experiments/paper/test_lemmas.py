@@ -1,4 +1,4 @@
-"""The checks of lemmas find what is wrong: a bound that is a little too small, a formula that is a little off."""
+"""The checks of lemmas detect errors: a bound that is too tight, or a formula that is slightly off."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from dataclasses import replace
 import pytest
 
 from unmask.core.errors import UnmaskError
-from unmask.experiments.measures import lemmas
+from unmask.experiments.jobs import lemmas
 from unmask.theory import correctness, fluency, separators
 
 CHEAP = ("a1", "a2", "a3", "b6", "b10", "b11", "c1", "c5", "c6", "c6-half", "c7", "c9", "b12")
 
 
 def counted(name, cases=40):
-    return {record["measure"]: record["value"] for record in lemmas.lemma(lemma=name, cases=cases)}
+    return {record["measure"]: record["value"] for record in lemmas.Lemma(lemma=name, cases=cases).measure()}
 
 
 @pytest.mark.parametrize("name", CHEAP)
 def test_lemmas_hold(name):
-    found = counted(name)
-    assert (found["violations"], found["cases"] > 0) == (0, True)
+    counts = counted(name)
+    assert (counts["violations"], counts["cases"] > 0) == (0, True)
 
 
-def test_the_step_of_c5_does_not():
-    found = counted("c5-jensen", 1)
-    assert found == {"cases": 1, "violations": 1, "tightest": pytest.approx(0.08320 / 0.0625)}
+def test_the_step_of_c5_does_not_hold():
+    counts = counted("c5-jensen", 1)
+    assert counts == {"cases": 1, "violations": 1, "tightest": pytest.approx(0.08320 / 0.0625)}
 
 
-WRONG = {  # where a statement is made, and how much of it is said instead
+TOO_TIGHT = {  # (module, statement, the factor of its bound)
     "a1": (fluency, "lemma_a1", 0.3),
     "c1": (correctness, "lemma_c1", 0.9),
     "c5": (correctness, "lemma_c5", 0.9),
@@ -41,27 +41,27 @@ WRONG = {  # where a statement is made, and how much of it is said instead
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_a_bound_that_is_too_tight_is_found(monkeypatch, name):
-    module, function, share = WRONG[name]
+@pytest.mark.parametrize("name", TOO_TIGHT)
+def test_a_bound_that_is_too_tight_is_detected(monkeypatch, name):
+    module, function, factor = TOO_TIGHT[name]
     true = getattr(module, function)
 
-    def said(*args):
-        made = true(*args)
-        if isinstance(made, tuple):
-            return tuple(replace(one, value=one.value * share) for one in made)
-        return replace(made, value=made.value * share)
+    def tight(*args):
+        statements = true(*args)
+        if isinstance(statements, tuple):
+            return tuple(replace(one, value=one.value * factor) for one in statements)
+        return replace(statements, value=statements.value * factor)
 
-    monkeypatch.setattr(module, function, said)
+    monkeypatch.setattr(module, function, tight)
     assert counted(name)["violations"] > 0
 
 
 def test_other_checks_that_compare_two_ways():
     for name in ("b2", "b3", "c2", "c8", "c8-ngram"):
-        found = counted(name, 6)
-        assert (found["violations"], found["tightest"] <= 1 + 1e-6) == (0, True), name
+        counts = counted(name, 6)
+        assert (counts["violations"], counts["tightest"] <= 1 + 1e-6) == (0, True), name
 
 
 def test_unknown_lemma():
     with pytest.raises(UnmaskError, match="unknown lemma 'b99'"):
-        lemmas._known([{"lemma": "b99"}])
+        lemmas.Lemma(lemma="b99").check()

@@ -1,4 +1,4 @@
-"""Whether somebody's samples follow the law of a sampler that we know, and which known fault they show if not."""
+"""Audit: test whether samples have the distribution of a known sampler, and name the likely fault if not."""
 
 from unmask.diagnosis.audit.verdict import Audit, audit
 

@@ -1,8 +1,8 @@
-"""The known faults, each as a sampler that has exactly this fault on the exact denoiser.
+"""The known faults, each as a sampler with exactly this fault on the exact denoiser.
 
-A fault is a change of the session before it is filled: of its shares of the rounds, of its denoiser, or of its luck.
-Two need a loop of their own: the race of tokens and mask (`noise.OneShot`), and the choice over a batch (`Confident`).
-In blocks a fault is that of what fills them.
+A fault is a change of the session before it is filled: of its schedule, its denoiser or its randomness. Two faults have
+their own loop: the race of tokens and mask (`noise.OneShot`), and the choice over a batch (`Confident`). For samplers
+with blocks the fault is in the inner sampler.
 """
 
 from __future__ import annotations
@@ -17,46 +17,47 @@ from torch import Tensor
 
 from unmask.denoisers import Denoiser, Engine, Marginals, Reshaped, as_marginals
 from unmask.denoisers.reshaped import ReshapedEngine
-from unmask.diagnosis.audit.noise import BFLOAT16, FLOAT32, OneShot, RaceLuck
-from unmask.samplers import Sampler, Session, checks, fill
+from unmask.diagnosis.audit.noise import BFLOAT16, FLOAT32, OneShot, RaceRandomness
+from unmask.samplers import Sampler, Session, fill
 from unmask.samplers.blocks import Blocks
+from unmask.samplers.contract import inner_of
 from unmask.samplers.low_confidence import LowConfidence
 from unmask.samplers.published.dream import Dreamed
 from unmask.schedules import sizes
 
 FAULTS = {
-    "temperature": "tokens are drawn at a temperature that is not 1",
-    "miscounted steps": "the number of rounds is not N",
-    "wrong reveal rate": "a hidden place is revealed with probability delta_k instead of rho_k = delta_k / (1 - p_k)",
-    "greedy last step": "what is left in the last round is filled by argmax, not drawn",
+    "temperature": "the sampling temperature is not 1",
+    "miscounted steps": "the number of steps is not N",
+    "wrong reveal rate": "a position is revealed with probability delta_k instead of rho_k = delta_k / (1 - p_k)",
+    "greedy last step": "the last step takes the argmax instead of a sample",
     "precision": "probabilities or noise are too coarse: rare tokens are drawn too rarely",
     "reused noise": "the same random numbers are used more than once",
-    "batch-flattened choice": "the places of a round are chosen over the whole batch, so that rows trade places",
-    "ties": "equal scores are ordered in another way; a network has hardly any",
-    "uneven rounds": "a round does not reveal as many places as the schedule gives to it",
-    "repetition penalty": "a token is drawn too rarely beside itself, or too often",
-    "remasking": "what was revealed is hidden again or replaced",
+    "batch-flattened choice": "the positions of a step are chosen over the whole batch, so rows get unequal numbers",
+    "ties": "equal scores are ordered differently; networks rarely have equal scores",
+    "uneven steps": "a step does not reveal the number of positions in the schedule",
+    "repetition penalty": "a token is repeated too rarely, or too often",
+    "remasking": "revealed tokens are hidden again or replaced",
 }
 BY_TIES = {
-    "chance": "equal scores by chance",
-    "position": "equal scores by lowest position",
-    "topk": "equal scores as torch.topk has them",
+    "chance": "equal scores in random order",
+    "position": "equal scores in order of positions",
+    "topk": "equal scores in the order of torch.topk",
 }
 HARMLESS = ("ties",)
-Bend = Callable[[Marginals], Marginals | Tensor]
-BATCH = 64  # rows that trade places in the specimen
-PENALTY = 0.9  # on the token of the left neighbour
+Transform = Callable[[Marginals], Marginals | Tensor]
+BATCH = 64  # rows of a batch in the specimen
+PENALTY = 0.9  # factor for the token of the left neighbour
 
 
 @dataclass(frozen=True)
 class Specimen:
-    """A sampler with one fault; `value` where the fault comes in degrees, `detail` where it comes in kinds."""
+    """A sampler with one fault; `value` is the size of a graded fault, `detail` names the kind of another."""
 
     fault: str
     sampler: Sampler
     detail: str = ""
     value: float | None = None
-    rounds: int | None = None  # where they are not those that were asked for
+    steps: int | None = None  # if different from the requested number
 
     @property
     def shown(self) -> str:
@@ -79,22 +80,22 @@ class Changed(Sampler):
         fill(self.inner, session)
 
 
-def specimens(sampler: Sampler, rounds: int) -> Iterator[Specimen]:
-    """Every known fault that this sampler can have and that has no degrees."""
-    if rounds > 1 and keeps_schedule(sampler):
+def specimens(sampler: Sampler, steps: int) -> Iterator[Specimen]:
+    """Every ungraded fault that this sampler can have."""
+    if steps > 1 and keeps_schedule(sampler):
         yield Specimen("wrong reveal rate", Changed(sampler, _by_delta))
-        yield Specimen("greedy last step", Changed(sampler, _greedy_last(rounds)), "argmax")
-    yield Specimen("precision", Changed(sampler, _bend(bfloat16)), "logits in bfloat16")
+        yield Specimen("greedy last step", Changed(sampler, _greedy_last(steps)), "argmax")
+    yield Specimen("precision", Changed(sampler, _transform(bfloat16)), "logits in bfloat16")
     yield Specimen("precision", Changed(sampler, _race(bits=BFLOAT16)), "noise in bfloat16")
     yield Specimen("reused noise", Changed(sampler, _race(shared="positions")), "at every position")
     yield Specimen("repetition penalty", Changed(sampler, _penalised), f"the left neighbour's token times {PENALTY}")
-    if sampler.draws_rounds:
+    if sampler.draws_steps:
         yield Specimen("precision", OneShot(bits=BFLOAT16), "noise in bfloat16, mask and tokens in one race")
         yield Specimen("precision", OneShot(bits=FLOAT32), "noise in float32, mask and tokens in one race")
         yield Specimen("reused noise", OneShot(shared="positions"), "at every position, mask and tokens in one race")
-        yield Specimen("reused noise", OneShot(shared="rounds"), "in every round, mask and tokens in one race")
+        yield Specimen("reused noise", OneShot(shared="steps"), "in every step, mask and tokens in one race")
     elif sampler.implements("choose"):
-        yield Specimen("reused noise", Changed(sampler, _race(shared="rounds")), "in every round")
+        yield Specimen("reused noise", Changed(sampler, _race(shared="steps")), "in every step")
     if isinstance(sampler, LowConfidence):
         yield Specimen("batch-flattened choice", Confident(sampler.temperature, batch=BATCH))
     own = getattr(deciding(sampler), "ties", None)
@@ -105,100 +106,100 @@ def specimens(sampler: Sampler, rounds: int) -> Iterator[Specimen]:
 
 
 def tempered(sampler: Sampler, temperature: float) -> Specimen:
-    """Tokens drawn at another temperature; a sampler that has one goes on scoring by the model's own, as LLaDA does."""
+    """Another sampling temperature; scores still use the temperature 1 of the model, as in LLaDA."""
     if hasattr(deciding(sampler), "temperature"):
-        made = _inside(sampler, lambda inner: replace(cast(Any, inner), temperature=temperature))
+        changed = _inside(sampler, lambda inner: replace(cast(Any, inner), temperature=temperature))
     else:
-        made = Changed(sampler, _bend(lambda said: said.sharpened(temperature)))
-    return Specimen("temperature", made, value=temperature)
+        changed = Changed(sampler, _transform(lambda marginals: marginals.sharpened(temperature)))
+    return Specimen("temperature", changed, value=temperature)
 
 
-def stepped(sampler: Sampler, rounds: float) -> Specimen:
-    """Another number of rounds."""
-    number = max(1, round(min(rounds, 1e6)))
-    return Specimen("miscounted steps", sampler, value=number, rounds=number)
+def stepped(sampler: Sampler, steps: float) -> Specimen:
+    """Another number of steps."""
+    number = max(1, round(min(steps, 1e6)))
+    return Specimen("miscounted steps", sampler, value=number, steps=number)
 
 
 def deciding(sampler: Sampler) -> Sampler:
-    """What decides: inside blocks, or with Dream's counts, the sampler that is given them."""
-    return deciding(checks.made(sampler.inner)) if isinstance(sampler, Blocks | Dreamed) else sampler
+    """The sampler that chooses positions: the inner one of blocks and of Dream."""
+    return deciding(inner_of(sampler)) if isinstance(sampler, Blocks | Dreamed) else sampler
 
 
 def _inside(sampler: Sampler, change: Callable[[Sampler], Sampler]) -> Sampler:
-    """The sampler with what decides changed, in blocks where it has them."""
+    """The sampler with its innermost sampler changed."""
     if isinstance(sampler, Blocks | Dreamed):
-        return replace(sampler, inner=_inside(checks.made(sampler.inner), change))
+        return replace(sampler, inner=_inside(inner_of(sampler), change))
     return change(sampler)
 
 
 def _tied(sampler: Sampler, ties: str) -> Sampler:
-    """A sampler that scores, with equal scores in another order."""
+    """A sampler with another order of equal scores."""
     changed: Sampler = replace(cast(Any, sampler), ties=ties)
     return changed
 
 
 def keeps_schedule(sampler: Sampler) -> bool:
-    """Whether the number of rounds means anything to it."""
+    """Whether the sampler uses the number of steps."""
     return not sampler.implements("run") and sampler.pace != "free"
 
 
-def looks_everywhere(sampler: Sampler) -> bool:
-    """Whether it looks at every place in every round, so that its cost grows with their number."""
+def evaluates_everywhere(sampler: Sampler) -> bool:
+    """Whether it evaluates all positions in every step, so that its cost grows with the number of steps."""
     inner = deciding(sampler.inner if isinstance(sampler, Changed) else sampler)
     return inner.implements("choose") or isinstance(inner, OneShot | Confident)
 
 
 def _by_delta(session: Session) -> None:
-    """Revealed with probability delta_k each round, the rest in the last: shares delta_k prod_{j<k} (1 - delta_j)."""
+    """Probability delta_k in each step, the rest in the last: fractions delta_k prod_{j<k} (1 - delta_j)."""
     delta = session.delta
     survived = torch.cat([delta.new_ones(1), (1 - delta).cumprod(0)[:-1]])
     session.delta = torch.cat([(delta * survived)[:-1], survived[-1:]])
 
 
-def _greedy_last(rounds: int) -> Callable[[Session], None]:
+def _greedy_last(steps: int) -> Callable[[Session], None]:
     def change(session: Session) -> None:
-        session.denoiser = GreedyLast(session.denoiser, rounds)
+        session.denoiser = GreedyLast(session.denoiser, steps)
 
     return change
 
 
-def _bend(bend: Bend) -> Callable[[Session], None]:
+def _transform(transform: Transform) -> Callable[[Session], None]:
     def change(session: Session) -> None:
-        session.denoiser = Bent(session.denoiser, bend)
+        session.denoiser = Transformed(session.denoiser, transform)
 
     return change
 
 
-def bfloat16(said: Marginals) -> Tensor:
-    return torch.softmax(said.dense().log().bfloat16().double(), -1)
+def bfloat16(marginals: Marginals) -> Tensor:
+    return torch.softmax(marginals.dense().log().bfloat16().double(), -1)
 
 
 def _race(**options: Any) -> Callable[[Session], None]:
     def change(session: Session) -> None:
-        session.denoiser = Bent(session.denoiser, lambda said: said)  # an engine that asks the luck for every token
-        session.luck = RaceLuck(session.luck.seed, session.luck.row_ids, **options)
+        session.denoiser = Transformed(session.denoiser, lambda p: p)  # its engine draws every token separately
+        session.rng = RaceRandomness(session.rng.seed, session.rng.row_ids, **options)
 
     return change
 
 
-class Bent(Reshaped):
-    """A denoiser whose marginals go through a function, each by itself."""
+class Transformed(Reshaped):
+    """A denoiser with a function applied to each marginal."""
 
-    def __init__(self, inner: Denoiser, bend: Bend) -> None:
+    def __init__(self, inner: Denoiser, transform: Transform) -> None:
         super().__init__(inner)
-        self.bend = bend
+        self.transform = transform
 
     def reshape(self, marginals: Marginals, positions: Tensor) -> Marginals | Tensor:
-        return self.bend(marginals)
+        return self.transform(marginals)
 
 
 class GreedyLast(Reshaped):
-    """A denoiser that in the last of N rounds puts everything on the most likely token."""
+    """A denoiser that gives the most likely token probability 1 in the last of N steps."""
 
-    def __init__(self, inner: Denoiser, rounds: int) -> None:
+    def __init__(self, inner: Denoiser, steps: int) -> None:
         super().__init__(inner)
         self.time_free = False
-        self.last = 1.5 / rounds  # the time of the last round is 1 / N, that of the one before 2 / N
+        self.last = 1.5 / steps  # the time of the last step is 1 / N, of the previous step 2 / N
 
     def reshape(self, marginals: Marginals, positions: Tensor) -> Marginals:
         return marginals
@@ -212,9 +213,9 @@ class GreedyEngine(ReshapedEngine):
 
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
         assert time is not None
-        said = as_marginals(super().at(rows, positions, time))
+        marginals = as_marginals(super().at(rows, positions, time))
         last = (time[rows] < self.denoiser.last).unsqueeze(1)
-        return torch.where(last, said.sharpened(0).dense(), said.dense())
+        return torch.where(last, marginals.sharpened(0).dense(), marginals.dense())
 
 
 def _penalised(session: Session) -> None:
@@ -222,7 +223,7 @@ def _penalised(session: Session) -> None:
 
 
 class Penalised(Reshaped):
-    """A denoiser that says too little of a token whose left neighbour is the same."""
+    """A denoiser that lowers the probability of repeating the left neighbour."""
 
     def reshape(self, marginals: Marginals, positions: Tensor) -> Marginals:
         return marginals
@@ -233,16 +234,16 @@ class Penalised(Reshaped):
 
 class PenalisedEngine(ReshapedEngine):
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
-        said = as_marginals(super().at(rows, positions, time)).dense().double()
+        marginals = as_marginals(super().at(rows, positions, time)).dense().double()
         left = self.tokens[rows, (positions - 1).clamp(min=0)]
-        same = (positions > 0).unsqueeze(1) & (torch.arange(said.shape[1]) == left.unsqueeze(1))
-        said = torch.where(same, PENALTY * said, said)
-        return said / said.sum(1, keepdim=True)
+        same = (positions > 0).unsqueeze(1) & (torch.arange(marginals.shape[1]) == left.unsqueeze(1))
+        marginals = torch.where(same, PENALTY * marginals, marginals)
+        return marginals / marginals.sum(1, keepdim=True)
 
 
 @dataclass(frozen=True)
 class Confident(Sampler):
-    """LLaDA's rule with torch.topk over the places of `batch` rows together."""
+    """LLaDA's rule with torch.topk over the positions of `batch` rows together."""
 
     temperature: float
     batch: int
@@ -253,13 +254,13 @@ class Confident(Sampler):
             if count == 0:
                 continue
             was = rows, positions = canvas.hidden.nonzero(as_tuple=True)
-            said = canvas.at(rows, positions)
+            marginals = canvas.at(rows, positions)
             drawn, scores = canvas.tokens.clone(), torch.full(canvas.tokens.shape, -torch.inf)
-            drawn[rows, positions] = canvas.draw(said.sharpened(self.temperature), rows, positions)
-            scores[rows, positions] = said.of(drawn[rows, positions]).float()
+            drawn[rows, positions] = canvas.draw(marginals.sharpened(self.temperature), rows, positions)
+            scores[rows, positions] = marginals.of(drawn[rows, positions]).float()
             chosen = torch.zeros_like(canvas.hidden)
             for part, scored in zip(chosen.split(self.batch), scores.split(self.batch), strict=True):
                 part.view(-1)[torch.topk(scored.reshape(-1), count * len(part)).indices] = True
             rows, positions = chosen.nonzero(as_tuple=True)
             tokens = drawn[rows, positions]
-            session.write(rows, positions, tokens, said[chosen[was]].of(tokens), index + 1)
+            session.write(rows, positions, tokens, marginals[chosen[was]].of(tokens), index + 1)

@@ -1,7 +1,7 @@
-"""What is counted in a row: numbers whose means over rows tell one law of rows from another.
+"""Statistics of rows, whose means over rows distinguish distributions, and the noise of these means.
 
-Windows overlap and rows are long, so neighbouring windows are dependent and a chi-square over windows would raise false
-alarms; rows are independent. Hence everything here is one number a row, and the tests of `compare` are over rows.
+Neighbouring windows of a row are dependent, so a chi-square test over windows would raise false alarms. Rows are
+independent. So every statistic is one number per row, and all tests are over rows.
 """
 
 from __future__ import annotations
@@ -15,33 +15,34 @@ from torch import Tensor
 from unmask.languages import Language
 from unmask.metrics import window_counts
 
-MAX_WINDOWS = 4096  # the longest windows whose law is looked up: V^size at most this
+MAX_WINDOWS = 4096  # largest V^size of windows with a table of probabilities
 LONGEST = 4
 MAX_PAIRS = 2**20
-CELLS = 64  # pairs are pooled, by how frequent they are, into at most so many
-EXPECTED = 50  # of whatever is counted, in the samples: below, a mean is not yet normal at the alarm rates used here
-PARTS = 16  # rounds, and places, are pooled into at most so many
+CELLS = 64  # largest number of cells into which pairs are pooled, by frequency
+EXPECTED = 50  # smallest expected count in the samples: below, a mean is not normal enough for the alarm rates
+PARTS = 16  # largest number of parts into which steps and positions are pooled
+ROUNDING = 1e-9  # of floats; smaller variations count as constant
+NEGLIGIBLE = 1e-6  # fraction of the largest eigenvalue of a correlation; below it a statistic is a sum of others
 BITS = 12  # classes of surprise: 0 to 1 bit, 1 to 2, ..., 12 and more, impossible
 
 
 class Statistics:
     """Rows (B, L) -> (B, D): pairs, surprise, repetition and validity.
 
-    The surprise of a token is -log2 q(x_j | the few before it), from the language's own law of short windows: its
-    classes see a tail that is cut off or too heavy (precision, temperature), its last one the impossible windows, its
-    square per row whether rows differ among themselves as they should. Repetition (the same token twice in a row,
-    anywhere or at a distance) sees noise that positions share.
+    The surprise of a token is -log2 q(x_j | a few earlier tokens), from the probabilities of short windows. Its classes
+    show tails that are cut off or too heavy (precision, temperature), the last class impossible windows, its square per
+    row the variation among rows. Repetitions of a token show noise that positions share.
 
-    Where rounds (B, L) are known, what each reveals and how surprising that was then, which places are early, and how
-    often neighbours are revealed together.
+    With steps (B, L) also: number and surprise of the tokens of each step, early positions, and neighbours that are
+    revealed together.
     """
 
-    def __init__(self, language: Language, reference: Tensor, rows: int, rounds: int = 1) -> None:
+    def __init__(self, language: Language, reference: Tensor, rows: int, steps: int = 1) -> None:
         length, vocabulary = reference.shape[1], language.vocabulary
-        self.language, self.rounds = language, rounds
+        self.language, self.steps = language, steps
         self.size = max(s for s in range(1, LONGEST + 1) if s == 1 or (vocabulary**s <= MAX_WINDOWS and s <= length))
-        law = language.window_law(self.size, length).view(-1, vocabulary)
-        self.bits = -(law / law.sum(1, keepdim=True)).nan_to_num(0.0).log2().view(-1)
+        distribution = language.window_distribution(self.size, length).view(-1, vocabulary)
+        self.bits = -(distribution / distribution.sum(1, keepdim=True)).nan_to_num(0.0).log2().view(-1)
         self.pair_size = 2 if length > 1 and vocabulary**2 <= MAX_PAIRS else 1
         counts = window_counts(reference, vocabulary, self.pair_size)[0]
         cells = max(1, min(CELLS, rows * length // EXPECTED))
@@ -52,19 +53,19 @@ class Statistics:
         self.typical = float(self.surprise(reference)[0].sum(1).mean())
 
     def surprise(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """(bits, impossible) of each window, (B, L-size+1): no bits where it is impossible."""
+        """(bits, impossible) of each window, (B, L-size+1): 0 bits if it is impossible."""
         bits = self.bits[_codes(tokens, self.language.vocabulary, self.size)]
         impossible = torch.isinf(bits)
         return torch.where(impossible, 0.0, bits), impossible
 
     def __call__(self, tokens: Tensor, order: Tensor | None = None, surprise: Tensor | None = None) -> Rows:
-        """Of tokens (B, L); order: the round of each, surprise: -log p of it when it was revealed."""
+        """Statistics of tokens (B, L); order: the step of each, surprise: its -log p when it was revealed."""
         bits, impossible = self.surprise(tokens)
         classes = torch.where(impossible, BITS + 1, bits.long().clamp(max=BITS))
         pairs = self.cells[_codes(tokens, self.language.vocabulary, self.pair_size)]
         whole = bits.sum(1)
         valid = self.language.supports(tokens)
-        counted = [
+        counts = [
             _histogram(pairs, int(self.cells.max()) + 1),
             _histogram(classes, BITS + 2),
             *(
@@ -78,30 +79,30 @@ class Statistics:
             *(part.sum(1) for part in bits.tensor_split(min(4, bits.shape[1]), dim=1)),
             (whole - self.typical) ** 2,
             (_histogram(tokens, self.language.vocabulary) ** 2).sum(1),
-            (counted[0] ** 2).sum(1),
+            (counts[0] ** 2).sum(1),
             *([] if order is None or surprise is None else self._ordered(order, surprise)),
         ]
-        columns = torch.cat([*counted, torch.stack(measured, 1)], 1).double()
+        columns = torch.cat([*counts, torch.stack(measured, 1)], 1).double()
         return Rows(tokens, columns, columns.shape[1] - len(measured), whole, ~valid)
 
     def _ordered(self, order: Tensor, surprise: Tensor) -> list[Tensor]:
-        parts = min(PARTS, self.rounds)
-        part = ((order - 1) * parts // self.rounds).clamp(max=parts - 1)
+        parts = min(PARTS, self.steps)
+        part = ((order - 1) * parts // self.steps).clamp(max=parts - 1)
         surprises = torch.zeros((len(order), parts), dtype=torch.float64).scatter_add_(1, part, surprise.double())
         places = order.double().tensor_split(min(PARTS, order.shape[1]), dim=1)
         together = [(order[:, lag:] == order[:, :-lag]).sum(1) for lag in range(1, 5) if lag < order.shape[1]]
-        return [*_histogram(part, parts).T, *surprises.T, *(rounds.mean(1) for rounds in places), *together]
+        return [*_histogram(part, parts).T, *surprises.T, *(steps.mean(1) for steps in places), *together]
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Some rows and their statistics."""
+    """Rows and their statistics."""
 
     tokens: Tensor  # (B, L)
     columns: Tensor  # (B, D)
-    counted: int  # so many columns, the first ones, are counts; the last of them is `invalid`
+    counted: int  # number of leading columns that are counts; the last of them is `invalid`
     bits: Tensor  # (B): the surprise of a row
-    invalid: Tensor  # (B): whether the language cannot have made it
+    invalid: Tensor  # (B): whether the row is impossible
 
     @cached_property
     def mean(self) -> Tensor:
@@ -109,12 +110,12 @@ class Rows:
 
     @cached_property
     def scatter(self) -> Tensor:
-        """(D, D): (n-1) S, what rows are apart from their mean; the samples' stands beside that of each specimen."""
+        """(D, D): (n-1) S, computed once for the samples and for each specimen."""
         centred = self.columns - self.mean
         return centred.T @ centred
 
     def different(self) -> Rows:
-        """Each sequence once."""
+        """Distinct rows."""
         _, which = self.tokens.unique(dim=0, return_inverse=True)
         first = torch.full((int(which.max()) + 1,), len(which)).scatter_reduce_(
             0, which, torch.arange(len(which)), "amin"
@@ -123,6 +124,38 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.columns)
+
+
+class Noise:
+    """Covariance of the difference of two means, without directions of zero variance.
+
+    pooled = ((n-1) S_1 + (m-1) S_2) / (n+m-2),   Cov = pooled (1/n + 1/m)           (Hotelling)
+    """
+
+    def __init__(self, first: Rows, second: Rows, dense: bool = False) -> None:
+        n, m = len(first), len(second)
+        pooled = (first.scatter + second.scatter) / (n + m - 2)
+        size = 1 + torch.maximum(first.mean.abs(), second.mean.abs())
+        self.used = pooled.diagonal() > (ROUNDING * size) ** 2
+        self.apart = bool(
+            (~self.used & ((first.mean - second.mean).abs() > ROUNDING * size)).any()
+        )  # a certain difference
+        if dense:
+            mean = (n * first.mean + m * second.mean) / (n + m)
+            counted = torch.arange(len(mean)) < first.counted
+            self.used &= ~counted | (n * mean >= EXPECTED)
+            last = first.counted - 1  # invalid rows: rare validity is not normal either
+            self.used[last] &= bool(n * (1 - mean[last]) >= EXPECTED)
+        pooled = pooled[self.used][:, self.used] * (1 / n + 1 / m)
+        self.scale = pooled.diagonal().sqrt()
+        values, vectors = torch.linalg.eigh(pooled / self.scale / self.scale.unsqueeze(1))
+        large = values > NEGLIGIBLE * values.max() if len(values) else values > 0
+        self.whiten = vectors[:, large] / values[large].sqrt()
+        self.degrees = int(large.sum())
+
+    def white(self, difference: Tensor) -> Tensor:
+        """A difference of means (D) in coordinates (degrees) whose noise is standard normal."""
+        return (difference[..., self.used] / self.scale) @ self.whiten
 
 
 def _codes(tokens: Tensor, vocabulary: int, size: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Samples beside specimens: which fault is nearest, which would have been seen, and where a graded fault stands."""
+"""Compare samples with specimens: the nearest fault, the detectable faults, the size of a graded fault."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ from torch import Tensor
 
 from unmask.core.estimates import LEVEL, Estimate, quantile
 from unmask.core.pvalues import chi_square
-from unmask.diagnosis.audit.compare import Noise
 from unmask.diagnosis.audit.specimens import Specimen, deciding, keeps_schedule, specimens, stepped, tempered
-from unmask.diagnosis.audit.statistics import Rows
+from unmask.diagnosis.audit.statistics import Noise, Rows
 from unmask.samplers import Sampler
 
-COLD = 0.02  # a temperature at which drawing is taking the most likely token
-POWER = 0.9  # with which a fault that "would be seen" is seen
-NO_STEP = 1e-9  # standard deviations: two specimens that are the same
+COLD = 0.02  # a temperature at which sampling is nearly greedy
+POWER = 0.9  # probability of detecting a detectable fault
+NO_STEP = 1e-9  # standard deviations; below it two specimens are equal
 
 
 @dataclass(frozen=True)
 class Suspect:
-    """Rows of a specimen, and the squared distance of the samples from them: near its degrees for the right one."""
+    """Rows of a specimen, and the squared distance of the samples from them: about `degrees` if they agree."""
 
     specimen: Specimen
-    made: Rows
+    generated: Rows
     misfit: float
     degrees: int
 
@@ -38,66 +37,66 @@ class Suspect:
         return chi_square(self.misfit, self.degrees)
 
 
-def suspect(specimen: Specimen, made: Rows, samples: Rows) -> Suspect:
-    noise = Noise(samples, made)
-    difference = noise.white(samples.mean - made.mean)
-    return Suspect(specimen, made, math.inf if noise.apart else float(difference @ difference), noise.degrees)
+def suspect(specimen: Specimen, generated: Rows, samples: Rows) -> Suspect:
+    noise = Noise(samples, generated)
+    difference = noise.white(samples.mean - generated.mean)
+    return Suspect(specimen, generated, math.inf if noise.apart else float(difference @ difference), noise.degrees)
 
 
 @dataclass(frozen=True)
 class Grade:
-    """A fault that comes in degrees, on a scale on which the means of the statistics are nearly straight."""
+    """A fault with a size, on a scale on which the means of the statistics are nearly linear."""
 
     fault: str
     nominal: float
     make: Callable[[float], Specimen]
-    near: tuple[float, ...]  # always tried
-    far: tuple[float, ...]  # tried where the samples differ
+    near: tuple[float, ...]  # values that are always tested
+    far: tuple[float, ...]  # values that are tested if the samples differ
 
-    def place(self, value: float) -> float:
+    def coordinate(self, value: float) -> float:
         return math.log(value) if self.fault == "temperature" else -1 / value
 
-    def value(self, place: float) -> float:
+    def value(self, coordinate: float) -> float:
         if self.fault == "temperature":
-            return math.exp(place)
-        return -1 / place if place < 0 else math.inf
+            return math.exp(coordinate)
+        return -1 / coordinate if coordinate < 0 else math.inf
 
     def points(self, suspects: Sequence[Suspect]) -> list[tuple[float, Suspect]]:
-        """(place, suspect) of the faultless one, which is the first of the suspects, and of those with this fault."""
+        """(coordinate, suspect) of the faultless suspect, which is the first, and of those with this fault."""
         mine = [(s.specimen.value, s) for s in suspects if s.specimen.fault == self.fault]
-        placed = [(self.place(value), s) for value, s in mine if value is not None]
-        return sorted([(self.place(self.nominal), suspects[0]), *placed], key=lambda point: point[0])
+        placed = [(self.coordinate(value), s) for value, s in mine if value is not None]
+        return sorted([(self.coordinate(self.nominal), suspects[0]), *placed], key=lambda point: point[0])
 
     def fit(self, suspects: Sequence[Suspect], samples: Rows) -> Estimate:
-        """The value whose statistics, interpolated between neighbouring specimens, are nearest to the samples."""
-        best, place, error = math.inf, 0.0, math.inf
+        """The value whose statistics, interpolated between specimens, are nearest to the samples."""
+        best, coordinate, error = math.inf, 0.0, math.inf
         points = self.points(suspects)
         for (low, left), (high, right) in pairwise(points):
-            noise = Noise(samples, left.made)
-            start = noise.white(samples.mean - left.made.mean)
-            step = noise.white(right.made.mean - left.made.mean)
-            shares = torch.linspace(0, 1, 41, dtype=torch.float64)
-            misfits = ((start - shares.unsqueeze(1) * step) ** 2).sum(1)
-            n, m = len(samples), len(left.made)
-            misfits *= (1 / n + 1 / m) / (1 / n + (shares**2 + (1 - shares) ** 2) / m)  # a mixture has less noise
+            noise = Noise(samples, left.generated)
+            start = noise.white(samples.mean - left.generated.mean)
+            step = noise.white(right.generated.mean - left.generated.mean)
+            fractions = torch.linspace(0, 1, 41, dtype=torch.float64)
+            misfits = ((start - fractions.unsqueeze(1) * step) ** 2).sum(1)
+            n, m = len(samples), len(left.generated)
+            misfits *= (1 / n + 1 / m) / (1 / n + (fractions**2 + (1 - fractions) ** 2) / m)  # a mixture has less noise
             if float(misfits.min()) < best:
-                best, share = float(misfits.min()), float(shares[misfits.argmin()])
-                place = low + share * (high - low)
+                best, fraction = float(misfits.min()), float(fractions[misfits.argmin()])
+                coordinate = low + fraction * (high - low)
                 length = float(step.norm())
                 error = (high - low) / length if length > NO_STEP else math.inf
-        low, high = (self.value(place + side * quantile() * error) for side in (-1, 1))
-        return Estimate(self.value(place), low, high, len(samples), LEVEL, "minimum distance")
+        low, high = (self.value(coordinate + side * quantile() * error) for side in (-1, 1))
+        return Estimate(self.value(coordinate), low, high, len(samples), LEVEL, "minimum distance")
 
 
-class Look(NamedTuple):
-    specimens: list[Specimen]  # the faultless one first
+class Plan(NamedTuple):
+    specimens: list[Specimen]  # the first is faultless
     grades: list[Grade]
 
 
-def first_look(sampler: Sampler, rounds: int, named: bool) -> Look:
-    """What is always tried: the sampler itself, every kind of fault, and graded ones by a little.
+def plan_of(sampler: Sampler, steps: int, named: bool) -> Plan:
+    """Specimens that are always tested: the sampler itself, every kind of fault, and small graded faults.
 
-    named: whether the schedule has a name, and so exists for other numbers of rounds.
+    named: whether the schedule has a name, so that it exists for other numbers of steps.
     """
     grades = []
     decides = deciding(sampler)
@@ -106,19 +105,19 @@ def first_look(sampler: Sampler, rounds: int, named: bool) -> Look:
         near, far = (tuple(heat * t for t in part) for part in ((0.9, 1.1), (COLD, 0.5, 0.8, 1.25, 2.0)))
         grades.append(Grade("temperature", heat, lambda t: tempered(sampler, t), near, far))
     if named and keeps_schedule(sampler):
-        close = {max(1, 3 * rounds // 4), math.ceil(4 * rounds / 3)} - {rounds}
-        further = {1, rounds // 4, rounds // 2, rounds - 1, rounds + 1, 2 * rounds, 4 * rounds} - {0, rounds} - close
-        grades.append(Grade("miscounted steps", rounds, lambda n: stepped(sampler, n), tuple(close), tuple(further)))
-    kinds = [] if decides.implements("run") else specimens(sampler, rounds)
+        close = {max(1, 3 * steps // 4), math.ceil(4 * steps / 3)} - {steps}
+        further = {1, steps // 4, steps // 2, steps - 1, steps + 1, 2 * steps, 4 * steps} - {0, steps} - close
+        grades.append(Grade("miscounted steps", steps, lambda n: stepped(sampler, n), tuple(close), tuple(further)))
+    kinds = [] if decides.implements("run") else specimens(sampler, steps)
     graded = [grade.make(value) for grade in grades for value in grade.near]
-    return Look([Specimen("none", sampler), *kinds, *graded], grades)
+    return Plan([Specimen("none", sampler), *kinds, *graded], grades)
 
 
 class Directions:
-    """Which way each fault would move the statistics, and how far the samples have moved that way.
+    """Tests of the samples in the direction in which each fault moves the statistics.
 
-    One degree of freedom sees what a test of all statistics at once overlooks. The direction is that from faultless
-    rows to rows of the specimen, both independent of those that the samples are compared with: the test is exact.
+    A test with one degree of freedom detects smaller faults than a test of all statistics. The direction points from
+    faultless rows to rows of the specimen. Both are independent of the reference rows, so the test is exact.
     """
 
     def __init__(self, samples: Rows, reference: Rows, faultless: Rows) -> None:
@@ -126,33 +125,35 @@ class Directions:
         self.moved = self.noise.white(samples.mean - reference.mean)
         self.faultless = faultless
 
-    def p_value(self, made: Rows) -> float:
-        way = self._way(made, slice(None))
+    def p_value(self, generated: Rows) -> float:
+        way = self._way(generated, slice(None))
         length = float(way.norm())
         return math.erfc(abs(float(way @ self.moved)) / length / math.sqrt(2)) if length > 0 else 1.0
 
-    def strength(self, made: Rows) -> float:
-        """The squared distance that this fault is expected to have; unbiased, since from two halves of the rows."""
-        return float(self._way(made, slice(0, None, 2)) @ self._way(made, slice(1, None, 2)))
+    def strength(self, generated: Rows) -> float:
+        """Unbiased estimate of the squared distance of this fault, from two halves of the rows."""
+        return float(self._way(generated, slice(0, None, 2)) @ self._way(generated, slice(1, None, 2)))
 
-    def _way(self, made: Rows, part: slice) -> Tensor:
-        rows = len(made)
-        return self.noise.white(made.columns[part].mean(0) - self.faultless.columns[:rows][part].mean(0))
+    def _way(self, generated: Rows, part: slice) -> Tensor:
+        rows = len(generated)
+        return self.noise.white(generated.columns[part].mean(0) - self.faultless.columns[:rows][part].mean(0))
 
 
 def needed(alarm: float) -> float:
-    """The squared distance that a test of one direction sees with the power that we ask for."""
+    """Squared distance that a test of one direction detects with probability POWER."""
     normal = NormalDist()
     return (normal.inv_cdf(1 - alarm / 2) + normal.inv_cdf(POWER)) ** 2
 
 
 def visible(grade: Grade, suspects: Sequence[Suspect], directions: Directions, alarm: float) -> tuple[float, float]:
-    """The values of a graded fault between which nothing would be seen."""
+    """Range of values of a graded fault that would not be detected."""
     ends = [0.0, math.inf]
-    start = grade.place(grade.nominal)
-    for place, other in grade.points(suspects):
-        if place != start and other.specimen.value in grade.near:
-            strength = directions.strength(other.made)
+    start = grade.coordinate(grade.nominal)
+    for coordinate, other in grade.points(suspects):
+        if coordinate != start and other.specimen.value in grade.near:
+            strength = directions.strength(other.generated)
             if strength > 0:
-                ends[place > start] = grade.value(start + (place - start) * math.sqrt(needed(alarm) / strength))
+                ends[coordinate > start] = grade.value(
+                    start + (coordinate - start) * math.sqrt(needed(alarm) / strength)
+                )
     return ends[0], ends[1]

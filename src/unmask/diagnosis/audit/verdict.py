@@ -1,8 +1,7 @@
-"""audit(): do samples follow the law of a sampler, and if not, which known fault do they show?
+"""audit(): test whether samples have the distribution of a sampler, and find the nearest known fault if not.
 
-The samples are compared with the exact law where it can be enumerated, and with rows of our own sampler; where the
-oracle that made them is there, so are the rounds that it has seen. Each of K tests raises an alarm with probability
-ALARM / K, so that all together raise a false one with probability ALARM.
+Samples are compared with generated rows, with the exact distribution if it can be enumerated, and with the record of
+the oracle if it is passed. Each of K tests has a false-alarm rate of ALARM / K, so all together have at most ALARM.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from unmask.core.shown import Shown
 from unmask.core.tables import lines, rows_of
 from unmask.core.threads import over_blocks, torch_threads
 from unmask.diagnosis.audit.bench import MIN_ROWS, Bench, repetition
-from unmask.diagnosis.audit.seen import Finding, Seen
+from unmask.diagnosis.audit.observed import Finding, Observed
 from unmask.diagnosis.audit.specimens import FAULTS, HARMLESS, Specimen, keeps_schedule
 from unmask.diagnosis.audit.statistics import Rows
-from unmask.diagnosis.audit.suspects import Directions, Suspect, first_look, needed, suspect, visible
+from unmask.diagnosis.audit.suspects import Directions, Suspect, needed, plan_of, suspect, visible
 from unmask.generation import fit_of
 from unmask.ideal.oracle import MaskedOracle, Oracle
 from unmask.ideal.record import MOST_CALLS, Run
@@ -34,37 +33,38 @@ from unmask.samplers import Sampler
 from unmask.samplers.contract import as_sampler
 from unmask.schedules import ScheduleLike, deltas
 
+NO_DIFFERENCE = "no difference found"
 ALARM = 1e-4
-LIKELY = 2 * math.log(1000)  # a suspect is not excluded while it is less than 1000 times less likely than the best
-MOST = 0.8  # of the difference, which a suspect explains to be named though it is not the whole explanation
-FEW = 50  # different rows: too few for their statistics to say anything
+LIKELY = 2 * math.log(1000)  # a suspect remains possible if it is at most 1000 times less likely than the best
+MOST = 0.8  # least fraction of the difference that the named fault explains
+FEW = 50  # distinct rows; fewer have no useful statistics
 
 
 @dataclass(frozen=True)
 class Audit(Shown):
-    """What samples (B, L) say of the loop that made them."""
+    """Result of an audit of samples (B, L)."""
 
-    verdict: str  # "follows" or "differs"
-    fault: str | None  # the name of the nearest known fault; None if there is none, or none is near
-    detail: str  # which kind of it, or of which degree
-    explained: float | None  # the share of the difference that the fault explains
-    exactly: bool  # whether nothing else remains to be explained
-    also: tuple[str, ...]  # other faults that samples like these do not exclude
+    verdict: str  # NO_DIFFERENCE or "differs"
+    fault: str | None  # the nearest known fault; None without a fault, or if no fault is near
+    detail: str  # its kind or size
+    explained: float | None  # fraction of the difference that the fault explains
+    exactly: bool  # whether the fault explains the whole difference
+    also: tuple[str, ...]  # other faults that these samples do not exclude
     p_values: dict[str, float]
     alarm_each: float  # a smaller p-value is an alarm
-    temperature: Estimate | None  # what fits the samples, where temperature is the fault
-    steps: Estimate | None  # what fits them, where the number of rounds is
-    seen: tuple[str, ...]  # faults that would be seen in nine of ten samples like these
+    temperature: Estimate | None  # estimate, if the fault is the temperature
+    fitted_steps: Estimate | None  # estimate, if the fault is the number of steps
+    seen: tuple[str, ...]  # faults that would be detected with probability POWER
     unseen: tuple[str, ...]
-    unseen_temperatures: tuple[float, float] | None  # between these nothing would be seen
+    unseen_temperatures: tuple[float, float] | None  # range that would not be detected
     unseen_steps: tuple[float, float] | None
-    ser: tuple[Estimate, Estimate]  # of the samples, and of what they are compared with
-    bits: tuple[Estimate, Estimate]  # surprise of a token after the few before it
+    ser: tuple[Estimate, Estimate]  # of the samples, and of the reference
+    bits: tuple[Estimate, Estimate]  # surprise of a token given a few earlier tokens
     calls: dict[str, Any] | None
     rows: int
     length: int
     sampler: str
-    rounds: int
+    steps: int
     compared_with: str
     alarm: float = ALARM
 
@@ -77,39 +77,56 @@ class Audit(Shown):
     @property
     def sentence(self) -> str:
         """The verdict in words."""
-        law = f"the law of {self.sampler} with {self.rounds} rounds"
+        meant = f"{self.sampler} with {self.steps} steps"
+        words = f"{self.fault} ({self.detail})" if self.detail else str(self.fault)
+        if self.verdict == NO_DIFFERENCE:
+            harmless = "" if self.fault is None else f", except {words}: {FAULTS[self.fault]}"
+            missed = f"; this audit would have missed {self.missed}" if self.missed else ""
+            return f"{self.verdict} to {meant}{harmless}{missed}"
         if self.fault is None:
-            why = "" if self.verdict == "follows" else ", and no known fault explains it"
-            return f"{self.verdict}: {'not ' * (self.verdict == 'differs')}{law}{why}"
-        words = f"{self.fault} ({self.detail})" if self.detail else self.fault
-        if self.verdict == "follows":
-            return f"follows: {law}, but for {words}: {FAULTS[self.fault]}"
+            return f"differs from {meant}; no known fault explains it"
         if not self.exactly and self.explained is not None:
             part = f"{100 * self.explained:.0f}% of the difference but not all"
             words = f"nearest of the known faults: {words}, which explains {part}"
         if self.also:
-            words += f"; or {' or '.join(self.also)}: such samples do not tell these apart"
-        return f"differs: not {law}; {words}"
+            words += f"; or {' or '.join(self.also)}: these samples cannot distinguish them"
+        return f"differs from {meant}: {words}"
+
+    @property
+    def missed(self) -> str:
+        """Faults that this number of rows cannot detect, in words."""
+        parts = []
+        if self.unseen_steps is not None:
+            least, most = math.floor(self.unseen_steps[0]) + 1, self.unseen_steps[1]
+            if math.isinf(most):
+                parts.append(f"{least} steps and more")
+            elif least < self.steps or most > self.steps + 1:
+                parts.append(f"{least} to {math.ceil(most) - 1} steps")
+        if self.unseen_temperatures is not None:
+            parts.append("temperatures {:.3g} to {:.3g}".format(*self.unseen_temperatures))
+        if self.unseen:
+            parts.append(f"{len(self.unseen)} of {len(self.unseen) + len(self.seen)} known faults")
+        return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
 
     def table(self) -> dict[str, Any]:
-        """What the command line prints."""
+        """Table for the command line."""
         nearest = min(self.p_values, key=self.p_values.__getitem__)
         table: dict[str, Any] = {"verdict": self.sentence}
         if self.fault is not None and self.verdict == "differs":
-            table["which means"] = FAULTS[self.fault]
+            table["meaning"] = FAULTS[self.fault]
         table["smallest p-value"] = (
             f"{self.p_values[nearest]:.2g} ({nearest}) of {len(self.p_values)}; an alarm is below {self.alarm_each:.1g}"
         )
         table["impossible rows"] = f"{self.ser[0]}; expected {self.ser[1]}"
         table["surprise of a token"] = f"{self.bits[0]} bits; expected {self.bits[1]}"
         if self.calls is not None:
-            needed = f"{self.calls['rounds']} rounds, {self.calls['needed']:.4g} needed"
-            table["calls"] = f"{self.calls['made']:.4g} for {needed}: {self.calls['note']}"
-        for name, between in (("temperatures", self.unseen_temperatures), ("rounds", self.unseen_steps)):
+            needed = f"{self.calls['steps']} steps, {self.calls['needed']:.4g} needed"
+            table["model calls"] = f"{self.calls['made']:.4g} for {needed}: {self.calls['note']}"
+        for name, between in (("temperatures", self.unseen_temperatures), ("steps", self.unseen_steps)):
             if between is not None:
-                table[f"unseen {name}"] = f"{between[0]:.4g} to {between[1]:.4g}"
-        table["unseen faults"] = ", ".join(self.unseen) or "-"
-        table["visible faults"] = ", ".join(self.seen) or "-"
+                table[f"{name} not detectable"] = f"{between[0]:.4g} to {between[1]:.4g}"
+        table["faults not detectable"] = ", ".join(self.unseen) or "-"
+        table["faults detectable"] = ", ".join(self.seen) or "-"
         table["compared with"] = self.compared_with
         return table
 
@@ -124,12 +141,12 @@ def audit(
     calls: float | None = None,
     order: Tensor | None = None,
 ) -> Audit:
-    """Compare samples (B, L) of any loop on `unmask.oracle(language)` with the sampler that it is meant to be.
+    """Compare samples (B, L) of a loop on `unmask.oracle(language)` with the sampler that it should implement.
 
-    language: of the oracle; or the oracle itself, whose record says in which round each place was revealed, if it has
-        been asked for these samples alone since it was made or reset.
-    order: the same rounds (B, L), from 1, where there is no oracle but what `oracle.record.order(samples)` has said.
-    calls: how often the model was called for a row, model.rows / B, to be held against the evaluations needed.
+    language: the language of the oracle; or the oracle itself, whose record has the step of each position, if it was
+        called only for these samples since its creation or last reset.
+    order: steps (B, L), from 1, as returned by `oracle.record.order(samples)`, if there is no oracle.
+    calls: model calls per row, model.rows / B, compared with the number of calls needed.
     """
     model = language if isinstance(language, MaskedOracle) else None
     language = load(language.language if isinstance(language, Oracle) else language)
@@ -137,111 +154,119 @@ def audit(
     rows, length = tokens.shape
     language.check_length(length)
     if rows < MIN_ROWS:
-        raise UnmaskError(f"{rows} rows are too few to say anything; make at least {MIN_ROWS}, better 2000")
+        raise UnmaskError(f"{rows} rows are too few; expected at least {MIN_ROWS} (2000 recommended)")
     used = as_sampler(sampler)
     if steps is None and isinstance(schedule, str) and not keeps_schedule(used):
         steps = 1  # not used
     delta = deltas(schedule, steps, fit_of(used, language, length))
     if calls is not None:
-        arguments.number("calls", calls, above=True, what=", the calls that each row went through")
+        arguments.number("calls", calls, above=True, what=", the number of model calls per row")
     record = None
     if order is not None:
-        rounds = _rounds(order, tokens)
-        record = Seen.of([Run.told(rounds, tokens)], rounds, tokens, language, used, delta)
+        revealed = _steps(order, tokens)
+        record = Observed.of([Run.of_order(revealed, tokens)], revealed, tokens, language, used, delta)
     elif model is not None:
-        rounds = model.record.order(tokens)
-        record = Seen.of(model.record.runs, rounds, tokens, language, used, delta)
+        revealed = model.record.order(tokens)
+        record = Observed.of(model.record.runs, revealed, tokens, language, used, delta)
     if model is not None and calls is None:
         calls = model.rows / rows
-    planned = first_look(used, len(delta), isinstance(schedule, str))
+    planned = plan_of(used, len(delta), isinstance(schedule, str))
     later = [specimen for grade in planned.grades for specimen in map(grade.make, grade.far)]
     total = 1 + len(planned.specimens) + len(later) + len(planned.grades)
-    # threads share the specimens; inside one, calls are too short to share, and threads that wait cost more
+    # threads work on different specimens; torch's own threads would cost more than they save
     with progress.track("auditing", total) as advance, torch_threads(1):
         bench = Bench(language, used, schedule, delta, rows, length, record is not None)
         findings: list[Finding] = []
         if record is not None:
-            record, counted = record.as_rounds(bench.generated.order)
+            record, counted = record.as_steps(bench.generated.order)
             findings = [counted, *record.findings(bench.generated.order)]
             bench.ordered = record.aligned
         ours, theirs = bench.reference, bench.count(tokens, record)
         advance(1)
 
-        def look(specimens: Sequence[Specimen]) -> Iterator[Suspect]:
+        def compare(specimens: Sequence[Specimen]) -> Iterator[Suspect]:
             def one(part: slice) -> Suspect:
                 return suspect(specimens[part.start], bench.make(specimens[part.start]), theirs)
 
-            for found in over_blocks(one, len(specimens), 1):
+            for suspects in over_blocks(one, len(specimens), 1):
                 advance(1)
-                yield found
+                yield suspects
 
-        found = list(look(planned.specimens))
-        directions = Directions(theirs, ours, found[0].made)
+        suspects = list(compare(planned.specimens))
+        directions = Directions(theirs, ours, suspects[0].generated)
         p_values = bench.tests(theirs, directions)
-        p_values |= {f"towards {other.specimen.name}": directions.p_value(other.made) for other in found[1:]}
+        p_values |= {f"towards {other.specimen.name}": directions.p_value(other.generated) for other in suspects[1:]}
         p_values |= {f"record: {finding.test}": finding.p_value for finding in findings}
+        if calls is not None and keeps_schedule(used):
+            short = too_few(calls, len(delta), bench, rows)
+            findings.append(short)
+            p_values["model calls"] = short.p_value
         each = ALARM / len(p_values)
-        kinds = [s for s in found[1:] if s.specimen.value is None]
-        seen = [s.specimen.name for s in kinds if directions.strength(s.made) >= needed(each)]
-        between = {g.fault: visible(g, found, directions, each) for g in planned.grades}
+        kinds = [s for s in suspects[1:] if s.specimen.value is None]
+        seen = [s.specimen.name for s in kinds if directions.strength(s.generated) >= needed(each)]
+        between = {g.fault: visible(g, suspects, directions, each) for g in planned.grades}
         verdict = Verdict()
         fitted: dict[str, Estimate] = {}
-        told = [finding for finding in findings if finding.fault and finding.p_value < each]
-        if told:
-            verdict = Verdict("differs", told[0].fault, "; ".join(finding.detail for finding in told), None, True)
+        alarms = [finding for finding in findings if finding.fault and finding.p_value < each]
+        if alarms:
+            verdict = Verdict("differs", alarms[0].fault, "; ".join(finding.detail for finding in alarms), None, True)
         elif min(p_values.values()) < each:
-            found += look(later)
-            fitted |= {grade.fault: grade.fit(found, theirs) for grade in planned.grades}
-            found += look([grade.make(fitted[grade.fault].value) for grade in planned.grades])
-            verdict = judge(found, theirs, fitted)
+            suspects += compare(later)
+            fitted |= {grade.fault: grade.fit(suspects, theirs) for grade in planned.grades}
+            suspects += compare([grade.make(fitted[grade.fault].value) for grade in planned.grades])
+            verdict = judge(suspects, theirs, fitted)
             if record is not None and p_values["record: draws"] < each:
                 verdict, fitted = warmer(verdict, record, fitted)
+    miscounted = verdict.fault == "miscounted steps"
+    known = miscounted or (record is not None and record.counts_steps)
     return Audit(
         **vars(verdict),
         p_values=p_values,
         alarm_each=each,
         temperature=fitted.get("temperature") if verdict.fault == "temperature" else None,
-        steps=fitted.get("miscounted steps") if verdict.fault == "miscounted steps" else None,
+        fitted_steps=fitted.get("miscounted steps") if verdict.fault == "miscounted steps" else None,
         seen=tuple(seen),
         unseen=tuple(s.specimen.name for s in kinds if s.specimen.name not in seen),
         unseen_temperatures=between.get("temperature"),
-        unseen_steps=between.get("miscounted steps"),
+        unseen_steps=None if known else between.get("miscounted steps"),
         ser=(_ser(theirs), _ser(ours)),
         bits=(_bits(theirs, bench.windows), _bits(ours, bench.windows)),
-        calls=None if calls is None else account(calls, len(delta), bench.needed),
+        calls=None
+        if calls is None
+        else account(calls, len(delta), bench.needed, verdict.detail if verdict.fault == "miscounted steps" else ""),
         rows=rows,
         length=length,
         sampler=sampler if isinstance(sampler, str) else repr(sampler),
-        rounds=len(delta),
-        compared_with=f"{len(ours)} rows of ours"
-        + " and the exact law" * ("exact law" in p_values)
-        + ", in the rounds that the oracle has seen" * bench.ordered,
+        steps=len(delta),
+        compared_with=f"{len(ours)} generated rows"
+        + " and the exact distribution" * ("exact distribution" in p_values)
+        + ", with the steps in the record of the oracle" * bench.ordered,
     )
 
 
-def _rounds(order: Tensor, tokens: Tensor) -> Tensor:
-    """Rounds (B, L) of tokens (B, L), or an error that says what they are instead."""
-    found = as_tokens(order, "order")
-    if found.shape != tokens.shape:
-        raise UnmaskError(f"order has shape {tuple(found.shape)}, and the samples {tuple(tokens.shape)}")
-    least, most = int(found.min()), int(found.max())
+def _steps(order: Tensor, tokens: Tensor) -> Tensor:
+    """Steps (B, L) of tokens (B, L); raise an error if they are not."""
+    checked = as_tokens(order, "order")
+    if checked.shape != tokens.shape:
+        raise UnmaskError(f"order has shape {tuple(checked.shape)}; expected {tuple(tokens.shape)}, as the samples")
+    least, most = int(checked.min()), int(checked.max())
     if least < 1 or most > MOST_CALLS:
-        raise UnmaskError(f"order has rounds from {least} to {most}; expected 1 to {MOST_CALLS}")
-    return found
+        raise UnmaskError(f"order has steps from {least} to {most}; expected 1 to {MOST_CALLS}")
+    return checked
 
 
-def warmer(verdict: Verdict, record: Seen, fitted: dict[str, Estimate]) -> tuple[Verdict, dict[str, Estimate]]:
-    """The temperature that the record itself measures, where one explains all rounds and nothing else is nearer."""
+def warmer(verdict: Verdict, record: Observed, fitted: dict[str, Estimate]) -> tuple[Verdict, dict[str, Estimate]]:
+    """The temperature measured by the record, if one explains all steps and no other fault is nearer."""
     likely = verdict.fault in (None, "temperature") or any("temperature" in other for other in verdict.also)
     if not likely or record.one_temperature < ALARM:
         return verdict, fitted
-    found = record.temperature
-    return Verdict("differs", "temperature", str(found), None, True), fitted | {"temperature": found}
+    temperature = record.temperature
+    return Verdict("differs", "temperature", str(temperature), None, True), fitted | {"temperature": temperature}
 
 
 @dataclass(frozen=True)
 class Verdict:
-    verdict: str = "follows"
+    verdict: str = NO_DIFFERENCE
     fault: str | None = None
     detail: str = ""
     explained: float | None = None
@@ -249,15 +274,17 @@ class Verdict:
     also: tuple[str, ...] = ()
 
 
-def judge(found: Sequence[Suspect], seen: Rows, fitted: Mapping[str, Estimate]) -> Verdict:
-    """The nearest suspect is named if the samples fit it, or if it explains most of the difference."""
-    faultless, *others = found
-    best = min(others, key=lambda s: s.misfit)
-    if repetition(seen, min(found, key=lambda s: s.misfit).made) < ALARM:
-        different = seen.different()
-        if len(different) < FEW or suspect(faultless.specimen, faultless.made, different).p_value >= ALARM:
-            again = len(seen) - len(different)
-            return Verdict("differs", "reused noise", f"in several rows: {again} of {len(seen)} repeat an earlier one")
+def judge(suspects: Sequence[Suspect], samples: Rows, fitted: Mapping[str, Estimate]) -> Verdict:
+    """Name the nearest suspect if the samples fit it, or if it explains most of the difference."""
+    faultless, *faulty = suspects
+    best = min(faulty, key=lambda s: s.misfit)
+    if repetition(samples, min(suspects, key=lambda s: s.misfit).generated) < ALARM:
+        different = samples.different()
+        if len(different) < FEW or suspect(faultless.specimen, faultless.generated, different).p_value >= ALARM:
+            again = len(samples) - len(different)
+            return Verdict(
+                "differs", "reused noise", f"in several rows: {again} of {len(samples)} repeat an earlier one"
+            )
     if best.misfit == math.inf:
         return Verdict("differs")
     left = max(best.misfit - best.degrees, 0.0) / max(faultless.misfit - faultless.degrees, 1e-300)
@@ -265,9 +292,9 @@ def judge(found: Sequence[Suspect], seen: Rows, fitted: Mapping[str, Estimate]) 
     if not exactly and (explained < MOST or faultless.misfit == math.inf):
         return Verdict("differs")
     fault = best.specimen.fault
-    close = [s.specimen for s in others if s.misfit - best.misfit < LIKELY and s.specimen.fault != fault]
+    close = [s.specimen for s in faulty if s.misfit - best.misfit < LIKELY and s.specimen.fault != fault]
     return Verdict(
-        "follows" if exactly and fault in HARMLESS else "differs",
+        NO_DIFFERENCE if exactly and fault in HARMLESS else "differs",
         fault,
         str(fitted[fault]) if fault in fitted else best.specimen.detail,
         explained,
@@ -284,16 +311,27 @@ def _bits(rows: Rows, windows: int) -> Estimate:
     return mean(rows.bits / windows)
 
 
-def account(calls: float, rounds: int, needed: float) -> dict[str, Any]:
-    """The calls of a row beside what it needs: one for each round in which it changes (docs/contracts.md)."""
-    if calls > rounds + 1e-9:
-        note = "more than one call a round: a hidden last step, guidance, or more rounds than N"
-    elif calls > rounds - 1e-9:
-        note = "one call a round: nothing is cached"
+def too_few(calls: float, steps: int, bench: Bench, rows: int) -> Finding:
+    """Test whether rows had fewer calls than needed: means of the samples and of reference rows, both normal."""
+    error = bench.spread * math.sqrt(1 / rows + 1 / len(bench.reference))
+    missing = bench.needed - calls
+    p_value = math.erfc(missing / error / math.sqrt(2)) / 2 if error else float(missing < 1e-9)
+    detail = f"{calls:.4g} model calls for {steps} steps, {bench.needed:.4g} needed; or a cache with stale outputs"
+    return Finding("model calls", p_value, "miscounted steps", detail)
+
+
+def account(calls: float, steps: int, needed: float, miscounted: str = "") -> dict[str, Any]:
+    """Calls per row and calls needed: one for each step in which the row changes (docs/contracts.md)."""
+    if miscounted:
+        note = f"see the verdict: {miscounted}"
+    elif calls > steps + 1e-9:
+        note = "more than one call per step: a hidden last step, guidance, or more steps than N"
+    elif calls > steps - 1e-9:
+        note = "one call per step: no cache"
     elif calls > 1.05 * needed:
-        note = "more than a row needs: a cache for the whole batch, which one row that changes makes stale"
+        note = "more than needed: a cache for the whole batch, invalidated by any row that changes"
     elif calls > 0.95 * needed:
-        note = "what a row needs"
+        note = "the number that a row needs"
     else:
-        note = "fewer than a row needs: rounds are left out, or a stale answer is used"
-    return {"made": calls, "rounds": rounds, "needed": needed, "note": note}
+        note = "fewer than needed: steps are omitted, or stale outputs are used"
+    return {"made": calls, "steps": steps, "needed": needed, "note": note}

@@ -1,4 +1,4 @@
-"""Is a sampler what it says? What its author runs in the tests of another package: `check(sampler)`."""
+"""Tests for authors of samplers: `check(sampler)` raises an error unless the sampler keeps its contract."""
 
 from unmask.diagnosis.conformance.kit import check, examine
 from unmask.diagnosis.conformance.report import Check, Report

@@ -1,4 +1,4 @@
-"""What samplers are tried on: small languages of every kind, and denoisers that are not ideal, not exact, not fast."""
+"""Test cases for samplers: small languages of every kind, and denoisers with errors, with time, without a cache."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from unmask.languages import Brackets, Interval, Language, random_ngram, sparse_
 @dataclass(frozen=True)
 class Case:
     name: str
-    language: Language  # where given tokens come from
+    language: Language  # source of given tokens
     denoiser: Denoiser
     length: int
 
 
 class Timed(Denoiser):
-    """p_t(v) ~ q(v | x_R)^(1+t) in float32: neither time-free nor a language, and evaluated from scratch."""
+    """p_t(v) ~ q(v | x_R)^(1+t) in float32: neither time-free nor a language, without a cache."""
 
     time_free = False
 
     def __init__(self, language: Language) -> None:
-        self._law = language
+        self._distribution = language
         self.vocabulary = language.vocabulary
 
     def posterior(self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None) -> Tensor:
-        exact = self._law.posterior(tokens, positions)
+        exact = self._distribution.posterior(tokens, positions)
         power = 1.0 if time is None else 1 + time.view(-1, 1, 1)
         sharp = exact**power
         return (sharp / sharp.sum(-1, keepdim=True)).float()
 
 
-class Counted(Denoiser):
-    """A language's posterior from scratch, which counts for itself what it is asked."""
+class Counting(Denoiser):
+    """The posterior of a language without a cache, with its own count of the cost."""
 
     ideal = True
     language: Language
@@ -54,22 +54,22 @@ class Counted(Denoiser):
         return self.language.posterior(tokens, positions)
 
 
-SYMBOLS, RANK = 126464, 4  # LLaDA's vocabulary, by a head of small rank
+SYMBOLS, RANK = 126464, 4  # LLaDA's vocabulary, with a head of low rank
 
 
 class Spread(AssertionError):
-    """Somebody wants all probabilities at once."""
+    """A sampler requests the probabilities of all symbols."""
 
 
 class Undense(Logits):
-    """Logits of so many symbols that nobody may ask for all of them."""
+    """Logits of too many symbols for a dense table."""
 
     def dense(self) -> Tensor:
-        raise Spread(f"it asks for the probabilities of {len(self)} places, {SYMBOLS} each; ask for what it needs")
+        raise Spread(f"requests probabilities of {len(self)} positions, {SYMBOLS} each. Request only some")
 
 
 class Wide(Denoiser):
-    """The vocabulary of an open model: what is said of a place is a head applied to a sum over the revealed tokens."""
+    """The vocabulary of an open model: a head is applied to the sum of the embeddings of revealed tokens."""
 
     vocabulary = SYMBOLS
 
@@ -101,7 +101,7 @@ class WideEngine(Engine):
 
 @cache
 def cases() -> tuple[Case, ...]:
-    """The first is what every sampler must be able to do."""
+    """Test cases; no sampler can refuse the first."""
     pairs = random_ngram(2, 4, threshold=0.1, seed=1)
     exact = {
         "a 2-gram": (pairs, 9),
@@ -121,7 +121,7 @@ def cases() -> tuple[Case, ...]:
 
 @cache
 def tiny() -> dict[str, Case]:
-    """Where every sequence can be listed."""
+    """Cases whose sequences can all be enumerated."""
     pairs = random_ngram(2, 3, threshold=0.15, seed=2)
     hidden = sparse_hmm(6, 3, 2, seed=3)
     return {
@@ -133,17 +133,17 @@ def tiny() -> dict[str, Case]:
 
 
 def patterns(case: Case, rows: int = 8) -> Iterator[tuple[str, Tensor]]:
-    """(what, tokens (rows, L) with V where hidden): every row is given something else, from nothing to everything."""
+    """(name, tokens (rows, L) with V where hidden): from no given token in the first row to all in the last."""
     drawn = case.language.sample(rows, case.length, seed=7)
-    places = torch.arange(case.length)
-    share = torch.linspace(0, 1, rows, dtype=torch.float64).unsqueeze(1)
-    begun = torch.round(share * case.length).long()
-    scattered = uniform(7, Stream.ORDER, torch.arange(rows).unsqueeze(1), places) < share
-    for what, shown in (
-        ("prefixes", places < begun),
-        ("suffixes", places >= case.length - begun),
+    positions = torch.arange(case.length)
+    fraction = torch.linspace(0, 1, rows, dtype=torch.float64).unsqueeze(1)
+    sizes = torch.round(fraction * case.length).long()
+    scattered = uniform(7, Stream.ORDER, torch.arange(rows).unsqueeze(1), positions) < fraction
+    for name, shown in (
+        ("prefixes", positions < sizes),
+        ("suffixes", positions >= case.length - sizes),
         ("scattered tokens", scattered),
-        ("all tokens but one", places != (torch.arange(rows) % case.length).unsqueeze(1)),
+        ("all tokens but one", positions != (torch.arange(rows) % case.length).unsqueeze(1)),
         ("all tokens", torch.ones_like(scattered)),
     ):
-        yield what, torch.where(shown, drawn, case.language.vocabulary)
+        yield name, torch.where(shown, drawn, case.language.vocabulary)

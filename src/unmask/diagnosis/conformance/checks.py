@@ -1,4 +1,4 @@
-"""What every sampler must keep, one function each; CHECKS names them in the order in which they are tried."""
+"""The checks of the conformance kit, one function each; CHECKS lists them in their order."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from unmask import generation
-from unmask.core.chance import Luck
+from unmask.core.chance import Randomness
 from unmask.denoisers import Cost
-from unmask.diagnosis.conformance.cases import Case, Counted, Wide, cases, patterns, tiny
-from unmask.diagnosis.conformance.exam import ROWS, Exam, Wrong
-from unmask.diagnosis.conformance.laws import ALARM, p_value
+from unmask.diagnosis.conformance.cases import Case, Counting, Wide, cases, patterns, tiny
+from unmask.diagnosis.conformance.distributions import ALARM, p_value
+from unmask.diagnosis.conformance.exam import ROWS, Exam, Failure
 from unmask.diagnosis.conformance.options import options
 from unmask.diagnosis.conformance.watch import WatchedSession
 from unmask.generation import Generation
@@ -23,151 +23,148 @@ from unmask.samplers import AtToken
 from unmask.schedules import deltas
 
 SEED = 3
-CUTS = (0, 1), (1, ROWS)  # a row alone, and the others without it
-DRAWN = 8000  # rows that are held against a law
+INDEPENDENT = "Make each row independent of the others"
+KEYED = "Draw only from view, canvas.draw or the randomness of the session"
+CUTS = (0, 1), (1, ROWS)  # the first row alone, and the others without it
+DRAWN = 8000  # rows that test a distribution
 
 
 def contract(exam: Exam) -> None:
-    """All is filled by the rules: they are checked where they are broken, by the session and the loops."""
+    """Every sequence is filled according to the contract, which the session and the loops check."""
     for where, session in exam.blank:
         _check_record(where, session)
-    if any(cases()[0].name in refusal and f" in {3 * cases()[0].length} rounds" in refusal for refusal in exam.refused):
-        raise Wrong(f"refuses {exam.refused[0]}")
+    if any(cases()[0].name in refusal and f" in {3 * cases()[0].length} steps" in refusal for refusal in exam.refused):
+        raise Failure(f"refuses {exam.refused[0]}")
 
 
 def prompts(exam: Exam) -> None:
-    """What is given stays, wherever it stands and whatever the other rows of the batch are given."""
+    """Given tokens stay, at any position and for any prompts of other rows."""
     for where, session in exam.prompted:
         _check_record(where, session)
 
 
 def counting(exam: Exam) -> None:
-    """Every evaluation is counted, and what the flow needs is what is counted."""
+    """Every model call is counted, and the number of calls matches the steps."""
     for where, session in [*exam.blank, *exam.prompted]:
-        evaluations, order = session.account().evaluations, session.order
-        asked = (session.given == session.denoiser.vocabulary).any(1)
+        model_calls, order = session.account().model_calls, session.order
+        incomplete = (session.given == session.denoiser.vocabulary).any(1)
         if session.denoiser.uncounted:
             names = " and ".join(f"denoiser.{name}" for name in dict.fromkeys(session.denoiser.uncounted))
-            raise Wrong(f"{where}: it calls {names}, which nobody counts; ask canvas.at, canvas.ask or session.causal")
+            raise Failure(f"{where}: it calls {names}, uncounted. Use canvas.at, canvas.ask or session.causal")
         turns = order.sort(1).values
         turns = ((turns[:, 1:] != turns[:, :-1]) & (turns[:, 1:] > 0)).sum(1) + (turns[:, 0] > 0)
-        least, most = asked.long(), evaluations
+        least, most = incomplete.long(), model_calls
         if exam.sampler.implements("order"):
             least = most = turns
         elif exam.sampler.implements("choose"):
-            # whoever takes back may reveal a row of T rounds in fewer; and each context that it looks at is one more
+            # a sampler that remasks can reveal a row of T steps in fewer; each other context is one more call
             contexts = session.canvas.contexts
-            least, most = turns + contexts, torch.where(asked, session.turns, 0) + contexts
-        _check_rows(where, evaluations, least, most)
+            least, most = turns + contexts, torch.where(incomplete, session.turns, 0) + contexts
+        _check_rows(where, model_calls, least, most)
     case = cases()[0]
-    for what, pattern in patterns(case):
-        counted = Counted(case.language)
-        filled = exam.fill(replace(case, denoiser=counted), what, 4, pattern)
+    for task, pattern in patterns(case):
+        counted = Counting(case.language)
+        filled = exam.fill(replace(case, denoiser=counted), task, 4, pattern)
         if filled is not None:
-            _check_spent(f"{what} of {case.name}", filled, counted.counted)
+            _check_spent(f"{task} of {case.name}", filled, counted.counted)
 
 
 def _check_spent(where: str, session: WatchedSession, counted: Cost) -> None:
-    """What the account says is what the denoiser has counted itself; a canvas computes rows for evaluations alone."""
+    """The account equals the cost counted by the denoiser; a canvas computes rows only for model calls."""
     account = session.account()
     if account.spent != counted:
-        raise Wrong(f"{where}: the account says {account.spent}; the denoiser has computed {counted}")
-    if not session.uses("causal") and account.spent.rows > int(account.evaluations.sum()):
-        counts = f"{int(account.evaluations.sum())} evaluations, but {account.spent.rows} rows were computed"
-        raise Wrong(f"{where}: it counts {counts}")
+        raise Failure(f"{where}: the account is {account.spent}; the denoiser computed {counted}")
+    if not session.uses("causal") and account.spent.rows > int(account.model_calls.sum()):
+        counts = f"{int(account.model_calls.sum())} model calls, but {account.spent.rows} rows were computed"
+        raise Failure(f"{where}: it counts {counts}")
 
 
 def vocabulary(exam: Exam) -> None:
-    """Of 126,464 symbols no probabilities (.., V) are made, and what is spent is what the denoiser counts."""
+    """With 126,464 symbols no table (.., V) is computed, and the counted cost is that of the denoiser."""
     wide = Wide()
-    for what, shown in (("a blank canvas", 0), ("prompts", 2)):
+    for task, shown in (("blank sequences", 0), ("prompts", 2)):
         given = torch.full((2, 5), wide.vocabulary)
         given[1, :shown] = 7
         before = wide.counted
         case = Case("a denoiser of 126,464 symbols", cases()[0].language, wide, 5)
-        session = exam.fill(case, what, 2, given)
+        session = exam.fill(case, task, 2, given)
         if session is not None:
-            _check_record(f"{what} of {case.name}", session)
+            _check_record(f"{task} of {case.name}", session)
             counted = Cost(*(getattr(wide.counted, f.name) - getattr(before, f.name) for f in fields(Cost)))
-            _check_spent(f"{what} of {case.name}", session, counted)
+            _check_spent(f"{task} of {case.name}", session, counted)
 
 
-LENGTHS, BEGUN = (9, 1, 6, 9, 4, 7), (0, 0, 2, 5, 4, 3)  # of rows in one batch, and how much of each is given
+LENGTHS, GIVEN = (9, 1, 6, 9, 4, 7), (0, 0, 2, 5, 4, 3)  # lengths of the rows of a batch, and of their prompts
 
 
 def ragged(exam: Exam) -> None:
-    """Rows of other lengths and prompts are each what they are alone, whatever stands behind the shorter ones."""
+    """A row is the same alone and among rows of other lengths and prompts, for any padding."""
     case = cases()[0]
     places, sizes = torch.arange(max(LENGTHS)), torch.tensor(LENGTHS).unsqueeze(1)
     drawn = case.language.sample(len(LENGTHS), len(places), seed=7)
-    given = torch.where(places < torch.tensor(BEGUN).unsqueeze(1), drawn, case.language.vocabulary)
-    for name, denoiser in (("", case.denoiser), (" from scratch", Counted(case.language))):
-        asked = replace(case, denoiser=denoiser, name=case.name + name)
-        kept = None
+    given = torch.where(places < torch.tensor(GIVEN).unsqueeze(1), drawn, case.language.vocabulary)
+    for name, denoiser in (("", case.denoiser), (" from scratch", Counting(case.language))):
+        named = replace(case, denoiser=denoiser, name=case.name + name)
+        first = None
         for junk in (0, case.language.vocabulary - 1):
             padded = torch.where(places < sizes, given, junk)
-            session = exam.fill(asked, "rows of several lengths", 4, padded, valid=places < sizes)
+            session = exam.fill(named, "rows of several lengths", 4, padded, valid=places < sizes)
             if session is None:
                 return
-            if kept is None:
-                kept = session
-            elif where := _apart(session, kept, places < sizes):
-                raise Wrong(
-                    f"rows of several lengths of {asked.name}: {where}; nobody may read the padding behind a row"
-                )
-        assert kept is not None
+            if first is None:
+                first = session
+            elif where := _difference(session, first, places < sizes):
+                raise Failure(f"rows of several lengths of {named.name}: {where}. Do not read the padding of a row")
+        assert first is not None
         for row, size in enumerate(LENGTHS):
-            luck = Luck(1, torch.tensor([100 + row]))
-            alone = exam.fill(replace(asked, length=size), "a row alone", 4, given[row : row + 1, :size], luck)
+            rng = Randomness(1, torch.tensor([100 + row]))
+            alone = exam.fill(replace(named, length=size), "a row alone", 4, given[row : row + 1, :size], rng)
             if alone is not None:
                 for what in ("tokens", "order", "probability"):
-                    same = torch.equal if what != "probability" else torch.allclose  # a row alone may be read at once
-                    if not same(getattr(alone, what)[0], getattr(kept, what)[row, :size]):
-                        where = f"row {row} of {size} tokens in rows of several lengths of {asked.name}"
-                        raise Wrong(f"{where}: its {what} are others alone; let no row depend on the others")
+                    same = torch.equal if what != "probability" else torch.allclose  # a single row: one pass
+                    if not same(getattr(alone, what)[0], getattr(first, what)[row, :size]):
+                        where = f"row {row} of {size} tokens in rows of several lengths of {named.name}"
+                        raise Failure(f"{where}: its {what} differ if it is alone. {INDEPENDENT}")
 
 
-def _apart(one: WatchedSession, other: WatchedSession, valid: Tensor) -> str:
+def _difference(one: WatchedSession, other: WatchedSession, valid: Tensor) -> str:
     for what in ("tokens", "order", "probability"):
         wrong = (getattr(one, what) != getattr(other, what)) & valid
         if bool(wrong.any()):
             row, position = wrong.nonzero()[0].tolist()
             return f"{what} differ at row {row}, position {position}"
-    if not torch.equal(one.account().evaluations, other.account().evaluations):
-        return "evaluations differ"
+    if not torch.equal(one.account().model_calls, other.account().model_calls):
+        return "model calls differ"
     return ""
 
 
 def stopping(exam: Exam) -> None:
-    """A row that has ended is left alone, and one that has not is what it is without a stop rule."""
+    """A row that has ended does not change, and other rows are the same as without a stop rule."""
     case = cases()[0]
     rule = AtToken(1, filler=2)
     blank = torch.full((12, case.length), case.language.vocabulary)
     for steps in (3, case.length):
-        whole = exam.fill(case, "a blank canvas", steps, blank)
-        made = exam.fill(case, "a blank canvas that may end early", steps, blank, stop=rule)
-        if made is None or whole is None:
+        whole = exam.fill(case, "blank sequences", steps, blank)
+        stopped = exam.fill(case, "blank sequences with a stop rule", steps, blank, stop=rule)
+        if stopped is None or whole is None:
             continue
-        ends = (made.tokens == 1).int()
+        ends = (stopped.tokens == 1).int()
         first = torch.where(ends.any(1), ends.argmax(1) + 1, case.length)
-        if not torch.equal(first, made.lengths):
-            row = int((first != made.lengths).int().argmax())
-            raise Wrong(
-                f"row {row} ends after {int(made.lengths[row])} tokens; its first end is number {int(first[row])}"
-            )
+        if not torch.equal(first, stopped.lengths):
+            row = int((first != stopped.lengths).int().argmax())
+            ends_at = f"its first end symbol is at position {int(first[row])}"
+            raise Failure(f"row {row} ends after {int(stopped.lengths[row])} tokens; {ends_at}")
         if exam.sampler.implements("run"):
             continue
         goes_on = ~ends.any(1)
-        if not torch.equal(made.tokens[goes_on], whole.tokens[goes_on]):
-            raise Wrong(
-                f"in {steps} rounds: rows that do not end are others where some do; let no row depend on the others"
-            )
-        if bool((made.account().evaluations > whole.account().evaluations).any()):
-            raise Wrong(f"in {steps} rounds: rows that may end early cost more than whole ones")
+        if not torch.equal(stopped.tokens[goes_on], whole.tokens[goes_on]):
+            raise Failure(f"in {steps} steps: rows without an end change if other rows end. {INDEPENDENT}")
+        if bool((stopped.account().model_calls > whole.account().model_calls).any()):
+            raise Failure(f"in {steps} steps: rows cost more with a stop rule than without")
 
 
 def determinism(exam: Exam) -> None:
-    """One seed, one result; and rows differ just where seeds do, or nowhere."""
+    """Equal seeds give equal results; both rows and seeds make a difference, or neither does."""
     rows = seeds = False
     for case in cases():
         first = exam.batch(case, SEED)
@@ -175,25 +172,25 @@ def determinism(exam: Exam) -> None:
         if first is None or again is None or other is None:
             continue
         if difference := differs(first, again):
-            raise Wrong(f"the same seed twice on {case.name}: {difference}; draw from view, canvas.draw or luck alone")
+            raise Failure(f"the same seed twice on {case.name}: {difference}. {KEYED}")
         rows |= bool((first.tokens != first.tokens[0]).any())
         seeds |= not torch.equal(first.tokens, other.tokens)
     if rows and not seeds:
-        raise Wrong("another seed changes nothing; draw from view, canvas.draw or luck alone")
+        raise Failure(f"another seed changes nothing. {KEYED}")
     if seeds and not rows:
-        raise Wrong("all rows are alike, and other ones for another seed; key what is drawn by the row")
+        raise Failure("all rows are equal, but change with the seed. Key random numbers by the row")
 
 
-def company(exam: Exam) -> None:
-    """A row is the same whoever is made with it: in any block, in any thread, whatever the others are given."""
+def batches(exam: Exam) -> None:
+    """A row is the same in any batch, in any thread, for any prompts of other rows."""
     for case in cases():
-        for what, given in [("a blank canvas", None), *patterns(case, ROWS)]:
+        for task, given in [("blank sequences", None), *patterns(case, ROWS)]:
             if given is not None and case is not cases()[0]:
                 continue
 
-            def part(first: int, last: int, case: Case = case, what: str = what, given: Any = given) -> Any:
+            def part(first: int, last: int, case: Case = case, task: str = task, given: Any = given) -> Any:
                 options = {"steps": 4, "rows": last - first, "seed": SEED, "first_row": first}
-                return exam.make(case, what, given=None if given is None else given[first:last], **options)
+                return exam.make(case, task, given=None if given is None else given[first:last], **options)
 
             whole = exam.batch(case, SEED) if given is None else part(0, ROWS)
             if whole is None:
@@ -201,39 +198,38 @@ def company(exam: Exam) -> None:
             with ThreadPoolExecutor(len(CUTS)) as pool:
                 if differs(whole, generation.join(list(pool.map(lambda cut: part(*cut), CUTS)))):
                     difference = differs(whole, generation.join([part(*cut) for cut in CUTS]))
-                    how = f"in blocks: {difference}" if difference else "in threads, and not in blocks: it is another"
-                    raise Wrong(f"{what} of {case.name} {how}; let no row depend on the others")
+                    how = f"differ in batches: {difference}" if difference else "differ in threads, but not in batches"
+                    raise Failure(f"{task} of {case.name} {how}. {INDEPENDENT}")
 
 
-def luck(exam: Exam) -> None:
-    """No two draws of a token share a uniform: a token that is drawn again is drawn anew."""
+def rng(exam: Exam) -> None:
+    """No uniform random number is used for two draws of a token."""
     for where, session in [*exam.blank, *exam.prompted]:
         if place := session.noted.twice():
             at = f"position {place[1]} of row {place[0]}, {where}"
-            raise Wrong(f"the token at {at} is drawn from the same uniform twice; canvas.draw counts visits")
+            raise Failure(f"the token at {at} is drawn from the same uniform twice. Use canvas.draw")
 
 
-def law(exam: Exam) -> None:
-    """The law that is claimed, by a bet against it, with at most one false alarm in 10^6 each."""
-    if exam.law is None:
+def distribution(exam: Exam) -> None:
+    """The claimed distribution, tested by bets with at most one false alarm in 10^6 each."""
+    if exam.distribution is None:
         return
     trials = {
         "order": ("2-gram", "leak", "interval"),
         "causal": ("2-gram", "leak", "hmm"),
         "language": ("2-gram", "hmm"),
     }
-    for name in trials.get(exam.law if isinstance(exam.law, str) else "", ("2-gram", "leak")):
+    for name in trials.get(exam.distribution if isinstance(exam.distribution, str) else "", ("2-gram", "leak")):
         case = tiny()[name]
         for steps in (1, 2, case.length) if name == "2-gram" else (2,):
-            made = exam.make(case, steps=steps, rows=DRAWN, seed=8)
-            if made is None:
+            generation = exam.make(case, steps=steps, rows=DRAWN, seed=8)
+            if generation is None:
                 continue
-            p = p_value(made, case, exam.law, deltas("linear", steps))
+            p = p_value(generation, case, exam.distribution, deltas("linear", steps))
             if p < ALARM:
-                claim = exam.law if isinstance(exam.law, str) else "the given one"
-                raise Wrong(
-                    f"not the law it claims ({claim}) on {case.name} in {steps} rounds: p = {p:.1g} of {DRAWN} rows"
-                )
+                claim = exam.distribution if isinstance(exam.distribution, str) else "the given one"
+                where = f"on {case.name} in {steps} steps: p = {p:.1g} with {DRAWN} rows"
+                raise Failure(f"not the claimed distribution ({claim}) {where}")
 
 
 CHECKS: dict[str, Callable[[Exam], None]] = {
@@ -242,18 +238,18 @@ CHECKS: dict[str, Callable[[Exam], None]] = {
     "counting": counting,
     "vocabulary": vocabulary,
     "determinism": determinism,
-    "company": company,
+    "batches": batches,
     "ragged": ragged,
     "stopping": stopping,
-    "luck": luck,
+    "rng": rng,
     "options": options,
-    "law": law,
+    "distribution": distribution,
 }
 
 
 def differs(one: Generation, other: Generation) -> str:
-    """The first row in which two generations differ, or nothing."""
-    for name in ("tokens", "order", "probability", "evaluations", "impossible"):
+    """The first difference between two generations, or an empty string."""
+    for name in ("tokens", "order", "probability", "model_calls", "impossible"):
         a, b = getattr(one, name), getattr(other, name)
         if a.shape != b.shape or not torch.equal(a, b):
             place = (a != b).nonzero()[0].tolist()
@@ -263,23 +259,23 @@ def differs(one: Generation, other: Generation) -> str:
 
 
 def _check_record(where: str, session: WatchedSession) -> None:
-    """What the session says of each token: its round and its probability, nothing where it was given."""
+    """Each token has a step and a probability, unless it was given."""
     given = session.given != session.denoiser.vocabulary
     p = session.probability
     for wrong, what in (
-        (given & (session.order != 0), "has a round, but was given"),
+        (given & (session.order != 0), "has a step, but was given"),
         (given & (p != 1), "has a probability other than 1, but was given"),
         (~given & ~((p > 0) & (p <= 1 + 1e-6)), "has no probability"),
     ):
         if bool(wrong.any()):
             row, position = wrong.nonzero()[0].tolist()
-            raise Wrong(f"{where}: position {position} of row {int(session.luck.row_ids[row])} {what}")
+            raise Failure(f"{where}: position {position} of row {int(session.rng.row_ids[row])} {what}")
 
 
-def _check_rows(where: str, evaluations: Tensor, least: Tensor, most: Tensor) -> None:
-    wrong = (evaluations < least) | (evaluations > most)
+def _check_rows(where: str, model_calls: Tensor, least: Tensor, most: Tensor) -> None:
+    wrong = (model_calls < least) | (model_calls > most)
     if bool(wrong.any()):
         row = int(wrong.int().argmax())
         low, high = int(least[row]), int(most[row])
         expected = str(low) if low == high else f"{low} to {high}" if low < high else f"at least {low}"
-        raise Wrong(f"{where}: row {row} counts {int(evaluations[row])} evaluations; its rounds need {expected}")
+        raise Failure(f"{where}: row {row} counts {int(model_calls[row])} model calls; its steps need {expected}")

@@ -1,7 +1,7 @@
-"""The conformance kit: what every sampler must keep, tried on small languages of every kind in about a second.
+"""The conformance kit: checks of a sampler on small languages of every kind, in about a second.
 
-A sampler may refuse a case by an UnmaskError, as autoregression refuses to fill in; that is told, and no failure, but
-for a blank canvas of the first case. What is random has a fixed seed: the same sampler always gets the same report.
+A sampler can refuse a task with an UnmaskError, as autoregression refuses to fill gaps. The report lists this without a
+failure, except for fully masked sequences of the first case. Random seeds are fixed: the report is reproducible.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from unmask.diagnosis.conformance.checks import CHECKS
 from unmask.diagnosis.conformance.exam import Exam
 from unmask.diagnosis.conformance.report import Check, Report
 from unmask.samplers import SAMPLERS, Sampler
-from unmask.samplers.contract import Law, check_kind
+from unmask.samplers.contract import Distribution, check_kind
 
 
-def check(sampler: str | Sampler, *, law: Law | None = None, skip: Collection[str] = ()) -> Report:
-    """`examine`, and an AssertionError that says all that is wrong: one line is a test."""
-    report = examine(sampler, law=law, skip=skip)
+def check(sampler: str | Sampler, *, distribution: Distribution | None = None, skip: Collection[str] = ()) -> Report:
+    """`examine`, and raise an AssertionError with all failures: one line is a complete test."""
+    report = examine(sampler, distribution=distribution, skip=skip)
     report.raise_if_failed()
     return report
 
 
-def examine(sampler: str | Sampler, *, law: Law | None = None, skip: Collection[str] = ()) -> Report:
-    """Try a sampler, or its name with options, and report what was found.
+def examine(sampler: str | Sampler, *, distribution: Distribution | None = None, skip: Collection[str] = ()) -> Report:
+    """Check a sampler, or its name with options.
 
-    law: which law its output is to follow; what the sampler itself claims (`Sampler.law`) unless told otherwise.
-    skip: names of CHECKS that a sampler does not pass for a known reason.
+    `distribution`: expected distribution of the output (default: the claim of the sampler, `Sampler.distribution`).
+    `skip`: names of CHECKS that the sampler fails for a known reason.
     """
     for name in skip:
         if name not in CHECKS:
@@ -35,13 +35,13 @@ def examine(sampler: str | Sampler, *, law: Law | None = None, skip: Collection[
     used = SAMPLERS.make(sampler) if isinstance(sampler, str) else sampler
     shown = sampler if isinstance(sampler, str) else type(used).__name__
     check_kind(type(used), shown)
-    exam = Exam(used, f"sampler {shown}", law or used.law)
-    found: list[Check] = []
-    for name, look in CHECKS.items():
+    exam = Exam(used, f"sampler {shown}", distribution or used.distribution)
+    results: list[Check] = []
+    for name, function in CHECKS.items():
         if name in skip:
-            found.append(Check(name, "skipped"))
-        elif found and found[0].outcome == "failed":
-            found.append(Check(name, "not run", "the contract is broken"))
+            results.append(Check(name, "skipped"))
+        elif results and results[0].outcome == "failed":
+            results.append(Check(name, "not run", "the contract is broken"))
         else:
-            found.append(exam.take(name, look))
-    return Report(exam.name, tuple(found))
+            results.append(exam.take(name, function))
+    return Report(exam.name, tuple(results))

@@ -1,4 +1,4 @@
-"""Whether each option of a sampler changes anything: a value is tried in place of its own until something differs."""
+"""Check that each option of a sampler has an effect: other values are tried until a result differs."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from unmask.diagnosis.conformance.exam import Exam
 from unmask.generation import Generation, generate
 from unmask.samplers import Sampler
 
-SEEN = ("tokens", "order", "evaluations")
-TRIED = ((0, 9), (1, 4), (0, 4))  # cases, and in how many rounds
+SEEN = ("tokens", "order", "model_calls")
+TRIED = ((0, 9), (1, 4), (0, 4))  # cases, and numbers of steps
 MOST = 8  # rows
 
 
 def options(exam: Exam) -> None:
-    """A warning for each option, a field of a dataclass, of which no other value changes a token, round or count.
+    """Warn of each option, a field of a dataclass, if no other value changes a token, a step or a count.
 
-    Only numbers and flags are tried; some options have an effect only on larger models or longer rows.
+    Only numbers and flags are tried. Some options have an effect only on larger models or longer rows.
     """
     sampler: Any = exam.sampler
     own = [one.name for one in fields(sampler) if one.init] if is_dataclass(sampler) else []
@@ -38,11 +38,11 @@ def options(exam: Exam) -> None:
                 break
         exam.done += bool(tried)
         if tried and not changed:
-            exam.warnings.append(f"{option} changes nothing here: tried {', '.join(map(repr, tried))}")
+            exam.warnings.append(f"{option} has no effect on small languages: tried {', '.join(map(repr, tried))}")
 
 
 def _others(value: Any) -> Iterator[Any]:
-    """Values of the same type, near and far."""
+    """Other values of the same type."""
     if isinstance(value, bool):
         yield not value
     elif isinstance(value, int):

@@ -1,4 +1,4 @@
-"""What the kit has found."""
+"""Results of the conformance kit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Outcome = Literal["passed", "warned", "failed", "refused", "skipped", "not run",
 
 @dataclass(frozen=True)
 class Check:
-    """One property; `why` names what is wrong, what may be wrong, or what the sampler refuses."""
+    """Result of one check; `why` names the error, the warning, or the refused task."""
 
     name: str
     outcome: Outcome

@@ -1,4 +1,4 @@
-"""Sessions that see what a sampler does beside them: evaluations that nobody counts, and luck that is used twice."""
+"""Sessions that detect uncounted model calls and uniform random numbers that are used twice."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unmask.core.chance import Luck, Stream
+from unmask.core.chance import Randomness, Stream
 from unmask.denoisers import Canvas, Causal, Cost, Denoiser, Engine, Marginals
 from unmask.samplers.session import Breach, Session
 
 
 class Watched(Denoiser):
-    """Another denoiser, which notes whoever asks it past the canvas and the causal reader of the session."""
+    """A denoiser that records calls that bypass the canvas and the causal reader of the session."""
 
     def __init__(self, inner: Denoiser) -> None:
         self.inner = inner
@@ -37,7 +37,7 @@ class Watched(Denoiser):
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """What is asked in here is counted by others."""
+        """Context for calls that are counted elsewhere."""
         self._counting += 1
         try:
             yield
@@ -67,7 +67,7 @@ class Watched(Denoiser):
 
 
 class WatchedCanvas(Canvas):
-    """A canvas whose own questions are counted, since it counts them."""
+    """A canvas whose calls are marked as counted."""
 
     denoiser: Watched
 
@@ -75,19 +75,19 @@ class WatchedCanvas(Canvas):
         with denoiser.counting():
             super().__init__(denoiser, *arguments, **options)
 
-    def ask(self, tokens: Tensor, rows: Tensor, *asked: Any, **options: Any) -> Marginals:
+    def ask(self, tokens: Tensor, rows: Tensor, *positions: Any, **options: Any) -> Marginals:
         with self.denoiser.counting():
-            return super().ask(tokens, rows, *asked, **options)
+            return super().ask(tokens, rows, *positions, **options)
 
 
 class WatchedSession(Session):
-    """A session on a denoiser that is watched, with luck that is."""
+    """A session with a watched denoiser and watched random numbers."""
 
     canvas_kind = WatchedCanvas
     denoiser: Watched
 
-    def __init__(self, denoiser: Watched, given: Tensor, luck: Luck, *arguments: Any, **options: Any) -> None:
-        self.noted = NotedLuck(luck.seed, luck.row_ids)
+    def __init__(self, denoiser: Watched, given: Tensor, rng: Randomness, *arguments: Any, **options: Any) -> None:
+        self.noted = NotedRandomness(rng.seed, rng.row_ids)
         super().__init__(denoiser, given, self.noted, *arguments, **options)
 
     @cached_property
@@ -97,36 +97,38 @@ class WatchedSession(Session):
 
 
 class Patient(Causal):
-    """A causal reader that does not let itself be read for ever."""
+    """A causal reader that limits the number of calls."""
 
     def __init__(self, inner: Causal, session: Session) -> None:
         self.inner, self.session = inner, session
         self.calls = 0
 
     @property
-    def evaluations(self) -> Tensor:
-        return self.inner.evaluations
+    def model_calls(self) -> Tensor:
+        return self.inner.model_calls
 
     @property
     def spent(self) -> Cost:
         return self.inner.spent
 
-    def extend(self, tokens: Tensor, counts: Tensor | None = None, asked: Tensor | None = None) -> Tensor | Marginals:
+    def extend(
+        self, tokens: Tensor, counts: Tensor | None = None, selected: Tensor | None = None
+    ) -> Tensor | Marginals:
         self.calls += 1
         if self.calls > self.session.patience:
             raise Breach(f"{self.session.name} has read {self.calls} times and is not done; it seems to loop for ever")
-        return self.inner.extend(tokens, counts, asked)
+        return self.inner.extend(tokens, counts, selected)
 
     def rewind(self, lengths: Tensor) -> None:
         self.inner.rewind(lengths)
 
-    def finish(self, last: Tensor, tokens: Tensor, luck: Luck) -> Tensor | None:
-        return self.inner.finish(last, tokens, luck)
+    def finish(self, last: Tensor, tokens: Tensor, rng: Randomness) -> Tensor | None:
+        return self.inner.finish(last, tokens, rng)
 
 
 @dataclass(frozen=True)
-class NotedLuck(Luck):
-    """Luck that notes (row, position, visit) of every uniform that a token was drawn from."""
+class NotedRandomness(Randomness):
+    """Randomness that records (row, position, visit) of every uniform used to draw a token."""
 
     drawn: list[Tensor] = field(default_factory=list)
 
@@ -139,11 +141,11 @@ class NotedLuck(Luck):
         return self.uniform(stream, torch.arange(len(self.row_ids)).unsqueeze(1), torch.arange(length), visits)
 
     def twice(self) -> tuple[int, int] | None:
-        """(row, position) of a token that shares its uniform with an earlier one."""
+        """(row, position) of a token with the same uniform as an earlier one."""
         if not self.drawn:
             return None
-        places, counts = torch.cat(self.drawn).unique(dim=0, return_counts=True)
-        again = places[counts > 1]
+        draws, counts = torch.cat(self.drawn).unique(dim=0, return_counts=True)
+        again = draws[counts > 1]
         return (int(self.row_ids[again[0, 0]]), int(again[0, 1])) if len(again) else None
 
     def _note(self, rows: Tensor, positions: Tensor, visits: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""Samplers side by side on languages that are known exactly: what each needs, and what it does to what it writes."""
+"""The board: samplers compared on languages with exactly known probabilities."""
 
 from __future__ import annotations
 
@@ -12,4 +12,4 @@ if TYPE_CHECKING:
     from unmask.experiments.board.run import Board as Board
     from unmask.experiments.board.run import board as board
 
-__getattr__, __dir__ = lazily(__name__)  # a sweep that looks for its metrics need not wait for torch
+__getattr__, __dir__ = lazily(__name__)  # listing the jobs of a sweep need not import torch

@@ -1,7 +1,7 @@
-"""What is measured: a sampler at one budget on one language, over the rows of a seed, and of several together.
+"""One sampler at one budget on one language: the sequences of one seed, and of several seeds together.
 
-The language_seed draws the language, where it is random, the seed the luck of all samplers: row r of a seed meets the
-same language and the same luck whoever fills it, so that samplers are compared row by row.
+Row r of a seed has the same language and the same random numbers for every sampler, so samplers are compared row by
+row.
 """
 
 from __future__ import annotations
@@ -16,42 +16,39 @@ import torch
 from torch import Tensor
 
 from unmask import metrics
-from unmask.core.chance import Luck
+from unmask.core.chance import Randomness
 from unmask.core.estimates import Estimate, exactly, mean, proportion, quantile
 from unmask.core.samples import digest
 from unmask.denoisers import Denoiser
 from unmask.experiments.board.families import Family
-from unmask.experiments.board.fluency import divergence, of_reader
 from unmask.generation import generate
-from unmask.generation.teaching import Unbounded
+from unmask.generation.teaching import Unbounded, read, teach_sampler
 from unmask.ideal import Ideal
 from unmask.languages import Language, load
-from unmask.languages.presets import varied
 from unmask.networks import Network, read_network
 from unmask.networks.model.checkpoints import read_language
-from unmask.samplers import SAMPLERS
+from unmask.samplers import SAMPLERS, Sampler
 from unmask.schedules import deltas
 
-USUAL_STEPS = 64  # where N is not the knob
-FIRST_TAUGHT = 2**40  # rows whose luck only the truth meets
+USUAL_STEPS = 64  # if N is not the knob
+FIRST_TAUGHT = 2**40  # rows whose randomness only the true distribution uses
 
 
 @dataclass(frozen=True)
 class Place:
-    """One language at one length, drawn with one language_seed: the truth that samplers are held against."""
+    """One language at one length: the true distribution for comparisons."""
 
-    name: str
+    spec: str
     length: int
-    language_seed: int
-    seed: int  # of the luck
-    model: str | None = None  # the directory of a network, which fills in the place of the exact denoiser
+    seed: int  # of the samples
+    model: str | None = None  # directory of a network in place of the exact denoiser
     causal_model: str | None = None
-    digest: str = ""  # of the files that these names mean
-    device: str = "auto"  # where a model runs
+    digest: str = ""  # of the named files
+    device: str = "auto"  # of the model
 
     @cached_property
     def language(self) -> Language:
-        return load(varied(self.name, seed=self.language_seed)) if self.model is None else read_language(self.model)[0]
+        return load(self.spec) if self.model is None else read_language(self.model)[0]
 
     @cached_property
     def denoiser(self) -> Denoiser:
@@ -63,50 +60,38 @@ class Place:
 
     @cached_property
     def bits(self) -> float | None:
-        """H(q) / L in bits a token; None where sequences vary in length, and no one number of tokens divides."""
+        """H(q) / L in bits per token; None if sequences vary in length."""
         if self.language.end is not None:
             return None
         return math.log2(metrics.ter_autoregressive(self.language, self.length).value)
 
     def truth(self, rows: int) -> Tensor:
-        """x ~ q, for the price of q's own sequences."""
+        """x ~ q, for the bound of TER."""
         return self.language.sample(rows, self.length, seed=self.seed)
 
 
-@lru_cache(maxsize=32)
-def kept_place(
-    name: str,
-    length: int,
-    language_seed: int,
-    seed: int,
-    model: str | None = None,
-    causal_model: str | None = None,
-    digest: str = "",
-    device: str = "auto",
-) -> Place:
-    """A place, which samplers share: its language, and what is computed of it, are made once in a process."""
-    return Place(name, length, language_seed, seed, model, causal_model, digest, device)
+cached_place = lru_cache(maxsize=32)(Place)  # samplers use the same place and its cached properties
 
 
 @lru_cache(maxsize=1)
 def network(model: str, causal_model: str | None, digest: str = "", device: str = "auto") -> Network:
-    """Read once for all cells."""
+    """Read a network once for all cells."""
     return read_network(model, causal_model, device)
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What one seed's rows (R) came to at one budget."""
+    """The results of the rows (R) of one seed at one budget."""
 
     digest: str  # of the tokens (R, L)
-    values: dict[str, Tensor]  # (R) of each yardstick, NaN where a row has nothing to say
-    evaluations_of: dict[str, float]  # the mean for each denoiser
-    forwards: int  # batched calls, until the last row of the block is done
-    own_bits: float | None  # H(q) / L, a token; None where that is not defined
+    values: dict[str, Tensor]  # (R) of each metric, NaN where it is not defined
+    model_calls_of: dict[str, float]  # the mean for each denoiser
+    forwards: int  # batched calls until the last row is done
+    own_bits: float | None  # H(q) / L per token; None if not defined
     bigrams: metrics.Bigrams | None
-    divergence: Tensor  # (taught rows): log q(x) - log p(x | luck); empty where there is no bound, or it is 0
-    lawful: bool  # whether p(x | luck) is p(x), whatever the luck: then this is TER, and not its bound
-    unbounded: str  # why there is none
+    divergence: Tensor  # (taught rows): log q(x) - log p(x | randomness); empty if 0 or unbounded
+    proper: bool  # p(x | randomness) = p(x) always: the divergence gives TER, not a bound
+    unbounded: str  # the reason for a missing bound
 
     @property
     def wrong(self) -> Tensor:
@@ -114,63 +99,66 @@ class Sample:
         return self.values["ser"]
 
     @property
-    def evaluations(self) -> Tensor:
+    def model_calls(self) -> Tensor:
         """Float (R)."""
-        return self.values["evaluations"]
+        return self.values["model_calls"]
 
 
 def measure(place: Place, family: Family, value: Any, rows: int, taught: int) -> Sample:
-    """One sampler, one budget, one seed. taught: rows for TER."""
+    """Measure one sampler at one budget with one seed. taught: rows for TER."""
     specification, steps = family.at(value)
-    how: dict[str, Any] = {"sampler": specification, "length": place.length, "seed": place.seed}
-    made = generate(place.denoiser, **how, steps=steps or USUAL_STEPS, rows=rows)
-    seen = metrics.rows(made, place.language)
-    found = {name: yardstick.values(seen) for name, yardstick in metrics.YARDSTICKS.items()}
+    settings: dict[str, Any] = {"sampler": specification, "length": place.length, "seed": place.seed}
+    generation = generate(place.denoiser, **settings, steps=steps or USUAL_STEPS, rows=rows)
+    sequences = metrics.rows(generation, place.language)
+    by_name = {name: metric.values(sequences) for name, metric in metrics.METRICS.items()}
     prices = price(place, specification, steps, taught)
     return Sample(
-        digest=digest(made.tokens),
-        values={name: values for name, values in found.items() if values is not None},
-        evaluations_of={name: float(count.double().mean()) for name, count in made.evaluations_of.items()},
-        forwards=made.spent.forwards,
+        digest=digest(generation.tokens),
+        values={name: values for name, values in by_name.items() if values is not None},
+        model_calls_of={name: float(count.double().mean()) for name, count in generation.model_calls_of.items()},
+        forwards=generation.spent.forwards,
         own_bits=place.bits,
-        bigrams=metrics.bigrams(made.tokens, place.language),
+        bigrams=metrics.bigrams(generation.tokens, place.language),
         divergence=prices.divergence,
-        lawful=prices.lawful,
+        proper=prices.proper,
         unbounded=prices.unbounded,
     )
 
 
 class Price(NamedTuple):
-    """As in Sample."""
+    """The fields of a Sample for TER."""
 
     divergence: Tensor
-    lawful: bool = False
+    proper: bool = False
     unbounded: str = ""
 
 
 def price(place: Place, specification: str, steps: int | None, rows: int) -> Price:
-    """What TER costs: the divergence of each of so many rows, or none and why there is none."""
+    """The divergence of each row for TER, or the reason for a missing one."""
     sampler = SAMPLERS.make(specification)
     nothing = torch.zeros(0, dtype=torch.float64)
     if rows == 0:
-        return Price(nothing, unbounded="it was not asked for")
+        return Price(nothing, unbounded="it was not requested")
     if place.bits is None:
         return Price(nothing, unbounded="the language's sequences vary in length")
-    if place.model is None and sampler.law in ("causal", "language"):  # by proof its law is q: TER is q's own
-        return Price(nothing, lawful=True)
-    if sampler.law == "causal":  # that of its reader
-        return Price(of_reader(place.denoiser, place.language, place.truth(rows)), lawful=True)
+    if place.model is None and sampler.distribution in (
+        "causal",
+        "language",
+    ):  # proved: its distribution is q
+        return Price(nothing, proper=True)
+    if sampler.distribution == "causal":  # the distribution of its causal reader
+        return Price(of_reader(place.denoiser, place.language, place.truth(rows)), proper=True)
     delta = deltas("linear", steps or USUAL_STEPS)
-    luck = Luck(place.seed, torch.arange(FIRST_TAUGHT, FIRST_TAUGHT + rows))
+    rng = Randomness(place.seed, torch.arange(FIRST_TAUGHT, FIRST_TAUGHT + rows))
     try:
-        return Price(divergence(sampler, place.denoiser, place.language, place.truth(rows), delta, luck))
+        return Price(divergence(sampler, place.denoiser, place.language, place.truth(rows), delta, rng))
     except Unbounded as reason:
         return Price(nothing, unbounded=str(reason))
 
 
 @dataclass(frozen=True)
 class Point:
-    """A sampler at one budget: the samples of all seeds together."""
+    """A sampler at one budget: the results of all seeds together."""
 
     value: Any  # of the knob
     samples: Sequence[Sample]
@@ -182,12 +170,12 @@ class Point:
         return torch.cat([sample.wrong for sample in self.samples])
 
     def estimate(self, name: str) -> Estimate | None:
-        """A yardstick, of the rows of all seeds."""
-        return metrics.YARDSTICKS[name].reduce(torch.cat([sample.values[name] for sample in self.samples]))
+        """A metric of the rows of all seeds."""
+        return metrics.METRICS[name].reduce(torch.cat([sample.values[name] for sample in self.samples]))
 
     @cached_property
-    def evaluations(self) -> float:
-        return float(torch.cat([sample.evaluations for sample in self.samples]).double().mean())
+    def model_calls(self) -> float:
+        return float(torch.cat([sample.model_calls for sample in self.samples]).double().mean())
 
     @cached_property
     def ser(self) -> Estimate:
@@ -199,7 +187,7 @@ class Point:
 
     @cached_property
     def divergence(self) -> Estimate | None:
-        """In nats a sequence; None where there is neither TER nor a bound."""
+        """Nats per sequence; None if there is neither TER nor a bound."""
         prices = torch.cat([sample.divergence for sample in self.samples])
         if len(prices):
             return mean(prices) if bool(prices.isfinite().all()) else None
@@ -207,25 +195,25 @@ class Point:
 
     @property
     def unbounded(self) -> str:
-        """Why there is no divergence."""
+        """The reason for a missing divergence."""
         never = any(not bool(sample.divergence.isfinite().all()) for sample in self.samples)
-        return "it cannot write some of the language's sequences" if never else self.samples[0].unbounded
+        return "it cannot generate some sequences of the language" if never else self.samples[0].unbounded
 
     @property
-    def lawful(self) -> bool:
-        """Whether the divergence is that of the sampler's law, and not more."""
-        return all(sample.lawful for sample in self.samples)
+    def proper(self) -> bool:
+        """Whether the divergence is exactly that of the sampler's distribution, not a bound."""
+        return all(sample.proper for sample in self.samples)
 
     @property
     def ter_ratio(self) -> Estimate | None:
-        """TER, or its bound, relative to the language's own."""
+        """TER or its bound, relative to TER of the language itself."""
         if self.divergence is None:
             return None
         return self.divergence.map(lambda nats: math.exp(nats / self.length))
 
     @property
     def perplexity_ratio(self) -> Estimate | None:
-        """The generative perplexity of the valid rows, relative to the language's own TER."""
+        """The generative perplexity of valid rows, relative to TER of the language itself."""
         bits = [(s.values["generative_perplexity"], s.own_bits) for s in self.samples if s.own_bits is not None]
         if not bits:
             return None
@@ -234,21 +222,38 @@ class Point:
 
     @property
     def diversity(self) -> Estimate | None:
-        """The conditional entropy of the samples' bigrams as a share of the language's: below 1 where it repeats."""
-        found = [sample.bigrams for sample in self.samples]
-        shares = [b.entropy_bits / b.entropy_bits_of_language for b in found if b and b.entropy_bits_of_language > 0]
-        if not shares:
+        """The conditional entropy of bigrams relative to that of the language: below 1 for repetitive samples."""
+        bigrams = [sample.bigrams for sample in self.samples]
+        ratios = [b.entropy_bits / b.entropy_bits_of_language for b in bigrams if b and b.entropy_bits_of_language > 0]
+        if not ratios:
             return None
-        return Estimate(sum(shares) / len(shares), min(shares), max(shares), len(self.wrong), 1.0, "range over seeds")
+        return Estimate(sum(ratios) / len(ratios), min(ratios), max(ratios), len(self.wrong), 1.0, "range over seeds")
 
     @property
     def variation(self) -> tuple[Estimate, float] | None:
-        """(total variation of bigrams to q, that of as many perfect rows), the means over seeds."""
-        found = [sample.bigrams for sample in self.samples if sample.bigrams]
-        if not found:
+        """(total variation of bigrams to q, the same for an equal number of perfect rows): means over seeds."""
+        bigrams = [sample.bigrams for sample in self.samples if sample.bigrams]
+        if not bigrams:
             return None
-        value = sum(b.total_variation.value for b in found) / len(found)
-        error = math.sqrt(sum(b.total_variation.standard_error**2 for b in found)) / len(found)
+        value = sum(b.total_variation.value for b in bigrams) / len(bigrams)
+        error = math.sqrt(sum(b.total_variation.standard_error**2 for b in bigrams)) / len(bigrams)
         half = quantile() * error
-        floor = sum(b.total_variation_floor for b in found) / len(found)
+        floor = sum(b.total_variation_floor for b in bigrams) / len(bigrams)
         return Estimate(value, max(value - half, 0.0), value + half, len(self.wrong), method="jackknife"), floor
+
+
+def of_reader(denoiser: Denoiser, language: Language, truth: Tensor) -> Tensor:
+    """(B) log q(x) - log p(x) of a causal reader, for each true row (B, L)."""
+    probability = read(denoiser, truth).of(truth.reshape(-1)).view_as(truth)
+    return language.log_prob(truth) - probability.log().sum(1)
+
+
+def divergence(
+    sampler: Sampler, denoiser: Denoiser, language: Language, truth: Tensor, delta: Tensor, rng: Randomness
+) -> Tensor:
+    """(B) log q(x) - log p(x | randomness) in nats of each true row (B, L) ~ q: its mean is at least KL(q || p).
+
+    Raises Unbounded if there is no such bound; infinite where the sampler cannot generate x.
+    """
+    nats = teach_sampler(denoiser, language.blank(*truth.shape), truth, sampler, delta, rng)
+    return language.log_prob(truth) + nats.sum(1)

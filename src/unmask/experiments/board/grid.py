@@ -1,4 +1,4 @@
-"""Which samplers meet which languages at which budgets: the settings of a board, and the sweep that measures it."""
+"""The settings of a board, and the sweep that measures it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from unmask.core import arguments
 from unmask.core.chance import MAX_SEED
 from unmask.core.errors import UnmaskError
 from unmask.experiments.board.families import OTHER_NAMES, USUAL, code_of, family, with_steps
-from unmask.experiments.jobs.cells import cells_of, check
-from unmask.experiments.jobs.recipe import Recipe, from_dict
+from unmask.experiments.sweeps.cells import cells_of, check
+from unmask.experiments.sweeps.recipe import Recipe, from_dict
 from unmask.languages import load
 from unmask.languages.presets import varied
 from unmask.samplers import SAMPLERS
@@ -22,30 +22,28 @@ LANGUAGES = (*QUICK_LANGUAGES, "paper-3gram", "modular-sum", "brackets")
 
 @dataclass(frozen=True)
 class Settings:
-    """How much is measured."""
+    """Samplers, languages and sizes of a board."""
 
-    samplers: tuple[str, ...] = ()  # every registered one, unless told otherwise
+    samplers: tuple[str, ...] = ()  # all registered ones if empty
     languages: tuple[str, ...] = LANGUAGES
     lengths: tuple[int, ...] = (128,)
     rows: int = 400  # of each seed
     seeds: int = 3
-    seed: int = 0  # the first of the luck
-    language_seed: int = 0  # the first of random presets: each seed has a language of its own
-    steps: tuple[int, ...] = ()  # N, where that is the knob
+    seed: int = 0  # the first; each seed has its own random language, unless its spec has a seed
+    steps: tuple[int, ...] = ()  # N, if that is the knob
     quick: bool = False  # fewer N
-    against: str = "ancestral"  # whom accuracy is compared to, row by row
+    against: str = "ancestral"  # the sampler for comparisons, row by row
     targets: tuple[float, ...] = (0.5, 0.1, 0.01)  # of SER
     excess: float = 0.01  # of TER
-    ter_share: float = 0.5  # of the rows: as many x ~ q are priced for TER; 0 leaves it out
-    model: str | None = None  # the directory of a network, on the language that it was trained on
-    causal_model: str | None = None  # an AR network beside an MDM
-    device: str = "auto"  # where they run
+    ter_share: float = 0.5  # true sequences for TER, as a fraction of rows; 0 leaves TER out
+    model: str | None = None  # the directory of a network, measured on its training language
+    causal_model: str | None = None  # an AR network in addition to an MDM
+    device: str = "auto"  # of the models
 
     def __post_init__(self) -> None:
         arguments.whole("rows", self.rows, 1, arguments.MOST_ROWS)
         arguments.whole("seeds", self.seeds, 1, arguments.MOST_ROWS)
-        for name, first in (("seed", self.seed), ("language_seed", self.language_seed)):
-            arguments.whole(name, first, 0, MAX_SEED - self.seeds)
+        arguments.whole("seed", self.seed, 0, MAX_SEED - self.seeds)
         for steps in self.steps:
             arguments.steps(steps)
         SAMPLERS.make(self.against)
@@ -59,49 +57,47 @@ class Settings:
 
     @property
     def every_seed(self) -> dict[str, list[int]]:
-        """Walked together; a network has learned the one language that it has."""
-        every = {"language_seed": self.language_seed, "seed": self.seed}
-        if self.model is not None:
-            del every["language_seed"]
-        return {name: list(range(first, first + self.seeds)) for name, first in every.items()}
+        """Seeds, read together; a network has learned one language."""
+        seeds = list(range(self.seed, self.seed + self.seeds))
+        return {"seed": seeds} | ({} if self.model is not None else {"language.seed": seeds})
 
     @property
     def ter_rows(self) -> int:
-        """Of each seed."""
+        """True sequences for TER, of each seed."""
         return max(round(self.rows * self.ter_share), 2) if self.ter_share else 0
 
 
 def quick(**given: Any) -> Settings:
-    """A minute's board, but for what is given."""
+    """Settings of a board of about a minute; given settings replace them."""
     usual: dict[str, Any] = {"languages": QUICK_LANGUAGES, "rows": 100, "seeds": 2, "quick": True, "ter_share": 0.25}
     return Settings(**usual | given)
 
 
 def standard() -> list[str]:
-    """Every registered sampler under one name, AR last."""
+    """All registered samplers, each under one name; AR last."""
     names = sorted(set(SAMPLERS.makers) - set(OTHER_NAMES), key=lambda name: (name == "autoregressive", name))
     return [USUAL.get(name, name) for name in names]
 
 
 def recipe(settings: Settings) -> Recipe:
-    """The sweep of a board, a cell a sampler, language and seed; fails on names, options, lengths."""
+    """The sweep of a board: a cell for each sampler, language and seed. Fails on wrong names, options and lengths."""
     s = settings
     names = {"model": s.model, "causal_model": s.causal_model} | ({"device": s.device} if s.model else {})
     fixed = {name: value for name, value in names.items() if value is not None}
     content = {
         "name": "board",
-        "metrics": ["curve"],
+        "jobs": ["curve"],
         "zip": [_samplers(s), _places(s), s.every_seed],
         "fixed": fixed | {"quick": s.quick, "ter_rows": s.ter_rows},
         "rows": s.rows,
     }
-    made = from_dict(content)
-    check(cells_of(made))
-    return made
+    plan = from_dict(content)
+    check(cells_of(plan))
+    return plan
 
 
 def _samplers(settings: Settings) -> dict[str, list[Any]]:
-    """Lists of samplers and of what their code is. Each stands on the board under its name without N, and once."""
+    """Lists of samplers and their code digests. Each is on the board once, under its name without N."""
     names = [with_steps(name, settings.steps) for name in settings.every_sampler]
     labels = Counter(family(name, 2).specification for name in names)
     if family(settings.against, 2).specification not in labels and settings.against != Settings.against:
@@ -113,12 +109,12 @@ def _samplers(settings: Settings) -> dict[str, list[Any]]:
 
 
 def _places(settings: Settings) -> dict[str, list[Any]]:
-    """Lists of languages and lengths, walked together: each language has lengths of its own."""
+    """Lists of languages and lengths, read together: each language has its own lengths."""
     if settings.model is not None:
         return {"length": list(dict.fromkeys(settings.lengths))}
     places: dict[tuple[str, int], None] = {}
     for name in settings.languages:
-        language = load(varied(name, seed=settings.language_seed))
+        language = load(varied(name, seed=settings.seed))
         for length in settings.lengths:
             if length < 2:
                 raise UnmaskError(f"length is {length}; the board compares sequences of at least 2 tokens")

@@ -1,7 +1,7 @@
-"""The rows of a curve as one file: what its points are made of again, so that seeds and samplers are joined row by row.
+"""The rows of a curve in one file, so that seeds and samplers can be joined row by row.
 
-An .npz of numpy, without pickle: an array for each tensor of each budget, "3.ser" being the values of that yardstick at
-the budget with index 3 in its family, and the rest as JSON in "about".
+It is an .npz of numpy without pickle, with an array for each tensor of each budget. "3.ser" has the values of that
+metric at the budget with index 3 in its family. "about" has all other fields as JSON.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from unmask.experiments.board.cells import Sample
 from unmask.metrics import Bigrams
 
 FILE = "curve.npz"
-PRICE = "divergence"  # the one tensor that is no yardstick's
-MOST = 2**30  # bytes, once it is unpacked
+PRICE = "divergence"  # the only tensor that is not a metric
+MOST = 2**30  # unpacked bytes
 BROKEN = (*HEADER, KeyError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error)
-AGAIN = "take another store, and it is measured again"
+AGAIN = "choose another store to measure it again"
 
 
 def to_bytes(samples: Mapping[int, Sample]) -> bytes:
-    """The samples of one seed by the index of their budget."""
+    """Encode the samples of one seed, by the index of their budget."""
     arrays: dict[str, Any] = {}
     about = {}
     for index, sample in samples.items():
@@ -50,39 +50,38 @@ def to_bytes(samples: Mapping[int, Sample]) -> bytes:
 
 
 class About(msgspec.Struct, forbid_unknown_fields=True):
-    """What a file says of a sample beside its tensors."""
+    """The fields of a sample in a file, without its tensors."""
 
     digest: str
-    evaluations_of: dict[str, float]
+    model_calls_of: dict[str, float]
     forwards: int
     own_bits: float | None
     bigrams: Bigrams | None
-    lawful: bool
+    proper: bool
     unbounded: str
 
 
 def read(path: Path, rows: int) -> dict[int, Sample]:
-    """What `to_bytes` was given, of so many rows."""
+    """Read the samples of a file; each must have this number of rows."""
     content = read_bytes(path, MOST)
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             whole = sum(member.file_size for member in archive.infolist())
         if whole > MOST:
-            raise UnmaskError(f"it unpacks to {size(whole)}, and has at most {size(MOST)}")
+            raise UnmaskError(f"it unpacks to {size(whole)}; expected at most {size(MOST)}")
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             tensors = {name: _tensor(name, arrays[name]) for name in arrays.files if name != "about"}
             about = fit(json.loads(str(arrays["about"])), dict[str, About], "about")  # an end may be infinite
         return {int(index): _sample(index, entry, tensors, rows) for index, entry in about.items()}
     except (UnmaskError, *BROKEN) as error:
-        raise UnmaskError(f"{path} is not what a curve leaves: {cut(str(error))}; {AGAIN}") from error
+        raise UnmaskError(f"{path} has no results of a curve: {cut(str(error))}; {AGAIN}") from error
 
 
 def _sample(index: str, about: About, tensors: Mapping[str, Tensor], rows: int) -> Sample:
-    """What is kept of one budget."""
     values = {name.removeprefix(f"{index}."): t for name, t in tensors.items() if name.startswith(f"{index}.")}
-    found = {name: len(tensor) for name, tensor in values.items() if name != PRICE}
-    if {*found.values()} != {rows} or not {"ser", "evaluations"} <= found.keys() or PRICE not in values:
-        raise ValueError(f"budget {index} has the rows {found}; expected {rows} of each")
+    sizes = {name: len(tensor) for name, tensor in values.items() if name != PRICE}
+    if {*sizes.values()} != {rows} or not {"ser", "model_calls"} <= sizes.keys() or PRICE not in values:
+        raise ValueError(f"budget {index} has the rows {sizes}; expected {rows} of each")
     return Sample(values=values, divergence=values.pop(PRICE), **msgspec.structs.asdict(about))
 
 

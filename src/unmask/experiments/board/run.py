@@ -1,4 +1,4 @@
-"""board(): measure, and say what came out."""
+"""board(): measure samplers and summarize the results."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from unmask.experiments.board.families import family
 from unmask.experiments.board.grid import Settings, recipe
 from unmask.experiments.board.joining import Failure, Measured, joined
 from unmask.experiments.board.measures import Curve
-from unmask.experiments.board.optimum import best
 from unmask.experiments.board.standings import Record, records
-from unmask.experiments.jobs.cells import canonical
-from unmask.experiments.jobs.run import EngineName, Sweep, sweep
-from unmask.experiments.jobs.store import FILES, Store
+from unmask.experiments.sweeps.cells import canonical
+from unmask.experiments.sweeps.run import EngineName, Sweep, sweep
+from unmask.experiments.sweeps.store import FILES, Store
+from unmask.languages.presets import unseeded
 from unmask.networks.model.checkpoints import read_language
 
 
 @dataclass(frozen=True, repr=False)
 class Board(Shown):
-    """What was measured, and what could not be."""
+    """The records and failures of a board."""
 
     settings: Settings
     records: Sequence[Record]
     failures: Sequence[Failure]
-    seconds: float  # of all cells, whenever they were measured
-    languages: Mapping[str, Sequence[str]]  # names to digests, one a seed
+    seconds: float  # of all cells, including earlier runs
+    languages: Mapping[str, Sequence[str]]  # names to digests, one for each seed
 
     def __repr__(self) -> str:
         return f"<Board of {len({r['sampler'] for r in self.records})} samplers, {len(self.records)} records>"
@@ -49,10 +49,10 @@ def board(
     engine: EngineName = "here",
     workers: int | None = None,
 ) -> Board:
-    """Samplers on the exact denoisers of languages: every number with its interval.
+    """Measure samplers on the exact denoisers of languages, with intervals.
 
-    store: a directory of `unmask.sweep`, from which an interrupted board goes on; none is kept unless told so.
-    engine, workers: those of `unmask.sweep`; "here" knows samplers that this program has registered.
+    store: a directory of `unmask.sweep`, which can resume an interrupted board (default: a temporary one).
+    engine, workers: of `unmask.sweep`; "here" has the samplers that this program registered.
     """
     settings = settings or Settings()
     plan = recipe(settings)
@@ -60,21 +60,22 @@ def board(
         return of_sweep(sweep(plan, store=directory, engine=engine, workers=workers, fresh=True), settings)
 
 
-def of_sweep(made: Sweep, settings: Settings) -> Board:
-    """What its curves come to; fails if there is none."""
-    found, failures = measured(made)
-    if not found:
+def of_sweep(run: Sweep, settings: Settings) -> Board:
+    """The results of the curves of a sweep; fails if there is no curve."""
+    curves, failures = measured(run)
+    if not curves:
         raise UnmaskError(f"no sampler could be measured; {failures[0].sampler}: {failures[0].message}")
-    return Board(settings, records(found, settings, best(found)), failures, made.work, made.languages)
+    return Board(settings, records(curves, settings), failures, run.work, run.languages)
 
 
-def measured(made: Sweep) -> tuple[list[Measured], list[Failure]]:
-    """The curves of a sweep, which may have other cells beside them, and what failed: by language, then by sampler."""
+def measured(run: Sweep) -> tuple[list[Measured], list[Failure]]:
+    """The curves and failures of a sweep, by language, then by sampler; other cells are left out."""
     by_place: dict[tuple[str, int], dict[str, list[_Cell]]] = {}
-    for cell in _cells(made):
+    for cell in _cells(run):
         members = by_place.setdefault((cell.language, cell.spec["length"]), {})
-        members.setdefault(canonical(cell.spec | {"language_seed": None, "seed": None}), []).append(cell)
-    found: list[Measured] = []
+        of_all_seeds = cell.spec | {"language": cell.language, "seed": None}
+        members.setdefault(canonical(of_all_seeds), []).append(cell)
+    curves: list[Measured] = []
     failures: list[Failure] = []
     for (language, length), members in by_place.items():
         for cells in members.values():
@@ -84,14 +85,14 @@ def measured(made: Sweep) -> tuple[list[Measured], list[Failure]]:
             if not any(cell.error for cell in cells):
                 points = joined(member, length, [kept.read(cell.file, cell.spec["rows"]) for cell in cells])
                 if points:
-                    seeds = tuple(cell.spec["language_seed"] for cell in cells if not cell.spec["model"])
-                    found.append(Measured(language, length, member, Curve(points), seeds))
-    return found, failures
+                    specs = tuple(cell.spec["language"] for cell in cells if not cell.spec["model"])
+                    curves.append(Measured(language, length, member, Curve(points), specs))
+    return curves, failures
 
 
 @dataclass(frozen=True)
 class _Cell:
-    """A `curve` as its store has it: records and a file, or an error."""
+    """A `curve` in its store: records and a file, or an error."""
 
     spec: dict[str, Any]
     records: list[Record]
@@ -100,27 +101,27 @@ class _Cell:
 
     @property
     def language(self) -> str:
-        """As people know it."""
-        return read_language(self.spec["model"])[1] if self.spec["model"] else str(self.spec["language"])
+        """Its spec without a seed: seeds are pooled by it."""
+        return unseeded(read_language(self.spec["model"])[1] if self.spec["model"] else self.spec["language"])
 
 
-def _cells(made: Sweep) -> list[_Cell]:
-    with Store.open(made.directory) as store:
-        done = {key: (spec, records) for key, spec, records, _, _ in store.records(made.keys)}
+def _cells(run: Sweep) -> list[_Cell]:
+    with Store.open(run.directory) as store:
+        done = {key: (spec, records) for key, spec, records, _, _ in store.records(run.keys)}
         failed = store.failures()
-        found = []
-        for key in made.keys:
+        cells = []
+        for key in run.keys:
             spec, records = done[key] if key in done else (store.spec(key), [])
-            if spec["metric"] == "curve":
+            if spec["job"] == "curve":
                 if key not in done and key not in failed:
-                    raise UnmaskError(f"not all of {made.directory} is measured; `unmask sweep resume` goes on with it")
-                file = made.directory / FILES / key / kept.FILE
-                found.append(_Cell(spec, records, file, "" if key in done else failed[key]))
-        return found
+                    raise UnmaskError(f"{run.directory} is not complete; `unmask sweep resume` continues it")
+                file = run.directory / FILES / key / kept.FILE
+                cells.append(_Cell(spec, records, file, "" if key in done else failed[key]))
+        return cells
 
 
 def _failed(cells: Sequence[_Cell]) -> list[tuple[object, str]]:
-    """(value of the knob, why) of what the cells of all seeds could not do, each budget once; None: a whole cell."""
+    """(value of the knob, reason) of the failures of all seeds, each budget once; None: a whole cell."""
     whole = {cell.error: None for cell in cells if cell.error}
     budgets: dict[str, tuple[object, str]] = {}
     for cell in cells:
@@ -135,8 +136,8 @@ def _directory(store: str | Path | None) -> Iterator[Path]:
     if store is not None:
         yield Path(store)
         return
-    with TemporaryDirectory(prefix="unmask-board-") as made:
+    with TemporaryDirectory(prefix="unmask-board-") as directory:
         try:
-            yield Path(made)
+            yield Path(directory)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt("no store was named, and nothing is kept") from None
+            raise KeyboardInterrupt("the results are lost; pass a store to keep them") from None

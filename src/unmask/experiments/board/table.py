@@ -1,4 +1,4 @@
-"""A board in words: one table a language, the most accurate sampler first."""
+"""A board as tables, one for each language, with the most accurate sampler first."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from unmask.experiments.board.run import Board
 from unmask.experiments.board.standings import Record
 
 HOW_TO_READ = """\
-AUP: accuracy under parallelism, the mean over log2 of the evaluations from 1 to L of 1 - SER at the dearest budget
-that was measured and costs no more; (.4): what it is at most, as nothing is known between two budgets. differs: from
-that of {against}, row by row; * where the interval excludes 0 and all seeds agree. SER, TER: evaluations until SER is
-at most that, and until TER, or its upper bound, is within that of the language's own. <=8: met at that budget, and the
-next smaller one is far off or was not measured; (34): the rows do not suffice to be sure; -0.2: not reached, with the
-best value seen; n/a: neither TER nor a bound is known. headroom: times the evaluations for that TER of the best that
-any rule could choose, where that is known. Intervals are over rows, of the languages that were drawn; how much those
-differ says by_seed. The last columns are at the dearest budget: evaluations (at), SER, generative perplexity and
-diversity relative to the language's own (below 1 and 100%: it repeats itself), total variation of pairs / of perfect
-ones."""
+AUP: accuracy under parallelism, the mean of 1 - SER over log2 of model calls from 1 to L, at the most expensive
+measured budget that costs no more; (.4): its most, since nothing is known between two budgets. The table is sorted by
+AUP. differs: AUP minus that of {against}, by which `unmask board compare` decides, too; * where its interval excludes 0
+and no budget or seed contradicts. SER, TER: model calls until SER is at most that, and until TER, or its upper bound,
+is within that of the language's own. <=8: met at that budget; the next smaller one is far off or was not measured.
+(34): too few rows to be sure. best 0.2: not reached, with the best value. n/a: neither TER nor a bound is known.
+headroom: times the model calls for that TER of the best possible rule, where that is known. Intervals are over rows, of
+the languages that were drawn; by_seed has how much those differ. The last columns are at the most expensive budget:
+model calls (at), SER, generative perplexity and diversity relative to the language's own (below 1 and 100%: it repeats
+itself), total variation of pairs / of perfect ones."""
 
 
 class Table(NamedTuple):
-    """Rows of cells, each (value, interval); the first column is the heading of its row."""
+    """Rows of cells, each (value, interval); the first column has the headings of rows."""
 
     title: str
     head: list[str]
@@ -32,16 +32,16 @@ def tables(board: Board) -> list[Table]:
     s = board.settings
     head = ["sampler", "AUP", "differs", *(f"SER {t:.0%}" for t in s.targets), f"TER {s.excess:.0%}", "headroom"]
     head += ["at", "SER", "perpl.", "divers.", "distance"]
-    made = []
+    result = []
     for language, length in dict.fromkeys((r["language"], r["length"]) for r in board.records):
-        found = [r for r in board.records if (r["language"], r["length"]) == (language, length)]
+        records = [r for r in board.records if (r["language"], r["length"]) == (language, length)]
         by_sampler: dict[str, list[Record]] = {}
-        for r in found:
+        for r in records:
             by_sampler.setdefault(r["sampler"], []).append(r)
         rows = [(name, of, _accuracy(of)) for name, of in by_sampler.items()]
         rows.sort(key=lambda row: -row[2])
-        made.append(Table(f"{language}, {length} tokens", head, [(name, _cells(of, board)) for name, of, _ in rows]))
-    return made
+        result.append(Table(f"{language}, {length} tokens", head, [(name, _cells(of, board)) for name, of, _ in rows]))
+    return result
 
 
 def _accuracy(of: list[Record]) -> float:
@@ -50,14 +50,14 @@ def _accuracy(of: list[Record]) -> float:
 
 def _cells(of: list[Record], board: Board) -> list[tuple[str, str]]:
     summary: dict[Any, Record] = {(r["measure"], r.get("target")): r for r in of if r["budget"] is None}
-    dearest = max((r for r in of if r["measure"] == "ser"), key=lambda r: r["evaluations"])
+    dearest = max((r for r in of if r["measure"] == "ser"), key=lambda r: r["model_calls"])
     at = {r["measure"]: r for r in of if r["budget"] == dearest["budget"]}
     difference = summary["accuracy_difference", None]
     terms = [_accuracy_text(summary["accuracy_under_parallelism", None]), _difference(difference)]
-    terms += [need_text(summary["evaluations_for_ser", target]) for target in board.settings.targets]
-    terms.append(need_text(summary["evaluations_for_ter", board.settings.excess]))
+    terms += [need_text(summary["model_calls_for_ser", target]) for target in board.settings.targets]
+    terms.append(need_text(summary["model_calls_for_ter", board.settings.excess]))
     terms.append(_number(summary["headroom", board.settings.excess], "{:.1f}"))
-    terms += [(f"{dearest['evaluations']:.0f}", ""), _ser(at["ser"])]
+    terms += [(f"{dearest['model_calls']:.0f}", ""), _ser(at["ser"])]
     terms += [_number(at["generative_perplexity_ratio"], "{:.3f}"), _number(at["diversity"], "{:.0%}")]
     distance, floor = at["total_variation"], at["total_variation"].get("floor")
     value, interval = _number(distance, "{:.3f}")
@@ -85,18 +85,14 @@ def _ser(record: Record) -> tuple[str, str]:
 
 def _difference(record: Record) -> tuple[str, str]:
     value, interval = _number(record, "{:+.3f}")
-    if not record["value"] or record["low"] is None:
-        return value, interval
-    same = len({share > 0 for share in record["by_seed"]}) == 1
-    sure = same and (record["low"] > 0 or record["high"] < 0)
-    return value + ("*" if sure else ""), interval
+    return value + "*" * (record.get("verdict") in ("better", "worse")), interval
 
 
 def need_text(record: Record) -> tuple[str, str]:
-    """Evaluations, or what is known instead of them."""
+    """Model calls, or the best value if the target was not reached."""
     if record["note"].startswith("not reached"):
         best = record["note"].split(" at ")[0].split()[-1]
-        return f"-{best}", ""
+        return f"best {best}", ""
     if record["value"] is None:
         return "n/a", ""
     shown = f"{record['value']:.3g}"

@@ -1,4 +1,4 @@
-"""Evaluations: models write the answers of tasks, and every number about them is a reduction of records."""
+"""Tasks: models write the answers; all results are computed from records."""
 
 from unmask.experiments.evaluation.compare import Comparison, compare
 from unmask.experiments.evaluation.records import read

@@ -1,11 +1,11 @@
-"""MDM or AR? From records: which model, sampler and number of rounds reach a target, and what that costs.
+"""MDM or AR? The model, sampler and number of steps that reach a target, and their cost, from records.
 
-    meets     the whole interval of its accuracy is at the target or above
-    may       the interval holds the target: more items would tell
-    misses    the whole interval is below
+    meets     the whole interval of the accuracy is at the target or above
+    may       the interval includes the target: more items would decide
+    misses    the whole interval is below the target
 
-Of those that meet, or if none does of those that may, the one that takes the least time is advised. Beside it stand the
-masked model's best at AR's time and at AR's arithmetic, which is the comparison that reviewers of the paper asked for.
+The advice is the fastest setting that meets the target, or else the fastest that may meet it. It also has the most
+accurate masked setting that needs at most the time of AR, and at most its arithmetic.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Option:
     label: str
     group: Group
     accuracy: Estimate
-    seconds: float  # a sample
+    seconds: float  # per sample
     flops: float | None
     standing: str
 
@@ -42,20 +42,20 @@ class Option:
 
     def __str__(self) -> str:
         low, high = self.accuracy.low, self.accuracy.high
-        return f"{self.label}: {self.accuracy.value:.1%} [{low:.1%}, {high:.1%}] at {self.seconds:.3g} s a sample"
+        return f"{self.label}: {self.accuracy.value:.1%} [{low:.1%}, {high:.1%}] at {self.seconds:.3g} s per sample"
 
 
 @dataclass(frozen=True)
 class Advice:
     task: str
     target: float
-    budget: float | None  # seconds a sample
-    options: Sequence[Option]  # all, the fastest first
+    budget: float | None  # seconds per sample
+    options: Sequence[Option]  # all, fastest first
     best: Option | None
-    masked: Option | None  # the best of the masked models alone
-    reader: Option | None  # and of the AR models
-    at_time: Option | None  # the masked model's most accurate that takes no more time than AR
-    at_flops: Option | None
+    masked: Option | None  # the best masked model
+    reader: Option | None  # the best AR model
+    at_time: Option | None  # the most accurate masked model that takes at most the time of AR
+    at_flops: Option | None  # the same for arithmetic
     text: str
 
     def to_dict(self) -> dict[str, Any]:
@@ -65,44 +65,55 @@ class Advice:
         return {"task": self.task, "target": self.target, "verdict": self.text} | named | {"options": options}
 
 
-def advise(found: Sequence[Group], target: float, budget: float | None = None) -> Advice:
-    """Of the settings of one task. target: a share of right answers; budget: seconds that a sample may take."""
+def advise(settings: Sequence[Group], target: float, budget: float | None = None) -> Advice:
+    """Choose a setting of one task. target: fraction of right answers; budget: maximum seconds per sample."""
     arguments.number("target", target, 0.0, 1.0)
     if budget is not None:
         arguments.number("budget", budget, above=True)
-    tasks = sorted({str(group.settings["task"]) for group in found})
+    tasks = sorted({str(group.settings["task"]) for group in settings})
     if len(tasks) != 1:
-        what = f"these are records of {', '.join(tasks)}; say which by --task" if tasks else "there are no records"
+        what = f"these are records of {', '.join(tasks)}; choose one with --task" if tasks else "there are no records"
         raise UnmaskError(f"advice is about one task: {what}")
-    options = sorted(_options(found, target), key=lambda option: option.seconds)
+    options = sorted(_options(settings, target), key=lambda option: option.seconds)
     within = [option for option in options if budget is None or option.seconds <= budget]
     best = _best(within)
     masked = _best([option for option in within if not option.group.causal])
     reader = _best([option for option in within if option.group.causal])
     against = reader or next((option for option in options if option.group.causal), None)
-    others = [option for option in options if not option.group.causal]
+    parallel = [option for option in options if not option.group.causal]
     at_time = at_flops = None
     if against is not None:
-        at_time = _most_accurate([option for option in others if option.seconds <= against.seconds])
-        at_flops = _most_accurate([o for o in others if o.flops and against.flops and o.flops <= against.flops])
+        at_time = _most_accurate([option for option in parallel if option.seconds <= against.seconds])
+        at_flops = _most_accurate([o for o in parallel if o.flops and against.flops and o.flops <= against.flops])
     text = _text(target, budget, best, masked, reader, options)
+    if unmeasured := _unmeasured(settings):
+        text += f"; not measured: {unmeasured}"
     return Advice(tasks[0], target, budget, options, best, masked, reader, at_time, at_flops, text)
 
 
-def _options(found: Sequence[Group], target: float) -> list[Option]:
+def _options(settings: Sequence[Group], target: float) -> list[Option]:
     options = []
-    for label, group in zip(labels(found), found, strict=True):
+    for label, group in zip(labels(settings), settings, strict=True):
         accuracy, cost = group.accuracy, group.cost()
         if accuracy is not None and cost["seconds"] is not None:
             reached = standing(accuracy.low, accuracy.high, target, rises=True)
             options.append(Option(label, group, accuracy, cost["seconds"], cost["flops"], reached))
     if not options:
-        raise UnmaskError("none of these records has a verdict on its answers; `unmask eval` gives them one")
+        if unmeasured := _unmeasured(settings):
+            raise UnmaskError(f"no setting was measured: {unmeasured}. Give shorter prompts or a longer context")
+        raise UnmaskError("none of these records has a verdict on its answers; `unmask eval` adds verdicts")
     return options
 
 
+def _unmeasured(settings: Sequence[Group]) -> str:
+    """Settings without any answer, and the reasons."""
+    return "; ".join(
+        f"{label}: {g.too_long}" for label, g in zip(labels(settings), settings, strict=True) if not g.written
+    )
+
+
 def _best(options: Sequence[Option]) -> Option | None:
-    """The fastest that meets the target, or may."""
+    """The fastest option that meets the target, or may meet it."""
     return cheapest(options, lambda option: option.standing, lambda option: option.seconds)
 
 
@@ -118,18 +129,18 @@ def _text(
     reader: Option | None,
     options: Sequence[Option],
 ) -> str:
-    within = "" if budget is None else f" within {budget:.3g} s a sample"
+    within = "" if budget is None else f" within {budget:.3g} s per sample"
     if best is None:
         top = max(options, key=lambda option: option.accuracy.value)
-        return f"nothing that was measured is right in {target:.0%}{within}; the most accurate is {top}"
-    sure = "reaches" if best.standing == MEETS else "may reach, more items would tell,"
-    said = f"{best.label} {sure} {target:.0%}{within}: {str(best).partition(': ')[2]}"
+        return f"no measured setting is right in {target:.0%}{within}; the most accurate is {top}"
+    sure = "reaches" if best.standing == MEETS else "may reach, more items would decide,"
+    verdict = f"{best.label} {sure} {target:.0%}{within}: {str(best).partition(': ')[2]}"
     if masked is None or reader is None:
         lacking = "no AR model" if reader is None else "no masked model"
-        there = any(option.group.causal == (reader is None) for option in options)
-        return f"{said}; {lacking} that was measured does" if there else f"{said}; {lacking} was measured beside it"
+        measured = any(option.group.causal == (reader is None) for option in options)
+        return f"{verdict}; {lacking} in these records does" if measured else f"{verdict}; {lacking} in these records"
     if best is reader:
         times = masked.seconds / reader.seconds
-        return f"{said}; AR is the better choice: the masked model takes {times:.3g} times as long ({masked})"
+        return f"{verdict}; AR is the better choice: the masked model takes {times:.3g} times as long ({masked})"
     times = reader.seconds / masked.seconds
-    return f"{said}; the masked model is the better choice: AR takes {times:.3g} times as long ({reader})"
+    return f"{verdict}; the masked model is the better choice: AR takes {times:.3g} times as long ({reader})"

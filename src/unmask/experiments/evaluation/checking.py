@@ -1,7 +1,6 @@
-"""What becomes of samples: answers are read and held against the truth, programs run, texts judged.
+"""Checks of samples: answers are compared with the solutions, programs run, texts judged.
 
-Nothing of it is done while a model writes, so that it can be done again: with another way of reading, other tests, or
-another judge.
+Checks run after all samples are written, so they can be repeated with other options, tests or judges.
 """
 
 from __future__ import annotations
@@ -23,32 +22,34 @@ if TYPE_CHECKING:
 
 NO_ANSWER = "no answer in the text"
 WRONG = "another answer"
-NOT_RUN = "not run"  # what becomes of programs where nobody has allowed it
+NOT_RUN = "not run"  # programs without permission to run
 
 
 def checked(
     samples: Sequence[Sample], task: str, items: Sequence[Item], sandbox: Sandbox | None = None
 ) -> list[Sample]:
-    """The same samples with what is to be said of each."""
-    made = TASKS.make(task)
+    """The same samples with their verdicts or values."""
+    target = TASKS.make(task)
     by_name = {item.name: item for item in items}
-    answered = [_read(made, by_name[sample.item], sample) for sample in samples]
-    if made.kind == "judged":
-        return _judged(answered, made)
-    if made.kind == "programs":
-        return _run(answered, made, by_name, sandbox)
-    return [_held(made, by_name[sample.item], sample) for sample in answered]
+    answered = [_read(target, by_name[sample.item], sample) for sample in samples]
+    if target.kind == "judged":
+        return _judged(answered, target)
+    if target.kind == "programs":
+        return _run(answered, target, by_name, sandbox)
+    return [_compared(target, by_name[sample.item], sample) for sample in answered]
 
 
 def _read(task: Task, item: Item, sample: Sample) -> Sample:
     text = before_any(sample.text, sample.about["how"]["until"])
-    answer = None if sample.reason == TOO_LONG else task.answer(item, text)
-    why = TOO_LONG if sample.reason == TOO_LONG else "" if answer is not None else NO_ANSWER
+    if sample.reason == TOO_LONG:
+        return msgspec.structs.replace(sample, answer=None, why=TOO_LONG, right=None, values={})
+    answer = task.answer(item, text)
+    why = "" if answer is not None else NO_ANSWER
     values = dict(task.values(item, answer))
     return msgspec.structs.replace(sample, answer=answer, why=why, right=False if why else None, values=values)
 
 
-def _held(task: Task, item: Item, sample: Sample) -> Sample:
+def _compared(task: Task, item: Item, sample: Sample) -> Sample:
     if sample.answer is None:
         return sample
     right = task.right(item, sample.answer)
@@ -56,52 +57,44 @@ def _held(task: Task, item: Item, sample: Sample) -> Sample:
 
 
 def _run(samples: Sequence[Sample], task: Task, items: Mapping[str, Item], sandbox: Sandbox | None) -> list[Sample]:
-    """Each program once, however often it was written."""
+    """Run each program once, also if several samples have it."""
     if sandbox is None:
         return [sample if sample.why else msgspec.structs.replace(sample, why=NOT_RUN) for sample in samples]
-    wanted = {
+    programs = {
         (sample.item, sample.answer): task.program(items[sample.item], sample.answer)
         for sample in samples
         if sample.answer is not None
     }
     with (
-        progress.track(f"running programs ({sandbox.name})", len(wanted)) as advance,
+        progress.track(f"running programs ({sandbox.name})", len(programs)) as advance,
         ThreadPoolExecutor(count()) as pool,
     ):
-        found = {}
-        for key, ran in zip(
-            wanted,
-            pool.map(lambda one: sandbox.check(one.code, one.tests, one.entry or None), wanted.values()),
-            strict=True,
-        ):
-            found[key] = ran
+        outcomes = {}
+        checks = pool.map(lambda one: sandbox.check(one.code, one.tests, one.entry or None), programs.values())
+        for key, outcome in zip(programs, checks, strict=True):
+            outcomes[key] = {"right": outcome.passed, "why": "" if outcome.passed else outcome.why}
             advance(1)
     return [
         sample
         if sample.answer is None
-        else msgspec.structs.replace(
-            sample,
-            right=found[sample.item, sample.answer].passed,
-            why="" if found[sample.item, sample.answer].passed else found[sample.item, sample.answer].why,
-            sandbox=sandbox.name,
-        )
+        else msgspec.structs.replace(sample, **outcomes[sample.item, sample.answer], sandbox=sandbox.name)
         for sample in samples
     ]
 
 
 def _judged(samples: Sequence[Sample], task: Task) -> list[Sample]:
-    """Nats a token by the judge, and the entropy of the text's own tokens; nothing of a text without any."""
+    """Nats per token by the judge, and the entropy of the tokens; no values for an empty text."""
     from unmask.diagnosis.judge import judge, tokens_of
     from unmask.diagnosis.texts import token_entropy
     from unmask.hub import load_model
 
     model = load_model(task.judge)
     texts = [sample.answer or "" for sample in samples]
-    said = judge(model, texts)
-    found = []
+    scores = judge(model, texts)
+    judged = []
     for number, (sample, row) in enumerate(zip(samples, tokens_of(model, texts), strict=True)):
         values = {}
         if len(row):
-            values = {"nats": float(said.nats[number]), "entropy": float(token_entropy(row[None])[0])}
-        found.append(msgspec.structs.replace(sample, values=values, right=None))
-    return found
+            values = {"nats": float(scores.nats[number]), "entropy": float(token_entropy(row[None])[0])}
+        judged.append(msgspec.structs.replace(sample, values=values, right=None))
+    return judged

@@ -1,13 +1,13 @@
-"""Two ways of writing on the same items: which is better, and by how much, or how many items would tell.
+"""Two settings on the same items: which is better, by how much, or how many items would decide.
 
-The difference is the mean over items of the differences of the two accuracies, with Gaffke's interval; the verdict is
-on which side of 0 the interval is. Where each side has one sample of an item this is McNemar's exact test: if b items
-are right with the first alone and c with the second alone, the lower end is above 0 where P(Bin(b + c, 1/2) >= b) is
-below half the level. The exact two-sided p of that test is given, too.
+The difference is the mean over items of the differences of the two accuracies, with Gaffke's interval. The verdict is
+the side of 0 of the interval. With one sample per item this is McNemar's exact test. If b items are right only with the
+first setting and c only with the second, the lower end is above 0 if P(Bin(b + c, 1/2) >= b) is below half the level.
+The exact two-sided p of that test is reported, too.
 
     better, worse            at a level of 0.05
-    not distinguishable      with the number of items at which differences as large would be seen four times in five:
-                             n = ((z_.975 sqrt(s) + z_.8 sqrt(s - d^2)) / d)^2, s the share that differs, d by how much
+    not distinguishable      with the number of items for a power of 0.8 at the measured difference:
+                             n = ((z_.975 sqrt(s) + z_.8 sqrt(s - d^2)) / d)^2, d: difference, s: fraction that differs
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import torch
 
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean
-from unmask.tasks.sample import Sample
+from unmask.tasks.sample import TOO_LONG, Sample
 
 LEVEL = 0.05
 POWER = 0.8
@@ -29,20 +29,20 @@ POWER = 0.8
 
 class Comparison(NamedTuple):
     items: int
-    first: float  # accuracies on them
+    first: float  # accuracies on these items
     second: float
-    difference: Estimate  # of the first above the second
-    first_alone: int  # items on which the first alone was right; with several samples, more often right
+    difference: Estimate  # first minus second
+    first_alone: int  # items right only with the first; with several samples, right more often
     second_alone: int
-    p: float | None  # None where an item has several samples
+    p: float | None  # None if an item has several samples
     verdict: str
-    enough: int | None  # items that would decide, more than these; None where that is not known
+    enough: int | None  # larger number of items that would decide; None if unknown
 
     def to_dict(self) -> dict[str, Any]:
         return self._asdict() | {"difference": self.difference.to_dict()}
 
     def sentence(self, first: str, second: str, unit: str = "items") -> str:
-        by = f"{self.difference.value:+.1%} [{self.difference.low:+.1%}, {self.difference.high:+.1%}]"
+        by = self.difference.points
         if self.verdict != "not distinguishable":
             return f"{first} is {self.verdict} than {second}: {by} on {self.items} {unit}"
         more = "" if self.enough is None else f"; about {self.enough} {unit} would decide"
@@ -50,16 +50,16 @@ class Comparison(NamedTuple):
 
 
 def compare(first: Sequence[Sample], second: Sequence[Sample]) -> Comparison:
-    """On the items that both have; those of one side alone say nothing."""
-    one, other = _shares(first), _shares(second)
+    """Compare the common items; other items do not count."""
+    one, other = _fractions(first), _fractions(second)
     common = [name for name in one if name in other]
     if not common:
-        raise UnmaskError("they have no items in common; compare evaluations of the same task")
+        raise UnmaskError("they have no items in common; compare results of the same task")
     return compare_shares([(one[name], other[name]) for name in common])
 
 
 def compare_shares(pairs: Sequence[tuple[float, float]]) -> Comparison:
-    """Of pairs of accuracies, an item each: all 0 or 1 where each side has one sample of it."""
+    """Compare pairs of accuracies, one pair per item: all 0 or 1 if each side has one sample of it."""
     n = len(pairs)
     differences = torch.tensor([a - b for a, b in pairs], dtype=torch.float64)
     ahead, behind = int((differences > 0).sum()), int((differences < 0).sum())
@@ -70,8 +70,8 @@ def compare_shares(pairs: Sequence[tuple[float, float]]) -> Comparison:
     verdict = "not distinguishable" if not decided else "better" if difference.value > 0 else "worse"
     a, b = (sum(pair[side] for pair in pairs) / n for side in (0, 1))
     spread = float((differences**2).mean())
-    wanted = None if decided else _enough(spread, float(differences.mean()))
-    enough = wanted if wanted and wanted > n else None  # the exact intervals are wider than the formula knows
+    needed = None if decided else sample_size(spread, float(differences.mean()))
+    enough = needed if needed and needed > n else None  # exact intervals are wider than in the formula
     return Comparison(n, a, b, difference, ahead, behind, p, verdict, enough)
 
 
@@ -82,8 +82,8 @@ def mcnemar(b: int, c: int) -> float:
     return min(2 * float(bdtr(min(b, c), b + c, 0.5)), 1.0) if b + c else 1.0
 
 
-def _enough(spread: float, difference: float) -> int | None:
-    """None where there is no difference to be seen."""
+def sample_size(spread: float, difference: float) -> int | None:
+    """Items for a power of 0.8 at this difference; None if it is 0."""
     if difference == 0:
         return None
     alpha, beta = NormalDist().inv_cdf(1 - LEVEL / 2), NormalDist().inv_cdf(POWER)
@@ -91,12 +91,12 @@ def _enough(spread: float, difference: float) -> int | None:
     return math.ceil(((alpha * math.sqrt(spread) + beta * math.sqrt(rest)) / difference) ** 2)
 
 
-def _shares(samples: Sequence[Sample]) -> dict[str, float]:
-    """Each item's share of right samples."""
-    found: dict[str, list[bool]] = {}
+def _fractions(samples: Sequence[Sample]) -> dict[str, float]:
+    """The fraction of right samples of each item."""
+    verdicts: dict[str, list[bool]] = {}
     for sample in samples:
-        if sample.right is None:
+        if sample.right is None and sample.reason != TOO_LONG:
             why = f": {sample.why}" if sample.why else ""
             raise UnmaskError(f"item {sample.item} has no verdict{why}; nothing can be compared")
-        found.setdefault(sample.item, []).append(sample.right)
-    return {name: sum(own) / len(own) for name, own in found.items()}
+        verdicts.setdefault(sample.item, []).append(bool(sample.right))
+    return {name: sum(own) / len(own) for name, own in verdicts.items()}

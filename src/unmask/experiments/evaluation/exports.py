@@ -1,4 +1,4 @@
-"""Records in the formats of other tools, a file a setting."""
+"""Records in the formats of other tools, one file for each setting."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from unmask.tasks import TASKS
 from unmask.tasks.sample import Sample
 
 
-def write(found: Sequence[Group], kind: str, directory: Path) -> list[Path]:
-    """The files; lm-eval: as its --log_samples leaves them, evalplus: what its evaluator reads."""
+def write(settings: Sequence[Group], kind: str, directory: Path) -> list[Path]:
+    """Write files: lm-eval as with --log_samples, evalplus as input of its evaluator."""
     make_directory(directory)
-    made = []
-    for number, group in enumerate(found):
+    paths = []
+    for number, group in enumerate(settings):
         task = parse("task", group.settings["task"])[0]
         if kind == "evalplus" and TASKS.make(group.settings["task"]).kind != "programs":
-            raise UnmaskError(f"EvalPlus reads programs, and the answers of {task} are none; take --format lm-eval")
+            raise UnmaskError(f"EvalPlus reads programs, and {task} has other answers; take --format lm-eval")
         path = directory / f"samples_{task}_{number}.jsonl"
         with atomic(path) as file:
             for sample in group.samples:
                 file.write(json.dumps(_evalplus(sample) if kind == "evalplus" else _lm_eval(sample)).encode() + b"\n")
-        made.append(path)
-    return made
+        paths.append(path)
+    return paths
 
 
 def _evalplus(sample: Sample) -> dict[str, Any]:
@@ -45,5 +45,5 @@ def _lm_eval(sample: Sample) -> dict[str, Any]:
         "filtered_resps": [sample.answer or "[invalid]"],
         "prompt_hash": sample.prompt_sha256,
         "exact_match": None if sample.right is None else float(sample.right),
-        "unmask": {"evaluations": sample.evaluations, "seconds": sample.seconds, "reason": sample.reason},
+        "unmask": {"model_calls": sample.model_calls, "seconds": sample.seconds, "reason": sample.reason},
     }

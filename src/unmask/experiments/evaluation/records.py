@@ -1,4 +1,4 @@
-"""The records of a store: every sample that was written, once."""
+"""The records of a store: each written sample once."""
 
 from __future__ import annotations
 
@@ -7,38 +7,38 @@ from pathlib import Path
 from typing import Any
 
 from unmask.core.errors import UnmaskError, cut
-from unmask.experiments.jobs.cells import canonical
-from unmask.experiments.jobs.store import FILES, Store
+from unmask.experiments.sweeps.cells import canonical
+from unmask.experiments.sweeps.store import FILES, Store
 from unmask.tasks import sample as samples
 from unmask.tasks.sample import Sample
 
-RECORDS = "records.jsonl"  # of a store: all samples, with what became of them
-OF_MACHINES = ("device", "threads", "code")  # in `about`, and no part of what was asked
+RECORDS = "records.jsonl"  # of a store: all samples with their verdicts
+OF_MACHINES = ("device", "threads", "code", "context")  # in `about`, but not settings
 
 
 def written(directory: Path) -> dict[tuple[str, str], list[Sample]]:
-    """What the cells of a store have written, those that are not done too: by (task, file of its items)."""
-    found: dict[tuple[str, str], dict[tuple[str, str, int], Sample]] = {}
+    """The samples of a store, also of unfinished cells, by (task, file of its items)."""
+    written: dict[tuple[str, str], dict[tuple[str, str, int], Sample]] = {}
     with Store.open(directory) as store:
         keys = store.keys()
         specs = {key: store.spec(key) for key in keys}
     for key, spec in specs.items():
-        if spec["metric"] != "evaluation":
+        if spec["job"] != "evaluation":
             continue
-        own = found.setdefault((spec["task"], spec["data"]), {})
+        own = written.setdefault((spec["task"], spec["data"]), {})
         for file in sorted((directory / FILES / key).glob("samples-*.jsonl")):
             for sample in samples.read(file):
                 own[setting(sample), sample.item, sample.number] = sample
-    return {what: list(own.values()) for what, own in found.items() if own}
+    return {source: list(own.values()) for source, own in written.items() if own}
 
 
 def read(directory: str | Path) -> list[Sample]:
-    """The records of an evaluation, or of a file of them."""
+    """The records of a store or of a file."""
     path = Path(directory)
     file = path / RECORDS if path.is_dir() else path
     if not file.exists():
-        what = "`unmask eval --out DIR` leaves them, and `unmask eval check` makes them of a sweep"
-        raise UnmaskError(f"there are no records in {cut(str(directory))}; {what}")
+        help = "`unmask eval --store DIR` writes them, and `unmask eval check DIR` makes them from a sweep"
+        raise UnmaskError(f"there are no records in {cut(str(directory))}; {help}")
     try:
         return samples.read(file)
     except UnmaskError as error:
@@ -48,19 +48,19 @@ def read(directory: str | Path) -> list[Sample]:
 
 
 def setting(sample: Sample) -> str:
-    """What all samples of a cell have in common, but for the machine."""
+    """The common settings of all samples of a cell, without the machine."""
     return canonical({name: value for name, value in sample.about.items() if name not in OF_MACHINES})
 
 
-def check_same_items(found: Sequence[Sample], of: str, where: str) -> None:
-    """An error where records are of other items than these."""
-    if other := next((sample.about["data"] for sample in found if sample.about["data"] != of), None):
+def check_same_items(records: Sequence[Sample], of: str, where: str) -> None:
+    """Refuse records of other items."""
+    if other := next((sample.about["data"] for sample in records if sample.about["data"] != of), None):
         what = f"{other} and not {of}: another file under the same name"
         raise UnmaskError(f"{cut(where)} has records of items {what}; take another directory (--out)")
 
 
-def told(about: dict[str, Any]) -> dict[str, Any]:
-    """The settings that people chose, flat."""
+def settings_of(about: dict[str, Any]) -> dict[str, Any]:
+    """The settings of an evaluation as a flat mapping."""
     how, model = about["how"], about["model"]
     named = {"task": about["task"], "model": model["card"], "dtype": model["dtype"], "cache": model["cache"]}
     return named | how | {"revision": model.get("revision"), "quantize": model.get("quantize")}

@@ -1,4 +1,4 @@
-"""evaluate(): models write the answers of a task's items, and what becomes of them."""
+"""evaluate(): models write answers to the items of a task, which are then checked."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from unmask.core import arguments
 from unmask.experiments.evaluation import checking, records
 from unmask.experiments.evaluation.settings import Settings
 from unmask.experiments.evaluation.summary import Group, groups
-from unmask.experiments.jobs.cells import canonical, cells_of
-from unmask.experiments.jobs.recipe import Recipe, from_dict
-from unmask.experiments.jobs.run import EngineName, sweep
-from unmask.experiments.jobs.store import Store
+from unmask.experiments.sweeps.cells import canonical, cells_of
+from unmask.experiments.sweeps.recipe import Recipe, from_dict
+from unmask.experiments.sweeps.run import EngineName, sweep
+from unmask.experiments.sweeps.store import Store
 from unmask.tasks import TASKS, asking
 from unmask.tasks import sample as samples
 from unmask.tasks.contract import fingerprint
@@ -23,22 +23,23 @@ from unmask.tasks.sample import Sample
 if TYPE_CHECKING:
     from unmask.sandbox import Sandbox
 
-FIRST = 64  # items after which it is asked for the first time whether they are enough; then twice as many
+FIRST = 64  # items before the first test whether they suffice; then twice as many
 
 
 @dataclass(frozen=True, repr=False)
 class Evaluation:
-    """The records of a directory, each with what became of it."""
+    """The checked records of a directory."""
 
     directory: Path
     samples: Sequence[Sample]
+    too_long_is_wrong: bool = False  # otherwise the accuracy leaves them out
 
     def __repr__(self) -> str:
         return f"<Evaluation of {len(self.samples)} samples in {self.directory}>"
 
     @property
     def groups(self) -> list[Group]:
-        return groups(self.samples)
+        return groups(self.samples, self.too_long_is_wrong)
 
 
 def evaluate(
@@ -51,11 +52,10 @@ def evaluate(
     workers: int = 1,
     **how: Any,
 ) -> Evaluation:
-    """What is not there yet is written, a batch at a time, so that little is lost whatever stops it; then all of it is
-    held against the truth.
+    """Write the missing answers, a batch at a time, then check all answers. An interruption loses at most one batch.
 
-    out: a directory: a store of `unmask.sweep`, and the records. sandbox: programs are run in it, or not at all.
-    until_decided: stop at so few items that every accuracy is known to within it. how: other options of `unmask.sweep`.
+    out: a directory for the store of `unmask.sweep` and the records. sandbox: runs programs; otherwise they do not run.
+    until_decided: stop once every accuracy has an interval of at most +- this. how: other options of `unmask.sweep`.
     """
     if until_decided is not None:
         arguments.number("until_decided", until_decided, 0.0, 1.0, above=True)
@@ -64,34 +64,34 @@ def evaluate(
     if (directory / records.RECORDS).exists():
         same = [one for one in records.read(directory) if one.about["task"] == asking(settings.task)]
         records.check_same_items(same, fingerprint(every), str(directory))
-    wanted = len(every[: settings.limit])
-    end = wanted if until_decided is None else min(FIRST, wanted)
+    limit = len(every[: settings.limit])
+    end = limit if until_decided is None else min(FIRST, limit)
     while True:
         sweep(plan(settings, directory, end), store=directory, engine=engine, workers=workers, **how).whole()
-        made = check(directory, sandbox=sandbox, reading=settings.task)
-        if end == wanted or _decided(made.groups, until_decided):
-            return made
-        end = min(2 * end, wanted)
+        result = check(directory, sandbox=sandbox, reading=settings.task)
+        if end == limit or _decided(result.groups, until_decided):
+            return result
+        end = min(2 * end, limit)
 
 
 def check(directory: str | Path, *, sandbox: Sandbox | None = None, reading: str | None = None) -> Evaluation:
-    """All that a store has written, whoever drove it, held against the truth; its records are left there.
+    """Check all answers of a store, also of other drivers, and write its records.
 
-    reading: a task with options that say how its answers are read: "gsm8k(answer_by=strict)".
+    reading: a task with options for reading answers: "gsm8k(answer_by=strict)".
     """
-    place = arguments.path("directory", directory)
-    found: list[Sample] = []
-    for (task, data), own in records.written(place).items():
+    path = arguments.path("directory", directory)
+    checked: list[Sample] = []
+    for (task, data), own in records.written(path).items():
         way = reading if reading is not None and asking(reading) == task else task
         items = TASKS.make(way).items(data or None)
-        records.check_same_items(own, fingerprint(items), str(place))
-        found += checking.checked(own, way, items, sandbox)
-    samples.write(place / records.RECORDS, found)
-    return Evaluation(place, found)
+        records.check_same_items(own, fingerprint(items), str(path))
+        checked += checking.checked(own, way, items, sandbox)
+    samples.write(path / records.RECORDS, checked)
+    return Evaluation(path, checked)
 
 
 def plan(settings: Settings, directory: Path, end: int) -> Recipe:
-    """The sweep of the first so many items: the cells that the store has of them already, and one for the rest."""
+    """The sweep of the items before `end`: their existing cells, and a cell for the rest."""
     known: dict[str, list[tuple[int, int]]] = {}
     if (store := Store.find(directory)) is not None:
         with store:
@@ -99,10 +99,10 @@ def plan(settings: Settings, directory: Path, end: int) -> Recipe:
                 known.setdefault(_but_rows(spec), []).append((spec.get("first_row", 0), spec.get("rows", 0)))
     parts = []
     for point in settings.points():
-        (cell,) = cells_of(from_dict({"metrics": ["evaluation"], "fixed": point}, "evaluation"))
+        (cell,) = cells_of(from_dict({"jobs": ["evaluation"], "fixed": point}, "evaluation"))
         for first, rows in _spans(known.get(_but_rows(cell.spec), []), end * settings.each):
             parts.append({"fixed": point | {"first_row": first}, "rows": rows})
-    return from_dict({"name": "evaluation", "metrics": ["evaluation"], "parts": parts})
+    return from_dict({"name": "evaluation", "jobs": ["evaluation"], "parts": parts})
 
 
 def _but_rows(spec: Mapping[str, Any]) -> str:
@@ -110,17 +110,17 @@ def _but_rows(spec: Mapping[str, Any]) -> str:
 
 
 def _spans(known: Sequence[tuple[int, int]], end: int) -> list[tuple[int, int]]:
-    """(first, how many) of what is known from 0 on without a gap, and then of the rest."""
-    found, at = [], 0
+    """(first, number) of the known cells from 0 on without a gap, then of the rest."""
+    spans, at = [], 0
     for first, many in sorted(known):
         if first == at < end:
-            found.append((first, many))
+            spans.append((first, many))
             at += many
-    return [*found, (at, end - at)] if at < end else found
+    return [*spans, (at, end - at)] if at < end else spans
 
 
-def _decided(found: Sequence[Group], within: float | None) -> bool:
-    accuracies = [group.accuracy for group in found]
+def _decided(settings: Sequence[Group], within: float | None) -> bool:
+    accuracies = [group.accuracy for group in settings]
     return within is not None and all(
         accuracy is not None and accuracy.high - accuracy.low <= 2 * within for accuracy in accuracies
     )

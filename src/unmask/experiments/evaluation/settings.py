@@ -1,4 +1,4 @@
-"""What an evaluation asks: one task, models, and the ways of writing that are swept."""
+"""Settings of an evaluation: one task, models, and swept options."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from unmask.tasks.contract import asking
 from unmask.tasks.data import find
 from unmask.tasks.writing import How
 
-SWEPT = ("sampler", "steps", "length", "eos", "temperature")  # which may be several
+SWEPT = ("sampler", "steps", "length", "eos", "temperature")  # may have several values
 COMMON = ("dtype", "quantize", "device", "top_p", "top_k", "until", "chat", "system", "each", "batch", "seed")
 MOST_EACH = 10**4
-OF_BOTH = ("length", "eos", "temperature")  # of what is swept
+OF_BOTH = ("length", "eos", "temperature")  # swept options that also apply to AR
 OF_MASKED = ("schedule", "guidance", "cache")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Of what is swept, every combination. The AR model beside it writes from left to right, and knows no rounds."""
+    """Every combination of the swept options. The AR model writes from left to right and has no steps."""
 
     task: str
     model: str
-    causal_model: str | None = None  # the baseline, and what speculation asks
+    causal_model: str | None = None  # the baseline, also used by speculative samplers
     data: str | None = None
     card: str | None = None
     causal_card: str | None = None
@@ -49,9 +49,9 @@ class Settings:
     until: bool = True
     chat: bool = False
     system: str | None = None
-    each: int = 1  # samples of an item
+    each: int = 1  # samples per item
     batch: int = 8
-    limit: int | None = None  # items, the first of them; all if not given
+    limit: int | None = None  # the first items (default: all)
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -66,33 +66,35 @@ class Settings:
 
     @property
     def file(self) -> str:
-        """The file that the items are in: the one that was named, or that the directory of data has; "" if none is."""
+        """The file of the items: `data`, or the file in the data directory; "" if there is none."""
         if self.data is not None:
             return os.path.abspath(self.data)
         dataset = TASKS.make(self.task).dataset
-        found = None if dataset is None else find(dataset)
-        return "" if found is None else os.path.abspath(found)
+        file = None if dataset is None else find(dataset)
+        return "" if file is None else os.path.abspath(file)
 
     @property
     def items(self) -> int:
-        """How many are asked."""
+        """The number of items."""
         there = len(TASKS.make(self.task).items(self.file or None))
         return there if self.limit is None else min(self.limit, there)
 
     def points(self) -> list[dict[str, Any]]:
-        """What each cell says but for its rows: the combinations of what is swept, and then the AR model."""
+        """The settings of each cell without its rows: combinations of swept options, then the AR model."""
         swept = {name: list(values) for name in SWEPT if (values := getattr(self, name))}
         common = {name: getattr(self, name) for name in COMMON} | {"task": asking(self.task), "data": self.file}
         masked = common | {name: getattr(self, name) for name in OF_MASKED} | {"model": self.model, "card": self.card}
         if any("causal" in SAMPLERS.make(sampler).reads for sampler in self.sampler):
             masked["causal_model"] = self.causal_model
-        found = [_said(masked | dict(zip(swept, chosen, strict=True))) for chosen in product(*swept.values())]
+        points = [_without_none(masked | dict(zip(swept, chosen, strict=True))) for chosen in product(*swept.values())]
         if self.causal_model is not None:
             alone = {name: values for name, values in swept.items() if name in OF_BOTH}
             causal = common | {"model": self.causal_model, "card": self.causal_card}
-            found += [_said(causal | dict(zip(alone, chosen, strict=True))) for chosen in product(*alone.values())]
-        return found
+            points += [
+                _without_none(causal | dict(zip(alone, chosen, strict=True))) for chosen in product(*alone.values())
+            ]
+        return points
 
 
-def _said(values: dict[str, Any]) -> dict[str, Any]:
+def _without_none(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}

@@ -1,9 +1,9 @@
-"""Tables of records: one row a setting, each number with its interval.
+"""Results of records for each setting, with intervals.
 
-accuracy       the share of samples that are right, by items
-pass@k         1 - C(n - c, k) / C(n, k) of an item of whose n samples c are right, unbiased, and its mean over items
+accuracy       the fraction of right samples, by items
+pass@k         the mean over items of 1 - C(n - c, k) / C(n, k), if c of n samples of an item are right; unbiased
                (Chen et al., arXiv 2107.03374)
-perplexity     e^nats a token by the judge, of judged texts, beside the entropy of their tokens
+perplexity     e^(nats per token) by the judge, for judged texts, next to the entropy of their tokens
 """
 
 from __future__ import annotations
@@ -18,42 +18,57 @@ from typing import Any
 import torch
 
 from unmask.core.estimates import Estimate, bounded_mean, mean, share
-from unmask.experiments.evaluation.records import setting, told
-from unmask.tasks.sample import TOO_LONG, Sample
+from unmask.experiments.evaluation.records import setting, settings_of
+from unmask.tasks.sample import TOO_LONG, Sample, too_long
+
+COSTS = ("model_calls", "answer_tokens", "tokens_per_model_call", "flops", "seconds", "memory")
 
 
 @dataclass(frozen=True)
 class Group:
-    """The samples of one setting."""
+    """The samples of one setting. The accuracy leaves out prompts that are too long, unless they count as incorrect."""
 
     samples: Sequence[Sample]
+    too_long_is_wrong: bool = False
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        return told(self.samples[0].about)
+        return settings_of(self.samples[0].about)
 
     @property
     def items(self) -> dict[str, list[Sample]]:
-        found: dict[str, list[Sample]] = {}
-        for sample in self.samples:
-            found.setdefault(sample.item, []).append(sample)
-        return found
+        """The samples in the accuracy, by item; all samples if no prompt fits."""
+        items: dict[str, list[Sample]] = {}
+        for sample in self.counted or self.samples:
+            items.setdefault(sample.item, []).append(sample)
+        return items
 
     @property
     def causal(self) -> bool:
         return str(self.settings["sampler"]).partition("(")[0] == "autoregressive"
 
     @property
-    def said(self) -> list[Sample]:
-        """Those that were written."""
+    def written(self) -> list[Sample]:
+        """Samples whose prompt was not too long."""
         return [sample for sample in self.samples if sample.reason != TOO_LONG]
 
     @property
     def accuracy(self) -> Estimate | None:
-        """None where nothing is right or wrong, or nobody has looked."""
-        if any(sample.right is None for sample in self.samples):
+        """None if no answer was written, or if any has no verdict."""
+        if not self.written or any(sample.right is None for sample in self.written):
             return None
-        return self._share([(sample, bool(sample.right)) for sample in self.samples])
+        return self._share([(sample, bool(sample.right)) for sample in self.counted])
+
+    @property
+    def counted(self) -> Sequence[Sample]:
+        """The samples in the accuracy."""
+        return self.samples if self.too_long_is_wrong else self.written
+
+    @property
+    def too_long(self) -> str:
+        """A message with the number of prompts that were too long; empty if all fit."""
+        count = len(self.samples) - len(self.written)
+        return too_long(count, len(self.samples), self.samples[0].about.get("context")) if count else ""
 
     def _share(self, events: Sequence[tuple[Sample, bool]]) -> Estimate:
         order = {name: number for number, name in enumerate(self.items)}
@@ -61,24 +76,24 @@ class Group:
         return share(torch.tensor([happened for _, happened in events]), groups)
 
     def passed(self, k: int) -> Estimate | None:
-        """pass@k; None of items with fewer samples."""
+        """pass@k; None if an item has fewer samples."""
         if self.accuracy is None or min(map(len, self.items.values())) < k:
             return None
-        shares = [pass_at(len(own), sum(bool(one.right) for one in own), k) for own in self.items.values()]
-        return bounded_mean(torch.tensor(shares, dtype=torch.float64))
+        values = [pass_at(len(own), sum(bool(one.right) for one in own), k) for own in self.items.values()]
+        return bounded_mean(torch.tensor(values, dtype=torch.float64))
 
     def value(self, name: str) -> Estimate | None:
-        """The mean of what the task, or the judge, says of each; a share where it is 0 or 1."""
-        found = [(sample, sample.values[name]) for sample in self.samples if name in sample.values]
-        if not found:
+        """The mean of a value from the task or judge; a fraction if all are 0 or 1."""
+        values = [(sample, sample.values[name]) for sample in self.written if name in sample.values]
+        if not values:
             return None
-        if all(value in (0, 1) for _, value in found):
-            return self._share([(sample, value == 1) for sample, value in found])
-        return mean(torch.tensor([value for _, value in found], dtype=torch.float64))
+        if all(value in (0, 1) for _, value in values):
+            return self._share([(sample, value == 1) for sample, value in values])
+        return mean(torch.tensor([value for _, value in values], dtype=torch.float64))
 
     @property
     def valued(self) -> list[str]:
-        """What else there is to say of its samples."""
+        """The names of other values of its samples."""
         return list(dict.fromkeys(name for sample in self.samples for name in sample.values))
 
     @property
@@ -88,24 +103,22 @@ class Group:
 
     @property
     def reasons(self) -> dict[str, int]:
-        """Why samples are wrong, the commonest first."""
-        return dict(Counter(sample.why for sample in self.samples if sample.why).most_common())
+        """Reasons of incorrect samples, most frequent first."""
+        return dict(Counter(sample.why for sample in self.counted if sample.why).most_common())
 
     def cost(self) -> dict[str, float | None]:
-        """Of a sample, on average, of those that were written; None of what nobody knows."""
-        said = self.said
-        if not said:
-            return dict.fromkeys(
-                ("evaluations", "answer_tokens", "tokens_per_evaluation", "flops", "seconds", "memory")
-            )
-        tokens, needed = sum(len(sample.tokens) for sample in said), sum(sample.needed for sample in said)
-        peaks = [sample.memory for sample in said if sample.memory is not None]
+        """The mean cost of a written sample; None if unknown."""
+        samples = self.written
+        if not samples:
+            return dict.fromkeys(COSTS)
+        tokens, needed = sum(len(sample.tokens) for sample in samples), sum(sample.needed for sample in samples)
+        peaks = [sample.memory for sample in samples if sample.memory is not None]
         return {
-            "evaluations": needed / len(said),
-            "answer_tokens": tokens / len(said),
-            "tokens_per_evaluation": tokens / max(needed, 1),
-            "flops": sum(sample.flops for sample in said) / len(said) or None,
-            "seconds": sum(sample.seconds for sample in said) / len(said),
+            "model_calls": needed / len(samples),
+            "answer_tokens": tokens / len(samples),
+            "tokens_per_model_call": tokens / max(needed, 1),
+            "flops": sum(sample.flops for sample in samples) / len(samples) or None,
+            "seconds": sum(sample.seconds for sample in samples) / len(samples),
             "memory": max(peaks) if peaks else None,
         }
 
@@ -114,27 +127,27 @@ def pass_at(n: int, c: int, k: int) -> float:
     return 1 - math.comb(n - c, k) / math.comb(n, k)
 
 
-def groups(samples: Sequence[Sample]) -> list[Group]:
-    """By setting, in the order in which they came."""
-    found: dict[str, list[Sample]] = {}
+def groups(samples: Sequence[Sample], too_long_is_wrong: bool = False) -> list[Group]:
+    """Samples by setting, in their order."""
+    by_setting: dict[str, list[Sample]] = {}
     for sample in samples:
-        found.setdefault(setting(sample), []).append(sample)
-    return [Group(sorted(own, key=lambda sample: sample.row)) for own in found.values()]
+        by_setting.setdefault(setting(sample), []).append(sample)
+    return [Group(sorted(own, key=lambda sample: sample.row), too_long_is_wrong) for own in by_setting.values()]
 
 
-def labels(found: Sequence[Group]) -> list[str]:
-    """What tells each from the others, in words; the model and the sampler in any case."""
-    if not found:
+def labels(settings: Sequence[Group]) -> list[str]:
+    """Labels of groups: model, sampler, and the settings that differ."""
+    if not settings:
         return []
-    names = [name for name in found[0].settings if len({str(group.settings.get(name)) for group in found}) > 1]
-    kept = ["model", "sampler", *(name for name in names if name not in ("model", "sampler"))]
+    names = [name for name in settings[0].settings if len({str(group.settings.get(name)) for group in settings}) > 1]
+    shown = ["model", "sampler", *(name for name in names if name not in ("model", "sampler"))]
     return [
-        ", ".join(_label(name, group.settings.get(name)) for name in kept if _tells(group, name)) for group in found
+        ", ".join(_label(name, group.settings[name]) for name in shown if _applies(group, name)) for group in settings
     ]
 
 
-def _tells(group: Group, name: str) -> bool:
-    """Whether a setting is one of this group: an AR model knows no rounds."""
+def _applies(group: Group, name: str) -> bool:
+    """Whether a setting applies to this group: an AR model has no steps."""
     return group.settings.get(name) is not None and not (group.causal and name in ("steps", "schedule"))
 
 

@@ -1,4 +1,4 @@
-"""Groups of samples as tables for people, and as plain values for programs."""
+"""Groups of samples as tables and as plain values."""
 
 from __future__ import annotations
 
@@ -12,49 +12,53 @@ from unmask.experiments.evaluation.compare import Comparison, compare
 from unmask.experiments.evaluation.published import figures
 from unmask.experiments.evaluation.summary import Group, labels
 
-PASSED = (1, 2, 4, 8, 16, 32, 64)  # k of pass@k, of as many samples as there are
+PASSED = (1, 2, 4, 8, 16, 32, 64)  # k of pass@k
 Grid = tuple[str, list[str], list[list[str]]]
 
 
-def summary(found: Sequence[Group]) -> list[dict[str, Any]]:
-    """One dict a setting."""
-    named = labels(found)
-    return [_summary(label, group, found) for label, group in zip(named, found, strict=True)]
+def summary(settings: Sequence[Group]) -> list[dict[str, Any]]:
+    """One dict for each setting."""
+    return [_summary(label, group, settings) for label, group in zip(labels(settings), settings, strict=True)]
 
 
-def _summary(label: str, group: Group, found: Sequence[Group]) -> dict[str, Any]:
-    told: dict[str, Any] = {"label": label, "items": len(group.items), "samples": len(group.samples)}
+def _summary(label: str, group: Group, settings: Sequence[Group]) -> dict[str, Any]:
+    entry: dict[str, Any] = {"label": label, "items": len(group.items), "samples": len(group.samples)}
     estimates = {"accuracy": group.accuracy, "perplexity": group.perplexity}
     estimates |= {name: group.value(name) for name in group.valued}
     estimates |= {f"pass@{k}": group.passed(k) for k in _passed(group)}
-    told |= {name: estimate.to_dict() for name, estimate in estimates.items() if estimate is not None}
-    against = beside(group, found)
-    told |= {"cost": group.cost(), "wrong_because": group.reasons, "settings": group.settings}
+    entry |= {name: estimate.to_dict() for name, estimate in estimates.items() if estimate is not None}
+    against = beside(group, settings)
+    if group.too_long:
+        entry["not_measured"] = group.too_long
+    entry |= {"cost": group.cost(), "wrong_because": group.reasons, "settings": group.settings}
     if against is not None:
-        told["against_ar"] = against.to_dict() | ratios(group, found)
+        entry["against_ar"] = against.to_dict() | ratios(group, settings)
     if published := figures(group.settings):
-        told["published"] = [{"figure": one.figure, "source": one.source} for one in published]
-    return told
+        entry["published"] = [{"figure": one.figure, "source": one.source} for one in published]
+    return entry
 
 
-def table(found: Sequence[Group]) -> list[Grid]:
-    """Quality, and what it costs; against AR where it was measured, and beside it what others have published."""
-    named, first = labels(found), found[0]
+def table(settings: Sequence[Group]) -> list[Grid]:
+    """Quality and cost of each setting, compared with AR and with published figures."""
+    first = settings[0]
     quality: list[list[str]] = []
     cost: list[list[str]] = []
-    for label, group in zip(named, found, strict=True):
+    for label, group in zip(labels(settings), settings, strict=True):
         spent = group.cost()
         if group.perplexity is not None:
-            said = [_told(group.perplexity), _told(group.value("entropy"))]
+            values = [_text(group.perplexity), _text(group.value("entropy"))]
         else:
-            said = [_share(group.accuracy), *(_share(group.passed(k)) for k in _passed(first))]
-            said += [_share(group.value(name)) for name in first.valued]
-        against = beside(group, found)
-        said.append("" if against is None else f"{against.verdict}, {against.difference.value:+.1%}")
-        others = ", ".join(f"{one.figure:.1f}%" for one in figures(group.settings))
-        quality.append([label, str(len(group.items)), *said, others])
-        ratio = ratios(group, found).get("seconds")
-        shown = [_number(spent[name]) for name in ("answer_tokens", "evaluations", "tokens_per_evaluation")]
+            values = [
+                _share(group.accuracy) if group.written else "not measured",
+                *(_share(group.passed(k)) for k in _passed(first)),
+            ]
+            values += [_share(group.value(name)) for name in first.valued]
+        against = beside(group, settings)
+        values.append("" if against is None else f"{against.verdict}, {against.difference.points}")
+        published = ", ".join(f"{one.figure:.1f}%" for one in figures(group.settings))
+        quality.append([label, str(len(group.items)), *values, published])
+        ratio = ratios(group, settings).get("seconds")
+        shown = [_number(spent[name]) for name in ("answer_tokens", "model_calls", "tokens_per_model_call")]
         shown += [_number(spent["flops"] and spent["flops"] / 1e9), _number(spent["seconds"])]
         memory = spent["memory"]
         shown += ["" if ratio is None else f"{ratio:.2f}", "" if memory is None else size(int(memory))]
@@ -67,7 +71,7 @@ def table(found: Sequence[Group]) -> list[Grid]:
         ["", "items", *measured, "against AR", "published"],
         [
             "",
-            *("answer tokens", "evaluations", "tokens an evaluation", "GFLOP", "seconds", "times AR", "memory"),
+            *("answer tokens", "model calls", "tokens per model call", "GFLOP", "seconds", "times AR", "memory"),
         ],
     )
     grids = [_without_empty(*part) for part in zip(heads, (quality, cost), strict=True)]
@@ -75,34 +79,34 @@ def table(found: Sequence[Group]) -> list[Grid]:
 
 
 def _without_empty(head: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
-    kept = [i for i in range(len(head)) if i == 0 or any(row[i] for row in rows)]
-    return [head[i] for i in kept], [[row[i] for i in kept] for row in rows]
+    columns = [i for i in range(len(head)) if i == 0 or any(row[i] for row in rows)]
+    return [head[i] for i in columns], [[row[i] for i in columns] for row in rows]
 
 
-def beside(group: Group, found: Sequence[Group]) -> Comparison | None:
-    """A masked model against the AR model that was measured with it."""
-    reader = baseline(found)
+def beside(group: Group, settings: Sequence[Group]) -> Comparison | None:
+    """Compare a masked model with the AR model of the same evaluation."""
+    reader = baseline(settings)
     if reader is None or group.causal or group.accuracy is None or reader.accuracy is None:
         return None
     try:
-        return compare(group.samples, reader.samples)
+        return compare(group.counted, reader.counted)
     except UnmaskError:  # no items in common
         return None
 
 
-def baseline(found: Sequence[Group]) -> Group | None:
-    """The AR model, where there is one beside masked ones."""
-    readers = [group for group in found if group.causal]
-    return readers[0] if len(readers) == 1 < len(found) else None
+def baseline(settings: Sequence[Group]) -> Group | None:
+    """The only AR model among masked ones, or None."""
+    readers = [group for group in settings if group.causal]
+    return readers[0] if len(readers) == 1 < len(settings) else None
 
 
-def ratios(group: Group, found: Sequence[Group]) -> dict[str, float]:
-    """What a sample costs, in units of AR's."""
-    reader = baseline(found)
+def ratios(group: Group, settings: Sequence[Group]) -> dict[str, float]:
+    """The cost of a sample as a multiple of AR."""
+    reader = baseline(settings)
     if reader is None or group.causal:
         return {}
     own, other = group.cost(), reader.cost()
-    pairs = ((name, own[name], other[name]) for name in ("seconds", "flops", "evaluations"))
+    pairs = ((name, own[name], other[name]) for name in ("seconds", "flops", "model_calls"))
     return {name: mine / theirs for name, mine, theirs in pairs if mine is not None and theirs}
 
 
@@ -117,7 +121,7 @@ def _share(estimate: Estimate | None) -> str:
     return f"{estimate.value:.1%} [{estimate.low:.1%}, {estimate.high:.1%}]"
 
 
-def _told(estimate: Estimate | None) -> str:
+def _text(estimate: Estimate | None) -> str:
     return "" if estimate is None else str(estimate)
 
 

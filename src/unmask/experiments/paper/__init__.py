@@ -1,4 +1,4 @@
-"""The paper as a table of claims, and the judge that compares each with recorded measurements."""
+"""The paper as a table of claims, and a judge that compares each with recorded measurements."""
 
 from typing import TYPE_CHECKING
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from unmask.core.errors import unknown
-from unmask.experiments.jobs.recipe import Recipe, from_dict
 from unmask.experiments.paper import figure_1, figures, lemmas, models, rebuttal, reviews, theorems
 from unmask.experiments.paper.judge import Item, Size
+from unmask.experiments.sweeps.recipe import Recipe, from_dict
 
 ITEMS: dict[str, Item] = {
     item.name: item
@@ -30,7 +30,7 @@ ITEMS: dict[str, Item] = {
 
 
 def chosen(names: Sequence[str]) -> list[Item]:
-    """The items of these names, in the order of the paper; all if there are no names."""
+    """The items with these names, in the order of the paper (default: all)."""
     for name in names:
         if name not in ITEMS:
             raise unknown("item", name, ITEMS)
@@ -38,6 +38,6 @@ def chosen(names: Sequence[str]) -> list[Item]:
 
 
 def recipe(items: Iterable[Item], size: Size) -> Recipe:
-    """One sweep of all of their cells; a cell of two items is measured once."""
+    """One sweep of all cells of the items; a cell of two items is measured once."""
     parts = [part for item in items for part in item.cells(size)]
     return from_dict({"name": f"paper-{size.name}", "parts": parts})

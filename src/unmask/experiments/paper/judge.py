@@ -17,15 +17,15 @@ from typing import Any, Literal, NamedTuple
 
 from unmask.core.errors import UnmaskError, cut
 from unmask.core.estimates import Estimate
-from unmask.experiments.measures.catalogue import Record
-from unmask.experiments.paper.records import Absent, Seen
+from unmask.experiments.jobs.catalogue import Record
+from unmask.experiments.paper.records import Absent, Records
 
 Verdict = Literal["agrees", "differs", "not tested"]
 VERDICTS: tuple[Verdict, ...] = ("agrees", "differs", "not tested")
 Truth = bool | None
 Fields = Mapping[str, Any]
-Measure = str | float | Callable[[Seen, Fields], Estimate | float]
-UNDECIDED = "More rows: an interval contains both answers."
+Measure = str | float | Callable[[Records, Fields], Estimate | float]
+UNDECIDED = "The test needs more rows: an interval contains both answers."
 
 
 @dataclass(frozen=True)
@@ -103,19 +103,19 @@ class Shown(NamedTuple):
     measure: Measure
     cells: Fields
 
-    def measured(self, seen: Seen) -> tuple[Values, list[tuple[str, Estimate]]]:
-        asked = {name: value(seen) if callable(value) else value for name, value in self.cells.items()}
-        axes = {name: value for name, value in asked.items() if isinstance(value, list | tuple)}
+    def measured(self, records: Records) -> tuple[Values, list[tuple[str, Estimate]]]:
+        cells = {name: value(records) if callable(value) else value for name, value in self.cells.items()}
+        axes = {name: value for name, value in cells.items() if isinstance(value, list | tuple)}
         by: dict[Any, Estimate] = {}
         labelled = []
         for point in product(*axes.values()):
-            at: Record = asked | dict(zip(axes, point, strict=True))
+            at: Record = cells | dict(zip(axes, point, strict=True))
             if isinstance(self.measure, str):
-                at |= seen.record(self.measure, **at)
+                at |= records.record(self.measure, **at)
                 estimate = Estimate.of_record(at)
             else:
-                found = self.measure(seen, at) if callable(self.measure) else self.measure
-                estimate = found if isinstance(found, Estimate) else number(found)
+                value = self.measure(records, at) if callable(self.measure) else self.measure
+                estimate = value if isinstance(value, Estimate) else number(value)
             by[point[0] if len(point) == 1 else point] = estimate
             labelled.append((self.label.format(**at), estimate))
         return Values(by, at), labelled
@@ -126,36 +126,36 @@ def shown(label: str, measure: Measure, **cells: Any) -> Shown:
 
 
 def scaled(measure: str, change: Callable[[float, Fields], float]) -> Measure:
-    """A measure on another scale, by a function of its value and its cell; nondecreasing if there is an interval."""
-    return lambda seen, at: seen.one(measure, **at).map(lambda value: change(value, at))
+    """A measure on another scale: a nondecreasing function of its value, for a given cell."""
+    return lambda records, at: records.one(measure, **at).map(lambda value: change(value, at))
 
 
 @dataclass(frozen=True)
 class Claim:
-    """words: the paper's claim in short. command: measures it. test: of the values shown, one argument a line."""
+    """words: the paper's claim in short. command: measures it. test: takes the values of each line shown."""
 
     where: str
     words: str
     command: str
     shown: Sequence[Shown] = ()
-    test: Callable[..., Truth | tuple[Truth, ...]] | None = None  # a tuple: all of them; None: it cannot be tested here
+    test: Callable[..., Truth | tuple[Truth, ...]] | None = None  # all of a tuple must hold; None: not tested here
     agrees: str = "The measured values agree with it."
     differs: str = "The measured values contradict it."
     untested: str = UNDECIDED
     figure: str = ""  # the number in the paper, if it gives one
     name: str = ""
 
-    def finding(self, seen: Seen) -> Finding:
+    def finding(self, records: Records) -> Finding:
         try:
-            return self._judged(seen)
+            return self._judged(records)
         except Absent as missing:
             return Finding("not tested", f"Not measured yet: {missing}.")
-        except (ArithmeticError, ValueError, TypeError, LookupError) as error:  # a file of records can hold anything
-            what = cut(f"{type(error).__name__}: {error}")
-            raise UnmaskError(f"{self.name} cannot be judged by these records: {what}; measure them again") from error
+        except (ArithmeticError, ValueError, TypeError, LookupError) as error:
+            reason = cut(f"{type(error).__name__}: {error}")
+            raise UnmaskError(f"{self.name} cannot be judged by these records: {reason}. Measure them again") from error
 
-    def _judged(self, seen: Seen) -> Finding:
-        measured = [line.measured(seen) for line in self.shown]
+    def _judged(self, records: Records) -> Finding:
+        measured = [line.measured(records) for line in self.shown]
         truth = self.test(*(values for values, _ in measured)) if self.test else None
         truth = all_of(*truth) if isinstance(truth, tuple) else truth
         ours = tuple(entry for _, labelled in measured for entry in labelled)
@@ -166,7 +166,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Size:
-    """How much is measured: quick takes a quarter of an hour on two cores, without weights; full is the paper's."""
+    """The amount of work: quick takes a quarter of an hour on two cores, without weights; full is the paper's."""
 
     full: bool = False
     device: str = "auto"
@@ -174,6 +174,10 @@ class Size:
     @property
     def name(self) -> str:
         return "full" if self.full else "quick"
+
+    @property
+    def rows(self) -> int:
+        return 2000 if self.full else 400
 
 
 @dataclass(frozen=True)
@@ -187,18 +191,17 @@ class Item:
 
 
 def item(name: str, about: str, cells: Callable[[Size], list[dict[str, Any]]], claims: Mapping[str, Claim]) -> Item:
-    """An item whose claims have the name of the item in theirs."""
-    return Item(
-        name, about, cells, {f"{name}.{key}": replace(one, name=f"{name}.{key}") for key, one in claims.items()}
-    )
+    """An item; the names of its claims begin with its own."""
+    named = {f"{name}.{key}": replace(claim, name=f"{name}.{key}") for key, claim in claims.items()}
+    return Item(name, about, cells, named)
 
 
-def part(*metrics: str, **axes: Any) -> dict[str, Any]:
+def part(*jobs: str, **axes: Any) -> dict[str, Any]:
     """A part of a recipe: all combinations of the values in lists, with the others fixed."""
     rows = {"rows": axes.pop("rows")} if "rows" in axes else {}
     grid = {name: list(value) for name, value in axes.items() if isinstance(value, list | tuple)}
     fixed = {name: value for name, value in axes.items() if name not in grid}
-    return {"metrics": list(metrics), "grid": grid, "fixed": fixed} | rows
+    return {"jobs": list(jobs), "grid": grid, "fixed": fixed} | rows
 
 
 def all_of(*tests: Truth) -> Truth:

@@ -1,180 +1,161 @@
-"""Every lemma, example and note of the appendix, compared with the truth of many small cases (measures/lemmas.py)."""
+"""Every lemma, example and note of the appendix, compared with many small cases (measures/appendix.py)."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from unmask.experiments.paper.judge import Claim, Shown, Truth, Values, item, part, shown
 
-from unmask.experiments.paper.judge import Claim, Shown, Size, item, part, shown
-
-SHOWN = "unmask theory show {} --language paper-2gram --length 64 --steps 16"
-BY_SWEEP = "unmask paper lemmas"
-
-
-class Lemma(NamedTuple):
-    where: str
-    words: str
-    how: str  # the cases
-    command: str = BY_SWEEP
-
-
-LEMMAS = {
-    "a1": Lemma(
+SHOW = "unmask theory show {} --language paper-2gram --length 64 --steps 16"
+ALL = "unmask paper lemmas"
+JENSEN = "c5-jensen"
+LEMMAS = {  # where, the claim, the cases, the command
+    "a1": (
         "Lemma A.1",
-        "Drawing k tokens apart costs KL <= (k-1) log|V| + k delta.",
-        "random laws of 2 to 4 tokens against independent ones",
-        SHOWN.format("lemma-a1"),
+        "Sampling k tokens independently costs KL <= (k-1) log|V| + k delta.",
+        "random distributions of 2 to 4 tokens against independent ones",
+        SHOW.format("lemma-a1"),
     ),
-    "a2": Lemma("Lemma A.2", "Chernoff: sums of independent variables stay near their mean.", "exact binomial tails"),
-    "a3": Lemma("Lemma A.3", "Pinsker: the l1 distance is at most sqrt(2 KL).", "random pairs of laws"),
-    "b2": Lemma(
+    "a2": ("Lemma A.2", "Chernoff: sums of independent variables stay near their mean.", "exact binomial tails", ALL),
+    "a3": ("Lemma A.3", "Pinsker: the l1 distance is at most sqrt(2 KL).", "random pairs of distributions", ALL),
+    "b2": (
         "Lemma B.2",
         "KL(q || p) is at most the mean over orders of KL(q || p_order).",
         "random pruned 2- and 3-grams of 4 tokens, random schedules; both sides by enumeration",
-        SHOWN.format("mean-over-orders"),
+        SHOW.format("mean-over-orders"),
     ),
-    "b3": Lemma(
+    "b3": (
         "Lemma B.3",
-        "KL(q || p_order) is the sum over rounds of the divergence of each round, given what stood before.",
-        "random orders of enumerated languages; both sides from the law of all strings",
+        "KL(q || p_order) is the sum over steps of each step's divergence, given the earlier steps.",
+        "random orders of enumerated languages; both sides from the distribution of all strings",
+        ALL,
     ),
-    "b6": Lemma(
+    "b6": (
         "Definitions B.4 and B.5, Example B.6",
-        "Of ten positions with {2,3,4,6,7} revealed and n = 4, {1,5,9} are two groups: 1 + 1.",
+        "With {2,3,4,6,7} of ten positions revealed and n = 4, {1,5,9} are two groups: 1 + 1.",
         "our reading of the example, whose sets are illegible in our copy",
+        ALL,
     ),
-    "b8": Lemma(
+    "b8": (
         "Lemma B.8",
         "KL(q || p_order) <= log|V| sum_k (|M_k| - dep_n) + L eps.",
         "random orders of random 2- and 3-grams",
-        SHOWN.format("lemma-b8"),
+        SHOW.format("lemma-b8"),
     ),
-    "b9": Lemma(
+    "b9": (
         "Lemma B.9",
         "The same for a schedule, with the expectation over orders.",
         "random schedules; the expectation is exact",
-        SHOWN.format("lemma-b9"),
+        SHOW.format("lemma-b9"),
     ),
-    "b10": Lemma(
+    "b10": (
         "Lemma B.10",
-        "There are rarely few separators, and rarely many new positions in a round.",
+        "Few separators are rare, and so are many new positions in a step.",
         "all 4096 sets of revealed positions of 12; exact binomial tails",
-        SHOWN.format("lemma-b10"),
+        SHOW.format("lemma-b10"),
     ),
-    "b11": Lemma(
+    "b11": (
         "Lemma B.11",
         "E[|M_k| - dep_n] <= (9 + C (n-1) L delta^2) / p^(n-1) where L delta > 1.",
-        "the exact expectation, n up to 5 and L up to 600; C = 24, as our reading of the three cases has it",
-        SHOWN.format("lemma-b11"),
+        "the exact expectation, n up to 5 and L up to 600; C = 24 in our reading of the three cases",
+        SHOW.format("lemma-b11"),
     ),
-    "b12": Lemma(
+    "b12": (
         "Lemma B.12, Theorem B.13",
-        "A schedule that begins with eps and goes on in small equal steps makes KL/L <= 4 eps log|V|.",
+        "A schedule that starts with eps and continues in small equal steps has KL/L <= 4 eps log|V|.",
         "n = 2 to 4, eps = 0.2 to 0.5, L = 8 to 512, by the exact sum of Lemma B.9",
         "unmask theory show theorem-4.2-explicit --language paper-2gram --steps 13 --schedule theorem-4.2",
     ),
-    "c1": Lemma(
+    "c1": (
         "Lemma C.1",
-        "P(two positions share a round) <= C(L,2) sum_k delta_k^2, which falls to 0 as N grows.",
+        "P(two positions share a step) <= C(L,2) sum_k delta_k^2, which falls to 0 as N grows.",
         "random schedules; the probability is exact, by elementary symmetric polynomials",
-        SHOWN.format("lemma-c1"),
+        SHOW.format("lemma-c1"),
     ),
-    "c2": Lemma(
+    "c2": (
         "Lemma C.2",
-        "One position a round: what comes out is valid with probability at least exp(-L eps).",
+        "With one position a step, a sequence is valid with probability at least exp(-L eps).",
         "denoisers that err by eps in every context, random orders; by enumeration",
-        SHOWN.format("lemma-c2"),
+        SHOW.format("lemma-c2"),
     ),
-    "c3": Lemma(
+    "c3": (
         "Theorem C.3",
         "SER <= 1 - P(distinct) exp(-L eps).",
         "ancestral sampling by such denoisers; by enumeration",
-        SHOWN.format("theorem-4.3"),
+        SHOW.format("theorem-4.3"),
     ),
-    "c5": Lemma(
+    "c5": (
         "Lemma C.5",
-        "l positions are in l different rounds with probability at most (1 - 1/N)^(l-1), by any schedule.",
+        "By any schedule, l positions draw l different steps with probability at most (1 - 1/N)^(l-1).",
         "random schedules; the probability is exact",
-        SHOWN.format("lemma-c5"),
+        SHOW.format("lemma-c5"),
     ),
-    "c6": Lemma(
+    "c6": (
         "Lemma C.6",
         "SER >= 1 - (1 - p_e (1 - (1-1/N)^(l-1)))^(L/l) where intervals are independent.",
         "the closed form of interval languages, l = 2 to 6, random schedules",
-        SHOWN.format("lemma-c6"),
+        SHOW.format("lemma-c6"),
     ),
-    "c6-half": Lemma(
+    "c6-half": (
         "Appendix C.2, p_e",
-        "With eps_learning < 1/128 two positions that share a bit contradict each other with p_e near 1/2.",
+        "With eps_learning < 1/128 two positions with a common bit contradict each other with p_e near 1/2.",
         "pairs of bits whose divergence from a fair one is eps; p_e = 1/2 - eps, sharper than the text's 15/32",
         "unmask theory show 'lemma-c6(coarse=True)' --learning 0.0078125",
     ),
-    "c7": Lemma(
+    "c7": (
         "Example C.7",
         "Every two positions of an interval share one fair bit: over 2^(l-1) symbols 2^C(l,2) strings, equally likely.",
         "all strings at l = 2 and 3; |V| = 16 at l = 5",
         "unmask show language interval-5 --length 10",
     ),
-    "c8": Lemma(
+    "c8": (
         "Note C.8",
         "The example is a hidden Markov model.",
-        "the law of drawn and of random strings, l = 2 to 4; 544 states do at l = 5, of the note's 5120",
+        "probabilities of sampled and random strings, l = 2 to 4; 544 of the note's 5120 states are enough at l = 5",
         "unmask show language interval-5 --length 10",
     ),
-    "c8-ngram": Lemma(
+    "c8-ngram": (
         "Note C.8, rebuttal to reviewer AskR",
-        "With modifications the example is an n-gram language, too.",
-        "the law of drawn strings, l = 2 and 3, over symbols that also say where they stand: n = l",
+        "With modifications the example is also an n-gram language.",
+        "probabilities of sampled strings, l = 2 and 3, over symbols that include their position: n = l",
+        ALL,
     ),
-    "c9": Lemma(
+    "c9": (
         "Theorem C.9",
-        "By any schedule of up to C L rounds SER is above one half.",
-        "random lengths up to 1000, random numbers of rounds up to the bound, random schedules; the closed form",
-        SHOWN.format("theorem-4.4"),
+        "By any schedule of up to C L steps SER is above one half.",
+        "random lengths up to 1000, random numbers of steps up to the bound, random schedules; the closed form",
+        SHOW.format("theorem-4.4"),
     ),
 }
-JENSEN = "c5-jensen"
-
-
-def _cells(size: Size) -> list[dict[str, Any]]:
-    return [part("lemma", lemma=[*LEMMAS, JENSEN], cases=5000 if size.full else 200)]
 
 
 def _counted(lemma: str) -> list[Shown]:
-    return [
-        shown("cases", "cases", lemma=lemma),
-        shown("violations", "violations", lemma=lemma),
-        shown("closest to the bound, as a fraction of it", "tightest", lemma=lemma),
-    ]
+    labels = {"cases": "cases", "violations": "violations", "tightest": "tightest case, as a fraction of the bound"}
+    return [shown(label, measure, lemma=lemma) for measure, label in labels.items()]
 
 
-def _claim(name: str, lemma: Lemma) -> Claim:
-    how = f"Cases: {lemma.how}."
-    return Claim(
-        lemma.where,
-        lemma.words,
-        lemma.command,
-        _counted(name),
-        lambda cases, violations, tightest: violations <= 0,
-        how,
-        f"{how} Some of them violate it.",
-    )
+def _claim(name: str, where: str, words: str, cases: str, command: str) -> Claim:
+    how = f"Cases: {cases}."
+    return Claim(where, words, command, _counted(name), _holds, how, f"{how} Some violate it.")
+
+
+def _holds(cases: Values, violations: Values, tightest: Values) -> Truth:
+    return violations <= 0
 
 
 ITEM = item(
     "lemmas",
-    "every lemma of the appendix, against enumeration and closed forms",
-    _cells,
+    "every lemma of the appendix, compared with enumeration and closed forms",
+    lambda size: [part("lemma", lemma=[*LEMMAS, JENSEN], cases=5000 if size.full else 200)],
     {
-        **{name: _claim(name, lemma) for name, lemma in LEMMAS.items()},
+        **{name: _claim(name, *lemma) for name, lemma in LEMMAS.items()},
         "c5-step": Claim(
             "Lemma C.5, middle of its proof",
             "sum_k delta_k (1 - delta_k)^(l-1) <= (1 - 1/N)^(l-1), by Jensen's inequality (as we reconstruct it).",
-            BY_SWEEP,
+            ALL,
             _counted(JENSEN),
-            lambda schedules, violations, worst: violations <= 0,
+            _holds,
             differs="x (1 - x)^(l-1) is concave only up to 2/l: the schedule (0.2, 0.8) has 0.0832 > 0.0625 at l = 5. "
-            "If this is the step of the proof, which is illegible in our copy, it is false; the lemma itself is true, "
-            "by Maclaurin's inequality.",
+            "If the proof takes this step, which is illegible in our copy, the step is false. The lemma itself is "
+            "true, by Maclaurin's inequality.",
         ),
     },
 )

@@ -1,7 +1,7 @@
-"""The rebuttal's tables: compared with each other, and with the reports of the models' own authors.
+"""The rebuttal's tables: compared with each other, and with the reports of the models' authors.
 
-These claims compare published figures, with the interval for the number of items of the benchmark. Measuring them needs
-weights: `unmask eval run --recipe NAME`.
+These claims compare published figures, with the confidence interval for the number of items of a benchmark. Measuring
+them needs weights: `unmask eval run --recipe NAME`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from unmask.experiments.paper.judge import Claim, Size, Values, item, part, shown
-from unmask.experiments.paper.records import Absent, Seen
+from unmask.experiments.paper.records import Absent, Records
 
-REPORTS = {  # recipe of experiments/evaluation/published.py: the figure of the model's own authors
+REPORTS = {  # recipe of experiments/evaluation/published.py: the figure of the model's authors
     "paper-gsm8k-dream-256": 77.2,
     "paper-gsm8k-llada-256": 70.0,
     "paper-mbpp-dream-512": 56.2,
@@ -20,11 +20,11 @@ REPORTS = {  # recipe of experiments/evaluation/published.py: the figure of the 
     "paper-humaneval-dream-512": 57.9,
     "paper-humaneval-llada-512": 32.9,
 }
-POINT = 1.05  # percentage points: two figures of one decimal closer than this are the same
-TASKS = {"gsm8k": 256, "mbpp": 512, "humaneval": 512}  # with their numbers of steps
+POINT = 1.05  # percentage points: closer figures of one decimal count as equal
+TASKS = {"gsm8k": 256, "mbpp": 512, "humaneval": 512}  # task: number of steps
 BOTH = ("dream", "llada")
-STEPS = {"metric": "published", "recipe": [f"paper-humaneval-{model}-512" for model in BOTH]}
-FROM_LEFT = {"metric": "published", "recipe": [f"paper-humaneval-{model}-ltr" for model in BOTH]}
+STEPS = {"job": "published", "recipe": [f"paper-humaneval-{model}-512" for model in BOTH]}
+FROM_LEFT = {"job": "published", "recipe": [f"paper-humaneval-{model}-ltr" for model in BOTH]}
 CODE = " --allow-code-execution"
 
 
@@ -35,19 +35,19 @@ def _cells(size: Size) -> list[dict[str, Any]]:
 
 
 def _near(theirs: Values, reported: Values) -> bool:
-    """Whether figures differ by at most a point, or by no more than the number of items explains."""
+    """Whether figures differ by at most a point, or by less than the confidence interval."""
     pairs = zip(theirs.estimates(), reported.values, strict=True)
     return all(abs(e.value - value) <= POINT or e.low <= value <= e.high for e, value in pairs)
 
 
-def _table(task: str) -> Callable[[Seen], list[str]]:
+def _table(task: str) -> Callable[[Records], list[str]]:
     """The recipes of all rows of a table."""
 
-    def recipes(seen: Seen) -> list[str]:
-        found = sorted(record["recipe"] for record in seen.all("percent", metric="published", task=task))
-        if not found:
+    def recipes(records: Records) -> list[str]:
+        names = sorted(record["recipe"] for record in records.all("percent", job="published", task=task))
+        if not names:
             raise Absent(f"percent of the recipes of {task}")
-        return found
+        return names
 
     return recipes
 
@@ -79,18 +79,18 @@ def _of_task(task: str, steps: int) -> dict[str, Claim]:
             "No MDM is both more accurate and faster than an AR baseline.",
             f"{run}-dream-256{code}",
             [
-                shown("{recipe}, percent", "percent", metric="published", recipe=_table(task)),
-                shown("{recipe}, seconds", "seconds", metric="published", recipe=_table(task)),
+                shown("{recipe}, percent", "percent", job="published", recipe=_table(task)),
+                shown("{recipe}, seconds", "seconds", job="published", recipe=_table(task)),
             ],
             _not_both,
-            "By the table's own figures: no MDM beats an AR row in both. The models differ in size, data and "
-            "training, as the reviewers say; our own measurement needs the weights.",
+            "By the table's own figures no MDM beats an AR row in both. As the reviewers note, the models differ in "
+            "size, data and training. Our own measurement needs the weights.",
         ),
         f"{task}-again": Claim(
             f"Rebuttal, table of {task}",
             "Accuracy and seconds by the number of steps.",
             f"{run}-llada-{steps}{code}",
-            untested="It needs weights and a GPU. Each row of the table above has a recipe of its name.",
+            untested="The test needs weights and a GPU. Each row of the table above has a recipe of its name.",
         ),
     }
 
@@ -102,33 +102,33 @@ ITEM = item(
     {
         "reports": Claim(
             "Rebuttal to reviewers AskR and 4VkA, tables",
-            "Accuracies of Dream-v0-Base-7B and LLaDA-8B-Base at as many steps as tokens.",
+            "Accuracies of Dream-v0-Base-7B and LLaDA-8B-Base with as many steps as tokens.",
             f"unmask eval run --recipe paper-humaneval-dream-512{CODE}",
             [
                 shown("{recipe}, percent", "percent", recipe=[*REPORTS]),
                 shown("{recipe}, by the model's authors", lambda _, at: REPORTS[at["recipe"]], recipe=[*REPORTS]),
             ],
             _near,
-            "Each figure is within a point of that of the model's authors (report of Dream 7B; LLaDA's EVAL.md, "
-            "lm-eval), or within the noise of the items. Our own measurement needs the weights.",
+            "Each figure is within a point of the authors' figure (report of Dream 7B; LLaDA's EVAL.md, lm-eval), or "
+            "within the noise of the items. Our own measurement needs the weights.",
         ),
         "llama": Claim(
             "Rebuttal, table of HumanEval",
-            "Llama-3-8B has 62.2% on HumanEval, beside base models.",
+            "Llama-3-8B has 62.2% on HumanEval, in a table of base models.",
             f"unmask eval run --recipe paper-humaneval-llama{CODE}",
             [
                 shown("the rebuttal's figure, percent", "percent", recipe="paper-humaneval-llama"),
                 shown("Meta's card, for Llama-3-8B-Instruct", 62.2),
             ],
             lambda rebuttal, instruct: rebuttal.value != instruct.value,
-            differs="Meta's card has 62.2 for the Instruct model, which was tuned; the other rows are base models. If "
-            "the row comes from there, it compares a tuned model with untuned ones; its weights would show that.",
+            differs="Meta's card lists 62.2 for the tuned Instruct model; the other rows are base models. If the row "
+            "comes from there, it compares a tuned model with untuned ones. A run with the weights would show that.",
             figure="62.2%",
         ),
         **{name: claim for task, steps in TASKS.items() for name, claim in _of_task(task, steps).items()},
         "own-ar": Claim(
             "Rebuttal to reviewer Gs9S",
-            "Decoded from left to right, the same MDM is as good as with all its steps, and not slower.",
+            "Decoded from left to right, the same MDM is as accurate as with all its steps, and not slower.",
             f"unmask eval run --recipe paper-humaneval-llada-ltr{CODE}",
             [
                 shown("{recipe}, percent", "percent", **STEPS),
@@ -140,8 +140,8 @@ ITEM = item(
                 all(e.high >= value for e, value in zip(from_left.estimates(), percent.values, strict=True)),
                 took < seconds,
             ),
-            "By the table's own figures, within the noise of 164 items, where one standard error is 3.9 points at one "
-            "half: Dream is better from left to right and LLaDA worse, neither by more than chance.",
+            "By the table's own figures, Dream is better from left to right and LLaDA worse. Both differences are "
+            "within the noise of 164 items: one standard error is 3.9 points at 50%.",
             figure="57.9 and 28.7%",
         ),
     },

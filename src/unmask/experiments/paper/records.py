@@ -6,26 +6,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from unmask.core.estimates import Estimate
-from unmask.experiments.measures.catalogue import Record, find
+from unmask.experiments.jobs.catalogue import Record, find
 
 FIELDS = tuple(Estimate.__dataclass_fields__)
 DROPPED = ("key", "seconds", "code_digest", "digest", "language_digest", "text_digest")
-LOOSE = ("measure", "evaluations", "rows", "device")  # records of one quantity may differ in these fields
+LOOSE = ("measure", "model_calls", "rows", "device")  # records of one quantity may differ in these fields
 
 
 class Absent(Exception):
-    """A claim needs records that were not measured."""
+    """Records that a claim needs were not measured."""
 
 
-class Seen:
+class Records:
     """Records by their fields: `one("ser", language="interval-5", steps=64)`."""
 
     def __init__(self, records: Sequence[Record]) -> None:
-        self.records = [_whole(record) for record in records]
+        self.records = [_defaults(record.get("job")) | record for record in records]
 
     def all(self, measure: str, **fields: Any) -> list[Record]:
-        wanted = (fields | {"measure": measure}).items()
-        return [record for record in self.records if all(record.get(name) == value for name, value in wanted)]
+        fields["measure"] = measure
+        return [record for record in self.records if all(record.get(n) == value for n, value in fields.items())]
 
     def one(self, measure: str, **fields: Any) -> Estimate:
         """The estimate of the record with these fields; Absent if there is none."""
@@ -33,30 +33,25 @@ class Seen:
 
     def record(self, measure: str, **fields: Any) -> Record:
         """The record with these fields and the most rows; Absent if there is none."""
-        found = [record for record in self.all(measure, **fields) if record["value"] is not None]
-        if not found:
+        matches = [record for record in self.all(measure, **fields) if record["value"] is not None]
+        if not matches:
             raise Absent(f"{measure} of " + ", ".join(f"{name} {value}" for name, value in fields.items()))
-        for name in {name for record in found for name in record} - {*FIELDS, *LOOSE}:
-            if len(values := {record.get(name) for record in found}) > 1:
+        for name in {name for record in matches for name in record} - {*FIELDS, *LOOSE}:
+            if len(values := {record.get(name) for record in matches}) > 1:
                 raise ValueError(f"{measure} of {fields} was recorded for several values of {name}: {values}")
-        return max(found, key=lambda record: record.get("rows") or 0)
+        return max(matches, key=lambda record: record.get("rows") or 0)
 
 
-def kept(row: Mapping[str, Any]) -> Record:
-    """A row of a store without its key and without default values: the part that a file keeps."""
-    defaults = find(row["metric"]).parameters
+def compact(row: Mapping[str, Any]) -> Record:
+    """A row of a store for a file: without its key and default values."""
+    defaults = find(row["job"]).parameters
     return {
         name: value
         for name, value in row.items()
-        if name in FIELDS or (value is not None and name not in DROPPED and defaults.get(name, _NONE) != value)
+        if name in FIELDS or (value is not None and name not in DROPPED and (name, value) not in defaults.items())
     }
 
 
-_NONE = object()
-
-
-def _whole(record: Record) -> Record:
-    metric = record.get("metric")
-    defaults = find(metric).parameters if metric else {}
-    plain = {name: value for name, value in defaults.items() if isinstance(value, str | int | float | bool | None)}
-    return plain | record
+def _defaults(job: str | None) -> Record:
+    defaults = find(job).parameters if job else {}
+    return {name: value for name, value in defaults.items() if isinstance(value, str | int | float | bool | None)}

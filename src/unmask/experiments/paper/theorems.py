@@ -1,4 +1,4 @@
-"""Theorems 4.2, 4.3 and 4.4: their bounds, beside exact values and measurements of their languages."""
+"""Theorems 4.2, 4.3 and 4.4: their bounds, next to exact values and measurements."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import math
 from typing import Any
 
 from unmask.experiments.paper.judge import Claim, Fields, Size, item, negated, part, scaled, shown
-from unmask.experiments.paper.records import Seen
+from unmask.experiments.paper.records import Records
 
-EPS = 0.25  # of Theorem 4.2, for the n-grams that it is measured on
-ROUNDS = {2: 13, 3: 97}  # steps by n: 1 + ceil((1 - eps)(n - 1) / eps^n)
-EQUAL = math.ceil(1 / EPS)  # equal steps with the same promise
+EPS = 0.25  # for Theorem 4.2
+STEPS = {2: 13, 3: 97}  # steps by n: 1 + ceil((1 - eps)(n - 1) / eps^n)
+EQUAL = math.ceil(1 / EPS)  # equal steps with the same guarantee
 EQUAL_STEPS = {"schedule": "linear", "steps": EQUAL, "language": ["paper-2gram", "paper-3gram"], "length": 512}
 LENGTHS = (64, 256, 1024, 2048)
-SPREAD = 0.01  # relative: numbers at several lengths that differ by less are the same
+SPREAD = 0.01  # largest relative difference between lengths
 UNEVEN = ("cosine", "cosine-squared", "polynomial(power=2)", "geometric(ratio=1.01)")
-MOST_4_4 = 293  # steps at L = 510 up to which Theorem 4.4 promises an SER of 1/2, p_e = 1/2
+MOST_4_4 = 293  # steps at L = 510 up to which Theorem 4.4 guarantees an SER of 1/2, p_e = 1/2
 COARSE = 275  # the same with the paper's p_e = 15/32
 DELTA = 0.1  # the target SER for Theorem 4.3
 ENOUGH_4_3 = math.ceil(32 * 31 / DELTA)  # steps of its proof at L = 32: L(L-1) / delta
@@ -25,73 +25,68 @@ NATS = scaled("ter_upper_ratio", lambda ratio, at: math.log(ratio))
 
 def _fluency(size: Size) -> list[dict[str, Any]]:
     rows = 100 if size.full else 40
-    made = []
-    for n, rounds in ROUNDS.items():
-        case = {"language": f"paper-{n}gram", "schedule": f"theorem-4.2(order={n})", "steps": rounds}
-        lengths = LENGTHS if n == 2 else ()
-        made.append(part("statement", statement=f"theorem-4.2(eps={EPS})", length=512, **case))
-        made.append(part("ter_upper", length=sorted({512, *lengths}), rows=rows, **case))
-    few = part("ter_upper", rows=rows, **EQUAL_STEPS)
-    return [*made, few]
+    return [
+        *(part("statement", statement=f"theorem-4.2(eps={EPS})", length=512, **_by_proof(n)) for n in STEPS),
+        part("ter_upper", length=sorted({512, *LENGTHS}), rows=rows, **_by_proof(2)),
+        part("ter_upper", length=512, rows=rows, **_by_proof(3)),
+        part("ter_upper", rows=rows, **EQUAL_STEPS),
+    ]
 
 
 def _by_proof(n: int) -> dict[str, Any]:
-    """The cells of the schedule that the proof builds."""
-    schedule = {"schedule": f"theorem-4.2(order={n})", "steps": ROUNDS[n]}
-    return {"metric": "ter_upper", "language": f"paper-{n}gram", **schedule}
+    """The cells of the proof's schedule."""
+    return {"language": f"paper-{n}gram", "schedule": f"theorem-4.2(order={n})", "steps": STEPS[n]}
 
 
-def _promised(seen: Seen, at: Fields) -> float:
-    return seen.one("divergence", metric="statement", **at).value / at["length"]
+def _bound(records: Records, at: Fields) -> float:
+    return records.one("divergence", job="statement", **at).value / at["length"]
 
 
 FLUENCY = item(
     "theorem-4.2",
-    "fluency needs a number of steps that does not grow with the length",
+    "the number of steps for fluency does not grow with the length",
     _fluency,
     {
         "bound": Claim(
             "Theorem 4.2, (6)",
             "For an n-gram some schedule of O((n-1)/eps^n) steps has log TER(p) <= log TER(q) + eps_learning + 4 eps "
             "log|V|.",
-            f"unmask theory show 'theorem-4.2(eps={EPS})' --language paper-3gram --steps {ROUNDS[3]}",
+            f"unmask theory show 'theorem-4.2(eps={EPS})' --language paper-3gram --steps {STEPS[3]}",
             [
                 shown("excess of log TER in nats a token, n = 2, N = {steps}", NATS, length=512, **_by_proof(2)),
                 shown("excess of log TER in nats a token, n = 3, N = {steps}", NATS, length=512, **_by_proof(3)),
-                shown("the bound, {language}", _promised, length=512, language=["paper-2gram", "paper-3gram"]),
+                shown("bound, {language}", _bound, length=512, language=["paper-2gram", "paper-3gram"]),
             ],
             lambda two, three, bound: (two <= bound["paper-2gram"], three <= bound["paper-3gram"]),
-            "With the ideal denoiser and the proof's schedule of 1 + (1 - eps)(n - 1)/eps^n steps, the excess is "
-            "below the bound by a factor. Our copy of the paper has lost the constants; this is the explicit version, "
-            "which holds at every length.",
+            "With the ideal denoiser and the proof's schedule of 1 + (1 - eps)(n - 1)/eps^n steps, the excess is a "
+            "small fraction of the bound. Our copy of the paper has lost the constants; this explicit version holds "
+            "at every length.",
             figure=f"4 eps log|V| = {4 * EPS * math.log(8):.2f} nats at eps = {EPS}, |V| = 8",
         ),
         "length": Claim(
             "Theorem 4.2 and Section 4.2",
-            "The number of steps for a TER near the optimum does not depend on the length.",
+            "The number of steps for a nearly optimal TER does not depend on the length.",
             "unmask paper theorem-4.2",
             [shown("TER(p)/TER(q) at most, L = {length}, N = 13", "ter_upper_ratio", length=LENGTHS, **_by_proof(2))],
             lambda ratio: ratio.spread <= SPREAD,
-            f"The same 13 steps leave the same excess at {LENGTHS[0]} and at {LENGTHS[-1]} tokens, to {SPREAD:.0%}.",
+            f"The same 13 steps leave the same excess within {SPREAD:.0%}, from {LENGTHS[0]} to {LENGTHS[-1]} tokens.",
         ),
         "order": Claim(
             "Theorem 4.2",
             "The number of steps grows with the order of the language, as (n-1)/eps^n.",
             "unmask theory show universal 'theorem-4.2(eps=0.25)' --language paper-3gram --steps 4",
-            [
-                shown("excess of log TER in nats a token, {language}, {steps} equal steps", NATS, **EQUAL_STEPS),
-            ],
+            [shown("excess of log TER in nats a token, {language}, {steps} equal steps", NATS, **EQUAL_STEPS)],
             lambda nats: nats >= 4 * EPS * math.log(8),
-            differs=f"The upper bound holds, but is far from what is needed: {EQUAL} equal steps keep the same "
-            "promise for both. For every language of any order, the excess a token is at most max_k delta_k (TC + "
-            "DTC) / L <= eps log|V|.",
+            differs=f"The upper bound holds but is far from tight: {EQUAL} equal steps give the same guarantee for "
+            "both orders. For a language of any order, the excess a token is at most max_k delta_k (TC + DTC) / L <= "
+            "eps log|V|.",
         ),
     },
 )
 
 CHAIN = {"language": "paper-2gram", "length": 32}
 TINY = {"language": "paper-2gram", "length": 4, "steps": 300}
-PROOF, LINEAR = f"theorem-4.3(ser={DELTA})", f"linear-rounds(ser={DELTA})"
+PROOF, LINEAR = f"theorem-4.3(ser={DELTA})", f"linear-steps(ser={DELTA})"
 
 
 def _enough(size: Size) -> list[dict[str, Any]]:
@@ -106,61 +101,59 @@ def _enough(size: Size) -> list[dict[str, Any]]:
 
 ENOUGH = item(
     "theorem-4.3",
-    "with enough steps an MDM is as correct as one likes",
+    "enough steps make SER as low as desired",
     _enough,
     {
         "enough": Claim(
             "Theorem 4.3",
-            "For any HMM and any delta: small learning error and enough steps make SER <= delta.",
+            "For any HMM and any delta, a small learning error and enough steps give SER <= delta.",
             "unmask generate --language sparse-hmm --length 32 --steps 9920 --rows 2000 --out enough.npy",
-            [shown("SER of {language}, N = {steps}", "ser", metric="samples", language=HMMS, steps=ENOUGH_4_3)],
+            [shown("SER of {language}, N = {steps}", "ser", job="samples", language=HMMS, steps=ENOUGH_4_3)],
             lambda ser: ser <= DELTA,
             "At L(L-1)/delta steps, as in the proof, SER is far below delta.",
             figure=f"SER <= {DELTA}",
         ),
         "learning": Claim(
             "Theorem 4.3, Lemma C.2",
-            "With a learning error of O(delta/L) a token the promise holds: SER <= 1 - P(distinct) e^(-L eps).",
+            "A learning error of O(delta/L) a token keeps the guarantee: SER <= 1 - P(distinct) e^(-L eps).",
             "unmask theory show theorem-4.3 --language paper-2gram --length 4 --steps 300 --learning 0.0025",
             [
-                shown(
-                    "SER, learning error 0.0025 nats in every context", "ser", metric="erring", epsilon=0.0025, **TINY
-                ),
-                shown("the bound", "ser", metric="statement", statement="theorem-4.3", learning=0.0025, **TINY),
+                shown("SER, error 0.0025 nats in every context", "ser", job="erring", epsilon=0.0025, **TINY),
+                shown("bound", "ser", job="statement", statement="theorem-4.3", learning=0.0025, **TINY),
             ],
             lambda ser, bound: ser <= bound,
-            "By enumeration of all strings.",
+            "SER is computed by enumeration of all strings.",
         ),
-        "rounds": Claim(
+        "steps": Claim(
             "Theorem 4.3, Lemma C.1",
-            "Steps are enough if two positions rarely share one: N of the order of L^2 / delta.",
+            "N of the order of L^2 / delta is enough, since two positions then rarely share a step.",
             f"unmask theory show '{PROOF}' '{LINEAR}' --language paper-2gram --length 32",
             [
-                shown("steps by the proof", "rounds", metric="statement", statement=PROOF, **CHAIN),
-                shown("steps by the divergence, at most", "rounds", metric="statement", statement=LINEAR, **CHAIN),
-                shown("SER at N = 500", "ser", metric="theory", language="paper-2gram", steps=500),
+                shown("steps by the proof", "steps", job="statement", statement=PROOF, **CHAIN),
+                shown("steps by the divergence, at most", "steps", job="statement", statement=LINEAR, **CHAIN),
+                shown("SER at N = 500", "ser", job="theory", language="paper-2gram", steps=500),
             ],
             lambda proof, linear, ser: linear.value <= proof.value,
-            "They are more than enough: by SER <= 1 - exp(-KL) and KL <= (TC + DTC)/N, a number of steps linear in "
-            "the length is enough for every language. It has the order of the lower bound of Theorem 4.4.",
+            "This is more than enough: by SER <= 1 - exp(-KL) and KL <= (TC + DTC)/N, a number of steps linear in "
+            "the length is enough for every language. The lower bound of Theorem 4.4 has the same order.",
         ),
     },
 )
 
 INTERVAL = {"language": "interval-5", "length": 510}
-EXACT = {"metric": "theory", "steps": MOST_4_4, **INTERVAL}
-EXCLUDED = {"metric": "statement", "statement": "theorem-4.4(coarse=True)", **INTERVAL}
+EXACT = {"job": "theory", "steps": MOST_4_4, **INTERVAL}
+EXCLUDED = {"job": "statement", "statement": "theorem-4.4(coarse=True)", **INTERVAL}
 STRIDED = {"language": "interval-5", "sampler": "strided", "steps": 5, "length": [510, 2000]}
 PER_TOKEN = scaled("steps_for_ser", lambda steps, at: steps / at["length"])
 INTERVAL_LENGTHS = (50, 100, 200, 510, 1000, 2000)
 
 
 def _correct(size: Size) -> list[dict[str, Any]]:
-    said = ["theorem-4.4", "theorem-4.4(coarse=True)"]
+    statements = ["theorem-4.4", "theorem-4.4(coarse=True)"]
     rows = 20_000 if size.full else 2000
     return [
         part("theory", steps=[COARSE, MOST_4_4], **INTERVAL),
-        part("statement", statement=said, learning=1 / 128, steps=MOST_4_4, **INTERVAL),
+        part("statement", statement=statements, learning=1 / 128, steps=MOST_4_4, **INTERVAL),
         part("theory", steps=MOST_4_4, schedule=UNEVEN, **INTERVAL),
         part("steps_for_ser", language="interval-5", length=INTERVAL_LENGTHS),
         part("samples", steps=MOST_4_4, rows=rows, **INTERVAL),
@@ -170,23 +163,23 @@ def _correct(size: Size) -> list[dict[str, Any]]:
 
 CORRECT = item(
     "theorem-4.4",
-    "correctness needs a number of steps in proportion to the length",
+    "the number of steps for correctness is proportional to the length",
     _correct,
     {
         "half": Claim(
             "Theorem 4.4",
-            "There is an HMM over 16 symbols for which more than half of the sequences are incorrect up to N = C L "
-            "steps, by any schedule.",
+            "For some HMM over 16 symbols, more than half of the sequences are incorrect up to N = C L steps, by any "
+            "schedule.",
             f"unmask theory exact --language interval-5 --length 510 --steps {MOST_4_4}",
             [
                 shown("SER at N = {steps}, L = 510, ideal denoiser", "ser", schedule="linear", **EXACT),
-                shown("the same, sampled", "ser", sampler="ancestral", **EXACT | {"metric": "samples"}),
-                shown("steps that the proof excludes at eps_learning = 1/128", "rounds", **EXCLUDED),
-                shown("C as L grows", "rounds / L", **EXCLUDED),
+                shown("the same, sampled", "ser", sampler="ancestral", **EXACT | {"job": "samples"}),
+                shown("steps that the proof excludes at eps_learning = 1/128", "steps", **EXCLUDED),
+                shown("C as L grows", "steps / L", **EXCLUDED),
             ],
             lambda exact, sampled, steps, c: (exact >= 0.5, sampled >= 0.5),
-            "The text leaves C open; its proof gives 0.541 with the paper's p_e = 15/32, and 0.577 for the ideal "
-            "denoiser. At that number of steps nearly all sequences are incorrect.",
+            "The paper leaves C open. Its proof gives 0.541 with the paper's p_e = 15/32, and 0.577 for the ideal "
+            "denoiser. At that number of steps far more than half of the sequences are incorrect.",
             figure="SER > 1/2 at N = C L, for some C",
         ),
         "any-schedule": Claim(
@@ -198,32 +191,27 @@ CORRECT = item(
                 shown("SER, {schedule}", "ser", schedule=UNEVEN, **EXACT),
             ],
             lambda even, uneven: (uneven >= 0.5, uneven >= even.value - 1e-9),
-            "No schedule is better than equal steps: the chance of a valid interval is Schur-concave in the fractions "
+            "Equal steps are the best schedule: the probability of a valid interval is Schur-concave in the fractions "
             "that the steps reveal.",
         ),
         "linear": Claim(
             "Section 4.3",
             "For a low SER the number of steps grows at least linearly with the length.",
             "unmask paper theorem-4.4",
-            [
-                shown("N / L for SER = 1/2, L = {length}", PER_TOKEN, language="interval-5", length=INTERVAL_LENGTHS),
-            ],
+            [shown("N / L for SER = 1/2, L = {length}", PER_TOKEN, language="interval-5", length=INTERVAL_LENGTHS)],
             lambda ratio: max(ratio.values[1:]) / min(ratio.values[1:]) - 1 <= SPREAD,
-            "Exactly: from L = 100 N / L is (l-1)/(4 ln 2) = 1.4427 for l = 5. The bound of the proof is 0.577 of the "
-            "length; the true number is two and a half times as large.",
+            "The values are exact: from L = 100, N / L is (l-1)/(4 ln 2) = 1.4427 for l = 5. This is two and a half "
+            "times the bound of the proof, 0.577 of the length.",
         ),
         "no-advantage": Claim(
             "Section 4.3, last but one paragraph; Section 7",
-            "Where correctness counts, MDMs have no advantage in efficiency over autoregression.",
+            "Where correctness counts, MDMs are not more efficient than autoregression.",
             "unmask generate --language interval-5 --length 510 --sampler strided --steps 5 --rows 2000 --out five.npy",
-            [
-                shown("SER of the strided order, 5 steps, L = {length}", "ser", metric="samples", **STRIDED),
-            ],
+            [shown("SER of the strided order, 5 steps, L = {length}", "ser", job="samples", **STRIDED)],
             lambda ser: negated(ser <= 0.01),
-            differs="The theorem is about schedules, where each position draws its step independently. A chosen "
-            "order, which reveals the a-th position of every interval in step a, writes the language of the proof "
-            "without an error in 5 steps at every length. The limit is one of random unmasking, not of masked "
-            "diffusion.",
+            differs="The theorem covers schedules, where each position draws its step independently. A chosen order "
+            "reveals the a-th position of every interval in step a. It generates the proof's language without an "
+            "error in 5 steps at every length. The limit is one of random unmasking, not of masked diffusion.",
         ),
     },
 )

@@ -1,4 +1,4 @@
-"""Fast-dLLM v2 (arXiv 2509.26328): Qwen2.5 that writes blocks of 32, its answers one place before."""
+"""Fast-dLLM v2 (arXiv 2509.26328): block-causal Qwen2.5 with blocks of 32 and shifted predictions."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from unmask.hub.decoder import Decoder
 
 
 class Config(msgspec.Struct):
-    """Beyond what every decoder says."""
+    """Settings beyond those of all decoders."""
 
     bd_size: Count | None = None
 
 
 def body(config: Mapping[str, Any], where: str) -> Body:
-    made = Decoder(shape_of(config, where, bias=True))
-    made.block = fit(dict(config), Config, where).bd_size
-    return made
+    model = Decoder(shape_of(config, where, bias=True))
+    model.block = fit(dict(config), Config, where).bd_size
+    return model
 
 
 FAMILIES["fast-dllm"] = Family(of_type("Fast_dLLM_Qwen"), body, as_named, UNUSED)
@@ -47,13 +47,13 @@ add(
                     "published",
                     '--sampler "blocks(block_length=8, first=32, inner=threshold(threshold=0.9, temperature=0))" '
                     "--length 512",
-                    f"{GITHUB}: README; its evaluation takes 1, one token a round",
+                    f"{GITHUB}: README; its evaluation uses threshold 1, one token per step",
                 ),
             ),
             traps=(
                 "blocks, and their parts of 8, are counted from the first token of the prompt",
-                "its own template lets the system of Qwen2.5 speak where nobody makes it say anything; this does not",
-                "the published loop does not see a prompt of exactly 32 tokens; ours does",
+                "its own chat template adds the system message of Qwen2.5 by default; that of unmask does not",
+                "the published loop ignores a prompt of exactly 32 tokens; unmask uses it",
             ),
         )
         for size in ("1.5B", "7B")

@@ -1,4 +1,4 @@
-"""iLLaDA-8B (arXiv 2606.25331): LLaDA trained anew on 12T tokens, with grouped heads and the names of Llama."""
+"""iLLaDA-8B (arXiv 2606.25331): LLaDA trained on 12T tokens, with grouped heads and the parameter names of Llama."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from unmask.hub.decoder import Decoder
 def body(config: Mapping[str, Any], where: str) -> Body:
     for name in ("attention_bias", "mlp_bias"):
         if config.get(name):
-            raise UnmaskError(f"{where}: {name} is true, and iLLaDA is known here without it")
+            raise UnmaskError(f"{where}: {name} is true; expected iLLaDA without it")
     if config.get("layer_norm_eps") is not None:
-        raise UnmaskError(f"{where}: layer_norm_eps asks for norms that subtract the mean; iLLaDA has none here")
+        raise UnmaskError(f"{where}: layer_norm_eps is set; expected iLLaDA without norms that subtract the mean")
     return Decoder(shape_of(config, where))
 
 
@@ -35,9 +35,9 @@ add(
             context=8192,
             recipes=(Recipe("published", '--sampler "llada(block_length=32)" --steps 1024 --length 1024', GITHUB),),
             traps=(
-                "neither config.json nor the tokenizer names its mask, 5, which the tokenizer writes <[MASK]>",
+                "neither config.json nor the tokenizer declares its mask, token 5, <[MASK]>",
                 "LLaDA's 126336 is an ordinary token of its vocabulary",
-                "conversations of the instructed one have a template that is not known here",
+                "the chat template of the instruct model is not supported",
             ),
         )
         for kind in ("Base", "Instruct")

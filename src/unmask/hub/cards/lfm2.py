@@ -1,8 +1,7 @@
-"""LFM2.5-Encoder-350M-Diffusion (Liquid AI, 2026): attention among short convolutions, both looking to both sides."""
+"""LFM2.5-Encoder-350M-Diffusion (Liquid AI, 2026): bidirectional attention and short convolutions."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -12,11 +11,11 @@ from unmask.core.errors import UnmaskError
 from unmask.core.reading import fit
 from unmask.hub.body import Body
 from unmask.hub.card import FAMILIES, Card, Family, Recipe, Source, Tokens, add
-from unmask.hub.cards.llada import Count
+from unmask.hub.cards.llada import Count, renamed
 from unmask.hub.cards.qwen import shape_of
 from unmask.hub.lfm2 import LFM2, Hybrid
 
-PLACES = (
+PARTS = (
     (r"^norm\.", "embedding_norm."),
     (r"^embed\.", "embed_tokens."),
     (r"\.operator\.(q_proj|k_proj|v_proj)\.", r".self_attn.\1."),
@@ -31,7 +30,7 @@ PLACES = (
 
 
 class Config(msgspec.Struct):
-    """Beyond what every decoder says."""
+    """Settings beyond those of all decoders."""
 
     layer_types: Annotated[list[str], msgspec.Meta(max_length=1000)]
     intermediate_size: Count | None = None
@@ -45,47 +44,41 @@ class Config(msgspec.Struct):
 
 
 def accepts(config: Mapping[str, Any]) -> bool:
-    """One that reads both ways, not the AR model that it comes from."""
+    """Accept bidirectional models, not the AR models they are based on."""
     kind, classes = config.get("model_type"), config.get("architectures") or [""]
     return kind == "lfm2_bidirectional" or (kind == "lfm2" and str(classes[0]).startswith("Lfm2Bidirectional"))
 
 
 def body(config: Mapping[str, Any], where: str) -> Body:
-    said: Config = fit(dict(config), Config, where)
-    if said.conv_bias or said.conv_L_cache % 2 == 0:
-        what = "conv_bias is true" if said.conv_bias else f"conv_L_cache is {said.conv_L_cache}, which has no middle"
-        raise UnmaskError(f"{where}: {what}; convolutions are known here without a bias, and of odd length")
-    wide = said.block_ff_dim or said.intermediate_size
+    settings: Config = fit(dict(config), Config, where)
+    if settings.conv_bias or settings.conv_L_cache % 2 == 0:
+        problem = "conv_bias is true" if settings.conv_bias else f"conv_L_cache is {settings.conv_L_cache}"
+        raise UnmaskError(f"{where}: {problem}; expected convolutions without a bias and of odd length")
+    wide = settings.block_ff_dim or settings.intermediate_size
     if wide is None:
         raise UnmaskError(f"{where}: intermediate_size is missing")
-    theta = {"rope_theta": config.get("rope_theta", 1e6)}  # which some leave out
-    options = {"inner": _width(wide, said), "eps": said.norm_eps, "normed": True, "tied": True}
+    theta = {"rope_theta": config.get("rope_theta", 1e6)}  # missing in some files
+    options = {"inner": _width(wide, settings), "eps": settings.norm_eps, "normed": True, "tied": True}
     shape = shape_of(dict(config) | theta | {"intermediate_size": wide}, where, **options)
-    if len(said.layer_types) != shape.layers:
-        raise UnmaskError(f"{where}: layer_types has {len(said.layer_types)} entries for {shape.layers} layers")
-    attends = tuple(kind == "full_attention" for kind in said.layer_types)
-    return LFM2(shape, Hybrid(attends=attends, kernel=said.conv_L_cache))
+    if len(settings.layer_types) != shape.layers:
+        raise UnmaskError(f"{where}: layer_types has {len(settings.layer_types)} entries for {shape.layers} layers")
+    attends = tuple(kind == "full_attention" for kind in settings.layer_types)
+    return LFM2(shape, Hybrid(attends=attends, kernel=settings.conv_L_cache))
 
 
-def _width(wide: int, said: Config) -> int:
-    """Of the MLP, which its configuration may leave to be worked out."""
-    if not said.block_auto_adjust_ff_dim:
+def _width(wide: int, settings: Config) -> int:
+    """The width of the MLP, which depends on several settings."""
+    if not settings.block_auto_adjust_ff_dim:
         return wide
     wide = int(2 * wide / 3)
-    if said.block_ffn_dim_multiplier is None:
+    if settings.block_ffn_dim_multiplier is None:
         return wide
-    return -(-int(said.block_ffn_dim_multiplier * wide) // said.block_multiple_of) * said.block_multiple_of
+    return -(-int(settings.block_ffn_dim_multiplier * wide) // settings.block_multiple_of) * settings.block_multiple_of
 
 
-def sources(body: Body, found: frozenset[str]) -> dict[str, Source]:
-    prefix = "lfm2." if "lfm2.embed_tokens.weight" in found else "model."
-    made = {}
-    for name in body.state_dict():
-        theirs = name
-        for ours, place in PLACES:
-            theirs = re.sub(ours, place, theirs)
-        made[name] = Source((prefix + theirs,))
-    return made
+def sources(body: Body, names: frozenset[str]) -> dict[str, Source]:
+    prefix = "lfm2." if "lfm2.embed_tokens.weight" in names else "model."
+    return {name: Source((prefix + renamed(name, PARTS),)) for name in body.state_dict()}
 
 
 FAMILIES["lfm2"] = Family(accepts, body, sources, (r"^lm_head\.weight$",))
@@ -97,19 +90,19 @@ add(
         family="lfm2",
         billions=0.35,
         tokens=Tokens(mask=16, eos=7),
-        plain=True,  # as its makers have it
+        plain=True,  # as published
         context=8192,
         template="question",
         recipes=(
             Recipe(
                 "published",
                 '--sampler "top-probability(temperature=0)" --steps 256 --length 256',
-                "its model card: one token a round, the likeliest first",
+                "its model card: one token per step, the most likely first",
             ),
         ),
         traps=(
-            "an answer ends with the text [/Answer], which is several tokens and no symbol",
-            "that its convolutions are centred is what ports of its code do; its template is read off its end",
+            "an answer ends with the text [/Answer], which is several tokens, not one special token",
+            "its centred convolutions follow ports of its code; its chat template is inferred from its end",
         ),
     )
 )

@@ -1,9 +1,9 @@
-"""LLaDA-8B (arXiv 2502.09992) and LLaDA-1.5: Llama that sees both sides; iLLaDA with the names of Llama."""
+"""LLaDA-8B (arXiv 2502.09992) and LLaDA-1.5: bidirectional Llama."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -14,8 +14,8 @@ from unmask.hub.card import FAMILIES, Card, Family, Recipe, Source, Tokens, add
 from unmask.hub.decoder import Decoder, Shape
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=2**24)]
-Depth = Annotated[int, msgspec.Meta(ge=1, le=2**12)]  # of layers and of experts, each of which is made
-PLACES = (  # of our names, what the checkpoint calls them
+Depth = Annotated[int, msgspec.Meta(ge=1, le=2**12)]  # number of layers or experts
+PARTS = (  # parts of names: in unmask, in the checkpoint
     (r"^model\.embed_tokens\.", "model.transformer.wte."),
     (r"^model\.norm\.", "model.transformer.ln_f."),
     (r"^lm_head\.", "model.transformer.ff_out."),
@@ -48,34 +48,35 @@ def accepts(config: Mapping[str, Any]) -> bool:
 
 
 def body(config: Mapping[str, Any], where: str) -> Body:
-    said: Config = fit(dict(config), Config, where)
+    settings: Config = fit(dict(config), Config, where)
     return Decoder(
         Shape(
-            vocabulary=said.embedding_size,
-            hidden=said.d_model,
-            layers=said.n_layers,
-            heads=said.n_heads,
-            kv_heads=said.n_kv_heads or said.n_heads,
-            head_dim=said.d_model // said.n_heads,
-            inner=said.mlp_hidden_size,
-            context=said.max_sequence_length,
-            theta=said.rope_theta,
-            eps=said.rms_norm_eps,
-            tied=said.weight_tying,
+            vocabulary=settings.embedding_size,
+            hidden=settings.d_model,
+            layers=settings.n_layers,
+            heads=settings.n_heads,
+            kv_heads=settings.n_kv_heads or settings.n_heads,
+            head_dim=settings.d_model // settings.n_heads,
+            inner=settings.mlp_hidden_size,
+            context=settings.max_sequence_length,
+            theta=settings.rope_theta,
+            eps=settings.rms_norm_eps,
+            tied=settings.weight_tying,
         )
     )
 
 
-def sources(body: Body, found: frozenset[str]) -> dict[str, Source]:
-    """As published, or, of converted copies, by the names of Llama."""
-    if "model.embed_tokens.weight" in found:
+def sources(body: Body, names: frozenset[str]) -> dict[str, Source]:
+    """Names as published, or those of Llama, as in converted copies."""
+    if "model.embed_tokens.weight" in names:
         return {name: Source((name,)) for name in body.state_dict()}
-    return {name: Source((_place(name),)) for name in body.state_dict()}
+    return {name: Source((renamed(name, PARTS),)) for name in body.state_dict()}
 
 
-def _place(name: str) -> str:
-    for ours, theirs in PLACES:
-        name = re.sub(ours, theirs, name)
+def renamed(name: str, parts: Sequence[tuple[str, str]]) -> str:
+    """The name of a parameter in the checkpoint. parts: pairs of a pattern and its replacement."""
+    for pattern, replacement in parts:
+        name = re.sub(pattern, replacement, name)
     return name
 
 
@@ -86,14 +87,14 @@ RECIPES = (
     Recipe(
         "published",
         '--sampler "llada(block_length=128)" --steps 128 --length 128',
-        f"{PAPER}: generate.py, its defaults; its demonstration has blocks of 32",
+        f"{PAPER}: defaults of generate.py; its demonstration uses blocks of 32",
     ),
 )
 TRAPS = (
-    "the end token is confident early: without blocks much of the canvas is filled with it (GSM8K 69 against 79)",
+    "the end token is confident early: without blocks it fills many positions (GSM8K 69% instead of 79%)",
     "classifier-free guidance of the published loop fails without an attention mask",
 )
-BASE = ("a base model: no chat template; without a few examples it writes garbage",)
+BASE = ("a base model without a chat template; it needs a few examples in the prompt",)
 add(
     *(
         Card(

@@ -1,4 +1,4 @@
-"""LLaDA2.x (arXiv 2512.15745): blocks of 32, one dense layer, then 256 experts in groups beside a shared one."""
+"""LLaDA2.x (arXiv 2512.15745): blocks of 32; one dense layer, then 256 experts in groups and a shared expert."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from unmask.core.errors import UnmaskError, shown
 from unmask.core.reading import fit
 from unmask.hub.body import Body
 from unmask.hub.card import FAMILIES, Card, Family, Recipe, Source, Tokens, add
-from unmask.hub.cards.llada import Count, Depth
+from unmask.hub.cards.llada import Count, Depth, renamed
 from unmask.hub.cards.llada_moe import expert_source
 from unmask.hub.cards.qwen import UNUSED, of_type, shape_of
 from unmask.hub.decoder import MLP, Decoder, Shape
 from unmask.hub.moe import Experts, MoE, SparseDecoder
 
-PLACES = (
+PARTS = (
     (r"^model\.embed_tokens\.", "model.word_embeddings."),
     (r"\.self_attn\.[qkv]_proj\.", ".attention.query_key_value."),
     (r"\.self_attn\.o_proj\.", ".attention.dense."),
@@ -31,7 +31,7 @@ PLACES = (
 
 
 class Config(msgspec.Struct):
-    """Beyond what every decoder says."""
+    """Settings beyond those of all decoders."""
 
     num_experts: Depth
     num_experts_per_tok: Count
@@ -50,42 +50,42 @@ class Config(msgspec.Struct):
 
 
 def body(config: Mapping[str, Any], where: str) -> Body:
-    said: Config = fit(dict(config), Config, where)
+    settings: Config = fit(dict(config), Config, where)
     for name, expected in (("score_function", "sigmoid"), ("norm_topk_prob", True), ("use_bias", False)):
-        if (value := getattr(said, name)) != expected:
-            raise UnmaskError(f"{where}: {name} is {shown(value)}, and LLaDA2 is known here with {expected!r}")
-    if said.num_experts // said.n_group < 2:
-        raise UnmaskError(f"{where}: {said.num_experts} experts do not make {said.n_group} groups of two or more")
-    options = {"bias": said.use_qkv_bias, "normed": said.use_qk_norm, "rotary": said.partial_rotary_factor}
+        if (value := getattr(settings, name)) != expected:
+            raise UnmaskError(f"{where}: {name} is {shown(value)}; expected {expected!r} for LLaDA2")
+    if settings.num_experts // settings.n_group < 2:
+        raise UnmaskError(
+            f"{where}: {settings.num_experts} experts in {settings.n_group} groups; expected at least two per group"
+        )
+    options = {"bias": settings.use_qkv_bias, "normed": settings.use_qk_norm, "rotary": settings.partial_rotary_factor}
     shape = shape_of(config, where, **options)
     experts = Experts(
-        count=said.num_experts,
-        chosen=said.num_experts_per_tok,
-        inner=said.moe_intermediate_size,
+        count=settings.num_experts,
+        chosen=settings.num_experts_per_tok,
+        inner=settings.moe_intermediate_size,
         sigmoid=True,
-        normalised=said.num_experts_per_tok > 1,
-        groups=said.n_group,
-        best=said.topk_group,
-        factor=said.routed_scaling_factor,
-        shared=said.moe_intermediate_size * (said.num_shared_experts or 0),
+        normalised=settings.num_experts_per_tok > 1,
+        groups=settings.n_group,
+        best=settings.topk_group,
+        factor=settings.routed_scaling_factor,
+        shared=settings.moe_intermediate_size * (settings.num_shared_experts or 0),
     )
 
     def mlp(layer: int) -> torch.nn.Module:
-        sparse = layer >= said.first_k_dense_replace
+        sparse = layer >= settings.first_k_dense_replace
         return MoE(shape.hidden, experts) if sparse else MLP(shape.hidden, shape.inner)
 
     return SparseDecoder(shape, mlp)
 
 
-def sources(body: Body, found: frozenset[str]) -> dict[str, Source]:
+def sources(body: Body, names: frozenset[str]) -> dict[str, Source]:
     assert isinstance(body, Decoder)
     return {name: expert_source(name, body) or _source(name, body.shape) for name in body.state_dict()}
 
 
 def _source(name: str, shape: Shape) -> Source:
-    theirs = name
-    for ours, place in PLACES:
-        theirs = re.sub(ours, place, theirs)
+    theirs = renamed(name, PARTS)
     part = re.search(r"\.([qkv])_proj\.", name)
     if part is None:
         return Source((theirs,))
@@ -95,13 +95,13 @@ def _source(name: str, shape: Shape) -> Source:
 
 
 def _sizes(shape: Shape) -> list[int]:
-    """Rows of all queries, then of all keys, then of all values."""
+    """Number of rows of the queries, keys and values."""
     keys = shape.kv_heads * shape.head_dim
     return [shape.heads * shape.head_dim, keys, keys]
 
 
-def _rows(sizes: list[int], which: str, tensors: Sequence[Tensor]) -> Tensor:
-    return tensors[0].split(sizes)["qkv".index(which)]
+def _rows(sizes: list[int], kind: str, tensors: Sequence[Tensor]) -> Tensor:
+    return tensors[0].split(sizes)["qkv".index(kind)]
 
 
 FAMILIES["llada2"] = Family(of_type("llada2_moe"), body, sources, UNUSED)
@@ -109,7 +109,7 @@ GITHUB = "github.com/inclusionAI/LLaDA2.X: generate() of its model, and the tabl
 
 
 def _recipe(name: str, threshold: float, editing: float | None = None) -> Recipe:
-    """editing: of 2.1, the probability from which another token is written over the one that is there."""
+    """editing: for 2.1, the probability at which another token replaces a written one."""
     rule = f"threshold(threshold={threshold}, temperature=0)"
     if editing is not None:
         rule = f"token-editing(threshold={threshold}, editing={editing}, temperature=0)"
@@ -121,11 +121,11 @@ EDITS = (_recipe("published", 0.95, 0.9), _recipe("quality", 0.7, 0.5), _recipe(
 
 
 TRAPS = (
-    "its blocks are counted from the first token of the prompt, so the first one written is shorter",
-    "from 2.1 on the published loop also changes tokens that it has written (editing_threshold): token-editing here",
-    "fewer steps than the block are threshold(least=32 / steps), or counts=(..) where these do not divide 32",
-    "2.1's numbers are compared with the page of diffusers alone, which reads an editing_threshold of 0 as no editing",
-    "2.2 edits by insertion and deletion too, and its numbers were not checked",
+    "blocks are counted from the first token of the prompt, so the first written block is shorter",
+    "from 2.1 on the published loop also changes written tokens (editing_threshold): sampler token-editing",
+    "for fewer steps than the block use threshold(least=32 / steps), or counts=(..) if they do not divide 32",
+    "2.1 was compared only with the page of diffusers, where an editing_threshold of 0 means no editing",
+    "2.2 also inserts and deletes tokens, which is not supported; its numbers were not checked",
 )
 add(
     *(

@@ -1,4 +1,4 @@
-"""LLaDA-MoE-7B-A1B (arXiv 2509.24389): 64 experts, 8 a token, weighed by a softmax that is not normalised again."""
+"""LLaDA-MoE-7B-A1B (arXiv 2509.24389): 64 experts, 8 per token, weighted by a softmax without normalisation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from unmask.hub.moe import Experts, MoE, SparseDecoder
 
 
 class Config(msgspec.Struct):
-    """Beyond what every decoder says."""
+    """Settings beyond those of all decoders."""
 
     num_experts: Depth
     num_experts_per_tok: Count
@@ -41,49 +41,53 @@ def accepts(config: Mapping[str, Any]) -> bool:
 
 
 def body(config: Mapping[str, Any], where: str) -> Body:
-    said: Config = fit(dict(config), Config, where)
+    settings: Config = fit(dict(config), Config, where)
     for name in ("shared_expert_intermediate_size", "moe_router_enable_expert_bias", "clip_qkv"):
-        if (value := getattr(said, name)) not in (None, False, 0):
-            raise UnmaskError(f"{where}: {name} is {shown(value)}, and LLaDA-MoE is known here without it")
-    if said.moe_router_score_function not in (None, "softmax"):
-        what = shown(said.moe_router_score_function)
-        raise UnmaskError(f"{where}: moe_router_score_function is {what}; expected 'softmax'")
-    dense = {"intermediate_size": said.dense_intermediate_size}
-    shape = shape_of(dict(config) | dense, where, normed=said.qk_layernorm, rotary=said.partial_rotary_factor)
-    if len(said.moe_layer_freq) != shape.layers:
-        what = f"has {len(said.moe_layer_freq)} entries for {shape.layers} layers"
-        raise UnmaskError(f"{where}: moe_layer_freq {what}; expected one a layer")
-    experts = Experts(count=said.num_experts, chosen=said.num_experts_per_tok, inner=said.expert_intermediate_size)
+        if (value := getattr(settings, name)) not in (None, False, 0):
+            raise UnmaskError(f"{where}: {name} is {shown(value)}; expected LLaDA-MoE without it")
+    if settings.moe_router_score_function not in (None, "softmax"):
+        function = shown(settings.moe_router_score_function)
+        raise UnmaskError(f"{where}: moe_router_score_function is {function}; expected 'softmax'")
+    dense = {"intermediate_size": settings.dense_intermediate_size}
+    shape = shape_of(dict(config) | dense, where, normed=settings.qk_layernorm, rotary=settings.partial_rotary_factor)
+    if len(settings.moe_layer_freq) != shape.layers:
+        entries = len(settings.moe_layer_freq)
+        raise UnmaskError(
+            f"{where}: moe_layer_freq has {entries} entries for {shape.layers} layers; expected one per layer"
+        )
+    experts = Experts(
+        count=settings.num_experts, chosen=settings.num_experts_per_tok, inner=settings.expert_intermediate_size
+    )
 
     def mlp(layer: int) -> torch.nn.Module:
-        sparse = said.moe_layer_freq[layer] != 0
+        sparse = settings.moe_layer_freq[layer] != 0
         return MoE(shape.hidden, experts) if sparse else MLP(shape.hidden, shape.inner)
 
     return SparseDecoder(shape, mlp)
 
 
-def sources(body: Body, found: frozenset[str]) -> dict[str, Source]:
+def sources(body: Body, names: frozenset[str]) -> dict[str, Source]:
     return {name: expert_source(name, body) or Source((name,)) for name in body.state_dict()}
 
 
 def expert_source(name: str, body: Body) -> Source | None:
-    """What a parameter of experts is made of; None of another."""
-    at, _, what = name.rpartition(".mlp.")
+    """The source of a parameter of experts; None for others."""
+    at, _, part = name.rpartition(".mlp.")
     layer = body.get_submodule(f"{at}.mlp") if at else None
     if not isinstance(layer, MoE):
         return None
     each = [f"{at}.mlp.experts.{expert}" for expert in range(layer.experts.count)]
     inner, hidden = layer.experts.inner, layer.router.in_features
-    if what == "gate_up":
-        return _stacked([f"{one}.{part}.weight" for one in each for part in ("gate_proj", "up_proj")], 2, inner, hidden)
-    if what == "down":
+    if part == "gate_up":
+        return _stacked([f"{one}.{half}.weight" for one in each for half in ("gate_proj", "up_proj")], 2, inner, hidden)
+    if part == "down":
         return _stacked([f"{one}.down_proj.weight" for one in each], 1, hidden, inner)
-    renamed = {"router.weight": "gate.weight", "bias": "gate.expert_bias"}.get(what)
-    return Source((f"{at}.mlp.{renamed or re.sub(r'^shared', 'shared_experts', what)}",))
+    theirs = {"router.weight": "gate.weight", "bias": "gate.expert_bias"}.get(part)
+    return Source((f"{at}.mlp.{theirs or re.sub(r'^shared', 'shared_experts', part)}",))
 
 
 def _stacked(names: Sequence[str], parts: int, *shape: int) -> Source:
-    """So many tensors of each expert below one another, and the experts in a tensor of their own."""
+    """Stack the tensors of all experts: `parts` tensors per expert are concatenated."""
 
     def make(tensors: Sequence[Tensor]) -> Tensor:
         return torch.stack(list(tensors)).unflatten(0, (-1, parts)).flatten(1, 2)
@@ -92,11 +96,11 @@ def _stacked(names: Sequence[str], parts: int, *shape: int) -> Source:
 
 
 FAMILIES["llada-moe"] = Family(accepts, body, sources, UNUSED)
-GITHUB = "github.com/ML-GSAI/LLaDA: README, and generate.py for all"
+GITHUB = "github.com/ML-GSAI/LLaDA: README, and generate.py"
 RECIPES = (Recipe("published", '--sampler "llada(block_length=32)" --steps 128 --length 128', GITHUB),)
 TRAPS = (
-    "its config.json calls itself llada, as LLaDA-8B's does, which is another architecture",
-    "weights of experts are summed in float32 here, in the type of the states in the published code",
+    "its config.json has the type llada, like LLaDA-8B, which is another architecture",
+    "outputs of experts are summed in float32; the published code uses the type of the states",
 )
 add(
     *(

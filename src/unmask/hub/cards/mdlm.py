@@ -1,4 +1,4 @@
-"""MDLM (arXiv 2406.07524) and BD3-LM (arXiv 2503.09573) on OpenWebText: the small DiT, seeing all or blocks of it."""
+"""MDLM (arXiv 2406.07524) and BD3-LM (arXiv 2503.09573) on OpenWebText: small DiTs, bidirectional or block-causal."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from unmask.hub.dit import RATIO, DiT, modulation
 
 Shape = tuple[int, ...]
 Make = Callable[[Sequence[Tensor]], Tensor]
-Change = Callable[[Tensor, Tensor], Tensor]  # of a tensor and (parts, hidden) of its layer's modulation
+Change = Callable[[Tensor, Tensor], Tensor]  # of a tensor, and the modulation (parts, hidden) of its layer
 ADA = "adaLN_modulation"
-FREQUENCIES = 256  # that the noise level is embedded in
-SHIFT, SCALE, GATE = 0, 1, 2  # of the attention; three further those of the MLP
+FREQUENCIES = 256  # width of the embedding of the noise level
+SHIFT, SCALE, GATE = 0, 1, 2  # of the attention; those of the MLP are 3, 4 and 5
 
 
 class Config(msgspec.Struct):
@@ -32,66 +32,75 @@ class Config(msgspec.Struct):
     hidden_dim: Count
     n_blocks: Depth
     n_heads: Count
-    cond_dim: Count = 129  # which is what their class says where the file does not
+    cond_dim: Count = 129  # the default of the published class
     time_conditioning: bool = False
     causal: bool = False
     block_size: Count | None = None
 
 
 def body(config: Mapping[str, Any], where: str) -> Body:
-    said: Config = fit(dict(config), Config, where)
-    if said.time_conditioning or said.causal:
-        what = "time_conditioning" if said.time_conditioning else "causal"
-        raise UnmaskError(f"{where}: {what} is true, and only models without it are known here; take a published one")
-    if said.hidden_dim % (2 * said.n_heads):
-        raise UnmaskError(f"{where}: hidden_dim {said.hidden_dim} does not make {said.n_heads} heads of even width")
-    made = DiT(said.vocab_size, said.hidden_dim, said.n_blocks, said.n_heads, said.model_length, said.cond_dim)
-    made.block = said.block_size
-    return made
+    settings: Config = fit(dict(config), Config, where)
+    if settings.time_conditioning or settings.causal:
+        name = "time_conditioning" if settings.time_conditioning else "causal"
+        raise UnmaskError(f"{where}: {name} is true; expected a published model, without it")
+    if settings.hidden_dim % (2 * settings.n_heads):
+        raise UnmaskError(
+            f"{where}: hidden_dim is {settings.hidden_dim}; expected {settings.n_heads} heads of even width"
+        )
+    model = DiT(
+        settings.vocab_size,
+        settings.hidden_dim,
+        settings.n_blocks,
+        settings.n_heads,
+        settings.model_length,
+        settings.cond_dim,
+    )
+    model.block = settings.block_size
+    return model
 
 
-def sources(body: Body, found: frozenset[str]) -> dict[str, Source]:
-    """Their conditions folded in; of models without conditions the weights as they are."""
+def sources(body: Body, names: frozenset[str]) -> dict[str, Source]:
+    """Fold conditions into the weights; models without conditions have the weights themselves."""
     assert isinstance(body, DiT)
     hidden, level = body.hidden, _level(body.conditions)
-    conditioned = not level.keys().isdisjoint(found)
+    conditioned = not level.keys().isdisjoint(names)
 
-    def folded(at: str, what: str, shape: Shape, parts: int, change: Change, plain: Make | None = None) -> Source:
-        """The tensor `what` changed by its layer's modulation of so many parts; where there is none, `plain` of it."""
+    def folded(at: str, name: str, shape: Shape, parts: int, change: Change, plain: Make | None = None) -> Source:
+        """A tensor changed by its layer's modulation of `parts` parts; without conditions, `plain` of the tensor."""
         if not conditioned:
-            return Source((at + what,), plain, (shape,))
+            return Source((at + name,), plain, (shape,))
         of_layer = {f"{at}{ADA}.weight": (parts * hidden, body.conditions), f"{at}{ADA}.bias": (parts * hidden,)}
-        made = {at + what: shape} | of_layer | level
-        return Source(tuple(made), partial(_folded, change, parts), tuple(made.values()))
+        tensors = {at + name: shape} | of_layer | level
+        return Source(tuple(tensors), partial(_folded, change, parts), tuple(tensors.values()))
 
-    def norm(ours: str, at: str, what: str, first: int, parts: int) -> dict[str, Source]:
-        name = f"{what}.weight"
+    def norm(ours: str, at: str, theirs: str, first: int, parts: int) -> dict[str, Source]:
+        name = f"{theirs}.weight"
         return {
             f"{ours}.weight": folded(at, name, (hidden,), parts, partial(_scaled, first + SCALE)),
             f"{ours}.bias": folded(at, name, (hidden,), parts, partial(_shifted, first + SHIFT), _nothing),
         }
 
-    made = {
+    parameters = {
         "embed": Source(("backbone.vocab_embed.embedding",)),
         "head.weight": Source(("backbone.output_layer.linear.weight",)),
         "head.bias": Source(("backbone.output_layer.linear.bias",)),
     }
-    made |= norm("norm", "backbone.output_layer.", "norm_final", 0, 2)
+    parameters |= norm("norm", "backbone.output_layer.", "norm_final", 0, 2)
     for number in range(len(body.blocks)):
         ours, at = f"blocks.{number}.", f"backbone.blocks.{number}."
-        made |= norm(f"{ours}norm1", at, "norm1", 0, 6) | norm(f"{ours}norm2", at, "norm2", 3, 6)
-        made[f"{ours}qkv.weight"] = Source((f"{at}attn_qkv.weight",))
-        made[f"{ours}up.weight"] = Source((f"{at}mlp.0.weight",))
-        made[f"{ours}up.bias"] = Source((f"{at}mlp.0.bias",))
+        parameters |= norm(f"{ours}norm1", at, "norm1", 0, 6) | norm(f"{ours}norm2", at, "norm2", 3, 6)
+        parameters[f"{ours}qkv.weight"] = Source((f"{at}attn_qkv.weight",))
+        parameters[f"{ours}up.weight"] = Source((f"{at}mlp.0.weight",))
+        parameters[f"{ours}up.bias"] = Source((f"{at}mlp.0.bias",))
         attention, mlp = partial(_gated, GATE), partial(_gated, GATE + 3)
-        made[f"{ours}out.weight"] = folded(at, "attn_out.weight", (hidden, hidden), 6, attention)
-        made[f"{ours}down.weight"] = folded(at, "mlp.2.weight", (hidden, RATIO * hidden), 6, mlp)
-        made[f"{ours}down.bias"] = folded(at, "mlp.2.bias", (hidden,), 6, mlp)
-    return made
+        parameters[f"{ours}out.weight"] = folded(at, "attn_out.weight", (hidden, hidden), 6, attention)
+        parameters[f"{ours}down.weight"] = folded(at, "mlp.2.weight", (hidden, RATIO * hidden), 6, mlp)
+        parameters[f"{ours}down.bias"] = folded(at, "mlp.2.bias", (hidden,), 6, mlp)
+    return parameters
 
 
 def _level(conditions: int) -> dict[str, Shape]:
-    """What makes conditions of the noise level."""
+    """The tensors of the network that computes conditions from the noise level."""
     at = "backbone.sigma_map.mlp"
     first = {f"{at}.0.weight": (conditions, FREQUENCIES), f"{at}.0.bias": (conditions,)}
     return first | {f"{at}.2.weight": (conditions, conditions), f"{at}.2.bias": (conditions,)}
@@ -123,9 +132,9 @@ FAMILIES["bd3lm"] = Family(of_type("bd3lm"), body, sources, UNUSED)
 TOKENS = Tokens(mask=50257, eos=50256, pad=50256, bos=50256)
 MDLM, BD3LM = "github.com/kuleshov-group/mdlm: README", "github.com/kuleshov-group/bd3lms: README"
 TRAPS = (
-    "its tokenizer is GPT-2's, which its repository does not hold, and which knows no mask: 50257, the last row",
+    "its repository lacks its tokenizer, that of GPT-2, which has no mask: it is 50257, the last row",
     "trained under bfloat16 autocast; the published code needs flash-attn and CUDA",
-    "its logits are raw: the published model leaves it to its caller that the mask is never written",
+    "its logits include the mask; in the published code the caller removes it",
 )
 RECIPE = Recipe("published", "--sampler as-published-mdlm --steps 1000 --length 1024", MDLM)
 add(
@@ -162,7 +171,7 @@ add(
             ),
             traps=(
                 *TRAPS,
-                "published samples begin with the end of text (50256), and slide a window beyond 1024",
+                "published samples begin with the end of text (50256), and use a sliding window beyond 1024",
                 "the published top-p drops the token that crosses p, unless it is the first; --top-p keeps it",
             ),
         )
@@ -176,6 +185,6 @@ add(
         billions=0.17,
         tokens=TOKENS,
         context=1024,
-        traps=(*TRAPS, "one block of 1024: what the block models were trained on from"),
+        traps=(*TRAPS, "one block of 1024: the initial weights of the block models"),
     ),
 )

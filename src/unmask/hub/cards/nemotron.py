@@ -1,5 +1,7 @@
-"""Nemotron-Labs-Diffusion (arXiv 2607.05722): Ministral whose one set of weights reads from left to right, and writes
-blocks that see all of themselves behind a past that was read from left to right."""
+"""Nemotron-Labs-Diffusion (arXiv 2607.05722): Ministral as an AR model and a diffusion model with the same weights.
+
+The diffusion model has full attention within the current block, and causal attention before it.
+"""
 
 from __future__ import annotations
 
@@ -24,23 +26,21 @@ class Config(msgspec.Struct):
 
 
 def body(config: Mapping[str, Any], where: str) -> Body:
-    said: Config = fit(dict(config), Config, where)
+    settings: Config = fit(dict(config), Config, where)
     for name in ("attention_bias", "mlp_bias", "sliding_window"):
-        if (value := getattr(said, name)) not in (None, False):
-            raise UnmaskError(
-                f"{where}: {name} is {shown(value)}, and Nemotron-Labs-Diffusion is known here without it"
-            )
-    kind = said.rope_parameters.get("rope_type")
+        if (value := getattr(settings, name)) not in (None, False):
+            raise UnmaskError(f"{where}: {name} is {shown(value)}; expected Nemotron-Labs-Diffusion without it")
+    kind = settings.rope_parameters.get("rope_type")
     if kind != "yarn":
         raise UnmaskError(f"{where}: rope_type is {shown(kind)}; expected 'yarn'")
-    fields = {name: value for name, value in said.rope_parameters.items() if name in Yarn.__struct_fields__}
+    fields = {name: value for name, value in settings.rope_parameters.items() if name in Yarn.__struct_fields__}
     yarn: Yarn = fit(fields, Yarn, f"{where}: rope_parameters")
-    # beyond the original context queries are scaled as well, which is not done here
+    # longer texts, which need scaled queries, are not supported
     plain = dict(config) | {"rope_parameters": None, "rope_scaling": None}
     return Stretched(shape_of(plain, where, context=yarn.original_max_position_embeddings), yarn)
 
 
-def sources(body: Body, found: frozenset[str]) -> dict[str, Source]:
+def sources(body: Body, names: frozenset[str]) -> dict[str, Source]:
     return {
         name: Source((name.replace("model.", "encoder.", 1) if name != "lm_head.weight" else "diffusion_head.weight",))
         for name in body.state_dict()
@@ -48,13 +48,13 @@ def sources(body: Body, found: frozenset[str]) -> dict[str, Source]:
 
 
 FAMILIES["nemotron"] = Family(of_type("nemotron_labs_diffusion"), body, sources)
-GITHUB = "the model's own generate(), as dLLM and SGLang have it"
+GITHUB = "the model's generate(), as in dLLM and SGLang"
 TRAPS = (
-    "its published blocks begin where the prompt ends; here they are counted from its first token",
-    "its published loop reads the first token of a block from the one before; here all of a block is written",
-    "beyond 16384 positions its queries are scaled as well, which is not done: longer texts are refused",
-    "its conversations have a template that is not known here: write them as its tokenizer's card says",
-    "its third mode drafts with an adapter (linear_spec_lora) that is not loaded",
+    "its published blocks begin after the prompt; in unmask they are counted from its first token",
+    "its published loop predicts the first token of a block from the previous one; unmask writes all of a block",
+    "beyond 16384 positions its queries are scaled, which is not supported: longer texts are refused",
+    "its chat template is not supported: write conversations in the format of its model card",
+    "its third mode, drafts with an adapter (linear_spec_lora), is not supported",
 )
 SIZES = ("3B", "8B", "14B")
 KINDS = ("", "-Base")

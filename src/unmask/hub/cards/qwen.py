@@ -1,4 +1,4 @@
-"""Qwen2 and Qwen3 made to see both sides, or blocks: shapes and names are those of transformers."""
+"""Bidirectional and block-causal Qwen2 and Qwen3, with the configuration and names of transformers."""
 
 from __future__ import annotations
 
@@ -34,37 +34,37 @@ class Config(msgspec.Struct):
 
 
 def shape_of(config: Mapping[str, Any], where: str, **options: Any) -> Shape:
-    """Of a config.json as transformers writes them; options: of Shape."""
-    said: Config = fit(dict(config), Config, where)
-    rotary = said.rope_parameters or said.rope_scaling or {}
+    """The shape in a config.json of transformers; options: fields of Shape that replace it."""
+    settings: Config = fit(dict(config), Config, where)
+    rotary = settings.rope_parameters or settings.rope_scaling or {}
     kind = rotary.get("rope_type", rotary.get("type", "default"))
-    if kind not in ("default", None) or said.use_sliding_window:
-        what = "sliding windows" if said.use_sliding_window else f"rotary positions of type {kind!r}"
-        raise UnmaskError(f"{where} asks for {what}, which are not known here; expected plain ones")
+    if kind not in ("default", None) or settings.use_sliding_window:
+        problem = "sliding windows" if settings.use_sliding_window else f"rotary positions of type {kind!r}"
+        raise UnmaskError(f"{where} has {problem}; expected full attention and plain rotary positions")
     fields = {
-        "vocabulary": said.vocab_size,
-        "hidden": said.hidden_size,
-        "layers": said.num_hidden_layers,
-        "heads": said.num_attention_heads,
-        "kv_heads": said.num_key_value_heads or said.num_attention_heads,
-        "head_dim": said.head_dim or said.hidden_size // said.num_attention_heads,
-        "inner": said.intermediate_size,
-        "context": said.max_position_embeddings,
-        "theta": float(rotary.get("rope_theta", said.rope_theta)),
-        "eps": said.rms_norm_eps,
-        "bias": said.attention_bias,
-        "tied": said.tie_word_embeddings,
+        "vocabulary": settings.vocab_size,
+        "hidden": settings.hidden_size,
+        "layers": settings.num_hidden_layers,
+        "heads": settings.num_attention_heads,
+        "kv_heads": settings.num_key_value_heads or settings.num_attention_heads,
+        "head_dim": settings.head_dim or settings.hidden_size // settings.num_attention_heads,
+        "inner": settings.intermediate_size,
+        "context": settings.max_position_embeddings,
+        "theta": float(rotary.get("rope_theta", settings.rope_theta)),
+        "eps": settings.rms_norm_eps,
+        "bias": settings.attention_bias,
+        "tied": settings.tie_word_embeddings,
     }
     return Shape(**(fields | options))
 
 
-def as_named(body: Body, found: frozenset[str]) -> dict[str, Source]:
-    """Every parameter by its own name."""
+def as_named(body: Body, names: frozenset[str]) -> dict[str, Source]:
+    """All parameters under their own names."""
     return {name: Source((name,)) for name in body.state_dict()}
 
 
 def decoder(**options: Any) -> Any:
-    """A family's `body`, of these options of Shape."""
+    """The `body` of a family with these options of Shape."""
     return lambda config, where: Decoder(shape_of(config, where, **options))
 
 
@@ -72,7 +72,7 @@ def of_type(*kinds: str) -> Any:
     return lambda config: config.get("model_type") in kinds
 
 
-UNUSED = (r"^lm_head\.weight$", r"rotary_emb\.inv_freq$")  # of a tied head a second copy
+UNUSED = (r"^lm_head\.weight$", r"rotary_emb\.inv_freq$")  # a second copy of a tied head
 FAMILIES["qwen2"] = Family(of_type("a2d-qwen2", "qwen2"), decoder(bias=True), as_named, UNUSED)
 FAMILIES["qwen3"] = Family(of_type("a2d-qwen3", "qwen3"), decoder(normed=True), as_named, UNUSED)
 DLLM = "github.com/ZHZisZZ/dllm"
@@ -80,13 +80,13 @@ QWEN2 = Tokens(mask=151665, eos=151645, pad=151643, end_of_turn=151645)
 
 
 def recipes(block: int) -> tuple[Recipe, ...]:
-    """One token a round, the likeliest."""
+    """One token per step, the most likely one."""
     options = f'--sampler "llada(block_length={block})" --steps 256 --length 256'
     return (Recipe("published", options, f"{DLLM}: examples/a2d"),)
 
 
 QWEN3 = Tokens(mask=151669, eos=151645, pad=151643, end_of_turn=151645)
-ALIGNED = ("its published loop lets blocks begin where the prompt ends; here they are counted from its first token",)
+ALIGNED = ("its published blocks begin after the prompt; in unmask they are counted from its first token",)
 add(
     *(
         Card(

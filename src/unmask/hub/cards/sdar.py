@@ -1,4 +1,4 @@
-"""SDAR (arXiv 2510.06303) and TraDo: Qwen3 that writes blocks, each seeing itself and those before it."""
+"""SDAR (arXiv 2510.06303) and TraDo: block-causal Qwen3."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from unmask.hub.moe import Experts, MoE, SparseDecoder
 
 GITHUB = "github.com/JetAstra/SDAR: README"
 TOKENS = Tokens(mask=151669, eos=151643, pad=151643, end_of_turn=151645)
-BLOCK = 4  # of those whose names do not say
+BLOCK = 4  # of models without a block length in their names
 SIZES = ("1.7B", "4B", "8B")
 
 
 class Config(msgspec.Struct):
-    """Beyond what every decoder says."""
+    """Settings beyond those of all decoders."""
 
     num_experts: Depth
     num_experts_per_tok: Count
@@ -34,15 +34,15 @@ class Config(msgspec.Struct):
 
 
 def sparse(config: Mapping[str, Any], where: str) -> Body:
-    said: Config = fit(dict(config), Config, where)
-    if said.decoder_sparse_step != 1 or said.mlp_only_layers:
-        raise UnmaskError(f"{where}: some of its layers have no experts, and Qwen3's are known here with them in all")
+    settings: Config = fit(dict(config), Config, where)
+    if settings.decoder_sparse_step != 1 or settings.mlp_only_layers:
+        raise UnmaskError(f"{where}: some layers have no experts; expected experts in all layers")
     shape = shape_of(config, where, normed=True)
     experts = Experts(
-        count=said.num_experts,
-        chosen=said.num_experts_per_tok,
-        inner=said.moe_intermediate_size,
-        normalised=said.norm_topk_prob,
+        count=settings.num_experts,
+        chosen=settings.num_experts_per_tok,
+        inner=settings.moe_intermediate_size,
+        normalised=settings.norm_topk_prob,
     )
     return SparseDecoder(shape, lambda layer: MoE(shape.hidden, experts))
 
@@ -56,19 +56,19 @@ def _recipes(block: int) -> tuple[Recipe, ...]:
         Recipe(
             "static",
             f'--sampler "llada(block_length={block})" --steps 512 --length 512',
-            f"{GITHUB}: as many rounds as tokens",
+            f"{GITHUB}: one step per token",
         ),
         Recipe(
             "dynamic",
             f'--sampler "blocks(block_length={block}, inner=threshold(threshold=0.9, temperature=0))" --length 512',
-            f"{GITHUB}; its generate.py has 0.85; with fewer steps than the block add counts=(2, 1, 1) for 3 of 4",
+            f"{GITHUB}; generate.py has 0.85; for 3 steps per block of 4 add counts=(2, 1, 1)",
         ),
     )
 
 
 TRAPS = (
-    "its blocks are counted from the first token of the prompt, so the first one written may be shorter",
-    "the published generate.py stops at once: it reads its arguments before they are there",
+    "blocks are counted from the first token of the prompt, so the first written block may be shorter",
+    "the published generate.py fails at its start: it uses its arguments before it parses them",
 )
 add(
     *(

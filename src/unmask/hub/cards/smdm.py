@@ -1,4 +1,4 @@
-"""SMDM (arXiv 2410.18514): TinyLlama that sees both sides, 1.1B and smaller, with the names of Lit-GPT."""
+"""SMDM (arXiv 2410.18514): bidirectional TinyLlama, 1.1B and smaller, with the parameter names of Lit-GPT."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from torch import Tensor
 from unmask.core.reading import fit
 from unmask.hub.body import Body
 from unmask.hub.card import FAMILIES, Card, Family, Recipe, Source, Tokens, add
-from unmask.hub.cards.llada import Count, Depth
+from unmask.hub.cards.llada import Count, Depth, renamed
 from unmask.hub.cards.qwen import of_type
 from unmask.hub.decoder import Decoder, Shape
 from unmask.hub.rotary import Rounded
 
-PLACES = (
+PARTS = (
     (r"^model\.embed_tokens\.", "transformer.wte."),
     (r"^model\.norm\.", "transformer.ln_f."),
     (r"^model\.layers\.", "transformer.h."),
@@ -34,7 +34,7 @@ PLACES = (
 
 
 class Config(msgspec.Struct):
-    """The fields of Lit-GPT; of others only what these checkpoints have is known."""
+    """The fields of Lit-GPT that these checkpoints use."""
 
     n_layer: Depth
     n_head: Count
@@ -47,41 +47,39 @@ class Config(msgspec.Struct):
 
 
 def body(config: Mapping[str, Any], where: str) -> Body:
-    said: Config = fit(dict(config), Config, where)
+    settings: Config = fit(dict(config), Config, where)
     return Rounded(
         Shape(
-            vocabulary=said.vocab_size,
-            symbols=said.vocab_size + 1,  # the mask is read, and never written
-            hidden=said.n_embd,
-            layers=said.n_layer,
-            heads=said.n_head,
-            kv_heads=said.n_query_groups or said.n_head,
-            head_dim=said.n_embd // said.n_head,
-            inner=said.intermediate_size,
-            context=said.block_size,
-            eps=said.norm_eps,
+            vocabulary=settings.vocab_size,
+            symbols=settings.vocab_size + 1,  # the mask is only an input
+            hidden=settings.n_embd,
+            layers=settings.n_layer,
+            heads=settings.n_head,
+            kv_heads=settings.n_query_groups or settings.n_head,
+            head_dim=settings.n_embd // settings.n_head,
+            inner=settings.intermediate_size,
+            context=settings.block_size,
+            eps=settings.norm_eps,
         )
     )
 
 
-def sources(body: Body, found: frozenset[str]) -> dict[str, Source]:
+def sources(body: Body, names: frozenset[str]) -> dict[str, Source]:
     assert isinstance(body, Decoder)
-    made = {}
+    parameters = {}
     fused = (((body.shape.heads + 2 * body.shape.kv_heads) * body.shape.head_dim, body.shape.hidden),)
     for name in body.state_dict():
-        theirs = name
-        for ours, place in PLACES:
-            theirs = re.sub(ours, place, theirs)
+        theirs = renamed(name, PARTS)
         part = re.search(r"\.([qkv])_proj\.", name)
-        made[name] = Source((theirs,), partial(_part, body.shape, part[1]), fused) if part else Source((theirs,))
-    return made
+        parameters[name] = Source((theirs,), partial(_part, body.shape, part[1]), fused) if part else Source((theirs,))
+    return parameters
 
 
-def _part(shape: Shape, which: str, tensors: Sequence[Tensor]) -> Tensor:
-    """Of rows that hold, head of keys after head of keys, its queries, the key and the value."""
+def _part(shape: Shape, kind: str, tensors: Sequence[Tensor]) -> Tensor:
+    """The queries, keys or values of fused rows. For each key head these are its queries, the key and the value."""
     queries = shape.heads // shape.kv_heads
     groups = tensors[0].unflatten(0, (shape.kv_heads, queries + 2, shape.head_dim))
-    part = {"q": slice(0, queries), "k": slice(queries, queries + 1), "v": slice(queries + 1, None)}[which]
+    part = {"q": slice(0, queries), "k": slice(queries, queries + 1), "v": slice(queries + 1, None)}[kind]
     return groups[:, part].flatten(0, 2)
 
 
@@ -102,15 +100,15 @@ add(
             Recipe(
                 "gsm8k",
                 '--sampler "dream(alg=greddy, eps=1e-5, temperature=0.1)" --steps 256 --length 256 --guidance 0.1',
-                f"{GITHUB}: evaluate_gsm8k.py, which asks twice, for a chain and for its answer",
+                f"{GITHUB}: evaluate_gsm8k.py, which generates a chain first and then its answer",
             ),
         ),
         traps=(
-            "its published loop chooses among all rows of a batch together; the recipe is that loop of one row",
-            "its repository holds weights alone: mdm_safetensors/mdm-1028M-*.safetensors is model.safetensors here",
-            f"beside it go the tokenizer of TinyLlama and a config.json: {CONFIG}",
+            "its published loop ranks positions of all rows of a batch together; the recipe is that loop for one row",
+            "its repository has only weights: save mdm_safetensors/mdm-1028M-*.safetensors as model.safetensors",
+            f"add the tokenizer of TinyLlama and a config.json: {CONFIG}",
             "the mask, 32000, is a row of the embedding without a row of the head",
-            "its rotary positions are rounded to bfloat16, whatever the weights are",
+            "its rotary positions are rounded to bfloat16, also with other types of weights",
         ),
     ),
 )

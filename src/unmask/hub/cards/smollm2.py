@@ -1,4 +1,4 @@
-"""SmolLM2-135M-Instruct, an AR model that comes in a Python package, and any Llama in a GGUF file beside it."""
+"""SmolLM2-135M-Instruct, an AR model from a Python package, and any Llama in a GGUF file."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from unmask.core.reading import fit
 from unmask.hub.body import Body
 from unmask.hub.card import FAMILIES, Card, Family, Recipe, Source, Tokens, add
-from unmask.hub.cards.llada import Count
+from unmask.hub.cards.llada import Count, renamed
 from unmask.hub.decoder import Decoder, Shape
 from unmask.hub.gguf import unpaired
 
-PLACES = (  # of our names, what llama.cpp calls them
+PARTS = (  # parts of names: in unmask, in llama.cpp
     (r"^model\.embed_tokens\.", "token_embd."),
     (r"^model\.norm\.", "output_norm."),
     (r"^lm_head\.", "output."),
@@ -48,22 +48,15 @@ def body(config: Mapping[str, Any], where: str) -> Body:
     return Decoder(Shape(**counts, head_dim=width, theta=float(theta), eps=float(eps), tied=True))
 
 
-def sources(body: Body, found: frozenset[str]) -> dict[str, Source]:
+def sources(body: Body, names: frozenset[str]) -> dict[str, Source]:
     assert isinstance(body, Decoder)
     heads = {"q": body.shape.heads, "k": body.shape.kv_heads}
-    out = {}
+    parameters = {}
     for name in body.state_dict():
-        theirs = name
-        for ours, place in PLACES:
-            theirs = re.sub(ours, place, theirs)
-        turned = re.search(r"\.([qk])_proj\.", name)
-        make = None if turned is None else partial(_unpaired, heads=heads[turned[1]])
-        out[name] = Source((theirs,), make)
-    return out
-
-
-def _unpaired(tensors: Any, heads: int) -> Any:
-    return unpaired(tensors[0], heads)
+        rotated = re.search(r"\.([qk])_proj\.", name)
+        make = None if rotated is None else partial(unpaired, heads=heads[rotated[1]])
+        parameters[name] = Source((renamed(name, PARTS),), make)
+    return parameters
 
 
 FAMILIES["gguf-llama"] = Family(accepts, body, sources, (r"^rope_freqs\.",))
@@ -80,7 +73,7 @@ add(
         block=1,
         template="chatml",
         context=8192,
-        recipes=(Recipe("as a judge", "--sampler autoregressive", "docs/open-models.md"),),
-        traps=("its weights have 4 and 8 bits: what it says differs a little from the checkpoint's",),
+        recipes=(Recipe("scoring", "--sampler autoregressive", "docs/open-models.md"),),
+        traps=("its weights have 4 and 8 bits, so its logits differ slightly from those of the checkpoint",),
     )
 )

@@ -1,12 +1,12 @@
-"""Our networks as models of transformers, where that is installed: import this, and its Auto classes know them.
+"""Networks of unmask as models of transformers: importing this module registers them with its Auto classes.
 
     import unmask.networks.model.huggingface
     from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 
-    mdm = AutoModelForMaskedLM.from_pretrained(directory)  # logits (B, L, V) of tokens (B, L) in which V is hidden
-    ar = AutoModelForCausalLM.from_pretrained(directory)  # symbol V begins a sequence; `generate` recomputes it
+    mdm = AutoModelForMaskedLM.from_pretrained(directory)  # logits (B, L, V) of tokens (B, L), V where hidden
+    ar = AutoModelForCausalLM.from_pretrained(directory)  # a sequence begins with symbol V; `generate` has no KV cache
 
-A directory that these save is one that `networks.load` reads, and the other way round.
+These models and `networks.load` read the same directories.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ with needed("hub", "a network as a model of transformers"):
 
 
 class UnmaskConfig(PretrainedConfig):  # type: ignore[misc]
-    """A shape, whose fields transformers also finds under its own names for them."""
+    """A shape; its fields also have the names that transformers uses."""
 
     model_type = MODEL_TYPE
-    attribute_map = {  # noqa: RUF012 -- a plain dict is what their class declares
+    attribute_map = {  # noqa: RUF012 -- their class declares a plain dict
         "hidden_size": "hidden",
         "num_hidden_layers": "layers",
         "num_attention_heads": "heads",
@@ -58,7 +58,7 @@ class UnmaskConfig(PretrainedConfig):  # type: ignore[misc]
 
     @property
     def vocab_size(self) -> int:
-        """Symbols that can be read: those of the language, and the one that hides or begins."""
+        """Number of input symbols: those of the language, and the mask or start."""
         return self.vocabulary + 1
 
     @property
@@ -69,13 +69,13 @@ class UnmaskConfig(PretrainedConfig):  # type: ignore[misc]
         return super().to_dict() | self.shape.to_dict()
 
     def to_diff_dict(self) -> dict[str, Any]:
-        """What a directory keeps: the shape and whose it is, as `checkpoints` writes it."""
+        """The entries that `checkpoints` writes: shape and model type."""
         whole = self.to_dict()
         return {name: whole[name] for name in (*OTHERS, *self.shape.to_dict()) if whole.get(name) is not None}
 
 
 class Unmask(PreTrainedModel):  # type: ignore[misc]
-    """A trunk in their clothes."""
+    """A trunk as a model of transformers."""
 
     config_class = UnmaskConfig
     base_model_prefix = "trunk"
@@ -83,16 +83,14 @@ class Unmask(PreTrainedModel):  # type: ignore[misc]
 
     def __init__(self, config: UnmaskConfig) -> None:
         if config.kind != self.kind:
-            other = AUTO[config.kind]
-            raise UnmaskError(
-                f"{type(self).__name__} is of kind {self.kind!r}, this network {config.kind!r}; use {other}"
-            )
+            kinds = f"{type(self).__name__} is of kind {self.kind!r}, this network {config.kind!r}"
+            raise UnmaskError(f"{kinds}. Use {AUTO[config.kind]}")
         super().__init__(config)
         self.trunk = Trunk(config.shape)
         self.post_init()
 
     def _init_weights(self, module: nn.Module) -> None:
-        """The trunk has made its own; what a directory does not hold, the rotary angles, is made again."""
+        """Restore the rotary angles, which no file holds; the trunk has initialised its weights itself."""
         if isinstance(module, Trunk):
             fresh = Trunk(module.shape)
             for name, buffer in module.named_buffers():
@@ -117,7 +115,7 @@ class UnmaskForMaskedLM(Unmask):
         time: Tensor | None = None,
         **_: Any,
     ) -> MaskedLMOutput:
-        """Logits (B, L, V) of tokens (B, L), V where hidden; the mean loss over labels that are not -100."""
+        """Logits (B, L, V) of tokens (B, L), V where hidden, and the mean loss over labels other than -100."""
         _check_whole(attention_mask)
         logits = self.trunk(input_ids, time=time)
         loss = None if labels is None else functional.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
@@ -134,7 +132,7 @@ class UnmaskForCausalLM(Unmask, GenerationMixin):  # type: ignore[misc]
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, labels: Tensor | None = None, **_: Any
     ) -> CausalLMOutput:
-        """Logits (B, K, V): what follows each of tokens (B, K), the first of which is V; labels are shifted here."""
+        """Logits (B, K, V) of the token after each of tokens (B, K), where the first is V; labels are shifted here."""
         _check_whole(attention_mask)
         logits = self.trunk(input_ids)
         loss = None
@@ -145,7 +143,9 @@ class UnmaskForCausalLM(Unmask, GenerationMixin):  # type: ignore[misc]
 
 def _check_whole(attention_mask: Tensor | None) -> None:
     if attention_mask is not None and attention_mask.dim() == 2 and not bool(attention_mask.all()):
-        raise UnmaskError("sequences of these languages have one length: padding cannot be masked; leave the mask out")
+        raise UnmaskError(
+            "attention_mask has zeros; sequences have one length and no padding. Leave attention_mask out"
+        )
 
 
 AutoConfig.register(MODEL_TYPE, UnmaskConfig)

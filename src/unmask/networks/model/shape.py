@@ -1,4 +1,4 @@
-"""What a network is made of: the same trunk, read in both directions or from left to right."""
+"""Sizes of a network, and the presets."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from unmask.core.reading import fit
 
 KINDS = ("mdm", "ar")
 MOST = {"vocabulary": 2**24, "length": arguments.MOST_LENGTH, "hidden": 2**17, "layers": 2**12, "heads": 2**12}
-PARAMETER_BYTES = 8  # of the weights and of one copy of them
+PARAMETER_BYTES = 8  # a weight and one copy of it
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A transformer for sequences of up to `length` tokens of V symbols; symbol V is the mask of an MDM, the start of
-    an AR model."""
+    """Sizes of a transformer for sequences of up to `length` tokens of V symbols.
+
+    Symbol V is the mask of an MDM and the start symbol of an AR model.
+    """
 
     kind: str
     vocabulary: int
@@ -27,7 +29,7 @@ class Shape:
     hidden: int = 512
     layers: int = 8
     heads: int = 8
-    time_free: bool = True  # False: an MDM that is told the time, whose evaluations cannot be kept
+    time_free: bool = True  # False: an MDM with time as an input, whose outputs cannot be cached
 
     def __post_init__(self) -> None:
         arguments.word("kind of network", self.kind, KINDS)
@@ -35,10 +37,10 @@ class Shape:
         for name, most in MOST.items():
             arguments.whole(name, getattr(self, name), 1, most)
         if self.hidden % (2 * self.heads):
-            what = f"hidden is {self.hidden} and heads {self.heads}"
-            raise UnmaskError(f"{what}; each head needs an even width, so hidden must be a multiple of 2 heads")
+            sizes = f"hidden is {self.hidden} with {self.heads} heads"
+            raise UnmaskError(f"{sizes}; expected a multiple of 2 x heads, since each head needs an even width")
         if self.kind == "ar" and not self.time_free:
-            raise UnmaskError("an AR model has no time; leave time_free as it is")
+            raise UnmaskError("time_free is False; an AR model has no time. Leave time_free out")
 
     @property
     def causal(self) -> bool:
@@ -46,18 +48,18 @@ class Shape:
 
     @property
     def wide(self) -> int:
-        """The width of the gated MLP: with its gate it has as many weights as a plain one four times as wide."""
+        """Width of the gated MLP: including its gate it has as many weights as a plain MLP of width 4 x hidden."""
         return 8 * math.ceil(self.hidden / 3)
 
     @property
     def parameters(self) -> int:
-        """About how many weights there are."""
+        """Approximate number of weights."""
         a_layer = self.hidden * (4 * self.hidden + 3 * self.wide)
         return self.layers * a_layer + (2 * self.vocabulary + self.length) * self.hidden
 
     def check_memory(self) -> None:
-        """An error where a network of this shape does not fit into this machine."""
-        fits(self.parameters, "parameters, with what is computed from them,", PARAMETER_BYTES)
+        """Raise an error if a network of this shape does not fit into memory."""
+        fits(self.parameters, "parameters and one copy of them", PARAMETER_BYTES)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -68,23 +70,23 @@ class Shape:
         for name in given:
             if name not in known:
                 raise unknown("field of a network's shape", name, known)
-        made: Shape = fit(given, cls, "the shape of a network")
-        return made
+        shape: Shape = fit(given, cls, "the shape of a network")
+        return shape
 
 
 PRESETS: dict[str, dict[str, int]] = {
-    "paper": {"hidden": 512, "layers": 8, "heads": 8, "length": 512},  # its section 5; 10 layers for the 4-gram
+    "paper": {"hidden": 512, "layers": 8, "heads": 8, "length": 512},  # section 5; 10 layers for the 4-gram
     "small": {"hidden": 128, "layers": 4, "heads": 8, "length": 128},
     "quick": {"hidden": 64, "layers": 4, "heads": 4, "length": 64},  # about 200,000 parameters
-    "thorough": {"hidden": 64, "layers": 4, "heads": 4, "length": 64},  # the same, which learns longer
+    "thorough": {"hidden": 64, "layers": 4, "heads": 4, "length": 64},  # the same, trained longer
     "sums": {"hidden": 64, "layers": 4, "heads": 4, "length": 65},  # the same, for modular-sum
     "questions": {"hidden": 64, "layers": 4, "heads": 4, "length": 19},  # the same, for modular-sum(terms=4)
-    "text": {"hidden": 128, "layers": 4, "heads": 4, "length": 128},  # a million, for a text of some megabytes
+    "text": {"hidden": 128, "layers": 4, "heads": 4, "length": 128},  # a million weights, for a text of some megabytes
 }
 
 
 def preset(name: str, kind: str, vocabulary: int, **changes: Any) -> Shape:
-    """A shape by name; changes that are None keep the preset's value."""
+    """Shape of a preset; a change of None keeps the value of the preset."""
     arguments.word("preset of a network", name, PRESETS)
     given = {field: value for field, value in changes.items() if value is not None}
     return Shape.from_dict({"kind": kind, "vocabulary": vocabulary, **PRESETS[name], **given})

@@ -1,15 +1,15 @@
-"""The one trunk: a pre-norm transformer, bidirectional for an MDM, causal for an AR model.
+"""A pre-norm transformer, bidirectional for an MDM, causal for an AR model.
 
     x = x + attention(norm(x)),  x = x + down(silu(gate(norm(x))) * up(norm(x))),  logits = head(norm(x))
 
-An MDM reads (B, L) tokens in which V is hidden, and answers for the positions asked for: the last block computes
-queries and its MLP for those alone (`below` is what all positions share, `top` the rest). An AR model reads a start and
-the tokens, and may keep what it has read (`Memory`). A logit for the mask does not exist, and what is revealed is
-carried over by whoever asks: SUBS (theory.md 10).
+An MDM reads tokens (B, L), V where hidden, and returns logits at the requested positions. The last block computes
+queries and its MLP for these positions only: `below` is the part shared by all positions, `top` the rest. An AR model
+reads a start symbol and the tokens, and can cache keys and values (`Memory`). The mask has no logit, and the caller
+copies revealed tokens: SUBS (theory.md 10).
 
-Rotary positions are relative: where everything is hidden they tell no place from another, and an AR model alone sees by
-what it reads how far it is. So an MDM also learns a vector for each place, added behind the first block: that block
-knows no more than which symbol stands where, and its queries, keys and values can be looked up by symbol.
+Rotary positions are relative, so hidden positions would all be alike; an AR model can count the tokens that it reads.
+An MDM therefore also learns a vector for each position, added after the first block. The input of that block depends
+on symbols only, so its queries, keys and values can be looked up by symbol.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from torch.nn import functional
 from unmask.networks.model.cache import Memory, Reach
 from unmask.networks.model.shape import Shape
 
-SYMBOL = 0.3  # what a symbol is at first: little, so that what a block learns of its context soon outweighs it
-SHARED = 0.5  # of what a norm makes of a symbol: the direction that all share is as long as that of its own
-LOOK = 8.0  # the score of the neighbour that a head looks at first, others having a few less
-NEAR = 4  # and how far it is at most
-PERIODS = 2.0, 16.0  # rotary, the shortest in places, the longest in lengths: few of a narrow head are wasted on
-# distances that no sequence has, and the slowest hardly turn at all
-SLOWEST = 10_000.0  # of the clock's sines, by the fastest
+SYMBOL = 0.3  # initial standard deviation of embeddings: small, so that learned context soon outweighs it
+SHARED = 0.5  # squared fraction of a normalised embedding along the direction that all symbols share
+SCORE = 8.0  # initial attention score of a head's preferred neighbour; other positions score a few less
+NEAR = 4  # its largest distance
+PERIODS = 2.0, 16.0  # rotary: the shortest in positions, the longest in lengths. A narrow head then wastes few pairs on
+# distances beyond the sequence, and its slowest pairs hardly rotate
+SLOWEST = 10_000.0  # ratio of the fastest to the slowest frequency of the clock
 Turn = tuple[Tensor, Tensor]  # cos, sin, broadcastable over (B, K, heads, D)
 
 
 class Frame(NamedTuple):
-    """What every block of a pass is told."""
+    """Inputs that all blocks of a forward pass share."""
 
     turn: Turn
-    condition: Tensor | None = None  # (B, hidden): the time, where it counts
-    reach: Reach | None = None  # what was read before, where a memory keeps it
+    condition: Tensor | None = None  # (B, hidden): the time, for networks with a time
+    reach: Reach | None = None  # cached keys and values
 
 
 def embedding(symbols: int, width: int) -> nn.Embedding:
-    """Drawn as torch does; nothing is drawn on the meta device, for which torch would import its compiler."""
+    """torch's embedding; on the meta device without random values, for which torch would import its compiler."""
     return nn.Embedding(symbols, width, _weight=torch.empty(symbols, width) if torch.empty(0).is_meta else None)
 
 
@@ -66,17 +66,17 @@ class Trunk(nn.Module):
         for name in ("cos", "sin"):
             turns = torch.empty(shape.length + 1, shape.hidden // shape.heads // 2 * 2)
             self.register_buffer(name, turns, persistent=False)
-        if not self.embed.weight.is_meta:  # where only its shapes are asked for
+        if not self.embed.weight.is_meta:  # on the meta device only shapes are needed
             self._turn()
             self._initialise()
 
     def _turn(self) -> None:
-        angles = torch.arange(len(self.cos)).unsqueeze(1) * self.rates  # in float64: far places are many turns away
+        angles = torch.arange(len(self.cos)).unsqueeze(1) * self.rates  # float64: far positions are many rotations away
         self.cos.copy_(angles.cos().repeat(1, 2))
         self.sin.copy_(torch.cat([-angles.sin(), angles.sin()], 1))
 
     def _initialise(self) -> None:
-        """Every linear map keeps the size of what it is given; what is added to the residual stream starts small."""
+        """Draw weights so that linear maps keep the size of their input; updates of the residual stream start small."""
         for name, weight in self.named_parameters():
             if weight.dim() < 2:
                 continue
@@ -84,24 +84,24 @@ class Trunk(nn.Module):
             if name.endswith(("out.weight", "down.weight")):
                 spread /= math.sqrt(2 * self.shape.layers)
             if name.startswith(("head", "place")) or "modulate" in name:
-                spread = 0.0  # every symbol is equally likely, every condition the same
+                spread = 0.0  # all symbols equally likely, no effect of time
             nn.init.normal_(weight, std=spread) if spread else nn.init.zeros_(weight)
         self._look_near()
 
     @torch.no_grad()
     def _look_near(self) -> None:
-        """Let each head look at one neighbour at first, 1 to NEAR places before or behind: what a network has to find
-        stands near, and where attention is even it is lost among all that is not.
+        """Let each head first attend to one neighbour, 1 to NEAR positions before or after.
 
-        All symbols share a direction s, from which queries take t and keys R(-d) t, t having all pairs of a head alike:
-        so (R(j) t) . (R(j + d) R(-d) t) is greatest at a distance of d.
+        Useful context is near, and uniform attention would hide it. All symbols share a direction s. Queries map it to
+        t and keys to R(-d) t, where t is equal in all pairs of a head: (R(j) t) . (R(j + d) R(-d) t) is largest at
+        distance d.
         """
         hidden = self.shape.hidden
         width = hidden // self.shape.heads
         shared = torch.randn(hidden)
         self.embed.weight.add_(SYMBOL * shared)
-        told = LOOK * math.sqrt(width) / (width // 2 * hidden * SHARED)
-        shared *= math.sqrt(told) / shared.norm()
+        strength = SCORE * math.sqrt(width) / (width // 2 * hidden * SHARED)
+        shared *= math.sqrt(strength) / shared.norm()
         sides = (-1,) if self.shape.causal else (-1, 1)
         distances = [side * far for far in range(1, NEAR + 1) for side in sides]
         even = torch.cat([torch.ones(width // 2), torch.zeros(width // 2)])
@@ -115,7 +115,7 @@ class Trunk(nn.Module):
 
     @property
     def rates(self) -> Tensor:
-        """(D/2): the angle between neighbours, of each pair."""
+        """(D/2): the angle between neighbouring positions, for each pair."""
         half = self.shape.hidden // self.shape.heads // 2
         short, long = PERIODS[0], PERIODS[1] * self.shape.length
         return 2 * math.pi / short * torch.logspace(0, 1, half, base=short / long, dtype=torch.float64)
@@ -135,69 +135,69 @@ class Trunk(nn.Module):
     def forward(
         self,
         tokens: Tensor,
-        asked: Tensor | None = None,
+        columns: Tensor | None = None,
         time: Tensor | None = None,
         memory: Memory | None = None,
         rows: Tensor | None = None,
     ) -> Tensor:
-        """Logits (B, K, V) after tokens (B, K), or (B, A, V) at columns asked (B, A); time (B) for an MDM that has it.
+        """Logits (B, K, V) of tokens (B, K), or (B, A, V) at columns (B, A); time (B) for an MDM that has it.
 
-        With a memory the tokens follow what it holds of its rows (B), all unless told otherwise, and it holds them
-        afterwards; the caller says by `memory.lengths` how many of them count.
+        With a memory the tokens continue its rows (B) (default: all), and their keys and values are cached. The caller
+        updates `memory.lengths`.
         """
-        return self.head(self.states(tokens, asked, time, memory, rows))
+        return self.head(self.states(tokens, columns, time, memory, rows))
 
     def states(
         self,
         tokens: Tensor,
-        asked: Tensor | None = None,
+        columns: Tensor | None = None,
         time: Tensor | None = None,
         memory: Memory | None = None,
         rows: Tensor | None = None,
     ) -> Tensor:
-        """What the head reads, (B, K, hidden) or (B, A, hidden): `forward` but for its last step."""
+        """Input of the head, (B, K, hidden) or (B, A, hidden)."""
         frame = self._frame(tokens.shape[1], time, None if memory is None else memory.reach(tokens.shape[1], rows))
-        return self._last(self._below(tokens, frame), asked, frame)
+        return self._last(self._below(tokens, frame), columns, frame)
 
     def below(self, tokens: Tensor, time: Tensor | None = None) -> Tensor:
-        """(B, L, hidden): what the last block reads, whatever is asked of it."""
+        """(B, L, hidden): input of the last block."""
         return self._below(tokens, self._frame(tokens.shape[1], time))
 
-    def top(self, x: Tensor, asked: Tensor | None = None, time: Tensor | None = None) -> Tensor:
-        """What the head reads, that follows from `below`: (B, A, hidden) at columns asked (B, A), or everywhere."""
-        return self._last(x, asked, self._frame(x.shape[1], time))
+    def top(self, x: Tensor, columns: Tensor | None = None, time: Tensor | None = None) -> Tensor:
+        """Input of the head, computed from `below`: (B, A, hidden) at columns (B, A), or everywhere."""
+        return self._last(x, columns, self._frame(x.shape[1], time))
 
-    def step(self, symbols: Tensor, place: int | Tensor, kept: Tensor) -> Tensor:
-        """Logits (B, V) after one more symbol (B), at the same place for all: `forward` with the fewest operations.
+    def step(self, symbols: Tensor, place: int | Tensor, cache: Tensor) -> Tensor:
+        """Logits (B, V) after one more symbol (B), at the same position in all rows: `forward`, but faster.
 
-        kept (layers, 2, B, heads, T, D): the keys and values of earlier places; those of this place are written.
-        A place in a tensor (1), on the device, leaves all shapes as they are from one place to the next.
+        cache (layers, 2, B, heads, T, D) holds keys and values of earlier positions; those of `place` are added.
+        If `place` is a tensor (1) on the device, all shapes stay the same from one position to the next.
         """
         x = self.embed(symbols)
         turn = self.cos[place], self.sin[place]
-        seen = None if isinstance(place, int) else torch.arange(kept.shape[4], device=place.device)[None] <= place
+        seen = None if isinstance(place, int) else torch.arange(cache.shape[4], device=place.device)[None] <= place
         for layer, block in enumerate(self._layers):
-            x = block.step(x, turn, kept[layer], place, seen)
+            x = block.step(x, turn, cache[layer], place, seen)
         return self.head(self.norm(x))
 
     def _below(self, tokens: Tensor, frame: Frame) -> Tensor:
         x = self.embed(tokens)
         if len(self.blocks) == 1:
             return self._placed(x)
-        first, *others = self._layers[:-1]
+        first, *rest = self._layers[:-1]
         symbols, qkv = self.embed.weight, None
         if self.time is None and len(symbols) < tokens.numel() and not torch.is_grad_enabled():
-            qkv = functional.embedding(tokens, first.qkv(first.before(symbols)))  # it depends on nothing else
+            qkv = functional.embedding(tokens, first.qkv(first.before(symbols)))  # it depends on the symbol only
         x = self._placed(first(x, 0, frame, qkv=qkv))
-        for layer, block in enumerate(others, 1):
+        for layer, block in enumerate(rest, 1):
             x = block(x, layer, frame)
         return x
 
     def _placed(self, x: Tensor) -> Tensor:
         return x if self.place is None else x + self.place[: x.shape[1]]
 
-    def _last(self, x: Tensor, asked: Tensor | None, frame: Frame) -> Tensor:
-        return self.norm(self._layers[-1](x, len(self.blocks) - 1, frame, asked))
+    def _last(self, x: Tensor, columns: Tensor | None, frame: Frame) -> Tensor:
+        return self.norm(self._layers[-1](x, len(self.blocks) - 1, frame, columns))
 
     def _frame(self, width: int, time: Tensor | None, reach: Reach | None = None) -> Frame:
         condition = None if self.time is None else self.time(time)
@@ -209,7 +209,7 @@ class Trunk(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and an MLP, each added to what comes in; a condition scales, shifts and gates both (as in DiT)."""
+    """Attention and an MLP, each added to its input; a condition scales, shifts and gates both (as in DiT)."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -222,55 +222,55 @@ class Block(nn.Module):
         self.modulate = None if shape.time_free else nn.Linear(shape.hidden, 6 * shape.hidden)
 
     def forward(
-        self, x: Tensor, layer: int, frame: Frame, asked: Tensor | None = None, qkv: Tensor | None = None
+        self, x: Tensor, layer: int, frame: Frame, columns: Tensor | None = None, qkv: Tensor | None = None
     ) -> Tensor:
-        """(B, K, hidden) in and out, or (B, A, hidden) out at columns asked (B, A); qkv (B, K, 3 hidden) if known."""
+        """(B, K, hidden) in and out, or (B, A, hidden) out at columns (B, A); qkv (B, K, 3 hidden) if known."""
         changes = [None] * 2
         if self.modulate is not None:
             changes = self.modulate(frame.condition).unsqueeze(1).chunk(2, -1)
         if qkv is None:
-            mixed = self._attend(_changed(self.before(x), changes[0]), layer, frame, asked)
+            mixed = self._attend(_changed(self.before(x), changes[0]), layer, frame, columns)
         else:
             mixed = self._mix_all(qkv, layer, frame)
-        return self.reflect(_gated(_picked(x, asked), self.out(mixed), changes[0]), changes[1])
+        return self.reflect(_gated(_picked(x, columns), self.out(mixed), changes[0]), changes[1])
 
     def reflect(self, x: Tensor, change: Tensor | None = None) -> Tensor:
-        """The half behind attention."""
+        """The half after attention."""
         gate, value = self.up(_changed(self.between(x), change)).chunk(2, -1)
         return _gated(x, self.down(functional.silu(gate) * value), change)
 
-    def step(self, x: Tensor, turn: Turn, kept: Tensor, place: int | Tensor, seen: Tensor | None) -> Tensor:
-        """(B, hidden) in and out, at one place of kept (2, B, heads, T, D)."""
+    def step(self, x: Tensor, turn: Turn, cache: Tensor, place: int | Tensor, seen: Tensor | None) -> Tensor:
+        """(B, hidden) in and out, at one position of the cache (2, B, heads, T, D)."""
         qkv = self.qkv(self.before(x)).view(len(x), 3 * self.heads, -1)
         query, key = rotated(qkv[:, : 2 * self.heads], turn).chunk(2, 1)
         new = key, qkv[:, 2 * self.heads :]
         if isinstance(place, int):
-            kept[0, :, :, place], kept[1, :, :, place] = new
-            kept = kept[:, :, :, : place + 1]
+            cache[0, :, :, place], cache[1, :, :, place] = new
+            cache = cache[:, :, :, : place + 1]
         else:
-            for mine, part in zip(kept, new, strict=True):
+            for mine, part in zip(cache, new, strict=True):
                 mine.index_copy_(2, place, part.unsqueeze(2))
-        mixed = functional.scaled_dot_product_attention(query.unsqueeze(2), kept[0], kept[1], seen)
+        mixed = functional.scaled_dot_product_attention(query.unsqueeze(2), cache[0], cache[1], seen)
         return self.reflect(torch.addmm(x, mixed.reshape(len(x), -1), self.out.weight.t()))
 
-    def _attend(self, x: Tensor, layer: int, frame: Frame, asked: Tensor | None) -> Tensor:
-        if asked is None:
+    def _attend(self, x: Tensor, layer: int, frame: Frame, columns: Tensor | None) -> Tensor:
+        if columns is None:
             return self._mix_all(self.qkv(x), layer, frame)
         rows, width, hidden = x.shape
         ours, theirs = self.qkv.weight.split([hidden, 2 * hidden])
         key, value = functional.linear(x, theirs).view(rows, width, 2 * self.heads, -1).chunk(2, 2)
-        query = functional.linear(_picked(x, asked), ours).view(*asked.shape, self.heads, -1)
-        cos, sin = (part[:, 0][asked].unsqueeze(2) for part in frame.turn)
+        query = functional.linear(_picked(x, columns), ours).view(*columns.shape, self.heads, -1)
+        cos, sin = (part[:, 0][columns].unsqueeze(2) for part in frame.turn)
         return self._mix(rotated(query, (cos, sin)), rotated(key, frame.turn), value, layer, frame)
 
     def _mix_all(self, qkv: Tensor, layer: int, frame: Frame) -> Tensor:
-        """(B, K, hidden) of queries, keys and values (B, K, 3 hidden) that have not been turned."""
+        """(B, K, hidden) from queries, keys and values (B, K, 3 hidden) before rotation."""
         query_key, value = qkv.unflatten(2, (3 * self.heads, -1)).split([2 * self.heads, self.heads], 2)
         query, key = rotated(query_key, frame.turn).chunk(2, 2)
         return self._mix(query, key, value, layer, frame)
 
     def _mix(self, query: Tensor, key: Tensor, value: Tensor, layer: int, frame: Frame) -> Tensor:
-        """(B, A, hidden) of queries (B, A, heads, D), and keys and values (B, K, heads, D)."""
+        """(B, A, hidden) from queries (B, A, heads, D), and keys and values (B, K, heads, D)."""
         query, key, value = (part.transpose(1, 2) for part in (query, key, value))
         seen, causal = None, self.causal
         if frame.reach is not None:
@@ -281,7 +281,7 @@ class Block(nn.Module):
 
 
 class Clock(nn.Module):
-    """A time in [0, 1] as a vector: sines of geometric frequencies, then a small network."""
+    """Embedding of a time in [0, 1]: sines of geometric frequencies, then a small network."""
 
     def __init__(self, hidden: int) -> None:
         super().__init__()
@@ -297,14 +297,13 @@ class Clock(nn.Module):
 
 
 def rotated(x: Tensor, turn: Turn) -> Tensor:
-    """Rotary positions: the pairs (a, b) of x = [a.., b..] (.., D) turned by the angles of their position."""
+    """Rotary positions: the pairs (a, b) of x = [a.., b..] (.., D), rotated by the angles of their position."""
     cos, sin = turn
     return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, -1), sin)
 
 
-def _picked(x: Tensor, asked: Tensor | None) -> Tensor:
-    """(B, A, hidden): the columns asked for."""
-    return x if asked is None else x.gather(1, asked.unsqueeze(-1).expand(-1, -1, x.shape[-1]))
+def _picked(x: Tensor, columns: Tensor | None) -> Tensor:
+    return x if columns is None else x.gather(1, columns.unsqueeze(-1).expand(-1, -1, x.shape[-1]))
 
 
 def _changed(x: Tensor, change: Tensor | None) -> Tensor:

@@ -1,1 +1,1 @@
-"""A network as a denoiser and as a causal reader, evaluated as seldom as it can be."""
+"""A network as a denoiser and as a causal reader, with as few model calls as possible."""

@@ -1,4 +1,4 @@
-"""A trunk as it is asked for probabilities: on its device, in batches that fit, without what nobody asks for."""
+"""Probabilities from a trunk: on its device, in batches that fit, only at the requested positions."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ from unmask.denoisers.scan import FLOAT32
 from unmask.networks.model.trunk import Trunk
 
 FEW = 4 * BLOCK  # symbols up to which probabilities are float64
-TOKENS = 1024  # that the CPU evaluates at once: what they become between two layers stays in its caches
+TOKENS = 1024  # evaluated at once on the CPU: activations between two layers then stay in its caches
 Result = TypeVar("Result")
-SHAPES = 256  # that are compiled at most
+SHAPES = 256  # compiled at most
 
 
 class Evaluator:
-    """`below` is an evaluation of some rows up to the last block; `at` finishes it where it is asked to.
+    """`below` evaluates rows up to the last block; `states` applies the last block at some columns.
 
-    batch: rows that are computed at once; unless told otherwise all of them, but on the CPU few. compiled: by
-    torch.compile, with CUDA graphs where there is CUDA; rows and columns are then padded to powers of two, so that only
-    a few shapes are met. The law is the same.
+    batch: rows computed at once (default: all; on the CPU few). compiled: use torch.compile, with CUDA graphs on CUDA.
+    Rows and columns are then padded to powers of two, so that few shapes occur. The distribution is the same.
     """
 
     def __init__(self, trunk: Trunk, batch: int | None = None, compiled: bool = False) -> None:
@@ -39,28 +38,28 @@ class Evaluator:
 
     @torch.no_grad()
     def below(self, tokens: Tensor, time: Tensor | None = None) -> Tensor:
-        """(R, L, hidden) of contexts (R, L)."""
+        """(R, L, hidden) from contexts (R, L)."""
         return self._in_batches(self._below, tokens.to(self.device, non_blocking=True), _on(time, self.device))
 
     @torch.no_grad()
-    def states(self, below: Tensor, asked: Tensor | None, time: Tensor | None = None) -> Tensor:
-        """What the head reads, (R, A, hidden) at columns asked (R, A), or everywhere."""
-        asked, time = (_on(part, self.device) for part in (asked, time))
-        return self._in_batches(self._top, below, asked, time)
+    def states(self, below: Tensor, columns: Tensor | None, time: Tensor | None = None) -> Tensor:
+        """Input of the head, (R, A, hidden) at columns (R, A), or everywhere."""
+        columns, time = (_on(part, self.device) for part in (columns, time))
+        return self._in_batches(self._top, below, columns, time)
 
     @torch.no_grad()
     def head(self, states: Tensor) -> Tensor:
-        """Logits (.., V) of states (.., hidden)."""
+        """Logits (.., V) from states (.., hidden)."""
         return self.trunk.head(states)
 
-    def said(self, states: Tensor) -> Marginals:
-        """What the head makes of states (K, hidden): a table on the host, unless there are many symbols."""
+    def marginals(self, states: Tensor) -> Marginals:
+        """Marginals from states (K, hidden): a table on the host, unless there are many symbols."""
         if self.vocabulary > FEW:
             return Logits(states, self.head, self.vocabulary)
         return Table(probabilities(self.head(states)).cpu(), FLOAT32)
 
     def _in_batches(self, compute: Callable[..., Tensor], x: Tensor, *rest: Tensor | None) -> Tensor:
-        """compute of (R, ..) each, so many rows at a time."""
+        """Apply `compute` to (R, ..) each, one batch of rows at a time."""
         rows, length = x.shape[:2]
 
         def from_row(first: int) -> Callable[[int], Tensor]:
@@ -80,13 +79,13 @@ class Evaluator:
     def _padded(self, compute: Callable[..., Tensor], x: Tensor, *rest: Tensor | None) -> Tensor:
         if not self.compiled:
             return compute(x, *rest)
-        rows, asked = len(x), rest[0] if compute is self._top else None
-        others = [None if t is None else widened(t, 0) for t in rest]
-        if asked is not None:
-            others[0] = widened(widened(asked, 0), 1)
+        rows, columns = len(x), rest[0] if compute is self._top else None
+        padded = [None if t is None else widened(t, 0) for t in rest]
+        if columns is not None:
+            padded[0] = widened(widened(columns, 0), 1)
         with torch._dynamo.config.patch(recompile_limit=SHAPES):
-            out = compute(widened(x, 0), *others)[:rows]
-        return (out if asked is None else out[:, : asked.shape[1]]).clone()  # the next CUDA graph overwrites it
+            out = compute(widened(x, 0), *padded)[:rows]
+        return (out if columns is None else out[:, : columns.shape[1]]).clone()  # the next CUDA graph overwrites it
 
 
 def compile_for(device: torch.device, function: Any) -> Any:
@@ -94,7 +93,7 @@ def compile_for(device: torch.device, function: Any) -> Any:
 
 
 def widened(x: Tensor, dim: int) -> Tensor:
-    """x with zeros, up to the next power of two."""
+    """x, padded with zeros to the next power of two."""
     size = x.shape[dim]
     missing = (1 << (size - 1).bit_length()) - size
     return functional.pad(x, (0, 0) * (x.dim() - 1 - dim) + (0, missing))
@@ -106,25 +105,25 @@ def probabilities(logits: Tensor) -> Tensor:
 
 
 def precision(vocabulary: int) -> torch.dtype:
-    """A float64 tensor (.., V) of many symbols is never made."""
+    """float64, unless there are many symbols: such a tensor (.., V) would be too large."""
     return torch.float64 if vocabulary <= FEW else torch.float32
 
 
 def fitted(compute: Callable[[int], Result], rows: int, what: str, device: torch.device) -> Result:
-    """compute(rows); where memory does not suffice for them, an error that says for how many it does."""
+    """compute(rows); if memory is too small, raise an error with the number of rows that fit."""
     if (result := _attempt(compute, rows)) is not None:
         return result
     fits = rows // 2
     while fits and _attempt(compute, fits) is None:
         fits //= 2
-    message = f"out of memory on {device}: {rows} rows {what} at once are too many"
+    message = f"out of memory on {device}: {rows} rows {what} at once do not fit"
     if not fits:
-        raise UnmaskError(f"{message}, and so is one; take a smaller network or a shorter length")
-    raise UnmaskError(f"{message}; {fits} fit, so take batch={fits}")
+        raise UnmaskError(f"{message}, nor does one. Use a smaller network or a shorter length")
+    raise UnmaskError(f"{message}; {fits} do. Pass batch={fits}")
 
 
 def _attempt(compute: Callable[[int], Result], rows: int) -> Result | None:
-    """None where memory does not suffice; whatever was made on the way is let go."""
+    """compute(rows), or None if memory is too small."""
     try:
         return compute(rows)
     except RuntimeError as error:

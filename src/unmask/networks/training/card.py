@@ -1,4 +1,4 @@
-"""The model card: what a network was trained on, how far it is from the truth, and how to load it."""
+"""The model card of a network: its training, its losses, and how to load it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from unmask.networks.training.data import training_size
 from unmask.networks.training.recipe import Recipe
 
 KINDS = {"mdm": "masked diffusion model", "ar": "autoregressive model"}
-OPTIMISERS = {"adamw": "AdamW", "muon": "Muon of the matrices, AdamW of the rest"}
+OPTIMISERS = {"adamw": "AdamW", "muon": "Muon for the matrices, AdamW for the rest"}
 AUTO = {"mdm": "AutoModelForMaskedLM", "ar": "AutoModelForCausalLM"}
 
 LANGUAGE = """\
 a language whose likelihood, support and posterior are known exactly, so
-that what it has not learned can be measured. `training.json` holds the language, and all that made this."""
+that its learning error can be measured. `training.json` holds the language and all training options."""
 TEXT = """\
-a text. 5% of its documents, chosen by their contents alone, are held out.
-`training.json` says which text it was, and all that made this; `tokenizer.json` is what its tokens mean."""
+a text. 5% of its documents, chosen by their contents, are held out.
+`training.json` names the text and all training options; `tokenizer.json` is the tokenizer."""
 CARD = """\
 ---
 library_name: unmask
@@ -29,11 +29,11 @@ tags:
 
 # {kind}: {label}
 
-A {long_kind} that has learned {what}
+A {long_kind} trained on {source}
 
 {table}
 {losses}
-## Load it
+## Usage
 
 ```python
 from unmask import networks
@@ -41,7 +41,7 @@ from unmask import networks
 network = networks.load("DIRECTORY")
 ```
 
-or, with transformers:
+With transformers:
 
 ```python
 import unmask.networks.model.huggingface
@@ -60,24 +60,23 @@ def card(
     entropy: float | None,
     entries: Sequence[Mapping[str, Any]],
 ) -> str:
-    """Markdown, with the header that model hubs read; the entries are those of the journal. A text has no entropy that
-    is known."""
+    """Markdown, with the header for model hubs; `entries` is the journal, `entropy` None for a text."""
     is_text = entropy is None
     rows = {"text" if is_text else "language": label, "length": f"{shape.length} tokens of {shape.vocabulary} symbols"}
     rows |= {"trunk": f"{shape.layers} layers, {shape.heads} heads, hidden size {shape.hidden}"}
     rows |= {"parameters": f"{parameters:,}", "objective": _objective(shape, recipe)}
-    rows |= {"examples": "windows of the text, anywhere in it" if is_text else _examples(recipe)}
+    rows |= {"examples": "windows anywhere in the text" if is_text else _examples(recipe)}
     rows |= {"steps": f"{entries[-1]['step'] if entries else 0} of {recipe.steps}, {recipe.batch} sequences each"}
     decay = f"weight decay {recipe.weight_decay:g}, gradients clipped at {recipe.clip:g}"
-    rate = f"rate {recipe.rate:g}, warm-up {recipe.warm_up:g}, a cosine over the last {recipe.fall:g}"
+    rate = f"rate {recipe.rate:g}, warm-up {recipe.warm_up:g} of the steps, a cosine over the last {recipe.fall:g}"
     rows |= {OPTIMISERS[recipe.optimiser]: f"{rate}, {decay}"}
-    rows |= {"weights": f"their moving average, {recipe.average:g}" if recipe.average else "those of the last step"}
+    rows |= {"weights": f"moving average, decay {recipe.average:g}" if recipe.average else "last step"}
     rows |= {"seed": str(recipe.seed)}
     return CARD.format(
         tag="masked-diffusion" if shape.kind == "mdm" else "autoregressive",
         kind=shape.kind.upper(),
         long_kind=KINDS[shape.kind],
-        what=TEXT if is_text else LANGUAGE,
+        source=TEXT if is_text else LANGUAGE,
         label=label,
         table=_table(("", ""), [(name, value) for name, value in rows.items()]),
         losses=_losses(entropy, entries),
@@ -86,26 +85,26 @@ def card(
 
 
 def _objective(shape: Shape, recipe: Recipe) -> str:
-    exact = ", expected by the exact law of each token" if recipe.targets == "posterior" else ""
-    runs = f", in runs of up to {recipe.run}," if recipe.run > 1 else ""
-    begins = f"; masks are spread evenly{runs} in the first {recipe.spread:g} of the steps, ever fewer of them"
-    shown = f", behind prompts of {recipe.prompt_length} tokens" if recipe.prompt_length else ""
+    exact = ", in expectation over the exact distribution of each token" if recipe.targets == "posterior" else ""
+    runs = f", in runs of up to {recipe.run}" if recipe.run > 1 else ""
+    begins = f"; in the first {recipe.spread:g} of the steps some masks are evenly spread{runs}, ever fewer"
+    shown = f", after prompts of {recipe.prompt_length} tokens" if recipe.prompt_length else ""
     return _loss(shape, recipe) + shown + exact + (begins if recipe.spread and not shape.causal else "")
 
 
 def _loss(shape: Shape, recipe: Recipe) -> str:
     if shape.kind == "ar":
         return "the next token"
-    told = "" if shape.time_free else ", told the time"
-    if recipe.rounds is None:
-        return f"NELBO in continuous time{told}"
-    return f"NELBO of {recipe.rounds} rounds, schedule {recipe.schedule}{told}"
+    timed = "" if shape.time_free else ", with time as an input"
+    if recipe.sampling_steps is None:
+        return f"NELBO in continuous time{timed}"
+    return f"NELBO of {recipe.sampling_steps} steps, schedule {recipe.schedule}{timed}"
 
 
 def _examples(recipe: Recipe) -> str:
     if recipe.samples is None:
-        return "drawn afresh from the language"
-    return f"a fixed set of {recipe.samples:,}, of which {training_size(recipe.samples):,} are for training"
+        return "new samples of the language"
+    return f"a fixed set of {recipe.samples:,}, {training_size(recipe.samples):,} of them for training"
 
 
 def _losses(entropy: float | None, entries: Sequence[Mapping[str, Any]]) -> str:
@@ -113,10 +112,10 @@ def _losses(entropy: float | None, entries: Sequence[Mapping[str, Any]]) -> str:
         return ""
     columns = {"step": ("step", ""), "loss": ("loss", ".5f"), "validation": ("validation", ".5f")}
     if entropy is None:
-        about = "In nats a token; validation is of what is held out, also in bits a character.\n\n"
-        columns["bits_per_character"] = ("bits a character", ".4f")
+        about = "In nats per token; validation on the held-out documents, also in bits per character.\n\n"
+        columns["bits_per_character"] = ("bits per character", ".4f")
     else:
-        about = f"In nats a token; the entropy of the language is {entropy:.5f}, and no network can do better.\n\n"
+        about = f"In nats per token; the entropy of the language, {entropy:.5f}, is the lower limit.\n\n"
         columns["excess_percent"] = ("% above the entropy", ".3f")
     rows = [[format(entry[name], form) for name, (_, form) in columns.items()] for entry in entries]
     return "\n## Loss\n\n" + about + _table([head for head, _ in columns.values()], rows) + "\n"

@@ -1,4 +1,4 @@
-"""Where a training runs and what it tells: nothing here changes what is trained, but for rounding."""
+"""Device, precision, threads and progress of a training: they change the weights only by rounding."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ import torch
 from unmask.core import arguments
 from unmask.networks.model.shape import Shape
 
-PART_TOKENS = {"cpu": 2**11, "cuda": 2**17}  # computed at once: what a cache, or a memory, holds
+PART_TOKENS = {"cpu": 2**11, "cuda": 2**17}  # computed at once: fits a cache, or a GPU's memory
 SAVE_SECONDS = 10.0  # between checkpoints
-NARROW = 256  # hidden; below it, threads of torch wait for each other longer than they compute
+NARROW = 256  # hidden size; below it, torch's threads spend more time waiting than computing
 PRECISIONS = ("auto", "float32", "bfloat16")
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """What was asked for; what that comes to depends on the network and the device."""
+    """Requested conditions; the methods resolve them for a network and a device."""
 
     device: str = "auto"
-    precision: str = "auto"  # bfloat16 where it pays, which is on CUDA
-    accumulate: int | None = None  # parts of a process's batch, one after another; None: as many as its cache needs
-    threads: int | None = None  # of torch on the CPU; None: one for a narrow network, else what torch has
+    precision: str = "auto"  # auto: bfloat16 on CUDA
+    accumulate: int | None = None  # parts of a process's batch, one after another; None: of PART_TOKENS each
+    threads: int | None = None  # of torch on the CPU; None: one for a narrow network, else torch's number
     tensorboard: bool = False
-    say: Callable[[str], None] | None = None  # one line at each validation
-    save_seconds: float = SAVE_SECONDS  # between checkpoints; 0: one at every look
+    say: Callable[[str], None] | None = None  # called with one line per validation
+    save_seconds: float = SAVE_SECONDS  # between checkpoints; 0: one at every check of the loss
 
     def parts(self, rows: int, length: int, device: torch.device) -> int:
-        """How many parts a process's rows are computed in."""
+        """Number of parts in which the rows of a process are computed."""
         if self.accumulate is None:
             return min(rows, math.ceil(rows * length / PART_TOKENS[device.type]))
-        return arguments.whole("accumulate", self.accumulate, 1, rows, ", the sequences that a process has of a batch")
+        return arguments.whole("accumulate", self.accumulate, 1, rows, ", the sequences of a batch in one process")
 
     def threads_of(self, shape: Shape, device: torch.device) -> int:
         if self.threads is None:

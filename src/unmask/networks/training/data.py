@@ -1,9 +1,8 @@
-"""Where the sequences come from: from a language itself, or from a text, and a number is all that is needed to go on.
+"""Numbered training examples from a language or a text.
 
-The n-th example of a training is a function of (language, seed, n) alone, whoever draws it and after whatever happened:
-fresh examples are row n of the language; of a fixed set of S sequences, 99% are for training, and the examples of an
-epoch are those in an order that the seed and the epoch determine; of a text it is a window (text/windows.py). So a
-resumed run, and processes that share a batch, see what one undisturbed process sees.
+The n-th example is a function of (language, seed, n). A new example is row n of the language. Of a fixed set of S
+sequences 99% are for training; seed and epoch determine their order. An example of a text is a window
+(text/windows.py). So a resumed run, or several processes, see the same examples as one uninterrupted process.
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ from unmask.core.memory import fits
 from unmask.languages import Language
 from unmask.text import Text
 
-TRAINING = 2**41  # the first row of the language for training, and for validation: far from the rows that anybody
-HELD_OUT = 2**42  # measures on, so that nobody measures by accident on what a network was trained on
-SHARE = 0.99  # of a fixed set that is for training (the paper's)
-HELD_OUT_TOKENS = 2**16  # of a text that validation reads
-BLOCK = 2**16  # rows that are drawn at once
+TRAINING = 2**41  # first row of the language for training, and for validation: far from the rows of experiments,
+HELD_OUT = 2**42  # so that no network is tested on its training examples
+SHARE = 0.99  # fraction of a fixed set for training (the paper's)
+HELD_OUT_TOKENS = 2**16  # of a text, read by validation
+BLOCK = 2**16  # rows sampled at once
 Batch = TypeVar("Batch")
 
 
 class Examples:
-    """The training examples of a language, and those held out."""
+    """Training examples and held-out sequences of a language."""
 
     def __init__(self, language: Language, length: int, seed: int, samples: int | None = None) -> None:
         language.check_length(length)
@@ -56,33 +55,33 @@ class Examples:
         return self.fixed[torch.cat(parts)].long()
 
     def held_out(self, count: int) -> Tensor:
-        """At most `count` sequences (rows, L) that no network is trained on."""
+        """At most `count` sequences (rows, L) that are never used for training."""
         if self.fixed is None:
             return self.language.sample(count, self.length, seed=self.seed, first_row=HELD_OUT)
         return self.fixed[self.trained_on : self.trained_on + count].long()
 
     def _shuffle(self, epoch: int) -> Tensor:
         if epoch != self._epoch:
-            luck = np.random.default_rng([self.seed, epoch])
-            self._epoch, self._shuffled = epoch, torch.from_numpy(luck.permutation(self.trained_on))
+            generator = np.random.default_rng([self.seed, epoch])
+            self._epoch, self._shuffled = epoch, torch.from_numpy(generator.permutation(self.trained_on))
         return self._shuffled
 
     def _draw_all(self, samples: int) -> Tensor:
-        """The fixed set (S, L), in as few bytes a token as will do."""
+        """The fixed set (S, L), with few bytes per token."""
         small = torch.uint8 if self.language.vocabulary <= 256 else torch.int32
-        kept = torch.empty((samples, self.length), dtype=small)
+        examples = torch.empty((samples, self.length), dtype=small)
         for first in range(0, samples, BLOCK):
-            part = kept[first : first + BLOCK]
+            part = examples[first : first + BLOCK]
             part.copy_(self.language.sample(len(part), self.length, seed=self.seed, first_row=TRAINING + first))
-        return kept
+        return examples
 
 
 class Windows:
-    """The same of a text, which is a fixed set by itself."""
+    """Training examples and held-out sequences of a text."""
 
     def __init__(self, text: Text, length: int, seed: int, samples: int | None = None) -> None:
         if samples is not None:
-            raise UnmaskError("samples is for languages; a text is what it is, so leave it out")
+            raise UnmaskError("samples is set, but a text has a fixed size. Leave samples out")
         text.check_length(length)
         self.text, self.length, self.seed = text, length, seed
 
@@ -94,12 +93,12 @@ class Windows:
 
 
 def training_size(samples: int) -> int:
-    """How many sequences of a fixed set are trained on."""
+    """Number of training sequences in a fixed set."""
     return min(round(SHARE * samples), samples - 1)
 
 
 def ahead(make: Callable[[int], Batch], first: int, end: int) -> Iterator[Batch]:
-    """make(first), ..., make(end - 1), each begun by another thread while its predecessor is worked on."""
+    """make(first), ..., make(end - 1); another thread computes each while its predecessor is in use."""
     if first >= end:
         return
     with ThreadPoolExecutor(1) as thread:

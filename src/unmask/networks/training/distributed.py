@@ -1,7 +1,7 @@
-"""Several processes that train one network: `torchrun --nproc-per-node=N -m unmask train ...`.
+"""Train one network in several processes: `torchrun --nproc-per-node=N -m unmask train ...`.
 
-Each process computes its part of every batch and holds the whole network; gradients are averaged by DDP. Without
-torchrun there is one process, and nothing of this is used.
+Each process holds the whole network and computes its part of every batch; DDP averages the gradients. Without torchrun
+there is one process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from unmask.networks.training.objectives import Network
 
 @dataclass(frozen=True)
 class World:
-    """Process `rank` of `size`; the first one writes, and speaks."""
+    """Process `rank` of `size`; only the first writes files and prints."""
 
     rank: int
     size: int
@@ -35,61 +35,59 @@ class World:
         return self.rank == 0
 
     def part(self, batch: int) -> slice:
-        """The rows of a batch that are this process's."""
+        """Rows of a batch that belong to this process."""
         if batch % self.size:
-            raise UnmaskError(f"a batch of {batch} cannot be shared by {self.size} processes; take a multiple of them")
-        share = batch // self.size
-        return slice(self.rank * share, (self.rank + 1) * share)
+            raise UnmaskError(f"batch is {batch}; expected a multiple of {self.size}, the number of processes")
+        rows = batch // self.size
+        return slice(self.rank * rows, (self.rank + 1) * rows)
 
     def share(self, trunk: Trunk) -> Network:
-        """The network whose gradients are those of all processes together."""
-        if self.size == 1:
-            return trunk
-        return DistributedDataParallel(trunk)
+        """The network with gradients averaged over all processes."""
+        return trunk if self.size == 1 else DistributedDataParallel(trunk)
 
     def alone(self, network: Network, more_to_come: bool) -> AbstractContextManager[None]:
-        """While more parts of a batch are to come, gradients are not exchanged yet."""
+        """Context in which gradients are not exchanged, if more parts of the batch follow."""
         if more_to_come and isinstance(network, DistributedDataParallel):
             return network.no_sync()
         return nullcontext()
 
     def sum(self, values: Tensor) -> Tensor:
-        """Over all processes."""
+        """Sum over all processes."""
         if self.size > 1:
             values = values.clone()
             distributed.all_reduce(values)
         return values
 
     def wait(self) -> None:
-        """Until all processes are here."""
+        """Wait for all processes."""
         if self.size > 1:
             distributed.barrier()
 
 
 def is_first() -> bool:
-    """Is this the process that speaks? Before and after there is a world, too."""
+    """Whether this process prints; also valid outside `world`."""
     return os.environ.get("RANK", "0") == "0"
 
 
 @contextmanager
 def world(device: str = "auto") -> Iterator[World]:
-    """The processes that torchrun has started, or this one alone; CUDA processes take a device each."""
+    """The processes started by torchrun, or this process only; each CUDA process uses its own device."""
     size, rank = setting("WORLD_SIZE", 1), setting("RANK", 0, 0)
     place = choose_device(device)
     if size == 1 or "RANK" not in os.environ:
         yield World(0, 1, place)
         return
     if place.type == "cuda":
-        local, there = setting("LOCAL_RANK", 0, 0), torch.cuda.device_count()
-        if local >= there:
-            raise UnmaskError(f"process {local} has no CUDA device: there are {there}; start at most so many processes")
+        local, devices = setting("LOCAL_RANK", 0, 0), torch.cuda.device_count()
+        if local >= devices:
+            raise UnmaskError(f"process {local} has no CUDA device. Start at most {devices}, one per device")
         place = torch.device("cuda", local)
         torch.cuda.set_device(place)
     try:
         distributed.init_process_group("nccl" if place.type == "cuda" else "gloo", rank=rank, world_size=size)
     except (ValueError, RuntimeError) as error:
-        what = "torchrun sets what the environment must say of them"
-        raise UnmaskError(f"process {rank} of {size} does not find the others: {cut(str(error))}; {what}") from error
+        problem = f"process {rank} of {size} cannot connect to the others: {cut(str(error))}"
+        raise UnmaskError(f"{problem}. Start with torchrun, which sets the environment variables") from error
     try:
         yield World(distributed.get_rank(), distributed.get_world_size(), place)
     finally:

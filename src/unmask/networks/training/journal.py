@@ -1,4 +1,4 @@
-"""What a training says while it runs: one entry at each validation; TensorBoard where it is asked for."""
+"""The journal of a training: one entry per validation, optionally also for TensorBoard."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOTHING: Mapping[str, float] = {}
 
 
 class Journal:
-    """Entries of plain values, in the order of their steps."""
+    """Entries of plain values, ordered by step."""
 
     def __init__(self, directory: Path, tensorboard: bool, say: Callable[[str], None] | None) -> None:
         self.entries: list[dict[str, Any]] = []
@@ -31,26 +31,26 @@ class Journal:
         seconds: float,
         rate: float,
         loss: float,
-        found: Validation,
+        held_out: Validation,
         bits: Mapping[str, float] = NOTHING,
     ) -> None:
-        """bits: what the validation loss is in other units, of a text."""
-        validation = found.loss.value
+        """Add an entry; `bits` is the validation loss of a text in other units."""
+        validation = held_out.loss.value
         numbers = {"rate": rate, "loss": loss, "validation": validation}
-        said = f"loss {loss:.4f}, validation {validation:.4f} nats a token"
-        if found.excess_percent is not None:
-            numbers["excess_percent"] = found.excess_percent.value
-            said += f", {numbers['excess_percent']:.2f}% above the entropy"
+        line = f"loss {loss:.4f}, validation {validation:.4f} nats per token"
+        if held_out.excess_percent is not None:
+            numbers["excess_percent"] = held_out.excess_percent.value
+            line += f", {numbers['excess_percent']:.2f}% above the entropy"
         for name, value in bits.items():
             numbers[name] = value
-            said += f", {value:.4f} {name.replace('_per_', ' a ')}"
+            line += f", {value:.4f} {name.replace('_', ' ')}"
         self.entries.append({"step": step, "seconds": seconds} | numbers)
         if self.writer is not None:
             for name, value in numbers.items():
                 self.writer.add_scalar(name, value, step)
             self.writer.flush()
         if self.say is not None:
-            self.say(f"step {step}, {seconds:.0f} s: {said}")
+            self.say(f"step {step}, {seconds:.0f} s: {line}")
 
     def close(self) -> None:
         if self.writer is not None:
@@ -58,9 +58,9 @@ class Journal:
 
 
 def check_tensorboard() -> None:
-    """Fail before the work is done."""
+    """Raise an error if TensorBoard is missing, before the training starts."""
     if find_spec("tensorboard") is None:
-        raise UnmaskError("TensorBoard was asked for and is not installed; pip install tensorboard, or do without it")
+        raise UnmaskError("TensorBoard is not installed. Run pip install tensorboard, or leave --tensorboard out")
 
 
 def _writer(directory: Path) -> SummaryWriter:

@@ -1,6 +1,6 @@
-"""What a step of training changes: the weights, their moving average, what the optimisers keep of the gradients.
+"""One step of training: the weights, their moving average, and the moments of the optimisers.
 
-torch's optimisers are called as functions of tensors: their classes ask for torch's compiler, at a second a start.
+torch's optimisers are called as functions of tensors: their classes import torch's compiler, which takes a second.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ MUON: dict[str, Any] = {
     "ns_coefficients": (3.4445, -4.775, 2.0315),
     "ns_steps": 5,
     "eps": 1e-7,
-    "adjust_lr_fn": "match_rms_adamw",  # by which one rate does for both
+    "adjust_lr_fn": "match_rms_adamw",  # so that both use the same rate
     "has_complex": False,
 }
-LOOKED_UP = ("embed.weight", "place")  # a row at a time: no matrices, and not decayed
-ENDS = ("head", "time")  # matrices that no block has: their rows are symbols, or frequencies, one by one
+LOOKED_UP = ("embed.weight", "place")  # used one row at a time: not matrices, no weight decay
+ENDS = ("head", "time")  # matrices outside the blocks: their rows are single symbols or frequencies
 
 
 def optimiser_of(recipe: Recipe, name: str, dimensions: int) -> str:
-    """Whose a weight is."""
+    """Optimiser of a weight."""
     inner = dimensions == 2 and name not in LOOKED_UP and not name.startswith(ENDS)
     return recipe.optimiser if inner else "adamw"
 
 
-def kept(recipe: Recipe, step: int, name: str, dimensions: int) -> tuple[str, ...]:
-    """What there is of a weight after so many steps: the parts that `Learner.tensors` has."""
+def parts_of(recipe: Recipe, step: int, name: str, dimensions: int) -> tuple[str, ...]:
+    """Parts of a weight in `Learner.tensors` after a number of steps."""
     moments = MOMENTS[optimiser_of(recipe, name, dimensions)] if step else ()
     return ("weights", *(("average",) if recipe.average else ()), *moments)
 
 
 class Learner:
-    """A trunk that learns; `average` is what is used afterwards."""
+    """A trunk in training; `average` is the result."""
 
     def __init__(self, shape: Shape, recipe: Recipe, device: torch.device) -> None:
         self.recipe = recipe
@@ -57,7 +57,7 @@ class Learner:
             self.trunk = Trunk(shape).to(device)
         self.average = copy.deepcopy(self.trunk).requires_grad_(False) if recipe.average else self.trunk
         self.weights: dict[str, Parameter] = dict(self.trunk.named_parameters())
-        self.state: dict[str, dict[str, Tensor]] = {}  # of the optimisers, by weight, from the first step on
+        self.state: dict[str, dict[str, Tensor]] = {}  # optimiser state by weight, from the first step on
         self.matrices = [name for name in self.weights if self._moments(name) == MOMENTS["muon"]]
         rest = [name for name in self.weights if name not in self.matrices]
         decayed = [name for name in rest if self.weights[name].dim() > 1 and name not in LOOKED_UP]
@@ -65,7 +65,7 @@ class Learner:
         self.groups = (decayed, recipe.weight_decay), (plain, 0.0)
 
     def update(self, step: int) -> Tensor:
-        """Apply the gradients of a step: their norm, before it was clipped."""
+        """Apply the gradients of a step; return their norm before clipping."""
         weights = list(self.weights.values())
         norm = torch.nn.utils.clip_grad_norm_(weights, self.recipe.clip)
         if not self.state:
@@ -78,17 +78,17 @@ class Learner:
         return norm
 
     def tensors(self) -> dict[str, Tensor]:
-        """All of it, by name."""
-        found: dict[str, Tensor] = {f"weights/{name}": weight for name, weight in self.weights.items()}
+        """Weights, averages and moments by name."""
+        tensors: dict[str, Tensor] = {f"weights/{name}": weight for name, weight in self.weights.items()}
         if self.average is not self.trunk:
-            found |= {f"average/{name}": weight for name, weight in self.average.named_parameters()}
+            tensors |= {f"average/{name}": weight for name, weight in self.average.named_parameters()}
         for name, state in self.state.items():
-            found |= {f"{moment}/{name}": state[moment] for moment in self._moments(name)}
-        return {name: tensor.detach().cpu().contiguous() for name, tensor in found.items()}
+            tensors |= {f"{moment}/{name}": state[moment] for moment in self._moments(name)}
+        return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 
     @torch.no_grad()
     def restore(self, tensors: dict[str, Tensor], step: int) -> None:
-        """What `tensors` was after so many steps."""
+        """Set the state to the `tensors` after a number of steps."""
         for name, weight in self.weights.items():
             weight.copy_(tensors[f"weights/{name}"])
             if self.average is not self.trunk:
@@ -96,35 +96,31 @@ class Learner:
         if step:
             self._begin(lambda moment, name: tensors[f"{moment}/{name}"], step)
 
-    def _begin(self, kept: Callable[[str, str], Tensor], step: int) -> None:
-        """What the optimisers keep after so many steps."""
+    def _begin(self, moment_of: Callable[[str, str], Tensor], step: int) -> None:
+        """Set the state of the optimisers after a number of steps."""
         for name, weight in self.weights.items():
-            moments = {moment: kept(moment, name).to(weight.device) for moment in self._moments(name)}
+            moments = {moment: moment_of(moment, name).to(weight.device) for moment in self._moments(name)}
             self.state[name] = {"step": torch.tensor(float(step), device=weight.device)} | moments
 
     def _apply(self, rate: float) -> None:
-        """The gradients, which are gone afterwards."""
+        """Update the weights and remove the gradients."""
         for names, decay in self.groups:
             weights, gradients = self._learning(names)
-            steps, first, second = (
-                self._kept(names, "step"),
-                self._kept(names, "exp_avg"),
-                self._kept(names, "exp_avg_sq"),
-            )
+            steps, first, second = (self._states(names, part) for part in ("step", "exp_avg", "exp_avg_sq"))
             adamw(weights, gradients, first, second, [], steps, fused=True, lr=rate, weight_decay=decay, **ADAMW)
         if self.matrices:
-            buffers, decay = self._kept(self.matrices, "momentum_buffer"), self.recipe.weight_decay
+            buffers, decay = self._states(self.matrices, "momentum_buffer"), self.recipe.weight_decay
             muon(*self._learning(self.matrices), buffers, lr=rate, weight_decay=decay, **MUON)
         for weight in self.weights.values():
             weight.grad = None
 
     def _learning(self, names: Sequence[str]) -> tuple[list[Tensor], list[Tensor]]:
-        """(the weights, their gradients)."""
+        """(weights, gradients)."""
         weights: list[Tensor] = [self.weights[name] for name in names]
         return weights, [weight.grad for weight in weights if weight.grad is not None]
 
-    def _kept(self, names: Sequence[str], what: str) -> list[Tensor]:
-        return [self.state[name][what] for name in names]
+    def _states(self, names: Sequence[str], part: str) -> list[Tensor]:
+        return [self.state[name][part] for name in names]
 
     def _moments(self, name: str) -> tuple[str, ...]:
         return MOMENTS[optimiser_of(self.recipe, name, self.weights[name].dim())]

@@ -1,8 +1,7 @@
-"""Training: a loop that can be stopped at any moment and goes on, on the CPU bit for bit, as if it had not been.
+"""Training: a loop that can be interrupted and resumed at any moment, on the CPU with bit-identical results.
 
-What the step-th step does is a function of the state before it, the recipe and `step`: the examples and their masks are
-numbered, so that no random state is kept. Losses and gradients are looked at before anything is saved: what is on disk
-is good.
+A step is a function of the state before it, the recipe and its number. Examples and masks are numbered, so there is no
+random state to save. Losses and gradients are checked before each save, so a checkpoint never has diverged weights.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments, progress
-from unmask.core.chance import Luck
+from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError
 from unmask.core.files import origin
 from unmask.core.memory import fits
@@ -27,39 +26,46 @@ from unmask.languages import Language
 from unmask.languages import load as language_of
 from unmask.networks.model import checkpoints
 from unmask.networks.model.shape import Shape
-from unmask.networks.training import standing
+from unmask.networks.training import stored
 from unmask.networks.training.card import card
 from unmask.networks.training.conditions import USUAL, Conditions
 from unmask.networks.training.data import Examples, Windows, ahead
+from unmask.networks.training.directory import alone, check_unused
 from unmask.networks.training.distributed import World, world
 from unmask.networks.training.journal import Journal
-from unmask.networks.training.laws import hidden_laws, next_laws
 from unmask.networks.training.learner import Learner
-from unmask.networks.training.objectives import Masks, causal_nats, draw_masks, masked_nats, spread_out
-from unmask.networks.training.place import alone, check_unused
+from unmask.networks.training.objectives import (
+    Masks,
+    causal_nats,
+    draw_masks,
+    hidden_distributions,
+    masked_nats,
+    next_distributions,
+    spread_out,
+)
 from unmask.networks.training.recipe import Recipe
 from unmask.networks.training.trained import Trained
 from unmask.networks.training.validation import HeldOut, Judge, Validation
 from unmask.schedules import Fit, deltas
 from unmask.text import Text
 
-LOOK = {"cpu": 1, "cuda": 10}  # steps between looks at the loss: a device has to be waited for
+LOOK = {"cpu": 1, "cuda": 10}  # steps between checks of the loss: each check waits for the device
 REPORTS = 10  # validations during a training
-HELD_OUT = 2048  # sequences they are made on
-SAVE_SHARE = 20.0  # times what the last checkpoint took, at least, until the next
-DIVERGED = 2.0  # times what a network loses that finds all symbols equally likely
-SMOOTH = 0.1  # the weight of the newest loss in what is told
-Source = Language | Text  # what is learned
+HELD_OUT = 2048  # sequences of a validation
+SAVE_SHARE = 20.0  # least time to the next checkpoint, in units of the time that the last one took
+DIVERGED = 2.0  # times the loss of the uniform distribution over symbols
+SMOOTH = 0.1  # weight of the newest loss in the printed average
+Source = Language | Text
 
 
 class Part(NamedTuple):
-    """Rows that are computed at once."""
+    """Rows computed at once."""
 
     tokens: Tensor  # (B, L)
     size: int  # tokens that count: the sum of |x|
     masks: Masks | None  # None for an AR model
-    most: int  # positions hidden in a row, at most
-    laws: Tensor | None  # (B, most, V), of an AR model (B, L, V); None where the tokens are the targets
+    most: int  # largest number of hidden positions in a row
+    distributions: Tensor | None  # (B, most, V), for an AR model (B, L, V); None if the tokens are the targets
 
 
 def train(
@@ -71,10 +77,12 @@ def train(
     label: str | None = None,
     conditions: Conditions = USUAL,
 ) -> Trained:
-    """Train a network on a language or a text, and keep it and its checkpoints in a directory; `label` is what the
-    card calls what it has learned."""
-    arguments.of_kind("shape", shape, Shape, "a Shape: networks.preset('quick', 'mdm', V) makes one")
-    arguments.of_kind("recipe", recipe, Recipe, "a Recipe: networks.training.recipe.recipe('quick', 'mdm') makes one")
+    """Train a network on a language or a text, and write it and its checkpoints to a directory.
+
+    label: name of the language or text in the model card.
+    """
+    arguments.of_kind("shape", shape, Shape, "a Shape, as networks.preset('quick', 'mdm', V)")
+    arguments.of_kind("recipe", recipe, Recipe, "a Recipe, as networks.training.recipe.recipe('quick', 'mdm')")
     directory = arguments.path("directory", directory)
     fits(recipe.batch, f"sequences of {shape.length} tokens", 16 * shape.length)
     learned: Source = source if isinstance(source, Text) else language_of(source)
@@ -88,27 +96,27 @@ def train(
 
 
 def _label(source: Source | str | Path, learned: Source) -> str:
-    """The spec that names the language, the text's own name, or the kind of language."""
+    """The spec of the language, the name of the text, or the kind of language."""
     if isinstance(source, str | Path):
         return str(source)
     return learned.label if isinstance(learned, Text) else learned.kind
 
 
 def resume(directory: str | Path, *, conditions: Conditions = USUAL) -> Trained:
-    """Go on where the checkpoint of a directory stands, by the recipe that it was begun with."""
+    """Resume the training in a directory from its checkpoint, with the same recipe."""
     with world(conditions.device) as here:
-        standing.facts(directory)
-        place = Path(directory)
-        with alone(place) if here.first else nullcontext():
+        stored.facts(directory)
+        path = Path(directory)
+        with alone(path) if here.first else nullcontext():
             here.wait()
-            found = standing.read(place)
-            training = Training(found.source, found.label, found.shape, found.recipe, place, here, conditions)
-            training.restore(found)
+            state = stored.read(path)
+            training = Training(state.source, state.label, state.shape, state.recipe, path, here, conditions)
+            training.restore(state)
             return training.go()
 
 
 class Training:
-    """A network on its way."""
+    """A network in training."""
 
     def __init__(
         self,
@@ -123,19 +131,19 @@ class Training:
         self.source, self.label, self.shape, self.recipe = source, label, shape, recipe
         self.directory, self.here, self.conditions = directory, here, conditions
         if recipe.targets == "posterior" and isinstance(source, Text):
-            raise UnmaskError("targets are the posterior of a language, and a text has none; take its tokens")
-        left = ", so that something is left to learn"
+            raise UnmaskError("targets is posterior, which a text does not have. Use targets tokens")
+        left = ", so that tokens remain to learn"
         arguments.whole("prompt_length", recipe.prompt_length, 0, shape.length - 1, left)
         if recipe.prompt_length and isinstance(source, Text):
-            raise UnmaskError("a prompt_length is for languages, whose prompts are known; leave it out of a text")
+            raise UnmaskError("prompt_length is set; only languages have prompts. Leave it out for a text")
         self.mine = here.part(recipe.batch)
         self.parts = conditions.parts(self.mine.stop - self.mine.start, shape.length, here.device)
         self.threads = conditions.threads_of(shape, here.device)
         self.half = conditions.half_of(here.device)
         self.delta = None
-        if recipe.rounds is not None:
+        if recipe.sampling_steps is not None:
             fit = Fit(source, shape.length) if isinstance(source, Language) else None
-            self.delta = deltas(recipe.schedule, recipe.rounds, fit)
+            self.delta = deltas(recipe.schedule, recipe.sampling_steps, fit)
         self.examples = _examples(source, shape.length, recipe)
         self.judge = _judge(source, self.examples.held_out(HELD_OUT), recipe, shape.causal)
         self.learner = Learner(shape, recipe, here.device)
@@ -143,16 +151,16 @@ class Training:
         self.journal = Journal(directory, conditions.tensorboard and here.first, conditions.say if here.first else None)
         self.step = self.saved = 0
         self.loss = self.worst = math.log(shape.vocabulary) * self.judge.padding
-        self.unseen: list[Tensor] = []  # (2) each: loss and norm of the gradient of the steps since the last look
+        self.unseen: list[Tensor] = []  # (2) each: loss and gradient norm of the steps since the last check
         self.earlier = 0.0  # seconds of the runs before this one
         self.began = self.saved_at = time.monotonic()
         self.saving = 0.0  # seconds that the last checkpoint took
 
-    def restore(self, found: standing.Standing) -> None:
-        self.learner.restore(found.tensors, found.step)
-        self.step = self.saved = found.step
-        self.earlier, self.loss = found.seconds, found.loss
-        self.journal.entries = found.journal
+    def restore(self, state: stored.State) -> None:
+        self.learner.restore(state.tensors, state.step)
+        self.step = self.saved = state.step
+        self.earlier, self.loss = state.seconds, state.loss
+        self.journal.entries = state.journal
 
     def go(self) -> Trained:
         """Train to the end."""
@@ -165,33 +173,35 @@ class Training:
                 return self._result()
         except KeyboardInterrupt:
             if self.here.first:
-                kept = f"the checkpoint of step {self.saved} is in {self.directory}"
-                progress.note(f"interrupted at step {self.step}; {kept}: go on with --resume --out {self.directory}")
+                checkpoint = f"the checkpoint of step {self.saved} is in {self.directory}"
+                progress.note(
+                    f"interrupted at step {self.step}; {checkpoint}. Continue with --resume --out {self.directory}"
+                )
             raise
         except torch.OutOfMemoryError as error:
             rows = (self.mine.stop - self.mine.start) // self.parts
-            what = f"--accumulate {2 * self.parts} computes half as many, with the same result"
-            raise UnmaskError(f"out of memory with {rows} sequences at once; {what}") from error
+            remedy = f"Pass --accumulate {2 * self.parts}, which computes half of them at once with the same result"
+            raise UnmaskError(f"out of memory with {rows} sequences at once. {remedy}") from error
         finally:
             self.journal.close()
 
     def _result(self) -> Trained:
-        seconds, found = self.seconds, self.judge(self.learner.average)
+        seconds, validation = self.seconds, self.judge(self.learner.average)
         return Trained(
             self.directory,
             self.step,
             seconds,
             self.loss,
-            found,
+            validation,
             self.parameters,
             self.step * self.recipe.batch * self.shape.length / seconds,
             self.shape,
             **self._computed,
-            bits=self._bits(found),
+            bits=self._bits(validation),
         )
 
-    def _bits(self, found: Validation) -> dict[str, float]:
-        return self.source.bits(found.loss.value) if isinstance(self.source, Text) else {}
+    def _bits(self, validation: Validation) -> dict[str, float]:
+        return self.source.bits(validation.loss.value) if isinstance(self.source, Text) else {}
 
     @property
     def _computed(self) -> dict[str, Any]:
@@ -201,7 +211,7 @@ class Training:
 
     @property
     def seconds(self) -> float:
-        """Of this run and those before it."""
+        """Time of this run and the runs before it."""
         return self.earlier + time.monotonic() - self.began
 
     @property
@@ -211,55 +221,61 @@ class Training:
     def _run(self, advance: Callable[[int], None]) -> None:
         steps, look = self.recipe.steps, LOOK[self.here.device.type]
         reports = {round(number * steps / REPORTS) for number in range(1, REPORTS + 1)}
-        if self.step in (0, steps):  # before the work is done: can it be written at all? And where all is
-            self._save()  # done, a kill may have come between the last state and the network
+        if self.step in (0, steps):  # at step 0, to see whether files can be written; after the last step, because
+            self._save()  # a kill may have left the state without the network
         for _ in self.learn(steps):
             if self.step % look == 0 or self.step in reports:
                 self._look()
                 progress.rename(f"training {self.shape.kind.upper()}, loss {self.loss:.4f}")
                 if self.here.first and self.step in reports:
-                    rate, found = self.recipe.rate_at(self.step - 1), self.judge(self.learner.average)
-                    if not math.isfinite(found.loss.value):
-                        raise self._diverged("loss of the validation", found.loss.value)
-                    self.journal.add(self.step, self.seconds, rate, self.loss, found, self._bits(found))
+                    rate, validation = self.recipe.rate_at(self.step - 1), self.judge(self.learner.average)
+                    if not math.isfinite(validation.loss.value):
+                        raise self._diverged("validation loss", validation.loss.value)
+                    self.journal.add(self.step, self.seconds, rate, self.loss, validation, self._bits(validation))
                 if self.here.first and (self.step == steps or self._is_due()):
                     self._save()
             advance(1)
 
     def learn(self, end: int) -> Iterator[None]:
-        """Learn from the batches that are left before the end-th, one at a time."""
+        """Learn from the batches before number `end`, one at a time."""
         for batch in ahead(self._batch, self.step, end):
             self._learn(batch)
             self.step += 1
             yield
 
     def _batch(self, step: int) -> list[Part]:
-        """This process's rows of a step: a function of the step alone."""
+        """Rows of this process in a step, a function of the step only."""
         first, rows = step * self.recipe.batch + self.mine.start, self.mine.stop - self.mine.start
         tokens = self.examples.rows(first, rows)
         sizes = self.source.sizes(tokens)
-        luck = Luck(self.recipe.seed, torch.arange(first, first + rows))
+        rng = Randomness(self.recipe.seed, torch.arange(first, first + rows))
         masks = None
         if not self.shape.causal:
             prompt = self.recipe.prompt_length
-            masks = draw_masks(luck, self.recipe.batch, self.shape.length, self.delta, prompt)
-            if share := self.recipe.spread_at(step):
-                masks = spread_out(masks, luck, share, self.recipe.run, prompt)
+            masks = draw_masks(rng, self.recipe.batch, self.shape.length, self.delta, prompt)
+            if spread := self.recipe.spread_at(step):
+                masks = spread_out(masks, rng, spread, self.recipe.run, prompt)
         parts = []
         for which in torch.arange(rows).chunk(self.parts):
             own = None if masks is None else Masks(*(part[which] for part in masks))
             most = self.shape.length if own is None else int(own.counts.max())
-            parts.append(Part(tokens[which], int(sizes[which].sum()), own, most, self._laws(tokens[which], own, most)))
+            parts.append(
+                Part(tokens[which], int(sizes[which].sum()), own, most, self._distributions(tokens[which], own, most))
+            )
         return parts
 
-    def _laws(self, tokens: Tensor, masks: Masks | None, most: int) -> Tensor | None:
+    def _distributions(self, tokens: Tensor, masks: Masks | None, most: int) -> Tensor | None:
         if self.recipe.targets == "tokens":
             return None
         assert isinstance(self.source, Language)
-        return next_laws(self.source, tokens) if masks is None else hidden_laws(self.source, tokens, masks, most)
+        return (
+            next_distributions(self.source, tokens)
+            if masks is None
+            else hidden_distributions(self.source, tokens, masks, most)
+        )
 
     def _learn(self, batch: list[Part]) -> None:
-        """One step: the gradient of the nats of the whole batch over its tokens."""
+        """Apply one step: the gradient of the nats of the whole batch, per token."""
         tokens = float(self.recipe.batch * self.shape.length)
         if self.source.end is not None:
             tokens = float(self.here.sum(torch.tensor(sum(part.size for part in batch), device=self.here.device)))
@@ -275,15 +291,15 @@ class Training:
     def _nats(self, part: Part) -> Tensor:
         device = self.here.device
         tokens = part.tokens.to(device, non_blocking=True)
-        laws = None if part.laws is None else part.laws.to(device, non_blocking=True)
+        distributions = None if part.distributions is None else part.distributions.to(device, non_blocking=True)
         if part.masks is None:
-            return causal_nats(self.network, self.shape.vocabulary, tokens, laws, self.recipe.prompt_length)
+            return causal_nats(self.network, self.shape.vocabulary, tokens, distributions, self.recipe.prompt_length)
         masks = Masks(*(column.to(device, non_blocking=True) for column in part.masks))
-        how = (part.most, not self.shape.time_free, laws, self.recipe.prompt_length)
+        how = (part.most, not self.shape.time_free, distributions, self.recipe.prompt_length)
         return masked_nats(self.network, self.shape.vocabulary, tokens, masks, *how)
 
     def _look(self) -> None:
-        """Are the losses and gradients of the last steps good?"""
+        """Raise an error if the losses or gradients of the last steps have diverged."""
         seen = self.here.sum(torch.stack(self.unseen)).cpu()
         weight = max(SMOOTH, len(self.unseen) / self.step)
         self.unseen.clear()
@@ -292,11 +308,11 @@ class Training:
             raise self._diverged("loss", float(seen[-1, 0]))
         self.loss = loss
 
-    def _diverged(self, what: str, nats: float) -> UnmaskError:
-        found = f"training has diverged: at step {self.step} the {what} is {nats:.4g} nats a token"
-        kept = f"the checkpoint of step {self.saved} is kept in {self.directory}"
-        lower = f"train another network with a rate below {self.recipe.rate:g}, or with less weight decay"
-        return UnmaskError(f"{found}; {kept}; {lower}")
+    def _diverged(self, name: str, nats: float) -> UnmaskError:
+        problem = f"training has diverged: at step {self.step} the {name} is {nats:.4g} nats per token"
+        checkpoint = f"{self.directory} holds the checkpoint of step {self.saved}"
+        remedy = f"Train another network with a rate below {self.recipe.rate:g}, or with less weight decay"
+        return UnmaskError(f"{problem}; {checkpoint}. {remedy}")
 
     def _is_due(self) -> bool:
         wait = self.conditions.save_seconds
@@ -307,7 +323,7 @@ class Training:
         learned: dict[str, Any] = {"label": self.label}
         if isinstance(self.source, Text):
             learned |= {"text": self.source.facts()}
-            self.source.tokenizer.save(self.directory)  # first, since nobody goes on without it
+            self.source.tokenizer.save(self.directory)  # first, since a resumed training needs it
         else:
             learned |= {"language": self.source.to_dict()}
         plain = {"shape": self.shape.to_dict(), "recipe": self.recipe.to_dict()} | learned

@@ -1,26 +1,28 @@
-"""What a network is trained on: for each row an unbiased estimate of its NELBO, in nats a sequence (theory.md 1).
+"""Training objectives: an unbiased estimate of the NELBO of each row, in nats per sequence (theory.md 1).
 
-An MDM, one position at a time in random order (N -> infinity), and in N rounds of a schedule:
+MDM, one position at a time in random order (N -> infinity), or in N steps of a schedule:
 
     NELBO_inf(x) = L E_n E_{|M|=n} [ mean_{j in M} -log p(x_j | x_R) ],   n uniform in 1..L, M uniform, R the rest
     NELBO_N(x)   = L E_k E_M       [ mean_{j in M} -log p(x_j | x_R) ],   k ~ delta, M: one position, chosen uniformly,
-                                                                          and each other one with probability 1 - p_k
+                                                                          and each other with probability 1 - p_k
 
-Both are int (1/t) E_M[sum] dt and sum_k delta_k/(1-p_k) E_M[sum], the number of hidden positions drawn in proportion to
-its weight times itself: so every estimate is L times a mean, where 1/t times a sum has infinite variance near t = 0.
-Given n, the time is then Beta(n, L-n+1): it is the n-th least of L uniforms, and M are the positions of the n least.
+These equal int (1/t) E_M[sum] dt and sum_k delta_k/(1-p_k) E_M[sum]. Here the number of hidden positions is drawn in
+proportion to its weight times itself, so every estimate is L times a mean. 1/t times a sum would have infinite variance
+near t = 0. Given n, the time is Beta(n, L-n+1): the n-th smallest of L uniforms; M holds the n smallest.
 
-An AR model: -log p(x) = sum_j -log p(x_j | x_<j), exactly.
+AR model: -log p(x) = sum_j -log p(x_j | x_<j), exactly.
 
-Soft targets are the expectation of either over x_j ~ q(. | x_R), which an exact language knows: the cross-entropy to a
-law in the place of a drawn token. It has the same minimiser, and the same gradient in expectation, without the noise of
-the draw (laws.py).
+Soft targets replace the sampled token by its exact distribution, if the language knows it:
 
-Of a prompt, c tokens at the beginning that are always shown, nothing is learned: all of this is conditional on it, with
-L - c in the place of L, and M among what stands behind it.
+    grad E_{x_j ~ q(. | x_R)} [-log p(x_j | x_R)]  =  grad -sum_v q(v | x_R) log p(v | x_R)
 
-A language with an end pads what follows it. Both kinds write whole canvases, and are trained on the padding too, which
-costs a trained network nothing; nats a token are nats over |x|, the tokens up to and including the first end.
+The minimiser and the expected gradient are the same, without the noise of sampling x_j.
+
+A prompt, c tokens at the beginning, is always shown and not learned: everything is conditional on it, L becomes L - c,
+and M lies after the prompt.
+
+A language with an end symbol pads after it. Both kinds fill all L positions and are trained on the padding too, which
+adds almost nothing to the loss. Nats per token are nats over |x|, the tokens up to and including the first end.
 """
 
 from __future__ import annotations
@@ -31,33 +33,36 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from unmask.core.chance import Luck, Stream
+from unmask.core.chance import Randomness, Stream
+from unmask.core.memory import fits
+from unmask.ideal import Ideal
+from unmask.languages import Language
 from unmask.schedules import Schedule
 
-FORCED, SPREAD = 1, 2  # visits of the uniforms that choose the position hidden for certain, and that spread masks
-PERIOD = 6  # of masks that hide one position at a time, at most
+FORCED, SPREAD = 1, 2  # visits of the uniforms for the position that is always hidden, and for spread masks
+PERIOD = 6  # largest period of spread masks with runs of length 1
 
 
 class Network(Protocol):
-    """A trunk, or one that is shared among processes."""
+    """A trunk, or its DDP wrapper."""
 
-    def __call__(self, tokens: Tensor, asked: Tensor | None = None, time: Tensor | None = None) -> Tensor: ...
+    def __call__(self, tokens: Tensor, columns: Tensor | None = None, time: Tensor | None = None) -> Tensor: ...
 
 
 class Masks(NamedTuple):
-    """What is hidden from an MDM: of each row the first `counts` of its positions in `order`."""
+    """Hidden positions of an MDM: in each row the first `counts` of `order`."""
 
     order: Tensor  # (B, L)
     counts: Tensor  # (B), at least 1
-    time: Tensor  # (B): when so many are hidden; for networks that are told
+    time: Tensor  # (B): the corresponding time, for networks that have it as an input
 
     def hide(self, tokens: Tensor, mask: int) -> Tensor:
-        """tokens (B, L) with the mask where they are hidden."""
+        """Tokens (B, L) with the mask at hidden positions."""
         ranks = torch.empty_like(self.order).scatter_(1, self.order, self._places.expand_as(self.order))
         return torch.where(ranks < self.counts.unsqueeze(1), mask, tokens)
 
     def mean(self, losses: Tensor) -> Tensor:
-        """(B): means of losses (B, A), at the first A places of the order, over what is hidden."""
+        """(B): mean over hidden positions of losses (B, A) at the first A positions of the order."""
         counted = self._places[: losses.shape[1]] < self.counts.unsqueeze(1)
         return torch.where(counted, losses, 0.0).sum(1) / self.counts
 
@@ -66,39 +71,38 @@ class Masks(NamedTuple):
         return torch.arange(self.order.shape[1], device=self.order.device)
 
 
-def draw_masks(luck: Luck, batch: int, length: int, delta: Tensor | None = None, prompt: int = 0) -> Masks:
-    """Masks for the rows of the luck, of the NELBO at infinitely many rounds or for a schedule delta (N), behind a
-    prompt of so many tokens.
+def draw_masks(rng: Randomness, batch: int, length: int, delta: Tensor | None = None, prompt: int = 0) -> Masks:
+    """Draw masks for the NELBO at infinitely many steps, or for a schedule delta (N), after a prompt.
 
-    Low discrepancy: row r takes its number of hidden positions, or its round, from the (r mod batch)-th of `batch`
-    equal parts of their distribution, so that every batch sees them all; within a batch they increase with the row.
+    Low discrepancy: row r draws its number of hidden positions, or its step, from the (r mod batch)-th of `batch` equal
+    parts of their distribution. Every batch thus covers the distribution, in increasing order of rows.
     """
-    labels, left = luck.grid(Stream.ORDER, length), length - prompt
+    labels, left = rng.grid(Stream.ORDER, length), length - prompt
     labels[:, :prompt] = torch.inf
-    own = luck.grid(Stream.ORDER, 1, FORCED + 1).squeeze(1)
-    share = (luck.row_ids % batch + own) / batch
+    own = rng.grid(Stream.ORDER, 1, FORCED + 1).squeeze(1)
+    quantile = (rng.row_ids % batch + own) / batch
     if delta is None:
-        counts = 1 + (share * left).long().clamp(max=left - 1)
+        counts = 1 + (quantile * left).long().clamp(max=left - 1)
         ordered = labels.sort(1)
         return Masks(ordered.indices, counts, ordered.values.gather(1, counts.unsqueeze(1) - 1).squeeze(1))
-    rounds = len(delta)
-    k = torch.searchsorted(delta.cumsum(0), share, right=True).clamp(max=rounds - 1)
-    forced = prompt + (luck.grid(Stream.ORDER, 1, FORCED) * left).long()
+    steps = len(delta)
+    k = torch.searchsorted(delta.cumsum(0), quantile, right=True).clamp(max=steps - 1)
+    forced = prompt + (rng.grid(Stream.ORDER, 1, FORCED) * left).long()
     labels.scatter_(1, forced, -1.0)
     counts = (labels < (1 - Schedule(delta).p)[k].unsqueeze(1)).sum(1).clamp(min=1)
-    return Masks(labels.argsort(1), counts, 1 - k / rounds)
+    return Masks(labels.argsort(1), counts, 1 - k / steps)
 
 
-def spread_out(masks: Masks, luck: Luck, share: float, run: int = 1, prompt: int = 0) -> Masks:
-    """Masks that hide, in so many of the rows, w positions side by side of every s: a curriculum.
+def spread_out(masks: Masks, rng: Randomness, share: float, run: int = 1, prompt: int = 0) -> Masks:
+    """Let a fraction `share` of the rows hide w neighbouring positions of every s: a curriculum.
 
-    s is from 2 to 6, or to twice the longest run if that is more, and w from 1 to run and at most s/2. What is around a
-    hidden position says most about it, and all of it is there. Random masks of few positions show it too, and have less
-    to ask; of many, it is rarely whole. Of a run the ends are told by one side alone: where a symbol stands in two
-    places, as the result of a sum that is the next one's operand, only a run makes a network compute it. For a start
-    alone: it is no NELBO.
+    s is from 2 to 6 or to twice the longest run, if that is more; w is from 1 to `run`, at most s/2. The context next
+    to a hidden position is the most useful, and here it is complete. Random masks of few positions also show it, but
+    teach fewer positions; with many hidden positions it is rarely complete. At the ends of a run only one side is
+    known. If a symbol occurs twice, as the result of a sum and the next operand, only a run forces the network to
+    compute it. Use this at the start of a training only: the loss is not the NELBO.
     """
-    own = luck.grid(Stream.ORDER, 4, SPREAD)
+    own = rng.grid(Stream.ORDER, 4, SPREAD)
     period = 2 + (own[:, :1] * (max(PERIOD, 2 * run) - 1)).long()
     first = (own[:, 1:2] * period).long()
     wide = 1 + (own[:, 3:] * (period // 2).clamp(max=run)).long()
@@ -120,29 +124,49 @@ def masked_nats(
     masks: Masks,
     most: int,
     timed: bool = False,
-    laws: Tensor | None = None,
+    distributions: Tensor | None = None,
     prompt: int = 0,
 ) -> Tensor:
-    """(B): L, less the prompt, times the mean of -log p(x_j | x_R) over what is hidden, at most `most` places of a row.
+    """(B): L without the prompt times the mean of -log p(x_j | x_R) over hidden positions, at most `most` per row.
 
-    With laws (B, most, V), those of the positions hidden, its expectation over x_j.
+    With distributions (B, most, V) at the hidden positions, its expectation over x_j.
     """
-    asked = masks.order[:, :most]
-    logits = network(masks.hide(tokens, mask), asked, masks.time.float() if timed else None)
-    return (tokens.shape[1] - prompt) * masks.mean(_surprise(logits, tokens.gather(1, asked) if laws is None else laws))
+    columns = masks.order[:, :most]
+    logits = network(masks.hide(tokens, mask), columns, masks.time.float() if timed else None)
+    targets = tokens.gather(1, columns) if distributions is None else distributions
+    return (tokens.shape[1] - prompt) * masks.mean(_surprise(logits, targets))
 
 
-def causal_nats(network: Network, start: int, tokens: Tensor, laws: Tensor | None = None, prompt: int = 0) -> Tensor:
-    """(B): the sum of -log p(x_j | x_<j) behind the prompt, or with laws (B, L, V) of its expectations over x_j."""
-    return _surprise(network(follows(tokens, start)), tokens if laws is None else laws)[:, prompt:].sum(1)
+def causal_nats(
+    network: Network, start: int, tokens: Tensor, distributions: Tensor | None = None, prompt: int = 0
+) -> Tensor:
+    """(B): sum of -log p(x_j | x_<j) after the prompt; with distributions (B, L, V), its expectation over x_j."""
+    return _surprise(network(follows(tokens, start)), tokens if distributions is None else distributions)[
+        :, prompt:
+    ].sum(1)
 
 
 def follows(tokens: Tensor, start: int) -> Tensor:
-    """(B, L): the start and all tokens but the last, which is what an AR model reads."""
+    """(B, L): input of an AR model, the start and all tokens but the last."""
     return torch.cat([torch.full_like(tokens[:, :1], start), tokens[:, :-1]], 1)
 
 
+def hidden_distributions(language: Language, tokens: Tensor, masks: Masks, most: int) -> Tensor:
+    """(B, most, V) float32: q(x_j | x_R) at the first positions of the order, one-hot if revealed."""
+    fits(len(tokens) * most, f"distributions of {language.vocabulary} symbols", 12 * language.vocabulary)
+    return language.posterior(masks.hide(tokens, language.vocabulary), masks.order[:, :most]).float()
+
+
+def next_distributions(language: Language, tokens: Tensor) -> Tensor:
+    """(B, L, V) float32: q(x_j | x_<j)."""
+    rows, length = tokens.shape
+    fits(tokens.numel(), f"distributions of {language.vocabulary} symbols", 12 * language.vocabulary)
+    marginals = Ideal(language).causal(rows, length).extend(follows(tokens, language.vocabulary))
+    distributions = marginals if isinstance(marginals, Tensor) else marginals.dense()
+    return distributions.view(rows, length, -1).to(torch.float32)
+
+
 def _surprise(logits: Tensor, truth: Tensor) -> Tensor:
-    """-log p(truth) (B, A) by logits (B, A, V), at least in float32; its expectation where truth is a law (B, A, V)."""
+    """-log p(truth) (B, A) from logits (B, A, V), at least in float32; its expectation if truth is (B, A, V)."""
     logits = logits if logits.dtype == torch.float64 else logits.float()
     return functional.cross_entropy(logits.flatten(0, 1), truth.flatten(0, 1), reduction="none").view(truth.shape[:2])

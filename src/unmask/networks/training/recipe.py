@@ -1,8 +1,8 @@
-"""How a network is trained: its targets, its optimiser, a cosine with warm-up, an average of the weights.
+"""Training options: targets, optimiser, cosine with warm-up, average of the weights.
 
-The paper takes the tokens of its samples for targets, and AdamW. An exact language knows the laws that they were drawn
-from (laws.py), and Muon takes of each matrix's momentum the nearest orthogonal one. docs/networks.md says what each is
-worth, and the card of a network which it had.
+The paper uses sampled tokens as targets, and AdamW. With an exact language the targets can be distributions
+(objectives.py), and Muon replaces the momentum of each matrix by the nearest orthogonal matrix. docs/networks.md
+compares them, and the card of a network lists its options.
 """
 
 from __future__ import annotations
@@ -23,30 +23,36 @@ BETAS = (0.9, 0.999)
 WARM_UP_OF_AVERAGE = 10.0  # the average of the first t steps forgets with (1 + t)/(10 + t)
 
 
-LARGEST = 1e6  # of rates, so that no product with one overflows in single precision
-MOST = {"steps": 10**9, "batch": 2**24, "samples": 2**40, "rounds": arguments.MOST_STEPS, "run": arguments.MOST_LENGTH}
+LARGEST = 1e6  # of rates, so that no product overflows in single precision
+MOST = {
+    "steps": 10**9,
+    "batch": 2**24,
+    "samples": 2**40,
+    "sampling_steps": arguments.MOST_STEPS,
+    "run": arguments.MOST_LENGTH,
+}
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that decides what comes out, but for the language and the shape."""
+    """Everything that determines the trained weights, except the language and the shape."""
 
     steps: int
-    batch: int  # sequences a step, all processes together
-    rate: float  # at its highest
-    warm_up: float = 0.1  # the share of the steps in which the rate rises
-    fall: float = 1.0  # the share in which it falls at the end, as half a cosine, to zero; at most what is left
+    batch: int  # sequences per step, in all processes together
+    rate: float  # its maximum
+    warm_up: float = 0.1  # fraction of the steps in which the rate rises
+    fall: float = 1.0  # fraction at the end in which it falls to zero as half a cosine; at most 1 - warm_up
     weight_decay: float = 0.0  # of matrices
-    average: float = 0.999  # how much of the average is kept at a step, once there have been many; 0: no average
-    clip: float = 1.0  # the greatest norm of a gradient
-    samples: int | None = None  # the size of a fixed set; None: every example is fresh
-    rounds: int | None = None  # the NELBO of so many rounds; None: of infinitely many
-    schedule: str = "linear"  # of those rounds
-    spread: float = 0.0  # the share of the steps in which masks of an MDM are spread at first, ever fewer of them
-    run: int = 1  # positions side by side that those hide, at most
-    prompt_length: int = 0  # of what is always shown, and not learned
-    targets: str = "tokens"  # or the exact law of each, "posterior"
-    optimiser: str = "adamw"  # or "muon", of matrices; AdamW has the rest
+    average: float = 0.999  # decay of the weight average per step, in the long run; 0: no average
+    clip: float = 1.0  # largest norm of a gradient
+    samples: int | None = None  # size of a fixed set; None: every example is new
+    sampling_steps: int | None = None  # the loss is the NELBO of this number of steps; None: in continuous time
+    schedule: str = "linear"  # of these steps
+    spread: float = 0.0  # fraction of the steps with some evenly spread masks (MDM), fewer and fewer of them
+    run: int = 1  # longest run of positions that these masks hide
+    prompt_length: int = 0  # tokens that are always shown, and not learned
+    targets: str = "tokens"  # or the exact distribution of each, "posterior"
+    optimiser: str = "adamw"  # or "muon" for matrices, with AdamW for the rest
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -55,7 +61,7 @@ class Recipe:
         arguments.word("optimiser", self.optimiser, OPTIMISERS)
         for name, most in MOST.items():
             count = getattr(self, name)
-            if not (count is None and name in ("samples", "rounds")):
+            if not (count is None and name in ("samples", "sampling_steps")):
                 arguments.whole(name, count, 1, most)
         for name in ("rate", "clip"):
             arguments.number(name, getattr(self, name), most=LARGEST, above=True)
@@ -66,7 +72,7 @@ class Recipe:
             arguments.number(name, getattr(self, name), most=1)
 
     def rate_at(self, step: int) -> float:
-        """Of the step-th step, from 0: up to `rate` in the warm-up, and at the end down along half a cosine."""
+        """Rate of a step, from 0: rises to `rate` in the warm-up and falls along half a cosine at the end."""
         warm = max(1, round(self.warm_up * self.steps))
         if step < warm:
             return self.rate * (step + 1) / warm
@@ -74,11 +80,11 @@ class Recipe:
         return self.rate * 0.5 * (1 + math.cos(math.pi * max(0, step + 1 - top) / (self.steps + 1 - top)))
 
     def spread_at(self, step: int) -> float:
-        """The share of the rows of the step-th step whose hidden positions are spread: all at first, then none."""
+        """Fraction of the rows of a step with evenly spread masks: all at first, none in the end."""
         return max(0.0, 1 - step / (self.spread * self.steps)) if self.spread else 0.0
 
     def average_at(self, step: int) -> float:
-        """How much of the average the step-th step keeps: less at first, to forget the untrained weights."""
+        """Decay of the weight average at a step: smaller at first, to forget the untrained weights."""
         return min(self.average, (1 + step) / (WARM_UP_OF_AVERAGE + step))
 
     def to_dict(self) -> dict[str, Any]:
@@ -90,16 +96,16 @@ class Recipe:
         for name in given:
             if name not in known:
                 raise unknown("entry of a recipe", name, known)
-        made: Recipe = fit(given, cls, "the recipe of a training")
-        return made
+        recipe: Recipe = fit(given, cls, "the recipe of a training")
+        return recipe
 
 
-# Without the noise of drawn targets small batches teach as well as large ones, and a rate that stays up learns more.
+# Without the noise of sampled targets, small batches are as good as large ones, and a rate that stays high is better.
 SOON = {"batch": 16, "rate": 7e-3, "fall": 0.6, "spread": 0.5, "run": 7, "targets": "posterior", "optimiser": "muon"}
-# What follows from a prompt is certain: its tokens are its laws, and it is always there.
+# The answer to a prompt is certain: its tokens are its distributions, and the prompt is always shown.
 QUESTIONS = {"batch": 64, "spread": 0.0, "run": 1, "targets": "tokens", "prompt_length": 8}
 RECIPES: dict[str, dict[str, Any]] = {
-    # Its section 5 and Table 3; the batch is that of Sahoo et al., whose framework it follows: its own is illegible.
+    # Section 5 and Table 3; the batch is that of Sahoo et al., whose framework the paper follows: its own is illegible.
     "paper": {"epochs": 20, "samples": 1_000_000, "batch": 512, "rate": 3e-4, "average": 0.9999},
     "small": {"steps": 4000, "batch": 64, "rate": 2e-3},
     "quick": SOON | {"steps": 1200, "average": 0.995},
@@ -108,7 +114,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     "questions": SOON | QUESTIONS | {"steps": 1500, "average": 0.995, "rate": 4e-3},
     "text": {"steps": 1600, "batch": 32, "rate": 6e-3, "fall": 0.6, "average": 0.99, "optimiser": "muon"},
 }
-OF_KIND: dict[tuple[str, str], dict[str, Any]] = {  # every place teaches an AR model
+OF_KIND: dict[tuple[str, str], dict[str, Any]] = {  # an AR model learns from every position
     ("quick", "ar"): {"steps": 800, "run": 1},
     ("thorough", "ar"): {"steps": 1500, "average": 0.995, "run": 1},
     ("sums", "ar"): SOON | {"steps": 1500, "average": 0.995, "run": 1},
@@ -117,9 +123,9 @@ OF_KIND: dict[tuple[str, str], dict[str, Any]] = {  # every place teaches an AR 
 
 
 def recipe(name: str, kind: str = "mdm", **changes: Any) -> Recipe:
-    """That of a preset for a kind of network; changes that are None keep its values.
+    """Recipe of a preset for a kind of network; a change of None keeps the value of the preset.
 
-    Epochs are passes over the fixed set, unless steps are given.
+    `epochs`, the number of passes over a fixed set, is used if `steps` is not given.
     """
     if name not in RECIPES:
         raise unknown("preset of a network", name, RECIPES)

@@ -1,4 +1,4 @@
-"""What came of a training."""
+"""The result of a training."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from unmask.networks.training.validation import Validation
 
 @dataclass(frozen=True)
 class Trained:
-    """A network in its directory, how good it is, and what it took on what."""
+    """Losses, cost and conditions of a trained network."""
 
     directory: Path
     steps: int
     seconds: float
-    loss: float  # nats a token, of the examples of the last steps
+    loss: float  # nats per token, on the examples of the last steps
     validation: Validation
     parameters: int
     tokens_per_second: float
@@ -28,12 +28,12 @@ class Trained:
     threads: int
     precision: str
     processes: int
-    bits: Mapping[str, float]  # of a text: that validation in bits a character and a byte; of a language nothing
+    bits: Mapping[str, float]  # validation loss of a text in bits per character and per byte; empty for a language
 
     __repr__ = as_table
 
     def to_dict(self) -> dict[str, Any]:
-        found = {
+        entries = {
             "directory": str(self.directory),
             "steps": self.steps,
             "seconds": self.seconds,
@@ -46,6 +46,6 @@ class Trained:
             "validation_nats_per_token": self.validation.loss.to_dict(),
         }
         if self.validation.excess_percent is not None:
-            found["entropy_nats_per_token"] = self.validation.entropy
-            found["excess_percent"] = self.validation.excess_percent.to_dict()
-        return found | {f"validation_{name}": value for name, value in self.bits.items()}
+            entries["entropy_nats_per_token"] = self.validation.entropy
+            entries["excess_percent"] = self.validation.excess_percent.to_dict()
+        return entries | {f"validation_{name}": value for name, value in self.bits.items()}

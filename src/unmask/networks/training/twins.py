@@ -1,8 +1,9 @@
-"""Whether an MDM and an AR model are twins: made alike, and taught alike, so that only what they may look at differs.
+"""Whether an MDM and an AR model are twins: same layers and same training, so that only their attention differs.
 
-They have the same layers, but for a vector for each place that an MDM has besides, and have read the same examples in
-the same order. A step is 6 FLOP a weight and token for both, forwards and backwards (theory.md 9). What that leaves
-out: an AR model looks at half of the places, and the last block and the head of an MDM answer only where it is asked.
+Twins have the same layers, except that an MDM has an additional vector for each position, and were trained on the same
+examples in the same order. A step takes 6 FLOP per weight and token, forward and backward (theory.md 9). The count
+ignores that an AR model attends to half of the positions on average, and that the last block and the head of an MDM
+compute hidden positions only.
 """
 
 from __future__ import annotations
@@ -16,43 +17,43 @@ import torch
 from unmask.core.errors import UnmaskError, shown
 from unmask.networks.model.shape import Shape
 from unmask.networks.model.trunk import Trunk
-from unmask.networks.training import standing
+from unmask.networks.training import stored
 from unmask.networks.training.recipe import Recipe
 
-STEP = 6.0  # FLOP a weight and token
+STEP = 6.0  # FLOP per weight and token
 
 
 class Twins(NamedTuple):
-    parameters: int  # that each has
-    places: int  # parameters that the MDM has besides: a vector for each place
-    tokens: int  # that each has been trained on
-    flop: float  # of the matrices of each, in all of its training
+    parameters: int  # of each
+    places: int  # additional parameters of the MDM: a vector for each position
+    tokens: int  # on which each was trained
+    flop: float  # of the matrices of each, in the whole training
 
 
 def twins(mdm: str | Path, ar: str | Path) -> Twins:
-    """What two directories have in common, or an error that says in what else than their kind they differ."""
+    """Common figures of two directories; raise an error if they differ in more than their kind."""
     ours, theirs = (_facts(directory) for directory in (mdm, ar))
     for name in ours | theirs:
         if ours.get(name) != theirs.get(name):
-            what = f"{name} is {shown(ours.get(name))} of one and {shown(theirs.get(name))} of the other"
-            raise UnmaskError(f"{mdm} and {ar} are no twins: {what}")
-    kinds = [standing.facts(directory).shape["kind"] for directory in (mdm, ar)]
+            values = f"{name} is {shown(ours.get(name))} in one and {shown(theirs.get(name))} in the other"
+            raise UnmaskError(f"{mdm} and {ar} are not twins: {values}. Train both with the same options")
+    kinds = [stored.facts(directory).shape["kind"] for directory in (mdm, ar)]
     if kinds != ["mdm", "ar"]:
         raise UnmaskError(f"expected an MDM and an AR model; {mdm} and {ar} are of kinds {' and '.join(kinds)}")
-    said = standing.facts(ar)
-    shape, recipe = Shape.from_dict(said.shape), Recipe.from_dict(said.recipe)
+    facts = stored.facts(ar)
+    shape, recipe = Shape.from_dict(facts.shape), Recipe.from_dict(facts.recipe)
     with torch.device("meta"):
         sizes = {name: weight.numel() for name, weight in Trunk(shape).named_parameters()}
-    tokens = recipe.batch * said.step * shape.length
+    tokens = recipe.batch * facts.step * shape.length
     matrices = sum(sizes.values()) - sizes["embed.weight"]
     return Twins(sum(sizes.values()), shape.length * shape.hidden, tokens, STEP * matrices * tokens)
 
 
 def _facts(directory: str | Path) -> dict[str, Any]:
-    """All that decides what a network has become, but for its kind, by dotted names."""
-    said = msgspec.to_builtins(standing.facts(directory))
-    found: dict[str, Any] = {"step": said["step"], "language": said["language"]}
+    """Everything that determines the trained weights, except the kind, by dotted names."""
+    whole = msgspec.to_builtins(stored.facts(directory))
+    facts: dict[str, Any] = {"step": whole["step"], "language": whole["language"]}
     for part in ("shape", "recipe", "text"):
-        found |= {f"{part}.{name}": value for name, value in (said[part] or {}).items()}
-    found.pop("shape.kind")
-    return found
+        facts |= {f"{part}.{name}": value for name, value in (whole[part] or {}).items()}
+    facts.pop("shape.kind")
+    return facts

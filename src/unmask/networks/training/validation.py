@@ -1,12 +1,12 @@
-"""How far a network is from the language, in nats a token: its loss on held-out sequences beside the exact entropy.
+"""Validation: the loss of a network on held-out sequences, in nats per token, next to the exact entropy.
 
-The ideal denoiser meets the same sequences under the same masks, and its loss is subtracted. What it loses on average
-is known: the entropy, since every order of an ideal any-order model gives q(x) (theory.md 1). So
+The loss of the ideal denoiser on the same sequences and masks is a control variate. Its expectation is the entropy,
+since every order of an ideal any-order model gives q(x) (theory.md 1). So
 
     loss = H(q)/|x| + mean of (the network's nats - the ideal's nats)/|x|
 
-has the expectation of the plain loss, and hardly any of its noise: what is left is the learning error itself. Of a
-text no ideal denoiser is known, and the plain loss is all there is.
+has the same expectation as the plain loss and little of its noise: only the noise of the learning error. A text has no
+known ideal denoiser, so its validation is the plain loss.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from unmask.core.chance import Luck
+from unmask.core.chance import Randomness
 from unmask.core.estimates import Estimate, mean
 from unmask.languages import Language
 from unmask.networks.model.trunk import Trunk
@@ -25,39 +25,39 @@ from unmask.networks.training.data import HELD_OUT
 from unmask.networks.training.objectives import Masks, causal_nats, draw_masks, masked_nats
 
 TOKENS = {"cpu": 2**12, "cuda": 2**17}  # evaluated at once
-LAW = 2**26  # bytes of the laws of the ideal denoiser that are held at once
-LEAST = 1e-12  # nats a token: a language of one sequence has none, and any excess is infinite beside it
+POSTERIOR_BYTES = 2**26  # bytes of the posteriors of the ideal denoiser in memory at once
+LEAST = 1e-12  # nats per token: a language of one sequence has entropy 0, and the relative excess would be infinite
 
 
 class Validation(NamedTuple):
-    loss: Estimate  # nats a token
-    entropy: float | None = None  # nats a token, of the language, where it is one
-    excess_percent: Estimate | None = None  # of the loss over the entropy
+    loss: Estimate  # nats per token
+    entropy: float | None = None  # nats per token, for a language
+    excess_percent: Estimate | None = None  # of the loss above the entropy
 
     @property
     def excess(self) -> Estimate:
-        """Where a language is known."""
+        """The excess over the entropy of a language, in %."""
         assert self.excess_percent is not None
         return self.excess_percent
 
 
 class HeldOut:
-    """Held-out sequences (rows, L) with masks of their own, the same at every call: the plain loss."""
+    """The plain loss on held-out sequences (rows, L), with the same masks at every call."""
 
     def __init__(self, tokens: Tensor, seed: int, causal: bool, prompt: int = 0) -> None:
         self.tokens, self.causal, self.prompt = tokens, causal, prompt
         rows, length = tokens.shape
-        luck = Luck(seed, HELD_OUT + torch.arange(rows))
-        self.masks = None if causal else draw_masks(luck, rows, length, prompt=prompt)
+        rng = Randomness(seed, HELD_OUT + torch.arange(rows))
+        self.masks = None if causal else draw_masks(rng, rows, length, prompt=prompt)
 
     @property
     def padding(self) -> float:
-        """L over the mean |x|: what there is to write for each token that counts."""
+        """L over the mean |x|: positions per token that counts."""
         return 1.0
 
     @property
     def entropy(self) -> float | None:
-        """H(q) over the mean |x|, where q is known."""
+        """H(q) over the mean |x|, if q is known."""
         return None
 
     def __call__(self, trunk: Trunk) -> Validation:
@@ -83,7 +83,7 @@ class HeldOut:
 
 
 class Judge(HeldOut):
-    """Beside the exact denoiser of their language; of a prompt, which nobody writes, the loss is its entropy."""
+    """The loss paired with the exact denoiser; tokens of a prompt count with their entropy."""
 
     def __init__(self, language: Language, tokens: Tensor, seed: int, causal: bool, prompt: int = 0) -> None:
         super().__init__(tokens, seed, causal, prompt)
@@ -104,21 +104,21 @@ class Judge(HeldOut):
 
     @cached_property
     def _ideal(self) -> Tensor:
-        """(rows): the nats of the ideal denoiser."""
+        """(rows): nats of the ideal denoiser."""
         if self.masks is None:
             places = torch.arange(self.tokens.shape[1])
             shown = torch.where(places < self.prompt, self.tokens, self.language.vocabulary)
             return -self.language.log_prob(self.tokens, shown)
         tokens, places = self.tokens, self.masks.order
         contexts = self.masks.hide(tokens, self.language.vocabulary)
-        block = max(1, LAW // (8 * tokens.shape[1] * self.language.vocabulary))
-        found = [
+        block = max(1, POSTERIOR_BYTES // (8 * tokens.shape[1] * self.language.vocabulary))
+        probabilities = [
             self.language.posterior(contexts[rows], places[rows]).gather(
                 2, tokens[rows].gather(1, places[rows])[:, :, None]
             )
             for rows in (slice(begin, begin + block) for begin in range(0, len(tokens), block))
         ]
-        return (tokens.shape[1] - self.prompt) * self.masks.mean(-torch.cat(found).squeeze(2).log())
+        return (tokens.shape[1] - self.prompt) * self.masks.mean(-torch.cat(probabilities).squeeze(2).log())
 
     def __call__(self, trunk: Trunk) -> Validation:
         a_token = (self.nats(trunk) - self._ideal) * self.padding / self.tokens.shape[1]

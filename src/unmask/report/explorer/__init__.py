@@ -1,5 +1,5 @@
-"""What a reader can ask of results: the verdict, its controls, the figures that obey them, and the point behind a dot.
+"""The interactive part of a page: verdict, controls, figures, and the numbers behind each point.
 
-Everything is drawn twice from one definition: by Python where the page is written, for print and for readers without
-JavaScript, and by explorer.js when a control moves. Both choose the same rows (chosen.py), which a test holds together.
+Python draws everything once, for print and for readers without JavaScript; explorer.js draws it again when a control
+moves. A test checks that both choose the same rows (chosen.py).
 """

@@ -1,10 +1,10 @@
-// The answer to a control: the rows of each figure, the verdict, the table, the point behind a dot.
+// Draws the page again when a control moves: the verdict, the rows of each figure, the table, the selected point.
 // chosen.py and prepare.py compute the same for the first state of the page; tests/report/test_explorer.py compares both.
 (() => {
   "use strict";
-  const told = JSON.parse(document.getElementById("explorer").textContent);
-  const points = unpacked(told.points);
-  const state = { ...told.state };
+  const page = JSON.parse(document.getElementById("explorer").textContent);
+  const points = unpacked(page.points);
+  const state = { ...page.state };
   const views = {};
   const byMeasure = new Map();
   for (const point of points) {
@@ -24,7 +24,7 @@
     return found;
   }
 
-  // ---- numbers in words, as Python has them
+  // ---- numbers as text, as in Python
 
   function general(value, digits) {
     if (value === 0) return "0";
@@ -41,45 +41,45 @@
   function estimate(p) {
     if (p.method.startsWith("exact")) return `${general(p.value, 6)} (exact)`;
     if (p.value === 0 && p.low === 0 && p.high > 0) return `< ${general(p.high, 2)} (none in ${p.n})`;
-    if (p.low === null || p.high === null) return `${general(p.value, 4)} (no interval of ${p.n}, it needs 20)`;
+    if (p.low === null || p.high === null) return `${general(p.value, 4)} (no interval: only ${p.n} values; 20 needed)`;
     return `${general(p.value, 4)} [${general(p.low, 4)}, ${general(p.high, 4)}]`;
   }
-  function said(p, yardstick) {
+  function valueText(p, metric) {
     const percent = (value, digits) => `${general(100 * value, digits)}%`;
-    if (!yardstick.share) return estimate(p);
+    if (!metric.share) return estimate(p);
     if (p.value === 0 && p.low === 0 && p.high > 0) return `< ${percent(p.high, 2)}`;
     const value = percent(p.value, 3);
     if (p.method.startsWith("exact") || p.low === null || p.high === null) return value;
     return `${value} [${percent(p.low, 3)}, ${percent(p.high, 3)}]`;
   }
-  const shown = (value, yardstick) => (yardstick.share ? `${general(100 * value, 3)}%` : general(value, 4));
+  const shown = (value, metric) => (metric.share ? `${general(100 * value, 3)}%` : general(value, 4));
   const spent = (p, cost) => (p[cost] === null ? "-" : general(p[cost], 4));
   const isAR = (p) => p.kind === "ar";
   const isMDM = (p) => p.kind === "mdm";
-  function rounds(p) {
+  function pace(p) {
     if (p.knob) return p.knob;
-    if (p.steps === null) return p.evaluations === null ? "-" : `${general(p.evaluations, 4)} model calls`;
+    if (p.steps === null) return p.model_calls === null ? "-" : `${general(p.model_calls, 4)} model calls`;
     return `${general(p.steps, 6)} step${p.steps === 1 ? "" : "s"}`;
   }
-  const setting = (p) => (p.sampler ? `${p.sampler}, ${rounds(p)}` : rounds(p));
-  const short = (yardstick) => yardstick.short || yardstick.title[0].toLowerCase() + yardstick.title.slice(1);
-  const usable = (sampler) => !told.oracles.includes((sampler || "").split("(")[0]);
+  const setting = (p) => (p.sampler ? `${p.sampler}, ${pace(p)}` : pace(p));
+  const short = (metric) => metric.short || metric.title[0].toLowerCase() + metric.title.slice(1);
+  const usable = (sampler) => !page.oracles.includes((sampler || "").split("(")[0]);
 
   // ---- chosen.py
 
   function rows(measures, free, length = state.length) {
     const chosen = { ...state, length };
-    const fixed = told.controls.filter((name) => !free.includes(name) && chosen[name] !== null);
-    const said = measures.flatMap((measure) => byMeasure.get(measure) || []);
-    const kept = said.filter((p) =>
+    const fixed = Object.keys(page.controls).filter((name) => !free.includes(name) && chosen[name] !== null);
+    const every = measures.flatMap((measure) => byMeasure.get(measure) || []);
+    const matching = every.filter((p) =>
       fixed.every((name) => p[name] === null || p[name] === chosen[name] || (name === "sampler" && isAR(p))));
-    return kept.sort((a, b) => a.number - b.number);
+    return matching.sort((a, b) => a.number - b.number);
   }
 
-  // The length, or where it leaves fewer lines than the least, the one that has most of them.
-  function elsewhere(yardstick, by, least = 2) {
+  // The length of the state; the one with the most lines, if that has fewer lines than `least`.
+  function elsewhere(metric, by, least = 2) {
     const seen = new Map();
-    for (const p of rows(yardstick.measures, [by, "length"])) {
+    for (const p of rows(metric.measures, [by, "length"])) {
       if (isAR(p)) continue;
       if (!seen.has(p.length)) seen.set(p.length, new Set());
       seen.get(p.length).add(p[by]);
@@ -89,56 +89,56 @@
     return [...seen].reduce((a, b) => (b[1].size > a[1].size ? b : a))[0];
   }
 
-  function standing(p, yardstick, target) {
+  function standing(p, metric, target) {
     const low = p.low === null ? p.value : p.low, high = p.high === null ? p.value : p.high;
-    if (yardstick.rises ? low >= target : high <= target) return "meets";
-    return (yardstick.rises ? high >= target : low <= target) ? "may meet" : "misses";
+    if (metric.rises ? low >= target : high <= target) return "meets";
+    return (metric.rises ? high >= target : low <= target) ? "may meet" : "misses";
   }
 
-  function need(found, yardstick, target, cost) {
+  function need(found, metric, target, cost) {
     const priced = found.filter((p) => p[cost] !== null)
       .sort((a, b) => a[cost] - b[cost] || (a.steps || 0) - (b.steps || 0) || a.number - b.number);
     for (const wanted of ["meets", "may meet"]) {
-      const point = priced.find((p) => standing(p, yardstick, target) === wanted);
+      const point = priced.find((p) => standing(p, metric, target) === wanted);
       if (point) return { point, standing: wanted, best: null };
     }
-    const sign = yardstick.rises ? -1 : 1;
+    const sign = metric.rises ? -1 : 1;
     const best = priced.length ? priced.reduce((a, b) => (sign * b.value < sign * a.value ? b : a)) : null;
     return { point: null, standing: "misses", best };
   }
 
   function goal() {
-    const yardstick = told.yardsticks[state.metric];
+    const metric = page.metrics[state.metric];
     if (state.target !== null) return state.target;
-    const values = rows(yardstick.measures, ["sampler"]).filter(isMDM).map((p) => p.value);
+    const values = rows(metric.measures, ["sampler"]).filter(isMDM).map((p) => p.value);
     if (!values.length) return null;
-    return yardstick.rises ? Math.max(...values) * (1 - told.near) : Math.min(...values) * (1 + told.near);
+    return metric.rises ? Math.max(...values) * (1 - page.near) : Math.min(...values) * (1 + page.near);
   }
 
   function verdict() {
-    const yardstick = told.yardsticks[state.metric], target = goal(), cost = state.cost;
-    const every = rows(yardstick.measures, ["sampler"]), ar = every.find(isAR) || null, masked = every.filter(isMDM);
+    const metric = page.metrics[state.metric], target = goal(), cost = state.cost;
+    const every = rows(metric.measures, ["sampler"]), ar = every.find(isAR) || null, masked = every.filter(isMDM);
     const whom = state.of + (state.length === null ? "" : ` at ${state.length} tokens`);
-    if (!masked.length || target === null) return [`Nothing was measured: ${short(yardstick)} of ${whom}.`, []];
-    const found = need(masked.filter((p) => usable(p.sampler)), yardstick, target, cost);
-    const own = need(masked.filter((p) => p.sampler === state.sampler), yardstick, target, cost);
-    const wanted = `${short(yardstick)} of at ${yardstick.rises ? "least" : "most"} ${shown(target, yardstick)}`;
+    if (!masked.length || target === null) return [`No data for ${short(metric)} of ${whom}.${elsewhereWords()}`, []];
+    const found = need(masked.filter((p) => usable(p.sampler)), metric, target, cost);
+    const own = need(masked.filter((p) => p.sampler === state.sampler), metric, target, cost);
+    const wanted = `${short(metric)} of at ${metric.rises ? "least" : "most"} ${shown(target, metric)}`;
     if (!found.point) {
-      if (!found.best) return [`Without a measured cost: ${short(yardstick)} of ${whom}.`, []];
+      if (!found.best) return [`${short(metric)} of ${whom} has no measured cost.`, []];
       const numbers = [
-        [said(found.best, yardstick), `best measured ${short(yardstick)}: ${setting(found.best)}`],
-        [spent(found.best, cost), `${told.costs[cost]} there`],
+        [valueText(found.best, metric), `best measured ${short(metric)}: ${setting(found.best)}`],
+        [spent(found.best, cost), `${page.costs[cost]} there`],
       ];
-      if (ar) numbers.push([`AR: ${said(ar, yardstick)}`, `with ${spent(ar, "evaluations")} model calls per sequence`]);
+      if (ar) numbers.push([`AR: ${valueText(ar, metric)}`, `with ${spent(ar, "model_calls")} model calls per sequence`]);
       return [`On ${whom}, no measured setting reaches ${wanted}.${chosen(own, null)}`, numbers];
     }
     const at = found.point, met = found.standing === "meets";
     let sentence = met ? `On ${whom}, the cheapest measured setting with ${wanted} is ${setting(at)}.`
       : `On ${whom}, no measured setting surely reaches ${wanted}; the cheapest that may is ${setting(at)}.`;
     const sure = met ? "the whole interval meets the target" : "the interval contains the target";
-    const numbers = [[setting(at), `smallest measured; ${short(yardstick)} ${said(at, yardstick)}: ${sure}`]];
-    const length = ar && ar.evaluations ? ar.evaluations : at.length, more = chosen(own, at);
-    const calls = at.evaluations - at.causal;
+    const numbers = [[setting(at), `smallest measured; ${short(metric)} ${valueText(at, metric)}: ${sure}`]];
+    const length = ar && ar.model_calls ? ar.model_calls : at.length, more = chosen(own, at);
+    const calls = at.model_calls - at.causal;
     if (!length || calls <= 0) return [sentence + more, numbers];
     const even = (length - at.causal) / calls;
     const compute = at.flops === null ? "" : `; ${at.causal ? "at least " : ""}${general(at.flops, 3)} times AR's compute`;
@@ -150,29 +150,29 @@
         `${general(at.seconds, 3)} s per sequence, AR ${general(ar.seconds, 3)} s`]);
       return [`${sentence} It is ${times > 1 ? "faster" : "slower"} than AR here.${more}`, numbers];
     }
-    numbers.push([`${general(even, 3)} AR tokens`, "may take as long as one model call: below that time it is faster than AR"]);
+    numbers.push([`${general(even, 3)} AR tokens`, "break-even time of one model call: a faster call beats AR"]);
     sentence += even > 1
       ? ` It is faster than AR if one model call takes less time than ${general(even, 3)} AR tokens.`
-      : " It needs no fewer model calls than AR.";
+      : " AR needs no more model calls.";
     return [sentence + more, numbers];
   }
 
   function chosen(own, best) {
     const name = state.sampler;
     if (name === null || (best && best.sampler === name) || (!own.point && !best)) return "";
-    const note = usable(name) ? "" : " (a reference that asks the language itself; no real model can use it)";
+    const note = usable(name) ? "" : " (a reference that uses the true language; no real model can use it)";
     const begin = ` The chosen sampler, ${name}${note},`;
     if (!own.point) return `${begin} ${own.best ? "does not reach it" : "was not measured here"}.`;
-    return `${begin} ${own.standing === "meets" ? "needs" : "may need"} ${rounds(own.point)}.`;
+    return `${begin} ${own.standing === "meets" ? "needs" : "may need"} ${pace(own.point)}.`;
   }
 
-  // ---- choices: only those with data are offered; for the others the nearest state that has data
+  // ---- choices: those without data are disabled; a button leads to the nearest state that has data
 
   function nearest(name, value) {
-    const others = told.controls.filter((other) => other !== name);
+    const others = Object.keys(page.controls).filter((other) => other !== name);
     const apart = (p) => others.filter((o) => p[o] !== null && state[o] !== null && p[o] !== state[o]);
     let best = null;
-    for (const p of told.yardsticks[state.metric].measures.flatMap((measure) => byMeasure.get(measure) || [])) {
+    for (const p of page.metrics[state.metric].measures.flatMap((measure) => byMeasure.get(measure) || [])) {
       if (!isMDM(p) || (name && p[name] !== value && p[name] !== null)) continue;
       const far = apart(p);
       if (!best || far.length < best.far.length) best = { p, far };
@@ -181,27 +181,38 @@
     return best;
   }
 
+  const differences = ({ p, far }) => far.map((name) => `${page.controls[name]} ${p[name]}`).join(", ");
+
+  function elsewhereWords() {
+    const found = nearest(null, null);
+    return found && found.far.length ? ` The nearest choice with data: ${differences(found)}.` : "";
+  }
+
   function move(p) {
-    for (const name of told.controls) {
+    for (const name of Object.keys(page.controls)) {
       if (p[name] !== null && !(name === "sampler" && isAR(p))) state[name] = p[name];
     }
   }
 
   function offer() {
-    const chips = [];
-    for (const [name, label] of Object.entries(told.labels)) {
+    const chips = [], empty = !rows(page.metrics[state.metric].measures, ["sampler"]).some(isMDM);
+    const chip = (found, text) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = text;
+      button.addEventListener("click", () => { move(found.p); changed(); });
+      chips.push(button);
+    };
+    const near = empty && nearest(null, null);
+    if (near && near.far.length) chip(near, differences(near));
+    for (const [name, label] of Object.entries(page.controls)) {
       const box = document.getElementById(`control-${name}`);
       if (!box) continue;
-      told.choices[name].forEach((value, number) => {
+      page.choices[name].forEach((value, number) => {
         const found = nearest(name, value);
         box.options[number].disabled = !found || found.far.length > 0;
         if (!found || !found.far.length) return;
-        const words = found.far.map((other) => `${told.labels[other]} ${found.p[other]}`).join(", ");
-        const button = document.createElement("button");
-        button.type = "button";
-        button.textContent = `${name === "sampler" ? "" : `${label} `}${value} (${words})`;
-        button.addEventListener("click", () => { move(found.p); changed(); });
-        chips.push(button);
+        chip(found, `${name === "sampler" ? "" : `${label} `}${value} (${differences(found)})`);
       });
     }
     const place = document.getElementById("elsewhere");
@@ -215,9 +226,9 @@
     return {
       kind: p.kind, place: p.steps, value: p.value, low: p.low, high: p.high, series: p[by],
       chosen: p[by] === state[by] || (isAR(p) && by === "sampler"), shown: estimate(p),
-      rounds: isAR(p) ? "AR" : rounds(p),
-      cost: p.evaluations === null ? null : general(p.evaluations, 4),
-      told: p.n ? `${p.n} sequences` : "theory", goal: false, size: p.length === null ? null : `L = ${p.length}`, at: p.number,
+      setting: isAR(p) ? "AR" : pace(p),
+      cost: p.model_calls === null ? null : general(p.model_calls, 4),
+      sample: p.n ? `${p.n} sequences` : "theory", goal: false, size: p.length === null ? null : `L = ${p.length}`, at: p.number,
     };
   }
   const lastOf = (found) => {
@@ -226,30 +237,30 @@
     return ends;
   };
   const prepare = {
-    curves(figure, yardstick) {
+    curves(figure, metric) {
       const by = figure.options.by;
-      const length = elsewhere(yardstick, by, 1);
-      const theory = yardstick.predicted ? rows([yardstick.predicted], [by], length) : [];
-      const measured = rows(yardstick.measures, [by], length), target = goal();
+      const length = elsewhere(metric, by, 1);
+      const theory = metric.predicted ? rows([metric.predicted], [by], length) : [];
+      const measured = rows(metric.measures, [by], length), target = goal();
       const known = new Set(theory.map((p) => p[by])), seen = new Set(measured.map((p) => p[by]));
       const found = measured.filter((p) => p.steps || isAR(p)).map((p) => ({ ...row(p, by), line: !known.has(p[by]), dot: true }));
       found.push(...theory.filter((p) => seen.has(p[by])).map((p) => ({ ...row(p, by), line: true, dot: false })));
       const ends = lastOf(found);
       for (const one of found) one.end = ends.get(one.series) === one;
-      if (yardstick.name === state.metric && target !== null) found.push({ goal: true, kind: "goal", value: target, place: null });
+      if (found.length && metric.name === state.metric && target !== null) found.push({ goal: true, kind: "goal", value: target, place: null });
       return found;
     },
-    fronts(figure, yardstick) {
-      const by = figure.options.by, sign = yardstick.rises ? -1 : 1;
-      const length = elsewhere(yardstick, by);
-      const across = told.costs[state.cost], priced = rows(yardstick.measures, [by], length).filter((p) => p[state.cost]);
+    fronts(figure, metric) {
+      const by = figure.options.by, sign = metric.rises ? -1 : 1;
+      const length = elsewhere(metric, by);
+      const across = page.costs[state.cost], priced = rows(metric.measures, [by], length).filter((p) => p[state.cost]);
       const found = priced.map((p) => ({ ...row(p, by), place: p[state.cost], line: !isAR(p), dot: true, across }));
       let best = Infinity;
       for (const one of [...found].sort((a, b) => a.place - b.place || sign * (a.value - b.value))) {
         one.front = usable(one.series) && sign * one.value < best;
         if (one.front) best = sign * one.value;
       }
-      const few = new Set(found.filter((r) => r.line).map((r) => r.series)).size <= told.names;
+      const few = new Set(found.filter((r) => r.line).map((r) => r.series)).size <= page.names;
       const front = new Set(found.filter((r) => r.front).map((r) => r.series));
       const lines = found.filter((r) => r.line), named = new Map();
       const middle = (Math.min(...lines.map((r) => r.value)) + Math.max(...lines.map((r) => r.value))) / 2;
@@ -258,22 +269,22 @@
         if (!named.has(one.series)) named.set(one.series, one);
       }
       for (const one of found) one.end = named.get(one.series) === one && (few || one.chosen || front.has(one.series));
-      const even = { evaluations: length, flops: 1 }[state.cost];
+      const even = { model_calls: length, flops: 1 }[state.cost];
       if (found.length && even) found.push({ kind: "even", place: even, value: null, line: false });
       return found;
     },
-    needs(figure, yardstick) {
+    needs(figure, metric) {
       const by = figure.options.by, lines = new Map(), target = goal();
-      for (const p of rows(yardstick.measures, [by], elsewhere(yardstick, by)).filter(isMDM)) {
+      for (const p of rows(metric.measures, [by], elsewhere(metric, by)).filter(isMDM)) {
         if (!lines.has(p[by])) lines.set(p[by], []);
         lines.get(p[by]).push(p);
       }
       const found = [];
       for (const [series, line] of lines) {
-        const point = target === null ? null : need(line, yardstick, target, state.cost).point;
+        const point = target === null ? null : need(line, metric, target, state.cost).point;
         if (point && point[state.cost]) {
           const value = point[state.cost];
-          found.push({ ...row(point, by), value, low: null, high: null, place: value, series, across: told.costs[state.cost] });
+          found.push({ ...row(point, by), value, low: null, high: null, place: value, series, across: page.costs[state.cost] });
         }
       }
       return found.sort((a, b) => a.place - b.place || (a.series < b.series ? -1 : 1));
@@ -289,21 +300,21 @@
   function framed(found, least) {
     const seen = found.flatMap((r) => [r.value, r.low, r.high]).filter((value) => value !== null && value !== undefined);
     let low = seen.length ? Math.min(...seen) : 0, high = seen.length ? Math.max(...seen) : 1;
-    const room = told.frame.room * (high - low) || 0.5;
-    low = least === null ? low - room : least;
-    high += room;
+    const margin = page.frame.margin * (high - low) || 0.5;
+    low = least === null ? low - margin : least;
+    high += margin;
     const across = found.map((r) => r.place).filter((value) => value);
     let left = across.length ? Math.min(...across) : 1, right = across.length ? Math.max(...across) : 1;
     const span = Math.max(right / left, 2);
-    left /= span ** told.frame.room;
-    right *= span ** told.frame.names;
-    return { low, high, left, right, gap: ((high - low) * told.frame.label) / told.frame.height };
+    left /= span ** page.frame.margin;
+    right *= span ** page.frame.names;
+    return { low, high, left, right, gap: ((high - low) * page.frame.label) / page.frame.height };
   }
 
-  const parameters = (found, yardstick) =>
-    ({ ...framed(found, yardstick.least), target: state.target || 0, share: yardstick.share });
-  const yardstickOf = (figure) => told.yardsticks[figure.options.yardstick || state.metric];
-  const rowsOf = (figure) => prepare[figure.prepare](figure, yardstickOf(figure));
+  const parameters = (found, metric) =>
+    ({ ...framed(found, metric.least), target: state.target || 0, share: metric.share });
+  const metricOf = (figure) => page.metrics[figure.options.metric || state.metric];
+  const rowsOf = (figure) => prepare[figure.prepare](figure, metricOf(figure));
 
   // ---- the page
 
@@ -319,26 +330,26 @@
         return item;
       }));
     }
-    for (const figure of told.figures) {
-      const yardstick = yardstickOf(figure), found = rowsOf(figure);
+    for (const figure of page.figures) {
+      const metric = metricOf(figure), found = rowsOf(figure);
       const whole = document.getElementById(`figure-${figure.name}`);
       whole.querySelector(".nothing").hidden = found.length > 0;
       for (const part of whole.querySelectorAll(".plot, figcaption")) part.hidden = found.length === 0;
       const view = views[figure.name];
       if (!view || !found.length) continue;
-      for (const [name, value] of Object.entries(parameters(found, yardstick))) view.signal(name, value);
+      for (const [name, value] of Object.entries(parameters(found, metric))) view.signal(name, value);
       view.data("rows", found).run();
     }
     numbersTable();
   }
 
-  function grid(yardstick) {
-    const here = rows(yardstick.measures, ["of", "model", "sampler"]), several = new Set(here.map((p) => p.model)).size > 1;
+  function grid(metric) {
+    const here = rows(metric.measures, ["of", "model", "sampler"]), several = new Set(here.map((p) => p.model)).size > 1;
     const order = [...new Set(here.map((p) => p.sampler))], column = (p) => (several ? `${p.of}, ${p.model}` : p.of);
     const columns = new Set(), lines = new Map();
     for (const p of [...here].sort((a, b) => !isMDM(a) - !isMDM(b) || order.indexOf(a.sampler) - order.indexOf(b.sampler)
-      || (a.steps || 0) - (b.steps || 0) || (a.evaluations || 0) - (b.evaluations || 0))) {
-      const name = { ar: "AR", text: "the text itself" }[p.kind] || p.sampler || "-", how = isMDM(p) ? rounds(p) : "";
+      || (a.steps || 0) - (b.steps || 0) || (a.model_calls || 0) - (b.model_calls || 0))) {
+      const name = { ar: "AR", text: "the text itself" }[p.kind] || p.sampler || "-", how = isMDM(p) ? pace(p) : "";
       const key = `${name}\n${how}`;
       if (!lines.has(key)) lines.set(key, { name, how, cells: {} });
       lines.get(key).cells[column(p)] = p;
@@ -352,19 +363,19 @@
   function numbersTable() {
     const place = document.getElementById("numbers");
     if (!place) return;
-    const yardstick = told.yardsticks[state.metric], [columns, lines] = grid(yardstick);
+    const metric = page.metrics[state.metric], [columns, lines] = grid(metric);
     const cell = (tag, content, scope) => {
-      const made = document.createElement(tag);
-      if (scope) made.scope = scope;
-      made.append(content);
-      return made;
+      const element = document.createElement(tag);
+      if (scope) element.scope = scope;
+      element.append(content);
+      return element;
     };
     if (sorted && columns.includes(sorted.column)) {
       const value = (line) => line.cells[sorted.column] ? sorted.sign * line.cells[sorted.column].value : Infinity;
       lines.sort((a, b) => value(a) - value(b));
     }
     const table = document.createElement("table"), caption = document.createElement("caption");
-    caption.textContent = yardstick.title;
+    caption.textContent = metric.title;
     const head = document.createElement("tr");
     head.append(cell("th", "sampler", "col"), cell("th", "setting", "col"), ...columns.map((column) => {
       const button = document.createElement("button");
@@ -378,17 +389,17 @@
       return cell("th", button, "col");
     }));
     table.append(caption, head, ...lines.map(({ name, how, cells }) => {
-      const made = document.createElement("tr");
-      made.append(cell("th", name, "row"), cell("td", how), ...columns.map((column) => {
+      const row = document.createElement("tr");
+      row.append(cell("th", name, "row"), cell("td", how), ...columns.map((column) => {
         const p = cells[column];
         if (!p) return cell("td", "-");
         const button = document.createElement("button");
         button.type = "button";
         button.dataset.at = p.number;
-        button.textContent = said(p, yardstick);
+        button.textContent = valueText(p, metric);
         return cell("td", button);
       }));
-      return made;
+      return row;
     }));
     place.replaceChildren(table);
   }
@@ -401,50 +412,50 @@
     const place = document.getElementById("point");
     if (!place) return;
     place.hidden = false;
-    const yardstick = Object.values(told.yardsticks).find((one) => one.measures.includes(p.measure));
-    const value = yardstick ? said(p, yardstick) : estimate(p);
-    const about = [p.of, p.model, p.sampler, p.setting, p.length && `${p.length} tokens`, isAR(p) ? null : rounds(p)];
+    const metric = Object.values(page.metrics).find((one) => one.measures.includes(p.measure));
+    const value = metric ? valueText(p, metric) : estimate(p);
+    const about = [p.of, p.model, p.sampler, p.setting, p.length && `${p.length} tokens`, isAR(p) ? null : pace(p)];
     place.querySelector(".what").textContent = `${p.measure} ${value}`;
     const cost = [
       p.n ? `${p.n} sequences` : "theory",
       p.method,
-      p.evaluations !== null && `${general(p.evaluations, 4)} model calls per sequence`,
+      p.model_calls !== null && `${general(p.model_calls, 4)} model calls per sequence`,
       p.flops !== null && `${general(p.flops, 3)} times AR's compute`,
       p.seconds !== null && `${general(p.seconds, 3)} s`,
     ];
     place.querySelector(".whose").textContent = [...about, ...cost].filter(Boolean).join(" · ");
-    const command = told.commands[p.metric];
+    const command = page.commands[p.job];
     const usable = command && [...command.matchAll(/{(\w+)}/g)].every(([, name]) => p[name] !== null && p[name] !== undefined);
-    place.querySelector("code").textContent = usable ? command.replace(/{(\w+)}/g, (_, name) => p[name]) : told.table;
+    place.querySelector("code").textContent = usable ? command.replace(/{(\w+)}/g, (_, name) => p[name]) : page.table;
   }
 
   function changed() {
     for (const control of document.querySelectorAll("#controls select")) control.value = String(state[control.name]);
     if (document.getElementById("controls")) offer();
-    const yardstick = told.yardsticks[state.metric], box = document.getElementById("control-target");
+    const metric = page.metrics[state.metric], box = document.getElementById("control-target");
     if (box) {
       const target = goal();
-      if (document.activeElement !== box) box.value = target === null ? "" : general(yardstick.share ? 100 * target : target, 4);
-      document.getElementById("unit").textContent = yardstick.share ? "%" : "";
+      if (document.activeElement !== box) box.value = target === null ? "" : general(metric.share ? 100 * target : target, 4);
+      document.getElementById("unit").textContent = metric.share ? "%" : "";
     }
-    const parts = Object.entries(state).filter(([name, value]) => value !== null && value !== (name === "target" ? yardstick.target : told.state[name]));
+    const parts = Object.entries(state).filter(([name, value]) => value !== null && value !== (name === "target" ? metric.target : page.state[name]));
     const fragment = new URLSearchParams(parts).toString();
     history.replaceState(null, "", fragment ? `#${fragment}` : location.pathname + location.search);
     write();
   }
 
-  const allowed = (number, yardstick) => Number.isFinite(number) && number >= 0 && !(yardstick.share && number > 1);
+  const allowed = (number, metric) => Number.isFinite(number) && number >= 0 && !(metric.share && number > 1);
 
   function read() {
-    Object.assign(state, told.state);
+    Object.assign(state, page.state);
     for (const [name, value] of new URLSearchParams(location.hash.slice(1))) {
-      if (name === "metric" && told.yardsticks[value]) {
+      if (name === "metric" && page.metrics[value]) {
         state.metric = value;
-        state.target = told.yardsticks[value].target;
+        state.target = page.metrics[value].target;
       }
       if (name === "cost" && document.querySelector(`#control-cost option[value="${CSS.escape(value)}"]`)) state.cost = value;
-      if (name === "target" && value !== "" && allowed(Number(value), told.yardsticks[state.metric])) state.target = Number(value);
-      const choices = told.choices[name];
+      if (name === "target" && value !== "" && allowed(Number(value), page.metrics[state.metric])) state.target = Number(value);
+      const choices = page.choices[name];
       const found = choices && choices.find((choice) => String(choice) === value);
       if (found !== undefined) state[name] = found;
     }
@@ -455,38 +466,38 @@
   if (controls) {
     controls.addEventListener("submit", (event) => event.preventDefault());
     controls.addEventListener("input", (event) => {
-      const { name, value } = event.target, yardstick = told.yardsticks[state.metric];
+      const { name, value } = event.target, metric = page.metrics[state.metric];
       if (name === "target") {
-        const number = yardstick.share ? Number(value) / 100 : Number(value);
-        if (value === "" || !allowed(number, yardstick)) return;
+        const number = metric.share ? Number(value) / 100 : Number(value);
+        if (value === "" || !allowed(number, metric)) return;
         state.target = number;
       } else if (name === "metric") {
         state.metric = value;
-        state.target = told.yardsticks[value].target;
+        state.target = page.metrics[value].target;
         const found = nearest(null, null);
         if (found && found.far.length) move(found.p);
       } else if (name === "cost") state.cost = value;
-      else state[name] = told.choices[name].find((choice) => String(choice) === value);
+      else state[name] = page.choices[name].find((choice) => String(choice) === value);
       changed();
     });
   }
-  const player = document.querySelector(".asked .player"); // no control changes it: the bar does not cover it
+  const player = document.querySelector(".explorer .player"); // the bar of controls must not cover it
   if (player && controls) new IntersectionObserver(([seen]) => controls.classList.toggle("free", seen.isIntersecting)).observe(player);
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button[data-at]");
     if (button) select(Number(button.dataset.at));
   });
   window.addEventListener("hashchange", read);
-  window.unmask = { state, verdict, rows: (name) => rowsOf(told.figures.find((one) => one.name === name)) };
+  window.unmask = { state, verdict, rows: (name) => rowsOf(page.figures.find((one) => one.name === name)) };
 
   window.addEventListener("load", async () => {
     read();
-    for (const figure of told.figures) {
-      const { definition, name } = figure, found = rowsOf(figure), given = parameters(found, yardstickOf(figure));
-            const params = definition.params.map((one) => ({ ...one, value: given[one.name] ?? one.value }));
+    for (const figure of page.figures) {
+      const { definition, name } = figure, found = rowsOf(figure), given = parameters(found, metricOf(figure));
+      const params = definition.params.map((one) => ({ ...one, value: given[one.name] ?? one.value }));
       const whole = { ...definition, params, datasets: { rows: found }, width: "container", autosize: { type: "fit-x", contains: "padding" } };
       const { view } = await vegaEmbed(`#${CSS.escape(name)}`, whole, { renderer: "svg", actions: false, ast: false });
-      document.querySelector(`#${CSS.escape(name)} svg`).setAttribute("aria-hidden", "true"); // told by what is around it
+      document.querySelector(`#${CSS.escape(name)} svg`).setAttribute("aria-hidden", "true"); // the text around it describes it
       view.addEventListener("click", (_, item) => {
         if (item && item.datum && item.datum.at !== undefined) select(item.datum.at);
       });

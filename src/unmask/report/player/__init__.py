@@ -1,8 +1,8 @@
-"""The player: rows on their way, round by round, with what each round cost and which tokens cannot stand together.
+"""The player: sequences step by step, with the loss of each step and the tokens that contradict each other.
 
-A `Run` is what is played, a trace and the language that it is held against. `fragment` is one player as a part of a
-page, `assets` what all of them in a page share, `page` a whole one that asks nobody for anything; `animation` and `gif`
-are for slides.
+A `Run` is a trace with the language that the player compares it with. `fragment` is one player as a part of a page,
+`assets` the style and script of all players of a page, `page` a self-contained page; `animation` and `gif` are for
+slides.
 """
 
 from unmask.report.player.drawing import animation, gif

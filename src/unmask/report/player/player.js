@@ -1,12 +1,12 @@
 "use strict";
-// Players: each reads its data, keeps one clock for all of its runs, and touches the cells that a round has changed.
+// Players: each reads its data, has one clock for all of its runs, and updates the cells that a step changed.
 (() => {
 const SVG = "http://www.w3.org/2000/svg";
-const SPEEDS = [0.5, 1, 2, 4, 8, 15, 30, 60];  // rounds a second
-const SECONDS = 9;  // that a whole play is to take about
+const SPEEDS = [0.5, 1, 2, 4, 8, 15, 30, 60];  // steps per second
+const SECONDS = 9;  // of a complete play, approximately
 const THICK = 7, THIN = 1;  // pixels of the strongest arc, and of the weakest
-const SPAN = 1;  // nats that a meter's line shows at least: less is no loss to be seen
-const TOLD = 6;  // tokens of a round that are said one by one
+const SPAN = 1;  // nats, the smallest range of a meter's line
+const LISTED = 6;  // tokens of a step that the text for screen readers lists
 
 const make = (tag, name, parent, text) => {
   const made = document.createElement(tag);
@@ -27,18 +27,18 @@ const listed = parts => parts.length < 2 ? parts.join("") : `${parts.slice(0, -1
 const nats = value => (value < -0.005 ? "\u2212" : "") + Math.abs(value).toFixed(2);
 
 class Run {
-  constructor(told, parent, most) {
-    this.told = told;
+  constructor(data, parent, most) {
+    this.data = data;
     this.most = most;  // nats of the thickest arc
     this.box = make("article", "run", parent);
-    make("h3", "", this.box, told.name);
+    make("h3", "", this.box, data.name);
     this.state = make("p", "state", this.box);
     this.row = make("div", "row", this.box);
     this.row.setAttribute("role", "img");
-    const texts = Object.values(told.symbols);
+    const texts = Object.values(data.symbols);
     if (texts.some(text => [...text].length > 2)) this.row.classList.add("words");
     this.why = make("p", "why", this.box);
-    if (told.measured) {
+    if (data.measured) {
       this.meter = make("div", "meter", this.box);
       const value = make("div", "value", this.meter);
       this.lost = make("strong", "", value);
@@ -50,11 +50,11 @@ class Run {
     new ResizeObserver(() => { this.places = null; if (this.of) this.arcs(); }).observe(this.row);
   }
 
-  symbol(token) { return visible(this.told.symbols[token]); }
+  symbol(token) { return visible(this.data.symbols[token]); }
 
-  // Another row: its cells, masked, and for each step what it undoes.
+  // Show another row: its hidden cells, and for each step the values to restore when it is undone.
   choose(index, clock, low, high) {
-    const of = this.of = this.told.rows[index];
+    const of = this.of = this.data.rows[index];
     this.at = 0;
     this.fresh = [];
     this.places = null;
@@ -120,7 +120,7 @@ class Run {
 
   get wrong() { return this.of.impossible !== undefined && this.of.impossible !== null && this.at > this.of.impossible; }
 
-  get dead() { return this.told.measured && this.at > 0 && this.of.steps[this.at - 1][2] === null; }
+  get dead() { return this.data.measured && this.at > 0 && this.of.steps[this.at - 1][2] === null; }
 
   paint(place, fresh) {
     const cell = this.cells[place], token = this.token[place], given = this.given.has(place);
@@ -196,16 +196,16 @@ class Run {
   tell(clock) {
     const { steps } = this.of, now = this.at ? steps[this.at - 1][0] : 0, last = steps.length ? steps[steps.length - 1][0] : 0;
     const done = this.at === steps.length;
-    const where = done && clock > this.at ? `done in ${plural(this.at, "round")}`
-      : `round ${now} of ${last}`;
-    this.state.textContent = `${where} \u00b7 ${this.left ? `${this.left} still hidden` : "all written"}`;
+    const where = done && clock > this.at ? `done in ${plural(this.at, "step")}`
+      : `step ${now} of ${last}`;
+    this.state.textContent = `${where} \u00b7 ${this.left ? `${this.left} hidden` : "all revealed"}`;
     if (!this.meter) return;
     const meter = this.at ? steps[this.at - 1][2] : 0;
     this.lost.textContent = meter === null ? "\u221e nats lost" : `${nats(meter)} nats lost`;
-    this.about.textContent = meter === null ? "no sequence of the language is left"
-      : this.of.revised ? "of what stands now"
-      : meter < -0.005 ? "below 0: by luck the tokens agree better than chance"
-      : done ? "this row's share of the divergence" : "so far, by drawing tokens together";
+    this.about.textContent = meter === null ? "impossible: no valid completion exists"
+      : this.of.revised ? "of the visible tokens"
+      : meter < -0.005 ? "below 0: this sequence is more probable in the language than under the sampler"
+      : done ? "contribution of this sequence to the divergence" : "so far, by sampling tokens in parallel";
     this.meter.classList.toggle("lost", meter === null);
     this.head.setAttribute("transform", `translate(${this.x(clock)} 0)`);
     this.explain(meter, done);
@@ -215,31 +215,30 @@ class Run {
     const { steps, impossible, why } = this.of;
     this.why.classList.toggle("wrong", meter === null);
     if (meter === null) {
-      const turn = steps[impossible][0];
       this.why.replaceChildren();
-      make("strong", "", this.why, this.at === impossible + 1 ? `Impossible from this round on: ` : `Impossible since round ${turn}: `);
+      make("strong", "", this.why, this.at === impossible + 1 ? "Impossible from this step on: " : `Impossible since step ${steps[impossible][0]}: `);
       this.why.append(`${why}.`);
       return;
     }
     const pairs = this.at ? steps[this.at - 1][3] : [];
     const count = this.fresh.length;
-    this.why.textContent = done ? "A sequence of the language: all tokens can stand together."
-      : !this.at ? "All is hidden but what was given."
-      : count < 2 ? "One token was drawn: it sees all others, so nothing can disagree."
-      : pairs.length ? `${count} tokens were drawn together, none seeing another. The arcs tie those that depend on each other: here they can still stand together, by luck.`
-      : `${count} tokens were drawn together, and they do not depend on each other: nothing is lost.`;
+    this.why.textContent = done ? "This sequence is possible in the language."
+      : !this.at ? "All positions are hidden, except given tokens."
+      : count < 2 ? "Only one token was sampled, so no conflict is possible."
+      : pairs.length ? `${count} tokens were sampled independently. Arcs connect dependent tokens; here they happen to be compatible.`
+      : `${count} tokens were sampled independently. They do not depend on each other: no loss.`;
   }
 
   words() {
-    if (!this.at) return `${this.told.name}: nothing is written yet.`;
-    const [round, events] = this.of.steps[this.at - 1];
+    if (!this.at) return `${this.data.name}: all positions are hidden.`;
+    const [step, events] = this.of.steps[this.at - 1];
     const shown = events.filter(([, token]) => token !== null).map(([place, token]) => `${this.symbol(token).slice(0, 40)} at ${place + 1}`);
     const hidden = events.filter(([, token]) => token === null).length;
-    const more = shown.length - TOLD;
-    const wrote = more > 1 ? [...shown.slice(0, TOLD), `${more} more`] : shown;
-    const taken = hidden ? ` ${plural(hidden, "token")} taken back.` : "";
-    const state = this.dead ? ` The row is impossible: ${this.of.why}.` : "";
-    return `${this.told.name}, round ${round}: wrote ${listed(wrote) || "nothing"}.${taken}${state}`;
+    const more = shown.length - LISTED;
+    const revealed = more > 1 ? [...shown.slice(0, LISTED), `${more} more`] : shown;
+    const taken = hidden ? ` ${plural(hidden, "token")} hidden again.` : "";
+    const state = this.dead ? ` The sequence is impossible: ${this.of.why}.` : "";
+    return `${this.data.name}, step ${step}: revealed ${listed(revealed) || "nothing"}.${taken}${state}`;
   }
 
   read() {
@@ -253,19 +252,19 @@ class Player {
     this.data = JSON.parse(box.querySelector("script").textContent);
     this.part = name => box.querySelector(`[data-do="${name}"]`);
     this.range = box.querySelector("input");
-    this.said = box.querySelector(".say");
+    this.spoken = box.querySelector(".say");
     const runs = box.querySelector(".runs");
     runs.classList.toggle("two", this.data.runs.length > 1);
     let most = 0;
     for (const run of this.data.runs) for (const row of run.rows) for (const step of row.steps) for (const pair of step[3]) most = Math.max(most, pair[2]);
-    this.runs = this.data.runs.map(told => new Run(told, runs, most || 1));
+    this.runs = this.data.runs.map(data => new Run(data, runs, most || 1));
     this.legend(most);
     this.rows(box.querySelector('[data-set="row"]'));
     this.speeds(box.querySelector('[data-set="speed"]'));
     box.querySelector('[data-set="by"]').addEventListener("change", event => { box.dataset.by = event.target.value; this.scale(); });
     for (const button of box.querySelectorAll("button")) button.addEventListener("click", () => this.act(button.dataset.do));
     this.range.addEventListener("input", () => { this.pause(); this.go(Number(this.range.value)); });
-    const whole = box.parentElement.tagName === "MAIN"; // a page with nothing else listens everywhere
+    const whole = box.parentElement.tagName === "MAIN"; // a page with only a player listens everywhere
     (whole ? document : box).addEventListener("keydown", event => this.key(event));
     addEventListener("beforeprint", () => { this.kept ??= this.clock; this.pause(); this.go(this.end); });
     addEventListener("afterprint", () => { this.go(this.kept ?? this.clock); this.kept = undefined; });
@@ -275,8 +274,8 @@ class Player {
   rows(select) {
     this.data.runs[0].rows.forEach((row, index) => {
       const wrong = this.data.runs.map(run => run.rows[index].impossible).find(step => step !== null && step !== undefined);
-      const told = !this.data.runs[0].measured ? "" : wrong === undefined ? ": possible" : ": goes wrong";
-      const option = make("option", "", select, `${row.number}${told}`);
+      const verdict = !this.data.runs[0].measured ? "" : wrong === undefined ? ": possible" : ": impossible";
+      const option = make("option", "", select, `${row.number}${verdict}`);
       option.value = index;
     });
     select.addEventListener("change", () => { this.pause(); this.choose(Number(select.value)); });
@@ -317,7 +316,7 @@ class Player {
 
   say() {
     const words = this.runs.map(run => run.words()).join(" ");
-    this.said.textContent = words;
+    this.spoken.textContent = words;
     this.range.setAttribute("aria-valuetext", `step ${this.clock} of ${this.end}`);
     for (const run of this.runs) run.read();
   }
@@ -339,7 +338,7 @@ class Player {
 
   play() {
     if (this.clock >= this.end) this.go(0);
-    const playing = this.playing = {};  // which of the loops is running: one that was paused never goes on
+    const playing = this.playing = {};  // the running loop: a paused one stops
     this.button("Pause", "\u275a\u275a Pause");
     let last = null, due = 0;
     const frame = now => {
@@ -378,19 +377,19 @@ class Player {
     };
     const cell = name => parent => make("i", `cell ${name}`, parent).setAttribute("aria-hidden", "true");
     item("hidden", cell(""));
-    item("new in this round", cell("on new"));
+    item("new in this step", cell("on new"));
     this.scaled = item("", parent => make("i", "scale", parent).setAttribute("aria-hidden", "true"));
     this.scale();
     if (this.data.runs.some(run => run.rows.some(row => row.given.length))) item("given", cell("given"));
-    if (most) item(`depend on each other: the thickest by ${most.toFixed(2)} nats`, parent => {
+    if (most) item(`statistically dependent (thicker: more, maximum ${most.toFixed(2)} nats)`, parent => {
       const svg = draw("svg", parent, { viewBox: "0 0 48 16", "aria-hidden": "true" });
       draw("path", svg, { d: "M4 13C12 1 36 1 44 13" });
     });
-    if (this.data.runs.some(run => run.rows.some(row => row.guilty?.length))) item("cannot stand together", cell("on guilty"));
-    if (this.data.runs.some(run => run.rows.some(row => row.because?.length))) item("which is needed for that", cell("on because"));
+    if (this.data.runs.some(run => run.rows.some(row => row.guilty?.length))) item("contradictory", cell("on guilty"));
+    if (this.data.runs.some(run => run.rows.some(row => row.because?.length))) item("makes them contradictory", cell("on because"));
   }
 
-  scale() { this.scaled.textContent = this.box.dataset.by === "round" ? "first to last round" : "sure to improbable when drawn"; }
+  scale() { this.scaled.textContent = this.box.dataset.by === "step" ? "first to last step" : "certain to improbable when sampled"; }
 }
 
 const begin = () => { for (const box of document.querySelectorAll(".player")) new Player(box); };

@@ -1,4 +1,4 @@
-"""The player in a terminal: one frame a round, drawn over the last; or, where nobody looks, the end of it as text."""
+"""The player in a terminal: one frame per step; in other outputs the final sequences as text."""
 
 from __future__ import annotations
 
@@ -36,47 +36,48 @@ KEYS = {
 
 
 def show(runs: Sequence[Run], row: int) -> None:
-    """Play a row where somebody looks at a terminal; elsewhere print its end."""
+    """Play a row in an interactive terminal; elsewhere print its end."""
     console = Console()
     if console.is_terminal and sys.stdin.isatty():
         _play(runs, row, console)
     else:
         for run in runs:
-            console.print(Text(plain(run.name)), _state(run, row, len(run.rounds[row])), sep="\n", soft_wrap=True)
+            console.print(Text(plain(run.name)), _state(run, row, len(run.steps[row])), sep="\n", soft_wrap=True)
 
 
 def length(runs: Sequence[Run], row: int) -> int:
     """Steps of the longest run."""
-    return max(len(run.rounds[row]) for run in runs)
+    return max(len(run.steps[row]) for run in runs)
 
 
 def frame(runs: Sequence[Run], row: int, step: int) -> Group:
-    """What is seen at a step of the clock, 0 being before anything is written."""
-    states = ((run, _state(run, row, min(step, len(run.rounds[row])))) for run in runs)
+    """The picture at a step; at step 0 all is hidden."""
+    states = ((run, _state(run, row, min(step, len(run.steps[row])))) for run in runs)
     return Group(*(Panel(state, title=Text(plain(run.name)), title_align="left") for run, state in states))
 
 
 def _state(run: Run, row: int, step: int) -> Text:
-    """What stands after so many rounds, and what it has cost."""
-    rounds, told, reading = run.rounds[row], run.trace.rows[row], run.readings[row]
-    given = dict(told.given)
-    stands = run.stands(row, step)
-    new = set(rounds[step - 1].revealed) if step else set()
+    """The sequence after this number of steps, and its loss."""
+    recorded, reading = run.trace.rows[row], run.readings[row]
+    past, given, tokens = run.steps[row], dict(recorded.given), run.shown(row, step)
+    new = set(past[step - 1].revealed) if step else set()
     meter = reading.steps[step - 1].meter if reading and step else 0.0
     guilty = set(reading.guilty) if reading and meter == math.inf else set()
-    symbols = {place: _symbol(run.trace.symbol(token)) for place, token in stands.items()}
-    joint = "" if any(len(symbol) > 2 for symbol in map(run.trace.symbol, set(stands.values()))) else " "
+    symbols = {place: _symbol(run.trace.symbol(token)) for place, token in tokens.items()}
+    joint = "" if any(len(symbol) > 2 for symbol in map(run.trace.symbol, set(tokens.values()))) else " "
     drawn = Text()
-    for place in range(told.length):
+    for place in range(recorded.length):
         look = "dim"
-        if place in stands:
+        if place in tokens:
             look = "underline" if place in given else "bold reverse" if place in new else ""
         drawn.append(symbols.get(place, HIDDEN), style="bold white on red" if place in guilty else look)
-        drawn.append(joint if place < told.length - 1 else "")
-    number = rounds[step - 1].number if step else 0
-    drawn.append(f"\nround {number} of {rounds[-1].number if rounds else 0}", style="dim")
+        drawn.append(joint if place < recorded.length - 1 else "")
+    number = past[step - 1].number if step else 0
+    drawn.append(f"\nstep {number} of {past[-1].number if past else 0}", style="dim")
     if reading:
-        lost = "no sequence of the language is left" if meter == math.inf else f"{round(meter, 2) + 0.0:.2f} nats lost"
+        lost = (
+            "impossible: no valid completion exists" if meter == math.inf else f"{round(meter, 2) + 0.0:.2f} nats lost"
+        )
         drawn.append(f", {lost}", style="bold red" if meter == math.inf else "dim")
         if meter == math.inf:
             drawn.append(f"\n{reading.why}", style="red")
@@ -95,17 +96,17 @@ def _play(runs: Sequence[Run], row: int, console: Console) -> None:
     with Live(console=console, auto_refresh=False) as live, _keys() as pressed:
         while True:
             live.update(Group(frame(runs, row, step), Text("space: pause, arrows: step, q: quit", "dim")), refresh=True)
-            what = pressed(None if paused else LOOK if step in errors else pace)
-            if what == "quit" or (step == end and what is None):
+            key = pressed(None if paused else LOOK if step in errors else pace)
+            if key == "quit" or (step == end and key is None):
                 return
-            paused = not paused if what == "pause" else paused or what in ("back", "next", "home", "end")
+            paused = not paused if key == "pause" else paused or key in ("back", "next", "home", "end")
             move = {"back": step - 1, "next": step + 1, "home": 0, "end": end, "pause": step, None: step + 1}
-            step = min(max(move[what], 0), end)
+            step = min(max(move[key], 0), end)
 
 
 @contextmanager
 def _keys() -> Iterator[Callable[[float | None], str | None]]:
-    """`_pressed`, while keys are read as they are pressed."""
+    """Yield `_pressed`, with the terminal in a mode that reports each key at once."""
     before = termios.tcgetattr(sys.stdin)
     try:
         tty.setcbreak(sys.stdin)
@@ -115,7 +116,7 @@ def _keys() -> Iterator[Callable[[float | None], str | None]]:
 
 
 def _pressed(seconds: float | None) -> str | None:
-    """What a key asks for that is pressed within so many seconds; None where none is."""
+    """The action of the key that is pressed within these seconds; None without one."""
     until = None if seconds is None else time.monotonic() + seconds
     while until is None or time.monotonic() < until:
         if select.select([sys.stdin], [], [], None if until is None else until - time.monotonic())[0]:

@@ -1,1 +1,1 @@
-"""Published loops under the names and defaults that their users know."""
+"""Published loops with their own names and defaults."""

@@ -1,17 +1,16 @@
-"""LLaDA's generate under the names that its users know (arXiv 2502.09992).
+"""LLaDA's generate with its own option names (arXiv 2502.09992).
 
     generate(model, prompt, steps, gen_length, block_length, temperature, remasking) is
 
     unmask.generate(model, sampler="llada(block_length=.., temperature=.., remasking=..)", steps=steps,
-                    given=prompt and gen_length hidden places)
+                    given=prompt and gen_length hidden positions)
 
-`remasking` decides what stays of the tokens drawn in a round: low_confidence, those that the model was surest of, or
-random. Equal scores are left to torch.topk, as there; ties="chance" or "position" says otherwise. Scores are float32;
-of a checkpoint in bfloat16 those of the code have as many bits as its logits, and so here with dtype="bfloat16", while
-its first version made them float64. cfg_scale is generate's `guidance`, and
-`last` has the tokens of confidence_eos_eot_inf, without which the other confidences are normalised; at T > 0 the code
-forgets one of them, and this does not.
-steps need not be a multiple of the number of blocks: the first ones have one more.
+`remasking` chooses the tokens that a step keeps: low_confidence keeps those with the highest probability, random any.
+torch.topk orders equal scores, as in the original; use ties="chance" or "position" for other orders. Scores are
+float32. For a checkpoint in bfloat16 the original scores have the precision of the logits, here dtype="bfloat16"; its
+first version made them float64. cfg_scale is generate's `guidance`. `last` has the tokens of confidence_eos_eot_inf,
+which are excluded from the other confidences; at T > 0 the original code forgets one of them, this one does not.
+The number of steps need not be a multiple of the number of blocks: the first blocks have one more.
 """
 
 from dataclasses import dataclass
@@ -28,10 +27,10 @@ from unmask.samplers.view import View
 
 @dataclass(frozen=True)
 class AnyConfidence(LowConfidence):
-    """LLaDA's remasking="random": the score of a drawn token is chance."""
+    """LLaDA's remasking="random": drawn tokens have random scores."""
 
     def score(self, view: View, tokens: Tensor) -> Tensor:
-        return view.luck(Stream.TIE)
+        return view.rng(Stream.TIE)
 
 
 REMASKING: dict[str, type[LowConfidence]] = {"low_confidence": LowConfidence, "random": AnyConfidence}
@@ -46,6 +45,6 @@ def llada(
     last: tuple[int, ...] = (),
     dtype: str = "float32",
 ) -> Sampler:
-    """LLaDA's generate: blocks of low-confidence remasking, greedy unless a temperature is given."""
+    """LLaDA's generate: blocks of low-confidence remasking, greedy by default."""
     arguments.word("remasking", remasking, REMASKING)
     return Blocks(block_length, REMASKING[remasking](temperature, ties=ties, last=last, dtype=dtype))

@@ -1,5 +1,5 @@
-"""What keeps a program in its jail: a process of its own, which confines, watches, kills and tells.
+"""The keeper: a separate process that confines, watches and kills a program, and reports its result.
 
-It is started as a package by itself, `jail`, which is why its modules import each other relatively: `unmask` and what
-is installed would cost each run 30 ms and are nobody's business here. Standard library and ctypes alone.
+It is imported as the top-level package `jail`, with relative imports, because the import of `unmask` would add 30 ms to
+each run. It uses only the standard library and ctypes.
 """

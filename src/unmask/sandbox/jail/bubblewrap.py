@@ -1,4 +1,4 @@
-"""Namespaces, made by bubblewrap: files, processes, network and queues of a program's own."""
+"""Namespaces made by bubblewrap: a program has separate files, processes, network and queues."""
 
 from __future__ import annotations
 
@@ -11,17 +11,14 @@ USER = 1000  # the program's number inside
 
 
 def arguments(bwrap: str, read: Iterable[str], devices: Iterable[str], disk: int, seccomp: int | None) -> list[str]:
-    """What stands before a command. Started by root it would keep all of root's capabilities: we are none by then."""
-    said = [bwrap, "--unshare-all", "--unshare-user", "--uid", str(USER), "--gid", str(USER)]
-    said += ["--cap-drop", "ALL", "--disable-userns", "--die-with-parent", "--new-session"]
+    """The command line before a program. It must not be started by root, since it would keep root's capabilities."""
+    command = [bwrap, "--unshare-all", "--unshare-user", "--uid", str(USER), "--gid", str(USER)]
+    command += ["--cap-drop", "ALL", "--disable-userns", "--die-with-parent", "--new-session"]
     for path in read:
-        if os.path.islink(path):
-            said += ["--symlink", os.readlink(path), path]
-        else:
-            said += ["--ro-bind-try", path, path]
+        command += ["--symlink", os.readlink(path), path] if os.path.islink(path) else ["--ro-bind-try", path, path]
     for path in devices:
-        said += ["--dev-bind-try", path, path]
+        command += ["--dev-bind-try", path, path]
     for path in WRITABLE:
-        said += ["--perms", "0777", "--size", str(disk), "--tmpfs", path]
-    said += ["--remount-ro", "/", "--chdir", SCRATCH]
-    return said + (["--seccomp", str(seccomp)] if seccomp is not None else [])
+        command += ["--perms", "0777", "--size", str(disk), "--tmpfs", path]
+    command += ["--remount-ro", "/", "--chdir", SCRATCH]
+    return command + (["--seccomp", str(seccomp)] if seccomp is not None else [])

@@ -1,4 +1,4 @@
-"""System calls that Python has no function for."""
+"""System calls without a function in Python."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ LIBC.syscall.restype = ctypes.c_long
 PR_SET_PDEATHSIG, PR_SET_SECCOMP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 22, 36, 38
 
 
-def checked(result: int, what: str) -> int:
-    """The result of a call, if it did what it was asked for."""
+def checked(result: int, name: str) -> int:
+    """The result of a call; raises OSError for a failed one."""
     if result < 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
+        raise OSError(number, f"{name}: {os.strerror(number)}")
     return result
 
 
-def syscall(what: str, number: int, *arguments: object) -> int:
-    """By its number; integers are passed as 64 bits."""
+def syscall(name: str, number: int, *arguments: object) -> int:
+    """Call by number; integers are passed as 64 bits."""
     given = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
-    return checked(LIBC.syscall(ctypes.c_long(number), *given), what)
+    return checked(LIBC.syscall(ctypes.c_long(number), *given), name)
 
 
 def prctl(option: int, *arguments: object) -> None:

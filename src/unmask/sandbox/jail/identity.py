@@ -1,4 +1,4 @@
-"""Who a program is: an ordinary user whom nobody else is, and how much of a machine is that user's."""
+"""The user of a program, which no other process has, and its resource limits."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from math import ceil
 
-OURS = 1_900_000_000  # users from here on, above those that systemd hands out; the process that keeps a jail is added
+FIRST_USER = 1_900_000_000  # above those that systemd assigns; the number of the keeper's process is added
 STACK = 8 << 20
-FILES = 64  # descriptors of a process, which bound what sockets, pipes and open files keep
+FILES = 64  # descriptors per process; they bound the memory of sockets, pipes and open files
 
 
 def stranger() -> int | None:
-    """A user for this run alone, if we are root: limits of processes bind every user but root, each by itself.
+    """A new user for this run, if the keeper runs as root, which has no limit of processes.
 
-    Where a container knows fewer users, one of the last that it knows.
+    In a container with fewer users it is one of the last.
     """
     if os.geteuid() != 0:
         return None
     known = [(first, first + count) for first, _, count in _map("uid")]
-    own = OURS + os.getpid()
+    own = FIRST_USER + os.getpid()
     if any(first <= own < last for first, last in known):
         return own
     first, last = max(known, key=lambda one: one[1] - one[0])
@@ -34,7 +34,7 @@ def _map(kind: str) -> list[tuple[int, ...]]:
 
 
 def become(user: int | None) -> None:
-    """That user, without any group or capability of ours; where we are no root, nobody becomes anybody else."""
+    """Switch to this user, without the keeper's groups and capabilities; only root can."""
     if user is not None and os.geteuid() == 0:
         os.setgroups([])
         os.setresgid(user, user, user)
@@ -43,7 +43,7 @@ def become(user: int | None) -> None:
 
 @contextmanager
 def seeing_as(user: int | None) -> Iterator[None]:
-    """With that user's eyes: a root without CAP_SYS_PTRACE, as in a container, sees no descriptors of others."""
+    """Act as this user: root without CAP_SYS_PTRACE, as in a container, cannot see descriptors of other users."""
     if user is not None:
         os.setegid(user)
         os.seteuid(user)
@@ -56,12 +56,12 @@ def seeing_as(user: int | None) -> Iterator[None]:
 
 
 def bound(limits: dict[str, int | float], others: int) -> None:
-    """Limits of the kernel's, a process each, but for the number of processes: `others` are the user's already.
+    """Set the kernel's limits per process, and that of the user's processes, of which `others` exist already.
 
-    That number has room: the keeper counts, and ends who has too many; so parallel jails of one user do not starve.
+    The latter is generous, because parallel jails of one user share it; the keeper itself enforces the exact number.
     """
     cpu = ceil(limits["cpu"])
-    wanted = {
+    values = {
         resource.RLIMIT_CPU: (cpu, cpu + 1),
         resource.RLIMIT_AS: int(limits["memory"]),
         resource.RLIMIT_FSIZE: int(limits["file"]),
@@ -72,9 +72,9 @@ def bound(limits: dict[str, int | float], others: int) -> None:
         resource.RLIMIT_MEMLOCK: 0,
         resource.RLIMIT_MSGQUEUE: 0,
     }
-    for what, most in wanted.items():
+    for limit, most in values.items():
         soft, hard = most if isinstance(most, tuple) else (most, most)
-        allowed = resource.getrlimit(what)[1]
+        allowed = resource.getrlimit(limit)[1]
         if allowed != resource.RLIM_INFINITY:
             soft, hard = min(soft, allowed), min(hard, allowed)
-        resource.setrlimit(what, (soft, hard))
+        resource.setrlimit(limit, (soft, hard))

@@ -1,7 +1,7 @@
-"""Landlock: files below given paths alone, no TCP, no signal to the outside; asked of the kernel by whoever is bound.
+"""Landlock: a process restricts itself to files below given paths, without TCP and without signals to others.
 
-What it does not see: names and sizes of files that exist (stat), modes and owners, UDP, unix sockets by their path, and
-before ABI 6 signals. The filter of system calls refuses what changes anything among these.
+It does not cover names and sizes of existing files (stat), modes and owners, UDP, unix sockets by path, and, before ABI
+6, signals. The filter of system calls refuses all calls that change any of these.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from .calls import PR_SET_NO_NEW_PRIVS, checked, prctl, syscall
 
 CREATE, ADD, RESTRICT = 444, 445, 446
 EXECUTE, WRITE, READ, LIST = 1 << 0, 1 << 1, 1 << 2, 1 << 3
-FILES = EXECUTE | WRITE | READ | 1 << 14 | 1 << 15  # rights that a rule for a file may have
-RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # how many of them an ABI knows; the newest known for those above
+FILES = EXECUTE | WRITE | READ | 1 << 14 | 1 << 15  # rights that apply to a file
+RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # number of rights by ABI; newer ones use the last
 
 
 class Ruleset(ctypes.Structure):
@@ -28,7 +28,7 @@ class Beneath(ctypes.Structure):
 
 
 def abi() -> int:
-    """The version of it that this kernel has, 0 where there is none."""
+    """The version of Landlock in this kernel; 0 without it."""
     try:
         return syscall("landlock", CREATE, None, 0, 1)
     except OSError:
@@ -36,7 +36,7 @@ def abi() -> int:
 
 
 def restrict(version: int, read: Iterable[str], devices: Iterable[str], write: Iterable[str]) -> None:
-    """From here on, this process and its children: reads and runs below `read`, and all below `write`."""
+    """Restrict this process and its children to reading and running below `read`, and all access below `write`."""
     every = (1 << RIGHTS[min(version, 5)]) - 1
     rules = Ruleset(every, 3 if version >= 4 else 0, 3 if version >= 6 else 0)
     size = 24 if version >= 6 else 16 if version >= 4 else 8

@@ -1,10 +1,14 @@
-"""System calls that are refused to every program in a jail: a filter of the kernel's, written in its BPF.
+"""A seccomp filter, written in BPF, which refuses system calls to every program in a jail.
 
-Refused is what reaches outside where neither Landlock nor a read-only file system looks: sockets (a pair of streams is
-left, which asyncio needs), modes and owners of files, other processes' memory and limits, namespaces, mounts, what a
-kernel keeps for longer than a process (System V and POSIX queues, keys), and interfaces that no puzzle needs (io_uring,
-bpf, perf). Refused too is memory that no process is charged for (shared without a file, pages in pipes, large buffers,
-descriptors in messages), and what hides descriptors from the keeper. Newer calls than this list do not exist.
+It refuses calls with effects outside the jail that neither Landlock nor a read-only file system prevents.
+
+- sockets (except a pair of streams, which asyncio needs), modes and owners of files, namespaces and mounts.
+- memory and limits of other processes.
+- kernel objects that outlive a process: System V and POSIX queues, keys.
+- interfaces that tasks do not need: io_uring, bpf, perf.
+
+It also refuses memory that is not charged to a process (shared without a file, pages in pipes, large buffers,
+descriptors in messages), and ways to hide descriptors from the keeper. Calls newer than this list do not exist.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from .calls import PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, prctl
 
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 LAST = 462  # mseal, Linux 6.10
-REFUSED = {  # name: number on x86_64, on aarch64; None where it is not
+REFUSED = {  # name: number on x86_64 and aarch64; None if it does not exist
     **{"setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7)},
     **{"removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16)},
     **{"chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452)},
@@ -56,14 +60,14 @@ SIGNALS |= {"pidfd_send_signal": (424, 424), "pidfd_open": (434, 434)}
 CLONE, CLONE3, PRLIMIT, FCNTL, IOCTL = (56, 220), (435, 435), (302, 261), (72, 25), (16, 29)
 SOCKETPAIR, KILL, TGKILL = (53, 199), (62, 129), (234, 131)
 MMAP, PRCTL, CLOSE_RANGE = (9, 222), (157, 167), (436, 436)
-THREAD, TABLE = 0x10000, 0x400  # flags of clone: a thread, which has the descriptors of its process
+THREAD, TABLE = 0x10000, 0x400  # flags of clone: a thread, with the descriptors of its process
 SHARED = 0x21  # flags of mmap: shared, and without a file
 DUMPABLE, APART = 4, 2  # PR_SET_DUMPABLE; CLOSE_RANGE_UNSHARE
-NAMESPACES = 0x7E020000  # all flags of clone that make one
-OWNERS = (8, 10, 15, 1024, 1026)  # F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_NOTIFY: signals to others
+NAMESPACES = 0x7E020000  # all flags of clone that make a namespace
+OWNERS = (8, 10, 15, 1024, 1026)  # F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_NOTIFY: signals to other processes
 LARGER = (1031,)  # F_SETPIPE_SZ
-DEVICES = (0x5401, 0x802C542A, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)  # is it a terminal, its size, FIONREAD, FIONBIO,
-# and what closes on exec; no other ioctl
+# the allowed ioctls: TCGETS, TCGETS2, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX
+DEVICES = (0x5401, 0x802C542A, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 
 LOAD, EQUAL, ATLEAST, ANY, AND, RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 ALLOW, ERRNO, KILLED = 0x7FFF0000, 0x00050000, 0x80000000
@@ -73,35 +77,35 @@ Instruction = tuple[int, int, int, int]  # code, jump if true, jump if false, co
 
 
 def _argument(number: int) -> Instruction:
-    return (LOAD, 0, 0, 16 + 8 * number)  # its low half: all that are looked at here have 32 bits
+    return (LOAD, 0, 0, 16 + 8 * number)  # its low half: all arguments tested here have 32 bits
 
 
 def _among(values: tuple[int, ...], inside: int, outside: int) -> list[Instruction]:
-    """Returns by whether what was loaded is one of the values."""
-    tests = [(EQUAL, len(values) - place, 0, value) for place, value in enumerate(values)]
+    """Return `inside` if the loaded value is one of the values, else `outside`."""
+    tests = [(EQUAL, len(values) - index, 0, value) for index, value in enumerate(values)]
     return [*tests, (RETURN, 0, 0, outside), (RETURN, 0, 0, inside)]
 
 
 def program(machine: str, own: int | None = None) -> bytes:
-    """The filter. `own`: only this process and its group may be signalled, where nothing else sees to that."""
+    """The code of the filter. own: the only process, with its group, that may receive signals; None: any."""
     column = list(ARCHITECTURES).index(machine)
-    said: list[Instruction] = [
+    code: list[Instruction] = [
         (LOAD, 0, 0, 4),
         (EQUAL, 1, 0, ARCHITECTURES[machine]),
         (RETURN, 0, 0, KILLED),
         (LOAD, 0, 0, 0),
-        (ATLEAST, 0, 1, LAST + 1),  # x32 too, whose numbers begin at 2^30
+        (ATLEAST, 0, 1, LAST + 1),  # also x32, whose numbers begin at 2^30
         (RETURN, 0, 0, UNKNOWN),
         (EQUAL, 0, 1, CLONE3[column]),
-        (RETURN, 0, 0, UNKNOWN),  # its flags lie in memory, where a filter cannot look; everybody falls back on clone
+        (RETURN, 0, 0, UNKNOWN),  # a filter cannot read its flags in memory; programs fall back on clone
     ]
     for numbers in [*REFUSED.values(), *(SIGNALS.values() if own is not None else ())]:
         number = numbers[column]
         if number is not None:
-            said += [(EQUAL, 0, 1, number), (RETURN, 0, 0, PERMISSION)]
+            code += [(EQUAL, 0, 1, number), (RETURN, 0, 0, PERMISSION)]
     refused, no = (RETURN, 0, 0, PERMISSION), (PERMISSION, ALLOW)
     pair = [_argument(0), (EQUAL, 1, 0, 1), refused, _argument(1), (AND, 0, 0, 0xF)]
-    looked: list[tuple[tuple[int, int], list[Instruction]]] = [
+    inspected: list[tuple[tuple[int, int], list[Instruction]]] = [
         (CLONE, [_argument(0), (ANY, 0, 1, NAMESPACES), refused, (AND, 0, 0, THREAD | TABLE), *_among((THREAD,), *no)]),
         (MMAP, [_argument(3), (AND, 0, 0, SHARED), *_among((SHARED,), *no)]),
         (PRCTL, [_argument(0), *_among((DUMPABLE,), *no)]),
@@ -109,20 +113,20 @@ def program(machine: str, own: int | None = None) -> bytes:
         (PRLIMIT, [_argument(0), *_among((0,), ALLOW, PERMISSION)]),
         (FCNTL, [_argument(1), *_among(OWNERS + LARGER, *no)]),
         (IOCTL, [_argument(1), *_among(DEVICES, ALLOW, PERMISSION)]),
-        (SOCKETPAIR, [*pair, *_among((1,), ALLOW, PERMISSION)]),  # datagrams could be sent to anybody's path
+        (SOCKETPAIR, [*pair, *_among((1,), ALLOW, PERMISSION)]),  # datagrams could be sent to any path
     ]
     if own is not None:
-        mine = (0, own, 2**32 - own)
-        looked += [(KILL, [_argument(0), *_among(mine, ALLOW, PERMISSION)])]
-        looked += [(TGKILL, [_argument(0), *_among((own,), ALLOW, PERMISSION)])]
-    for numbers, block in looked:
-        said += [(EQUAL, 0, len(block), numbers[column]), *block]
-    said.append((RETURN, 0, 0, ALLOW))
-    return b"".join(struct.pack("=HBBI", *one) for one in said)
+        targets = (0, own, 2**32 - own)
+        inspected += [(KILL, [_argument(0), *_among(targets, ALLOW, PERMISSION)])]
+        inspected += [(TGKILL, [_argument(0), *_among((own,), ALLOW, PERMISSION)])]
+    for numbers, block in inspected:
+        code += [(EQUAL, 0, len(block), numbers[column]), *block]
+    code.append((RETURN, 0, 0, ALLOW))
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
 
 
 def restrict(machine: str, own: int | None) -> None:
-    """From here on, this process and its children."""
+    """Apply the filter to this process and its children."""
 
     class Program(ctypes.Structure):
         _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
@@ -133,6 +137,6 @@ def restrict(machine: str, own: int | None) -> None:
 
 
 def machine() -> str | None:
-    """What the filter is written for, or None: no filter here. A 32-bit Python makes other calls than its kernel."""
+    """The architecture of this machine; None if the filter does not support it. A 32-bit Python has other calls."""
     name = os.uname().machine
     return name if name in ARCHITECTURES and struct.calcsize("P") == 8 else None

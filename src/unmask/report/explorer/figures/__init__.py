@@ -1,1 +1,1 @@
-"""The figures of the explorer: a module each, which the page finds by itself."""
+"""The figures of the explorer. The page shows each `FIGURES` of these modules."""

@@ -1,6 +1,7 @@
-"""Perplexity against entropy: against the true entropy the height above the line is the divergence (docs/frontier.md).
+"""Perplexity against entropy (docs/frontier.md).
 
-Against the entropy of a sequence's own tokens, which is often reported, no line bounds it.
+Against the true entropy, the height above the line is the divergence. No line bounds perplexity against the entropy of
+a sequence's own tokens, which is often reported.
 """
 
 from __future__ import annotations
@@ -12,8 +13,7 @@ from typing import Any
 import altair as alt
 
 from unmask.diagnosis.frontier import LANGUAGE
-from unmask.report.explorer.figure import HEIGHT, ROWS, WIDTH, Figure, Row, parameters
-from unmask.report.explorer.looks import PALETTE
+from unmask.report.explorer.figure import HEIGHT, PALETTE, ROWS, WIDTH, Figure, Row, parameters, tooltip
 from unmask.report.frame import INK
 from unmask.report.results import Results
 
@@ -21,11 +21,8 @@ AXES = {"entropy": "H(p), nats per token: true", "unigram": "unigram entropy of 
 
 
 def own(results: Results, across: str) -> list[Row]:
-    """A row per point with both numbers; `end`: the place of a sampler's name, at the last of its settings.
-
-    `sure`: an entropy that is known, and not only bounded.
-    """
-    found = []
+    """A row per point with both numbers; `end`: the last setting of a sampler; `sure`: its entropy is exact."""
+    rows = []
     for point in results.frontier:
         place, up = point.get(across), point["cross_entropy"]
         if place is None or up is None or not math.isfinite(up):
@@ -33,11 +30,11 @@ def own(results: Results, across: str) -> list[Row]:
         about = {"of": point["of"], "series": point["sampler"], "place": place, "value": up, "low": None, "high": None}
         shown = f"SER {point['ser']:.4g}" if point["ser"] is not None else "SER unknown"
         shown += f", {up - place:.4g} nats per token above the line" if across == "entropy" else ""
-        about |= {"shown": shown, "rounds": f"{point['setting']}", "order": point["setting"]}
+        about |= {"shown": shown, "setting": f"{point['setting']}", "order": point["setting"]}
         about["sure"] = across != "entropy" or bool(point.get("exact", True))
-        found.append(about | {"own": point["sampler"] == LANGUAGE})
-    last = {row["series"]: row for row in found}
-    return [row | {"end": last[row["series"]] is row} for row in found]
+        rows.append(about | {"own": point["sampler"] == LANGUAGE})
+    last = {row["series"]: row for row in rows}
+    return [row | {"end": last[row["series"]] is row} for row in rows]
 
 
 def draw(results: Results, across: str) -> Any:
@@ -47,13 +44,11 @@ def draw(results: Results, across: str) -> Any:
     looks = [INK if name == LANGUAGE else PALETTE[n % len(PALETTE)] for n, name in enumerate(names)]
     scale = alt.Scale(domain=names, range=looks)
     colour = alt.Color("series:N", legend=None, scale=scale)
-    told = {"series": "sampler", "rounds": "setting", "shown": "value"}
     base = alt.Chart(ROWS)
     path = base.transform_filter("!datum.own").mark_line(strokeWidth=2)
     path = path.encode(x=x, y=y, order="order:Q", color=colour, detail="series:N")
-    points = base.mark_point(opacity=1).encode(
-        x=x, y=y, color=colour, tooltip=[alt.Tooltip(f"{name}:N", title=title) for name, title in told.items()]
-    )
+    tips = tooltip({"series": "sampler", "setting": "setting", "shown": "value"})
+    points = base.mark_point(opacity=1).encode(x=x, y=y, color=colour, tooltip=tips)
     points = points.encode(
         size=alt.condition("datum.own", alt.value(170), alt.value(40)),
         shape=alt.condition("datum.own", alt.value("diamond"), alt.value("circle")),
@@ -86,14 +81,14 @@ FIGURES = [
         "frontier",
         "entropy",
         "the height above the dashed line is the divergence; diamond: the language itself",
-        "Each line is one sampler at several temperatures. No line can lie below the dashed one. Hollow: a lower bound "
-        "of the entropy.",
+        "Each line is one sampler at several temperatures. No line can lie below the dashed one. Hollow points show a "
+        "lower bound of the entropy.",
     ),
     _figure(
         85,
         "frontier-unigram",
         "unigram",
         "the entropy that is often reported; diamond: the language itself",
-        "Nothing keeps a point from lying below the language's own: a low perplexity proves little here.",
+        "A point can lie below that of the language: here a low perplexity proves little.",
     ),
 ]

@@ -11,22 +11,21 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from unmask.report.explorer.figure import HEIGHT, ROWS, WIDTH, Figure, Row, parameters
-from unmask.report.explorer.looks import colours
+from unmask.report.explorer.figure import HEIGHT, ROWS, WIDTH, Figure, Row, colours, parameters, tooltip
 from unmask.report.frame import COLOURS, INK
 from unmask.report.results import Results
 from unmask.schedules import Fit, Schedule, deltas
 from unmask.theory.chains import first_order
 from unmask.theory.known import curve
 
-ROUNDS, POINTS = 8, 96
+STEPS, POINTS = 8, 96
 BITS = 1 / np.log(2)
-MOST_LENGTH = 512  # tokens: a curve of more is the same to the eye
+MOST_LENGTH = 512  # tokens; a longer curve looks the same
 
 
 def own(results: Results, schedule: str) -> list[Row]:
-    """Of each language with a formula for its curve: the curve, the stairs, and the divergence of each stair."""
-    found: list[Row] = []
+    """The information curve of each language with a formula, its stairs, and the divergence of each stair."""
+    rows: list[Row] = []
     for of in _names(results):
         language, length = results.language(of), _length(results, of)
         if language is None or length is None:
@@ -34,7 +33,7 @@ def own(results: Results, schedule: str) -> list[Row]:
         information = curve(language, length)
         u = (np.arange(POINTS + 1) / POINTS) ** 2  # dense where h is steep
         h = information.h(u) * BITS / length
-        delta = deltas(schedule, ROUNDS, Fit(language, length))
+        delta = deltas(schedule, STEPS, Fit(language, length))
         begin = Schedule(delta).p.numpy()
         ends = [*begin[1:], 1.0]
         tops = information.h(begin) * BITS / length
@@ -42,13 +41,13 @@ def own(results: Results, schedule: str) -> list[Row]:
             inside = (u >= left - 1e-12) & (u <= right + 1e-12)
             places = np.concatenate([[left], u[inside], [right]])
             heights = np.interp(places, u, h)
-            paid = float(top * (right - left) - np.trapezoid(heights, places))
-            about = {"of": of, "series": of, "round": number, "paid": paid, "shown": f"step {number}: {paid:.4f} bits"}
-            found += [
+            loss = float(top * (right - left) - np.trapezoid(heights, places))
+            about = {"of": of, "series": of, "step": number, "loss": loss, "shown": f"step {number}: {loss:.4f} bits"}
+            rows += [
                 about | {"place": float(p), "value": float(v), "high": float(top), "low": None}
                 for p, v in zip(places, heights, strict=True)
             ]
-    return found
+    return rows
 
 
 def _names(results: Results) -> list[str]:
@@ -56,10 +55,10 @@ def _names(results: Results) -> list[str]:
 
 
 def _length(results: Results, of: str) -> int | None:
-    """The length of the drawn curve; None if it has no formula. A theory table asks for its own length."""
-    language, asked = results.language(of), [record["length"] for record in results.theory if record["of"] == of]
-    if asked:
-        return int(asked[0])
+    """The length of the drawn curve: that of a theory table, or the most frequent one; None without a formula."""
+    language, tabulated = results.language(of), [r["length"] for r in results.theory if r["of"] == of]
+    if tabulated:
+        return int(tabulated[0])
     lengths = [p["length"] for p in results.points if p["of"] == of and p["length"]]
     if language is None or not lengths:
         return None
@@ -72,17 +71,16 @@ def draw(results: Results) -> Any:
     x = x.scale(domain=[0, 1], nice=False)
     y = alt.Y("value:Q", title="h(u) / L, bits per token").scale(zero=False, padding=10)
     base = alt.Chart(ROWS)
-    told = [alt.Tooltip("shown:N", title="divergence per token"), alt.Tooltip("series:N", title="of")]
-    shade = base.mark_area(color=COLOURS[2], opacity=0.28).encode(x=x, y=y, y2="high:Q", detail="round:N", tooltip=told)
-    stair = base.mark_line(color=COLOURS[2], strokeWidth=1.5).encode(x=x, y=alt.Y("high:Q"), detail="round:N")
+    tips = tooltip({"shown": "divergence per token", "series": "of"})
+    shade = base.mark_area(color=COLOURS[2], opacity=0.28).encode(x=x, y=y, y2="high:Q", detail="step:N", tooltip=tips)
+    stair = base.mark_line(color=COLOURS[2], strokeWidth=1.5).encode(x=x, y=alt.Y("high:Q"), detail="step:N")
     line = base.mark_line(strokeWidth=2.5).encode(
         x=x, y=y, color=colours(results, "of") if results.points else alt.value(INK)
     )
-    words = base.transform_aggregate(paid="max(paid)", groupby=["round"]).transform_aggregate(all="sum(paid)")
-    text = words.transform_calculate(said="'divergence: ' + format(datum.all, '.4f') + ' bits per token'")
-    text = text.mark_text(align="right", color=INK, fontSize=12).encode(
-        x=alt.value("width"), y=alt.value(12), text="said:N"
-    )
+    total = base.transform_aggregate(loss="max(loss)", groupby=["step"]).transform_aggregate(all="sum(loss)")
+    total = total.transform_calculate(words="'divergence: ' + format(datum.all, '.4f') + ' bits per token'")
+    text = total.mark_text(align="right", color=INK, fontSize=12)
+    text = text.encode(x=alt.value("width"), y=alt.value(12), text="words:N")
     drawn = alt.layer(shade, stair, line, text)
     return drawn.add_params(*parameters()).properties(width=WIDTH, height=HEIGHT)
 
@@ -92,11 +90,13 @@ def _figure(place: int, name: str, schedule: str) -> Figure:
         name=name,
         place=place,
         options={"obeys": ("of",)},
-        title=f"Where the {schedule} schedule loses",
-        under=f"shaded: what {ROUNDS} steps add to the language's own entropy",
-        caption="The curve h(u) is the information of a token after a fraction u was revealed; the area below it is "
-        "the entropy. A step draws all of its tokens as if at its beginning, hence the stairs. The area between is the "
-        "divergence, which no better network removes.",
+        title=f"Divergence of the {schedule} schedule",
+        under=f"shaded: extra bits per token of {STEPS} steps",
+        caption=""
+        if schedule == "optimal"
+        else "The curve h(u) is the conditional entropy of a hidden token after a fraction u is revealed. The area "
+        "below it is the entropy. Each step uses the value at its start, which gives the stairs. The area between "
+        "is the divergence, which no better network removes.",
         draw=draw,
         needs=lambda results: any(_length(results, of) is not None for of in _names(results)),
         own=partial(own, schedule=schedule),

@@ -1,0 +1,255 @@
+"""The record of an oracle: the step in which each position was revealed, and the probability of its token.
+
+Some tests need no reference. If a sampler reveals fixed numbers of positions, one row with other numbers is an error.
+If its positions do not depend on the drawn tokens, each token is a draw from the prediction of the oracle. Then
+
+    z = sum (log p(x) - E log p) / sqrt(sum Var log p),        beta - 1 ~ sum (log p(x) - E log p) / sum Var log p
+
+is normal, and 1 / beta is the temperature, for any language and order. Everything else is compared with generated rows,
+as are the tokens; `statistics` counts both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from unmask.core import pvalues
+from unmask.core.chance import Randomness
+from unmask.core.errors import UnmaskError
+from unmask.core.estimates import LEVEL, Estimate, quantile
+from unmask.denoisers import Canvas
+from unmask.diagnosis.audit.specimens import deciding, keeps_schedule
+from unmask.ideal import Ideal
+from unmask.ideal.record import Run
+from unmask.languages import Language
+from unmask.samplers import Sampler
+from unmask.samplers.loops import walk
+
+CERTAIN = 25  # expected number of an event that never occurs: probability e^-25
+CELL = 10  # expected count in a cell of a table
+LEAST = math.exp(-30)  # smallest distinguishable probability
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A test of the record; `fault` is set if an alarm identifies the fault by itself."""
+
+    test: str
+    p_value: float
+    fault: str | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Surprise of each token (B, L) when it was revealed, with mean and variance over the prediction."""
+
+    surprise: Tensor  # (B, L) -log p(x), at most 30
+    expected: Tensor  # (B, L) its mean
+    variance: Tensor  # (B, L)
+
+
+def surprise_of(probability: Tensor) -> Tensor:
+    """-log p, at most 30."""
+    return -probability.clamp(min=LEAST).log()
+
+
+def predictions(language: Language, tokens: Tensor, order: Tensor) -> Predictions:
+    """Predictions of the ideal denoiser for tokens (B, L) revealed in steps (B, L), from 1."""
+    ideal, shape = Ideal(language), tokens.shape
+    surprise, expected, variance = (torch.zeros(shape, dtype=torch.float64) for _ in range(3))
+    size = ideal.rows_at_once(shape[1])
+    for first in range(0, len(tokens), size):
+        part = slice(first, first + size)
+        mine, steps = tokens[part], order[part]
+        canvas = Canvas(ideal, torch.full_like(mine, language.vocabulary), Randomness(0, torch.arange(len(mine))))
+        for rows, positions, marginals in walk(canvas, steps):
+            p = marginals.dense()
+            bits = surprise_of(p)
+            mean = (p * bits).sum(1)
+            surprise[part][rows, positions] = bits.gather(1, mine[rows, positions].unsqueeze(1)).squeeze(1)
+            expected[part][rows, positions] = mean
+            variance[part][rows, positions] = (p * bits**2).sum(1) - mean**2
+            canvas.reveal((rows, positions), mine[rows, positions])
+    return Predictions(surprise, expected, variance)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Samples with their record."""
+
+    tokens: Tensor  # (B, L)
+    order: Tensor  # (B, L) from 1
+    runs: list[Run]
+    predictions: Predictions
+    sampler: Sampler
+    delta: Tensor  # (N)
+    aligned: bool = True  # whether calls are steps; else the loop omits calls without a change
+
+    @classmethod
+    def of(
+        cls, runs: list[Run], order: Tensor, tokens: Tensor, language: Language, sampler: Sampler, delta: Tensor
+    ) -> Observed:
+        """Raise an error if the steps of the sampler are not calls."""
+        if deciding(sampler).implements("run"):
+            raise UnmaskError(f"{sampler.spec} has no steps to compare with the record. Pass the language only")
+        return cls(tokens, order, runs, predictions(language, tokens, order), sampler, delta)
+
+    def as_steps(self, ours: Tensor) -> tuple[Observed, Finding]:
+        """The record with calls as steps, and a test of their number; ours: orders (B', L) of generated rows."""
+        steps, calls = len(self.delta), [run.steps for run in self.runs]
+        usual = Counter(calls).most_common(1)[0][0]
+        right = Finding("number of steps", 1.0)
+        wrong = Finding("number of steps", 0.0, "miscounted steps", f"{usual} steps instead of {steps}")
+        if not keeps_schedule(deciding(self.sampler)) or set(calls) == {steps}:
+            return self, right
+        if max(calls) > steps:
+            return self, wrong
+        if deciding(self.sampler).pace == "steps":  # done before its last step
+            return self, right
+        if any(run.idle for run in self.runs):
+            return self, wrong
+        if self.sampler.draws_steps:
+            empty = sum(float(((1 - self.delta) ** run.step.numel()).sum()) for run in self.runs)
+            missing = sum(steps - count for count in calls)
+            p_value = pvalues.at_least(missing, steps * len(calls), min(1.0, empty / (steps * len(calls))))
+            return replace(self, aligned=False), replace(wrong, p_value=p_value)
+        filled = ours.unique()
+        if set(calls) == {len(filled)}:
+            return replace(self, order=filled[self.order - 1]), right
+        return self, wrong
+
+    @property
+    def counts_steps(self) -> bool:
+        """Whether calls are steps, so that the record determines the number of steps."""
+        return self.aligned and keeps_schedule(deciding(self.sampler)) and deciding(self.sampler).pace != "steps"
+
+    def findings(self, ours: Tensor) -> list[Finding]:
+        """Tests of the record; ours: orders (B', L) of generated rows."""
+        findings = [self._draws(), *self._batches(ours)]
+        if not self.sampler.revises:
+            findings.append(self._remasked())
+        if self.aligned:
+            findings.append(self._counts(ours))
+            if self.sampler.draws_steps:
+                findings.append(self._places())
+        return findings
+
+    @property
+    def before_drawing(self) -> bool:
+        """Whether positions are chosen before tokens are drawn."""
+        return (
+            self.sampler.distribution == "order"
+            or self.sampler.draws_steps
+            or deciding(self.sampler).implements("order")
+        )
+
+    @property
+    def temperature(self) -> Estimate:
+        """1 / beta, if the only fault is that tokens are drawn in proportion to p^beta."""
+        more, variance = self._score(slice(None))
+        beta, error = 1 + more / variance, quantile() / math.sqrt(variance)
+        low, high = (1 / max(beta + side * error, 1e-9) for side in (1, -1))
+        return Estimate(1 / max(beta, 1e-9), low, high, self.order.numel(), LEVEL, "score")
+
+    @property
+    def one_temperature(self) -> float:
+        """p-value of the same excess in all steps, given its sum."""
+        groups = [self.order == number for number in self.order.unique().tolist()]
+        parts = [part for part in map(self._score, groups) if part[1] >= CELL]
+        if len(parts) < 2:
+            return 1.0
+        slope = sum(more for more, _ in parts) / sum(variance for _, variance in parts)
+        moved = sum((more - slope * variance) ** 2 / variance for more, variance in parts)
+        return pvalues.chi_square(moved, len(parts) - 1)
+
+    def _score(self, which: Tensor | slice) -> tuple[float, float]:
+        """(sum (log p(x) - E log p), sum Var log p) over some tokens."""
+        more = float((self.predictions.expected - self.predictions.surprise)[which].sum())
+        return more, max(float(self.predictions.variance[which].sum()), 1e-12)
+
+    def _draws(self) -> Finding:
+        if not self.before_drawing:
+            return Finding("draws", 1.0)
+        more, variance = self._score(slice(None))
+        return Finding("draws", math.erfc(abs(more) / math.sqrt(2 * variance)))
+
+    def _remasked(self) -> Finding:
+        hidden, replaced = sum(run.rehidden for run in self.runs), sum(run.replaced for run in self.runs)
+        what = (
+            f"{hidden} of {self.order.numel()} positions are hidden again" if hidden else f"{replaced} tokens replaced"
+        )
+        return Finding("remasking", float(not hidden and not replaced), "remasking", what)
+
+    def _batches(self, ours: Tensor) -> list[Finding]:
+        """Whether a batch repeats the tokens and steps of another, although orders are random."""
+        parts = self.tokens.split([len(run.step) for run in self.runs])
+        orders = self.order.split([len(run.step) for run in self.runs])
+        known: dict[tuple[bytes, bytes], int] = {}
+        for number, (tokens, order) in enumerate(zip(parts, orders, strict=True), 1):
+            key = tokens.numpy().tobytes(), order.numpy().tobytes()
+            first = known.setdefault(key, number)
+            if first < number and len(tokens) * math.log(len(ours.unique(dim=0))) > CERTAIN:
+                again = f"two workers with one seed: batch {number} repeats batch {first}"
+                return [Finding("batches", 0.0, "reused noise", again)]
+        return [Finding("batches", 1.0)]
+
+    def _counts(self, ours: Tensor) -> Finding:
+        """Test of the number of positions revealed in each step."""
+        steps = max(len(self.delta), int(ours.max()), int(self.order.max()))
+        expected, counts = _counted(ours, steps), _counted(self.order, steps)
+        if bool((expected == expected[0]).all()):
+            return self._fixed(expected[0], counts)
+        if self.sampler.draws_steps:
+            distribution = torch.zeros(steps, dtype=torch.float64)
+            distribution[: len(self.delta)] = self.delta
+            p_value, mean = pvalues.against_distribution(counts.sum(0), distribution), distribution * ours.shape[1]
+        else:
+            p_value, mean = 1.0, expected.double().mean(0)
+        empty = (counts.sum(0) == 0) & (len(counts) * mean >= CERTAIN)
+        if bool(empty.any()):
+            return Finding("counts", 0.0, "uneven steps", self._nothing(int(empty.int().argmax()) + 1))
+        return Finding("counts", p_value)
+
+    def _fixed(self, expected: Tensor, counts: Tensor) -> Finding:
+        """The same for a sampler with fixed numbers (N), and a loop with (B, N)."""
+        if bool((counts == expected).all()):
+            return Finding("counts", 1.0)
+        number = int((counts != expected).any(0).int().argmax())
+        least, most, should = int(counts[:, number].min()), int(counts[:, number].max()), int(expected[number])
+        between = f"{least} to {most}" if least < most else str(least)
+        what = f"step {number + 1} of {len(self.delta)} reveals {between} positions of a row, not {should}"
+        batches = torch.stack([part.sum(0) for part in counts.split([len(run.step) for run in self.runs])])
+        sizes = torch.tensor([len(run.step) for run in self.runs]).unsqueeze(1)
+        if bool((batches == sizes * expected).all()):
+            return Finding("counts", 0.0, "batch-flattened choice", what)
+        nothing = (counts.sum(0) == 0) & (expected > 0)
+        if bool(nothing.any()):
+            what = self._nothing(int(nothing.int().argmax()) + 1)
+        return Finding("counts", 0.0, "uneven steps", what)
+
+    def _nothing(self, number: int) -> str:
+        return f"step {number} of {len(self.delta)} reveals nothing"
+
+    def _places(self) -> Finding:
+        """Test that every position has the same distribution of steps, with neighbouring steps pooled."""
+        groups = max(1, min(len(self.delta), len(self.order) // (2 * CELL)))
+        edge = (torch.arange(len(self.delta)) * groups) // len(self.delta)
+        distribution = torch.zeros(groups, dtype=torch.float64).scatter_add_(0, edge, self.delta)
+        means = distribution * len(self.order)
+        if bool((means < CELL / 2).any()):
+            return Finding("places", 1.0)
+        group = edge[(self.order - 1).clamp(max=len(self.delta) - 1)]
+        counts = torch.stack([torch.bincount(column, minlength=groups) for column in group.T])
+        moved = float(((counts - means) ** 2 / means).sum())
+        return Finding("places", pvalues.chi_square(moved, self.order.shape[1] * (groups - 1)))
+
+
+def _counted(order: Tensor, steps: int) -> Tensor:
+    """(B, N): number of positions that each step reveals in each row."""
+    return torch.zeros((len(order), steps), dtype=torch.int64).scatter_add_(1, order - 1, torch.ones_like(order))

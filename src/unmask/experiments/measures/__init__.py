@@ -1,1 +1,0 @@
-"""What a cell of a sweep measures: a metric is a function with a name."""

@@ -1,0 +1,114 @@
+"""The records of a reproduction as one file, from which its claims can be judged anywhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from unmask.core.errors import UnmaskError
+from unmask.core.files import finite
+from unmask.core.reading import read_json
+from unmask.experiments.jobs.catalogue import JOBS, CommonFields, Record
+from unmask.experiments.paper.items import ITEMS, chosen, recipe
+from unmask.experiments.paper.judge import Claim, Finding, Size
+from unmask.experiments.paper.records import Records, compact
+from unmask.experiments.sweeps.cells import cells_of
+from unmask.experiments.sweeps.run import Sweep
+from unmask.experiments.sweeps.store import Store
+from unmask.experiments.sweeps.tables import rows
+
+FILE = "paper.json"
+
+
+class StoredRecord(CommonFields, kw_only=True):
+    """A record of a file, with the fields that every number has."""
+
+    job: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    n: int
+    level: float
+    method: str
+
+
+class Origin(msgspec.Struct):
+    """The fields of an origin that are used; a file has more."""
+
+    command: Annotated[list[str], msgspec.Meta(min_length=1)]
+    code: str
+    machine: str
+
+
+class Content(msgspec.Struct):
+    """The content of such a file."""
+
+    origin: Origin
+    size: Literal["quick", "full"]
+    seconds: float
+    items: list[str]
+    records: list[dict[str, str | int | float | bool | None]]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """items: those with all cells measured; seconds: of work on all cells."""
+
+    size: str
+    items: tuple[str, ...]
+    records: Sequence[Record]
+    seconds: float
+    failures: tuple[tuple[str, str], ...] = ()  # (metric, error) of failed cells
+
+    def findings(self) -> dict[str, list[tuple[Claim, Finding]]]:
+        """The claims of each item, with their findings."""
+        records = Records(self.records)
+        items = chosen(self.items)
+        return {item.name: [(claim, claim.finding(records)) for claim in item.claims.values()] for item in items}
+
+    def of(self, item: str) -> list[Record]:
+        """The records of an item's cells, with default values."""
+        cells = [cell.spec for cell in cells_of(recipe(chosen([item]), Size(self.size == "full")))]
+        specs = [{name: value for name, value in spec.items() if name != "device"}.items() for spec in cells]
+        return [
+            record
+            for record in Records(self.records).records
+            if any(all(record.get(name) == value for name, value in spec) for spec in specs)
+        ]
+
+    def to_json(self, origin: dict[str, Any]) -> bytes:
+        """JSON with one record per line."""
+        about = {"origin": origin, "size": self.size, "seconds": self.seconds, "items": list(self.items)}
+        lines = ",\n  ".join(json.dumps(record, allow_nan=False) for record in self.records)
+        head = json.dumps(finite(about), indent=1, allow_nan=False).removesuffix("\n}")
+        return f'{head},\n "records": [\n  {lines}\n ]\n}}\n'.encode()
+
+
+def of_sweep(sweep: Sweep, size: Size) -> Reproduction:
+    """All items of this size in a store, including those that another command measured."""
+    cells = {name: [cell.key for cell in cells_of(recipe([item], size))] for name, item in ITEMS.items()}
+    keys = list(dict.fromkeys(key for own in cells.values() for key in own))
+    with Store.open(sweep.directory) as store:
+        measured, failed = rows(store, keys), store.failures()
+        seconds = sum(taken for _, _, _, taken, _ in store.records(keys))
+        failures = tuple((store.spec(key)["job"], failed[key]) for key in keys if key in failed)
+    done = {row["key"] for row in measured} | set(failed)
+    items = tuple(name for name, own in cells.items() if set(own) <= done)
+    return Reproduction(size.name, items, [compact(finite(row)) for row in measured], seconds, failures)
+
+
+def read(path: str | Path) -> tuple[Reproduction, dict[str, Any]]:
+    """The reproduction in a file, and its origin."""
+    content: Content = read_json(path, Content)
+    for number, record in enumerate(content.records):
+        try:
+            msgspec.convert(record, StoredRecord)
+            JOBS.find(str(record["job"]))
+        except (msgspec.ValidationError, UnmaskError) as error:
+            fault = f"record {number} is not a record of the paper: {error}"
+            raise UnmaskError(f"{path}: {fault}. Measure again with unmask paper") from error
+    chosen(content.items)
+    reproduction = Reproduction(content.size, tuple(content.items), content.records, content.seconds)
+    return reproduction, msgspec.structs.asdict(content.origin)

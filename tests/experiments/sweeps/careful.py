@@ -1,0 +1,28 @@
+"""The metric `training`, with a checkpoint at every step, and a line in the log of trivial.py for each step."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tests.experiments.sweeps.trivial import note
+from unmask.experiments.jobs import training
+from unmask.networks.training import conditions
+from unmask.networks.training.loop import Training
+
+
+def careful(*, language: str, training_steps: int, seconds: float = 0.0, place: Path) -> list[dict[str, Any]]:
+    """seconds: that each step takes at least."""
+    learn = Training._learn
+
+    def noted(self: Training, batch: Any) -> None:
+        note(f"step {self.step}")
+        time.sleep(seconds)
+        learn(self, batch)
+
+    Training._learn = noted  # type: ignore[method-assign]
+    conditions.Conditions = partial(conditions.Conditions, save_seconds=0.0)  # type: ignore[assignment,misc]
+    cell = training.Training(language=language, length=8, layers=1, training_steps=training_steps, device="cpu")
+    return cell.measure(place=place)

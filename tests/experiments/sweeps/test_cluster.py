@@ -1,0 +1,210 @@
+"""The Ray engine: the same cells, store and numbers, also after deaths; by a double of Ray, and by Ray if installed."""
+
+from __future__ import annotations
+
+import pickle
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.experiments.sweeps.conftest import SQUARE, Bench
+from tests.needs import require
+from unmask.core.errors import UnmaskError
+from unmask.experiments.sweeps import read_recipe, sweep
+from unmask.experiments.sweeps.tables import compare
+
+HARVEST = "tests.experiments.sweeps.trivial:harvest"
+SPOILED = "tests.experiments.sweeps.trivial:spoiled"
+FIGURE = Path(__file__).parents[3] / "recipes" / "figure-1-exact.yaml"
+
+
+def test_without_ray_it_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(UnmaskError, match="needs the extra cluster: pip install"):
+        sweep({"jobs": [SQUARE], "grid": {"x": [1]}}, store=tmp_path / "s", engine="ray")
+
+
+class Ray(ModuleType):
+    """What of Ray's interface is used, over threads: a task is a function in a thread, its killing an exception."""
+
+    def __init__(self, gpus: int = 0) -> None:
+        super().__init__("ray")
+        self.exceptions = SimpleNamespace(
+            **{name: type(name, (RayError,), {}) for name in ("OutOfMemoryError", "RayTaskError")}, RayError=RayError
+        )
+        self.gpus, self.options, self.cancelled, self.ended = gpus, [], [], False
+        self.threads = ThreadPoolExecutor(8)
+
+    def is_initialized(self) -> bool:
+        return False
+
+    def init(self, **how: Any) -> None:
+        if how["address"] == "nowhere":
+            raise ConnectionError("no answer")
+        self.how = how
+
+    def cluster_resources(self) -> dict[str, float]:
+        return {"CPU": 2.0} | ({"GPU": self.gpus} if self.gpus else {})
+
+    def remote(self, **options: Any) -> Any:
+        def task(function: Any) -> Any:
+            def with_options(**more: Any) -> Any:
+                self.options.append(options | more)
+                return SimpleNamespace(remote=lambda *given: self.threads.submit(self.task, function, given))
+
+            return SimpleNamespace(options=with_options)
+
+        return task
+
+    def task(self, function: Any, given: Any) -> Any:
+        job = pickle.loads(pickle.dumps(given))[0]
+        if any(block.spec.get("how") == "kill" and block.spec["x"] == 3 for block in job):
+            raise RayError("The worker died.\nA long story.")
+        if any(block.spec.get("how") == "hang" and block.spec["x"] == 3 for block in job):
+            time.sleep(1)
+        return function(*given)
+
+    def wait(self, tasks: Any, timeout: float | None) -> Any:
+        return [task for task in wait(tasks, timeout).done], []
+
+    def get(self, task: Any) -> Any:
+        return task.result()
+
+    def cancel(self, task: Any, force: bool) -> None:
+        self.cancelled.append(task)
+
+    def shutdown(self) -> None:
+        self.ended = True
+
+
+class RayError(Exception):
+    pass
+
+
+@pytest.fixture
+def ray(monkeypatch):
+    made = Ray()
+    monkeypatch.setitem(sys.modules, "ray", made)
+    yield made
+    made.threads.shutdown()
+
+
+def test_tasks_measure_the_same(ray, bench: Bench, undisturbed):
+    recipe = {"jobs": [SQUARE, HARVEST], "grid": {"x": [1, 2, 3], "factor": [1, 10]}}
+    expected = undisturbed(recipe)
+    bench.sweep(recipe, engine="ray", workers=None)
+    assert bench.records() == expected
+    assert ray.ended
+    assert all(how == {"num_cpus": 1, "max_retries": 0, "num_gpus": 0} for how in ray.options)
+
+
+@pytest.mark.parametrize(
+    ("how", "words", "attempts"),
+    [("raise", "three is not a number", 1), ("kill", "its process was killed", 2), ("hang", "more than the limit", 1)],
+)
+def test_a_bad_task_stops_no_other(ray, bench: Bench, how, words, attempts):
+    recipe = {"jobs": [SPOILED], "grid": {"x": list(range(12))}, "fixed": {"how": how}}
+    state = bench.sweep(recipe, engine="ray", limit=0.5, attempts=2).status()
+    assert (state["done"], state["failed"]) == (11, 1)
+    assert words in state["failures"][0]["error"]
+    assert state["failures"][0]["attempts"] == attempts
+    assert bool(ray.cancelled) == (how == "hang")
+
+
+def test_a_gpu_is_asked_for_where_there_is_one(ray, bench: Bench):
+    recipe = {"jobs": ["tests.experiments.sweeps.trivial:on_device"], "fixed": {"device": "cuda"}}
+    with pytest.raises(UnmaskError, match="the cluster has no GPU"):
+        bench.sweep(recipe, engine="ray")
+    ray.gpus = 1
+    bench.sweep(recipe, engine="ray")
+    assert ray.options[-1]["num_gpus"] == 1
+
+
+def test_a_cluster_that_does_not_answer(ray, bench: Bench):
+    with pytest.raises(UnmaskError, match="there is no Ray cluster at 'nowhere': no answer"):
+        bench.sweep({"jobs": [SQUARE], "grid": {"x": [1]}}, engine="ray", address="nowhere")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """A cluster that runs already, as `ray start --head` makes one: of this machine alone, with a token of its own.
+
+    It is ended by the process that holds it, since `ray stop` would end the clusters of everybody else, too.
+    """
+    require("cluster")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    where = tmp_path_factory.mktemp("ray")
+    how = ["--num-cpus=2", f"--port={port}", "--node-ip-address=127.0.0.1", "--include-dashboard=false"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_AUTH_MODE", "token")  # read when Ray is imported: nothing here may do that earlier
+        patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
+        with (where / "log").open("wb") as log:
+            command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", *how]
+            held = subprocess.Popen([*command, f"--temp-dir={where}"], stdout=log, stderr=log, start_new_session=True)
+        try:
+            listening(port)
+            yield f"127.0.0.1:{port}"
+        finally:
+            held.terminate()
+            held.wait(30)
+
+
+def listening(port: int, patience: float = 60.0) -> None:
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        with socket.socket() as asked:
+            if asked.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.2)
+    pytest.fail("the cluster did not start in time")
+
+
+@pytest.mark.filterwarnings("ignore")  # those of Ray itself
+def test_a_cluster_and_this_machine_agree_to_the_bit(cluster, tmp_path):
+    changes = {"steps": [8, 64], "rows": 150, "length": 2050, "language": ["paper-2gram", "interval-5"]}
+    recipe = read_recipe(FIGURE, changes | {"jobs": ["samples", "ter_upper(rows=3)"]})
+    sweep(recipe, store=tmp_path / "there", engine="ray", address=cluster)
+    sweep(recipe, store=tmp_path / "here", workers=1)
+    found = compare(tmp_path / "here", tmp_path / "there")
+    assert (found.equal, found.both) == (True, 8)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("how", "said", "attempts"),
+    [("raise", "three is not a number", 1), ("kill", "its process was killed", 2), ("hang", "more than the limit", 1)],
+)
+def test_a_bad_cell_stops_no_other(cluster, bench: Bench, how, said, attempts):
+    recipe = {"jobs": [SPOILED], "grid": {"x": list(range(6))}, "fixed": {"how": how}}
+    state = bench.sweep(recipe, engine="ray", address=cluster, limit=5.0, attempts=2).status()
+    assert (state["done"], state["failed"]) == (5, 1)
+    assert said in state["failures"][0]["error"]
+    assert state["failures"][0]["attempts"] == attempts
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_cells_find_what_others_have_left(cluster, bench: Bench, undisturbed, monkeypatch):
+    recipe = {"jobs": ["tests.experiments.sweeps.trivial:harvest"], "grid": {"x": [1, 2], "factor": [1, 10]}}
+    expected = undisturbed(recipe)
+    monkeypatch.setenv("TRIVIAL_LOG", str(bench.log))
+    bench.sweep(recipe, engine="ray", address=cluster)
+    assert bench.records() == expected
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_gpu_that_nobody_has_is_not_waited_for(cluster, bench: Bench):
+    recipe = {"jobs": ["tests.experiments.sweeps.trivial:on_device"], "fixed": {"device": "cuda"}}
+    with pytest.raises(UnmaskError, match="the cluster has no GPU"):
+        bench.sweep(recipe, engine="ray", address=cluster)
+    assert bench.sweep(recipe | {"fixed": {"device": "cpu"}}, engine="ray", address=cluster).rows()[0]["value"] == 1

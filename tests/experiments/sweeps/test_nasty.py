@@ -1,0 +1,205 @@
+"""Whatever a metric of somebody else does, it is one failed cell with its reason, and the others are measured."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.experiments.sweeps import nasty
+from tests.experiments.sweeps.conftest import SQUARE, Bench
+from tests.experiments.sweeps.test_faults import gone, until, workers_of
+from tests.needs import needs, unmet
+from unmask.core.errors import UnmaskError
+from unmask.experiments.sweeps import tables
+from unmask.experiments.sweeps.cells import cells_of, check
+from unmask.experiments.sweeps.recipe import from_dict
+from unmask.experiments.sweeps.store import Store
+
+XS = {"x": [1, 2, 3, 4, 5]}
+
+
+def exported(bench: Bench, tmp_path) -> list[str]:
+    """The table of a store, which can always be written."""
+    with Store.open(bench.store) as store:
+        tables.write(tmp_path / "t.csv", tables.rows(store))
+    return (tmp_path / "t.csv").read_text().splitlines()
+
+
+ANSWERED = {
+    "none": "it is None; expected a list",
+    "text": "it is 'square'; expected a list",
+    "number": "it is 3.0; expected a list",
+    "texts": "it[0] is 'square'; expected a mapping",
+    "empty": "it[0] has no 'measure'",
+    "nameless": "it[0] has no 'measure'",
+    "infinite": "not JSON compliant",
+    "nan": "not JSON compliant",
+    "word": "it[0].value is 'one'; expected a number or null",
+    "nested": "it[0].more is {'a': [1]}; expected true or false",
+    "object": "object is not JSON serializable",
+    "surrogate": "is not Unicode",
+    "large": "its numbers take 33.6 MB; expected at most 16.8 MB",
+    "cyclic": "Circular reference",
+    "deep": "Recursion",
+}
+
+
+@pytest.mark.parametrize("how", nasty.ANSWERS)
+def test_an_answer_that_is_none(bench: Bench, tmp_path, how):
+    recipe = {"jobs": ["tests.experiments.sweeps.nasty:answers"], "grid": XS, "fixed": {"how": how}}
+    state = bench.sweep(recipe, workers=None, engine="here").status()
+    assert (state["done"], state["failed"]) == (4, 1)
+    assert ANSWERED[how] in state["failures"][0]["error"]
+    assert len(exported(bench, tmp_path)) == 5
+
+
+DONE = {
+    "surrogate": r"ValueError: half \udcff of\n\x1b[31m two (<string>, line 1)",
+    "long": "ValueError: xxxx",
+    "unspeakable": "Unspeakable: its message is not readable",
+    "exit": r"it called sys.exit('\udcff')",
+    "exit 0": "it called sys.exit(0)",
+    "interrupt": "it raised KeyboardInterrupt",
+    "_exit": "its process ended with exit code 0",
+    "input": "EOF",
+    "stop": "it took more than the limit of 3 s and was stopped",
+    "close": "its process ended with exit code 9",
+    "write": "it took more than the limit of 3 s and was stopped",
+    "segfault": "its process was ended by SIGSEGV; see workers.log",
+}
+
+
+def test_what_a_metric_does_to_its_process(bench: Bench, tmp_path):
+    """All in one sweep: what one does is nothing to the others."""
+    recipe = {"jobs": ["tests.experiments.sweeps.nasty:does"], "grid": {"how": list(nasty.DEEDS), "x": [1, 2, 3]}}
+    recipe["fixed"] = {"here": os.getcwd()}
+    state = bench.sweep(recipe, limit=3.0, attempts=2).status()
+    errors = {failure["cell"]["how"]: failure["error"] for failure in state["failures"]}
+    assert errors.keys() == DONE.keys()
+    for how, said in DONE.items():
+        assert said in errors[how], how
+        assert len(errors[how]) <= 2000
+        assert errors[how].isprintable()
+    assert state["done"] == 2 * len(nasty.DEEDS)
+    assert len(exported(bench, tmp_path)) == 1 + state["done"]
+
+
+def test_what_a_metric_does_is_no_matter(bench: Bench, tmp_path):
+    """It prints, leaves its directory, or children: it is measured like any other, and nothing is left."""
+    recipe = {"jobs": ["tests.experiments.sweeps.nasty:does"], "grid": {"how": list(nasty.QUIET), **XS}}
+    recipe["fixed"] = {"here": os.getcwd()}
+    state = bench.sweep(recipe, limit=10.0).status()
+    assert (state["done"], state["failed"]) == (5 * len(nasty.QUIET), 0)
+    children = [int(line.split()[1]) for line in bench.measured() if line.startswith("child")]
+    assert len(children) == 1
+    assert gone(children)
+    assert not [line for line in sleeping() if "61" in line]
+
+
+def sleeping() -> list[str]:
+    found = []
+    for entry in os.listdir("/proc"):
+        try:
+            words = Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[0] == b"sleep":
+            found.append(b" ".join(words).decode())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("tally", "sum is 1.5; expected a whole number"),
+        ("list", "it is [1]; expected a mapping"),
+        ("raise", "ValueError: no sum"),
+        ("none", "it is None; expected a list"),
+        ("exit", "its process ended with exit code 3"),
+    ],
+)
+def test_what_is_made_of_blocks(bench: Bench, how, said):
+    recipe = {"jobs": ["tests.experiments.sweeps.nasty:counts"], "rows": 5, "grid": {"how": ["", how]}}
+    engine = {"workers": 1} if how == "exit" else {"workers": None, "engine": "here"}
+    state = bench.sweep(recipe, attempts=1, **engine).status()
+    assert (state["done"], state["failed"]) == (1, 1)
+    assert said in state["failures"][0]["error"]
+
+
+def test_files_stay_where_they_belong(bench: Bench):
+    recipe = {"jobs": ["tests.experiments.sweeps.nasty:kept"], "grid": XS}
+    state = bench.sweep(recipe, workers=None, engine="here").status()
+    assert (state["done"], state["failed"]) == (4, 1)
+    assert "it made a file '../../outside'; expected bytes, and a name without" in state["failures"][0]["error"]
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("raise", "its cost fails with ValueError: no price"),
+        ("exit", "its cost fails with SystemExit: 4"),
+        ("nan", "is nan; expected a number from 0"),
+        ("text", "is 'much'; expected a number from 0"),
+        ("negative", "is -1.0; expected a number from 0"),
+    ],
+)
+def test_what_is_asked_while_a_sweep_is_planned(bench: Bench, how, said):
+    recipe = {"jobs": ["tests.experiments.sweeps.nasty:planned"], "fixed": {"how": how}}
+    with pytest.raises(UnmaskError) as error:
+        bench.sweep(recipe, workers=None, engine="here")
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("fixed", "said"),
+    [
+        ({"seed": 2**70}, r"seed is|the seed is"),
+        ({"seed": -1}, r"seed is"),
+        ({"first_row": -1}, "first_row is -1; expected"),
+        ({"first_row": 2**63 - 2}, "first_row is"),
+        ({"rows": 10**12}, "rows is 1000000000000; expected"),
+        ({"length": 2**20, "rows": 10**9}, "are more than 100000 blocks"),
+        ({"model": "nowhere"}, "nowhere"),
+        ({"steps": 0}, "steps"),
+        ({"sampler": "ancestral(x=1)"}, "no options"),
+    ],
+)
+def test_what_the_run_would_refuse_the_plan_does(fixed, said, tmp_path):
+    content = {"name": "r", "jobs": ["samples"], "fixed": {"language": "interval-5", "length": 8, "rows": 4} | fixed}
+    with pytest.raises(UnmaskError, match=said):
+        check(cells_of(from_dict(content)))
+
+
+LONG = {"jobs": [SQUARE], "grid": {"x": list(range(40))}, "fixed": {"seconds": 0.3}}
+
+
+@needs("linux")
+@pytest.mark.parametrize("how", [signal.SIGHUP, signal.SIGTERM, signal.SIGKILL])
+def test_workers_end_with_their_driver_also_when_they_are_stopped(bench: Bench, how):
+    if signal.getsignal(how) is signal.SIG_IGN:
+        unmet("signals", "this signal is ignored here, as under nohup")
+    driver = bench.drive(LONG)
+    until(lambda: len(bench.measured()) >= 3)
+    workers = workers_of(driver)
+    os.kill(workers[0], signal.SIGSTOP)
+    time.sleep(0.05)
+    driver.send_signal(how)
+    driver.communicate(timeout=20)
+    assert len(workers) == 2
+    assert gone(workers)
+    assert bench.whole()
+
+
+@needs("linux")
+def test_what_a_metric_has_started_ends_with_the_driver(bench: Bench):
+    recipe = {"jobs": ["tests.experiments.sweeps.nasty:does", SQUARE], "grid": {"x": [3, *range(4, 40)]}}
+    driver = bench.drive(recipe | {"fixed": {"how": "fork", "seconds": 0.5}})
+    until(lambda: any(line.startswith("child") for line in bench.measured()))
+    children = [int(line.split()[1]) for line in bench.measured() if line.startswith("child")]
+    driver.kill()
+    driver.communicate()
+    assert gone(children)

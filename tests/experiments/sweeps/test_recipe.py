@@ -1,0 +1,266 @@
+"""Recipes and cells: what is read, what is refused, and what makes a cell the same cell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from unmask.core.errors import UnmaskError
+from unmask.experiments.sweeps import recipe
+from unmask.experiments.sweeps.cells import Cell, cells_of, check, digest
+from unmask.experiments.sweeps.recipe import from_dict, read_recipe, settings
+
+SQUARE = "tests.experiments.sweeps.trivial:square"
+TOTAL = "tests.experiments.sweeps.trivial:total"
+SPOILED = "tests.experiments.sweeps.trivial:spoiled"
+HARVEST = "tests.experiments.sweeps.trivial:harvest"
+RECIPES = sorted((Path(__file__).parents[3] / "recipes").glob("*.yaml"))
+GRID = {"name": "g", "jobs": [SQUARE], "grid": {"x": [1, 2, 3]}, "seeds": 2}
+
+
+def xs(recipe):
+    return [(cell.spec["x"], cell.spec["seed"]) for cell in cells_of(recipe)]
+
+
+def test_a_grid_is_every_combination():
+    assert xs(from_dict(GRID)) == [(1, 0), (1, 1), (2, 0), (2, 1), (3, 0), (3, 1)]
+    assert cells_of(from_dict(GRID))[0].spec == {"job": SQUARE, "x": 1, "seconds": 0.0, "seed": 0}
+
+
+def test_tied_lists_are_walked_together():
+    tied = {"x": [1, 2], "seconds": [0, 0.5]}
+    made = cells_of(from_dict({"jobs": [SQUARE], "zip": tied}, "z"))
+    assert [(cell.spec["x"], cell.spec["seconds"]) for cell in made] == [(1, 0.0), (2, 0.5)]
+    assert type(made[0].spec["seconds"]) is float
+    twice = cells_of(from_dict({"jobs": [SQUARE], "zip": [{"x": [1, 2]}, {"seconds": [0, 0.5]}]}, "z"))
+    assert len(twice) == 4
+
+
+def test_a_dotted_key_is_an_option_of_a_spec():
+    """Random languages take it, others ignore it; the spec's own option wins, and a default is left out."""
+    languages = ["paper-2gram", "paper-2gram(pruned=False, seed=7)", "interval-5"]
+    content = {"jobs": ["samples"], "grid": {"language": languages, "language.seed": [0, 3]}, "fixed": {"length": 8}}
+    found = [cell.spec["language"] for cell in cells_of(from_dict(content, "l"))]
+    assert found == ["paper-2gram", "paper-2gram(seed=3)", "paper-2gram(seed=7, pruned=False)", "interval-5"]
+    content = {"jobs": ["samples"], "fixed": {"language": "interval-5", "sampler": "blocks(block_length=5)"}}
+    (cell,) = cells_of(from_dict(content | {"grid": {"sampler.inner": ["strided"]}}, "s"))
+    assert cell.spec["sampler"] == "blocks(inner='strided', block_length=5)"
+    with pytest.raises(UnmaskError, match="unknown option of language 'paper-2gram': 'sed'"):
+        check(cells_of(from_dict({"jobs": ["theory"], "fixed": {"language": "paper-2gram", "language.sed": 1}}, "u")))
+    with pytest.raises(UnmaskError, match=r"unknown parameter: 'langage\.seed'"):
+        cells_of(from_dict({"jobs": ["theory"], "fixed": {"language": "paper-2gram", "langage.seed": 1}}, "u"))
+
+
+def test_a_cell_is_there_once():
+    """theory has no rows and no sampler: points that differ in them are one cell of it."""
+    recipe = from_dict(
+        {
+            "jobs": ["samples", "theory"],
+            "grid": {"sampler": ["ancestral", "gibbs"], "steps": [4, 8]},
+            "fixed": {"language": "interval-5"},
+            "rows": 10,
+        },
+        "t",
+    )
+    found = [cell.job for cell in cells_of(recipe)]
+    assert (found.count("samples"), found.count("theory")) == (4, 2)
+
+
+def test_cells_of_one_pass_stand_together():
+    grid = {"steps": [4, 8], "language": ["paper-2gram", "paper-3gram"]}
+    cells = cells_of(from_dict({"jobs": ["ter_upper(rows=7)"], "grid": grid}, "t"))
+    assert [cell.spec["language"] for cell in cells] == ["paper-2gram"] * 2 + ["paper-3gram"] * 2
+    assert {cell.spec["rows"] for cell in cells} == {7}
+    assert len({cell.shared for cell in cells}) == 2
+
+
+def test_the_key_is_the_content():
+    a, b = Cell({"job": SQUARE, "x": 1, "seed": 0}), Cell({"seed": 0, "x": 1, "job": SQUARE})
+    assert a.key == b.key
+    assert a.key != Cell(a.spec | {"x": 2}).key
+
+
+def test_a_file_is_known_by_its_content(tmp_path):
+    (tmp_path / "a").write_text("1")
+    before = digest(str(tmp_path)), digest(str(tmp_path / "a"))
+    (tmp_path / "a").write_text("2")
+    assert before != (digest(str(tmp_path)), digest(str(tmp_path / "a")))
+    assert digest("paper-2gram") == ""
+
+
+def test_blocks_are_what_is_left():
+    cell = Cell({"job": TOTAL, "rows": 11, "first_row": 5, "length": 2**16, "seconds": 0.0})
+    assert [block.rows for block in cell.blocks()] == [(5, 4), (9, 4), (13, 3)]
+    assert not any(block.whole for block in cell.blocks())
+    assert [block.rows for block in cell.blocks({(9, 4): {}, (5, 2): {}})] == [(7, 2), (13, 3)]
+    small = Cell(cell.spec | {"rows": 4})
+    assert [(block.rows, block.whole) for block in small.blocks()] == [((5, 4), True)]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (GRID | {"girds": {}}, "a recipe: unknown key 'girds'; did you mean grid"),
+        (GRID | {"grid": {"x": 3}}, "grid.x is 3; expected a list"),
+        (GRID | {"grid": {"x": []}}, "with a length >= 1"),
+        (
+            GRID | {"grid": {"x": [{"a": 1}]}},
+            "grid.x[0] is {'a': 1}; expected true or false, a whole number, a number, a text or null",
+        ),
+        (GRID | {"fixed": {"x": 1}}, "x is set more than once"),
+        (GRID | {"zip": {"a": [1], "b": [1, 2]}}, "a has 1, b has 2"),
+        (GRID | {"rows": 0}, "rows is 0"),
+        (GRID | {"rows": "many"}, "rows is 'many'; expected a whole number"),
+        (GRID | {"seeds": 0}, "seeds is 0"),
+        (GRID | {"seeds": []}, "seeds is []; expected a list"),
+        (GRID | {"jobs": []}, "no metrics"),
+        (GRID | {"name": "../up"}, "expected letters, digits"),
+        (GRID | {"grid": {"seed": [1]}, "seeds": 2}, "seed is set more than once"),
+        ([], "a recipe is a mapping"),
+    ],
+)
+def test_recipes_that_are_refused(content, expected):
+    with pytest.raises(UnmaskError, match=expected.replace("(", "\\(").replace("[", "\\[").replace(".", "\\.")):
+        from_dict(content, "r")
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ({"jobs": ["sampls"]}, "unknown job 'sampls'; did you mean samples"),
+        ({"jobs": ["samples"], "fixed": {"lenght": 3}}, "did you mean length"),
+        ({"jobs": ["samples(colour=3)"]}, "unknown parameter of job 'samples': 'colour'"),
+        ({"jobs": [SQUARE]}, "needs x"),
+        ({"jobs": ["samples"], "fixed": {"length": "long"}}, "length of job 'samples' is 'long'"),
+        ({"jobs": ["samples"], "fixed": {"steps": True}}, "expected a whole number"),
+    ],
+)
+def test_cells_that_are_refused(content, expected):
+    with pytest.raises(UnmaskError, match=expected.replace("(", "\\(")):
+        cells_of(from_dict(content, "r"))
+
+
+@pytest.mark.parametrize(
+    ("fixed", "expected"),
+    [
+        ({}, "neither a language nor a model"),
+        ({"language": "paper-2grm"}, "did you mean"),
+        ({"language": "interval-5", "sampler": "ancestrl"}, "did you mean ancestral"),
+        ({"language": "interval-5", "steps": 0}, "0"),
+    ],
+)
+def test_checked_before_anything_is_measured(fixed, expected):
+    with pytest.raises(UnmaskError, match=expected):
+        check(cells_of(from_dict({"jobs": ["samples"], "fixed": fixed}, "r")))
+
+
+def test_changes():
+    recipe = from_dict(GRID | {"fixed": {"seconds": 0.5}, "zip": {"a": [1, 2], "b": [3, 4]}})
+
+    def changed(**changes):
+        (part,) = recipe.with_changes(changes).parts
+        return {", ".join(tied): [*tied.values()] for tied in part.lists}
+
+    assert changed(x=[7, 8])["x"] == [(7, 8)]
+    moved = changed(x=7, seconds=[1, 2])
+    assert (moved["x"], moved["seconds"]) == ([(7,)], [(1, 2)])
+    other = changed(**settings(["seeds=[5]", "rows=3", "name=other"]))
+    assert (other["seed"], other["rows"]) == ([(5,)], [(3,)])
+    assert recipe.with_changes({"name": "other"}).name == "other"
+    assert changed(a=[5, 6])["a, b"] == [(5, 6), (3, 4)]
+    assert changed(a=[5, 6, 7], b=[8, 9, 0])["a, b"] == [(5, 6, 7), (8, 9, 0)]  # longer, both at once
+    apart = changed(a=5)
+    assert (apart["a"], apart["b"]) == ([(5,)], [(3, 4)])
+    paired = from_dict({"jobs": [SQUARE], "zip": {"x": [1, 2], "seed": [3, 4]}}, "p")
+    for changes, expected in (({"seeds": 1}, [(1, 0), (2, 0)]), ({"seed": [5, 6]}, [(1, 5), (2, 6)])):
+        assert xs(paired.with_changes(changes)) == expected
+    with pytest.raises(UnmaskError, match="equally long"):
+        changed(a=[5])
+    with pytest.raises(UnmaskError, match="not grid itself"):
+        changed(grid=3)
+    with pytest.raises(UnmaskError, match="write name=value"):
+        settings(["steps"])
+
+
+PARTS = {
+    "seeds": 2,
+    "fixed": {"seconds": 0.5},
+    "parts": [
+        {"jobs": [SQUARE], "grid": {"x": [1, 2]}},
+        {"jobs": [SPOILED], "fixed": {"x": 3, "how": "nan"}, "seeds": [7]},
+    ],
+}
+
+
+def test_parts_are_grids_of_their_own():
+    made = [cell.spec for cell in cells_of(from_dict(PARTS, "p"))]
+    assert [(spec["job"], spec["x"], spec["seed"]) for spec in made] == [
+        (SQUARE, 1, 0),
+        (SQUARE, 1, 1),
+        (SQUARE, 2, 0),
+        (SQUARE, 2, 1),
+        (SPOILED, 3, 7),
+    ]
+    assert {spec["seconds"] for spec in made if spec["job"] == SQUARE} == {0.5}
+
+
+def test_a_change_is_for_the_parts_that_know_the_name():
+    recipe = from_dict(PARTS, "p")
+    assert [spec.spec.get("how") for spec in cells_of(recipe.with_changes({"how": "kill"}))] == [None] * 4 + ["kill"]
+    assert [cell.spec["x"] for cell in cells_of(recipe.with_changes({"x": 5}))] == [5, 5, 5]
+    everywhere = cells_of(recipe.with_changes({"bad": 1}))  # which none has named
+    assert [cell.spec.get("bad") for cell in everywhere] == [None] * 4 + [1]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ({"parts": []}, r"parts is \[\]; expected a list"),
+        ({"parts": {"jobs": ["samples"]}}, "parts is {'jobs'.*; expected a list"),
+        ({"parts": [{"jobs": [SQUARE], "gird": {}}]}, r"unknown key of parts\[0\]: 'gird'; did you mean grid"),
+        ({"parts": [{"jobs": [SQUARE], "name": "x"}]}, r"unknown key of parts\[0\]: 'name'"),
+        ({"parts": [{"grid": {"x": [1]}}]}, "no metrics"),
+        ({"fixed": {"x": 1}, "parts": [{"jobs": [SQUARE], "fixed": {"x": 2}}]}, "x is set more than once"),
+        ({"fixed": {"x": 1}, "parts": [{"jobs": [SQUARE], "grid": {"x": [2]}}]}, "x is set more than once"),
+    ],
+)
+def test_parts_that_are_refused(content, expected):
+    with pytest.raises(UnmaskError, match=expected):
+        from_dict(content, "r")
+
+
+def test_what_a_cell_needs_stands_before_it():
+    cells = cells_of(from_dict({"jobs": [HARVEST], "grid": {"x": [1, 2], "factor": [1, 10]}}, "r"))
+    found = [(cell.job.partition(":")[2], cell.spec["x"]) for cell in cells]
+    assert found == [("sown", 1), ("harvest", 1), ("harvest", 1), ("sown", 2), ("harvest", 2), ("harvest", 2)]
+    assert "place" not in cells[0].spec
+    assert "needed" not in cells[1].spec
+    (block,) = cells[1].blocks()
+    assert block.needed == (cells[0].key,)
+
+
+def test_files(tmp_path):
+    path = tmp_path / "named.yaml"
+    path.write_text(f"jobs: [{SQUARE}]\ngrid: {{x: [1]}}\n")
+    assert read_recipe(path, ["x=[1,2]"]).name == "named"
+    path.write_text("jobs: [a\nb: {")
+    with pytest.raises(UnmaskError, match=r"named.yaml is not YAML at line 2"):
+        read_recipe(path)
+    path.write_text("jobs: !!python/object/apply:os.system ['touch here']\n")
+    with pytest.raises(UnmaskError, match="not YAML"):
+        read_recipe(path)
+
+
+def test_ours_are_found_by_name(tmp_path, monkeypatch):
+    """As they are installed, beside the modules; where a file of one's own has the same name, it is meant."""
+    monkeypatch.chdir(tmp_path)
+    assert list(recipe.packaged().values()) == RECIPES
+    assert read_recipe("smoke") == read_recipe(RECIPES[[path.stem for path in RECIPES].index("smoke")])
+    Path("lengths").mkdir()  # what a sweep has written, say
+    assert read_recipe("lengths").name == "lengths"
+    Path("smoke").write_text("name: mine\njobs: [ser]\n")
+    assert read_recipe("smoke").name == "mine"
+    monkeypatch.setattr(recipe, "DIRECTORIES", (tmp_path / "nowhere", tmp_path / "neither"))
+    with pytest.raises(UnmaskError, match="lengths"):
+        read_recipe("lengths")

@@ -1,0 +1,91 @@
+"""The recipes of this project: each is what it says it is, and runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.tasks.data import data, needs_data
+from unmask import generate, languages
+from unmask.core.samples import read_tokens
+from unmask.experiments.sweeps import read_recipe, sweep
+from unmask.experiments.sweeps.cells import cells_of, check
+from unmask.experiments.sweeps.work import measure
+
+__all__ = ["data"]
+PLACE = Path(__file__).parents[3] / "recipes"
+WEIGHTS = {"gsm8k": 11, "code": 20, "open-text": 11}  # those that need some, with their cells
+RECIPES = sorted(path for path in PLACE.glob("*.yaml") if path.stem not in WEIGHTS)
+TINY = {"rows": 3, "length": 20, "seeds": 1}
+SMALLER = {
+    "smoke": {"steps": [4]},
+    "lengths": {"steps": 4},
+    "figure-1-exact": {"steps": [8, 2048]},
+    "demo": {"steps": [8]},
+    "board": {"sampler": ["ancestral", "threshold", "autoregressive"], "language": ["paper-2gram", "interval-5"]},
+    "figure-1": {"preset": "quick", "language": ["paper-2gram"], "steps": [4], "layers": 1, "training_steps": 2},
+    "figure-1-quick": {"preset": "quick", "language": ["paper-2gram"], "steps": [4], "layers": 1, "training_steps": 2},
+    "figure-2-quick": {"tokenizer": "chars", "layers": 1, "hidden": 16, "steps": [4], "training_steps": 2},
+    "figure-2": {"tokenizer": "chars", "layers": 1, "hidden": 16, "steps": [4], "training_steps": 2},
+    "learning": {"language": ["paper-2gram"], "layers": 1, "training_steps": 2},
+    "reasoning": {"language": "modular-sum", "length": 17, "preset": "sums", "prompt_length": 0, "training_steps": 2}
+    | {"sampler": ["ancestral"], "steps": 4, "layers": 1},
+    "reasoning-quick": {"length": 19, "training_steps": 2, "sampler": ["ancestral"], "steps": 4, "layers": 1},
+}
+SIZES = {"smoke": 51, "lengths": 90, "figure-1-exact": 135, "demo": 159, "board": 810}
+SIZES |= {"figure-1-quick": 108, "figure-2-quick": 21, "learning": 9, "reasoning": 74}
+SIZES |= {"figure-1": 88, "figure-2": 21, "reasoning-quick": 27}
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_what_it_would_measure(path):
+    recipe = read_recipe(path)
+    cells = cells_of(recipe)
+    assert (recipe.name, len(cells)) == (path.stem, SIZES[path.stem])
+    assert len({cell.key for cell in cells}) == len(cells)
+    check(cells)
+
+
+@needs_data
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_what_the_tables_of_models_would_measure(name, data):
+    recipe = read_recipe(PLACE / f"{name}.yaml")
+    cells = cells_of(recipe)
+    assert (recipe.name, len(cells)) == (name, WEIGHTS[name])
+    check(cells)
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_it_runs(path, tmp_path):
+    cells = cells_of(read_recipe(path, TINY | SMALLER[path.stem]))
+    for cell in cells:
+        spec = cell.spec | ({"rows": 3} if "rows" in cell.spec else {})
+        needed = [tmp_path / other.key for other in cell.needs]
+        records, _ = measure(spec, True, tmp_path / cell.key, needed)
+        assert records or cell.job == "theory", cell.spec  # of which there may be none
+        for record in records:
+            if record["value"] is None:
+                assert record["note"]  # why there is none
+                continue
+            assert (record["low"] or 0) <= record["value"] <= (record["high"] or record["value"])
+
+
+def test_two_workers_and_this_process_agree_to_the_bit(tmp_path):
+    """The smallest grid of every job, cut into blocks by its length; tokens that are kept are those of generate, by
+    way of the driver, which alone writes."""
+    changes = {"steps": [8], "rows": 150, "length": 2050, "language": ["paper-2gram", "interval-5"]}
+    path = next(path for path in RECIPES if path.stem == "figure-1-exact")
+    recipe = read_recipe(path, changes | {"jobs": ["samples(keep=True)", "ter_upper(rows=3)", "theory"]})
+    ways = ({"engine": "here"}, {"workers": 2})
+    found = [sweep(recipe, store=tmp_path / next(iter(how)), **how) for how in ways]
+    tables = [made.table().drop(columns="seconds") for made in found]
+    assert tables[0].equals(tables[1])
+    assert len(tables[0]["key"].unique()) == 6
+    expected = generate(languages.load("interval-5"), length=2050, steps=8, rows=150).tokens
+    (key,) = tables[0].query("job == 'samples' and language == 'interval-5'")["key"].unique()
+    for made in found:
+        files = made.files(key)
+        assert [path.name for path in files] == ["tokens-000000000000.npy", "tokens-000000000127.npy"]
+        assert torch.cat([read_tokens(path) for path in files]).equal(expected)

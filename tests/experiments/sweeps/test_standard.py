@@ -1,0 +1,304 @@
+"""Our jobs: what the functions that they stand for say, however the rows were cut and whoever has measured them."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import pytest
+import torch
+
+from unmask import generate, languages, metrics, networks, score, sweep, theory
+from unmask.core.errors import UnmaskError
+from unmask.core.estimates import mean as usual_mean
+from unmask.core.estimates import share
+from unmask.experiments.board.cells import Place, Point
+from unmask.experiments.board.cells import measure as board_measure
+from unmask.experiments.board.families import family
+from unmask.experiments.board.standings import of_point
+from unmask.experiments.jobs import tallies
+from unmask.experiments.jobs.catalogue import find, merge
+from unmask.experiments.jobs.sources import prompts_of, records_of_samples, tally_of
+from unmask.experiments.sweeps import cells
+from unmask.experiments.sweeps.cells import Block, cell_of
+from unmask.experiments.sweeps.work import attempt, measure
+from unmask.ideal import Ideal
+from unmask.languages import random_ngram
+from unmask.networks import Shape, Trunk
+from unmask.schedules import deltas
+from unmask.theory.sampled import information_curve
+
+CELL = {"language": "paper-2gram(seed=2)", "length": 24, "steps": 6, "seed": 2}
+
+
+def by_name(records):
+    return {record["measure"]: record for record in records}
+
+
+def records(job, **cell):
+    found, _ = measure({"job": job} | cell, whole=True)
+    return by_name(found)
+
+
+def test_samples_are_what_score_says():
+    found = records("samples", rows=90, **CELL)
+    language = languages.load("paper-2gram(seed=2)")
+    made = generate(language, length=24, steps=6, seed=2, rows=90)
+    expected = score(made, language)
+    assert found["ser"] == {"measure": "ser", "model_calls": found["ser"]["model_calls"]} | expected.ser.to_dict()
+    perplexity = expected.generative_perplexity.to_dict()
+    for name in ("value", "low", "high", "n", "level"):
+        assert found["generative_perplexity"][name] == pytest.approx(perplexity[name], rel=1e-12)
+    assert found["model_calls"]["value"] == pytest.approx(float(made.model_calls.double().mean()), rel=1e-15)
+
+
+@pytest.mark.parametrize("language", ["paper-2gram", "sparse-hmm", "interval-5", "modular-sum"])
+def test_however_the_rows_are_cut(language):
+    """To the bit: 61 rows whole, in two, and in uneven pieces, merged in any order."""
+    cell = CELL | {
+        "length": 23,
+        "language": language,
+        "sampler": "ancestral",
+        "rows": 61,
+        "first_row": 3,
+    }
+    whole = measure({"job": "samples"} | cell, True)[0]
+    for cuts in ((3, 64), (3, 30, 64), (3, 4, 20, 63, 64)):
+        parts = [
+            measure({"job": "samples"} | cell | {"first_row": a, "rows": b - a}, False)[0] for a, b in pairwise(cuts)
+        ]
+        assert find("samples").records(merge(parts[::-1]), **cell) == whole
+
+
+def test_nothing_valid_has_no_perplexity():
+    found = records("samples", language="interval-5", length=60, steps=1, rows=20)
+    assert found["ser"]["value"] == 1.0
+    assert "generative_perplexity" not in found
+
+
+def test_sums_do_not_depend_on_their_order():
+    rng = torch.Generator().manual_seed(1)
+    samples = torch.rand(1000, generator=rng, dtype=torch.float64) * 1e3 - 20
+    whole = tallies.sums("x", samples)
+    shuffled = samples[torch.randperm(1000, generator=rng)]
+    parts = [tallies.sums("x", part) for part in shuffled.split(77)]
+    assert merge(parts) == whole
+    expected, found = usual_mean(samples), tallies.mean("x", whole)
+    assert found.n == expected.n
+    for name in ("value", "low", "high"):
+        assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-13)
+    assert tallies.mean("x", tallies.sums("x", samples[:0])) is None
+    assert tallies.mean("x", tallies.sums("x", samples[:1])).high == math.inf
+
+
+def test_sums_of_groups_are_those_of_the_estimates():
+    """Whatever shares a tally is a whole group; merged, the interval is the one over groups."""
+    rng = torch.Generator().manual_seed(2)
+    groups = torch.randint(40, (300,), generator=rng).sort().values
+    samples = torch.rand(300, generator=rng, dtype=torch.float64) + groups / 40
+    events = (samples > 1).double()
+    cut = int((groups < 17).sum())
+    parts = [slice(0, cut), slice(cut, 300)]
+    for add, reduce, values, expected in (
+        (tallies.sums, tallies.mean, samples, usual_mean(samples, groups=groups)),
+        (tallies.counts, tallies.share, events, share(events > 0, groups)),
+        (tallies.counts, tallies.share, events * 0, share(events < 0, groups)),
+    ):
+        found = reduce("x", merge([add("x", values[part], groups[part]) for part in parts]))
+        assert (found.n, found.method) == (expected.n, expected.method)
+        for name in ("value", "low", "high"):
+            assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-12)
+    together = tallies.mean("x", tallies.sums("x", samples, groups * 0))
+    assert together.high == pytest.approx(usual_mean(samples, groups=groups * 0).high, rel=1e-12)
+
+
+CONTINUED = {"prompt_length": 2, "rows_per_prompt": 3}
+
+
+def test_prompts_are_scored_by_enumeration():
+    """SER = E_c[1 - p(L_q(c) | c)] and 2^E_c E[-log2 q(x | c) / |x|], from the law of every continuation."""
+    language, length = random_ngram(2, 3, temperature=2.0, threshold=0.15, seed=2), 4
+    every, delta = metrics.sequences(3, length), deltas("linear", 1)
+    own = language.log_prob(every).exp()
+    wrong = bits = valid = 0.0
+    for prompt in metrics.sequences(3, 2):
+        c = torch.cat([prompt, torch.tensor([3, 3])])
+        if (mass := float(own[(every[:, :2] == prompt).all(1)].sum())) > 0:
+            p = metrics.output_distribution(Ideal(language), length, delta, c)
+            log_q = language.log_prob(every, c)
+            possible = log_q.isfinite()
+            wrong += mass * float(p[~possible].sum())
+            valid += mass * float(p[possible].sum())
+            bits -= mass * float((p * log_q)[possible].sum()) / math.log(2) / 2
+    given, prompt = prompts_of(language, length, 2, 3, rows=30_000, seed=1)
+    made = generate(language, steps=1, length=length, rows=30_000, seed=1, given=given)
+    found = by_name(records_of_samples(tally_of(made, language, prompt)))
+    for name, truth in (("ser", wrong), ("generative_perplexity", 2 ** (bits / valid))):
+        error = (found[name]["high"] - found[name]["low"]) / 2 / 1.96
+        assert abs(found[name]["value"] - truth) < 5 * error
+        assert "by prompt" in found[name]["method"]
+    assert found["ser"]["n"] == 10_000
+    assert wrong > 0.02
+    unconditional = 1 - float(metrics.output_distribution(Ideal(language), length, delta)[own > 0].sum())
+    assert abs(found["ser"]["value"] - unconditional) > 5 * (found["ser"]["high"] - found["ser"]["value"])
+
+
+def test_calls_of_the_ar_model_have_a_number_of_their_own():
+    made = generate(random_ngram(2, 3, seed=2), sampler="speculative(draft_length=4)", length=24, rows=20, seed=1)
+    found = by_name(records_of_samples(tally_of(made, random_ngram(2, 3, seed=2))))
+    calls, needed = (float(count.double().mean()) for count in (made.model_calls_of["causal"], made.model_calls))
+    assert found["model calls of causal"]["value"] == pytest.approx(calls)
+    assert found["ser"]["model_calls"] == pytest.approx(needed)
+    assert 0 < calls < needed
+    for sampler in ("ancestral", "autoregressive"):
+        made = generate(random_ngram(2, 3, seed=2), sampler=sampler, steps=4, length=24, rows=20, seed=1)
+        assert "model calls of causal" not in by_name(records_of_samples(tally_of(made, random_ngram(2, 3, seed=2))))
+
+
+@pytest.mark.parametrize("language", ["paper-2gram", "sparse-hmm"])
+def test_prompts_however_the_rows_are_cut(language, monkeypatch):
+    """Rows of one prompt stay together, and the records are those of the whole, to the bit."""
+    cell = cell_of({"job": "samples", "rows": 61, "first_row": 4, "language": language, "length": 12} | CONTINUED)
+    whole = measure(cell.spec, True)[0]
+    monkeypatch.setattr(cells, "TOKENS_A_BLOCK", 8 * 12)
+    parts = cell.blocks()
+    assert [part.rows for part in parts] == [(4, 8), *((at, 6) for at in range(12, 60, 6)), (60, 5)]
+    again = cell.blocks({part.rows: {} for part in parts[1:3]})
+    assert [part.rows for part in again] == [part.rows for part in parts if part not in parts[1:3]]
+    tallies_of = [measure(part.spec, False)[0] for part in parts]
+    assert find("samples").records(merge(tallies_of[::-1]), **cell.arguments) == whole
+
+
+def test_bounds_and_the_baseline_continue_prompts():
+    cell = {"language": "paper-2gram(seed=2)", "length": 10, "seed": 2}
+    language = languages.load("paper-2gram(seed=2)")
+    given, prompt = prompts_of(language, 10, 2, 3, rows=90, seed=2)
+    assert torch.equal(prompt, torch.arange(90) // 3)
+    assert [len(part.unique(dim=0)) for part in given.split(3)] == [1] * 30
+    curve = information_curve(language, 10, rows=90, seed=2, given=given, prompt=prompt)
+    found = records("ter_upper", steps=4, rows=90, **cell, **CONTINUED)
+    assert found["ter_upper"]["value"] == curve.ter_upper("linear", 4).value
+    assert found["ter_upper"]["n"] == 30
+    nats = curve.divergence(deltas("linear", 4)).value
+    assert found["ter_upper_ratio"]["value"] == pytest.approx(math.exp(nats / 8))
+    ar = records("autoregressive", prompt_length=2, prompts=40, **cell)
+    drawn, _ = prompts_of(language, 10, 2, rows=40, seed=2)
+    assert ar["ter"]["value"] == metrics.ter_autoregressive(language, 10, drawn).value
+    assert ar["ter"]["model_calls"] == 8.0
+    assert records("theory", prompt_length=2, language="paper-2gram(seed=2)", length=10) == {}
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"prompt_length": 24}, "prompt_length is 24; expected 0 to 23, so that at least one token is"),
+        ({"prompt_length": 2, "rows_per_prompt": 0}, "rows_per_prompt is 0; expected at least 1"),
+        ({"schedule": "lineer"}, "lineer"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_the_work(more, message):
+    with pytest.raises(UnmaskError, match=message):
+        cells.check([cell_of({"job": "samples"} | CELL | more)])
+
+
+def test_a_yardstick_is_one_entry(monkeypatch):
+    """Scores, sweeps and boards ask whatever stands in the table, of the rows that can say it."""
+    first = metrics.Metric(lambda seen: torch.where(seen.valid, (seen.tokens[:, 0] == 0).double(), torch.nan))
+    monkeypatch.setitem(metrics.METRICS, "begins_with_0", first)
+    made = generate(languages.load("interval-5"), length=10, steps=2, rows=200)
+    valid = languages.load("interval-5").supports(made.tokens)
+    expected = float((made.tokens[valid][:, 0] == 0).double().mean())
+    assert score(made, languages.load("interval-5")).to_dict()["begins_with_0"]["value"] == pytest.approx(expected)
+    found = records("samples", language="interval-5", length=10, steps=2, rows=200)
+    assert found["begins_with_0"]["value"] == pytest.approx(expected)
+    place = Place("interval-5", 10, 0)
+    point = Point(2, [board_measure(place, family("ancestral", 10), 2, 200, 0)], 10)
+    assert by_name(of_point(point))["begins_with_0"]["value"] == pytest.approx(expected)
+
+
+def test_ter_upper_is_the_profile():
+    found = records("ter_upper", rows=20, **CELL)
+    profile = information_curve(languages.load("paper-2gram(seed=2)"), 24, rows=20, seed=2)
+    for name in ("ter_upper", "ser_upper"):
+        expected = getattr(profile, name)("linear", 6)
+        assert found[name]["value"] == expected.value
+    excess = profile.divergence(deltas("linear", 6)).value
+    assert found["ter_upper_ratio"]["value"] == pytest.approx(math.exp(excess / 24))
+    exact = records("ter_upper", language="interval-5", length=25, steps=6)
+    assert exact["ter"]["value"] == metrics.ter(languages.load("interval-5"), 25, "linear", 6).value
+    assert exact["ter_ratio"]["level"] == 1.0
+    assert 1 < exact["ter_ratio"]["value"] <= 4
+
+
+def test_the_ratio_is_of_the_bound_to_the_language():
+    """Measured on the same rows, it agrees with the quotient of the bound and the exact TER(q)."""
+    found = records("ter_upper", rows=400, **(CELL | {"length": 16, "steps": 4}))
+    own = metrics.ter_autoregressive(languages.load("paper-2gram(seed=2)"), 16).value
+    quotient = found["ter_upper"]
+    assert quotient["low"] / own < found["ter_upper_ratio"]["value"] < quotient["high"] / own
+
+
+def test_autoregression_has_neither_error():
+    found = records("autoregressive", language="paper-2gram", length=20)
+    assert (found["ser"]["value"], found["ser"]["method"]) == (0.0, "exact")
+    assert found["ter"]["value"] == metrics.ter_autoregressive(languages.load("paper-2gram"), 20).value
+    assert found["ter_ratio"]["value"] == 1.0
+    assert {record["model_calls"] for record in found.values()} == {20.0}
+    made = generate(languages.load("paper-2gram"), sampler="autoregressive", length=20, rows=200)
+    assert score(made, languages.load("paper-2gram")).invalid_rows == 0
+    assert set(made.model_calls.tolist()) == {20}
+
+
+def test_theory_is_the_door():
+    found = records("theory", **{name: value for name, value in CELL.items() if name != "seed"})
+    known = theory.known.exact(languages.load("paper-2gram(seed=2)"), 24, deltas("linear", 6))
+    assert found["ser"]["value"] == known.ser
+    assert found["generative_perplexity"]["value"] == 2**known.generative_nll_bits_per_token
+    assert found["ser"]["method"].startswith("exact: recursion on gaps")
+
+
+def test_an_open_end_is_none_and_a_changed_file_is_refused(tmp_path):
+    found = records("samples", language="modular-sum", length=11, steps=11, rows=1)
+    assert found["model_calls"]["high"] is None
+    path = tmp_path / "q.json"
+    languages.load("interval-5").save(path)
+    spec = {"job": "theory", "language": str(path), "length": 10, "digest": "0"}
+    answer = attempt(Block("key", spec, True), tmp_path, False)
+    assert "has changed since the sweep was planned" in answer.error
+    assert answer.result is None
+
+
+def test_samples_of_a_network_on_the_language_it_was_trained_on(tmp_path):
+    language, length = languages.load("paper-2gram"), 8
+    torch.manual_seed(0)
+    trunk = Trunk(Shape("mdm", 8, length, hidden=8, layers=1, heads=1))
+    torch.nn.init.normal_(trunk.head.weight, std=0.3)
+    about = {"language": language.to_dict(), "label": "a language"}
+    networks.save(trunk, tmp_path / "net", account={"origin": {"configuration": about}})
+    recipe = {
+        "name": "net",
+        "jobs": ["samples"],
+        "fixed": {"model": str(tmp_path / "net"), "length": length, "steps": 4},
+        "rows": 100,
+    }
+    found = {row["measure"]: row for row in sweep(recipe, store=tmp_path / "store", engine="here").rows()}
+    network = networks.Network(networks.load(tmp_path / "net"))
+    made = generate(network, steps=4, length=length, rows=100)
+    assert found["ser"]["value"] == score(made, language).ser.value
+    assert found["model_calls"]["value"] == pytest.approx(float(made.model_calls.double().mean()))
+
+
+def test_a_file_that_is_written_anew_is_read_anew(tmp_path):
+    """Also in one process: a language is known by what its file holds, not by its name."""
+    path = tmp_path / "q.json"
+    found = []
+    for name in ("interval-5", "modular-sum"):
+        languages.load(name).save(path)
+        made = sweep(
+            {"jobs": ["autoregressive"], "fixed": {"language": str(path), "length": 35}},
+            store=tmp_path / "s",
+            engine="here",
+        )
+        found.append(made.rows()[1]["value"])
+        assert found[-1] == metrics.ter_autoregressive(languages.load(name), 35).value
+    assert found[0] != found[1]

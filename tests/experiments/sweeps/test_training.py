@@ -1,0 +1,199 @@
+"""Trainings are cells, and what networks generate needs them: whatever is killed, what comes out is undisturbed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+
+import pytest
+from safetensors.torch import load_file
+
+from tests.experiments.sweeps.conftest import Bench
+from tests.experiments.sweeps.test_faults import until, workers_of
+from tests.needs import needs
+from unmask import UnmaskError, generate, languages, score
+from unmask.core.reading import read_json
+from unmask.experiments.jobs.catalogue import merge
+from unmask.experiments.sweeps import sweep
+from unmask.experiments.sweeps.cells import cell_of, cells_of, check
+from unmask.experiments.sweeps.recipe import from_dict
+from unmask.experiments.sweeps.store import FILES
+from unmask.experiments.sweeps.work import measure
+from unmask.networks import Network, load
+from unmask.networks.model import checkpoints
+
+NETWORK = {"language": "paper-2gram", "length": 8, "layers": 1, "training_steps": 6, "device": "cpu"}
+RECIPE = {
+    "name": "t",
+    "jobs": ["learned"],
+    "fixed": NETWORK,
+    "grid": {"sampler": ["ancestral", "autoregressive", "speculative"], "steps": [4]},
+    "rows": 60,
+}
+CAREFUL = {
+    "jobs": ["tests.experiments.sweeps.careful:careful"],
+    "fixed": {"language": "paper-2gram", "training_steps": 12, "seconds": 0.1},
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return sweep(RECIPE, store=tmp_path_factory.mktemp("trained") / "store", engine="here")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """Where a training of twelve steps lies, and its records."""
+    place = tmp_path_factory.mktemp("undisturbed") / "network"
+    records, _ = measure(cell_of({"job": "training", **NETWORK, "training_steps": 12}).spec, True, place)
+    return place, records
+
+
+def directories(made):
+    """Of an MDM and of an AR model."""
+    rows = {row["kind"]: row["key"] for row in made.rows() if row["job"] == "training"}
+    return [made.directory / FILES / rows[kind] for kind in ("mdm", "ar")]
+
+
+def same_network(one, other):
+    ours, theirs = (load_file(place / checkpoints.WEIGHTS) for place in (one, other))
+    return ours.keys() == theirs.keys() and all(tensor.equal(theirs[name]) for name, tensor in ours.items())
+
+
+def test_it_measures_what_the_networks_do(made):
+    table = made.table()
+    network, language = Network(*(load(place, "cpu") for place in directories(made))), languages.load("paper-2gram")
+    for sampler in RECIPE["grid"]["sampler"]:
+        drawn = generate(network, sampler=sampler, steps=4, length=8, rows=60, seed=0)
+        found = table[table["sampler"] == sampler].set_index("measure")["value"]
+        assert found["ser"] == score(drawn, language).ser.value
+        assert found["model_calls"] == drawn.model_calls.double().mean()
+    learned = table[(table["job"] == "training") & (table["kind"] == "mdm")].set_index("measure")
+    account = read_json(directories(made)[0] / checkpoints.ACCOUNT)
+    assert learned["value"]["training_steps"] == account["step"] == 6
+    assert learned["value"]["entropy_nats_per_token"] == pytest.approx(account["entropy"])
+    assert learned["value"]["excess_percent"] == account["journal"][-1]["excess_percent"] > 5  # six steps teach little
+    assert learned["low"]["excess_percent"] < learned["value"]["excess_percent"] < learned["high"]["excess_percent"]
+
+
+def test_each_network_is_trained_once(made):
+    specs = [cell.spec for cell in cells_of(from_dict(RECIPE))]
+    assert [spec["job"] for spec in specs] == ["training", "learned", "training", "learned", "learned"]
+    other = cell_of({"job": "learned", **NETWORK, "sampler": "verify-and-restart(inner=autoregressive)"})
+    assert [cell.spec["kind"] for cell in other.needs] == ["ar"]
+    assert len(list((made.directory / FILES).iterdir())) == 2
+
+
+def test_blocks_add_up(made):
+    """Of the canvases and of the reader; as tallies, to the last digit."""
+    for sampler, needed in (("ancestral", directories(made)[:1]), ("autoregressive", directories(made)[1:])):
+        whole = cell_of({"job": "learned", **NETWORK, "sampler": sampler, "steps": 4, "rows": 60}).spec
+        parts = [whole | {"first_row": first, "rows": rows} for first, rows in ((0, 7), (7, 40), (47, 13))]
+        found = [measure(spec, whole=False, needed=needed)[0] for spec in (*parts, whole)]
+        assert merge(found[:-1]) == found[-1]
+        assert found[-1]["ser_count"] == 60
+
+
+def test_rows_are_cut_by_the_length():
+    cell = cell_of({"job": "learned", "language": "paper-2gram", "length": 2**12, "rows": 100})
+    assert [block.rows for block in cell.blocks()] == [(0, 64), (64, 36)]
+    assert all(block.needed == (cell.needs[0].key,) for block in cell.blocks())
+
+
+def test_two_workers_and_this_process_agree_to_the_bit(made, tmp_path):
+    found = sweep(RECIPE, store=tmp_path, workers=2)
+    tables = [each.table().drop(columns="seconds") for each in (made, found)]
+    assert tables[0].equals(tables[1])
+    for one, other in zip(directories(made), directories(found), strict=True):
+        assert same_network(one, other)
+
+
+@needs("linux")
+@pytest.mark.parametrize("victim", ["worker", "driver"])
+def test_a_training_that_is_killed_goes_on(bench: Bench, undisturbed, victim):
+    place, expected = undisturbed
+    driver = bench.drive(CAREFUL, workers=1)
+    until(lambda: len(bench.measured()) >= 4, 60)
+    if victim == "worker":
+        os.kill(workers_of(driver)[0], signal.SIGKILL)
+        assert driver.wait(60) == 0
+    else:
+        driver.kill()
+        driver.wait(60)
+        assert len(bench.measured()) < 12
+        bench.sweep(CAREFUL, workers=1)
+    driver.communicate()
+    assert bench.measured().keys() == {f"step {step}" for step in range(12)}
+    assert bench.measured().total() <= 14  # the step that it was in, and one that was not saved yet
+    ((key, records),) = bench.records()
+    assert json.loads(records) == expected
+    assert same_network(place, bench.store / FILES / key)
+
+
+def test_a_kill_between_the_last_state_and_the_network(made, tmp_path):
+    mdm, _ = directories(made)
+    place = tmp_path / "again"
+    shutil.copytree(mdm, place)
+    (place / checkpoints.WEIGHTS).write_bytes(b"of an earlier step")
+    again = measure(cell_of({"job": "training", **NETWORK}).spec, whole=True, place=place)
+    assert same_network(mdm, place)
+    assert {record["measure"]: record["value"] for record in again[0]} == {
+        row["measure"]: row["value"] for row in made.rows() if (row["job"], row.get("kind")) == ("training", "mdm")
+    }
+
+
+def test_a_network_that_is_gone(tmp_path):
+    recipe = RECIPE | {"grid": {"sampler": ["ancestral"], "steps": [4]}}
+    made = sweep({"name": "t", "jobs": ["training"], "fixed": NETWORK}, store=tmp_path, engine="here")
+    (key,) = {row["key"] for row in made.rows()}
+    shutil.rmtree(made.directory / FILES / key)
+    (_, said), *rest = sweep(recipe, store=tmp_path, engine="here").failures()
+    assert not rest
+    assert f"{key} holds no network" in said
+    assert "Put its directory back" in said
+
+
+def test_a_directory_of_another_training(made, tmp_path):
+    mdm, _ = directories(made)
+    shutil.copytree(mdm, tmp_path / "other")
+    with pytest.raises(UnmaskError, match="holds a training of 6 steps, which started when its preset had other"):
+        measure(cell_of({"job": "training", **NETWORK, "training_steps": 7}).spec, True, tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"language": "paper-5gram"}, "paper-5gram"),
+        ({"length": 0}, "length is 0"),
+        ({"preset": "quickly"}, "quick"),
+        ({"layers": 0}, "layers is 0"),
+        ({"training_steps": 0}, "steps is 0"),
+        ({"training_steps": "many"}, "steps is 'many'"),
+        ({"sampler": "ancestrally"}, "ancestral"),
+        ({"schedule": "linea"}, "linear"),
+        ({"steps": 0}, "steps is 0"),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_measured(changes, said):
+    with pytest.raises(UnmaskError, match=said):
+        check(cells_of(from_dict({"name": "t", "jobs": ["learned"], "fixed": NETWORK | changes})))
+
+
+def test_sequences_that_vary_in_length_are_refused(tmp_path):
+    path = str(tmp_path / "ending.json")
+    languages.HMM([1.0, 0.0], [[0.5, 0.5], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]], end=1).save(path)
+    with pytest.raises(UnmaskError, match=r"ending.json vary in length.* Name another language"):
+        check(cells_of(from_dict({"name": "t", "jobs": ["training"], "fixed": {"language": path}})))
+
+
+def test_costs_grow_with_the_work():
+    def cost(job, **changes):
+        return cell_of({"job": job, "language": "paper-2gram", "device": "cpu"} | changes).cost
+
+    assert 20 < cost("training") < 300  # the quick preset's
+    assert cost("training", preset="paper") > 1e5
+    assert cost("training", training_steps=2400) == pytest.approx(2 * cost("training"))
+    assert cost("learned", steps=4) < cost("learned", steps=8)
+    assert cost("learned", sampler="autoregressive") < cost("learned", steps=32)

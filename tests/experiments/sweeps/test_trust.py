@@ -1,0 +1,178 @@
+"""Names in files import nothing: a recipe and a store may be anybody's."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+
+import pytest
+
+from unmask import UnmaskError, sweep
+from unmask.core.registry import imports
+from unmask.experiments.sweeps import read_recipe
+from unmask.experiments.sweeps.cells import Cell, cells_of, check
+from unmask.experiments.sweeps.run import resume
+from unmask.experiments.sweeps.store import Store
+
+CODE = """
+import pathlib
+pathlib.Path("was-imported").touch()
+from unmask.samplers.structured import Strided
+
+class Mine(Strided):
+    pass
+
+def mine(*, length: int = 3) -> list[dict[str, object]]:
+    pathlib.Path("was-called").touch()
+    return []
+
+def undeclared(*, length: int = 3):
+    pathlib.Path("was-called").touch()
+    return []
+"""
+RECIPE = "name: r\njobs: [{job}]\nfixed: {{language: interval-5, length: 8, sampler: {sampler}}}\nrows: 4\n"
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    (tmp_path / "stranger.py").write_text(CODE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    yield tmp_path
+    sys.modules.pop("stranger", None)
+
+
+def recipe(place, job="samples", sampler="ancestral"):
+    path = place / "r.yaml"
+    path.write_text(RECIPE.format(job=job, sampler=sampler))
+    return path
+
+
+SAMPLERS = ["'stranger:Mine'", "\"os:system(command='touch was-called')\"", "\"blocks(inner='stranger:Mine')\""]
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_a_sampler_that_a_recipe_names(place, sampler):
+    with pytest.raises(UnmaskError, match="imports code, and is named in a file, which is not trusted"):
+        sweep(recipe(place, sampler=sampler), engine="here")
+    assert not (place / "was-imported").exists()
+    assert not (place / "was-called").exists()
+
+
+@pytest.mark.parametrize("job", ["'stranger:mine'", "\"shutil:rmtree(path='x')\""])
+def test_a_metric_that_a_recipe_names(place, job):
+    with pytest.raises(UnmaskError, match="imports code, and is named in a file"):
+        sweep(recipe(place, job=job), engine="here")
+    assert not (place / "was-imported").exists()
+
+
+def test_a_language_that_a_recipe_names(place):
+    path = recipe(place)
+    path.write_text(path.read_text().replace("interval-5", "'stranger:Mine'"))
+    with pytest.raises(UnmaskError, match="kind of language 'stranger:Mine' imports code"):
+        sweep(path, engine="here")
+    assert not (place / "was-imported").exists()
+
+
+def test_who_allows_it_gets_it_and_nothing_else(place):
+    made = sweep(recipe(place, sampler="'stranger:Mine'"), engine="here", allow_imports=["stranger"])
+    assert {row["measure"] for row in made.rows()} >= {"ser"}
+    assert (place / "was-imported").exists()
+    with pytest.raises(UnmaskError, match="sampler 'os:system' is a function that is not declared to return a sampler"):
+        sweep(recipe(place, sampler=SAMPLERS[1]), engine="here", allow_imports=["os"])
+    with pytest.raises(UnmaskError, match="'stranger:undeclared' is a function that is not declared to return a job"):
+        sweep(recipe(place, job="'stranger:undeclared'"), engine="here", allow_imports=["stranger"])
+    assert not (place / "was-called").exists()
+
+
+def test_a_program_may_name_what_it_likes(place):
+    content = {"name": "r", "jobs": ["stranger:mine"], "fixed": {"length": 2}}
+    assert sweep(content, store=place / "s", engine="here").rows() == []
+    assert (place / "was-called").exists()
+
+
+def test_nor_does_a_file_that_a_program_has_read_itself(place):
+    """What `unmask sweep run --dry-run` does: nothing runs, hence nothing is imported."""
+    with imports(False), pytest.raises(UnmaskError, match="is named in a file"):
+        check(cells_of(read_recipe(recipe(place, sampler="'stranger:Mine'"))))
+    assert not (place / "was-imported").exists()
+
+
+@pytest.mark.parametrize("engine", ["here", "local"])
+def test_a_store_imports_what_is_allowed_and_nothing_else(place, engine):
+    sweep(recipe(place), store=place / "s", engine="here")
+    with sqlite3.connect(place / "s" / "sweep.sqlite") as connection:
+        spec = connection.execute("select spec from cell").fetchone()[0]
+        assert '"ancestral"' in spec
+        changed = spec.replace('"ancestral"', '"stranger:Mine"')
+        key = Cell(json.loads(changed)).key
+        connection.execute("update cell set state = 'todo', records = null, spec = ?, key = ?", (changed, key))
+    connection.close()
+    for allowed in ([], ["other"]):
+        with pytest.raises(UnmaskError, match=r"sampler 'stranger:Mine' imports code.* --allow-imports stranger"):
+            resume(place / "s", engine=engine, allow_imports=allowed)
+        assert not (place / "was-imported").exists()
+    made = resume(place / "s", engine=engine, allow_imports=["stranger"])
+    assert {row["sampler"] for row in made.rows()} == {"stranger:Mine"}
+    assert (place / "was-imported").exists()
+
+
+def test_a_sweep_measures_its_own_cells_whatever_the_store_says_of_them(place):
+    """A program's recipe may import, and what stands in the store under its keys may not."""
+    content = {"name": "r", "jobs": ["samples"], "fixed": {"language": "interval-5", "length": 8}, "rows": 4}
+    sweep(content, store=place / "s", engine="here")
+    with Store.open(place / "s") as store, store.writing() as connection:
+        spec = connection.execute("select spec from cell").fetchone()[0]
+        changed = spec.replace('"ancestral"', '"stranger:Mine"')
+        connection.execute("update cell set state = 'todo', records = null, spec = ?", (changed,))
+    sweep(content, store=place / "s", engine="here")
+    assert not (place / "was-imported").exists()
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "near"),
+    [("schedule", "lineer", "linear"), ("sampler", "ancestrl", "ancestral"), ("language", "interval5", "interval-5")],
+)
+@pytest.mark.parametrize("job", ["samples", "steps_for_ser"])
+def test_a_misspelt_name_is_refused_before_work_starts(field, value, near, job):
+    from unmask.experiments.sweeps.recipe import from_dict
+
+    fixed = {"language": "interval-5", "length": 8} | {field: value}
+    with pytest.raises(UnmaskError, match=f"'{value}'; did you mean {near}"):
+        check(cells_of(from_dict({"name": "r", "jobs": [job], "fixed": fixed, "rows": 4})))
+
+
+def test_the_two_variances_are_told_apart():
+    """Languages and lucks are crossed, and each cell is of one of both."""
+    from unmask.experiments.sweeps.recipe import from_dict
+
+    content = {"name": "r", "jobs": ["samples", "theory"], "fixed": {"language": "paper-2gram"}, "rows": 4}
+    cells = cells_of(from_dict(content | {"grid": {"language.seed": [5, 6]}, "seeds": 3}))
+    of = {job: [c.spec for c in cells if c.job == job] for job in ("samples", "theory")}
+    five, six = "paper-2gram(seed=5)", "paper-2gram(seed=6)"
+    crossed = [(s["language"], s["seed"]) for s in of["samples"]]
+    assert crossed == [(name, seed) for name in (five, six) for seed in range(3)]
+    assert [s["language"] for s in of["theory"]] == [five, six]  # which draws nothing
+    together = cells_of(from_dict(content | {"zip": {"language.seed": [5, 6], "seed": [1, 2]}}))
+    drawn = [(s["language"], s["seed"]) for c in together if (s := c.spec)["job"] == "samples"]
+    assert drawn == [(five, 1), (six, 2)]
+
+
+def test_rows_name_their_language_and_their_code(place):
+    from unmask import load
+    from unmask.core.files import code
+    from unmask.experiments.sweeps.status import status
+
+    content = {"name": "r", "jobs": ["samples", "theory"], "grid": {"language.seed": [0, 1]}, "rows": 4}
+    made = sweep(content | {"fixed": {"language": "paper-2gram", "length": 8}}, store=place / "s", engine="here")
+    digests = [load(f"paper-2gram(seed={seed})").source()["digest"] for seed in (0, 1)]
+    names = ["paper-2gram", "paper-2gram(seed=1)"]
+    assert {(row["language"], row["language_digest"]) for row in made.rows()} == set(zip(names, digests, strict=True))
+    assert {row["code_digest"] for row in made.rows()} == {code()}
+    assert made.languages == {"paper-2gram": digests}
+    assert status(place / "s")["of_other_code"] == 0
+    with Store.open(place / "s") as store, store.writing() as connection:
+        connection.execute("update run set code = 'another'")
+    assert status(place / "s")["of_other_code"] == 4
+    assert {row["code_digest"] for row in made.rows()} == {"another"}

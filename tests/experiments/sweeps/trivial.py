@@ -1,0 +1,102 @@
+"""Metrics of no interest, for the tests of what surrounds them; each call leaves a line in the file $TRIVIAL_LOG."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+def record(measure: str, value: float) -> dict[str, Any]:
+    return {
+        "measure": measure,
+        "value": value,
+        "low": value - 1,
+        "high": value + 1,
+        "n": 9,
+        "level": 0.95,
+        "method": "",
+        "model_calls": 1.0,
+    }
+
+
+def square(x: int, seconds: float = 0.0, seed: int = 0) -> list[dict[str, Any]]:
+    """x^2, to be looked up in the log how often."""
+    note(f"{x} {seed}")
+    time.sleep(seconds)
+    return [record("square", float(x * x + seed)), record("root", x**0.5 / 3)]
+
+
+def spoiled(x: int, bad: int = 3, how: str = "raise", seed: int = 0) -> list[dict[str, Any]]:
+    """As square, but that one x ends badly."""
+    note(f"{x} {seed}")
+    if x == bad:
+        match how:
+            case "raise":
+                raise ValueError("three is not a number")
+            case "memory":
+                raise MemoryError
+            case "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "hang":
+                time.sleep(60)
+            case "exit":
+                os._exit(7)
+            case "nan":
+                return [record("square", float("nan"))]
+    return [record("square", float(x * x))]
+
+
+def total(*, rows: int, first_row: int = 0, length: int = 2**16, seconds: float = 0.0) -> dict[str, int]:
+    """The sum of the numbers of the rows, four of them a block."""
+    note(f"{first_row} {rows}")
+    time.sleep(seconds)
+    return {"sum": sum(range(first_row, first_row + rows)), "rows": rows}
+
+
+def of_total(tally: dict[str, int], **cell: Any) -> list[dict[str, Any]]:
+    return [record("total", float(tally["sum"])), record("rows", float(tally["rows"]))]
+
+
+total.records = of_total  # type: ignore[attr-defined]
+
+
+def sown(x: int, bad: int = 0, *, place: Path) -> list[dict[str, Any]]:
+    """What others need: a file in the cell's own directory, which grows with each attempt."""
+    note(f"sown {x}")
+    place.mkdir(parents=True, exist_ok=True)
+    kept = place / "kept.txt"
+    kept.write_text((kept.read_text() if kept.exists() else "") + f"{x}\n")
+    if x == bad:
+        raise ValueError("nothing grows")
+    return [record("sown", float(x))]
+
+
+def harvest(x: int, factor: int = 1, bad: int = 0, *, needed: tuple[Path, ...]) -> list[dict[str, Any]]:
+    """Of what has been sown, and of nothing else."""
+    note(f"harvest {x} {factor}")
+    (ground,) = needed
+    return [record("harvest", float((ground / "kept.txt").read_text().split()[-1]) * factor)]
+
+
+def on_device(device: str = "cpu") -> list[dict[str, Any]]:
+    return [record("devices", 1.0)]
+
+
+def what_it_needs(arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{"job": "tests.experiments.sweeps.trivial:sown", "x": arguments["x"], "bad": arguments["bad"]}]
+
+
+harvest.needs = what_it_needs  # type: ignore[attr-defined]
+sown.lasts = True  # type: ignore[attr-defined]
+
+
+def note(line: str) -> None:
+    """Whole, whoever writes at the same time, and there after any kill."""
+    if log := os.environ.get("TRIVIAL_LOG"):
+        handle = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(handle, f"{line}\n".encode())
+        os.close(handle)
