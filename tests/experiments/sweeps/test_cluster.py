@@ -23,6 +23,7 @@ from unmask.experiments.sweeps.tables import compare
 
 HARVEST = "tests.experiments.sweeps.trivial:harvest"
 SPOILED = "tests.experiments.sweeps.trivial:spoiled"
+START, LIMIT = 0.3, 0.25  # seconds
 FIGURE = Path(__file__).parents[3] / "recipes" / "figure-1-exact.yaml"
 
 
@@ -58,22 +59,14 @@ class Ray(ModuleType):
         def task(function: Any) -> Any:
             def with_options(**more: Any) -> Any:
                 self.options.append(options | more)
-                return SimpleNamespace(remote=lambda *given: self.threads.submit(self.task, function, given))
+                return SimpleNamespace(remote=lambda *given: Stream(self, function, given))
 
             return SimpleNamespace(options=with_options)
 
         return task
 
-    def task(self, function: Any, given: Any) -> Any:
-        job = pickle.loads(pickle.dumps(given))[0]
-        if any(block.spec.get("how") == "kill" and block.spec["x"] == 3 for block in job):
-            raise RayError("The worker died.\nA long story.")
-        if any(block.spec.get("how") == "hang" and block.spec["x"] == 3 for block in job):
-            time.sleep(1)
-        return function(*given)
-
     def wait(self, tasks: Any, timeout: float | None) -> Any:
-        return [task for task in wait(tasks, timeout).done], []
+        return [task for task in tasks if wait([task.answers], timeout).done], []
 
     def get(self, task: Any) -> Any:
         return task.result()
@@ -83,6 +76,31 @@ class Ray(ModuleType):
 
     def shutdown(self) -> None:
         self.ended = True
+
+
+class Stream:
+    """What a task yields: its start, which waits longer than the limit for a worker, and its answers."""
+
+    def __init__(self, ray: Ray, function: Any, given: Any) -> None:
+        self.function, self.given = function, given
+        self.begun = ray.threads.submit(time.sleep, START)
+        self.answers = ray.threads.submit(self.measure)
+        self.yields = iter([self.begun, self.answers])
+
+    def __next__(self) -> Any:
+        return next(self.yields)
+
+    def measure(self) -> list[Any]:
+        self.begun.result()
+        job = pickle.loads(pickle.dumps(self.given))[0]
+        match next((block.spec.get("how") for block in job if block.spec.get("x") == 3), None):
+            case "kill":
+                raise RayError("The worker died.\nA long story.")
+            case "hang":
+                time.sleep(4 * LIMIT)
+                return []
+            case _:
+                return list(self.function(*self.given))[-1]
 
 
 class RayError(Exception):
@@ -112,7 +130,7 @@ def test_tasks_measure_the_same(ray, bench: Bench, undisturbed):
 )
 def test_a_bad_task_stops_no_other(ray, bench: Bench, how, words, attempts):
     recipe = {"jobs": [SPOILED], "grid": {"x": list(range(12))}, "fixed": {"how": how}}
-    state = bench.sweep(recipe, engine="ray", limit=0.5, attempts=2).status()
+    state = bench.sweep(recipe, engine="ray", limit=LIMIT, attempts=2).status()
     assert (state["done"], state["failed"]) == (11, 1)
     assert words in state["failures"][0]["error"]
     assert state["failures"][0]["attempts"] == attempts

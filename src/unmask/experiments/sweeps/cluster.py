@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -39,8 +40,14 @@ def cluster(
             help = "`ray start --head` makes one; if it asks for a token, set RAY_AUTH_TOKEN"
             raise UnmaskError(f"there is no Ray cluster at {address!r}: {error}; {help}") from error
     slots = workers or max(int(ray.cluster_resources().get("CPU", 1)) // threads, 1)
-    task = ray.remote(num_cpus=threads, max_retries=0)(run_batch)
+    task = ray.remote(num_cpus=threads, max_retries=0)(_batch)
     return Pool(directory, slots, limit, lambda: (_Task(ray, task), [0.0, 0.0]), ray.shutdown if own else lambda: None)
+
+
+def _batch(*args: Any) -> Iterator[list[Answer]]:
+    """Yield once at the start, since the limit excludes the wait for a CPU and the start of Ray's worker."""
+    yield []
+    yield run_batch(*args)
 
 
 class _Task:
@@ -61,11 +68,12 @@ class _Task:
 
     def _answers(self, task: Any, timeout: float | None) -> list[Answer]:
         errors = self.ray.exceptions
-        if not self.ray.wait([task], timeout=timeout)[0]:
-            raise TimeoutError
-        self.running = None
         try:
-            answers: list[Answer] = self.ray.get(task)
+            self.ray.get(next(task))
+            if not self.ray.wait([task], timeout=timeout)[0]:
+                raise TimeoutError
+            self.running = None
+            answers: list[Answer] = self.ray.get(next(task))
             return answers
         except errors.OutOfMemoryError as error:
             raise ProcessExpired("out of memory", -signal.SIGKILL) from error
