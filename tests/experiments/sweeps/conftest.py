@@ -47,6 +47,13 @@ class Bench:
             start_new_session=True,
         )
 
+    def hold(self, first: int) -> None:
+        """Cells of `square` from this x on begin, but end only after `release`, however slow the machine is."""
+        Path(f"{self.log}.held").write_text(str(first))
+
+    def release(self) -> None:
+        Path(f"{self.log}.held").unlink()
+
     def measured(self) -> Counter[str]:
         """How often each cell was begun."""
         return Counter(self.log.read_text().splitlines() if self.log.exists() else ())

@@ -253,7 +253,7 @@ def test_a_store_that_is_deleted_while_it_is_used_is_gone(bench: Bench):
     until(lambda: len(bench.measured()) >= 3)
     workers = workers_of(driver)
     shutil.rmtree(bench.store)
-    _, words = driver.communicate(timeout=20)
+    _, words = driver.communicate(timeout=120)
     assert f"the store {bench.store} is gone: it was deleted" in words.splitlines()[-1]
     assert gone(workers)
     assert not bench.store.exists()

@@ -49,7 +49,7 @@ def workers_of(driver: subprocess.Popen[str]) -> list[int]:
     return found
 
 
-def gone(pids: list[int], patience: float = 5.0) -> bool:
+def gone(pids: list[int], patience: float = 60.0) -> bool:
     """Whether processes end by themselves."""
     end = time.monotonic() + patience
     while time.monotonic() < end:
@@ -66,7 +66,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def until(condition, patience: float = 20.0) -> None:
+def until(condition, patience: float = 120.0) -> None:
     end = time.monotonic() + patience
     while not condition():
         assert time.monotonic() < end, "it did not come about in time"
@@ -80,6 +80,7 @@ def test_kills_in_a_row(bench: Bench, undisturbed, monkeypatch, kills):
     expected = undisturbed(LONG)
     monkeypatch.setenv("TRIVIAL_LOG", str(bench.log))
     rng = random.Random(7)
+    bench.hold(CELLS - 50)
     driver = bench.drive(LONG, attempts=100)
     for kill in range(kills):
         begun = sum(bench.measured().values())
@@ -98,7 +99,8 @@ def test_kills_in_a_row(bench: Bench, undisturbed, monkeypatch, kills):
             before = {line: bench.measured()[line] for (line,) in done}
             assert bench.whole()
             driver = bench.drive(LONG, attempts=100)
-    assert driver.wait(60) == 0
+    bench.release()
+    assert driver.wait(120) == 0
     driver.communicate()
     measured = bench.measured()
     assert {line: measured[line] for line in before} == before  # what was done is not measured again
@@ -121,19 +123,19 @@ def test_a_finished_cell_is_never_measured_again(bench: Bench):
 
 
 @pytest.mark.parametrize(
-    ("how", "said", "attempts"),
+    ("how", "said", "attempts", "limit"),
     [
-        ("raise", "ValueError: three is not a number (trivial.py, line ", 1),
-        ("memory", "out of memory: ask for fewer rows", 1),
-        ("kill", "killed (SIGKILL), most often because memory ran out", 2),
-        ("exit", "ended with exit code 7; see workers.log", 2),
-        ("hang", "it took more than the limit of 1 s and was stopped", 1),
-        ("nan", "Out of range float", 1),
+        ("raise", "ValueError: three is not a number (trivial.py, line ", 1, None),
+        ("memory", "out of memory: ask for fewer rows", 1, None),
+        ("kill", "killed (SIGKILL), most often because memory ran out", 2, None),
+        ("exit", "ended with exit code 7; see workers.log", 2, None),
+        ("hang", "it took more than the limit of 4 s and was stopped", 1, 4.0),  # which the other cells must keep
+        ("nan", "Out of range float", 1, None),
     ],
 )
-def test_a_bad_cell_stops_no_other(bench: Bench, how, said, attempts):
+def test_a_bad_cell_stops_no_other(bench: Bench, how, said, attempts, limit):
     recipe = {"jobs": [SPOILED], "grid": {"x": list(range(8))}, "fixed": {"how": how}}
-    found = bench.sweep(recipe, limit=1.0, attempts=2)
+    found = bench.sweep(recipe, limit=limit, attempts=2)
     state = found.status()
     assert (state["done"], state["failed"]) == (7, 1)
     failure = state["failures"][0]
@@ -141,9 +143,9 @@ def test_a_bad_cell_stops_no_other(bench: Bench, how, said, attempts):
     assert failure["attempts"] == attempts
     assert failure["cell"]["x"] == 3
     assert bench.whole()
-    bench.sweep(recipe, limit=1.0, attempts=2)
+    bench.sweep(recipe, limit=limit, attempts=2)
     assert bench.measured()["3 0"] == attempts  # what has failed is tried again only where it is asked for
-    resume(bench.store, again=True, limit=1.0, attempts=2, allow_imports=["tests.experiments.sweeps.trivial"])
+    resume(bench.store, again=True, limit=limit, attempts=2, allow_imports=["tests.experiments.sweeps.trivial"])
     assert bench.measured()["3 0"] == 2 * attempts
     assert all(times == 1 for line, times in bench.measured().items() if line != "3 0")
 
@@ -268,19 +270,22 @@ def test_a_store_of_a_different_version_is_not_touched(bench: Bench, version, ag
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_ctrl_c(bench: Bench, undisturbed, monkeypatch, times):
-    recipe = LONG | {"grid": {"x": list(range(12))}, "fixed": {"seconds": 0.4}}
-    expected = undisturbed(recipe | {"grid": {"x": list(range(12))}}) if times == 1 else None
+    recipe = LONG | {"grid": {"x": list(range(12))}}
+    expected = undisturbed(recipe) if times == 1 else None
     monkeypatch.setenv("TRIVIAL_LOG", str(bench.log))
+    bench.hold(4)
     driver = bench.drive(recipe)
-    until(lambda: sum(bench.measured().values()) >= 4)
-    began = time.monotonic()
+    until(lambda: sum(bench.measured().values()) >= 5)
     driver.send_signal(signal.SIGINT)
-    if times == 2:
-        time.sleep(0.05)
-        driver.send_signal(signal.SIGINT)
-    _, said = driver.communicate(timeout=10)
-    assert driver.returncode != 0
+    said = driver.stderr.readline()
     assert "stopping after the running cells; press Ctrl-C again" in said
+    if times == 1:
+        bench.release()
+    else:
+        driver.send_signal(signal.SIGINT)
+    _, rest = driver.communicate(timeout=120)
+    said += rest
+    assert driver.returncode != 0
     assert f"KeyboardInterrupt: {bench.store} has the finished cells; the same command continues there" in said
     states = dict(bench.ask("select state, count(*) from cell group by state"))
     assert bench.ask("select running from run") == [(0,)]
@@ -292,8 +297,7 @@ def test_ctrl_c(bench: Bench, undisturbed, monkeypatch, times):
         assert set(bench.measured().values()) == {1}
         assert bench.records() == expected
     else:
-        assert states["done"] < begun
-        assert time.monotonic() - began < 5
+        assert states["done"] < begun  # it has waited for none
     assert bench.whole()
     assert (bench.store / LOCK).read_text() == ""  # nobody has been killed
 
