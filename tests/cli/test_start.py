@@ -66,4 +66,5 @@ def test_a_working_directory_that_has_been_removed_is_an_error_of_one_line(words
     command = [sys.executable, "-P", "-c", program, *words]
     ran = subprocess.run(command, cwd=tmp_path / "gone", capture_output=True, text=True)
     message = "unmask: error: the working directory was removed. Change to a directory that exists\n"
-    assert (ran.returncode, ran.stderr) == (2, message)
+    said = [line for line in ran.stderr.splitlines(True) if ": at work for " not in line]  # of a busy machine
+    assert (ran.returncode, said) == (2, [message])

@@ -128,7 +128,7 @@ train(random_ngram(2, 4, temperature=2.0, seed=1), {shape()!r}, {made!r}, {str(t
       conditions=Conditions(save_seconds=0.0))
 """
     process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.DEVNULL)
-    state, until = tmp_path / "out" / checkpoints.STATE, time.monotonic() + 60
+    state, until = tmp_path / "out" / checkpoints.STATE, time.monotonic() + 300
     while not (state.exists() and stored.facts(state.parent).step >= 5):
         assert process.poll() is None
         assert time.monotonic() < until

@@ -18,7 +18,7 @@ from unmask.sandbox import Limits, Sandbox
 from unmask.sandbox.limits import MiB
 
 LIMITS = Limits(wall=3, cpu=20, memory=160 * MiB, processes=40, file=16 * MiB, disk=16 * MiB, output=MiB)
-TRIES = 4
+TRIES = 12
 PROGRAMS = {attack.name: attack.program for attack in ATTACKS}
 
 
