@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,8 @@ from unmask.sandbox import Sandbox
 
 L = languages.load("paper-2gram")
 TOKENS = torch.zeros((5, 8), dtype=torch.int64)
+INTERVAL = languages.Interval(5)
+CODE = "os:system(command='touch was-run')"
 LINEAR = schedules.deltas("linear", 2)
 
 
@@ -54,11 +58,20 @@ class Says(denoisers.Denoiser):
         return self.change(torch.full((len(tokens), places, 8), 1 / 8, dtype=torch.float64))
 
 
-class Chooses(samplers.Sampler):
-    pace = "free"
+class Sized(Says):
+    """One that says how many rows are best filled together."""
 
-    def __init__(self, answer):
-        self.answer = answer
+    def __init__(self, rows):
+        super().__init__(lambda p: p)
+        self.rows = rows
+
+    def rows_at_once(self, length):
+        return self.rows
+
+
+class Chooses(samplers.Sampler):
+    def __init__(self, answer, pace="free"):
+        self.answer, self.pace = answer, pace
 
     def choose(self, view):
         return self.answer(view)
@@ -80,6 +93,22 @@ class Runs(samplers.Sampler):
         self.act(session)
 
 
+def quantized() -> torch.Tensor:
+    with warnings.catch_warnings(action="ignore"):  # torch means to do without them
+        return torch.quantize_per_tensor(TOKENS.float(), 1.0, 0, torch.quint8)
+
+
+def in_place(view: Any) -> Choice:
+    """Reveal by writing where a sampler may only look."""
+    view.tokens.zero_()
+    view.hidden.zero_()
+    return Choice(view.hidden)
+
+
+def fails(*_: Any) -> Any:
+    raise ZeroDivisionError
+
+
 NO_TOKENS: dict[str, Any] = {
     "floats": np.zeros((3, 8)),
     "list of floats": [[1.5]],
@@ -93,6 +122,15 @@ NO_TOKENS: dict[str, Any] = {
     "masked": np.ma.array([[1, 2]], mask=[[0, 1]]),
     "sparse": TOKENS.to_sparse(),
     "empty": [],
+    "ragged": [[1, 2], [1]],
+    "booleans": TOKENS > 1,
+    "complex": TOKENS.to(torch.complex64),
+    "quantized": quantized(),
+    "a mapping": {"tokens": 1},
+    "a language": INTERVAL,
+    "three dimensions": TOKENS[None],
+    "outside": TOKENS + 100,
+    "negative": TOKENS - 1,
 }
 TAKE_TOKENS = {
     "score": lambda x: unmask.score(x, L),
@@ -108,6 +146,7 @@ TAKE_TOKENS = {
     "windows": lambda x: metrics.window_counts(x, 8, 2),
 }
 NO_LANGUAGE: dict[str, Any] = {"a word": "x", "nothing": None, "a path": Path("x"), "tokens": TOKENS, "a number": 3}
+NO_LANGUAGE |= {"a mapping": {}, "a class": languages.Interval}
 SHAPE = networks.preset("quick", "mdm", 8)
 TAKE_LANGUAGES = {
     "score": lambda x: unmask.score(TOKENS, x),
@@ -145,16 +184,16 @@ OPTIONS: dict[str, list[Any]] = {
     "seed": [1.5, -1, 2**70, True, "1", None, torch.Generator()],
     "first_row": [-1, 2**63, 1.5, "x"],
     "schedule": [None, 3, {}, "nope", [0.5], [math.nan, 1], "polynomial(power=None)", "polynomial(power=-1)", [[1.0]]],
-    "temperature": ["x", None, -1, math.nan, math.inf, True],
+    "temperature": ["x", None, -1, math.nan, math.inf, True, 10**30],
     "top_p": ["x", None, 0, 2],
     "top_k": [2.5, 0, "x", True],
-    "guidance": ["x", None, -1, math.inf],
+    "guidance": ["x", None, -1, math.inf, 10**30],
     "sampler": [
-        *(None, 3, samplers.Sampler, Says, "nope", "blocks(block_length=1.5)", "blocks(", "gibbs(inner=3)"),
+        *(None, 3, samplers.Sampler, Says, "nope", "blocks(block_length=1.5)", "blocks(", "gibbs(inner=3)", CODE),
         *("gibbs(sweeps=1000000000000)", "blocks(inner=" * 40 + "ancestral" + ")" * 40),
     ],
     "stop": ["x", 2.5, True, -1, 99, [1]],
-    "given": ["x", object(), [[1, 2, [3]]], torch.zeros(2, 2, 2, dtype=torch.int64), [[99] * 8]],
+    "given": ["x", object(), [[1, 2, [3]]], torch.zeros(2, 2, 2, dtype=torch.int64), [[99] * 8], TOKENS[0, :3]],
 }
 ANSWERS = {
     "too long": lambda p: torch.full((p.shape[0], p.shape[1] + 1, 8), 1 / 8),
@@ -163,6 +202,7 @@ ANSWERS = {
     "a list": lambda p: p.tolist(),
     "an array": lambda p: p.numpy(),
     "sparse": lambda p: p.to_sparse(),
+    "elsewhere": lambda p: p.to("meta"),
     "a half": lambda p: p / 2,
     "one symbol less": lambda p: p[..., 1:] * 8 / 7,
     "infinite": lambda p: p * math.inf,
@@ -182,6 +222,10 @@ CHOICES = {
     "tokens with a point": lambda view: Choice(view.hidden, torch.zeros(view.hidden.shape)),
     "a number to hide": lambda view: Choice(view.hidden, None, 1),
     "done": lambda view: Choice(view.hidden, None, None, True),
+    "a word": lambda view: "x",
+    "what is known": lambda view: Choice(~view.hidden),
+    "tokens beyond": lambda view: Choice(view.hidden, view.tokens * 0 + 99),
+    "in place": in_place,
     "what it has emptied": lambda view: Choice(view.hidden.logical_and_(torch.tensor(False))),
 }
 ORDERS = {
@@ -191,6 +235,7 @@ ORDERS = {
     "a list": lambda hidden: hidden.tolist(),
     "one row": lambda hidden: hidden[:1].long(),
     "booleans": lambda hidden: hidden,
+    "halves": lambda hidden: torch.ones_like(hidden, dtype=torch.float64) * 1.5,
 }
 ONE = torch.tensor([0])
 ACTS = {
@@ -201,18 +246,28 @@ ACTS = {
     "sizes": lambda session: session.write(torch.tensor([0, 1]), ONE, ONE, ONE + 1.0, 1),
     "hides": lambda session: session.hide(ONE + 99, ONE, 1),
 }
+NAMELESS = languages.NGram(2, [0.5, 0.5], [[0.5, 0.5]] * 2)
+RECIPE = {"name": "x", "jobs": ["theory"]}
 OTHERS = {
     "load": [lambda: unmask.load(None), lambda: unmask.load("a\0b"), lambda: languages.load(3)],
     "preset": [lambda: languages.load(None), lambda: languages.load("paper-2gram(seed='x')")],
-    "interval": [lambda: languages.Interval("5"), lambda: languages.Interval(3.0), lambda: languages.Interval(99)],
+    "interval": [lambda wrong=wrong: languages.Interval(wrong) for wrong in ("5", 3.0, True, 99, 10**12)],
     "brackets": [
         lambda: languages.Brackets("2"),
+        lambda: languages.Brackets(10**6, 10**6),
         lambda: languages.Brackets(2.0),
         lambda: languages.Brackets(1, 10**9),
     ],
     "sums": [lambda: languages.ModularSum(10, 10**10), lambda: languages.ModularSum("x")],
     "n-gram": [lambda: languages.NGram("2", [1], [[1]]), lambda: languages.NGram(2, None, None)],
-    "hmm": [lambda: languages.HMM(None, None, None)],
+    "hmm": [lambda: languages.HMM(None, None, None), lambda: languages.HMM("x", "y", "z")],
+    "names": [lambda wrong=wrong: NAMELESS.name_tokens(wrong) for wrong in (3, "ab")],
+    "sizes": [lambda: INTERVAL.sizes([1, 2]), lambda: INTERVAL.sizes(3)],
+    "lengths": [
+        lambda: INTERVAL.possible_lengths("x"),
+        lambda: INTERVAL.possible_lengths(10**15),
+        lambda: languages.Brackets(2).possible_lengths(None),
+    ],
     "random": [
         lambda: languages.random_ngram("2"),
         lambda: languages.random_ngram(2, 8, "x"),
@@ -223,6 +278,9 @@ OTHERS = {
     "fit": [
         lambda: languages.NGram.fit(b"abab", 2),
         lambda: languages.NGram.fit(Path("x"), 2),
+        lambda: languages.NGram.fit(3, 2),
+        lambda: languages.NGram.fit(None, 2),
+        lambda: languages.NGram.fit("abab", 2.5),
         lambda: languages.NGram.fit("abab", "2"),
         lambda: languages.NGram.fit("abab", 2, smoothing=1e308),
         lambda: languages.NGram.fit("abab", 2, max_vocabulary=1.5),
@@ -241,6 +299,7 @@ OTHERS = {
         lambda: L.posterior(TOKENS, positions=[99]),
         lambda: L.posterior(TOKENS, positions=[[0], [1]]),
         lambda: L.save(None),
+        lambda: L.save("a\0b"),
         lambda: L.encode(["ab"]),
     ],
     "deltas": [
@@ -254,6 +313,10 @@ OTHERS = {
         lambda: unmask.plan(L, 0, "ser", 0.1),
         lambda: unmask.plan(L, 8, "ser", 0.1, batch=1.5),
         lambda: unmask.plan(L, 8, "ser", 0.1, times=(1.0, math.inf)),
+        lambda: unmask.plan(L, 8, "ser", 0.1, times=3.0),
+        lambda: unmask.plan(L, 8, "ser", 0.1, times=(3.0,)),
+        lambda: unmask.plan(L, 8, "ser", 0.1, shape="paper"),
+        lambda: unmask.plan(L, 8, "ter", 0.1, learning="net"),
     ],
     "audit": [
         lambda: unmask.audit(TOKENS.repeat(50, 1), L, steps=2, calls="x"),
@@ -266,12 +329,28 @@ OTHERS = {
         lambda: unmask.oracle(L, mask_id="x"),
         lambda: unmask.oracle(L, mask_id=10**12),
         lambda: unmask.oracle(L, causal=True, length="x"),
+        lambda: unmask.oracle(L, causal=TOKENS),
+        lambda: unmask.oracle(L, shift="x"),
+        lambda: unmask.oracle(L)(TOKENS.tolist()),
+        lambda: unmask.oracle(L)(TOKENS.numpy()),
     ],
     "network": [
         lambda: networks.preset("quick", None, 8),
         lambda: networks.Shape("mdm", 8, 8, hidden=16.5),
         lambda: networks.preset("quick", "mdm", 8, layers=10**12),
         lambda: Trunk(networks.Shape("mdm", 8, 8, hidden=2**17, layers=4096, heads=8)),
+        lambda: make(Trunk(networks.Shape("mdm", 8, 8, hidden=16, layers=1, heads=2))),
+        lambda: networks.load(None),
+        lambda: networks.load(3),
+        lambda: networks.load("nowhere", torch.device("cpu")),
+    ],
+    "sweep": [
+        *(lambda wrong=wrong: unmask.sweep(wrong) for wrong in (None, 3, [1])),
+        lambda: unmask.sweep(RECIPE, allow_imports="os"),
+        lambda: unmask.sweep(RECIPE, allow_imports=TOKENS),
+        lambda: unmask.sweep(RECIPE, fresh=TOKENS),
+        lambda: unmask.sweep(RECIPE, store=3),
+        lambda: unmask.sweep(RECIPE, engine="nope"),
     ],
     "train": [lambda: unmask.train(L, None, None, "nowhere")],
     "theory": [
@@ -285,6 +364,11 @@ OTHERS = {
         lambda: theory.known.curve(L, 8).ter_upper("linear", "x"),
         lambda: metrics.sequences("x", 3),
         lambda: metrics.output_distribution(ideal.Ideal(L), 3, None),
+        lambda: metrics.ter_autoregressive(L, "8"),
+        lambda: metrics.ser(L, 8, steps=4, given="x"),
+        lambda: metrics.ter(L, 8, steps=4, given=[1, 2]),
+        lambda: theory.known.exact(L, "8", LINEAR),
+        lambda: theory.known.exact(L, 8, [0.5, 0.5]),
     ],
     "samplers": [
         lambda: Blocks(block_length=1.5),
@@ -301,10 +385,19 @@ OTHERS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    yield
+    assert not list(tmp_path.iterdir())
+
+
 def refuses(call) -> None:
-    with pytest.raises(unmask.UnmaskError) as caught:
+    """One line that can be printed."""
+    with pytest.raises(UnmaskError) as caught:
         call()
-    assert "\n" not in str(caught.value)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) <= 2100
 
 
 @pytest.mark.parametrize("door", TAKE_TOKENS)
@@ -312,6 +405,8 @@ def refuses(call) -> None:
 def test_what_are_no_tokens(door, what):
     if (door, what) == ("render", "empty"):
         return  # a sequence of nothing
+    if door == "windows" and what in ("outside", "negative", "three dimensions"):
+        return  # its callers have compared tokens with a vocabulary
     refuses(lambda: TAKE_TOKENS[door](NO_TOKENS[what]))
 
 
@@ -328,15 +423,26 @@ def test_what_is_no_option_of_generate(option, value):
     refuses(lambda: make(**{option: value}))
 
 
-@pytest.mark.parametrize("sampler", ["ancestral", "low-confidence", "autoregressive"])
+@pytest.mark.parametrize("sampler", ["ancestral", "left-to-right", "low-confidence", "autoregressive"])
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_what_a_denoiser_must_not_say(answer, sampler):
     refuses(lambda: make(Says(ANSWERS[answer]), sampler=sampler))
 
 
-@pytest.mark.parametrize("vocabulary", ["8", None, 0, 2.5])
+@pytest.mark.parametrize("vocabulary", ["8", None, 0, 2.5, 8.0])
 def test_what_is_no_vocabulary(vocabulary):
     refuses(lambda: make(Says(lambda p: p, vocabulary)))
+
+
+@pytest.mark.parametrize("rows", [0, -1, 2.5, "x", True, 10**30])
+def test_what_is_no_number_of_rows_to_fill_together(rows):
+    refuses(lambda: make(Sized(rows)))
+
+
+@pytest.mark.parametrize("sampler", ["ancestral", "left-to-right", "low-confidence"])
+def test_the_error_of_a_denoiser_is_its_own(sampler):
+    with pytest.raises(ZeroDivisionError):
+        make(Says(fails), sampler=sampler)
 
 
 def test_a_denoiser_may_say_what_is_nearly_a_distribution():
@@ -344,9 +450,16 @@ def test_a_denoiser_may_say_what_is_nearly_a_distribution():
     assert len(make(Says(lambda p: p.bfloat16() * 1.01)).tokens) == 5
 
 
+@pytest.mark.parametrize("pace", ["free", "steps", "counts"])
 @pytest.mark.parametrize("answer", CHOICES)
-def test_what_a_sampler_must_not_choose(answer):
-    refuses(lambda: make(sampler=Chooses(CHOICES[answer])))
+def test_what_a_sampler_must_not_choose(answer, pace):
+    refuses(lambda: make(sampler=Chooses(CHOICES[answer], pace)))
+
+
+@pytest.mark.parametrize("pace", ["free", "steps", "counts"])
+def test_the_error_of_a_sampler_is_its_own(pace):
+    with pytest.raises(ZeroDivisionError):
+        make(sampler=Chooses(fails, pace))
 
 
 @pytest.mark.parametrize("answer", ORDERS)
@@ -369,14 +482,34 @@ def test_numbers_of_numpy_are_numbers():
     assert torch.equal(ours.tokens, make(seed=1).tokens)
 
 
+def test_arrays_and_lists_of_tokens_are_tokens():
+    drawn = L.sample(200, 8, seed=0)
+    for tokens in (drawn.numpy(), drawn.tolist()):
+        assert unmask.score(tokens, L).ser == unmask.score(drawn, L).ser
+        assert unmask.audit(tokens, L, steps=4).verdict == unmask.audit(drawn, L, steps=4).verdict
+        assert torch.equal(L.log_prob(tokens), L.log_prob(drawn))
+        assert torch.equal(L.supports(tokens), L.supports(drawn))
+        assert L.render(tokens[0]) == L.render(drawn[0])
+    assert torch.equal(L.sample(5, 8, given=[L.vocabulary] * 8), L.sample(5, 8))
+
+
+def test_arguments_that_are_not_there_are_pythons_own_error():
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        unmask.generate(L, step=4)
+    with pytest.raises(TypeError, match="positional argument"):
+        unmask.generate(L, 4, 8)
+    assert inspect.signature(unmask.generate).parameters["steps"]
+
+
 def test_an_ordinary_stride_beyond_the_length():
     made = make(sampler="gibbs(stride=8)", length=4)
     assert torch.equal(made.tokens, make(sampler="gibbs(stride=4)", length=4).tokens)
 
 
-def test_an_unknown_name_is_an_attribute_error_with_the_nearest():
-    with pytest.raises(AttributeError, match="did you mean score"):
-        _ = unmask.scores
+@pytest.mark.parametrize(("name", "nearest"), [("scores", "score"), ("thory", "theory")])
+def test_an_unknown_name_is_an_attribute_error_with_the_nearest(name, nearest):
+    with pytest.raises(AttributeError, match=f"has no attribute '{name}'.*did you mean {nearest}"):
+        getattr(unmask, name)
 
 
 TEXT = "to be or not to be that is the question"

@@ -211,7 +211,8 @@ def test_a_cluster_and_this_machine_agree_to_the_bit(cluster, tmp_path):
 )
 def test_a_bad_cell_stops_no_other(cluster, bench: Bench, how, said, attempts):
     recipe = {"jobs": [SPOILED], "grid": {"x": list(range(6))}, "fixed": {"how": how}}
-    state = bench.sweep(recipe, engine="ray", address=cluster, limit=10.0 if how == "hang" else None, attempts=2).status()
+    limit = 10.0 if how == "hang" else None
+    state = bench.sweep(recipe, engine="ray", address=cluster, limit=limit, attempts=2).status()
     assert (state["done"], state["failed"]) == (5, 1)
     assert said in state["failures"][0]["error"]
     assert state["failures"][0]["attempts"] == attempts
