@@ -31,30 +31,41 @@ def command(directory):
     return ["train", *OPTIONS, "--language", str(directory.parent / "language.json"), "--out", str(directory)]
 
 
-def start(directory, rank, size, port):
-    """What torchrun does: the environment says who is who."""
-    about = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_PORT": str(port)}
-    about |= {"MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": "1"}
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen([sys.executable, "-m", "unmask", *command(directory)], env=os.environ | about, **pipes)
-
-
-def trained(directory, size):
+def trained(directory, size, monkeypatch):
+    """Train as torchrun does, whose environment says who is who: the first process is this one. Returns what the
+    others said on stdout and on stderr."""
     port = free_port()
-    processes = [start(directory, rank, size, port) for rank in range(size)]
-    said = [process.communicate(timeout=600) for process in processes]
-    assert [process.returncode for process in processes] == [0] * size, said
+
+    def about(rank):
+        return {
+            "RANK": str(rank),
+            "LOCAL_RANK": str(rank),
+            "WORLD_SIZE": str(size),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port),
+        }
+
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    words = [sys.executable, "-m", "unmask", *command(directory)]
+    others = [subprocess.Popen(words, env=os.environ | about(rank), **pipes) for rank in range(1, size)]
+    with monkeypatch.context() as patch:
+        for name, value in about(0).items():
+            patch.setenv(name, value)
+        assert main(command(directory)) == 0
+    said = [process.communicate(timeout=600) for process in others]
+    assert [process.returncode for process in others] == [0] * (size - 1), said
     return said
 
 
-def test_two_processes_train_what_one_trains(tmp_path, capsys):
+def test_two_processes_train_what_one_trains(tmp_path, capsys, monkeypatch):
     """Nats a token over the tokens of both: brackets of their own lengths would show a mean of means."""
     (tmp_path / "language.json").write_text('{"kind": "brackets", "stop": 0.2}')
     assert main(command(tmp_path / "one")) == 0
-    first, second = trained(tmp_path / "two", 2)
-    assert capsys.readouterr().out.count("\n") == first[0].count("\n") == 1
-    said = [line for line in second[1].splitlines() if "at work for" not in line]  # as each does where it is slow
-    assert (second[0], said) == ("", [])  # the first process speaks
+    assert capsys.readouterr().out.count("\n") == 1
+    ((out, err),) = trained(tmp_path / "two", 2, monkeypatch)
+    assert capsys.readouterr().out.count("\n") == 1
+    said = [line for line in err.splitlines() if "at work for" not in line]  # as each does where it is slow
+    assert (out, said) == ("", [])  # the first process speaks
     left, right = (stored.read(tmp_path / name) for name in ("one", "two"))
     one, two = left.tensors, right.tensors
     for name, tensor in one.items():
