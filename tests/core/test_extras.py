@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib.metadata import packages_distributions, requires
 from typing import NamedTuple
 
@@ -60,6 +61,7 @@ def imports(tree: ast.AST, path: str, guard: str | None = None) -> Iterator[Impo
         yield from imports(node, path, inner)
 
 
+@cache
 def others() -> list[Import]:
     """Imports of `unmask` of packages that neither Python nor its dependencies bring."""
     found = []

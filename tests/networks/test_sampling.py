@@ -34,7 +34,8 @@ from unmask.theory.partitions import partitions
 from unmask.theory.sampled import information_curve
 
 ALARM = 1e-6
-ROWS = 20_000
+FEW, ROWS = 5000, 20_000
+EITHER = pytest.mark.parametrize("rows", [FEW, pytest.param(ROWS, marks=pytest.mark.long)])  # few show the mutants too
 LONG = 16
 KEPT = ("tokens", "order", "probability", "model_calls", "impossible")
 COUNTS = ("spent", "planned")
@@ -183,14 +184,15 @@ def in_place_of_order(evaluator, steps, tokens, below):
 fill = filling.fill
 
 
-def test_ancestral_sampling_has_its_law(monkeypatch, pair):
+@EITHER
+def test_ancestral_sampling_has_its_law(monkeypatch, pair, rows):
     distribution = order_distribution(pair[0], labels(3))
     assert abs(distribution.sum() - 1) < 1e-9
     every = sequences(V, L)
 
     def p(seed=5):
         return p_value(
-            generate(Network(pair[0]), rows=ROWS, length=L, steps=3, seed=seed).tokens.numpy(), every, distribution
+            generate(Network(pair[0]), rows=rows, length=L, steps=3, seed=seed).tokens.numpy(), every, distribution
         )
 
     assert p() > ALARM
@@ -200,12 +202,13 @@ def test_ancestral_sampling_has_its_law(monkeypatch, pair):
             assert p() < ALARM
 
 
-def test_sampling_round_by_round_has_it_too(monkeypatch, pair):
+@EITHER
+def test_sampling_round_by_round_has_it_too(monkeypatch, pair, rows):
     distribution, every = order_distribution(pair[0], [(1.0, (0, 1, 0, 1))]), sequences(V, L)
     monkeypatch.setattr(Canvas, "follow", lambda canvas, order: None)
 
     def p():
-        made = generate(Network(pair[0]), sampler="strided", rows=ROWS, length=L, steps=2, seed=5)
+        made = generate(Network(pair[0]), sampler="strided", rows=rows, length=L, steps=2, seed=5)
         return p_value(made.tokens.numpy(), every, distribution)
 
     assert p() > ALARM
@@ -217,12 +220,19 @@ def rewind_together(self, lengths):
     self.memory.lengths = torch.full_like(lengths, int(lengths.min()) + 1)
 
 
-@pytest.mark.parametrize("sampler", ["autoregressive", "speculative(draft_length=3)"])
-def test_autoregression_and_speculation_have_the_law_of_the_ar_model(monkeypatch, pair, sampler):
+@pytest.mark.parametrize(
+    ("sampler", "rows"),
+    [
+        ("autoregressive", FEW),
+        pytest.param("autoregressive", ROWS, marks=pytest.mark.long),
+        ("speculative(draft_length=3)", ROWS),
+    ],
+)
+def test_autoregression_and_speculation_have_the_law_of_the_ar_model(monkeypatch, pair, sampler, rows):
     distribution, every = causal_distribution(pair[1]), sequences(V, L)
 
     def p():
-        made = generate(Network(*pair), sampler=sampler, rows=ROWS, length=L, seed=6)
+        made = generate(Network(*pair), sampler=sampler, rows=rows, length=L, seed=6)
         return p_value(made.tokens.numpy(), every, distribution)
 
     assert p() > ALARM
