@@ -5,9 +5,10 @@ The text next to a type is its value in help: "FILE", "N".
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 Name = Annotated[str, "LANGUAGE"]
 Switch = bool  # off by default
@@ -23,6 +24,19 @@ Samples = Annotated[Path, "SAMPLES"]
 Model = Annotated[str | None, "MODEL"]  # a directory, or the name of an open model
 Text = Annotated[str | None, "TEXT"]
 Texts = Annotated[tuple[str, ...], "TEXT"]
+
+Printed = Sequence[tuple[str, str]] | Callable[[], object]
+
+
+class Answer(NamedTuple):
+    """The result of a command: a table for people, and JSON with --json. A command that declares `json` gets it too.
+
+    text: lines in place of the table, or a function that prints them; failure: an error that follows the output.
+    """
+
+    result: Mapping[str, Any]
+    text: Printed | None = None
+    failure: str = ""
 
 
 class Portion(float):

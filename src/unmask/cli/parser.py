@@ -22,6 +22,7 @@ EMPTY = inspect.Parameter.empty
 HELP = ("--help", "-h")
 SHORT = {"--rows": "-n"}
 KINDS = {int: "a whole number", float: "a number", Path: "a path", Portion: "a percentage or a fraction: 10% or 0.1"}
+JSON = "Print one JSON object instead of text."
 METAVARS = {int: "N", float: "X", Path: "PATH", str: "NAME", Portion: "X"}
 
 
@@ -170,6 +171,8 @@ def options_of(command: Callable[..., Any]) -> Iterator[Option]:
         else:
             positional = parameter.kind is not parameter.KEYWORD_ONLY
             yield _option(parameter.name, kind, parameter.default, about, positional)
+    if "json" not in inspect.signature(command).parameters:
+        yield _option("json", bool, False, {"json": JSON} | about, False)
 
 
 def _option(name: str, hint: Any, default: Any, about: dict[str, str], positional: bool) -> Option:

@@ -248,7 +248,7 @@ NOT_TESTED = {
 
 
 def test_the_verdicts_on_the_recorded_measurements(measured):
-    verdict_of = {claim.name: finding.verdict for own in measured.findings().values() for claim, finding in own}
+    verdict_of = {claim.name: finding.verdict for own in measured.findings.values() for claim, finding in own}
     verdicts = {verdict: {name for name in verdict_of if verdict_of[name] == verdict} for verdict in VERDICTS}
     assert (len(verdict_of), verdicts["differs"], verdicts["not tested"]) == (90, DIFFERS, NOT_TESTED)
     assert set(verdict_of) == set(CLAIMS)
