@@ -35,7 +35,6 @@ def command(
     200 sequences than the tokens alone with 2000.
 
     Args:
-        samples: Tokens (sequences, length): a .npy file of integers, or .jsonl with one list per line.
         language: Language of the oracle: a preset (see `unmask list languages`), or a file.
         steps: Number of steps N with which the loop was called.
         sampler: Sampler that the loop should implement, with options in brackets (see `unmask list samplers`).

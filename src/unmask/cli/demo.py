@@ -34,7 +34,6 @@ def command(
         out: Directory of the page and its files; created if missing.
         languages: Languages of the recipe to use. (default: all five)
         set: Other values for the recipe `demo`, for example rows=200 or steps=[8,64].
-        open: Open the page in the browser.
     """
     import webbrowser
 

@@ -38,9 +38,7 @@ class Writing:
         eos: Handling of end-of-text tokens: stop, fill, never or last (docs/evaluate.md).
         no_until: Do not end an answer at the task's stop strings, for example the next question.
         temperature: Sampling temperatures; 0 means greedy. (default: 0)
-        top_p: Keep the most likely tokens up to this total probability.
         top_k: Keep at most this many tokens.
-        guidance: Classifier-free guidance scale; 0 is off. Doubles the number of model calls.
         chat: Format the question as a user message with the model's chat template.
         system: System message before the question.
     """
@@ -112,10 +110,7 @@ def run(
         store: Directory of the records, a store of `unmask sweep`; created if missing.
         batch: Batch size. An interruption loses at most one batch.
         until_decided: Stop when the interval of every accuracy is within plus or minus this value, for example 0.02.
-        allow_code_execution: Run generated programs in the strongest sandbox of this machine.
-        unconfined: Allow the run even if only weak sandboxing is available.
         causal_card: Model card of the AR model, if its directory does not identify it.
-        seed: Random seed.
         engine: Processes on this machine (local), tasks on a Ray cluster (ray), or this process only (here).
         workers: Number of processes or tasks, each with the model.
         address: Address of a running Ray cluster; "auto" finds it.
@@ -163,7 +158,6 @@ def show(records: Records, /, *, wrong: Switch = False, too_long_is_wrong: Switc
         unmask eval show eval/records.jsonl --json
 
     Args:
-        records: Directory of `unmask eval`, or its records.jsonl.
         wrong: Print some incorrect answers of each setting, with the reason.
         too_long_is_wrong: Count a prompt that is too long as an incorrect answer.
     """
@@ -200,8 +194,6 @@ def check(
     Args:
         store: Directory of `unmask eval`, or of a sweep with the job `evaluation`.
         reading: Task with the options that read its answers.
-        allow_code_execution: Run generated programs in the strongest sandbox of this machine.
-        unconfined: Allow the run even if only weak sandboxing is available.
     """
     from unmask.experiments.evaluation import check as checked
 
@@ -254,7 +246,6 @@ def export(records: Records, /, *, format: Literal["lm-eval", "evalplus"], out: 
     The output has one file for each setting.
 
     Args:
-        records: Directory of `unmask eval`, or its records.jsonl.
         format: Format: lm-eval, its samples_TASK.jsonl; evalplus, one {"task_id", "solution"} per line.
         out: Directory of the files; created if missing.
     """

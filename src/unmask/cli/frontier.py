@@ -47,14 +47,11 @@ def command(
     by perplexity and by the entropy of a sequence's tokens.
 
     Args:
-        language: Preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
-        length: Sequence length in tokens.
         samplers: Samplers with options. (default: autoregressive ancestral entropy low-confidence)
         temperatures: Sampling temperatures above 0. (default: 0.3 0.5 0.7 0.85 1 1.15)
         steps: Number of steps N of samplers that have one.
         rows: Number of sequences per point.
         smoothing: Fraction of the judge's probability that is even over all tokens; 0 is the exact language.
-        seed: Random seed.
         out: Directory of frontier.svg, .png, .json and .csv; created if missing.
     """
     from unmask import languages

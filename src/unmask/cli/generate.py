@@ -71,7 +71,6 @@ def command(
     Args:
         out: File of the tokens: .npy, or .jsonl with one list per line; .txt for text. Settings and counts go to
             OUT.json.
-        language: Preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
         model: Network to use instead of a language: a directory of `unmask train`; or an open model: a name of
             `unmask list models`, a repository, or a directory with its files.
         causal_model: AR model for samplers that need one, for example `speculative`.

@@ -22,7 +22,6 @@ def new(
         unmask language new exported.json --normalise --out language.json
 
     Args:
-        language: Preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
         out: JSON file to write.
         normalise: Divide each row of a file's tables by its sum.
     """

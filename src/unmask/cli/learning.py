@@ -51,7 +51,6 @@ def command(
         steps: Numbers of sampling steps N. (default: 4 8 16 32 64)
         rows: Sequences generated at each N.
         contexts: Sequences used to estimate the learning error.
-        seed: Random seed.
         device: Device of the network: auto, cpu or cuda.
     """
     from unmask.cli import models

@@ -154,7 +154,6 @@ class Drawing:
         out: Directory of the page, the numbers and the networks, created if needed. (default: the command's name)
         set: Other values for the recipe, for example steps=[2,8] or training_steps=100.
         device: Device of the networks: auto, cpu or cuda.
-        open: Open the page in the browser.
     """
 
     quick: Switch = False

@@ -72,7 +72,6 @@ def command(
         rows: Number of sequences to search for an error. (default: 50; for open models 1)
         row: Number of the first sequence to show. (default: the first with an error)
         prompt: Text at the beginning of each sequence, for models of text.
-        seed: Random seed.
         out: File to write: .html, .svg, .gif or .json. (default: play.html; with --terminal none)
         open: Open the file in the browser.
         terminal: Play in the terminal with space, arrows and q; without a terminal, print the last step.

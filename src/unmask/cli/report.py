@@ -37,7 +37,6 @@ def command(
         out: Directory of the page and its numbers; created if missing.
         drawings: Also write each figure as SVG and PNG.
         terminal: Print the verdict and small plots, and write no files.
-        open: Open the page in the browser.
     """
     import webbrowser
     from time import perf_counter

@@ -43,8 +43,6 @@ def command(
     that changed a given token is impossible, and intervals are over prompts.
 
     Args:
-        samples: Tokens (sequences, length): a .npy file of integers, or .jsonl with one list per line.
-        language: Preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
         given: File with known tokens: one row for all sequences, or one for each. Masked positions are V (null in
             .jsonl).
         verbose: Print all numbers, with the source of the samples.

@@ -67,9 +67,6 @@ def status(store: Store, /) -> Answer:
     The last run, also a running one, gives the cells per second and the seconds
     left. "Old" cells are of another version of the code; `unmask sweep run` can
     measure them again.
-
-    Args:
-        store: Directory of a sweep.
     """
     from unmask.experiments.sweeps.status import status as status_of
 
@@ -86,9 +83,6 @@ def resume(
 
     Example:
         unmask sweep resume sweeps/smoke
-
-    Args:
-        store: Directory of a sweep.
     """
     from unmask.experiments.sweeps.run import resume as resume_store
 
@@ -105,9 +99,6 @@ def retry(
 
     Example:
         unmask sweep retry sweeps/smoke --limit 600
-
-    Args:
-        store: Directory of a sweep.
     """
     from unmask.experiments.sweeps.run import resume as resume_store
 
@@ -127,7 +118,6 @@ def export(store: Store, /, *, out: File = None, json: Switch = False) -> Answer
     and of the code, and the seconds of the cell.
 
     Args:
-        store: Directory of a sweep.
         out: File of the table: .csv, or .parquet, which needs pyarrow. (default: STORE/table.csv)
         json: Print one JSON object with the table; write a file only with --out.
     """

@@ -33,12 +33,6 @@ def exact(
     per token (2 to their power are error rate and perplexity); KL(q || p) in nats,
     and its upper bound, the mean over orders of KL(q || p_order). For values that
     are not known exactly, a note gives the reason and the closest alternative.
-
-    Args:
-        language: Preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
-        length: Sequence length in tokens.
-        steps: Number of steps N.
-        schedule: Schedule: how much each step reveals (see `unmask list schedules`).
     """
     from unmask import languages
     from unmask.core.tables import rows_of
@@ -56,12 +50,8 @@ class Question:
     """A language, a length and numbers of steps.
 
     Args:
-        language: Preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
-        length: Sequence length in tokens.
         steps: Numbers of steps N. (default: 8 32 128 512 2048)
-        schedule: Schedule: how much each step reveals (see `unmask list schedules`).
         rows: Number of sequences for each measured value; 0 measures nothing.
-        seed: Random seed.
     """
 
     language: Name
@@ -175,10 +165,6 @@ def show(
 
     Args:
         names: Statements, with options (see `unmask theory list`). (default: all)
-        language: Preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
-        length: Sequence length in tokens.
-        steps: Number of steps N.
-        schedule: Schedule: how much each step reveals (see `unmask list schedules`).
         learning: Learning error in nats per token, epsilon of Assumption 4.1.
     """
     from dataclasses import asdict

@@ -103,7 +103,6 @@ def command(
 
     Args:
         out: Directory of the network; created if missing.
-        language: Preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
         text: Text to train on instead of a language: a file, a directory, or kjv.
         tokenizer: Tokenizer of a text: chars, bpe:4096, gpt2 or smollm2. (default: chars)
         model: Kind of network: mdm, masked diffusion, or ar, autoregressive. (default: mdm)
