@@ -10,7 +10,7 @@ import pytest
 
 from tests.sparing import in_this_process
 from unmask.experiments.paper import items, reproduction
-from unmask.experiments.paper.judge import Claim, item, part, shown
+from unmask.experiments.paper.judge import claim, item, part, shown
 from unmask.report import paper
 
 ROOT = Path(__file__).parents[2]
@@ -23,8 +23,9 @@ def fake(name, length, claim):
     })  # fmt: skip
 
 
-HALF = Claim("", "", "", [shown("SER", "ser", length=10)], lambda ser: ser >= 0.05, "More than half <is>.", "Less.")
-UNTESTED = Claim("", "", "", untested="Weights.")
+SER = shown("SER", "ser", length=10)
+HALF = claim("", "", "", SER, test=lambda ser: ser >= 0.05, agrees="More than half <is>.", differs="Less.")
+UNTESTED = claim("", "", "", untested="Weights.")
 
 
 @pytest.fixture

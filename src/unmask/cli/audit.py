@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unmask.cli.options import Count, File, Name, Samples, Switch
+from unmask.cli.options import Answer, Count, File, Name, Samples, Switch
 
 
 def command(
@@ -16,8 +16,7 @@ def command(
     calls: Count = None,
     order: File = None,
     verbose: Switch = False,
-    json: Switch = False,
-) -> None:
+) -> Answer:
     """Test a generation loop for bugs, with samples that it made on `unmask.oracle`.
 
     Examples:
@@ -36,7 +35,6 @@ def command(
     200 sequences than the tokens alone with 2000.
 
     Args:
-        samples: Tokens (sequences, length): a .npy file of integers, or .jsonl with one list per line.
         language: Language of the oracle: a preset (see `unmask list languages`), or a file.
         steps: Number of steps N with which the loop was called.
         sampler: Sampler that the loop should implement, with options in brackets (see `unmask list samplers`).
@@ -49,7 +47,6 @@ def command(
     from itertools import takewhile
 
     from unmask import audit, languages
-    from unmask.cli.output import show
     from unmask.core.samples import read_tokens
     from unmask.core.tables import rows_of
 
@@ -59,4 +56,4 @@ def command(
     result = audit(tokens, known, sampler=sampler, schedule=schedule, steps=steps, calls=calls, order=revealed)
     rows = rows_of(result.table())
     brief = list(takewhile(lambda row: not row[0].endswith("detectable"), rows))
-    show(result.to_dict(), json, rows if verbose else brief)
+    return Answer(result.to_dict(), rows if verbose else brief)

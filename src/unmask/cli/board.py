@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from unmask.cli.frontier import command as frontier
-from unmask.cli.options import Count, Counts, Directory, Engine, Languages, Measuring, Switch, engine_on
+from unmask.cli.options import Answer, Count, Counts, Directory, Engine, Languages, Measuring, Switch, engine_on
 
 if TYPE_CHECKING:
     from unmask.experiments.board import Board, Settings
@@ -77,8 +77,7 @@ def run(
     steps: Counts = (),
     out: Path = Path("board"),
     by: Measuring = Measuring(),
-    json: Switch = False,
-) -> None:
+) -> Answer:
     """Rank samplers on languages with exactly known probabilities.
 
     Examples:
@@ -103,11 +102,9 @@ def run(
         against: Sampler to compare all others with, row by row.
         steps: Numbers of steps N of samplers that have a number of steps. (default: from L/32 to 8 L)
         out: Directory of the page, board.json, .csv, .svg, .png and the store; created if missing.
-        json: Print one JSON object instead of tables.
     """
     from dataclasses import asdict
 
-    from unmask.cli.output import show
     from unmask.experiments.board.standings import summary
     from unmask.report.board import PAGE
     from unmask.report.publishing import publish
@@ -116,15 +113,16 @@ def run(
     published = publish(PAGE, ground.settings(samplers, against=against, steps=steps), out, **ground.how(by))
     board = published.measured
     files = [str(path) for path in published.files]
-    if json:
-        about: dict[str, Any] = {"seconds": board.seconds, "files": files}
-        about |= {"failures": [asdict(failure) for failure in board.failures], "standings": summary(board.records)}
-        show(about, True)
-        return
-    _print(board)
-    if any(failure.value is None for failure in board.failures):
-        print(f"`unmask sweep retry {out / STORE}` measures the skipped samplers again.")
-    print("\n".join(files))
+
+    def text() -> None:
+        _print(board)
+        if any(failure.value is None for failure in board.failures):
+            print(f"`unmask sweep retry {out / STORE}` measures the skipped samplers again.")
+        print("\n".join(files))
+
+    about: dict[str, Any] = {"seconds": board.seconds, "files": files}
+    about |= {"failures": [asdict(failure) for failure in board.failures], "standings": summary(board.records)}
+    return Answer(about, text)
 
 
 def compare(
@@ -135,8 +133,7 @@ def compare(
     ground: Ground,
     store: Path = Path("board", "sweep"),
     engine: Engine = None,
-    json: Switch = False,
-) -> None:
+) -> Answer:
     """Test which of two samplers writes more correct sequences for the same cost.
 
     Examples:
@@ -161,21 +158,21 @@ def compare(
         second: Another sampler, or the same with other options.
         store: Store of the sweep, created if missing; a board in OUT has OUT/sweep.
         engine: local, ray or here, as in `unmask sweep run`.
-        json: Print one JSON object instead of sentences.
     """
-    from unmask.cli.output import say, show
+    from unmask.cli.output import say
     from unmask.experiments.board.versus import versus
 
     chosen = engine_on("cpu" if ground.model is None else ground.device, engine)
     verdicts = versus(first, second, ground.settings(()), store=store, engine=chosen)
-    if json:
-        show({"first": first, "second": second, "languages": [verdict.to_dict() for verdict in verdicts]}, True)
-        return
-    for verdict in verdicts:
-        say(verdict.sentence(first, second))
-    each = [verdict.budgets for verdict in verdicts if verdict.budgets is not None]
-    for name, budgets in zip((first, second), zip(*each, strict=True), strict=True):
-        say(f"Fixed budgets of {name}: {'; '.join(dict.fromkeys(budgets))}.")
+
+    def text() -> None:
+        for verdict in verdicts:
+            say(verdict.sentence(first, second))
+        each = [verdict.budgets for verdict in verdicts if verdict.budgets is not None]
+        for name, budgets in zip((first, second), zip(*each, strict=True), strict=True):
+            say(f"Fixed budgets of {name}: {'; '.join(dict.fromkeys(budgets))}.")
+
+    return Answer({"first": first, "second": second, "languages": [verdict.to_dict() for verdict in verdicts]}, text)
 
 
 def ranks(
@@ -184,8 +181,7 @@ def ranks(
     /,
     *,
     out: Directory = None,
-    json: Switch = False,
-) -> None:
+) -> Answer:
     """Compare the ranking of samplers on one board with that on others.
 
     Examples:
@@ -202,9 +198,8 @@ def ranks(
         first: File board.json.
         others: Files board.json to compare with it, for example of trained networks.
         out: Directory of ranks.svg, .png, .json and .csv; created if missing.
-        json: Print one JSON object instead of tables.
     """
-    from unmask.cli.output import say, show, show_grid
+    from unmask.cli.output import say, show_grid
     from unmask.experiments.board.ranks import ranks
     from unmask.report import exact
     from unmask.report.publishing import check_directory
@@ -213,19 +208,20 @@ def ranks(
         check_directory(out, exact.RANKS)
     rankings = [ranking for other in others for ranking in ranks(first, other)]
     files = [str(path) for path in exact.ranks(out, rankings, [first, *others])] if out is not None else []
-    if json:
-        show({"rankings": [ranking.to_dict() for ranking in rankings], "files": files}, True)
-        return
-    for ranking in rankings:
-        rows = [
-            [one.sampler, f"{one.first[0]:.3f}", f"{one.second[0]:.3f}", f"{one.first_rank:g}", f"{one.second_rank:g}"]
-            for one in ranking.standings
-        ]
-        title = f"{ranking.language}, {ranking.length} tokens: the first board and another"
-        show_grid(title, ["sampler", "AUP", "other AUP", "rank", "other rank"], rows)
-    for ranking in rankings:
-        say(ranking.sentence())
-    print("\n".join(files), end="\n" if files else "")
+
+    def text() -> None:
+        for ranking in rankings:
+            rows = [
+                [r.sampler, f"{r.first[0]:.3f}", f"{r.second[0]:.3f}", f"{r.first_rank:g}", f"{r.second_rank:g}"]
+                for r in ranking.standings
+            ]
+            title = f"{ranking.language}, {ranking.length} tokens: the first board and another"
+            show_grid(title, ["sampler", "AUP", "other AUP", "rank", "other rank"], rows)
+        for ranking in rankings:
+            say(ranking.sentence())
+        print("\n".join(files), end="\n" if files else "")
+
+    return Answer({"rankings": [ranking.to_dict() for ranking in rankings], "files": files}, text)
 
 
 def _print(board: Board) -> None:
@@ -234,10 +230,7 @@ def _print(board: Board) -> None:
     from unmask.report.board import left_out
 
     show_tables(tables(board))
-    for line in HOW_TO_READ.format(against=board.settings.against).splitlines():
-        say(line)
-    for line in left_out(board):
-        say(line)
+    say(*HOW_TO_READ.format(against=board.settings.against).splitlines(), *left_out(board))
     settings = board.settings
     print(f"\n{settings.seeds} seeds with {settings.rows} sequences per budget; {board.seconds:.0f} s of compute.")
 

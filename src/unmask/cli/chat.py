@@ -51,8 +51,6 @@ def command(
         steps: Number of sampling steps N of an answer. (default: one for each token)
         sampler: Sampler: a name of `unmask list samplers`. (default: llada; for AR models autoregressive)
         temperature: Sampling temperature; 0 means greedy. (default: 0)
-        top_p: Keep the most likely tokens up to this total probability.
-        guidance: Classifier-free guidance scale; 0 is off. Doubles the number of model calls.
         seed: Random seed of the conversation.
         json: Print one JSON object for each answer.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unmask.cli.options import Assignments, Languages, Measuring, Switch
+from unmask.cli.options import Answer, Assignments, Languages, Measuring, Switch
 
 
 def command(
@@ -14,8 +14,7 @@ def command(
     set: Assignments = (),
     by: Measuring = Measuring(),
     open: Switch = False,
-    json: Switch = False,
-) -> None:
+) -> Answer:
     """Reproduce the paper's main result as a web page.
 
     Examples:
@@ -35,16 +34,14 @@ def command(
         out: Directory of the page and its files; created if missing.
         languages: Languages of the recipe to use. (default: all five)
         set: Other values for the recipe `demo`, for example rows=200 or steps=[8,64].
-        open: Open the page in the browser.
-        json: Print one JSON object instead of a table.
     """
     import webbrowser
 
-    from unmask.cli.output import show_page
+    from unmask.cli.output import answer_of
     from unmask.report.publishing import publish
     from unmask.report.whole import Selection, of_recipe
 
     published = publish(of_recipe("demo"), Selection("demo", set, languages), out, **by.options())
     if open:
         webbrowser.open(published.page.as_uri())
-    show_page(published, json)
+    return answer_of(published)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from unmask.cli.options import Switch
+from unmask.cli.options import Answer, Switch
 
 
-def command(*, verbose: Switch = False, json: Switch = False) -> None:
+def command(*, verbose: Switch = False) -> Answer:
     """Check the installation: versions, devices, threads, caches, sandbox, extras.
 
     Examples:
@@ -20,13 +20,11 @@ def command(*, verbose: Switch = False, json: Switch = False) -> None:
 
     Args:
         verbose: Print every version, directory and extra on its own line.
-        json: Print one JSON object instead of a table.
     """
-    from unmask.cli.output import show
     from unmask.cost.surroundings import surroundings
 
     parts = surroundings()
-    show(parts, json, None if verbose else [(name, _brief(name, part)) for name, part in parts.items()])
+    return Answer(parts, None if verbose else [(name, _brief(name, part)) for name, part in parts.items()])
 
 
 def _brief(name: str, part: Any) -> str:

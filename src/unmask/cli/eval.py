@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from unmask.cli.lm_eval import command as lm_eval
-from unmask.cli.options import Count, Counts, File, Number, Switch, Text, Word
+from unmask.cli.options import Answer, Count, Counts, File, Number, Switch, Text, Word
 from unmask.core.run import Loading
 
 if TYPE_CHECKING:
@@ -38,9 +38,7 @@ class Writing:
         eos: Handling of end-of-text tokens: stop, fill, never or last (docs/evaluate.md).
         no_until: Do not end an answer at the task's stop strings, for example the next question.
         temperature: Sampling temperatures; 0 means greedy. (default: 0)
-        top_p: Keep the most likely tokens up to this total probability.
         top_k: Keep at most this many tokens.
-        guidance: Classifier-free guidance scale; 0 is off. Doubles the number of model calls.
         chat: Format the question as a user message with the model's chat template.
         system: System message before the question.
     """
@@ -81,8 +79,7 @@ def run(
     workers: int = 1,
     address: Annotated[str | None, "HOST:PORT"] = None,
     dry_run: Switch = False,
-    json: Switch = False,
-) -> None:
+) -> Answer:
     """Evaluate a model on a task: accuracy, cost and time.
 
     Examples:
@@ -113,15 +110,11 @@ def run(
         store: Directory of the records, a store of `unmask sweep`; created if missing.
         batch: Batch size. An interruption loses at most one batch.
         until_decided: Stop when the interval of every accuracy is within plus or minus this value, for example 0.02.
-        allow_code_execution: Run generated programs in the strongest sandbox of this machine.
-        unconfined: Allow the run even if only weak sandboxing is available.
         causal_card: Model card of the AR model, if its directory does not identify it.
-        seed: Random seed.
         engine: Processes on this machine (local), tasks on a Ray cluster (ray), or this process only (here).
         workers: Number of processes or tasks, each with the model.
         address: Address of a running Ray cluster; "auto" finds it.
         dry_run: Print the memory and the time of each cell, and stop.
-        json: Print one JSON object instead of a table.
     """
     from unmask.core.errors import UnmaskError
     from unmask.experiments.evaluation import Settings, evaluate
@@ -150,16 +143,13 @@ def run(
         raise UnmaskError(f"{task} runs generated programs. Add --allow-code-execution (in a sandbox)")
     settings = Settings(task=task, model=model, data=None if data is None else str(data), **options)
     if dry_run:
-        _plan(settings, store, json)
-        return
+        return _plan(settings, store)
     with _sandbox(allow_code_execution and kind == "programs", unconfined) as sandbox:
         how: dict[str, Any] = {"engine": engine, "workers": workers, "address": address, "until_decided": until_decided}
-        _print(evaluate(settings, out=store, sandbox=sandbox, **how), json)
+        return _answer(evaluate(settings, out=store, sandbox=sandbox, **how))
 
 
-def show(
-    records: Records, /, *, wrong: Switch = False, too_long_is_wrong: Switch = False, json: Switch = False
-) -> None:
+def show(records: Records, /, *, wrong: Switch = False, too_long_is_wrong: Switch = False) -> Answer:
     """Show the results of an evaluation, and some incorrect answers.
 
     Examples:
@@ -168,18 +158,20 @@ def show(
         unmask eval show eval/records.jsonl --json
 
     Args:
-        records: Directory of `unmask eval`, or its records.jsonl.
         wrong: Print some incorrect answers of each setting, with the reason.
         too_long_is_wrong: Count a prompt that is too long as an incorrect answer.
-        json: Print one JSON object instead of tables.
     """
     from unmask.experiments.evaluation import Evaluation, labels, read
 
     evaluation = Evaluation(records, read(records), too_long_is_wrong)
-    _print(evaluation, json)
-    if wrong and not json:
+
+    def text() -> None:
+        _print(evaluation)
         for label, group in zip(labels(evaluation.groups), evaluation.groups, strict=True):
             _show_wrong(label, group)
+
+    answer = _answer(evaluation)
+    return answer._replace(text=text) if wrong else answer
 
 
 def check(
@@ -189,8 +181,7 @@ def check(
     reading: Annotated[str | None, "TASK"] = None,
     allow_code_execution: Switch = False,
     unconfined: Switch = False,
-    json: Switch = False,
-) -> None:
+) -> Answer:
     """Check the existing answers of an evaluation again.
 
     Examples:
@@ -203,19 +194,14 @@ def check(
     Args:
         store: Directory of `unmask eval`, or of a sweep with the job `evaluation`.
         reading: Task with the options that read its answers.
-        allow_code_execution: Run generated programs in the strongest sandbox of this machine.
-        unconfined: Allow the run even if only weak sandboxing is available.
-        json: Print one JSON object instead of tables.
     """
     from unmask.experiments.evaluation import check as checked
 
     with _sandbox(allow_code_execution, unconfined) as sandbox:
-        _print(checked(store, sandbox=sandbox, reading=reading), json)
+        return _answer(checked(store, sandbox=sandbox, reading=reading))
 
 
-def compare(
-    first: Records, second: Records, /, *, first_is: Filters = (), second_is: Filters = (), json: Switch = False
-) -> None:
+def compare(first: Records, second: Records, /, *, first_is: Filters = (), second_is: Filters = ()) -> Answer:
     """Test which of two settings has the higher accuracy on the same items.
 
     Examples:
@@ -233,10 +219,8 @@ def compare(
         second: Directory or records of the second setting; may be the same.
         first_is: First setting, if there are several: names and values of its table.
         second_is: Second setting, if there are several.
-        json: Print one JSON object instead of a sentence.
     """
     from unmask.cli.output import say
-    from unmask.cli.output import show as put
     from unmask.experiments.evaluation import compare as compared
     from unmask.experiments.evaluation import labels, read
 
@@ -245,16 +229,14 @@ def compare(
     names = labels([one, other])
     if names[0] == names[1]:
         names = [str(first), str(second)]
-    if json:
-        put({"first": names[0], "second": names[1]} | result.to_dict(), True)
-        return
-    say(result.sentence(*names))
     how = "an interval over items" if result.p is None else f"p = {result.p:.2g}, McNemar's exact test"
     only = f"{result.first_alone} items correct with the first only, {result.second_alone} with the second only"
-    say(f"accuracy {result.first:.1%} and {result.second:.1%}; {only}; {how}")
+    counted = f"accuracy {result.first:.1%} and {result.second:.1%}; {only}; {how}"
+    about = {"first": names[0], "second": names[1]} | result.to_dict()
+    return Answer(about, lambda: say(result.sentence(*names), counted))
 
 
-def export(records: Records, /, *, format: Literal["lm-eval", "evalplus"], out: Path, json: Switch = False) -> None:
+def export(records: Records, /, *, format: Literal["lm-eval", "evalplus"], out: Path) -> Answer:
     """Export records in the format of lm-eval or EvalPlus.
 
     Examples:
@@ -264,22 +246,15 @@ def export(records: Records, /, *, format: Literal["lm-eval", "evalplus"], out: 
     The output has one file for each setting.
 
     Args:
-        records: Directory of `unmask eval`, or its records.jsonl.
         format: Format: lm-eval, its samples_TASK.jsonl; evalplus, one {"task_id", "solution"} per line.
         out: Directory of the files; created if missing.
-        json: Print one JSON object instead of the names of the files.
     """
     from unmask.cli.output import say
-    from unmask.cli.output import show as put
     from unmask.experiments.evaluation import groups, read
     from unmask.experiments.evaluation.exports import write
 
-    files = write(groups(read(records)), format, out)
-    if json:
-        put({"files": [str(path) for path in files]}, True)
-        return
-    for path in files:
-        say(str(path))
+    files = [str(path) for path in write(groups(read(records)), format, out)]
+    return Answer({"files": files}, lambda: say(*files))
 
 
 def _as_published(
@@ -292,9 +267,8 @@ def _as_published(
     return model or recipe.model, task or recipe.task, options | {name: options[name] or own[name] for name in own}
 
 
-def _plan(settings: Any, out: Path, json: bool) -> None:
-    """Print the memory and the time of each cell."""
-    from unmask.cli.output import show as put
+def _plan(settings: Any, out: Path) -> Answer:
+    """Return the memory and the time of each cell."""
     from unmask.cli.output import show_grid
     from unmask.cost.needs import look, needs
     from unmask.experiments.evaluation.run import plan
@@ -317,22 +291,24 @@ def _plan(settings: Any, out: Path, json: bool) -> None:
         shown = [spec["sampler"] or "default", spec["steps"] or length, spec["rows"], memory, fits, f"{cell.cost:.3g}"]
         rows.append([card.name, *map(str, shown)])
     total = sum(cell.cost for cell in cells)
-    if json:
-        put({"task": settings.task, "items": settings.items, "cells": records, "seconds_about": total}, True)
-        return
     head = ["model", "sampler", "steps", "samples", "memory", "fits", "seconds, about"]
-    show_grid(f"{settings.task}: {settings.items} items, about {total:.3g} s in total", head, rows)
+    title = f"{settings.task}: {settings.items} items, about {total:.3g} s in total"
+    result = {"task": settings.task, "items": settings.items, "cells": records, "seconds_about": total}
+    return Answer(result, lambda: show_grid(title, head, rows))
 
 
-def _print(evaluation: Evaluation, json: bool) -> None:
+def _answer(evaluation: Evaluation) -> Answer:
+    from unmask.experiments.evaluation.table import summary
+
+    result = {"records": str(evaluation.directory), "settings": summary(evaluation.groups)}
+    return Answer(result, lambda: _print(evaluation))
+
+
+def _print(evaluation: Evaluation) -> None:
     from unmask.cli.output import say, show_grid
-    from unmask.cli.output import show as put
     from unmask.experiments.evaluation.summary import labels
-    from unmask.experiments.evaluation.table import summary, table
+    from unmask.experiments.evaluation.table import table
 
-    if json:
-        put({"records": str(evaluation.directory), "settings": summary(evaluation.groups)}, True)
-        return
     tasks: dict[str, list[Group]] = {}
     for group in evaluation.groups:
         tasks.setdefault(group.settings["task"], []).append(group)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from unmask.cli.options import Directory, Name, Switch
+from unmask.cli.options import Answer, Directory, Name
 
 if TYPE_CHECKING:
     from unmask.core.estimates import Estimate
@@ -25,8 +25,7 @@ def command(
     smoothing: float = 1e-3,
     seed: int = 0,
     out: Directory = None,
-    json: Switch = False,
-) -> None:
+) -> Answer:
     """Compare generative perplexity and entropy of samples with the exact values.
 
     Examples:
@@ -48,19 +47,15 @@ def command(
     by perplexity and by the entropy of a sequence's tokens.
 
     Args:
-        language: Preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
-        length: Sequence length in tokens.
         samplers: Samplers with options. (default: autoregressive ancestral entropy low-confidence)
         temperatures: Sampling temperatures above 0. (default: 0.3 0.5 0.7 0.85 1 1.15)
         steps: Number of steps N of samplers that have one.
         rows: Number of sequences per point.
         smoothing: Fraction of the judge's probability that is even over all tokens; 0 is the exact language.
-        seed: Random seed.
         out: Directory of frontier.svg, .png, .json and .csv; created if missing.
-        json: Print one JSON object instead of a table.
     """
     from unmask import languages
-    from unmask.cli.output import say, show, show_grid
+    from unmask.cli.output import say, show_grid
     from unmask.diagnosis.frontier import TEMPERATURES, USUAL, beats, frontier
     from unmask.report import exact
     from unmask.report.publishing import check_directory
@@ -82,21 +77,22 @@ def command(
     about = {"language": language, "length": length, "steps": steps, "rows": rows, "seed": seed, "smoothing": smoothing}
     files = [str(path) for path in exact.frontier(out, known, points, about)] if out is not None else []
     best = beats(points)
-    if json:
-        show(about | {"points": [point.to_dict() for point in points], "beats": best and best.setting}, True)
-        return
-    head = ["sampler", "T", "log perplexity", "entropy", "KL", "unigram", "SER"]
-    show_grid(f"{language}, {length} tokens, nats per token", head, [_row(point) for point in points])
-    own = points[0]
-    if best is None:
-        say("naive does not beat the language: no walk has lower perplexity at equal or higher unigram entropy.")
-    else:
-        theirs = f"{best.cross_entropy.value:.3f} < {own.cross_entropy.value:.3f}"
-        healthy = f"{best.unigram.value:.3f} >= {own.unigram.value:.3f}"
-        true = f"its SER is {best.ser.value:.3g}, its KL {best.divergence.value:.3f}" if best.divergence else ""
-        say(f"naive beats the language by both proxies: log perplexity {theirs}, unigram entropy {healthy}.")
-        say(f"Yet {true}.")
-    print("\n".join(files), end="\n" if files else "")
+
+    def text() -> None:
+        head = ["sampler", "T", "log perplexity", "entropy", "KL", "unigram", "SER"]
+        show_grid(f"{language}, {length} tokens, nats per token", head, [_row(point) for point in points])
+        own = points[0]
+        if best is None:
+            say("naive does not beat the language: no walk has lower perplexity at equal or higher unigram entropy.")
+        else:
+            theirs = f"{best.cross_entropy.value:.3f} < {own.cross_entropy.value:.3f}"
+            healthy = f"{best.unigram.value:.3f} >= {own.unigram.value:.3f}"
+            true = f"its SER is {best.ser.value:.3g}, its KL {best.divergence.value:.3f}" if best.divergence else ""
+            say(f"naive beats the language by both proxies: log perplexity {theirs}, unigram entropy {healthy}.")
+            say(f"Yet {true}.")
+        print("\n".join(files), end="\n" if files else "")
+
+    return Answer(about | {"points": [point.to_dict() for point in points], "beats": best and best.setting}, text)
 
 
 def _row(point: Point) -> list[str]:

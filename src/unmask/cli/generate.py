@@ -6,7 +6,7 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unmask.cli.options import Count, Model, Named, Switch
+from unmask.cli.options import Answer, Count, Model, Named, Switch
 from unmask.cli.prompts import Prompting
 from unmask.core.run import Loading, Sampling
 
@@ -36,8 +36,7 @@ def command(
     batch: Count = None,
     dry_run: Switch = False,
     verbose: Switch = False,
-    json: Switch = False,
-) -> None:
+) -> Answer:
     """Generate sequences with an exact denoiser, a trained network or an open model.
 
     Examples:
@@ -72,7 +71,6 @@ def command(
     Args:
         out: File of the tokens: .npy, or .jsonl with one list per line; .txt for text. Settings and counts go to
             OUT.json.
-        language: Preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
         model: Network to use instead of a language: a directory of `unmask train`; or an open model: a name of
             `unmask list models`, a repository, or a directory with its files.
         causal_model: AR model for samplers that need one, for example `speculative`.
@@ -89,7 +87,6 @@ def command(
         json: Print one JSON object with all numbers.
     """
     from unmask import UnmaskError, generate, languages
-    from unmask.cli.output import show
     from unmask.cli.prompts import OpenPrompts, Prompts
     from unmask.core.files import check_writable
     from unmask.core.samples import account_path, check_suffix, given_path
@@ -121,8 +118,7 @@ def command(
 
         prompts = OpenPrompts.of(prompting)
         if dry_run:
-            show(prompts.needs(str(model), loading, rows, length, rows_per_prompt, sampling), json)
-            return
+            return Answer(prompts.needs(str(model), loading, rows, length, rows_per_prompt, sampling))
         loaded = source = load_model(str(model), **asdict(loading), batch=batch, causal_model=causal_model)
         start, tokenizer = prompts.start(loaded, rows, length, rows_per_prompt), loaded.tokenizer
     else:
@@ -154,7 +150,7 @@ def command(
     if tokenizer is not None:
         texts = generation.texts(tokenizer) if opened else [tokenizer.decode(row) for row in generation.tokens.tolist()]
     generation.save(out, texts)
-    show({"file": str(out)} | generation.summary(), json, None if verbose else _brief(out, generation))
+    return Answer({"file": str(out)} | generation.summary(), None if verbose else _brief(out, generation))
 
 
 def _brief(out: Path, generation: Generation) -> list[tuple[str, str]]:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
-from unmask.cli.options import Switch
-
-if TYPE_CHECKING:
-    from unmask.core.estimates import Estimate
+from unmask.cli.options import Answer
 
 Texts = Annotated[Path, "TEXTS"]
 
@@ -22,8 +19,7 @@ def command(
     draws: int = 64,
     device: str = "auto",
     seed: int = 0,
-    json: Switch = False,
-) -> None:
+) -> Answer:
     """Measure perplexity and token entropy of texts with an open model.
 
     Examples:
@@ -45,15 +41,14 @@ def command(
         draws: Random masks per text (masked models only).
         device: Device: auto, cpu or cuda.
         seed: Random seed of the masks.
-        json: Print one JSON object instead of a table.
     """
     import math
 
     import torch
 
-    from unmask.cli.output import show
-    from unmask.core.estimates import mean
+    from unmask.core.estimates import Estimate, mean
     from unmask.core.samples import read_texts
+    from unmask.core.tables import rows_of
     from unmask.diagnosis.judge import judge, tokens_of
     from unmask.diagnosis.texts import token_entropy
     from unmask.hub.loading import load_model
@@ -69,13 +64,10 @@ def command(
         "tokens": int(judged.tokens.sum()),
         "judge": model.name,
         "kind": "exact" if model.card.causal else "bound",
-        "perplexity": _plain(mean(judged.nats[there]).map(math.exp), json),
+        "perplexity": mean(judged.nats[there]).map(math.exp),
         "draws_standard_error": float((judged.error[there] ** 2).sum().sqrt() / there.sum()),
         "bits_a_character": nats / math.log(2) / sum(map(len, read)),
-        "token_entropy_nats": _plain(mean(entropy), json),
+        "token_entropy_nats": mean(entropy),
     }
-    show(about, json)
-
-
-def _plain(estimate: Estimate, as_json: bool) -> Estimate | dict[str, Any]:
-    return estimate.to_dict() if as_json else estimate
+    plain = {name: value.to_dict() if isinstance(value, Estimate) else value for name, value in about.items()}
+    return Answer(plain, rows_of(about))

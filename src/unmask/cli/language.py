@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from unmask.cli.options import Count, Name, Switch
+from unmask.cli.options import Answer, Count, Name, Switch
 
 
 def new(
@@ -14,8 +14,7 @@ def new(
     *,
     out: Path,
     normalise: Switch = False,
-    json: Switch = False,
-) -> None:
+) -> Answer:
     """Write a standard language, or a checked copy of a file, as JSON.
 
     Examples:
@@ -23,20 +22,17 @@ def new(
         unmask language new exported.json --normalise --out language.json
 
     Args:
-        language: Preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
         out: JSON file to write.
         normalise: Divide each row of a file's tables by its sum.
-        json: Print one JSON object instead of a table.
     """
     from unmask import languages
-    from unmask.cli.output import show as print_result
     from unmask.core.files import check_writable
 
     check_writable(out)
     loaded = languages.load(language, normalise=normalise)
     result = {"file": str(out)} | loaded.describe()
     loaded.save(out)
-    print_result(result, json)
+    return Answer(result)
 
 
 def fit(
@@ -48,8 +44,7 @@ def fit(
     tokens: Literal["characters", "whitespace"] = "characters",
     smoothing: float = 0.0,
     max_vocabulary: Count = None,
-    json: Switch = False,
-) -> None:
+) -> Answer:
     """Fit an n-gram language to your own text.
 
     Example:
@@ -62,10 +57,8 @@ def fit(
         tokens: Tokens of the text: characters, or words between whitespace.
         smoothing: Number added to every count. At 0, only n-grams of the text are possible.
         max_vocabulary: Largest number of tokens; the rarest become one unknown token. (default: all)
-        json: Print one JSON object instead of a table.
     """
     from unmask import languages
-    from unmask.cli.output import show as print_result
     from unmask.core.files import check_writable
     from unmask.core.reading import read_text
 
@@ -73,7 +66,7 @@ def fit(
     fitted = languages.NGram.fit(read_text(text), order, tokens, smoothing, max_vocabulary)
     result = {"file": str(out)} | fitted.describe()
     fitted.save(out)
-    print_result(result, json)
+    return Answer(result)
 
 
 command = {"new": new, "fit": fit}

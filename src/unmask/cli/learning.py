@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from unmask.cli.options import Count, Counts, Named, Switch
+from unmask.cli.options import Answer, Count, Counts, Named
 
 if TYPE_CHECKING:
     from unmask.diagnosis.decomposition import Blame
@@ -26,8 +26,7 @@ def command(
     contexts: int = 200,
     seed: int = 0,
     device: str = "auto",
-    json: Switch = False,
-) -> None:
+) -> Answer:
     """Measure the learning error of a trained network, and the SER and TER it adds.
 
     Examples:
@@ -52,12 +51,9 @@ def command(
         steps: Numbers of sampling steps N. (default: 4 8 16 32 64)
         rows: Sequences generated at each N.
         contexts: Sequences used to estimate the learning error.
-        seed: Random seed.
         device: Device of the network: auto, cpu or cuda.
-        json: Print one JSON object instead of tables.
     """
     from unmask.cli import models
-    from unmask.cli.output import show
     from unmask.diagnosis.decomposition import blame, blame_ar
     from unmask.diagnosis.learning import of_language, of_sampler
     from unmask.networks import Network
@@ -71,12 +67,9 @@ def command(
         errors = [blame_ar(network, exact, size, learning=known, rows=rows, seed=seed)]
     else:
         errors = blame(network, exact, size, "linear", steps or STEPS, learning=known, rows=rows, seed=seed)
-    if json:
-        about = {"model": str(model), "kind": trunk.shape.kind, "language": label, "length": size}
-        learned = [known.to_dict(), visited.to_dict()]
-        show(about | {"learning": learned, "errors": [error.to_dict() for error in errors]}, True)
-    else:
-        _print(trunk.shape.kind, label, (known, visited), errors)
+    about = {"model": str(model), "kind": trunk.shape.kind, "language": label, "length": size}
+    about |= {"learning": [known.to_dict(), visited.to_dict()], "errors": [error.to_dict() for error in errors]}
+    return Answer(about, lambda: _print(trunk.shape.kind, label, (known, visited), errors))
 
 
 def _print(kind: str, label: str, learned: Sequence[Learning], errors: Sequence[Blame]) -> None:

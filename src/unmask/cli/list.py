@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, Literal
 
-from unmask.cli.options import Switch
+from unmask.cli.options import Answer
 
 if TYPE_CHECKING:
     from unmask.core.registry import Entry, Registry
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 Kind = Literal["languages", "samplers", "schedules", "models", "tasks", "jobs"]
 
 
-def command(kind: Kind, /, *, json: Switch = False) -> None:
+def command(kind: Kind, /) -> Answer:
     """List languages, samplers, schedules, open models, tasks, or jobs of sweeps.
 
     Examples:
@@ -29,20 +29,20 @@ def command(kind: Kind, /, *, json: Switch = False) -> None:
         kind: The kind of names to list.
         json: Print one JSON object, name to {about, specification, options, needed, code}.
     """
-    from unmask.cli.output import show, show_lines
+    from unmask.cli.output import show_lines
 
     if kind == "models":
-        _list_models(json)
-        return
+        return _models()
     named = registries(kind)
-    if json:
-        listed = {name: summaries(registry) for name, registry in named.items()}
-        show(listed if len(listed) > 1 else listed[kind], True)
-        return
-    for number, (name, registry) in enumerate(named.items()):
-        if number:
-            print(f"\n{name}:")
-        show_lines(sorted(registry.about().items()))
+
+    def text() -> None:
+        for number, (name, registry) in enumerate(named.items()):
+            if number:
+                print(f"\n{name}:")
+            show_lines(sorted(registry.about().items()))
+
+    listed = {name: summaries(registry) for name, registry in named.items()}
+    return Answer(listed if len(listed) > 1 else listed[kind], text)
 
 
 def registries(kind: str) -> dict[str, Registry[Any]]:
@@ -84,14 +84,11 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, str | int | float | bool) else repr(value)
 
 
-def _list_models(json: bool) -> None:
+def _models() -> Answer:
     import msgspec
 
-    from unmask.cli.output import show, show_lines
     from unmask.hub import known
 
-    if json:
-        show({name: msgspec.to_builtins(card) for name, card in known().items()}, True)
-        return
     cards = sorted(known().items())
-    show_lines([(name, f"{card.repository}, {card.attention}, {card.licence}") for name, card in cards])
+    lines = [(name, f"{card.repository}, {card.attention}, {card.licence}") for name, card in cards]
+    return Answer({name: msgspec.to_builtins(card) for name, card in known().items()}, lines)

@@ -2,8 +2,8 @@
 
 A command is a function named `command`, or a dict of functions for its subcommands, in a module listed in COMMANDS.
 Its signature gives its flags: arguments before `/` are positional, a bool is a plain flag. Its docstring is its help:
-the first line is above the flags, the rest below. It fails by raising UnmaskError. Even `--help` imports the module, so
-functions import slow modules themselves.
+the first line is above the flags, the rest below. It returns an Answer, which is printed here as text or as JSON, and
+fails by raising UnmaskError. Even `--help` imports the module, so functions import slow modules themselves.
 """
 
 from __future__ import annotations
@@ -138,7 +138,13 @@ def _run(arguments: list[str]) -> int:
 
         cores.count()  # check UNMASK_THREADS, also for commands without threads
         with progress.command(program):
-            call(program, command, rest)
+            answer = call(program, command, rest)
+            if answer is not None:
+                from unmask.cli.output import show
+
+                show(answer.result, "--json" in rest, answer.text)
+                if answer.failure:
+                    raise UnmaskError(answer.failure)
     return 0
 
 

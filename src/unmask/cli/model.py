@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from unmask.cli.judge import command as judge
 from unmask.cli.learning import command as learning
-from unmask.cli.options import Switch, Word
+from unmask.cli.options import Answer, Word
 from unmask.cli.time import command as time
 
 Name = Annotated[str, "MODEL"]
 Directory = Annotated[str, "DIR"]
 
 
-def check(directory: Directory, /, *, card: Word = None, device: str = "cpu", json: Switch = False) -> None:
+def check(directory: Directory, /, *, card: Word = None, device: str = "cpu") -> Answer:
     """Check the files of a checkpoint and list all their problems.
 
     Examples:
@@ -28,31 +28,23 @@ def check(directory: Directory, /, *, card: Word = None, device: str = "cpu", js
         directory: Directory of a checkpoint, or a name of `unmask list models`, which is then downloaded.
         card: Model card, if the files do not identify the model: a name, or your own JSON file.
         device: Device of the loaded model: auto, cpu or cuda.
-        json: Print one JSON object instead of a table.
     """
-    from unmask.cli.output import show as print_result
-    from unmask.cli.output import show_lines
-    from unmask.core.errors import UnmaskError, cut
+    from unmask.core.errors import cut
     from unmask.hub.checking import PARTS
     from unmask.hub.checking import check as look
 
     result = look(directory, card, device)
     name = "not known" if result.card is None else result.card.name
     every = [problem for problems in result.problems.values() for problem in problems]
-    if json:
-        about: dict[str, Any] = {"directory": directory, "card": name}
-        about |= {"sound": result.sound, "problems": result.problems}
-        print_result(about, True)
-    else:
-        rows = [("directory", cut(directory)), ("model", name)]
-        for part in PARTS:
-            problems = result.problems.get(part)
-            states = problems or ["skipped, as another part has a problem" if problems is None else "ok"]
-            rows += [(part, state) for state in states]
-        show_lines(rows)
-    if every:
-        more = f" (and {len(every) - 1} more)" if len(every) > 1 else ""
-        raise UnmaskError(f"{cut(directory)} cannot be used: {every[0]}{more}")
+    rows = [("directory", cut(directory)), ("model", name)]
+    for part in PARTS:
+        problems = result.problems.get(part)
+        states = problems or ["skipped, as another part has a problem" if problems is None else "ok"]
+        rows += [(part, state) for state in states]
+    more = f" (and {len(every) - 1} more)" if len(every) > 1 else ""
+    failure = f"{cut(directory)} cannot be used: {every[0]}{more}" if every else ""
+    about = {"directory": directory, "card": name, "sound": result.sound, "problems": result.problems}
+    return Answer(about, rows, failure)
 
 
 command = {"check": check, "time": time, "judge": judge, "learning": learning}

@@ -1,13 +1,31 @@
-"""Types of options that commands share. The docstring of a command explains its options.
+"""Types of options that commands share. The docstring of a command explains its options, except usual ones (ABOUT).
 
 The text next to a type is its value in help: "FILE", "N".
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
+
+ABOUT = {  # the help of an option that a docstring does not explain
+    "json": "Print one JSON object instead of text.",
+    "language": 'Preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.',
+    "length": "Sequence length in tokens.",
+    "steps": "Number of steps N.",
+    "schedule": "Schedule: how much each step reveals (see `unmask list schedules`).",
+    "seed": "Random seed.",
+    "top_p": "Keep the most likely tokens up to this total probability.",
+    "guidance": "Classifier-free guidance scale; 0 is off. Doubles the number of model calls.",
+    "samples": "Tokens (sequences, length): a .npy file of integers, or .jsonl with one list per line.",
+    "records": "Directory of `unmask eval`, or its records.jsonl.",
+    "store": "Directory of a sweep.",
+    "open": "Open the page in the browser.",
+    "allow_code_execution": "Run generated programs in the strongest sandbox of this machine.",
+    "unconfined": "Allow the run even if only weak sandboxing is available.",
+}
 
 Name = Annotated[str, "LANGUAGE"]
 Switch = bool  # off by default
@@ -23,6 +41,19 @@ Samples = Annotated[Path, "SAMPLES"]
 Model = Annotated[str | None, "MODEL"]  # a directory, or the name of an open model
 Text = Annotated[str | None, "TEXT"]
 Texts = Annotated[tuple[str, ...], "TEXT"]
+
+Printed = Sequence[tuple[str, str]] | Callable[[], object]
+
+
+class Answer(NamedTuple):
+    """The result of a command: a table for people, and JSON with --json. A command that declares `json` gets it too.
+
+    text: lines in place of the table, or a function that prints them; failure: an error that follows the output.
+    """
+
+    result: Mapping[str, Any]
+    text: Printed | None = None
+    failure: str = ""
 
 
 class Portion(float):

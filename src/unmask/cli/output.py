@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from unmask.cli.options import Answer, Printed
 from unmask.core.errors import plain
 from unmask.core.files import finite
 from unmask.core.tables import grid, lines, rows_of
@@ -16,15 +17,17 @@ if TYPE_CHECKING:
     from unmask.report.publishing import Published
 
 
-def show(result: Mapping[str, Any], as_json: bool, brief: Sequence[tuple[str, str]] | None = None) -> None:
+def show(result: Mapping[str, Any], as_json: bool, text: Printed | None = None) -> None:
     """Print the result as JSON, or as a table as wide as the terminal; nested entries are named by their path.
 
-    brief: the lines for a reader, in place of the whole table.
+    text: the lines for a reader, or a function that prints them, in place of the whole table.
     """
     if as_json:
         print(json.dumps(finite(result), allow_nan=False))
+    elif callable(text):
+        text()
     else:
-        show_lines(rows_of(result) if brief is None else brief)
+        show_lines(rows_of(result) if text is None else text)
 
 
 def number(value: float) -> str:
@@ -56,28 +59,27 @@ def show_grid(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) ->
     print("\n".join([*grid(title, head, rows), ""]))
 
 
-def show_page(published: Published[Any], as_json: bool) -> None:
-    """Print the table of numbers of a page, its messages and verdict, and the directories of its networks."""
+def answer_of(published: Published[Any]) -> Answer:
+    """Return the numbers of a page, its messages and verdict, and the directories of its networks."""
     from unmask.report import whole
     from unmask.report.terminal import summary, table
 
     explorer = published.explorer
     networks = {one.name: str(one.place) for one in explorer.results.trainings}
-    if as_json:
-        about: dict[str, Any] = {"page": str(published.page), "files": [str(path) for path in published.files]}
-        about |= {"networks": networks, "seconds": published.seconds, "records": whole.records(explorer.results)}
-        show(about | {"sentences": [f"{card.number}: {card.text}" for card in explorer.cards]}, True)
-        return
-    if explorer.metrics:
-        show_grid(*table(explorer))
-    for line in summary(explorer):
-        say(line)
-    for name, directory in networks.items():
-        say(f"network {name}: {directory}")
-    size = published.page.stat().st_size / 1e6
-    print(f"\n{published.page}\n{size:.1f} MB, {published.seconds:.0f} s; open it in any browser.")
+    about: dict[str, Any] = {"page": str(published.page), "files": [str(path) for path in published.files]}
+    about |= {"networks": networks, "seconds": published.seconds, "records": whole.records(explorer.results)}
+
+    def text() -> None:
+        if explorer.metrics:
+            show_grid(*table(explorer))
+        say(*summary(explorer), *(f"network {name}: {directory}" for name, directory in networks.items()))
+        size = published.page.stat().st_size / 1e6
+        print(f"\n{published.page}\n{size:.1f} MB, {published.seconds:.0f} s; open it in any browser.")
+
+    return Answer(about | {"sentences": [f"{card.number}: {card.text}" for card in explorer.cards]}, text)
 
 
-def say(text: str) -> None:
-    """Print a line that may hold names from users, with control characters escaped."""
-    print(plain(text))
+def say(*lines: str) -> None:
+    """Print lines that may hold names from users, with control characters escaped."""
+    for line in lines:
+        print(plain(line))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from unmask.cli.options import Assignments, Directory, File, Languages, Measuring, Switch
+from unmask.cli.options import Answer, Assignments, Directory, File, Languages, Measuring, Switch
 
 if TYPE_CHECKING:
     from unmask.experiments.paper.reproduction import Reproduction
@@ -22,8 +22,7 @@ def run(
     device: str = "auto",
     out: Directory = None,
     by: Measuring = Measuring(),
-    json: Switch = False,
-) -> None:
+) -> Answer:
     """Reproduce the paper claim by claim: all items, or the named ones.
 
     Examples:
@@ -46,9 +45,8 @@ def run(
         full: The paper's networks and rows, for a GPU.
         device: Device of the networks: auto, cpu or cuda.
         out: Directory for the page, the records and the store (default: paper-quick or paper-full).
-        json: Print one JSON object instead of a table.
     """
-    from unmask.cli.output import show, show_tables
+    from unmask.cli.output import show_tables
     from unmask.core.errors import UnmaskError
     from unmask.experiments.paper.items import chosen
     from unmask.experiments.paper.judge import Size
@@ -62,37 +60,31 @@ def run(
     size = Size(full, str(choose_device(device)))
     directory = Path(f"paper-{size.name}") if out is None else out
     published = publish(paper.page(items), size, directory, **by.options(device))
-    if json:
-        show(_summary(published.measured, items) | {"seconds": published.seconds, "page": str(published.page)}, True)
-        return
-    show_tables(paper.tables(published.measured))
-    _notes(published.measured, items)
-    print(f"{published.page}\n{published.seconds:.0f} s")
+
+    def text() -> None:
+        show_tables(paper.tables(published.measured))
+        _notes(published.measured, items)
+        print(f"{published.page}\n{published.seconds:.0f} s")
+
+    about = {"seconds": published.seconds, "page": str(published.page)}
+    return Answer(_summary(published.measured, items) | about, text)
 
 
-def listed(*, json: Switch = False) -> None:
+def listed() -> Answer:
     """List the items of the paper, with the number of their claims.
 
     Examples:
         unmask paper list
         unmask paper list --json
-
-    Args:
-        json: Print one JSON object instead of a table.
     """
-    from unmask.cli.output import show, show_lines
     from unmask.experiments.paper.items import ITEMS
 
-    if json:
-        claims = {name: {c.name: [c.where, c.words, c.command] for c in i.claims.values()} for name, i in ITEMS.items()}
-        show({name: {"about": item.about, "claims": claims[name]} for name, item in ITEMS.items()}, True)
-        return
-    show_lines([(name, f"{item.about} ({len(item.claims)} claims)") for name, item in ITEMS.items()])
+    claims = {name: {c.name: [c.where, c.words, c.command] for c in i.claims.values()} for name, i in ITEMS.items()}
+    result = {name: {"about": item.about, "claims": claims[name]} for name, item in ITEMS.items()}
+    return Answer(result, [(name, f"{item.about} ({len(item.claims)} claims)") for name, item in ITEMS.items()])
 
 
-def report(
-    *, out: Path = Path("paper-quick"), records: File = None, markdown: File = None, json: Switch = False
-) -> None:
+def report(*, out: Path = Path("paper-quick"), records: File = None, markdown: File = None) -> Answer:
     """Judge recorded measurements again and write the page or a document.
 
     Examples:
@@ -105,9 +97,8 @@ def report(
         out: Directory of an `unmask paper`, for the page; made if it does not exist.
         records: File of records (default: OUT/paper.json).
         markdown: Write a document to this file instead of the page.
-        json: Print one JSON object instead of a table.
     """
-    from unmask.cli.output import show, show_tables
+    from unmask.cli.output import show_tables
     from unmask.core.files import atomic, check_writable
     from unmask.experiments.paper.reproduction import FILE, read
     from unmask.report import paper
@@ -126,11 +117,12 @@ def report(
     else:
         with atomic(markdown) as file:
             file.write(paper.markdown(reproduction, origin, source.name).encode())
-    if json:
-        show(_summary(reproduction, ()) | {"file": str(target)}, True)
-        return
-    show_tables(paper.tables(reproduction))
-    print(target)
+
+    def text() -> None:
+        show_tables(paper.tables(reproduction))
+        print(target)
+
+    return Answer(_summary(reproduction, ()) | {"file": str(target)}, text)
 
 
 def _summary(reproduction: Reproduction, items: tuple[str, ...]) -> dict[str, Any]:
@@ -145,7 +137,7 @@ def _notes(reproduction: Reproduction, items: tuple[str, ...]) -> None:
     """Print the claims of the named items (default: all claims that differ) and the failed cells."""
     from unmask.cli.output import say
 
-    for name, own in reproduction.findings().items():
+    for name, own in reproduction.findings.items():
         for claim, finding in own:
             if name in items or (not items and finding.verdict == "differs"):
                 say(f"{finding.verdict}: {claim.name}, {claim.where}: {finding.why}")
@@ -162,8 +154,6 @@ class Drawing:
         out: Directory of the page, the numbers and the networks, created if needed. (default: the command's name)
         set: Other values for the recipe, for example steps=[2,8] or training_steps=100.
         device: Device of the networks: auto, cpu or cuda.
-        open: Open the page in the browser.
-        json: Print one JSON object instead of tables.
     """
 
     quick: Switch = False
@@ -171,12 +161,11 @@ class Drawing:
     set: Assignments = ()
     device: str = "auto"
     open: Switch = False
-    json: Switch = False
 
-    def publish(self, name: str, by: Measuring, languages: tuple[str, ...] = ()) -> None:
+    def publish(self, name: str, by: Measuring, languages: tuple[str, ...] = ()) -> Answer:
         import webbrowser
 
-        from unmask.cli.output import show_page
+        from unmask.cli.output import answer_of
         from unmask.report.publishing import publish
         from unmask.report.whole import Selection, of_recipe
 
@@ -184,10 +173,10 @@ class Drawing:
         published = publish(of_recipe(name), cells, self.out or Path(name), **by.options(self.device))
         if self.open:
             webbrowser.open(published.page.as_uri())
-        show_page(published, self.json)
+        return answer_of(published)
 
 
-def figure_1(*, languages: Languages = (), drawing: Drawing = Drawing(), by: Measuring = Measuring()) -> None:
+def figure_1(*, languages: Languages = (), drawing: Drawing = Drawing(), by: Measuring = Measuring()) -> Answer:
     """Reproduce Figure 1: trained networks and the exact denoiser.
 
     Examples:
@@ -208,10 +197,10 @@ def figure_1(*, languages: Languages = (), drawing: Drawing = Drawing(), by: Mea
     Args:
         languages: Only these languages of the recipe (default: all).
     """
-    drawing.publish("figure-1", by, languages)
+    return drawing.publish("figure-1", by, languages)
 
 
-def figure_2(*, drawing: Drawing = Drawing(), by: Measuring = Measuring()) -> None:
+def figure_2(*, drawing: Drawing = Drawing(), by: Measuring = Measuring()) -> Answer:
     """Reproduce Figure 2, left, on a text: train two models, and judge their texts.
 
     Examples:
@@ -228,10 +217,10 @@ def figure_2(*, drawing: Drawing = Drawing(), by: Measuring = Measuring()) -> No
     For --set, text is a file, a directory or kjv (the King James Bible), and
     tokenizer is chars, bpe:N, gpt2 or smollm2.
     """
-    drawing.publish("figure-2", by)
+    return drawing.publish("figure-2", by)
 
 
-def reasoning(*, drawing: Drawing = Drawing(), by: Measuring = Measuring()) -> None:
+def reasoning(*, drawing: Drawing = Drawing(), by: Measuring = Measuring()) -> Answer:
     """Reproduce Figure 2, right, on sums: check each answer and each step.
 
     Examples:
@@ -244,7 +233,7 @@ def reasoning(*, drawing: Drawing = Drawing(), by: Measuring = Measuring()) -> N
     steps. This takes a quarter of an hour on two cores; --quick has the questions
     alone and takes five minutes. Ctrl-C and OUT/sweep work as in figure-1.
     """
-    drawing.publish("reasoning", by)
+    return drawing.publish("reasoning", by)
 
 
 command = {

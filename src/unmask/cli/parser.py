@@ -15,7 +15,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from unmask.cli.options import Portion
+from unmask.cli.options import ABOUT, Portion
 from unmask.core.errors import UnmaskError, cut, shown, unknown
 
 EMPTY = inspect.Parameter.empty
@@ -170,6 +170,8 @@ def options_of(command: Callable[..., Any]) -> Iterator[Option]:
         else:
             positional = parameter.kind is not parameter.KEYWORD_ONLY
             yield _option(parameter.name, kind, parameter.default, about, positional)
+    if "json" not in inspect.signature(command).parameters:
+        yield _option("json", bool, False, about, False)
 
 
 def _option(name: str, hint: Any, default: Any, about: dict[str, str], positional: bool) -> Option:
@@ -184,7 +186,7 @@ def _option(name: str, hint: Any, default: Any, about: dict[str, str], positiona
     choices = get_args(hint) if get_origin(hint) is Literal else ()
     kind = str if choices else hint
     metavar = metavar or ("{" + ",".join(choices) + "}" if choices else METAVARS.get(kind, ""))
-    return Option(name, kind, choices, many, metavar, default, about.get(name, ""), positional)
+    return Option(name, kind, choices, many, metavar, default, about.get(name) or ABOUT.get(name, ""), positional)
 
 
 def _parameters(command: Callable[..., Any]) -> Iterator[tuple[inspect.Parameter, Any]]:

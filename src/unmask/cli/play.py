@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from unmask.cli.options import Count, File, Model, Named, Switch, Text, Word
+from unmask.cli.options import Answer, Count, File, Model, Named, Switch, Text, Word
 from unmask.core.run import Loading, Sampling
 
 if TYPE_CHECKING:
@@ -42,8 +42,7 @@ def command(
     out: File = None,
     open: Switch = False,
     terminal: Switch = False,
-    json: Switch = False,
-) -> None:
+) -> Answer:
     """Animate the generation of one sequence and find its first error.
 
     Examples:
@@ -73,14 +72,11 @@ def command(
         rows: Number of sequences to search for an error. (default: 50; for open models 1)
         row: Number of the first sequence to show. (default: the first with an error)
         prompt: Text at the beginning of each sequence, for models of text.
-        seed: Random seed.
         out: File to write: .html, .svg, .gif or .json. (default: play.html; with --terminal none)
         open: Open the file in the browser.
         terminal: Play in the terminal with space, arrows and q; without a terminal, print the last step.
-        json: Print one JSON object instead of a table.
     """
     from unmask import languages
-    from unmask.cli.output import show, show_lines
     from unmask.core.errors import UnmaskError, cut
     from unmask.core.files import check_writable
     from unmask.generation import trace as traces
@@ -117,14 +113,11 @@ def command(
         from unmask.report.player.terminal import show as play
 
         play(picked.runs, picked.row)
-    if json:
-        show(_summary(picked, file), True)
-    elif not terminal:
-        show_lines(_lines(picked, file))
     if open and file is not None:
         import webbrowser
 
         webbrowser.open(file.resolve().as_uri())
+    return Answer(_summary(picked, file), (lambda: None) if terminal else _lines(picked, file))
 
 
 def _check(file: Path | None, against: str | None, open: bool) -> None:

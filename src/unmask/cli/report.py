@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from unmask.cli.options import Switch
+from unmask.cli.options import Answer, Switch
 
 Directories = Annotated[tuple[Path, ...], "DIR"]
 
@@ -18,8 +18,7 @@ def command(
     drawings: Switch = False,
     terminal: Switch = False,
     open: Switch = False,
-    json: Switch = False,
-) -> None:
+) -> Answer:
     """Build an interactive HTML report from any results.
 
     Examples:
@@ -38,13 +37,11 @@ def command(
         out: Directory of the page and its numbers; created if missing.
         drawings: Also write each figure as SVG and PNG.
         terminal: Print the verdict and small plots, and write no files.
-        open: Open the page in the browser.
-        json: Print one JSON object on the last line.
     """
     import webbrowser
     from time import perf_counter
 
-    from unmask.cli.output import say, show
+    from unmask.cli.output import say
     from unmask.report import whole
     from unmask.report.explorer.fragment import Explorer
     from unmask.report.frame import PAGE
@@ -61,18 +58,19 @@ def command(
         explorer, files = whole.publish(directories, out, drawings)
     page = None if terminal else str((out / PAGE).resolve())
     verdict = explorer.verdict if explorer.metrics else None
-    if json:
-        about: dict[str, Any] = {"page": page, "files": [str(file) for file in files]}
-        about |= {"points": len(explorer.results.points), "missing": explorer.results.missing}
-        about |= {"seconds": perf_counter() - began}
-        about |= {"verdict": None if verdict is None else {"sentence": verdict.sentence, "numbers": verdict.numbers}}
-        show(about, True)
-    else:
+
+    def text() -> None:
         for line in lines(explorer) if terminal else [] if verdict is None else [verdict.sentence]:
             print(line)
         for one in explorer.results.missing:
             say(one)
         if page is not None:
             print(f"{page}, {(out / PAGE).stat().st_size / 1e6:.1f} MB")
+
     if open and page is not None:
         webbrowser.open(Path(page).as_uri())
+    about: dict[str, Any] = {"page": page, "files": [str(file) for file in files]}
+    about |= {"points": len(explorer.results.points), "missing": explorer.results.missing}
+    about |= {"seconds": perf_counter() - began}
+    about |= {"verdict": None if verdict is None else {"sentence": verdict.sentence, "numbers": verdict.numbers}}
+    return Answer(about, text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unmask.cli.options import File, Name, Samples, Switch
+from unmask.cli.options import Answer, File, Name, Samples, Switch
 
 if TYPE_CHECKING:
     from unmask.languages import Language
@@ -24,8 +24,7 @@ def command(
     language: Name,
     given: File = None,
     verbose: Switch = False,
-    json: Switch = False,
-) -> None:
+) -> Answer:
     """Measure the error rates and the perplexity of generated sequences.
 
     Examples:
@@ -44,15 +43,12 @@ def command(
     that changed a given token is impossible, and intervals are over prompts.
 
     Args:
-        samples: Tokens (sequences, length): a .npy file of integers, or .jsonl with one list per line.
-        language: Preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
         given: File with known tokens: one row for all sequences, or one for each. Masked positions are V (null in
             .jsonl).
         verbose: Print all numbers, with the source of the samples.
         json: Print one JSON object with all numbers.
     """
     from unmask import languages, score
-    from unmask.cli.output import show
     from unmask.core import progress
     from unmask.core.files import age, code
     from unmask.core.samples import read_account, read_given, read_tokens
@@ -68,7 +64,7 @@ def command(
     result |= {"scored_by_code": code()}
     if account and (old := age(origin)) is not None:
         progress.note(f"{samples}: {old}")
-    show(result, json, None if verbose else _brief(scored, known, conditional=pattern is not None))
+    return Answer(result, None if verbose else _brief(scored, known, conditional=pattern is not None))
 
 
 def _brief(scored: Score, language: Language, conditional: bool) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from unmask.cli.list import summary
-from unmask.cli.options import Count, Counts, File, Name, Switch
+from unmask.cli.options import Answer, Count, Counts, File, Name
 
 if TYPE_CHECKING:
     from unmask.core.registry import Entry
@@ -40,8 +40,7 @@ def language(
     schedule: str = "linear",
     rows: int = 100,
     seed: int = 0,
-    json: Switch = False,
-) -> None:
+) -> Answer:
     """Describe a language: size, entropy, mixing; with --steps, bounds on its errors.
 
     Examples:
@@ -60,19 +59,16 @@ def language(
         schedule: Schedule of these steps; see `unmask list schedules`.
         rows: Sequences on which the bounds are measured.
         seed: Random seed of the example and of these sequences.
-        json: Print one JSON object instead of a table.
     """
     import math
 
     from unmask import languages, metrics
-    from unmask.cli.output import show as print_result
     from unmask.core.arguments import whole
     from unmask.schedules import Fit, deltas
     from unmask.theory.sampled import information_curve
 
     if language in languages.LANGUAGES.names() and language not in languages.PRESETS.makers:
-        _show_entry(languages.LANGUAGES.entry(language), {}, json)
-        return
+        return _of_entry(languages.LANGUAGES.entry(language), {})
     whole("rows", rows)
     known = languages.load(language)
     size = known.nearest_lengths(64)[-1] if length is None else length
@@ -94,10 +90,10 @@ def language(
             }
             for count, share in delta.items()
         }
-    print_result(result, json)
+    return Answer(result)
 
 
-def sampler(sampler: Annotated[str, "SAMPLER"], /, *, json: Switch = False) -> None:
+def sampler(sampler: Annotated[str, "SAMPLER"], /) -> Answer:
     """Describe a sampler: its rule, its options, and the distribution that it claims.
 
     Examples:
@@ -106,7 +102,6 @@ def sampler(sampler: Annotated[str, "SAMPLER"], /, *, json: Switch = False) -> N
 
     Args:
         sampler: Name of `unmask list samplers`, or package.module:Name.
-        json: Print one JSON object instead of text.
     """
     import inspect
     from contextlib import suppress
@@ -117,16 +112,16 @@ def sampler(sampler: Annotated[str, "SAMPLER"], /, *, json: Switch = False) -> N
     from unmask.samplers import SAMPLERS
 
     entry = SAMPLERS.entry(parse("sampler", sampler)[0])
-    more = {}
+    more: tuple[dict[str, Any], dict[str, Any]] = {}, {}
     if entry.maker is not None:
         rule = inspect.getdoc(inspect.getmodule(entry.maker)) or ""  # the formula and its paper
         entry = replace(entry, documentation=f"{entry.documentation}\n\n{rule}")
         with suppress(UnmaskError):  # it needs options
-            more = _facts(SAMPLERS.make(sampler), json)
-    _show_entry(entry, more, json)
+            more = _facts(SAMPLERS.make(sampler))
+    return _of_entry(entry, *more)
 
 
-def schedule(schedule: Annotated[str, "SCHEDULE"], /, *, steps: int = 8, json: Switch = False) -> None:
+def schedule(schedule: Annotated[str, "SCHEDULE"], /, *, steps: int = 8) -> Answer:
     """Describe a schedule: its options, and the fraction that each step reveals.
 
     Examples:
@@ -136,7 +131,6 @@ def schedule(schedule: Annotated[str, "SCHEDULE"], /, *, steps: int = 8, json: S
     Args:
         schedule: Name of `unmask list schedules`, optionally with options in brackets.
         steps: Number of steps for which the fractions are printed, unless a language is needed to fit them.
-        json: Print one JSON object instead of text.
     """
     from unmask.core.registry import parse
     from unmask.schedules import SCHEDULES, deltas, is_fitted
@@ -144,11 +138,12 @@ def schedule(schedule: Annotated[str, "SCHEDULE"], /, *, steps: int = 8, json: S
     name = parse("schedule", schedule)[0]
     entry, fitted = SCHEDULES.entry(name), is_fitted(name)
     delta = None if fitted else deltas(schedule, steps).tolist()
-    shown = delta if json or delta is None else "[" + ", ".join(f"{share:.4g}" for share in delta) + "]"
-    _show_entry(entry, {"fitted": fitted, "steps": steps, "delta": shown}, json)
+    shown = None if delta is None else "[" + ", ".join(f"{share:.4g}" for share in delta) + "]"
+    about = {"fitted": fitted, "steps": steps, "delta": delta}
+    return _of_entry(entry, about, about | {"delta": shown})
 
 
-def model(model: Annotated[str, "MODEL"], /, *, json: Switch = False) -> None:
+def model(model: Annotated[str, "MODEL"], /) -> Answer:
     """Describe an open model: its tokens, its attention, how to run it, known issues.
 
     Examples:
@@ -157,18 +152,12 @@ def model(model: Annotated[str, "MODEL"], /, *, json: Switch = False) -> None:
 
     Args:
         model: Name of `unmask list models`, a repository, or a JSON file with your own card.
-        json: Print one JSON object instead of a table.
     """
     import msgspec
 
-    from unmask.cli.output import show as print_result
-    from unmask.cli.output import show_lines
     from unmask.hub import find
 
     card = find(model)
-    if json:
-        print_result(msgspec.to_builtins(card), True)
-        return
     tokens = {name: number for name, number in msgspec.to_builtins(card.tokens).items() if number is not None}
     rows: list[tuple[str, str]] = [
         ("repository", card.repository),
@@ -184,10 +173,10 @@ def model(model: Annotated[str, "MODEL"], /, *, json: Switch = False) -> None:
     rows += [("chat template", card.template or "none: a base model")]
     rows += [(f"recipe: {recipe.name}", f"{recipe.options} ({recipe.source})") for recipe in card.recipes]
     rows += [("known issue", trap) for trap in card.traps]
-    show_lines(rows)
+    return Answer(msgspec.to_builtins(card), rows)
 
 
-def task(task: Annotated[str, "TASK"], /, *, data: File = None, json: Switch = False) -> None:
+def task(task: Annotated[str, "TASK"], /, *, data: File = None) -> Answer:
     """Describe a task: its options, its items, the first question.
 
     Examples:
@@ -198,7 +187,6 @@ def task(task: Annotated[str, "TASK"], /, *, data: File = None, json: Switch = F
     Args:
         task: Name of `unmask list tasks`, with options.
         data: File of the items. (default: in the directory of the environment variable UNMASK_DATA)
-        json: Print one JSON object instead of text.
     """
     from unmask.core.registry import parse
     from unmask.tasks import TASKS
@@ -210,10 +198,10 @@ def task(task: Annotated[str, "TASK"], /, *, data: File = None, json: Switch = F
     if file is not None or known.dataset is None:
         items = known.items(None if file is None else str(Path(file)))
         more |= {"items": len(items), "first question": known.prompt(items[0])}
-    _show_entry(TASKS.entry(parse("task", task)[0]), more, json)
+    return _of_entry(TASKS.entry(parse("task", task)[0]), more)
 
 
-def job(job: Annotated[str, "JOB"], /, *, json: Switch = False) -> None:
+def job(job: Annotated[str, "JOB"], /) -> Answer:
     """Describe a job of sweeps: the fields of its cells, and its metrics.
 
     Examples:
@@ -222,56 +210,54 @@ def job(job: Annotated[str, "JOB"], /, *, json: Switch = False) -> None:
 
     Args:
         job: Name of `unmask list jobs`, or package.module:function.
-        json: Print one JSON object instead of text.
     """
     from unmask.experiments.jobs.catalogue import JOBS, find
 
     known = find(job)
     more = {"merges": known.merges, "shares": list(known.shares), "lasts": known.lasts, "open": known.open}
-    if not json:
-        more = {
-            "rows": "measured in blocks and merged" if known.merges else "measured at once",
-            "fields measured together": ", ".join(known.shares) or None,
-            "valid for other code versions": known.lasts,
-        }
-    _show_entry(JOBS.entry(job), more, json)
+    plain = {
+        "rows": "measured in blocks and merged" if known.merges else "measured at once",
+        "fields measured together": ", ".join(known.shares) or None,
+        "valid for other code versions": known.lasts,
+    }
+    return _of_entry(JOBS.entry(job), more, plain)
 
 
-def _facts(sampler: Sampler, json: bool) -> dict[str, Any]:
+def _facts(sampler: Sampler) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the facts for programs, and for people."""
     way = next(way for way in WAYS if sampler.implements(way))
     distribution = (
         "a function of the denoiser, the length and delta" if callable(sampler.distribution) else sampler.distribution
     )
-    plain: dict[str, Any] = {
+    facts = {
         "way": way,
         "pace": sampler.pace,
         "distribution": distribution,
         "reads": sorted(sampler.reads),
+        "draws_steps": sampler.draws_steps,
     }
-    plain["draws_steps"] = sampler.draws_steps
-    if json:
-        return plain
     pace = PACES[sampler.pace] if way != "run" else None
-    return plain | {
+    return facts, facts | {
         "way": WAYS[way],
         "pace": pace,
         "distribution": DISTRIBUTIONS.get(distribution or "", distribution),
-        "reads": " and ".join(plain["reads"]),
+        "reads": " and ".join(sorted(sampler.reads)),
     }
 
 
-def _show_entry(entry: Entry, more: Mapping[str, Any], json: bool) -> None:
-    """Print the name with its options, its documentation, and other facts."""
+def _of_entry(entry: Entry, more: Mapping[str, Any], plain: Mapping[str, Any] | None = None) -> Answer:
+    """Return the name with its options, its documentation, and other facts. plain: the facts for people."""
     from unmask.cli.output import show
     from unmask.core.errors import UnmaskError
 
     if entry.maker is None:
         raise UnmaskError(f"{entry.name} is {entry.about}")
-    if json:
-        show({"name": entry.name, **summary(entry), "documentation": entry.documentation} | dict(more), True)
-        return
-    print(f"{entry.specification}\n\n{entry.documentation}\n")
-    show({**more, "code": entry.origin}, False)
+
+    def text() -> None:
+        print(f"{entry.specification}\n\n{entry.documentation}\n")
+        show({**(more if plain is None else plain), "code": entry.origin}, False)
+
+    return Answer({"name": entry.name, **summary(entry), "documentation": entry.documentation} | dict(more), text)
 
 
 command = {

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from unmask.cli.options import Assignments, Directory, File, Measuring, Switch
+from unmask.cli.options import Answer, Assignments, Directory, File, Measuring, Switch
 
 if TYPE_CHECKING:
     from unmask.experiments.sweeps import Sweep
@@ -26,8 +26,7 @@ def run(
     dry_run: Switch = False,
     fresh: Switch = False,
     by: Measuring = Measuring(),
-    json: Switch = False,
-) -> None:
+) -> Answer:
     """Measure the cells of a recipe that are not in its store.
 
     Examples:
@@ -46,9 +45,7 @@ def run(
         store: Directory of the sweep. (default: sweeps/NAME)
         dry_run: Print the cells, their number and their approximate time, and stop.
         fresh: Measure cells of other code versions again, except trained networks.
-        json: Print one JSON object instead of a table.
     """
-    from unmask.cli.output import show
     from unmask.core.registry import imports
     from unmask.experiments import sweeps
     from unmask.experiments.sweeps.recipe import read_recipe
@@ -57,12 +54,11 @@ def run(
     plan = read_recipe(recipe, set)
     with imports(by.allow_imports):
         if dry_run:
-            show_plan(plan, HOME / plan.name if store is None else store, json)
-        else:
-            finish(sweeps.sweep(plan, store=store, fresh=fresh, **by.options()), json, show)
+            return plan_of(plan, HOME / plan.name if store is None else store)
+        return finished(sweeps.sweep(plan, store=store, fresh=fresh, **by.options()))
 
 
-def status(store: Store, /, *, json: Switch = False) -> None:
+def status(store: Store, /) -> Answer:
     """Show the progress of a sweep: cells done, running, to do and failed.
 
     Example:
@@ -71,15 +67,10 @@ def status(store: Store, /, *, json: Switch = False) -> None:
     The last run, also a running one, gives the cells per second and the seconds
     left. "Old" cells are of another version of the code; `unmask sweep run` can
     measure them again.
-
-    Args:
-        store: Directory of a sweep.
-        json: Print one JSON object instead of a table.
     """
-    from unmask.cli.output import show
     from unmask.experiments.sweeps.status import status as status_of
 
-    show_status(status_of(store), json, show)
+    return answer_of(status_of(store))
 
 
 def resume(
@@ -87,21 +78,15 @@ def resume(
     /,
     *,
     by: Measuring = Measuring(),
-    json: Switch = False,
-) -> None:
+) -> Answer:
     """Measure the missing cells of a store, without its recipe.
 
     Example:
         unmask sweep resume sweeps/smoke
-
-    Args:
-        store: Directory of a sweep.
-        json: Print one JSON object instead of a table.
     """
-    from unmask.cli.output import show
     from unmask.experiments.sweeps.run import resume as resume_store
 
-    finish(resume_store(store, **by.options()), json, show)
+    return finished(resume_store(store, **by.options()))
 
 
 def retry(
@@ -109,24 +94,18 @@ def retry(
     /,
     *,
     by: Measuring = Measuring(),
-    json: Switch = False,
-) -> None:
+) -> Answer:
     """Measure the failed and the missing cells of a store.
 
     Example:
         unmask sweep retry sweeps/smoke --limit 600
-
-    Args:
-        store: Directory of a sweep.
-        json: Print one JSON object instead of a table.
     """
-    from unmask.cli.output import show
     from unmask.experiments.sweeps.run import resume as resume_store
 
-    finish(resume_store(store, again=True, **by.options()), json, show)
+    return finished(resume_store(store, again=True, **by.options()))
 
 
-def export(store: Store, /, *, out: File = None, json: Switch = False) -> None:
+def export(store: Store, /, *, out: File = None, json: Switch = False) -> Answer:
     """Export the numbers of a store as one table, a row for each cell and metric.
 
     Examples:
@@ -139,11 +118,9 @@ def export(store: Store, /, *, out: File = None, json: Switch = False) -> None:
     and of the code, and the seconds of the cell.
 
     Args:
-        store: Directory of a sweep.
         out: File of the table: .csv, or .parquet, which needs pyarrow. (default: STORE/table.csv)
         json: Print one JSON object with the table; write a file only with --out.
     """
-    from unmask.cli.output import show
     from unmask.experiments.sweeps import tables
     from unmask.experiments.sweeps.store import Store as Opened
 
@@ -155,10 +132,10 @@ def export(store: Store, /, *, out: File = None, json: Switch = False) -> None:
     if path is not None:
         tables.write(path, rows)
     result: dict[str, Any] = {"file": None if path is None else str(path), "rows": len(rows)}
-    show(result | ({"table": rows} if json else {}), json)
+    return Answer(result | ({"table": rows} if json else {}))
 
 
-def compare(first: Store, second: Store, /, *, ignore: Fields = (), json: Switch = False) -> None:
+def compare(first: Store, second: Store, /, *, ignore: Fields = ()) -> Answer:
     """Compare two stores: bitwise equality, and differences beyond intervals.
 
     Examples:
@@ -169,25 +146,25 @@ def compare(first: Store, second: Store, /, *, ignore: Fields = (), json: Switch
         first: Directory of a sweep.
         second: Directory of another sweep.
         ignore: Fields of cells that may differ, such as the seed.
-        json: Print one JSON object instead of a table.
     """
     from unmask.cli.output import show
     from unmask.experiments.sweeps.tables import compare as compare_stores
 
     result = compare_stores(first, second, ignore)
-    if json:
-        show({"equal": result.equal} | asdict(result), True)
-        return
-    counts = {name: value for name, value in asdict(result).items() if name != "beyond"}
-    show({"equal": result.equal} | counts | {"beyond intervals": len(result.beyond)}, False)
-    for entry in result.beyond[:SHOWN]:
-        sides = (entry["first"], entry["second"])
-        values = " and ".join("nothing" if side is None else f"{side['value']:.6g}" for side in sides)
-        print(f"  {entry['measure']}: {values}; {label_of(entry['cell'])}")
+
+    def text() -> None:
+        counts = {name: value for name, value in asdict(result).items() if name != "beyond"}
+        show({"equal": result.equal} | counts | {"beyond intervals": len(result.beyond)}, False)
+        for entry in result.beyond[:SHOWN]:
+            sides = (entry["first"], entry["second"])
+            values = " and ".join("nothing" if side is None else f"{side['value']:.6g}" for side in sides)
+            print(f"  {entry['measure']}: {values}; {label_of(entry['cell'])}")
+
+    return Answer({"equal": result.equal} | asdict(result), text)
 
 
-def show_plan(plan: Any, store: Path, json: bool) -> None:
-    """Print the cells of a recipe, their number and their time."""
+def plan_of(plan: Any, store: Path) -> Answer:
+    """Return the cells of a recipe, their number and their time."""
     from unmask.cli.output import show
     from unmask.experiments.sweeps.cells import cells_of, check
     from unmask.experiments.sweeps.status import estimate
@@ -196,13 +173,14 @@ def show_plan(plan: Any, store: Path, json: bool) -> None:
     check(cells)
     todo, seconds = estimate(cells, store)
     result = {"name": plan.name, "store": str(store), "cells": len(cells), "to_do": todo, "core_seconds": seconds}
-    if json:
-        show(result | {"grid": [cell.spec for cell in cells]}, True)
-        return
-    for cell in cells:
-        print(label_of(cell.spec))
-    print()
-    show(result, False)
+
+    def text() -> None:
+        for cell in cells:
+            print(label_of(cell.spec))
+        print()
+        show(result, False)
+
+    return Answer(result | {"grid": [cell.spec for cell in cells]}, text)
 
 
 def label_of(spec: dict[str, Any]) -> str:
@@ -210,27 +188,28 @@ def label_of(spec: dict[str, Any]) -> str:
     return f"{spec['job']}({fields})"
 
 
-def finish(sweep: Sweep, json: bool, show: Any) -> None:
-    """Print the status after a run, and fail if cells have failed."""
-    from unmask.core.errors import UnmaskError
-
+def finished(sweep: Sweep) -> Answer:
+    """Return the status after a run, with an error if cells have failed."""
     counts = sweep.status()
-    show_status(counts | {"seconds": sweep.seconds}, json, show)
-    if counts["failed"]:
-        noun = "cell" if counts["failed"] == 1 else "cells"
-        raise UnmaskError(f"{counts['failed']} {noun} failed. Try again: `unmask sweep retry {sweep.directory}`")
+    noun = "cell" if counts["failed"] == 1 else "cells"
+    failure = f"{counts['failed']} {noun} failed. Try again: `unmask sweep retry {sweep.directory}`"
+    answer = answer_of(counts | {"seconds": sweep.seconds})
+    return answer._replace(failure=failure) if counts["failed"] else answer
 
 
-def show_status(counts: dict[str, Any], json: bool, show: Any) -> None:
-    if json:
-        show(counts, True)
-        return
-    table = {name: value for name, value in counts.items() if name not in ("failures", "driver")}
-    driver = counts["driver"]
-    table["driver"] = None if driver is None else f"process {driver['pid']} on {driver['host']}"
-    show(table, False)
-    for failure in counts["failures"][:SHOWN]:
-        print(f"  failed: {label_of(failure['cell'])}: {failure['error']}")
+def answer_of(counts: dict[str, Any]) -> Answer:
+    """Return the status of a sweep."""
+    from unmask.cli.output import show
+
+    def text() -> None:
+        table = {name: value for name, value in counts.items() if name not in ("failures", "driver")}
+        driver = counts["driver"]
+        table["driver"] = None if driver is None else f"process {driver['pid']} on {driver['host']}"
+        show(table, False)
+        for failure in counts["failures"][:SHOWN]:
+            print(f"  failed: {label_of(failure['cell'])}: {failure['error']}")
+
+    return Answer(counts, text)
 
 
 command = {

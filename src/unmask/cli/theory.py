@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from unmask.cli.options import Counts, Name, Switch
+from unmask.cli.options import Answer, Counts, Name, Switch
 
 if TYPE_CHECKING:
     from unmask.diagnosis.table import Record
@@ -22,8 +22,7 @@ def exact(
     length: int = 512,
     steps: int,
     schedule: str = "linear",
-    json: Switch = False,
-) -> None:
+) -> Answer:
     """Compute exact SER, TER and KL of ancestral sampling with the ideal denoiser.
 
     Examples:
@@ -34,26 +33,16 @@ def exact(
     per token (2 to their power are error rate and perplexity); KL(q || p) in nats,
     and its upper bound, the mean over orders of KL(q || p_order). For values that
     are not known exactly, a note gives the reason and the closest alternative.
-
-    Args:
-        language: Preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
-        length: Sequence length in tokens.
-        steps: Number of steps N.
-        schedule: Schedule: how much each step reveals (see `unmask list schedules`).
-        json: Print one JSON object instead of a table.
     """
     from unmask import languages
-    from unmask.cli.output import show
+    from unmask.core.tables import rows_of
     from unmask.schedules import Fit, deltas
     from unmask.theory.known import exact as values
 
     known = languages.load(language)
     result = values(known, length, deltas(schedule, steps, Fit(known, length))).to_dict()
-    if json:
-        show(result, True)
-        return
-    notes = result.pop("notes")
-    show(result | {f"note {number}": note for number, note in enumerate(notes, 1)}, False)
+    plain = {name: value for name, value in result.items() if name != "notes"}
+    return Answer(result, rows_of(plain | {f"note {number}": note for number, note in enumerate(result["notes"], 1)}))
 
 
 @dataclass(frozen=True)
@@ -61,12 +50,8 @@ class Question:
     """A language, a length and numbers of steps.
 
     Args:
-        language: Preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
-        length: Sequence length in tokens.
         steps: Numbers of steps N. (default: 8 32 128 512 2048)
-        schedule: Schedule: how much each step reveals (see `unmask list schedules`).
         rows: Number of sequences for each measured value; 0 measures nothing.
-        seed: Random seed.
     """
 
     language: Name
@@ -88,7 +73,7 @@ class Question:
         return {name: getattr(self, name) for name in ("language", "length", "schedule", "rows", "seed")}
 
 
-def table(*, case: Question, json: Switch = False, csv: Switch = False) -> None:
+def table(*, case: Question, csv: Switch = False) -> Answer:
     """Compare bounds, exact values and measurements of SER and TER.
 
     Examples:
@@ -104,20 +89,20 @@ def table(*, case: Question, json: Switch = False, csv: Switch = False) -> None:
         json: Print one JSON object with all records instead of tables.
         csv: Print the records as CSV instead of tables.
     """
-    from unmask.cli.output import show
-
     _, records = case.answer()
-    if json:
-        show(case.settings | {"records": records}, True)
-    elif csv:
-        import pandas as pd
 
-        print(pd.DataFrame(records).to_csv(index=False), end="")
-    else:
-        _print(records)
+    def text() -> None:
+        if csv:
+            import pandas as pd
+
+            print(pd.DataFrame(records).to_csv(index=False), end="")
+        else:
+            _print(records)
+
+    return Answer(case.settings | {"records": records}, text)
 
 
-def figure(*, case: Question, out: Path = Path("theory"), json: Switch = False) -> None:
+def figure(*, case: Question, out: Path = Path("theory")) -> Answer:
     """Draw the table as figures: SER and TER against N, and the information curve.
 
     The output is a page, and each figure as SVG and PNG. If they are known, it also
@@ -129,9 +114,7 @@ def figure(*, case: Question, out: Path = Path("theory"), json: Switch = False) 
 
     Args:
         out: Directory of figures and numbers (JSON, CSV); created if missing.
-        json: Print one JSON object instead of the names of the files.
     """
-    from unmask.cli.output import show
     from unmask.report import exact
     from unmask.report.publishing import check_directory
     from unmask.report.results import THEORY
@@ -139,13 +122,10 @@ def figure(*, case: Question, out: Path = Path("theory"), json: Switch = False) 
     check_directory(out, THEORY)
     language, records = case.answer()
     files = [str(path) for path in exact.theory(out, language, case.length, records, case.settings)]
-    if json:
-        show({"files": files}, True)
-    else:
-        print("\n".join(files))
+    return Answer({"files": files}, lambda: print("\n".join(files)))
 
 
-def listed(*, json: Switch = False) -> None:
+def listed() -> Answer:
     """List the statements of the theory, which `unmask theory show` evaluates.
 
     Each line has the kind (upper bound, lower bound or exact), the origin (the
@@ -154,19 +134,12 @@ def listed(*, json: Switch = False) -> None:
     Examples:
         unmask theory list
         unmask theory list --json
-
-    Args:
-        json: Print one JSON object instead of a table.
     """
-    from unmask.cli.output import show as print_result
-    from unmask.cli.output import show_lines
     from unmask.theory.listed import catalogue
 
-    if json:
-        print_result(catalogue(), True)
-        return
     form = "{kind}; {origin}: {about} [{assumption}]"
-    show_lines([(name, form.format(**statement)) for name, statement in catalogue().items()])
+    statements = catalogue()
+    return Answer(statements, [(name, form.format(**statement)) for name, statement in statements.items()])
 
 
 def show(
@@ -177,8 +150,7 @@ def show(
     steps: int = 64,
     schedule: str = "linear",
     learning: float = 0.0,
-    json: Switch = False,
-) -> None:
+) -> Answer:
     """Evaluate lemmas and theorems for a language, a length and a schedule.
 
     Examples:
@@ -193,29 +165,20 @@ def show(
 
     Args:
         names: Statements, with options (see `unmask theory list`). (default: all)
-        language: Preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
-        length: Sequence length in tokens.
-        steps: Number of steps N.
-        schedule: Schedule: how much each step reveals (see `unmask list schedules`).
         learning: Learning error in nats per token, epsilon of Assumption 4.1.
-        json: Print one JSON object instead of lines.
     """
     from dataclasses import asdict
 
     from unmask import languages
-    from unmask.cli.output import show as print_result
     from unmask.schedules import Fit, deltas
     from unmask.theory.listed import Case, shown
 
     known = languages.load(language)
     known.check_length(length)
     statements = shown(names, Case(known, length, deltas(schedule, steps, Fit(known, length)), learning))
-    if json:
-        records = [{"name": n, "note": s} if isinstance(s, str) else {"name": n} | asdict(s) for n, s in statements]
-        print_result({"language": language, "length": length, "steps": steps, "statements": records}, True)
-        return
-    for name, statement in statements:
-        print(f"{name}: {statement}")
+    records = [{"name": n, "note": s} if isinstance(s, str) else {"name": n} | asdict(s) for n, s in statements]
+    result = {"language": language, "length": length, "steps": steps, "statements": records}
+    return Answer(result, lambda: print("\n".join(f"{name}: {statement}" for name, statement in statements)))
 
 
 def _print(records: Sequence[Record]) -> None:

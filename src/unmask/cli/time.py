@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from unmask.cli.options import Count, Counts, Model, Switch, Word
+from unmask.cli.options import Answer, Count, Counts, Model, Switch, Word
 
 if TYPE_CHECKING:
     from unmask.core.estimates import Estimate
@@ -32,8 +32,7 @@ def command(
     threads: Count = None,
     repeats: int = 5,
     compiled: Switch = False,
-    json: Switch = False,
-) -> None:
+) -> Answer:
     """Measure the time of MDM model calls and of AR tokens with a KV cache.
 
     Examples:
@@ -74,11 +73,9 @@ def command(
         threads: CPU threads of torch. (default: all cores)
         repeats: Repeats of each measurement.
         compiled: Use torch.compile, with CUDA graphs on CUDA.
-        json: Print one JSON object instead of a table.
     """
     import torch
 
-    from unmask.cli.output import show
     from unmask.core.arguments import MOST_THREADS, whole
     from unmask.core.errors import UnmaskError
     from unmask.core.threads import torch_threads
@@ -107,11 +104,8 @@ def command(
     if not timings:
         raise UnmaskError(failures[0])
     known = model is None and preset == "paper" and steps == POSTER_STEPS and layers is hidden is None
-    if json:
-        rows = [timing.to_dict() | ({"poster": _poster(timing.length)} if known else {}) for timing in timings]
-        show(settings | {"timings": rows, "failures": failures}, True)
-    else:
-        _print(timings, failures, known)
+    rows = [timing.to_dict() | ({"poster": _poster(timing.length)} if known else {}) for timing in timings]
+    return Answer(settings | {"timings": rows, "failures": failures}, lambda: _print(timings, failures, known))
 
 
 def _print(timings: Sequence[Timing], failures: Sequence[str], known: bool) -> None:

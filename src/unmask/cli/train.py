@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from unmask.cli.options import Count, Named, Number, Switch, Word
+from unmask.cli.options import Answer, Count, Named, Number, Switch, Word
 
 if TYPE_CHECKING:
     from unmask.languages import Language
@@ -47,8 +47,7 @@ def command(
     accumulate: Count = None,
     threads: Count = None,
     tensorboard: Switch = False,
-    json: Switch = False,
-) -> None:
+) -> Answer | None:
     """Train a network on a language or a text, and measure its learning error.
 
     Examples:
@@ -104,7 +103,6 @@ def command(
 
     Args:
         out: Directory of the network; created if missing.
-        language: Preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.
         text: Text to train on instead of a language: a file, a directory, or kjv.
         tokenizer: Tokenizer of a text: chars, bpe:4096, gpt2 or smollm2. (default: chars)
         model: Kind of network: mdm, masked diffusion, or ar, autoregressive. (default: mdm)
@@ -135,9 +133,7 @@ def command(
         accumulate: Split each batch into N parts, to save memory.
         threads: CPU threads of torch. (default: all cores; one for a narrow network, which is faster)
         tensorboard: Write losses for TensorBoard to OUT/tensorboard.
-        json: Print one JSON object instead of a table.
     """
-    from unmask.cli.output import show
     from unmask.core import progress
     from unmask.core.errors import UnmaskError
     from unmask.cost import matmul
@@ -190,8 +186,7 @@ def command(
         trained = train(
             source_of, shape, recipe(chosen, shape.kind, **changes), out, label=label, conditions=conditions
         )
-    if is_first():
-        show(trained.to_dict() | {"percent_of_matmul_peak": matmul.percent(trained)}, json)
+    return Answer(trained.to_dict() | {"percent_of_matmul_peak": matmul.percent(trained)}) if is_first() else None
 
 
 def _learned(language: str | None, text: str | None, tokenizer: str | None) -> tuple[Language | Text, str]:

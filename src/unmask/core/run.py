@@ -14,9 +14,7 @@ class Sampling:
         schedule: How much each step reveals: a name of `unmask list schedules`, or a list of fractions.
         steps: Number of sampling steps N. (default: 64, in `unmask play` 8)
         temperature: Sampling temperature; 0 means greedy.
-        top_p: Keep the most likely tokens up to this total probability.
         top_k: Keep at most this many tokens.
-        guidance: Classifier-free guidance scale; 0 is off. Doubles the number of model calls.
     """
 
     sampler: str = "ancestral"

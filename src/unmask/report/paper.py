@@ -62,19 +62,19 @@ def counts(findings: Mapping[str, Findings]) -> dict[str, Counter[str]]:
 
 def tables(reproduction: Reproduction) -> list[Table]:
     """The counts, for the terminal."""
-    verdicts = counts(reproduction.findings())
+    verdicts = counts(reproduction.findings)
     rows = [(name, [(f"{own[verdict]}", "") for verdict in VERDICTS]) for name, own in verdicts.items()]
     return [Table("Claims by item", ["item", *VERDICTS], rows)]
 
 
 def totals(reproduction: Reproduction) -> dict[str, int]:
-    whole = sum(counts(reproduction.findings()).values(), Counter())
+    whole = sum(counts(reproduction.findings).values(), Counter())
     return {verdict: whole[verdict] for verdict in VERDICTS}
 
 
 def drawn(reproduction: Reproduction, origin: Mapping[str, Any]) -> bytes:
     """The page."""
-    findings = reproduction.findings()
+    findings = reproduction.findings
     sentences = [Sentence(f"{n} {SENTENCES[name][0]}", SENTENCES[name][1]) for name, n in totals(reproduction).items()]
     return frame.page(
         "unmask paper: claim by claim",
@@ -142,7 +142,7 @@ def _claim(claim: Claim, finding: Finding) -> str:
 
 def markdown(reproduction: Reproduction, origin: Mapping[str, Any], source: str) -> str:
     """The document; source: the file of its records."""
-    findings = reproduction.findings()
+    findings = reproduction.findings
     whole = totals(reproduction)
     command = shlex.join(["unmask", *origin["command"][1:]])
     lines = ["# The paper, claim by claim", "", *_filled(" ".join(INTRODUCTION.split())), ""]
@@ -200,6 +200,6 @@ def listing(reproduction: Reproduction) -> list[dict[str, Any]]:
     fields = ("name", "where", "words", "command", "figure")
     return [
         {name: getattr(claim, name) for name in fields} | {"item": item} | finding.to_dict()
-        for item, own in reproduction.findings().items()
+        for item, own in reproduction.findings.items()
         for claim, finding in own
     ]

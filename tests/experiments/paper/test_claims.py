@@ -15,7 +15,7 @@ from unmask.core.estimates import Estimate
 from unmask.experiments.evaluation.published import PUBLISHED
 from unmask.experiments.paper import theorems
 from unmask.experiments.paper.items import ITEMS, chosen, recipe
-from unmask.experiments.paper.judge import VERDICTS, Claim, Size, Values, all_of, part, shown
+from unmask.experiments.paper.judge import VERDICTS, Size, Values, all_of, claim, part, shown
 from unmask.experiments.paper.records import Absent, Records, compact
 from unmask.experiments.paper.reproduction import read
 from unmask.experiments.sweeps.cells import cells_of
@@ -44,8 +44,8 @@ def test_an_interval_that_contains_both_answers_decides_nothing(value, most, lea
     assert (one <= 0.5, one >= 0.5, one < 0.5, one > 0.5) == (most, least, most, least)
     verdict = {True: "agrees", False: "differs", None: "not tested"}
     row = ROW | {"value": value, "low": value - 0.01, "high": value + 0.01}
-    claim = Claim("", "", "", [shown("SER", "ser", steps=64)], lambda ser: ser <= 0.5)
-    assert claim.finding(Records([row])).verdict == verdict[most]
+    half = claim("", "", "", shown("SER", "ser", steps=64), test=lambda ser: ser <= 0.5)
+    assert half.finding(Records([row])).verdict == verdict[most]
 
 
 def test_limits_themselves_and_exact_values():
@@ -88,15 +88,15 @@ def test_default_values_are_restored():
 
 
 def test_a_claim_without_records_is_not_tested():
-    for claim in CLAIMS.values():
-        assert claim.finding(Records([])).verdict == "not tested"
+    for one in CLAIMS.values():
+        assert one.finding(Records([])).verdict == "not tested"
 
 
 def test_absurd_records_are_refused():
     line = shown("", lambda records, at: 1 / records.one("ser").low)
-    claim = Claim("", "", "", [line], lambda ser: ser > 0, name="x.y")
+    one = claim("", "", "", line, test=lambda ser: ser > 0, name="x.y")
     with pytest.raises(UnmaskError, match=r"x\.y cannot be judged by these records: ZeroDivisionError"):
-        claim.finding(Records([ROW | {"low": 0.0}]))
+        one.finding(Records([ROW | {"low": 0.0}]))
 
 
 def test_every_item_has_claims_and_cells_that_exist():
@@ -111,8 +111,8 @@ def test_every_item_has_claims_and_cells_that_exist():
 
 
 def test_every_command_exists():
-    for claim in CLAIMS.values():
-        program, name, *words = shlex.split(claim.command)
+    for one in CLAIMS.values():
+        program, name, *words = shlex.split(one.command)
         assert program == "unmask"
         command = import_module(COMMANDS[name][0]).command
         if isinstance(command, dict):
@@ -120,7 +120,7 @@ def test_every_command_exists():
             command = command[sub]
         flags = {option.flag for option in options_of(command) if not option.positional}
         flags |= {f"--no-{flag[2:]}" for flag in flags}
-        assert {word for word in words if word.startswith("--")} <= flags, claim.command
+        assert {word for word in words if word.startswith("--")} <= flags, one.command
         if "--recipe" in words:
             assert words[words.index("--recipe") + 1] in PUBLISHED
         if name == "paper":
@@ -248,7 +248,7 @@ NOT_TESTED = {
 
 
 def test_the_verdicts_on_the_recorded_measurements(measured):
-    verdict_of = {claim.name: finding.verdict for own in measured.findings().values() for claim, finding in own}
+    verdict_of = {claim.name: finding.verdict for own in measured.findings.values() for claim, finding in own}
     verdicts = {verdict: {name for name in verdict_of if verdict_of[name] == verdict} for verdict in VERDICTS}
     assert (len(verdict_of), verdicts["differs"], verdicts["not tested"]) == (90, DIFFERS, NOT_TESTED)
     assert set(verdict_of) == set(CLAIMS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from unmask.core.estimates import Estimate
-from unmask.experiments.paper.judge import Claim, Fields, Size, item, part, shown
+from unmask.experiments.paper.judge import Fields, Size, claim, part, shown
 from unmask.experiments.paper.records import Absent, Records
 
 NGRAMS = ("paper-2gram", "paper-3gram", "paper-4gram")
@@ -53,7 +53,7 @@ def at_steps(steps: int) -> dict[str, Any]:
     return {"sampler": "ancestral", "steps": steps}
 
 
-def _figure_1(size: Size) -> list[dict[str, Any]]:
+def cells(size: Size) -> list[dict[str, Any]]:
     rows, steps = size.rows, EVERY if size.full else (8, 64, 2048)
     learned = network(size) | {"rows": rows}
     clocked = {name: learned[name] for name in ("language", "preset", "device")}
@@ -93,140 +93,123 @@ def _gain(records: Records, at: Fields) -> float:
     return 512 * token / (valid * evaluation)
 
 
-FIGURE_1 = item(
-    "figure-1",
-    "Figure 1: TER and SER by the number of steps, with AR last",
-    _figure_1,
-    {
-        "ter": Claim(
-            "Figure 1, upper; Section 5.2",
-            "About 64 steps are enough for the generative perplexity of AR.",
-            SAMPLE.format("'paper-3gram(pruned=False)'", 64),
-            [shown("generative perplexity / TER of {language}, N = 64", perplexity, language=ALL, **at_steps(64))],
-            lambda ratio: ratio <= 1.1,
-            "Within 10% for every language, with the ideal denoiser and the paper's length of 512.",
-            figure="64 steps",
+CLAIMS = {
+    "ter": claim(
+        "Figure 1, upper; Section 5.2",
+        "About 64 steps are enough for the generative perplexity of AR.",
+        SAMPLE.format("'paper-3gram(pruned=False)'", 64),
+        shown("generative perplexity / TER of {language}, N = 64", perplexity, language=ALL, **at_steps(64)),
+        test=lambda ratio: ratio <= 1.1,
+        agrees="Within 10% for every language, with the ideal denoiser and the paper's length of 512.",
+        figure="64 steps",
+    ),
+    "converges": claim(
+        "Figure 1, upper",
+        "With more steps the generative perplexity approaches that of AR.",
+        SAMPLE.format("'paper-3gram(pruned=False)'", 2048),
+        shown("{language}, N = 8", perplexity, language=ALL, **at_steps(8)),
+        shown("{language}, N = 2048", perplexity, language=ALL, **at_steps(2048)),
+        test=lambda few, many: (many <= 1.02, few > many),
+        agrees="It is within 2% of the language's own perplexity at 2048 steps, and higher at 8.",
+    ),
+    "name": claim(
+        "Section 5.1 and Figure 1: the axis that represents TER",
+        "Generative perplexity under the true language measures TER.",
+        "unmask board frontier --language 'paper-2gram(pruned=False)' --steps 64 --length 128",
+        shown("generative perplexity / TER(q), {sampler}, N = 8", perplexity, **CHAIN, **at_steps(8)),
+        shown(
+            "TER(p)/TER(q) by definition, at most, N = 8",
+            "ter_upper_ratio",
+            steps=8,
+            length=512,
+            language=OPEN.format(NGRAMS[0]),
         ),
-        "converges": Claim(
-            "Figure 1, upper",
-            "With more steps the generative perplexity approaches that of AR.",
-            SAMPLE.format("'paper-3gram(pruned=False)'", 2048),
-            [
-                shown("{language}, N = 8", perplexity, language=ALL, **at_steps(8)),
-                shown("{language}, N = 2048", perplexity, language=ALL, **at_steps(2048)),
-            ],
-            lambda few, many: (many <= 1.02, few > many),
-            "It is within 2% of the language's own perplexity at 2048 steps, and higher at 8.",
-        ),
-        "name": Claim(
-            "Section 5.1 and Figure 1: the axis that represents TER",
-            "Generative perplexity under the true language measures TER.",
-            "unmask board frontier --language 'paper-2gram(pruned=False)' --steps 64 --length 128",
-            [
-                shown("generative perplexity / TER(q), {sampler}, N = 8", perplexity, **CHAIN, **at_steps(8)),
-                shown(
-                    "TER(p)/TER(q) by definition, at most, N = 8",
-                    "ter_upper_ratio",
-                    steps=8,
-                    length=512,
-                    language=OPEN.format(NGRAMS[0]),
-                ),
-                shown("generative perplexity / TER(q), {sampler}, N = 64", perplexity, **CHAIN, **CONFIDENT),
-            ],
-            lambda ancestral, by_definition, low_confidence: low_confidence >= 1,
-            differs="TER is defined by E_q[-log p] and cannot be below TER(q). Figure 1 plots another quantity, "
-            "E_p[-log q]. It falls below the optimum if a sampler repeats likely tokens.",
-        ),
-        "ser-slower": Claim(
-            "Figure 1, lower; Section 5.2",
-            "SER falls more slowly than perplexity: a low SER takes far more steps.",
-            SAMPLE.format("sparse-hmm", 512),
-            [shown("SER of {language}, N = 64", "ser", language=ALL, steps=64, **ERRORS)],
-            lambda ser: ser >= 0.1,
-            "At N = 64 perplexity is near its optimum, but many sequences are impossible.",
-        ),
-        "gap": Claim(
-            "Figure 1, lower; Section 5.2",
-            "Even at 2048 steps SER stays above that of AR.",
-            SAMPLE.format("paper-4gram", 2048),
-            [shown("SER of {language}, N = 2048", "ser", language=ALL, steps=2048, **ERRORS)],
-            lambda ser: ser > 0,
-            "The ideal denoiser has this gap too: 512 positions draw from 2048 steps, so some steps reveal two.",
-            figure="SER > 0 at N = 2048, L = 512",
-        ),
-        "ar-zero": Claim(
-            "Figure 1, lower; Section 5.2",
-            "AR has an SER of zero.",
-            "unmask paper figure-1 --device cuda --out figure-1",
-            [
-                shown("SER of the ideal AR", 0.0),
-                shown("SER of a trained AR model", "ser", sampler="autoregressive", **LEARNED_BY),
-            ],
-            lambda ideal, ar: True if ar.value == 0 else False if ar.record["preset"] == "paper" else None,
-            "No sequence is impossible.",
-            untested="The test needs the paper's networks and a GPU. The ideal AR model samples from the language "
-            "and has no errors. A network of 200,000 parameters, trained for a minute, sometimes leaves the support.",
-            figure="0",
-        ),
-        "learned": Claim(
-            "Section 5.1",
-            "Trained MDMs and AR models reach the optimal perplexity on validation sets.",
-            "unmask paper run figure-1",
-            [shown("loss above the entropy in percent, {kind}", "excess_percent", kind=["mdm", "ar"], **TRAINING)],
-            lambda excess: excess <= 0.5,
-            "The loss is within half a percent of the entropy. The size quick trains small networks.",
-            "The loss is more than half a percent above the entropy. The size quick trains small networks.",
-            figure="optimal",
-        ),
-        "assumption": Claim(
-            "Assumption 4.1, Theorem 4.4",
-            "A well-trained MDM has a small error in every context; Theorem 4.4 assumes less than 1/128 nats a token.",
-            "unmask paper run figure-1",
-            [shown("mean learning error of the MDM in nats a token", _nats, kind="mdm", **TRAINING)],
-            lambda nats: nats <= 1 / 128,
-            "The mean over contexts is well below it. The assumption is about every context, which a mean cannot "
-            "show; `unmask model learning` examines contexts.",
-            figure="eps_learning < 1/128 = 0.0078",
-        ),
-        "whose-fault": Claim(
-            "Section 5.2",
-            "At few steps the errors come from parallel sampling.",
-            "unmask paper figure-1 --quick --languages paper-2gram --out figure-1",
-            [
-                shown("SER, ideal denoiser, N = {steps}, L = {length}", "ser", steps=[8, 64], **IDEAL_TWIN),
-                shown("SER, trained MDM, N = {steps}", "ser", steps=[8, 64], sampler="ancestral", **LEARNED_BY),
-            ],
-            lambda ideal, trained: ideal[8].value >= 0.5 * trained[8].value,
-            "At few steps the ideal denoiser makes most of the errors of a trained MDM. At many steps the other "
-            "errors are learning errors of a small network.",
-        ),
-        "hmm": Claim(
-            "Table 1, HMM",
-            "The HMM of Table 1, pruned at 0.003, has impossible strings, so SER can be measured on it.",
-            "unmask show language paper-hmm --length 512",
-            [
-                shown("SER of the printed HMM, N = 8", "ser", job="samples", language="paper-hmm", steps=8),
-                shown("fraction of random strings that {language} accepts", "possible", language=["paper-hmm", HMM]),
-            ],
-            lambda ser, accepted: accepted["paper-hmm"] < 0.99,
-            differs="The body of Algorithm 2 is illegible. In our reading 32 states keep a third of their transitions "
-            "and accept practically every string of 8 symbols, so SER is 0 for every sampler. The rebuttal mentions "
-            "an HMM with sparse transitions; `sparse-hmm` is one.",
-            figure="S = 32, V = 8, temperature 3.2, threshold 0.003",
-        ),
-        "speed": Claim(
-            "Figure 1 and Section 5.2; Appendix E.2",
-            "64 steps are 1.57 times as fast as AR (RTX 4090, batch 16, L = 512).",
-            "unmask model time --preset paper --lengths 512 --batch 16 --steps 64 --device cuda",
-            [
-                shown("time of AR / time of 64 steps, here", _gain, **CLOCK),
-                shown("milliseconds of an MDM model call, here", "milliseconds", kind="mdm", **CLOCK),
-            ],
-            lambda gain, evaluation: gain > 1 if evaluation.on_gpu else None,
-            "Faster than AR, by a different factor on a different GPU.",
-            untested="The test needs a GPU, since times depend on the machine. A CPU core has no idle units, so 64 "
-            "model calls on all tokens take longer than AR with its cache.",
-            figure="1.57 times",
-        ),
-    },
-)
+        shown("generative perplexity / TER(q), {sampler}, N = 64", perplexity, **CHAIN, **CONFIDENT),
+        test=lambda ancestral, by_definition, low_confidence: low_confidence >= 1,
+        differs="TER is defined by E_q[-log p] and cannot be below TER(q). Figure 1 plots another quantity, E_p[-log "
+        "q]. It falls below the optimum if a sampler repeats likely tokens.",
+    ),
+    "ser-slower": claim(
+        "Figure 1, lower; Section 5.2",
+        "SER falls more slowly than perplexity: a low SER takes far more steps.",
+        SAMPLE.format("sparse-hmm", 512),
+        shown("SER of {language}, N = 64", "ser", language=ALL, steps=64, **ERRORS),
+        test=lambda ser: ser >= 0.1,
+        agrees="At N = 64 perplexity is near its optimum, but many sequences are impossible.",
+    ),
+    "gap": claim(
+        "Figure 1, lower; Section 5.2",
+        "Even at 2048 steps SER stays above that of AR.",
+        SAMPLE.format("paper-4gram", 2048),
+        shown("SER of {language}, N = 2048", "ser", language=ALL, steps=2048, **ERRORS),
+        test=lambda ser: ser > 0,
+        agrees="The ideal denoiser has this gap too: 512 positions draw from 2048 steps, so some steps reveal two.",
+        figure="SER > 0 at N = 2048, L = 512",
+    ),
+    "ar-zero": claim(
+        "Figure 1, lower; Section 5.2",
+        "AR has an SER of zero.",
+        "unmask paper figure-1 --device cuda --out figure-1",
+        shown("SER of the ideal AR", 0.0),
+        shown("SER of a trained AR model", "ser", sampler="autoregressive", **LEARNED_BY),
+        test=lambda ideal, ar: True if ar.value == 0 else False if ar.record["preset"] == "paper" else None,
+        agrees="No sequence is impossible.",
+        untested="The test needs the paper's networks and a GPU. The ideal AR model samples from the language and has "
+        "no errors. A network of 200,000 parameters, trained for a minute, sometimes leaves the support.",
+        figure="0",
+    ),
+    "learned": claim(
+        "Section 5.1",
+        "Trained MDMs and AR models reach the optimal perplexity on validation sets.",
+        "unmask paper run figure-1",
+        shown("loss above the entropy in percent, {kind}", "excess_percent", kind=["mdm", "ar"], **TRAINING),
+        test=lambda excess: excess <= 0.5,
+        agrees="The loss is within half a percent of the entropy. The size quick trains small networks.",
+        differs="The loss is more than half a percent above the entropy. The size quick trains small networks.",
+        figure="optimal",
+    ),
+    "assumption": claim(
+        "Assumption 4.1, Theorem 4.4",
+        "A well-trained MDM has a small error in every context; Theorem 4.4 assumes less than 1/128 nats a token.",
+        "unmask paper run figure-1",
+        shown("mean learning error of the MDM in nats a token", _nats, kind="mdm", **TRAINING),
+        test=lambda nats: nats <= 1 / 128,
+        agrees="The mean over contexts is well below it. The assumption is about every context, which a mean cannot "
+        "show; `unmask model learning` examines contexts.",
+        figure="eps_learning < 1/128 = 0.0078",
+    ),
+    "whose-fault": claim(
+        "Section 5.2",
+        "At few steps the errors come from parallel sampling.",
+        "unmask paper figure-1 --quick --languages paper-2gram --out figure-1",
+        shown("SER, ideal denoiser, N = {steps}, L = {length}", "ser", steps=[8, 64], **IDEAL_TWIN),
+        shown("SER, trained MDM, N = {steps}", "ser", steps=[8, 64], sampler="ancestral", **LEARNED_BY),
+        test=lambda ideal, trained: ideal[8].value >= 0.5 * trained[8].value,
+        agrees="At few steps the ideal denoiser makes most of the errors of a trained MDM. At many steps the other "
+        "errors are learning errors of a small network.",
+    ),
+    "hmm": claim(
+        "Table 1, HMM",
+        "The HMM of Table 1, pruned at 0.003, has impossible strings, so SER can be measured on it.",
+        "unmask show language paper-hmm --length 512",
+        shown("SER of the printed HMM, N = 8", "ser", job="samples", language="paper-hmm", steps=8),
+        shown("fraction of random strings that {language} accepts", "possible", language=["paper-hmm", HMM]),
+        test=lambda ser, accepted: accepted["paper-hmm"] < 0.99,
+        differs="The body of Algorithm 2 is illegible. In our reading 32 states keep a third of their transitions and "
+        "accept practically every string of 8 symbols, so SER is 0 for every sampler. The rebuttal mentions an HMM "
+        "with sparse transitions; `sparse-hmm` is one.",
+        figure="S = 32, V = 8, temperature 3.2, threshold 0.003",
+    ),
+    "speed": claim(
+        "Figure 1 and Section 5.2; Appendix E.2",
+        "64 steps are 1.57 times as fast as AR (RTX 4090, batch 16, L = 512).",
+        "unmask model time --preset paper --lengths 512 --batch 16 --steps 64 --device cuda",
+        shown("time of AR / time of 64 steps, here", _gain, **CLOCK),
+        shown("milliseconds of an MDM model call, here", "milliseconds", kind="mdm", **CLOCK),
+        test=lambda gain, evaluation: gain > 1 if evaluation.on_gpu else None,
+        agrees="Faster than AR, by a different factor on a different GPU.",
+        untested="The test needs a GPU, since times depend on the machine. A CPU core has no idle units, so 64 model "
+        "calls on all tokens take longer than AR with its cache.",
+        figure="1.57 times",
+    ),
+}

@@ -6,13 +6,12 @@ from itertools import pairwise
 from typing import Any
 
 from unmask.experiments.paper.judge import (
-    Claim,
     Shown,
     Size,
     Truth,
     Values,
     all_of,
-    item,
+    claim,
     negated,
     part,
     scaled,
@@ -24,7 +23,7 @@ LENGTHS = (130, 260, 510, 1025, 2050)  # only the size full measures the last on
 LONG = ("paper-2gram", "interval-5")
 
 
-def _lengths(size: Size) -> list[dict[str, Any]]:
+def lengths(size: Size) -> list[dict[str, Any]]:
     both = {"language": LONG, "length": LENGTHS if size.full else LENGTHS[:-1]}
     return [
         part("steps_for_ter", rows=100 if size.full else 40, **both),
@@ -59,38 +58,33 @@ def _proportional(*languages: Values) -> tuple[Truth, ...]:
     return tuple(tests)
 
 
-LENGTH = item(
-    "length",
-    "the dichotomy: steps for TER and for SER by length",
-    _lengths,
-    {
-        "ter": Claim(
-            "Theorem 4.2; poster, experiments",
-            "TER saturates at the same number of steps for every length.",
-            "unmask sweep run recipes/lengths.yaml --store lengths",
-            by_length("a TER within 1%", "steps_for_ter"),
-            _constant,
-            "The number of steps is the same within 10% over an eightfold range of lengths.",
-        ),
-        "saturates": Claim(
-            "Poster, experiments",
-            "TER saturates at about 512 steps.",
-            "unmask plan --language paper-2gram --length 510 --target 0.1",
-            by_length("a TER within 1%", "steps_for_ter"),
-            lambda chain, interval: (chain <= 512, interval <= 512),
-            "It is within 1% of the optimum well before 512 steps.",
-            figure="about 512 steps",
-        ),
-        "ser": Claim(
-            "Theorem 4.4; poster, experiments",
-            "The number of steps for a given SER grows with the length.",
-            "unmask sweep run recipes/lengths.yaml --store lengths",
-            by_length("an SER of 1/2", "steps_for_ser"),
-            _proportional,
-            "It grows in proportion to the length.",
-        ),
-    },
-)
+LENGTH = {
+    "ter": claim(
+        "Theorem 4.2; poster, experiments",
+        "TER saturates at the same number of steps for every length.",
+        "unmask sweep run recipes/lengths.yaml --store lengths",
+        *by_length("a TER within 1%", "steps_for_ter"),
+        test=_constant,
+        agrees="The number of steps is the same within 10% over an eightfold range of lengths.",
+    ),
+    "saturates": claim(
+        "Poster, experiments",
+        "TER saturates at about 512 steps.",
+        "unmask plan --language paper-2gram --length 510 --target 0.1",
+        *by_length("a TER within 1%", "steps_for_ter"),
+        test=lambda chain, interval: (chain <= 512, interval <= 512),
+        agrees="It is within 1% of the optimum well before 512 steps.",
+        figure="about 512 steps",
+    ),
+    "ser": claim(
+        "Theorem 4.4; poster, experiments",
+        "The number of steps for a given SER grows with the length.",
+        "unmask sweep run recipes/lengths.yaml --store lengths",
+        *by_length("an SER of 1/2", "steps_for_ser"),
+        test=_proportional,
+        agrees="It grows in proportion to the length.",
+    ),
+}
 
 RULES = ("ancestral", "low-confidence", "entropy", "margin", "left-to-right")
 DYADIC = {"language": "paper-2gram", "sampler": "dyadic", "steps": 6}
@@ -100,7 +94,7 @@ RULED = {"job": "samples", "sampler": RULES, "steps": 64, "length": 512}
 COMPARE = "unmask board --samplers ancestral low-confidence dyadic --languages paper-2gram --lengths 512 --quick"
 
 
-def _strategies(size: Size) -> list[dict[str, Any]]:
+def strategies(size: Size) -> list[dict[str, Any]]:
     rows = size.rows
     return [
         part("samples", sampler=RULES, steps=64, language=["paper-2gram", "sparse-hmm"], length=512, rows=rows),
@@ -110,52 +104,41 @@ def _strategies(size: Size) -> list[dict[str, Any]]:
     ]
 
 
-STRATEGIES = item(
-    "sampling-strategies",
-    "do other orders change the conclusion? (poster, Appendix D)",
-    _strategies,
-    {
-        "confidence": Claim(
-            "Poster: GSM8K by sampling strategies",
-            "Other sampling strategies also produce many incorrect sequences at few steps.",
-            COMPARE,
-            [
-                shown("SER of the 2-gram, N = 64, {sampler}", "ser", language="paper-2gram", **RULED),
-                shown("SER of the HMM, N = 64, {sampler}", "ser", language="sparse-hmm", **RULED),
-            ],
-            lambda chain, hmm: (chain >= 0.05, hmm >= 0.05),
-            "Each of these rules often errs at 8 tokens a step, with an ideal denoiser.",
-            "Some of these rules rarely err at 8 tokens a step, with an ideal denoiser. Which positions share a step "
-            "matters more than how many.",
-        ),
-        "none": Claim(
-            "Section 4.3, Section 7",
-            "An MDM that is as correct as AR needs the same number of model calls.",
-            COMPARE,
-            [
-                shown("SER of the 2-gram, dyadic order, L = 512", "ser", **DYADIC),
-                shown("its model calls", "model_calls", **DYADIC),
-                shown("SER of the interval language, strided order, L = 510", "ser", **STRIDED),
-                shown("its model calls", "model_calls", **STRIDED),
-            ],
-            lambda dyadic, few, strided, fewer: negated(all_of(dyadic <= 0.01, strided <= 0.01)),
-            differs="Distant positions are almost independent. An order that reveals them together is correct, and "
-            "its number of model calls grows with log L or not at all. This holds for an ideal denoiser and for "
-            "languages with known, local dependencies.",
-        ),
-        "adaptive": Claim(
-            "Section 1",
-            "To avoid errors an MDM must sample only a few tokens a step.",
-            "unmask generate --language paper-2gram --sampler 'entropy-bounded(gamma=0.1)' --rows 400 --out rows.npy",
-            [
-                shown("SER, entropy-bounded, gamma = 0.1", "ser", **BOUNDED),
-                shown("its model calls for 512 tokens", "model_calls", **BOUNDED),
-            ],
-            lambda ser, model_calls: (model_calls.value > 512 / 2, ser <= 0.2),
-            "A rule that bounds the error of each step reveals fewer than two tokens a step.",
-        ),
-    },
-)
+STRATEGIES = {
+    "confidence": claim(
+        "Poster: GSM8K by sampling strategies",
+        "Other sampling strategies also produce many incorrect sequences at few steps.",
+        COMPARE,
+        shown("SER of the 2-gram, N = 64, {sampler}", "ser", language="paper-2gram", **RULED),
+        shown("SER of the HMM, N = 64, {sampler}", "ser", language="sparse-hmm", **RULED),
+        test=lambda chain, hmm: (chain >= 0.05, hmm >= 0.05),
+        agrees="Each of these rules often errs at 8 tokens a step, with an ideal denoiser.",
+        differs="Some of these rules rarely err at 8 tokens a step, with an ideal denoiser. Which positions share a "
+        "step matters more than how many.",
+    ),
+    "none": claim(
+        "Section 4.3, Section 7",
+        "An MDM that is as correct as AR needs the same number of model calls.",
+        COMPARE,
+        shown("SER of the 2-gram, dyadic order, L = 512", "ser", **DYADIC),
+        shown("its model calls", "model_calls", **DYADIC),
+        shown("SER of the interval language, strided order, L = 510", "ser", **STRIDED),
+        shown("its model calls", "model_calls", **STRIDED),
+        test=lambda dyadic, few, strided, fewer: negated(all_of(dyadic <= 0.01, strided <= 0.01)),
+        differs="Distant positions are almost independent. An order that reveals them together is correct, and its "
+        "number of model calls grows with log L or not at all. This holds for an ideal denoiser and for languages with "
+        "known, local dependencies.",
+    ),
+    "adaptive": claim(
+        "Section 1",
+        "To avoid errors an MDM must sample only a few tokens a step.",
+        "unmask generate --language paper-2gram --sampler 'entropy-bounded(gamma=0.1)' --rows 400 --out rows.npy",
+        shown("SER, entropy-bounded, gamma = 0.1", "ser", **BOUNDED),
+        shown("its model calls for 512 tokens", "model_calls", **BOUNDED),
+        test=lambda ser, model_calls: (model_calls.value > 512 / 2, ser <= 0.2),
+        agrees="A rule that bounds the error of each step reveals fewer than two tokens a step.",
+    ),
+}
 
 SAMPLED = {"job": "samples", "language": "paper-2gram", "length": 512}
 ANCESTRAL = SAMPLED | {"sampler": "ancestral"}
@@ -166,7 +149,7 @@ STEPS_FOR_EACH = scaled("valid_steps", lambda value, at: at["steps"] / value)
 CACHED = "unmask generate --language paper-2gram --length 512 --steps {} --rows 200 --out rows.npy"
 
 
-def _cache(size: Size) -> list[dict[str, Any]]:
+def cache(size: Size) -> list[dict[str, Any]]:
     where = {"language": "paper-2gram", "length": 512, "rows": size.rows}
     return [
         part("samples", steps=[*FEW, 2048], **where),
@@ -182,52 +165,43 @@ def _beyond_length(sampled: Values, exact: Values) -> tuple[Truth, ...]:
     return increases, measured.low - 1 <= exact[2048].value <= measured.high + 1, measured.high > 512
 
 
-CACHE = item(
-    "ddpm-cache",
-    "Appendix D: the cached sampler, its two regimes, and the theorems",
-    _cache,
-    {
-        "few": Claim(
-            "Appendix D, case 1",
-            "With far fewer steps than positions, cost is nearly linear in the number of steps.",
-            CACHED.format(32),
-            [shown("model calls / N, N = {steps}", PER_STEP, steps=FEW, **ANCESTRAL)],
-            lambda fraction: fraction >= 0.99,
-            "Up to L/8 steps, every step reveals something.",
-        ),
-        "many": Claim(
-            "Appendix D, case 2",
-            "With many steps only the valid ones cost time; their number grows with N and is at most N.",
-            CACHED.format(2048),
-            [
-                shown("model calls a sequence at N = 2048, L = 512, sampled", "model_calls", **ANCESTRAL, steps=2048),
-                shown("the same by sum_k 1 - (1 - delta_k)^L, N = {steps}", "valid_steps", steps=MANY, **VALID),
-            ],
-            _beyond_length,
-            differs="The number grows as described, but each valid step reveals a position. So the maximum is min(N, "
-            "L), not N: an MDM with a cache never needs more model calls than AR generates tokens.",
-            figure="maximum: the number of sampling steps",
-        ),
-        "faster": Claim(
-            "Appendix D",
-            "At large numbers of steps the cache makes sampling 3 to 4 times faster.",
-            CACHED.format(1536),
-            [shown("steps per model call, N = {steps}, L = 512", STEPS_FOR_EACH, steps=MANY, **VALID)],
-            lambda gain: any(3 <= value <= 4 for value in gain.values),
-            "The factor is in this range at about N = 3 L. In general it is 1/(1 - e^(-L/N)), which grows with N "
-            "without limit.",
-            figure="3 to 4 times",
-        ),
-        "distribution": Claim(
-            "Appendix D",
-            "The cache leaves the distribution of samples unchanged, so the theorems hold with it.",
-            "unmask generate --language paper-2gram --sampler as-published-mdlm --steps 32 --rows 400 --out rows.npy",
-            [
-                shown("SER at N = 32, {sampler}, cached", "ser", sampler="as-published-mdlm", steps=32, **SAMPLED),
-                shown("SER at N = 32, not cached", "ser", steps=32, **ANCESTRAL),
-            ],
-            lambda cached, plain: not cached.apart(plain),
-            "The intervals overlap, and the sampling rule is the same.",
-        ),
-    },
-)
+CACHE = {
+    "few": claim(
+        "Appendix D, case 1",
+        "With far fewer steps than positions, cost is nearly linear in the number of steps.",
+        CACHED.format(32),
+        shown("model calls / N, N = {steps}", PER_STEP, steps=FEW, **ANCESTRAL),
+        test=lambda fraction: fraction >= 0.99,
+        agrees="Up to L/8 steps, every step reveals something.",
+    ),
+    "many": claim(
+        "Appendix D, case 2",
+        "With many steps only the valid ones cost time; their number grows with N and is at most N.",
+        CACHED.format(2048),
+        shown("model calls a sequence at N = 2048, L = 512, sampled", "model_calls", **ANCESTRAL, steps=2048),
+        shown("the same by sum_k 1 - (1 - delta_k)^L, N = {steps}", "valid_steps", steps=MANY, **VALID),
+        test=_beyond_length,
+        differs="The number grows as described, but each valid step reveals a position. So the maximum is min(N, L), "
+        "not N: an MDM with a cache never needs more model calls than AR generates tokens.",
+        figure="maximum: the number of sampling steps",
+    ),
+    "faster": claim(
+        "Appendix D",
+        "At large numbers of steps the cache makes sampling 3 to 4 times faster.",
+        CACHED.format(1536),
+        shown("steps per model call, N = {steps}, L = 512", STEPS_FOR_EACH, steps=MANY, **VALID),
+        test=lambda gain: any(3 <= value <= 4 for value in gain.values),
+        agrees="The factor is in this range at about N = 3 L. In general it is 1/(1 - e^(-L/N)), which grows with N "
+        "without limit.",
+        figure="3 to 4 times",
+    ),
+    "distribution": claim(
+        "Appendix D",
+        "The cache leaves the distribution of samples unchanged, so the theorems hold with it.",
+        "unmask generate --language paper-2gram --sampler as-published-mdlm --steps 32 --rows 400 --out rows.npy",
+        shown("SER at N = 32, {sampler}, cached", "ser", sampler="as-published-mdlm", steps=32, **SAMPLED),
+        shown("SER at N = 32, not cached", "ser", steps=32, **ANCESTRAL),
+        test=lambda cached, plain: not cached.apart(plain),
+        agrees="The intervals overlap, and the sampling rule is the same.",
+    ),
+}

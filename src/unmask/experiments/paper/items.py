@@ -5,26 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from unmask.core.errors import unknown
-from unmask.experiments.paper import figure_1, figures, lemmas, models, rebuttal, reviews, theorems
-from unmask.experiments.paper.judge import Item, Size
+from unmask.experiments.paper import figure_1, lemmas, rebuttal, reviews
+from unmask.experiments.paper.figures import CACHE, LENGTH, STRATEGIES, cache, lengths, strategies
+from unmask.experiments.paper.judge import Item, Size, item
+from unmask.experiments.paper.models import LEFT, RIGHT, TIMING, sums, text, times
+from unmask.experiments.paper.theorems import CORRECT, ENOUGH, FLUENCY, correct, enough, fluency
 from unmask.experiments.sweeps.recipe import Recipe, from_dict
 
 ITEMS: dict[str, Item] = {
-    item.name: item
-    for item in (
-        figure_1.FIGURE_1,
-        figures.LENGTH,
-        models.LEFT,
-        models.RIGHT,
-        models.TIMING,
-        figures.STRATEGIES,
-        rebuttal.ITEM,
-        theorems.FLUENCY,
-        theorems.ENOUGH,
-        theorems.CORRECT,
-        lemmas.ITEM,
-        figures.CACHE,
-        reviews.ITEM,
+    one.name: one
+    for one in (
+        item("figure-1", "Figure 1: TER and SER by the number of steps, with AR last", figure_1.cells, figure_1.CLAIMS),
+        item("length", "the dichotomy: steps for TER and for SER by length", lengths, LENGTH),
+        item("figure-2-left", "Figure 2, left: open text, MDLM-OWT against GPT-2 medium", text, LEFT),
+        item("figure-2-right", "Figure 2, right: reasoning, SMDM 1.1B on GSM8K", sums, RIGHT),
+        item("timing", "the poster's table of times: 512 steps against AR at 512, 1024 and 2048 tokens", times, TIMING),
+        item(
+            "sampling-strategies", "do other orders change the conclusion? (poster, Appendix D)", strategies, STRATEGIES
+        ),
+        item("tables-rebuttal", "the rebuttal's tables: GSM8K, MBPP, HumanEval", rebuttal.cells, rebuttal.CLAIMS),
+        item("theorem-4.2", "the number of steps for fluency does not grow with the length", fluency, FLUENCY),
+        item("theorem-4.3", "enough steps make SER as low as desired", enough, ENOUGH),
+        item("theorem-4.4", "the number of steps for correctness is proportional to the length", correct, CORRECT),
+        item(
+            "lemmas",
+            "every lemma of the appendix, compared with enumeration and closed forms",
+            lemmas.cells,
+            lemmas.CLAIMS,
+        ),
+        item("ddpm-cache", "Appendix D: the cached sampler, its two regimes, and the theorems", cache, CACHE),
+        item("reviews", "the reviewers' questions, answered by measurement", reviews.cells, reviews.CLAIMS),
     )
 }
 

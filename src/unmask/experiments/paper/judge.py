@@ -3,9 +3,9 @@
 A claim lists the measured values that decide it and a test of them. `Values` compare by their whole intervals: `a <= b`
 is True or False if every interval agrees, and None if an interval contains both answers. None is *not tested*.
 
-    Claim("Figure 1", "SER is high at N = 64.", "unmask generate ..",
-          [shown("SER of {language}, N = 64", "ser", language=["paper-2gram", "sparse-hmm"], steps=64)],
-          lambda ser: ser >= 0.1)
+    claim("Figure 1", "SER is high at N = 64.", "unmask generate ..",
+          shown("SER of {language}, N = 64", "ser", language=["paper-2gram", "sparse-hmm"], steps=64),
+          test=lambda ser: ser >= 0.1)
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from unmask.experiments.paper.records import Absent, Records
 Verdict = Literal["agrees", "differs", "not tested"]
 VERDICTS: tuple[Verdict, ...] = ("agrees", "differs", "not tested")
 Truth = bool | None
+Test = Callable[..., Truth | tuple[Truth, ...]]  # all of a tuple must hold
 Fields = Mapping[str, Any]
 Measure = str | float | Callable[[Records, Fields], Estimate | float]
 UNDECIDED = "The test needs more rows: an interval contains both answers."
@@ -138,7 +139,7 @@ class Claim:
     words: str
     command: str
     shown: Sequence[Shown] = ()
-    test: Callable[..., Truth | tuple[Truth, ...]] | None = None  # all of a tuple must hold; None: not tested here
+    test: Test | None = None  # None: not tested here
     agrees: str = "The measured values agree with it."
     differs: str = "The measured values contradict it."
     untested: str = UNDECIDED
@@ -162,6 +163,10 @@ class Claim:
         if truth is None:
             return Finding("not tested", self.untested, ours)
         return Finding("agrees", self.agrees, ours) if truth else Finding("differs", self.differs, ours)
+
+
+def claim(where: str, words: str, command: str, *lines: Shown, test: Test | None = None, **texts: str) -> Claim:
+    return Claim(where, words, command, lines, test, **texts)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from unmask.experiments.paper.judge import Claim, Shown, Truth, Values, item, part, shown
+from typing import Any
+
+from unmask.experiments.paper.judge import Claim, Shown, Size, Truth, Values, claim, part, shown
 
 SHOW = "unmask theory show {} --language paper-2gram --length 64 --steps 16"
 ALL = "unmask paper lemmas"
@@ -134,28 +136,27 @@ def _counted(lemma: str) -> list[Shown]:
 
 def _claim(name: str, where: str, words: str, cases: str, command: str) -> Claim:
     how = f"Cases: {cases}."
-    return Claim(where, words, command, _counted(name), _holds, how, f"{how} Some violate it.")
+    return claim(where, words, command, *_counted(name), test=_holds, agrees=how, differs=f"{how} Some violate it.")
+
+
+def cells(size: Size) -> list[dict[str, Any]]:
+    return [part("lemma", lemma=[*LEMMAS, JENSEN], cases=5000 if size.full else 200)]
 
 
 def _holds(cases: Values, violations: Values, tightest: Values) -> Truth:
     return violations <= 0
 
 
-ITEM = item(
-    "lemmas",
-    "every lemma of the appendix, compared with enumeration and closed forms",
-    lambda size: [part("lemma", lemma=[*LEMMAS, JENSEN], cases=5000 if size.full else 200)],
-    {
-        **{name: _claim(name, *lemma) for name, lemma in LEMMAS.items()},
-        "c5-step": Claim(
-            "Lemma C.5, middle of its proof",
-            "sum_k delta_k (1 - delta_k)^(l-1) <= (1 - 1/N)^(l-1), by Jensen's inequality (as we reconstruct it).",
-            ALL,
-            _counted(JENSEN),
-            _holds,
-            differs="x (1 - x)^(l-1) is concave only up to 2/l: the schedule (0.2, 0.8) has 0.0832 > 0.0625 at l = 5. "
-            "If the proof takes this step, which is illegible in our copy, the step is false. The lemma itself is "
-            "true, by Maclaurin's inequality.",
-        ),
-    },
-)
+CLAIMS = {
+    **{name: _claim(name, *lemma) for name, lemma in LEMMAS.items()},
+    "c5-step": claim(
+        "Lemma C.5, middle of its proof",
+        "sum_k delta_k (1 - delta_k)^(l-1) <= (1 - 1/N)^(l-1), by Jensen's inequality (as we reconstruct it).",
+        ALL,
+        *_counted(JENSEN),
+        test=_holds,
+        differs="x (1 - x)^(l-1) is concave only up to 2/l: the schedule (0.2, 0.8) has 0.0832 > 0.0625 at l = 5. If "
+        "the proof takes this step, which is illegible in our copy, the step is false. The lemma itself is true, by "
+        "Maclaurin's inequality.",
+    ),
+}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from unmask.experiments.paper.judge import Claim, Size, Values, item, part, shown
+from unmask.experiments.paper.judge import Claim, Size, Values, claim, part, shown
 from unmask.experiments.paper.records import Absent, Records
 
 REPORTS = {  # recipe of experiments/evaluation/published.py: the figure of the model's authors
@@ -21,14 +21,13 @@ REPORTS = {  # recipe of experiments/evaluation/published.py: the figure of the 
     "paper-humaneval-llada-512": 32.9,
 }
 POINT = 1.05  # percentage points: closer figures of one decimal count as equal
-TASKS = {"gsm8k": 256, "mbpp": 512, "humaneval": 512}  # task: number of steps
 BOTH = ("dream", "llada")
 STEPS = {"job": "published", "recipe": [f"paper-humaneval-{model}-512" for model in BOTH]}
 FROM_LEFT = {"job": "published", "recipe": [f"paper-humaneval-{model}-ltr" for model in BOTH]}
 CODE = " --allow-code-execution"
 
 
-def _cells(size: Size) -> list[dict[str, Any]]:
+def cells(size: Size) -> list[dict[str, Any]]:
     from unmask.experiments.evaluation.published import PAPER, PUBLISHED
 
     return [part("published", recipe=[name for name, figure in PUBLISHED.items() if figure.source == PAPER])]
@@ -72,21 +71,20 @@ def _not_both(percent: Values, seconds: Values) -> bool:
 
 
 def _of_task(task: str, steps: int) -> dict[str, Claim]:
+    """The claims of a table. steps: as many as tokens."""
     run, code = f"unmask eval run --recipe paper-{task}", "" if task == "gsm8k" else CODE
     return {
-        f"{task}-not-both": Claim(
+        f"{task}-not-both": claim(
             f"Rebuttal, table of {task}",
             "No MDM is both more accurate and faster than an AR baseline.",
             f"{run}-dream-256{code}",
-            [
-                shown("{recipe}, percent", "percent", job="published", recipe=_table(task)),
-                shown("{recipe}, seconds", "seconds", job="published", recipe=_table(task)),
-            ],
-            _not_both,
-            "By the table's own figures no MDM beats an AR row in both. As the reviewers note, the models differ in "
-            "size, data and training. Our own measurement needs the weights.",
+            shown("{recipe}, percent", "percent", job="published", recipe=_table(task)),
+            shown("{recipe}, seconds", "seconds", job="published", recipe=_table(task)),
+            test=_not_both,
+            agrees="By the table's own figures no MDM beats an AR row in both. As the reviewers note, the models "
+            "differ in size, data and training. Our own measurement needs the weights.",
         ),
-        f"{task}-again": Claim(
+        f"{task}-again": claim(
             f"Rebuttal, table of {task}",
             "Accuracy and seconds by the number of steps.",
             f"{run}-llada-{steps}{code}",
@@ -95,54 +93,45 @@ def _of_task(task: str, steps: int) -> dict[str, Claim]:
     }
 
 
-ITEM = item(
-    "tables-rebuttal",
-    "the rebuttal's tables: GSM8K, MBPP, HumanEval",
-    _cells,
-    {
-        "reports": Claim(
-            "Rebuttal to reviewers AskR and 4VkA, tables",
-            "Accuracies of Dream-v0-Base-7B and LLaDA-8B-Base with as many steps as tokens.",
-            f"unmask eval run --recipe paper-humaneval-dream-512{CODE}",
-            [
-                shown("{recipe}, percent", "percent", recipe=[*REPORTS]),
-                shown("{recipe}, by the model's authors", lambda _, at: REPORTS[at["recipe"]], recipe=[*REPORTS]),
-            ],
-            _near,
-            "Each figure is within a point of the authors' figure (report of Dream 7B; LLaDA's EVAL.md, lm-eval), or "
-            "within the noise of the items. Our own measurement needs the weights.",
+CLAIMS = {
+    "reports": claim(
+        "Rebuttal to reviewers AskR and 4VkA, tables",
+        "Accuracies of Dream-v0-Base-7B and LLaDA-8B-Base with as many steps as tokens.",
+        f"unmask eval run --recipe paper-humaneval-dream-512{CODE}",
+        shown("{recipe}, percent", "percent", recipe=[*REPORTS]),
+        shown("{recipe}, by the model's authors", lambda _, at: REPORTS[at["recipe"]], recipe=[*REPORTS]),
+        test=_near,
+        agrees="Each figure is within a point of the authors' figure (report of Dream 7B; LLaDA's EVAL.md, lm-eval), "
+        "or within the noise of the items. Our own measurement needs the weights.",
+    ),
+    "llama": claim(
+        "Rebuttal, table of HumanEval",
+        "Llama-3-8B has 62.2% on HumanEval, in a table of base models.",
+        f"unmask eval run --recipe paper-humaneval-llama{CODE}",
+        shown("the rebuttal's figure, percent", "percent", recipe="paper-humaneval-llama"),
+        shown("Meta's card, for Llama-3-8B-Instruct", 62.2),
+        test=lambda rebuttal, instruct: rebuttal.value != instruct.value,
+        differs="Meta's card lists 62.2 for the tuned Instruct model; the other rows are base models. If the row comes "
+        "from there, it compares a tuned model with untuned ones. A run with the weights would show that.",
+        figure="62.2%",
+    ),
+    **_of_task("gsm8k", 256),
+    **_of_task("mbpp", 512),
+    **_of_task("humaneval", 512),
+    "own-ar": claim(
+        "Rebuttal to reviewer Gs9S",
+        "Decoded from left to right, the same MDM is as accurate as with all its steps, and not slower.",
+        f"unmask eval run --recipe paper-humaneval-llada-ltr{CODE}",
+        shown("{recipe}, percent", "percent", **STEPS),
+        shown("{recipe}, percent", "percent", **FROM_LEFT),
+        shown("{recipe}, seconds", "seconds", **STEPS),
+        shown("{recipe}, seconds", "seconds", **FROM_LEFT),
+        test=lambda percent, from_left, seconds, took: (
+            all(e.high >= value for e, value in zip(from_left.estimates(), percent.values, strict=True)),
+            took < seconds,
         ),
-        "llama": Claim(
-            "Rebuttal, table of HumanEval",
-            "Llama-3-8B has 62.2% on HumanEval, in a table of base models.",
-            f"unmask eval run --recipe paper-humaneval-llama{CODE}",
-            [
-                shown("the rebuttal's figure, percent", "percent", recipe="paper-humaneval-llama"),
-                shown("Meta's card, for Llama-3-8B-Instruct", 62.2),
-            ],
-            lambda rebuttal, instruct: rebuttal.value != instruct.value,
-            differs="Meta's card lists 62.2 for the tuned Instruct model; the other rows are base models. If the row "
-            "comes from there, it compares a tuned model with untuned ones. A run with the weights would show that.",
-            figure="62.2%",
-        ),
-        **{name: claim for task, steps in TASKS.items() for name, claim in _of_task(task, steps).items()},
-        "own-ar": Claim(
-            "Rebuttal to reviewer Gs9S",
-            "Decoded from left to right, the same MDM is as accurate as with all its steps, and not slower.",
-            f"unmask eval run --recipe paper-humaneval-llada-ltr{CODE}",
-            [
-                shown("{recipe}, percent", "percent", **STEPS),
-                shown("{recipe}, percent", "percent", **FROM_LEFT),
-                shown("{recipe}, seconds", "seconds", **STEPS),
-                shown("{recipe}, seconds", "seconds", **FROM_LEFT),
-            ],
-            lambda percent, from_left, seconds, took: (
-                all(e.high >= value for e, value in zip(from_left.estimates(), percent.values, strict=True)),
-                took < seconds,
-            ),
-            "By the table's own figures, Dream is better from left to right and LLaDA worse. Both differences are "
-            "within the noise of 164 items: one standard error is 3.9 points at 50%.",
-            figure="57.9 and 28.7%",
-        ),
-    },
-)
+        agrees="By the table's own figures, Dream is better from left to right and LLaDA worse. Both differences are "
+        "within the noise of 164 items: one standard error is 3.9 points at 50%.",
+        figure="57.9 and 28.7%",
+    ),
+}

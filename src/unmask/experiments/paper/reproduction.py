@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -62,6 +63,7 @@ class Reproduction:
     seconds: float
     failures: tuple[tuple[str, str], ...] = ()  # (metric, error) of failed cells
 
+    @cached_property
     def findings(self) -> dict[str, list[tuple[Claim, Finding]]]:
         """The claims of each item, with their findings."""
         records = Records(self.records)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from unmask.experiments.paper.judge import Claim, Fields, Size, item, negated, part, scaled, shown
+from unmask.experiments.paper.judge import Fields, Size, claim, negated, part, scaled, shown
 from unmask.experiments.paper.records import Records
 
 EPS = 0.25  # for Theorem 4.2
@@ -23,7 +23,7 @@ HMMS = ("paper-2gram", "sparse-hmm")
 NATS = scaled("ter_upper_ratio", lambda ratio, at: math.log(ratio))
 
 
-def _fluency(size: Size) -> list[dict[str, Any]]:
+def fluency(size: Size) -> list[dict[str, Any]]:
     rows = 100 if size.full else 40
     return [
         *(part("statement", statement=f"theorem-4.2(eps={EPS})", length=512, **_by_proof(n)) for n in STEPS),
@@ -42,54 +42,48 @@ def _bound(records: Records, at: Fields) -> float:
     return records.one("divergence", job="statement", **at).value / at["length"]
 
 
-FLUENCY = item(
-    "theorem-4.2",
-    "the number of steps for fluency does not grow with the length",
-    _fluency,
-    {
-        "bound": Claim(
-            "Theorem 4.2, (6)",
-            "For an n-gram some schedule of O((n-1)/eps^n) steps has log TER(p) <= log TER(q) + eps_learning + 4 eps "
-            "log|V|.",
-            f"unmask theory show 'theorem-4.2(eps={EPS})' --language paper-3gram --steps {STEPS[3]}",
-            [
-                shown("excess of log TER in nats a token, n = 2, N = {steps}", NATS, length=512, **_by_proof(2)),
-                shown("excess of log TER in nats a token, n = 3, N = {steps}", NATS, length=512, **_by_proof(3)),
-                shown("bound, {language}", _bound, length=512, language=["paper-2gram", "paper-3gram"]),
-            ],
-            lambda two, three, bound: (two <= bound["paper-2gram"], three <= bound["paper-3gram"]),
-            "With the ideal denoiser and the proof's schedule of 1 + (1 - eps)(n - 1)/eps^n steps, the excess is a "
-            "small fraction of the bound. Our copy of the paper has lost the constants; this explicit version holds "
-            "at every length.",
-            figure=f"4 eps log|V| = {4 * EPS * math.log(8):.2f} nats at eps = {EPS}, |V| = 8",
-        ),
-        "length": Claim(
-            "Theorem 4.2 and Section 4.2",
-            "The number of steps for a nearly optimal TER does not depend on the length.",
-            "unmask paper theorem-4.2",
-            [shown("TER(p)/TER(q) at most, L = {length}, N = 13", "ter_upper_ratio", length=LENGTHS, **_by_proof(2))],
-            lambda ratio: ratio.spread <= SPREAD,
-            f"The same 13 steps leave the same excess within {SPREAD:.0%}, from {LENGTHS[0]} to {LENGTHS[-1]} tokens.",
-        ),
-        "order": Claim(
-            "Theorem 4.2",
-            "The number of steps grows with the order of the language, as (n-1)/eps^n.",
-            "unmask theory show universal 'theorem-4.2(eps=0.25)' --language paper-3gram --steps 4",
-            [shown("excess of log TER in nats a token, {language}, {steps} equal steps", NATS, **EQUAL_STEPS)],
-            lambda nats: nats >= 4 * EPS * math.log(8),
-            differs=f"The upper bound holds but is far from tight: {EQUAL} equal steps give the same guarantee for "
-            "both orders. For a language of any order, the excess a token is at most max_k delta_k (TC + DTC) / L <= "
-            "eps log|V|.",
-        ),
-    },
-)
+FLUENCY = {
+    "bound": claim(
+        "Theorem 4.2, (6)",
+        "For an n-gram some schedule of O((n-1)/eps^n) steps has log TER(p) <= log TER(q) + eps_learning + 4 eps "
+        "log|V|.",
+        f"unmask theory show 'theorem-4.2(eps={EPS})' --language paper-3gram --steps {STEPS[3]}",
+        shown("excess of log TER in nats a token, n = 2, N = {steps}", NATS, length=512, **_by_proof(2)),
+        shown("excess of log TER in nats a token, n = 3, N = {steps}", NATS, length=512, **_by_proof(3)),
+        shown("bound, {language}", _bound, length=512, language=["paper-2gram", "paper-3gram"]),
+        test=lambda two, three, bound: (two <= bound["paper-2gram"], three <= bound["paper-3gram"]),
+        agrees="With the ideal denoiser and the proof's schedule of 1 + (1 - eps)(n - 1)/eps^n steps, the excess is a "
+        "small fraction of the bound. Our copy of the paper has lost the constants; this explicit version holds at "
+        "every length.",
+        figure=f"4 eps log|V| = {4 * EPS * math.log(8):.2f} nats at eps = {EPS}, |V| = 8",
+    ),
+    "length": claim(
+        "Theorem 4.2 and Section 4.2",
+        "The number of steps for a nearly optimal TER does not depend on the length.",
+        "unmask paper theorem-4.2",
+        shown("TER(p)/TER(q) at most, L = {length}, N = 13", "ter_upper_ratio", length=LENGTHS, **_by_proof(2)),
+        test=lambda ratio: ratio.spread <= SPREAD,
+        agrees=f"The same 13 steps leave the same excess within {SPREAD:.0%}, from {LENGTHS[0]} to {LENGTHS[-1]} "
+        "tokens.",
+    ),
+    "order": claim(
+        "Theorem 4.2",
+        "The number of steps grows with the order of the language, as (n-1)/eps^n.",
+        "unmask theory show universal 'theorem-4.2(eps=0.25)' --language paper-3gram --steps 4",
+        shown("excess of log TER in nats a token, {language}, {steps} equal steps", NATS, **EQUAL_STEPS),
+        test=lambda nats: nats >= 4 * EPS * math.log(8),
+        differs=f"The upper bound holds but is far from tight: {EQUAL} equal steps give the same guarantee for both "
+        "orders. For a language of any order, the excess a token is at most max_k delta_k (TC + DTC) / L <= eps "
+        "log|V|.",
+    ),
+}
 
 CHAIN = {"language": "paper-2gram", "length": 32}
 TINY = {"language": "paper-2gram", "length": 4, "steps": 300}
 PROOF, LINEAR = f"theorem-4.3(ser={DELTA})", f"linear-steps(ser={DELTA})"
 
 
-def _enough(size: Size) -> list[dict[str, Any]]:
+def enough(size: Size) -> list[dict[str, Any]]:
     return [
         part("theory", steps=500, **CHAIN),
         part("statement", statement=[PROOF, LINEAR], steps=ENOUGH_4_3, **CHAIN),
@@ -99,46 +93,37 @@ def _enough(size: Size) -> list[dict[str, Any]]:
     ]
 
 
-ENOUGH = item(
-    "theorem-4.3",
-    "enough steps make SER as low as desired",
-    _enough,
-    {
-        "enough": Claim(
-            "Theorem 4.3",
-            "For any HMM and any delta, a small learning error and enough steps give SER <= delta.",
-            "unmask generate --language sparse-hmm --length 32 --steps 9920 --rows 2000 --out enough.npy",
-            [shown("SER of {language}, N = {steps}", "ser", job="samples", language=HMMS, steps=ENOUGH_4_3)],
-            lambda ser: ser <= DELTA,
-            "At L(L-1)/delta steps, as in the proof, SER is far below delta.",
-            figure=f"SER <= {DELTA}",
-        ),
-        "learning": Claim(
-            "Theorem 4.3, Lemma C.2",
-            "A learning error of O(delta/L) a token keeps the guarantee: SER <= 1 - P(distinct) e^(-L eps).",
-            "unmask theory show theorem-4.3 --language paper-2gram --length 4 --steps 300 --learning 0.0025",
-            [
-                shown("SER, error 0.0025 nats in every context", "ser", job="erring", epsilon=0.0025, **TINY),
-                shown("bound", "ser", job="statement", statement="theorem-4.3", learning=0.0025, **TINY),
-            ],
-            lambda ser, bound: ser <= bound,
-            "SER is computed by enumeration of all strings.",
-        ),
-        "steps": Claim(
-            "Theorem 4.3, Lemma C.1",
-            "N of the order of L^2 / delta is enough, since two positions then rarely share a step.",
-            f"unmask theory show '{PROOF}' '{LINEAR}' --language paper-2gram --length 32",
-            [
-                shown("steps by the proof", "steps", job="statement", statement=PROOF, **CHAIN),
-                shown("steps by the divergence, at most", "steps", job="statement", statement=LINEAR, **CHAIN),
-                shown("SER at N = 500", "ser", job="theory", language="paper-2gram", steps=500),
-            ],
-            lambda proof, linear, ser: linear.value <= proof.value,
-            "This is more than enough: by SER <= 1 - exp(-KL) and KL <= (TC + DTC)/N, a number of steps linear in "
-            "the length is enough for every language. The lower bound of Theorem 4.4 has the same order.",
-        ),
-    },
-)
+ENOUGH = {
+    "enough": claim(
+        "Theorem 4.3",
+        "For any HMM and any delta, a small learning error and enough steps give SER <= delta.",
+        "unmask generate --language sparse-hmm --length 32 --steps 9920 --rows 2000 --out enough.npy",
+        shown("SER of {language}, N = {steps}", "ser", job="samples", language=HMMS, steps=ENOUGH_4_3),
+        test=lambda ser: ser <= DELTA,
+        agrees="At L(L-1)/delta steps, as in the proof, SER is far below delta.",
+        figure=f"SER <= {DELTA}",
+    ),
+    "learning": claim(
+        "Theorem 4.3, Lemma C.2",
+        "A learning error of O(delta/L) a token keeps the guarantee: SER <= 1 - P(distinct) e^(-L eps).",
+        "unmask theory show theorem-4.3 --language paper-2gram --length 4 --steps 300 --learning 0.0025",
+        shown("SER, error 0.0025 nats in every context", "ser", job="erring", epsilon=0.0025, **TINY),
+        shown("bound", "ser", job="statement", statement="theorem-4.3", learning=0.0025, **TINY),
+        test=lambda ser, bound: ser <= bound,
+        agrees="SER is computed by enumeration of all strings.",
+    ),
+    "steps": claim(
+        "Theorem 4.3, Lemma C.1",
+        "N of the order of L^2 / delta is enough, since two positions then rarely share a step.",
+        f"unmask theory show '{PROOF}' '{LINEAR}' --language paper-2gram --length 32",
+        shown("steps by the proof", "steps", job="statement", statement=PROOF, **CHAIN),
+        shown("steps by the divergence, at most", "steps", job="statement", statement=LINEAR, **CHAIN),
+        shown("SER at N = 500", "ser", job="theory", language="paper-2gram", steps=500),
+        test=lambda proof, linear, ser: linear.value <= proof.value,
+        agrees="This is more than enough: by SER <= 1 - exp(-KL) and KL <= (TC + DTC)/N, a number of steps linear in "
+        "the length is enough for every language. The lower bound of Theorem 4.4 has the same order.",
+    ),
+}
 
 INTERVAL = {"language": "interval-5", "length": 510}
 EXACT = {"job": "theory", "steps": MOST_4_4, **INTERVAL}
@@ -148,7 +133,7 @@ PER_TOKEN = scaled("steps_for_ser", lambda steps, at: steps / at["length"])
 INTERVAL_LENGTHS = (50, 100, 200, 510, 1000, 2000)
 
 
-def _correct(size: Size) -> list[dict[str, Any]]:
+def correct(size: Size) -> list[dict[str, Any]]:
     statements = ["theorem-4.4", "theorem-4.4(coarse=True)"]
     rows = 20_000 if size.full else 2000
     return [
@@ -161,57 +146,48 @@ def _correct(size: Size) -> list[dict[str, Any]]:
     ]
 
 
-CORRECT = item(
-    "theorem-4.4",
-    "the number of steps for correctness is proportional to the length",
-    _correct,
-    {
-        "half": Claim(
-            "Theorem 4.4",
-            "For some HMM over 16 symbols, more than half of the sequences are incorrect up to N = C L steps, by any "
-            "schedule.",
-            f"unmask theory exact --language interval-5 --length 510 --steps {MOST_4_4}",
-            [
-                shown("SER at N = {steps}, L = 510, ideal denoiser", "ser", schedule="linear", **EXACT),
-                shown("the same, sampled", "ser", sampler="ancestral", **EXACT | {"job": "samples"}),
-                shown("steps that the proof excludes at eps_learning = 1/128", "steps", **EXCLUDED),
-                shown("C as L grows", "steps / L", **EXCLUDED),
-            ],
-            lambda exact, sampled, steps, c: (exact >= 0.5, sampled >= 0.5),
-            "The paper leaves C open. Its proof gives 0.541 with the paper's p_e = 15/32, and 0.577 for the ideal "
-            "denoiser. At that number of steps far more than half of the sequences are incorrect.",
-            figure="SER > 1/2 at N = C L, for some C",
-        ),
-        "any-schedule": Claim(
-            "Theorem 4.4",
-            "This holds for any masking schedule.",
-            f"unmask theory exact --language interval-5 --length 510 --steps {MOST_4_4} --schedule cosine",
-            [
-                shown("SER, linear", "ser", schedule="linear", **EXACT),
-                shown("SER, {schedule}", "ser", schedule=UNEVEN, **EXACT),
-            ],
-            lambda even, uneven: (uneven >= 0.5, uneven >= even.value - 1e-9),
-            "Equal steps are the best schedule: the probability of a valid interval is Schur-concave in the fractions "
-            "that the steps reveal.",
-        ),
-        "linear": Claim(
-            "Section 4.3",
-            "For a low SER the number of steps grows at least linearly with the length.",
-            "unmask paper theorem-4.4",
-            [shown("N / L for SER = 1/2, L = {length}", PER_TOKEN, language="interval-5", length=INTERVAL_LENGTHS)],
-            lambda ratio: max(ratio.values[1:]) / min(ratio.values[1:]) - 1 <= SPREAD,
-            "The values are exact: from L = 100, N / L is (l-1)/(4 ln 2) = 1.4427 for l = 5. This is two and a half "
-            "times the bound of the proof, 0.577 of the length.",
-        ),
-        "no-advantage": Claim(
-            "Section 4.3, last but one paragraph; Section 7",
-            "Where correctness counts, MDMs are not more efficient than autoregression.",
-            "unmask generate --language interval-5 --length 510 --sampler strided --steps 5 --rows 2000 --out five.npy",
-            [shown("SER of the strided order, 5 steps, L = {length}", "ser", job="samples", **STRIDED)],
-            lambda ser: negated(ser <= 0.01),
-            differs="The theorem covers schedules, where each position draws its step independently. A chosen order "
-            "reveals the a-th position of every interval in step a. It generates the proof's language without an "
-            "error in 5 steps at every length. The limit is one of random unmasking, not of masked diffusion.",
-        ),
-    },
-)
+CORRECT = {
+    "half": claim(
+        "Theorem 4.4",
+        "For some HMM over 16 symbols, more than half of the sequences are incorrect up to N = C L steps, by any "
+        "schedule.",
+        f"unmask theory exact --language interval-5 --length 510 --steps {MOST_4_4}",
+        shown("SER at N = {steps}, L = 510, ideal denoiser", "ser", schedule="linear", **EXACT),
+        shown("the same, sampled", "ser", sampler="ancestral", **EXACT | {"job": "samples"}),
+        shown("steps that the proof excludes at eps_learning = 1/128", "steps", **EXCLUDED),
+        shown("C as L grows", "steps / L", **EXCLUDED),
+        test=lambda exact, sampled, steps, c: (exact >= 0.5, sampled >= 0.5),
+        agrees="The paper leaves C open. Its proof gives 0.541 with the paper's p_e = 15/32, and 0.577 for the ideal "
+        "denoiser. At that number of steps far more than half of the sequences are incorrect.",
+        figure="SER > 1/2 at N = C L, for some C",
+    ),
+    "any-schedule": claim(
+        "Theorem 4.4",
+        "This holds for any masking schedule.",
+        f"unmask theory exact --language interval-5 --length 510 --steps {MOST_4_4} --schedule cosine",
+        shown("SER, linear", "ser", schedule="linear", **EXACT),
+        shown("SER, {schedule}", "ser", schedule=UNEVEN, **EXACT),
+        test=lambda even, uneven: (uneven >= 0.5, uneven >= even.value - 1e-9),
+        agrees="Equal steps are the best schedule: the probability of a valid interval is Schur-concave in the "
+        "fractions that the steps reveal.",
+    ),
+    "linear": claim(
+        "Section 4.3",
+        "For a low SER the number of steps grows at least linearly with the length.",
+        "unmask paper theorem-4.4",
+        shown("N / L for SER = 1/2, L = {length}", PER_TOKEN, language="interval-5", length=INTERVAL_LENGTHS),
+        test=lambda ratio: max(ratio.values[1:]) / min(ratio.values[1:]) - 1 <= SPREAD,
+        agrees="The values are exact: from L = 100, N / L is (l-1)/(4 ln 2) = 1.4427 for l = 5. This is two and a half "
+        "times the bound of the proof, 0.577 of the length.",
+    ),
+    "no-advantage": claim(
+        "Section 4.3, last but one paragraph; Section 7",
+        "Where correctness counts, MDMs are not more efficient than autoregression.",
+        "unmask generate --language interval-5 --length 510 --sampler strided --steps 5 --rows 2000 --out five.npy",
+        shown("SER of the strided order, 5 steps, L = {length}", "ser", job="samples", **STRIDED),
+        test=lambda ser: negated(ser <= 0.01),
+        differs="The theorem covers schedules, where each position draws its step independently. A chosen order "
+        "reveals the a-th position of every interval in step a. It generates the proof's language without an error in "
+        "5 steps at every length. The limit is one of random unmasking, not of masked diffusion.",
+    ),
+}
