@@ -222,6 +222,8 @@ def _lines(picked: Chosen, file: Path | None) -> list[tuple[str, str]]:
             step = steps[reading.impossible].number
             repaired = f" (repaired later, {reading.lost:.2f} nats lost)" if reading.lost < math.inf else ""
             lines.append((run.name, f"impossible from step {step} on{repaired}: {reading.why}"))
+        if (warning := run.trace.order_profile().warning) is not None:
+            lines.append(("warning", warning))
     if picked.wrong is not None:
         counts = " and ".join(str(count) for count in picked.wrong)
         lines.append(("impossible", f"{counts} of {picked.rows} sequences"))
@@ -240,5 +242,6 @@ def _summary(picked: Chosen, file: Path | None) -> dict[str, Any]:
             about |= {"wrong_rows": picked.wrong[number]}
             about |= {"impossible_in_step": None if step is None else steps[step].number}
             about |= {"why": reading.why or None, "nats_lost": reading.lost}
+        about["order"] = run.trace.order_profile().to_dict()
         summary[run.name] = about
     return summary

@@ -15,7 +15,7 @@ origin; other keys are dropped.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple
@@ -26,6 +26,7 @@ from unmask.core import arguments
 from unmask.core.errors import UnmaskError, cut, shown
 from unmask.core.files import atomic
 from unmask.core.reading import fit, read_json
+from unmask.generation.order import OrderProfile, of_events
 
 FORMAT: Final = "unmask-trace"
 VERSION = 1
@@ -108,6 +109,13 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
         if self.symbols is not None:
             return self.symbols[token]
         return LETTERS[token] if self.vocabulary <= len(LETTERS) else str(token)
+
+    def order_profile(self, ends: Collection[int] = ()) -> OrderProfile:
+        """How many tokens each step revealed, and how near to left to right (generation/order.py).
+
+        ends: end-of-text tokens; positions behind the first one of a row are left out."""
+        longest = max(row.length for row in self.rows)
+        return of_events([row.events for row in self.rows], longest, self.sampler, ends)
 
     def write(self, path: str | Path) -> None:
         """Write JSON, for `read`."""

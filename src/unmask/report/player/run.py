@@ -75,10 +75,12 @@ class Run:
         """Values for the script of a page: a row's steps are [number, [[position, token, p], ..], meter, arcs]."""
         used = {token for row in self.trace.rows for _, token in row.given}
         used |= {event[2] for row in self.trace.rows for event in row.events if event[2] is not None}
+        profile = self.trace.order_profile()
         return {
             "name": self.name,
             "symbols": {str(token): self.trace.symbol(token) for token in sorted(used)},
             "measured": self.language is not None,
+            "order": profile.warning or profile.sentence,
             "rows": [self._plain(number, row) for number, row in enumerate(self.trace.rows)],
         }
 
