@@ -39,10 +39,9 @@ def command(
     The log of generative perplexity minus the entropy of a sampler's distribution p
     is KL(p || judge), all in nats per token. The judge is the language, read from
     left to right, with SMOOTHING of the probability spread evenly over all tokens.
-    If p is known only given the sampler's random numbers, the entropy is the
-    conditional one, at most H(p), and the divergence a mean, at least KL: both have
-    a ~. If not even that is known, as for rules that sample before they choose,
-    both are -.
+    Some samplers have a known distribution only for fixed random numbers. Then the
+    entropy is a lower limit, the KL an upper limit, and both have a ~. For samplers
+    that draw tokens before they choose positions, both are unknown: -.
 
     The last line tests whether `naive`, a walk without a model, beats the language
     by perplexity and by the entropy of a sequence's tokens.
@@ -89,7 +88,8 @@ def command(
     show_grid(f"{language}, {length} tokens, nats per token", head, [_row(point) for point in points])
     own = points[0]
     if best is None:
-        say("naive does not beat the language: no walk has lower perplexity at equal or higher unigram entropy.")
+        missed = "none of its penalties gives lower perplexity at equal or higher unigram entropy"
+        say(f"naive does not beat the language: {missed}.")
     else:
         theirs = f"{best.cross_entropy.value:.3f} < {own.cross_entropy.value:.3f}"
         healthy = f"{best.unigram.value:.3f} >= {own.unigram.value:.3f}"

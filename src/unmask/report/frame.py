@@ -102,7 +102,7 @@ def figure(name: str, title: str, subtitle: str, caption: str, drawn: Definition
 def svg(definition: Definition) -> str:
     try:
         return vl_convert.vegalite_to_svg(definition)
-    except BaseException as error:  # a panic of Rust is no Exception; later calls are cancelled
+    except BaseException as error:  # a panic of Rust is not an Exception; later calls are cancelled
         usual = isinstance(error, Exception) and "canceled" not in str(error)
         if usual or isinstance(error, KeyboardInterrupt | SystemExit):
             raise

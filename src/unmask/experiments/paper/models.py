@@ -282,7 +282,7 @@ TIMING = item(
                 shown("FLOPs of 512 steps / FLOPs of AR, L = {length}", "flop_ratio", length=LENGTHS, **STEPS),
             ],
             lambda even, ratio: even <= 1,
-            "By counting: one model call on all tokens takes about as many FLOPs as all of AR with its cache. An MDM "
+            "A count: one model call on all tokens takes about as many FLOPs as all of AR with its cache. An MDM "
             "can save time, but never FLOPs.",
         ),
     },

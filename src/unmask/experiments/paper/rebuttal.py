@@ -83,7 +83,7 @@ def _of_task(task: str, steps: int) -> dict[str, Claim]:
                 shown("{recipe}, seconds", "seconds", job="published", recipe=_table(task)),
             ],
             _not_both,
-            "By the table's own figures no MDM beats an AR row in both. As the reviewers note, the models differ in "
+            "In the table's own figures, no MDM beats an AR row in both. As the reviewers note, the models differ in "
             "size, data and training. Our own measurement needs the weights.",
         ),
         f"{task}-again": Claim(
@@ -140,7 +140,7 @@ ITEM = item(
                 all(e.high >= value for e, value in zip(from_left.estimates(), percent.values, strict=True)),
                 took < seconds,
             ),
-            "By the table's own figures, Dream is better from left to right and LLaDA worse. Both differences are "
+            "In the table's own figures, Dream is better from left to right and LLaDA worse. Both differences are "
             "within the noise of 164 items: one standard error is 3.9 points at 50%.",
             figure="57.9 and 28.7%",
         ),
