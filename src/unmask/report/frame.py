@@ -202,7 +202,9 @@ def table(table: Table) -> str:
         rows.append(f'<tr><th scope="row">{text(heading)}</th>{data}</tr>')
     body = "\n".join(rows)
     dense, title = " dense" * (len(table.head) > DENSE), text(table.title)
-    return f'<div class="table{dense}"><table>\n<caption>{title}</caption>\n<tr>{head}</tr>\n{body}\n</table></div>'
+    scrolls = f'tabindex="0" role="region" aria-label="{attribute(table.title)}"'  # by keys, on a narrow screen
+    rows_ = f"<caption>{title}</caption>\n<tr>{head}</tr>\n{body}"
+    return f'<div class="table{dense}" {scrolls}><table>\n{rows_}\n</table></div>'
 
 
 def text(text: str) -> str:
