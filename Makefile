@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE # else every process that a test starts compile
 .PHONY: help demo test test-extras test-long lint docs bench results clean
 
 help:
-	@echo "make demo    measure what parallel decoding costs, exactly, and draw it: demo/index.html"
+	@echo "make demo    reproduce the main result as a web page: demo/index.html"
 	@echo "make test    lint, types and tests (PYTEST_ARGS='-n 4 -k name' to choose; by default three processes)"
 	@echo "make test-extras  install the extras, then run exactly the tests that 'make test' skipped without them"
 	@echo "make test-long    the tests that 'make test' leaves out for their time (LONG=3/10: part 3 of 10)"

@@ -182,7 +182,7 @@ def test_what_it_refuses(monkeypatch, words):
 @pytest.mark.parametrize("fits", [5, 0])
 def test_out_of_memory_says_what_would_fit(monkeypatch, error, fits):
     """Found by halving; with that batch it works."""
-    words = "; 5 do. Pass batch=5" if fits else ", nor does one. Use a smaller network"
+    words = "; 5 do. Pass batch=5" if fits else "; one row does not fit either. Use a smaller network"
     plain = type(trunk()).below
 
     def scarce(self, tokens, *rest):

@@ -27,9 +27,9 @@ def command(
     The audit compares the samples with the exact distribution of the sampler, if it
     can be enumerated, and with many reference samples. If they differ, it names the
     closest known fault: temperature, miscounted steps, wrong reveal rate, greedy
-    last step, precision, reused noise, batch-flattened choice. It accuses a correct
-    loop in one of 10000 audits. The verdict and --verbose list the faults that this
-    number of sequences cannot show.
+    last step, precision, reused noise, batch-flattened choice. One in 10000 audits
+    of a correct loop raises a false alarm. The verdict and --verbose list the faults
+    that this number of sequences cannot show.
 
     With --order, the record of the oracle is tested too. It shows more faults with
     200 sequences than the tokens alone with 2000.

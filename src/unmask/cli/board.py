@@ -144,8 +144,8 @@ def compare(
     Both samplers use the same random numbers, row by row, at the board's fixed
     budgets; the output lists them. The verdict compares whole curves: the fraction
     of correct sequences, averaged over log2 of model calls from 1 to the length, as
-    in the board's AUP. Between two budgets, a sampler has at least the fraction of
-    the cheaper one, and at most that of the next.
+    in the board's AUP. Between two measured budgets, the fraction lies
+    between the values at the cheaper and at the more expensive one.
 
     Two equal samplers are called different in at most 5% of comparisons, for each
     language. The verdict is "not conclusive" where the interval includes 0, and

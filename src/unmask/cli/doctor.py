@@ -28,7 +28,7 @@ def command(*, verbose: Switch = False) -> Answer:
 
 
 def _brief(name: str, part: Any) -> str:
-    """Return a part in one line; of the extras their names."""
+    """Return a part in one line; for extras, only their names."""
     if not isinstance(part, Mapping):
         return str(part)
     if name == "extras":

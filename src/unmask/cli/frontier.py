@@ -83,7 +83,8 @@ def command(
         show_grid(f"{language}, {length} tokens, nats per token", head, [_row(point) for point in points])
         own = points[0]
         if best is None:
-            say("naive does not beat the language: no walk has lower perplexity at equal or higher unigram entropy.")
+            missed = "none of its penalties gives lower perplexity at equal or higher unigram entropy"
+            say(f"naive does not beat the language: {missed}.")
         else:
             theirs = f"{best.cross_entropy.value:.3f} < {own.cross_entropy.value:.3f}"
             healthy = f"{best.unigram.value:.3f} >= {own.unigram.value:.3f}"

@@ -27,7 +27,7 @@ def command(kind: Kind, /) -> Answer:
 
     Args:
         kind: The kind of names to list.
-        json: Print one JSON object, name to {about, specification, options, needed, code}.
+        json: Print one JSON object; each name maps to {about, specification, options, needed, code}.
     """
     from unmask.cli.output import show_lines
 

@@ -20,7 +20,7 @@ class Model(NamedTuple):
 
 
 def read(model: Path, device: str, language: str | None, length: int | None) -> Model:
-    """Read a network. By default, the language is the one that it was trained on, and the length its own."""
+    """Read a network. By default, the language and the length are those of its training."""
     from unmask import languages
     from unmask.core import arguments
     from unmask.networks import load

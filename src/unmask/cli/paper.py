@@ -32,8 +32,8 @@ def run(
 
     Each figure, table, theorem, lemma and claim is compared with measurements. It
     agrees, differs, or is not tested: then it needs weights, a GPU or more rows.
-    Verdicts are computed from records. --quick, the default, needs no weights and a
-    quarter of an hour on two cores; --full uses the paper's sizes.
+    Verdicts are computed from records. --quick, the default, takes 15 minutes on
+    two cores and needs no weights; --full uses the paper's sizes.
 
     Ctrl-C once ends after the current cell, twice at once; the same command
     resumes. OUT/sweep holds the numbers of all items, so a cell of two items is

@@ -137,7 +137,7 @@ class OpenPrompts(NamedTuple):
     def _size(
         self, card: Card, model: OpenModel | None, rows: int | None, length: int | None, each: int
     ) -> tuple[int, int, int]:
-        """Return at most (rows, tokens in a row, new tokens in a row). Without the model's tokenizer, a byte of a
+        """Return upper limits: (rows, tokens per row, new tokens per row). Without the model's tokenizer, a byte of a
         prompt counts as a token."""
         if model is not None:
             start = self.start(model, rows, length, each)

@@ -57,7 +57,7 @@ def language(
         length: Length for the entropy and the bounds. (default: 64, or the nearest length that the language has)
         steps: Numbers of steps N for which to print upper bounds on TER, KL and SER.
         schedule: Schedule of these steps; see `unmask list schedules`.
-        rows: Sequences on which the bounds are measured.
+        rows: Number of sequences on which the bounds are measured.
         seed: Random seed of the example and of these sequences.
     """
     import math

@@ -64,9 +64,9 @@ def status(store: Store, /) -> Answer:
     Example:
         unmask sweep status sweeps/smoke
 
-    The last run, also a running one, gives the cells per second and the seconds
-    left. "Old" cells are of another version of the code; `unmask sweep run` can
-    measure them again.
+    Speed (cells per second) and remaining time (seconds) are those of the last run,
+    which may still be running. "Old" cells are of another version of the code;
+    `unmask sweep run` can measure them again.
     """
     from unmask.experiments.sweeps.status import status as status_of
 

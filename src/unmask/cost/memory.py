@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
-PEAK = "5"  # what the Linux kernel calls the high-water mark of resident memory
+PEAK = "5"  # the high-water mark of resident memory, in the words of the Linux kernel
 
 
 @contextmanager

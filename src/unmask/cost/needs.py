@@ -38,8 +38,8 @@ def look(source: str | Path, card: str | None, cache: str | None) -> tuple[Card,
     model = None if directory is None else outline(directory, named, cache)
     known = named if model is None else model.card
     if known is None:
-        what = "only transformers knows its shape. Load it, or pass a card"
-        raise UnmaskError(f"cannot compute the needs of {source}: {what}")
+        problem = "only transformers knows its shape. Load it, or pass a card"
+        raise UnmaskError(f"cannot compute the memory and the FLOPs of {source}: {problem}")
     return known, model
 
 

@@ -35,7 +35,7 @@ class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if sum(part is not None for part in (self.prompt, self.messages, self.template)) != 1:
             raise ValueError("Expected one of prompt, messages and template")
         if self.begun and self.messages is None:
-            raise ValueError("Expected messages next to begun, the beginning of their answer")
+            raise ValueError("begun, the beginning of an answer, needs messages. Pass both, or leave begun out")
 
 
 class TooLong(UnmaskError):

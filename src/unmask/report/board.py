@@ -28,7 +28,9 @@ def contents(board: Board, settings: Settings, context: Context) -> dict[str, by
     files = frame.numbers("board", board.records, **about)
     files |= frame.beside("board", [frame.svg(one).encode() for one in fronts(board.records).values()], TITLE)
     context.explorer.results.missing.extend(left_out(board))
-    shown = [one._replace(title=f"{one.title}; compared with {settings.against}") for one in tables(board)]
+    units = "SER and TER columns: model calls per sequence for this error"
+    against = f"compared with {settings.against}. {units}"
+    shown = [one._replace(title=f"{one.title}; {against}") for one in tables(board)]
     words = frame.text(HOW_TO_READ.format(against=settings.against))
     how = f'<details><summary>How to read the table</summary><p class="note">{words}</p></details>'
     page = whole.page(context.explorer, context.origin, files, context.out, shown, how, messages(shown))
@@ -43,8 +45,8 @@ def messages(shown: Sequence[Table]) -> list[Sentence]:
     sentences = []
     for table in shown:
         (best, [(accuracy, _), *_]), *others = table.rows
-        beside = f" Next: {others[0][0]} with {others[0][1][0][0].split()[0]}." if others else ""
-        words = f"The best sampler of {table.title.partition(';')[0]}; an AUP of 1 is perfect.{beside}"
+        beside = f" Next: {others[0][0]}, AUP {others[0][1][0][0].split()[0]}." if others else ""
+        words = f"The best sampler on {table.title.partition(';')[0]}. An AUP of 1 is perfect.{beside}"
         sentences.append(Sentence(f"{best}: AUP {accuracy.split()[0]}", words))
     return sentences
 

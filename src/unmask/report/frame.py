@@ -102,7 +102,7 @@ def figure(name: str, title: str, subtitle: str, caption: str, drawn: Definition
 def svg(definition: Definition) -> str:
     try:
         return vl_convert.vegalite_to_svg(definition)
-    except BaseException as error:  # a panic of Rust is no Exception; later calls are cancelled
+    except BaseException as error:  # a panic of Rust is not an Exception; later calls are cancelled
         usual = isinstance(error, Exception) and "canceled" not in str(error)
         if usual or isinstance(error, KeyboardInterrupt | SystemExit):
             raise
@@ -202,7 +202,9 @@ def table(table: Table) -> str:
         rows.append(f'<tr><th scope="row">{text(heading)}</th>{data}</tr>')
     body = "\n".join(rows)
     dense, title = " dense" * (len(table.head) > DENSE), text(table.title)
-    return f'<div class="table{dense}"><table>\n<caption>{title}</caption>\n<tr>{head}</tr>\n{body}\n</table></div>'
+    scrolls = f'tabindex="0" role="region" aria-label="{attribute(table.title)}"'  # by keys, on a narrow screen
+    rows_ = f"<caption>{title}</caption>\n<tr>{head}</tr>\n{body}"
+    return f'<div class="table{dense}" {scrolls}><table>\n{rows_}\n</table></div>'
 
 
 def text(text: str) -> str:

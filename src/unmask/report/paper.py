@@ -103,7 +103,12 @@ def _differs(findings: Mapping[str, Findings]) -> Findings:
 
 def _differing(claim: Claim, finding: Finding) -> str:
     link = f'<a href="#{claim.name}">{frame.text(claim.where)}</a>'
-    return f"<dt>{link}</dt><dd>Paper: {frame.text(claim.words)}</dd><dd>Here: {frame.text(finding.why)}</dd>"
+    return f"<div><dt>{link}</dt><dd>Paper: {_text(claim.words)}</dd><dd>Here: {_text(finding.why)}</dd></div>"
+
+
+def _text(words: str) -> str:
+    """HTML of a text with `code`."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", frame.text(words))
 
 
 def figures(reproduction: Reproduction, item: str) -> list[tuple[Figure, Definition]]:
@@ -130,12 +135,12 @@ def _item(name: str, own: Findings, drawn: Sequence[tuple[Figure, Definition]]) 
 def _claim(claim: Claim, finding: Finding) -> str:
     """A claim with its measurements, open if it differs."""
     ours = "".join(f"<tr><th>{frame.text(name)}</th><td>{frame.text(_plain(e))}</td></tr>" for name, e in finding.ours)
-    theirs = f'<p class="note">The paper\'s figure: {frame.text(claim.figure)}</p>' if claim.figure else ""
+    theirs = f'<p class="note">The paper\'s value: {_text(claim.figure)}</p>' if claim.figure else ""
     return f"""<details class="claim {finding.verdict}" id="{claim.name}"{" open" * (finding.verdict == "differs")}>
-<summary><b>{finding.verdict}</b> {frame.text(claim.words)} <small>{frame.text(claim.where)}</small></summary>
+<summary><b>{finding.verdict}</b> Paper: {_text(claim.words)} <small>{frame.text(claim.where)}</small></summary>
 {theirs}
 {f'<div class="table"><table class="words">{ours}</table></div>' if ours else ""}
-<p>{frame.text(finding.why)}</p>
+<p>{_text(finding.why)}</p>
 <p><code>{frame.text(claim.command)}</code></p>
 </details>"""
 
@@ -156,7 +161,7 @@ def markdown(reproduction: Reproduction, origin: Mapping[str, Any], source: str)
     for name, own in counts(findings).items():
         lines.append(f"| [{name}](#{_anchor(name)}) | {' | '.join(str(own[verdict]) for verdict in VERDICTS)} |")
     if differing := _differs(findings):
-        lines += ["", "Where it differs:", ""]
+        lines += ["", "Where the measurements differ:", ""]
     for claim, finding in differing:
         lines += _filled(f"- [{claim.where}](#{_anchor(_heading(claim))})", "  ")
         lines += [
@@ -168,8 +173,8 @@ def markdown(reproduction: Reproduction, origin: Mapping[str, Any], source: str)
         lines += ["", f"## {name}", "", *_filled(f"{ITEMS[name].about}."[:1].upper() + f"{ITEMS[name].about}."[1:])]
         for claim, finding in own_claims:
             lines += ["", f"### {_heading(claim)}", ""]
-            theirs = f" The paper's figure: {claim.figure}." if claim.figure else ""
-            lines += _filled(f"*{finding.verdict}*: {claim.words}{theirs}")
+            theirs = f" The paper's value: {claim.figure}." if claim.figure else ""
+            lines += _filled(f"*{finding.verdict}*. Paper: {claim.words}{theirs}")
             if finding.ours:
                 lines.append("")
             for label, estimate in finding.ours:

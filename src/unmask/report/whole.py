@@ -22,7 +22,7 @@ from unmask.report.explorer.fragment import COLUMNS, Explorer
 from unmask.report.frame import PAGE, Sentence, text
 from unmask.report.publishing import Context, Page, write
 from unmask.report.results import Results, read
-from unmask.report.view import saved
+from unmask.report.view import View, saved
 
 NUMBERS = "data"  # the name of the data files
 MOST_NAMES = 3  # languages in the title
@@ -31,7 +31,8 @@ OVERVIEW = 2  # figures side by side in overview.svg
 
 def publish(directories: Sequence[str | Path], out: Path, drawings: bool = False) -> tuple[Explorer, list[Path]]:
     """Write the page of some stores, with its numbers; drawings: also each figure as SVG and PNG."""
-    explorer = Explorer(read(directories))
+    results = read(directories)
+    explorer = Explorer(results, View() if results.points or not results.trainings else saved("training"))
     return explorer, write(out, contents(explorer, origin(), drawings, out), PAGE)
 
 
@@ -72,7 +73,7 @@ def contents(
         files |= frame.beside("overview", parts, explorer.view.title)
     about |= {"sources": results.sources, "missing": results.missing}
     files |= frame.numbers(NUMBERS, records(results), origin=origin, **about)
-    return files | page(explorer, origin, files, out)
+    return files | page(explorer, origin, files, out, messages=[] if results.points else trained(results))
 
 
 def page(
@@ -111,6 +112,23 @@ def page(
 
 def records(results: Results) -> list[dict[str, Any]]:
     return [finite({name: point[name] for name in COLUMNS}) for point in results.points]
+
+
+def trained(results: Results) -> list[Sentence]:
+    """The final validation loss of each network, for the first few."""
+    sentences = []
+    for one in [one for one in results.trainings if one.journal][:MOST_NAMES]:
+        last = one.journal[-1]
+        about = (
+            f"after {one.steps} training steps ({last.seconds:.0f} s). The loss is {last.validation:.4f} nats per token"
+        )
+        if one.entropy:
+            number = f"{one.name}: {100 * (last.validation / one.entropy - 1):.2g}% above the entropy"
+            words = f"Validation loss {about}; the entropy of the language, {one.entropy:.4f}, is the lower limit."
+        else:
+            number, words = f"{one.name}: {last.validation:.3g} nats per token", f"Validation loss {about}."
+        sentences.append(Sentence(number, words))
+    return sentences
 
 
 def networks(results: Results, out: Path | None) -> str:

@@ -34,7 +34,7 @@ MOST_STEPS = 32
 def least_ser(language: Language, length: int, steps: int, fixed_size: bool = False) -> Tensor:
     """delta (N) of the least SER in a search: no more than that of linear, cosine, optimal and fewest-pairs."""
     if fixed_size:
-        problem = "optimal-ser got steps of fixed size; expected positions that draw their steps"
+        problem = "optimal-ser has no steps of fixed size; expected positions with random steps"
         raise UnmaskError(f"{problem}. Use fewest-pairs for fixed sizes.")
     linear = schedules.deltas("linear", steps)
     if language.closed_form is not None and language.width is not None:

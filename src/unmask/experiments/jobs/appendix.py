@@ -193,7 +193,7 @@ def three_cases(cases: int, random: np.random.Generator) -> Iterator[Case]:
 
 @checks("b12")
 def schedule(cases: int, random: np.random.Generator) -> Iterator[Case]:
-    """By the schedule of Theorem 4.2 the bound of lemma B.9 is at most 4 eps log|V| a token, at every length."""
+    """With the schedule of Theorem 4.2, the bound of lemma B.9 is at most 4 eps log|V| a token, at every length."""
     for n, eps, length in itertools.product((2, 3, 4), (0.5, 0.35, 0.25, 0.2), (8, 64, 512)):
         delta = deltas(f"theorem-4.2(order={n})", fluency.explicit_steps(n, eps))
         yield separators.lemma_b9(n, 8, length, delta).value, fluency.theorem_4_2(n, 8, length, eps)

@@ -81,12 +81,12 @@ LEMMAS = {  # where, the claim, the cases, the command
     "c3": (
         "Theorem C.3",
         "SER <= 1 - P(distinct) exp(-L eps).",
-        "ancestral sampling by such denoisers; by enumeration",
+        "ancestral sampling with these denoisers; exact values by enumeration",
         SHOW.format("theorem-4.3"),
     ),
     "c5": (
         "Lemma C.5",
-        "By any schedule, l positions draw l different steps with probability at most (1 - 1/N)^(l-1).",
+        "With any schedule, l positions draw l different steps with probability at most (1 - 1/N)^(l-1).",
         "random schedules; the probability is exact",
         SHOW.format("lemma-c5"),
     ),
@@ -122,7 +122,7 @@ LEMMAS = {  # where, the claim, the cases, the command
     ),
     "c9": (
         "Theorem C.9",
-        "By any schedule of up to C L steps SER is above one half.",
+        "With any schedule of up to C L steps, SER is above one half.",
         "random lengths up to 1000, random numbers of steps up to the bound, random schedules; the closed form",
         SHOW.format("theorem-4.4"),
     ),

@@ -260,7 +260,7 @@ TIMING = {
         shown("model calls with the FLOPs of AR, L = {length}", "flop_break_even", length=LENGTHS, **STEPS),
         shown("FLOPs of 512 steps / FLOPs of AR, L = {length}", "flop_ratio", length=LENGTHS, **STEPS),
         test=lambda even, ratio: even <= 1,
-        agrees="By counting: one model call on all tokens takes about as many FLOPs as all of AR with its cache. An "
+        agrees="A count: one model call on all tokens takes about as many FLOPs as all of AR with its cache. An "
         "MDM can save time, but never FLOPs.",
     ),
 }

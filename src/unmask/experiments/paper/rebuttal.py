@@ -81,7 +81,7 @@ def _of_task(task: str, steps: int) -> dict[str, Claim]:
             shown("{recipe}, percent", "percent", job="published", recipe=_table(task)),
             shown("{recipe}, seconds", "seconds", job="published", recipe=_table(task)),
             test=_not_both,
-            agrees="By the table's own figures no MDM beats an AR row in both. As the reviewers note, the models "
+            agrees="In the table's own figures, no MDM beats an AR row in both. As the reviewers note, the models "
             "differ in size, data and training. Our own measurement needs the weights.",
         ),
         f"{task}-again": claim(
@@ -130,7 +130,7 @@ CLAIMS = {
             all(e.high >= value for e, value in zip(from_left.estimates(), percent.values, strict=True)),
             took < seconds,
         ),
-        agrees="By the table's own figures, Dream is better from left to right and LLaDA worse. Both differences are "
+        agrees="In the table's own figures, Dream is better from left to right and LLaDA worse. Both differences are "
         "within the noise of 164 items: one standard error is 3.9 points at 50%.",
         figure="57.9 and 28.7%",
     ),

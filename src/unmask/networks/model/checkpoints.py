@@ -141,7 +141,7 @@ def read_language(directory: str | Path) -> tuple[Language, str]:
         raise UnmaskError(f"{path}: origin.configuration has no 'language'")
     if about.language is None:
         problem = f"{directory} was trained on a text ({about.label}), so exact error rates are not defined"
-        raise UnmaskError(f"{problem}. Use `unmask judge` or `unmask report {directory}`")
+        raise UnmaskError(f"{problem}. Use `unmask model judge` or `unmask report {directory}`")
     try:
         return from_dict(about.language), about.label
     except UnmaskError as error:

@@ -118,7 +118,7 @@ def fitted(compute: Callable[[int], Result], rows: int, what: str, device: torch
         fits //= 2
     message = f"out of memory on {device}: {rows} rows {what} at once do not fit"
     if not fits:
-        raise UnmaskError(f"{message}, nor does one. Use a smaller network or a shorter length")
+        raise UnmaskError(f"{message}; one row does not fit either. Use a smaller network or a shorter length")
     raise UnmaskError(f"{message}; {fits} do. Pass batch={fits}")
 
 

@@ -124,9 +124,11 @@ def verdict(results: Results, state: State) -> Verdict:
         sentence = f"On {whom}, the cheapest measured setting with {aim} is {setting(at)}."
         sure = "the whole interval meets the target"
     else:
-        sentence = f"On {whom}, no measured setting surely reaches {aim}; the cheapest that may is {setting(at)}."
+        sentence = (
+            f"On {whom}, no measured setting reaches {aim} with 95% confidence; the cheapest that may is {setting(at)}."
+        )
         sure = "the interval contains the target"
-    numbers = [(setting(at), f"smallest measured; {short(metric)} {value_text(at, metric)}: {sure}")]
+    numbers = [(setting(at), f"the cheapest measured setting; {short(metric)} {value_text(at, metric)}: {sure}")]
     length = ar[MODEL_CALLS] if ar and ar[MODEL_CALLS] else at["length"]
     calls = (at[MODEL_CALLS] or 0) - at["causal"]  # of the masked model
     if not length or calls <= 0:

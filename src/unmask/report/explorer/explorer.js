@@ -134,9 +134,9 @@
     }
     const at = found.point, met = found.standing === "meets";
     let sentence = met ? `On ${whom}, the cheapest measured setting with ${wanted} is ${setting(at)}.`
-      : `On ${whom}, no measured setting surely reaches ${wanted}; the cheapest that may is ${setting(at)}.`;
+      : `On ${whom}, no measured setting reaches ${wanted} with 95% confidence; the cheapest that may is ${setting(at)}.`;
     const sure = met ? "the whole interval meets the target" : "the interval contains the target";
-    const numbers = [[setting(at), `smallest measured; ${short(metric)} ${valueText(at, metric)}: ${sure}`]];
+    const numbers = [[setting(at), `the cheapest measured setting; ${short(metric)} ${valueText(at, metric)}: ${sure}`]];
     const length = ar && ar.model_calls ? ar.model_calls : at.length, more = chosen(own, at);
     const calls = at.model_calls - at.causal;
     if (!length || calls <= 0) return [sentence + more, numbers];

@@ -98,7 +98,7 @@ def names(chart: alt.Chart, colour: Any) -> alt.Chart:
 def size() -> alt.Chart:
     """The sequence length of the rows, in a corner."""
     words = alt.Chart(ROWS).transform_aggregate(size="min(size)").mark_text(align="right", fontSize=12, color=INK)
-    return words.encode(x=alt.value("width"), y=alt.value(8), text="size:N")
+    return words.encode(x=alt.value("width"), y=alt.value(-9), text="size:N")
 
 
 def across() -> alt.Chart:

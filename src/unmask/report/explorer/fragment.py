@@ -138,15 +138,17 @@ class Explorer:
         headline, controls, numbers = "", "", ""
         if self.metrics:
             headline, controls, numbers = verdict_html(self.verdict), self._controls() + POINT, self._numbers()
-        above, below = (self._figures(part) for part in (self.figures[:ABOVE], self.figures[ABOVE:]))
-        curves = any(figure.prepare == "curves" for figure in self.figures)
-        above = CAPTION * curves + above
+        above = self._figures("Main figures", self.figures[:ABOVE])
+        below = self._figures("More figures", self.figures[ABOVE:])
         first = [controls, above, headline] if self.cards else [headline, controls, above]
         body = "\n".join(part for part in [*first, watch(self.results, self.state), below, numbers] if part)
         return {"explorer": f'<section class="explorer">{body}</section>', "data": self._data()}
 
-    def _figures(self, figures: Sequence[Figure]) -> str:
-        return "\n".join(['<div class="figures">', *map(self._figure, figures), "</div>"]) if figures else ""
+    def _figures(self, title: str, figures: Sequence[Figure]) -> str:
+        if not figures:
+            return ""
+        caption = CAPTION * any(figure.prepare == "curves" for figure in figures)
+        return "\n".join([f'<h2>{title}</h2>\n{caption}<div class="figures">', *map(self._figure, figures), "</div>"])
 
     def _figure(self, figure: Figure) -> str:
         drawing = frame.hidden(frame.svg(self.begun[figure.name]))

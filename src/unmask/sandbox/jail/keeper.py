@@ -59,7 +59,7 @@ def result(job: dict[str, Any]) -> dict[str, Any]:
         watch.remove(scratch)
         os.closerange(3, identity.FILES)
         signal.signal(signal.SIGTERM, stop)
-    return outcome if clean else {"setup": "a program could not be killed. Look for processes of this user"}
+    return outcome if clean else {"setup": "a program could not be killed. End the processes that this user still runs"}
 
 
 def stop(*_: object) -> None:

@@ -40,10 +40,10 @@ def front(results: Results) -> Any:
     ar = alt.Chart(ROWS).transform_filter("datum.kind == 'ar'")
     level = alt.Chart(ROWS).transform_filter("datum.kind == 'even'")
     even = level.mark_rule(color=INK, opacity=0.4, strokeDash=[2, 3]).encode(x=x)
-    diamond = ar.mark_point(shape="diamond", filled=True, size=150, color=INK, opacity=1)
+    diamond = ar.mark_point(shape="diamond", filled=False, size=190, strokeWidth=2.5, color=INK, opacity=1)
     diamond = diamond.encode(x=x, y=y, tooltip=tooltip())
-    text = level.mark_text(color=INK, align="left", dx=6, fontSize=12, text="AR")
-    text = text.encode(x=x, y=alt.value(24))
+    text = level.mark_text(color=INK, align="center", fontSize=12, text="AR")
+    text = text.encode(x=x, y=alt.value(-9))
     name = own.transform_filter("datum.end").mark_text(align="left", dx=8, dy=-7, fontSize=12)
     name = name.encode(x=x, y=y, text="series:N", color=colour, opacity=emphasis())
     drawn = alt.layer(band, even, size(), across(), text, line, points, diamond, name)
@@ -52,10 +52,12 @@ def front(results: Results) -> Any:
 
 def headroom(results: Results) -> Any:
     y = alt.Y("series:N", title=None, sort=alt.SortField("place"), axis=alt.Axis(grid=False, labelLimit=220))
-    x = alt.X("place:Q", title=None, axis=alt.Axis(format="~g", labelOverlap="greedy", tickCount=8), scale=SCALE)
+    right = alt.ExprRef("width < 500 ? right * pow(right / left, 0.4) : right")  # settings are beside the points
+    scale = alt.Scale(type="log", nice=False, domain=[alt.ExprRef("left"), right])
+    x = alt.X("place:Q", title=None, axis=alt.Axis(format="~g", labelOverlap="greedy", tickCount=8), scale=scale)
     base = alt.Chart(ROWS).encode(y=y, color=colours(results, "sampler"), opacity=emphasis())
     bar = base.transform_calculate(begin="left").mark_rule(strokeWidth=3)
-    bar = bar.encode(x=alt.X("begin:Q", title=None, scale=SCALE), x2="place:Q")
+    bar = bar.encode(x=alt.X("begin:Q", title=None, scale=scale), x2="place:Q")
     dot = base.mark_point(filled=True, size=80, cursor="pointer").encode(x=x, tooltip=tooltip())
     value = base.mark_text(align="left", dx=9, fontSize=12).encode(x=x, text="setting:N")
     height = BAR * (len(results.choices("sampler")) + 1)

@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 
 from unmask.core.estimates import Estimate
-from unmask.report.explorer.figure import HEIGHT, ROWS, WIDTH, Figure, Row, colours, emphasis, parameters, tooltip
+from unmask.report.explorer.figure import FEW, HEIGHT, ROWS, WIDTH, Figure, Row, colours, emphasis, parameters, tooltip
 from unmask.report.frame import INK
 from unmask.report.results import IDEAL, Point, Results
 
@@ -25,7 +25,8 @@ def losses(results: Results) -> list[Row]:
             above = f", {100 * over:.2f}% above the entropy" if base else ""
             shown = f"{entry.validation:.4f} nats per token{above}"
             about |= {"place": entry.step, "value": over, "low": None, "high": None, "shown": shown}
-            rows.append(about | {"setting": f"step {entry.step}", "cost": f"{entry.seconds:.0f} s", "sample": ""})
+            about |= {"setting": f"step {entry.step}", "cost": f"{entry.seconds:.0f} s", "sample": ""}
+            rows.append(about | {"end": entry is training.journal[-1] and not results.points})
     return rows
 
 
@@ -35,12 +36,18 @@ def draw_losses(results: Results) -> Any:
     x = alt.X("place:Q", title="training steps", axis=alt.Axis(grid=False, tickCount=6, format="~s")).scale(nice=False)
     y = alt.Y("value:Q", title=title, axis=alt.Axis(format="~%" if relative else "~g", tickCount=6))
     y = y.scale(type="symlog", constant=0.01) if relative else y.scale(zero=False)
-    dash = alt.StrokeDash("what:N", legend=alt.Legend(title=None, orient="top-right", symbolType="stroke"))
-    colour = colours(results, "of") if results.points else alt.value(INK)
+    kinds = {training.kind for training in results.trainings}
+    legend = alt.Legend(title=None, orient="top-right", symbolType="stroke") if len(kinds) > 1 else None
+    dash = alt.StrokeDash("what:N", legend=legend)
+    own = [training.of for training in results.trainings]
+    alone = alt.Color("series:N", legend=None).scale(domain=own, range=[FEW[i % len(FEW)] for i in range(len(own))])
+    colour = colours(results, "of") if results.points else alone
     base = alt.Chart(ROWS).encode(x=x, y=y, color=colour, opacity=emphasis())
     line = base.mark_line(strokeWidth=2).encode(strokeDash=dash, detail="series:N")
     points = base.mark_point(filled=True, size=25).encode(tooltip=tooltip(TOOLTIP))
-    return alt.layer(line, points).add_params(*parameters()).properties(width=WIDTH, height=HEIGHT)
+    name = base.transform_filter("datum.end").mark_text(align="right", dy=-12, fontSize=12).encode(text="series:N")
+    drawn = alt.layer(line, points, name)
+    return drawn.add_params(*parameters()).properties(width=WIDTH, height=HEIGHT)
 
 
 def learning(results: Results) -> list[Row]:
