@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from itertools import permutations
+from itertools import combinations, product
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from unmask.denoisers import Denoiser
+from unmask.diagnosis.gap.estimators import Looks
+from unmask.diagnosis.gap.path import NEVER, Path
+from unmask.samplers.session import Taken
 
 ROWS = np.array([[0.70, 0.25, 0.05], [0.10, 0.60, 0.30], [0.35, 0.05, 0.60]])
 V = 3
+Rule = Callable[[np.ndarray, list[int]], list[int]]  # marginals and hidden positions to the positions of a step
 
 
 @cache
@@ -58,14 +63,103 @@ class Toy(Denoiser):
         return torch.from_numpy(every)[torch.arange(len(tokens))[:, None], positions.expand(len(tokens), -1)]
 
 
-def chained(length: int, noise: float, context: tuple[int, ...], tokens: tuple[int, ...], order: tuple[int, ...]) -> float:
+def chained(toy: Toy, context: tuple[int, ...], tokens: tuple[int, ...], order: tuple[int, ...]) -> float:
     """log c of the tokens at these positions, one after another."""
     now, total = list(context), 0.0
     for position in order:
-        total += float(np.log(table(length, noise, tuple(now))[position][tokens[position]]))
+        total += float(np.log(table(toy.length, toy.noise, tuple(now))[position][tokens[position]]))
         now[position] = tokens[position]
     return total
 
 
-def orders(positions: tuple[int, ...]) -> list[tuple[int, ...]]:
-    return list(permutations(positions))
+def fixed(*steps: list[int]) -> Rule:
+    """A rule that reveals these positions, step by step."""
+    return lambda marginals, hidden: next(step for step in steps if step[0] in hidden)
+
+
+def surest(count: int) -> Rule:
+    """The `count` positions with the lowest entropy."""
+
+    def rule(marginals: np.ndarray, hidden: list[int]) -> list[int]:
+        nats = {i: -(marginals[i] * np.log(marginals[i])).sum() for i in hidden}
+        return sorted(sorted(hidden, key=lambda i: round(nats[i], 9))[:count])
+
+    return rule
+
+
+def confident(threshold: float) -> Rule:
+    """All positions with at least this confidence, or the most confident one."""
+
+    def rule(marginals: np.ndarray, hidden: list[int]) -> list[int]:
+        sure = [i for i in hidden if marginals[i].max() >= threshold]
+        return sure or [max(hidden, key=lambda i: round(marginals[i].max(), 9))]
+
+    return rule
+
+
+def walked(toy: Toy, rule: Rule) -> tuple[Path, Tensor]:
+    """The paths of all texts under a rule, and their probabilities (V^L)."""
+    texts = list(product(range(V), repeat=toy.length))
+    order = torch.zeros((len(texts), toy.length), dtype=torch.int64)
+    probability = torch.zeros((len(texts), toy.length), dtype=torch.float64)
+    for row, text in enumerate(texts):
+        now, step = [V] * toy.length, 0
+        while V in now:
+            step += 1
+            marginals = table(toy.length, toy.noise, tuple(now))
+            for i in rule(marginals, [i for i, token in enumerate(now) if token == V]):
+                order[row, i], probability[row, i], now[i] = step, marginals[i][text[i]], text[i]
+    path = path_of(torch.tensor(texts), order, probability)
+    return path, probability.prod(1)
+
+
+def path_of(tokens: Tensor, order: Tensor, probability: Tensor) -> Path:
+    """The path of an order (B, L) without given tokens."""
+    rows, positions = (order > 0).nonzero(as_tuple=True)
+    columns = (part[rows, positions] for part in (order, tokens, probability))
+    spells = Taken(rows, positions, *columns, torch.full_like(rows, NEVER))
+    every = torch.ones(len(rows), dtype=torch.bool)
+    return Path.of(torch.full_like(tokens, V), torch.ones_like(tokens, dtype=torch.bool), V, spells, every)
+
+
+def subsets(path: Path) -> Looks:
+    """All proper subsets of the tokens of each step: the sum over looks is the mean of the loss over all orders."""
+    step, weight, entries, inside = [], [], [], []
+    for k, (first, size) in enumerate(zip(path.first.tolist(), path.size.tolist(), strict=True)):
+        for a in range(1, size):
+            chosen = list(combinations(range(size), a))
+            for some in chosen:
+                step.append(k)
+                weight.append(1 / len(chosen))
+                entries.append(range(first, first + size))
+                inside.append([i in some for i in range(size)])
+    return looks_of(step, weight, entries, inside, [[False] * len(one) for one in inside])
+
+
+def prefixes(path: Path) -> Looks:
+    """The chain from left to right of each step."""
+    step, entries, inside, following = [], [], [], []
+    for k, (first, size) in enumerate(zip(path.first.tolist(), path.size.tolist(), strict=True)):
+        for a in range(1, size):
+            step.append(k)
+            entries.append(range(first, first + size))
+            inside.append([i < a for i in range(size)])
+            following.append([i == a for i in range(size)])
+    return looks_of(step, [1.0] * len(step), entries, inside, following)
+
+
+def looks_of(step, weight, entries, inside, following) -> Looks:
+    sizes = torch.tensor([len(one) for one in inside], dtype=torch.int64)
+    return Looks(
+        torch.tensor(step),
+        torch.tensor(weight, dtype=torch.float64),
+        torch.arange(len(sizes)).repeat_interleave(sizes),
+        torch.tensor([entry for part in entries for entry in part]),
+        torch.tensor([token for part in inside for token in part]),
+        torch.tensor([token for part in following for token in part]),
+    )
+
+
+def summed(path: Path, looks: Looks, values: Tensor) -> Tensor:
+    """(B): the weighted sum of the values of the looks (E) of each row."""
+    return torch.zeros(len(path.given), dtype=torch.float64).index_add_(0, path.row[looks.step], looks.weight * values)

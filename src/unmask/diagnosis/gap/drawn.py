@@ -83,7 +83,7 @@ def log_kept(draws: Tensor, scores: Tensor, kept: Tensor, rest: Tensor, tokens: 
     ours, others = kept.unsqueeze(2), rest.unsqueeze(2)
     level = scores.gather(2, tokens.unsqueeze(2)).squeeze(2).masked_fill(~kept, NO_LEVEL)
     lowest = level.amin(1)
-    ties = (level == lowest.unsqueeze(1)).sum(1)
+    ties = (level == lowest.unsqueeze(1)).sum(1).double()
     below, equal = masses(lowest.unsqueeze(1))
     won = torch.zeros(len(draws), dtype=torch.float64)  # no other position wins against the lowest of S
     for u, weight in _nodes(_most(equal)):

@@ -181,8 +181,8 @@ def _read(reader: Reader, some: Looks) -> tuple[Readings, Triple, Triple]:
         nats=average(nats) + lost,
         logs=average(logs) + lost,
         follows=follows + lost,
-        changed=average(changed).clamp(0, 1),
-        regret=average(regret.clamp(min=0)),
+        changed=torch.where(lost > 0, 1.0, average(changed).clamp(0, 1)),
+        regret=average(regret.clamp(min=0)) + lost,
         recorded=each[index],
     )
     other = theirs.best if reader.temperature == 0 else tokens

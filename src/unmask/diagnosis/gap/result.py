@@ -88,7 +88,7 @@ class Gap(Shown):
     @cached_property
     def finite(self) -> Tensor:
         """Bool (B): rows that count in means."""
-        return self.nats.isfinite()
+        return self.nats.isfinite() if self.regret is None else self.regret.isfinite()
 
     @property
     def infinite(self) -> Estimate:
@@ -120,7 +120,8 @@ class Gap(Shown):
         """Tokens a sequence that would change if each had seen the others of its step.
 
         Flips of the most likely token at temperature 0. Else the sum of total variations, an upper bound."""
-        return None if self.claim in ("corrected", "ratio") else self._mean(self.changed)
+        every = torch.ones_like(self.finite)
+        return None if self.claim in ("corrected", "ratio") else self._ratio(self.changed, torch.ones_like(self.changed), every)
 
     @property
     def regrets(self) -> Estimate | None:
@@ -199,9 +200,9 @@ class Gap(Shown):
             return "every step draws one token, so parallel decoding changes nothing"
         words = [self._loss()]
         infinite = int((~self.finite).sum())
-        if infinite:
+        if infinite and not self.greedy:
             part = f"{infinite} of {len(self.nats)} sequences ({infinite / len(self.nats):.1%})"
-            words.append(f"{part} are impossible one token at a time: infinite loss, not in the mean")
+            words.append(f"{part} are impossible one token at a time: their loss is infinite, and not in the mean")
         if (order := self.order_gap) is None:
             words.append("the order gap is not known: use more model calls")
         elif (main := self._main()) is not None and abs(order.value) >= main.value and not _zero(order):
@@ -227,10 +228,12 @@ class Gap(Shown):
         loss = f"{total.value:.3g} nats per sequence, {token.value:.3g} per token"
         if self.claim == "ratio":
             return f"mean log ratio of {loss}; no KL divergence, so a small value is no proof"
+        costs = f"parallel decoding costs {loss}"
+        if not bool(self.finite.all()):
+            costs = f"parallel decoding costs possible sequences {loss}"
         if total.low <= 0 <= total.high:
-            return f"parallel decoding costs {loss}: not distinguishable from 0"
-        often = f"these sequences come {ratio.value:.3g} times as often as one token at a time (geometric mean)"
-        return f"parallel decoding costs {loss}: {often}"
+            return f"{costs}: not distinguishable from 0"
+        return f"{costs}: they come {ratio.value:.3g} times as often as one token at a time (geometric mean)"
 
     def table(self) -> list[Row]:
         """Lines for a reader."""
@@ -240,7 +243,7 @@ class Gap(Shown):
         return rows
 
     def _estimates(self) -> dict[str, Estimate | None]:
-        infinite = None if bool(self.finite.all()) else self.infinite
+        infinite = None if self.greedy or bool(self.finite.all()) else self.infinite
         names = {"flips per sequence": self.changes} if self.greedy else {"nats per sequence": self.sequence}
         names |= {"nats per token": self.token, "nats per step": self.step}
         names |= {"changed tokens per sequence, at most": None if self.greedy else self.changes}
@@ -291,9 +294,9 @@ class Gap(Shown):
     def _mean(self, values: Tensor) -> Estimate | None:
         return self._ratio(values, torch.ones_like(values))
 
-    def _ratio(self, total: Tensor, count: Tensor) -> Estimate | None:
-        """A ratio of sums over the finite rows (B), as only rows are independent."""
-        there = self.finite & total.isfinite() & (count > 0)
+    def _ratio(self, total: Tensor, count: Tensor, among: Tensor | None = None) -> Estimate | None:
+        """A ratio of sums over rows (B), as only rows are independent; among: Bool (B). (default: the finite rows)"""
+        there = (self.finite if among is None else among) & total.isfinite() & (count > 0)
         if not bool(there.any()):
             return None
         total, count = total[there], count[there].double()
