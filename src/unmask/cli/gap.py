@@ -36,7 +36,7 @@ def command(
     verbose: Switch = False,
     json: Switch = False,
 ) -> None:
-    """Measure what a model loses because it samples several tokens in one step.
+    """Measure the loss of a model that samples several tokens in one step.
 
     Examples:
         unmask gap --language paper-2gram --steps 8
@@ -51,7 +51,7 @@ def command(
     would change, and how much the model prefers the others (regret).
 
     The order gap is the model's own inconsistency: how much the order of the same
-    tokens changes their probability. A smaller gap says nothing.
+    tokens changes their probability. A gap below it does not show a loss.
 
     A trace is a file of `unmask play --out x.json` or of another program
     (docs/player.md). Model and temperature must be those that wrote it.

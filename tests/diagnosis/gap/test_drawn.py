@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.diagnosis.gap.toys import Toy, V, chained, path_of, table
-from unmask.diagnosis.gap.drawn import corrections, log_kept
+from unmask.diagnosis.gap.drawn import corrections, log_chosen
 from unmask.diagnosis.gap.reader import Reader
 
 
@@ -33,7 +33,7 @@ def kept(draws: np.ndarray, scores: np.ndarray, count: int) -> dict[tuple[tuple[
 def exactly(draws: np.ndarray, scores: np.ndarray, chosen: tuple[int, ...], tokens: tuple[int, ...]):
     mask, text = torch.zeros((1, len(draws)), dtype=torch.bool), torch.zeros((1, len(draws)), dtype=torch.int64)
     mask[0, list(chosen)], text[0, list(chosen)] = True, torch.tensor(tokens)
-    joint, positions = log_kept(torch.tensor(draws)[None], torch.tensor(scores)[None], mask, ~mask, text)
+    joint, positions = log_chosen(torch.tensor(draws)[None], torch.tensor(scores)[None], mask, ~mask, text)
     return math.exp(float(joint)), math.exp(float(positions))
 
 

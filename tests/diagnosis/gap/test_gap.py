@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import unmask
-from tests.diagnosis.gap.toys import Toy, V, subsets, summed, surest, walked
+from tests.diagnosis.gap.toys import Toy, V, all_subsets, summed, surest, walked
 from tests.hub.small import CONFIGS, card, load, published
 from unmask.core.chance import Randomness, Stream
 from unmask.core.errors import UnmaskError
@@ -29,7 +29,7 @@ def near(estimate, exact):
 def exact():
     """KL of the two lowest entropies a step, noisy, L = 5."""
     path, probability = walked(Toy(5, 0.4), surest(2))
-    every = subsets(path)
+    every = all_subsets(path)
     return float(probability @ summed(path, every, read(Reader(Toy(5, 0.4), path), every)[0].nats))
 
 
@@ -141,17 +141,20 @@ def test_a_gap_below_the_order_gap_says_nothing():
 
     gap = unmask.gap(Contrary(), "fixed-size", steps=1, length=2, rows=400, calls="one")
     assert abs(gap.order_gap.value) > gap.sequence.value
-    assert "says nothing about parallelism" in gap.verdict
+    assert "does not show a loss" in gap.verdict
 
 
 @pytest.mark.parametrize("rows", [20, 100, 1000])
 def test_intervals_cover(rows):
-    """Of 2000 intervals of the one-call estimator, 95% cover the mean; at 20 rows 91%, as the rows are skewed."""
-    gap = unmask.gap(Toy(5, 0.4), "entropy", steps=3, length=5, rows=4000, calls="one", seed=6)
+    """Of 2000 intervals of one call a step, 92% to 95% cover the mean; the rows are skewed, by 2.5.
+
+    Where all rows have one of few contexts, the skewness is 3.6, and 84%, 93% and 96% cover it.
+    """
+    gap = unmask.gap(Toy(6, 0.4), "ancestral", steps=2, length=6, rows=4000, calls="one", seed=6)
     drawn = torch.randint(4000, (2000, rows), generator=torch.Generator().manual_seed(rows))
     exact = float(gap.nats.mean())
     covered = sum((one := mean(gap.nats[part])).low <= exact <= one.high for part in drawn) / 2000
-    assert 0.95 - 0.04 * (rows == 20) - 0.03 < covered < 0.98
+    assert 0.9 < covered < 0.97
 
 
 def test_traces_of_other_programs(tmp_path):
@@ -175,8 +178,8 @@ def test_rows_of_another_model_are_refused():
         unmask.gap(Toy(5, 0.4), made.trace())
     with pytest.raises(UnmaskError, match="the rows have 3 symbols"):
         unmask.gap("paper-2gram", made)
+    warm = unmask.generate(Toy(5, 0.4), steps=1, length=5, rows=50, temperature=9.0, seed=1)
     with pytest.raises(UnmaskError, match="not this model's most likely"):
-        warm = unmask.generate(Toy(5, 0.4), steps=1, length=5, rows=50, temperature=9.0, seed=1)
         unmask.gap(Toy(5, 0.4), warm.trace(), temperature=0)
     with pytest.raises(UnmaskError, match="uses an AR model"):
         unmask.gap("paper-2gram", "autoregressive", length=8, rows=20)
@@ -201,7 +204,7 @@ def test_open_models_are_measured(tmp_path, family, given):
     gap = unmask.gap(model, made, calls="chain")
     assert gap.drift.value == pytest.approx(0, abs=1e-4)
     assert gap.sequence.value >= 0
-    assert 0 < gap.model_calls
+    assert gap.model_calls > 0
     low = unmask.generate(model, sampler="low-confidence", steps=2, length=6, rows=30, seed=1)
     assert unmask.gap(model, low, calls="one").claim == "corrected"
 
@@ -213,11 +216,11 @@ def revealed(generation):
 
 def test_samplers_that_choose_first_ignore_the_tokens_of_a_step(monkeypatch):
     """With other uniforms for tokens alone, the first step of every row reveals the same positions."""
-    uniform, shift = Randomness.uniform, 0.0
+    uniform, shift = Randomness.uniform, [0.0]
 
     def shifted(self, stream, rows, positions, visits=0):
         u = uniform(self, stream, rows, positions, visits)
-        return (u + shift) % 1 if stream == Stream.TOKEN else u
+        return (u + shift[0]) % 1 if stream == Stream.TOKEN else u
 
     monkeypatch.setattr(Randomness, "uniform", shifted)
     toy, depends = Toy(5, 0.4), set()
@@ -230,9 +233,9 @@ def test_samplers_that_choose_first_ignore_the_tokens_of_a_step(monkeypatch):
             assert not sampler.chooses_first, name
             continue
         first = []
-        for shift in (0.0, 0.37):
+        for shift[0] in (0.0, 0.37):
             try:
-                first.append(revealed(unmask.generate(toy, sampler=sampler, steps=2, length=5, rows=60, trace=True)))
+                first.append(revealed(unmask.generate(toy, sampler=sampler, steps=2, length=5, rows=20, trace=True)))
             except UnmaskError:
                 break  # it needs an ideal denoiser
         if len(first) == 2 and first[0] != first[1]:

@@ -31,7 +31,9 @@ def test_a_trace_has_the_path_of_its_generation(sampler, given):
     torch.testing.assert_close(contexts, other.contexts(steps))
     for k, (row, number) in enumerate(zip(own.row.tolist(), own.number.tolist(), strict=True)):
         step = next(one for one in trace.rows[row].steps() if one.number == number)
-        shown = {i: int(token) for i, token in enumerate(contexts[k][: trace.rows[row].length]) if token < made.vocabulary}
+        shown = {
+            i: int(token) for i, token in enumerate(contexts[k][: trace.rows[row].length]) if token < made.vocabulary
+        }
         assert shown == step.context
         assert own.position[own.step == k].tolist() == sorted(step.revealed)
     torch.testing.assert_close(own.final[own.valid], made.tokens[own.valid])
@@ -49,4 +51,4 @@ def test_re_masked_tokens_must_be_recorded():
     made = unmask.generate(Toy(4), sampler="remdm", steps=8, length=4, rows=50, seed=1)
     with pytest.raises(UnmaskError, match="trace=True"):
         unmask.gap(Toy(4), made)
-    assert V == made.vocabulary
+    assert made.vocabulary == V

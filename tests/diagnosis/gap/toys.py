@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from unmask.denoisers import Denoiser
-from unmask.diagnosis.gap.estimators import Looks
+from unmask.diagnosis.gap.estimators import Subsets
 from unmask.diagnosis.gap.path import NEVER, Path
 from unmask.samplers.session import Taken
 
@@ -122,8 +122,8 @@ def path_of(tokens: Tensor, order: Tensor, probability: Tensor) -> Path:
     return Path.of(torch.full_like(tokens, V), torch.ones_like(tokens, dtype=torch.bool), V, spells, every)
 
 
-def subsets(path: Path) -> Looks:
-    """All proper subsets of the tokens of each step: the sum over looks is the mean of the loss over all orders."""
+def all_subsets(path: Path) -> Subsets:
+    """All proper subsets of the tokens of each step: their sum is the mean over all orders."""
     step, weight, entries, inside = [], [], [], []
     for k, (first, size) in enumerate(zip(path.first.tolist(), path.size.tolist(), strict=True)):
         for a in range(1, size):
@@ -133,10 +133,10 @@ def subsets(path: Path) -> Looks:
                 weight.append(1 / len(chosen))
                 entries.append(range(first, first + size))
                 inside.append([i in some for i in range(size)])
-    return looks_of(step, weight, entries, inside, [[False] * len(one) for one in inside])
+    return subsets_of(step, weight, entries, inside, [[False] * len(one) for one in inside])
 
 
-def prefixes(path: Path) -> Looks:
+def prefixes(path: Path) -> Subsets:
     """The chain from left to right of each step."""
     step, entries, inside, following = [], [], [], []
     for k, (first, size) in enumerate(zip(path.first.tolist(), path.size.tolist(), strict=True)):
@@ -145,12 +145,12 @@ def prefixes(path: Path) -> Looks:
             entries.append(range(first, first + size))
             inside.append([i < a for i in range(size)])
             following.append([i == a for i in range(size)])
-    return looks_of(step, [1.0] * len(step), entries, inside, following)
+    return subsets_of(step, [1.0] * len(step), entries, inside, following)
 
 
-def looks_of(step, weight, entries, inside, following) -> Looks:
+def subsets_of(step, weight, entries, inside, following) -> Subsets:
     sizes = torch.tensor([len(one) for one in inside], dtype=torch.int64)
-    return Looks(
+    return Subsets(
         torch.tensor(step),
         torch.tensor(weight, dtype=torch.float64),
         torch.arange(len(sizes)).repeat_interleave(sizes),
@@ -160,6 +160,8 @@ def looks_of(step, weight, entries, inside, following) -> Looks:
     )
 
 
-def summed(path: Path, looks: Looks, values: Tensor) -> Tensor:
-    """(B): the weighted sum of the values of the looks (E) of each row."""
-    return torch.zeros(len(path.given), dtype=torch.float64).index_add_(0, path.row[looks.step], looks.weight * values)
+def summed(path: Path, subsets: Subsets, values: Tensor) -> Tensor:
+    """(B): the weighted sum of the values of the subsets (E) of each row."""
+    return torch.zeros(len(path.given), dtype=torch.float64).index_add_(
+        0, path.row[subsets.step], subsets.weight * values
+    )

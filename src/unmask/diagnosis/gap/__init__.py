@@ -1,4 +1,4 @@
-"""Factorization gap: what a model loses by drawing several tokens at once, measured from the rows it wrote."""
+"""Factorization gap: the loss by drawing several tokens in one step, measured from the rows that a model wrote."""
 
 from unmask.diagnosis.gap.measure import gap
 from unmask.diagnosis.gap.result import Gap

@@ -12,10 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from unmask.core.estimates import Estimate, mean
+
 
 @dataclass(frozen=True)
 class Accuracy:

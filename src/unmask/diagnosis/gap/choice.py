@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 import torch
 from torch import Tensor
+
+from unmask.core import arguments
+
+Estimator = Literal["one", "pair", "chain"]
+
+
+def check_calls(calls: object) -> Estimator | int | None:
+    """Check an estimator, a number of model calls per row, or None."""
+    if calls is None:
+        return None
+    if isinstance(calls, str):
+        return arguments.word("calls", calls, get_args(Estimator))  # type: ignore[no-any-return]
+    return arguments.whole("calls", calls)
 
 
 def chosen(weight: Tensor, row: Tensor, most: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:

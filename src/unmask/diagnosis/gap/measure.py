@@ -17,9 +17,9 @@ from unmask.core.errors import UnmaskError
 from unmask.denoisers import Denoiser, Guided, Sharpened
 from unmask.denoisers.canvas import by_length
 from unmask.diagnosis.gap import estimators, orders
-from unmask.diagnosis.gap.choice import chosen, evenly
+from unmask.diagnosis.gap.choice import Estimator, check_calls, chosen, evenly
 from unmask.diagnosis.gap.drawn import corrections
-from unmask.diagnosis.gap.estimators import LOOKS, Estimator, Flips, Looks, Readings
+from unmask.diagnosis.gap.estimators import Flips, Readings, Subsets
 from unmask.diagnosis.gap.path import Path, of_generation, of_trace
 from unmask.diagnosis.gap.reader import Reader
 from unmask.diagnosis.gap.result import Claim, Distances, Flip, Gap, Steps
@@ -36,7 +36,7 @@ from unmask.samplers.low_confidence import LowConfidence
 
 Written = Generation | Trace | File | str | Sampler
 ORDER_PART = 4  # one in this many model calls measures the order gap, by default
-OTHER = 0.5  # nats: recorded probabilities of the same model differ by less, in the median token
+OTHER = 0.2  # nats: recorded probabilities of the same model differ by less, in the median step
 
 
 @dataclass(frozen=True)
@@ -81,10 +81,7 @@ def gap(
     how: further arguments of `generate`, for a sampler.
     """
     base = as_denoiser(load(source) if isinstance(source, str | File) else source)
-    if isinstance(calls, str):
-        arguments.word("calls", calls, (*LOOKS, "chain"))
-    elif calls is not None:
-        arguments.whole("calls", calls)
+    calls = check_calls(calls)
     rng = torch.Generator().manual_seed(check_seed(seed))
     if isinstance(written, str | Sampler):
         generates = {"seed": seed, "trace": True} | how
@@ -129,9 +126,7 @@ def _of_trace(trace: Trace) -> Sampler | None:
         return None
 
 
-def _setting(
-    base: Denoiser, about: Mapping[str, Any], used: Sampler | None, temperature: float | None
-) -> Setting:
+def _setting(base: Denoiser, about: Mapping[str, Any], used: Sampler | None, temperature: float | None) -> Setting:
     """The setting of a generation's configuration; temperature replaces its own."""
     if used is not None and used.reads != CANVAS:
         problem = f"sampler {used.spec} uses an AR model"
@@ -174,7 +169,7 @@ def _measured(path: Path, setting: Setting, calls: Estimator | int | None, spent
     size = path.size.double()
     weight = size if claim == "corrected" else size * (size - 1)
     steps, probability = chosen(weight.masked_fill(local[path.row] < 0, 0), path.row, most, rng)
-    every = estimators.looks(path, steps[path.size[steps] > 1], estimator, rng)
+    every = estimators.subsets(path, steps[path.size[steps] > 1], estimator, rng)
     readings, pairs, flips = estimators.read(reader, every)
     _check_recorded(readings, claim)
 
@@ -182,7 +177,7 @@ def _measured(path: Path, setting: Setting, calls: Estimator | int | None, spent
     place[steps] = torch.arange(len(steps))
 
     def by_step(values: Tensor) -> Tensor:
-        """(C): estimates of the chosen steps, from the means of the looks (E)."""
+        """(C): estimates of the chosen steps, from the means of the subsets (E)."""
         return torch.zeros(len(steps), dtype=torch.float64).index_add_(0, place[every.step], every.weight * values)
 
     def by_row(values: Tensor) -> Tensor:
@@ -196,7 +191,7 @@ def _measured(path: Path, setting: Setting, calls: Estimator | int | None, spent
         nats += corrections(reader, steps, _blocks(setting, path))
     impossible = _impossible(setting.denoiser, path)[rows]
     order, swaps = _order_gap(reader, order_rows, rng)
-    looked = local[path.row[every.step]]
+    own_row = local[path.row[every.step]]
     return Gap(
         claim=claim,
         estimator=estimator,
@@ -205,8 +200,11 @@ def _measured(path: Path, setting: Setting, calls: Estimator | int | None, spent
         chain=by_row(by_step(readings.follows)) if estimator == "chain" else None,
         changed=by_row(by_step(readings.changed)),
         regret=by_row(by_step(readings.regret)) if setting.greedy else None,
-        recorded=by_row(torch.zeros(len(steps), dtype=torch.float64).index_copy_(
-            0, place[every.step], readings.recorded * path.size[every.step])),
+        recorded=by_row(
+            torch.zeros(len(steps), dtype=torch.float64).index_copy_(
+                0, place[every.step], readings.recorded * path.size[every.step]
+            )
+        ),
         written=path.written[rows],
         turns=path.steps[rows],
         groups=None if path.groups is None else path.groups[rows],
@@ -218,10 +216,10 @@ def _measured(path: Path, setting: Setting, calls: Estimator | int | None, spent
         ),
         every=_every(path, local),
         distances=Distances(
-            looked[pairs.look],
+            own_row[pairs.subset],
             pairs.distance,
             pairs.nats,
-            (path.size[every.step] * (path.size[every.step] - 1) / probability[place[every.step]])[pairs.look],
+            (path.size[every.step] * (path.size[every.step] - 1) / probability[place[every.step]])[pairs.subset],
         ),
         flips=tuple(_flips(path, every, flips)),
         order=order,
@@ -266,7 +264,9 @@ def _check_recorded(readings: Readings, claim: Claim) -> None:
     if typical > OTHER:
         if claim == "greedy":
             problem = f"in the median step {typical:.0%} of the tokens are not this model's most likely ones"
-            raise UnmaskError(f"{problem}; expected the model that wrote the rows. Check the model and the temperature.")
+            raise UnmaskError(
+                f"{problem}; expected the model that wrote the rows. Check the model and the temperature."
+            )
         problem = f"the recorded probabilities and this model's differ by a factor of {math.exp(typical):.3g}"
         raise UnmaskError(f"{problem} (median); expected the model that wrote the rows. Check it and the temperature.")
 
@@ -296,9 +296,9 @@ def _every(path: Path, local: Tensor) -> Steps:
     return Steps(local[path.row[there]], path.number[there], path.size[there], torch.zeros(len(there)))
 
 
-def _flips(path: Path, every: Looks, flips: Flips) -> Iterator[Flip]:
-    for look, entry, other in zip(*(part.tolist() for part in (flips.look, flips.entry, flips.token)), strict=True):
-        step = every.step[look]
+def _flips(path: Path, every: Subsets, flips: Flips) -> Iterator[Flip]:
+    for subset, entry, other in zip(*(part.tolist() for part in (flips.subset, flips.entry, flips.token)), strict=True):
+        step = every.step[subset]
         yield Flip(
             int(path.row[step]), int(path.number[step]), int(path.position[entry]), int(path.token[entry]), other
         )

@@ -7,7 +7,7 @@ right-to-left takes one swap of each pair i < j of a step, next to the tokens be
 
     log c_left(x_S | x_R) - log c_right(x_S | x_R) = sum_{i<j} circ(between; i, j)
 
-Its mean over the rows is the difference between the gaps of the two orders: a smaller gap says nothing.
+Its mean over the rows is the difference between the gaps of the two orders: a smaller gap does not show a loss.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ CALLS = 3  # of a pair: at A, with i, and with j
 
 def circulation(reader: Reader, steps: Tensor, first: Tensor, second: Tensor) -> Tensor:
     """(C): circ of one pair of entries first < second (C) of each step (C), given those between them."""
-    found = []
+    parts = []
     for part in reader.batches(steps, CALLS, torch.full((len(steps),), 4)):
-        found.append(_circulation(reader, steps[part], first[part], second[part]))
-    return torch.cat(found) if found else torch.zeros(0, dtype=torch.float64)
+        parts.append(_circulation(reader, steps[part], first[part], second[part]))
+    return torch.cat(parts) if parts else torch.zeros(0, dtype=torch.float64)
 
 
 def _circulation(reader: Reader, steps: Tensor, first: Tensor, second: Tensor) -> Tensor:

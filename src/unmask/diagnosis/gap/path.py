@@ -1,7 +1,7 @@
-"""The path of rows: which tokens each step revealed, and what stood when they were drawn.
+"""The path of rows: the tokens that each step revealed, and the context in which they were drawn.
 
 A path comes from a generation or from a trace, also one that another program wrote. Its entries are the drawn tokens,
-sorted by step; a step is one row at one time. Tokens beyond the end of a row are no entries, but they stand in contexts.
+sorted by step; a step is of one row. Tokens beyond the end of a row are not entries, but they are in contexts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Path:
     given: Tensor  # (B, L): the tokens at the start, V where hidden
     valid: Tensor  # Bool (B, L): False at padding
     vocabulary: int
-    spells: Taken  # each token that ever stood, with the steps that revealed and hid it
+    spells: Taken  # each token that was ever revealed, with the steps that revealed and hid it
     entries: Tensor  # (M): indices of the spells that count, sorted by row, step and position
     step: Tensor  # (M): the step of each entry, ascending
     row: Tensor  # (K): the row of each step
@@ -37,7 +37,7 @@ class Path:
     @classmethod
     def of(cls, given: Tensor, valid: Tensor, vocabulary: int, spells: Taken, counted: Tensor) -> Path:
         """counted: Bool over spells, the drawn tokens that count."""
-        rows, length = given.shape
+        length = given.shape[1]
         last = int(spells.order.max()) + 1 if len(spells.order) else 1
         key = (spells.rows * last + spells.order) * length + spells.positions
         spells = spells.select(order := key.argsort(stable=True))
@@ -94,9 +94,9 @@ class Path:
         return 1 - (self.number - 1).double() / last[self.row].clamp(min=1)
 
     def contexts(self, steps: Tensor) -> Tensor:
-        """(C, L): what stood when the tokens of these steps (C) were drawn, V where hidden.
+        """(C, L): the context in which the tokens of these steps (C) were drawn, V where hidden.
 
-        A token that the step itself replaced does not stand; one that it hid does."""
+        It includes tokens that the step hid, but not those that it replaced."""
         context = self.given[self.row[steps]].clone()
         starts = self._begins[self.row[steps]]
         at, spell = spread(starts, self._begins[self.row[steps] + 1] - starts)

@@ -1,4 +1,4 @@
-"""The measured loss by parallel decoding, its parts, and what it means in words."""
+"""The measured loss by parallel decoding, its parts, and its meaning in words."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from unmask.core.estimates import Estimate, mean, share
 from unmask.core.shown import Shown
 from unmask.core.tables import Row, lines
 from unmask.diagnosis.gap.accuracy import Accuracy, accuracy
-from unmask.diagnosis.gap.estimators import Estimator
+from unmask.diagnosis.gap.choice import Estimator
 
 Claim = Literal["divergence", "corrected", "path", "ratio", "greedy", "unknown"]
 CLAIMS: dict[Claim, str] = {
@@ -121,7 +121,11 @@ class Gap(Shown):
 
         Flips of the most likely token at temperature 0. Else the sum of total variations, an upper bound."""
         every = torch.ones_like(self.finite)
-        return None if self.claim in ("corrected", "ratio") else self._ratio(self.changed, torch.ones_like(self.changed), every)
+        return (
+            None
+            if self.claim in ("corrected", "ratio")
+            else self._ratio(self.changed, torch.ones_like(self.changed), every)
+        )
 
     @property
     def regrets(self) -> Estimate | None:
@@ -175,13 +179,13 @@ class Gap(Shown):
 
     def by_distance(self) -> list[dict[str, Any]]:
         """How much two tokens of a step depend on each other: nats a pair, by distance: 1, 2, 3-4, 5-8, .."""
-        found = []
+        parts = []
         row, distance, nats, weight = self.distances
         for low, high in _octaves(distance):
             inside = (low <= distance) & (distance <= high)
             total, pairs = (self._sum(row[inside], part[inside]) for part in (nats * weight, weight))
-            found.append({"distance": _range(low, high), "nats": self._ratio(total, pairs), "pairs": int(inside.sum())})
-        return found
+            parts.append({"distance": _range(low, high), "nats": self._ratio(total, pairs), "pairs": int(inside.sum())})
+        return parts
 
     def accuracy(self, score: Tensor) -> Accuracy:
         """Split lost accuracy into parallel decoding and the model, from a score of each row, 0 to 1 (accuracy.py)."""
@@ -202,11 +206,11 @@ class Gap(Shown):
         infinite = int((~self.finite).sum())
         if infinite and not self.greedy:
             part = f"{infinite} of {len(self.nats)} sequences ({infinite / len(self.nats):.1%})"
-            words.append(f"{part} are impossible one token at a time: their loss is infinite, and not in the mean")
+            words.append(f"{part} are impossible one token at a time: their loss is infinite, so the mean omits them")
         if (order := self.order_gap) is None:
             words.append("the order gap is not known: use more model calls")
         elif (main := self._main()) is not None and abs(order.value) >= main.value and not _zero(order):
-            words.append("the model contradicts itself by as much (order gap), so this says nothing about parallelism")
+            words.append("the model contradicts itself by as much (order gap), so this does not show a loss")
         elif main is not None and max(abs(order.low), abs(order.high)) >= main.value and not _zero(order):
             words.append("the order gap could be as large: use more sequences or model calls")
         return "; ".join(words)
@@ -227,7 +231,7 @@ class Gap(Shown):
             return "no sequence is possible one token at a time"
         loss = f"{total.value:.3g} nats per sequence, {token.value:.3g} per token"
         if self.claim == "ratio":
-            return f"mean log ratio of {loss}; no KL divergence, so a small value is no proof"
+            return f"mean log ratio of {loss}; not a KL divergence, so it can be small by chance"
         costs = f"parallel decoding costs {loss}"
         if not bool(self.finite.all()):
             costs = f"parallel decoding costs possible sequences {loss}"
@@ -275,7 +279,9 @@ class Gap(Shown):
             "token_summed_out": not self.logs,
             **{name: _plain(one) for name, one in named.items()},
             "circulation": self.circulation,
-            **{name: [{key: _plain(one) for key, one in part.items()} for part in found] for name, found in parts.items()},
+            **{
+                name: [{key: _plain(one) for key, one in part.items()} for part in some] for name, some in parts.items()
+            },
             "flips": [flip._asdict() for flip in self.flips[:MOST_LISTED]],
             "rows": len(self.nats),
             "model_calls": self.model_calls,

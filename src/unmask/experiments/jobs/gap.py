@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from unmask.diagnosis.gap.choice import Estimator, check_calls
 from unmask.experiments.jobs.catalogue import JOBS, Record
 from unmask.experiments.jobs.sources import record
 from unmask.experiments.jobs.standard import Modelled
@@ -28,13 +29,21 @@ class FactorizationGap(Modelled):
 
     calls: str | int | None = None
 
+    def check(self) -> None:
+        super().check()
+        _ = self.estimator
+
+    @property
+    def estimator(self) -> Estimator | int | None:
+        return check_calls(self.calls)
+
     def measure(self) -> list[Record]:
         from unmask.diagnosis.gap import gap
 
         q, denoiser = self.source
         given, _ = self.prompts(q, self.length)
         generation = self.generate(denoiser, self.length, given=given, trace=True)
-        measured = gap(denoiser, generation, calls=self.calls, seed=self.seed)
+        measured = gap(denoiser, generation, calls=self.estimator, seed=self.seed)
         cost = float(generation.model_calls.double().mean())
         estimates = {name: getattr(measured, field) for name, field in MEASURES.items()}
         return [record(name, estimate, cost) for name, estimate in estimates.items() if estimate is not None]

@@ -22,8 +22,8 @@ from unmask.core import arguments
 from unmask.experiments.jobs.catalogue import JOBS, Output, Record, Tally
 from unmask.experiments.jobs.sources import (
     Blocked,
-    Curved,
     Continued,
+    Curved,
     Prompted,
     Sampled,
     Stepped,
