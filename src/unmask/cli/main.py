@@ -27,6 +27,7 @@ GROUPS = {
         "generate": ("unmask.cli.generate", "generate sequences or text"),
         "score": ("unmask.cli.score", "measure error rates and perplexity of sequences"),
         "play": ("unmask.cli.play", "animate one sequence and find its first error"),
+        "gap": ("unmask.cli.gap", "measure the loss by sampling several tokens in one step"),
         "audit": ("unmask.cli.audit", "test a generation loop for bugs"),
     },
     "Compare": {

@@ -53,6 +53,10 @@ class Blocks(Sampler):
         return "order" if plain and inner_of(self).distribution == "order" else None
 
     @property
+    def chooses_first(self) -> bool:
+        return self.first is None and self.nucleus == 1 and inner_of(self).chooses_first
+
+    @property
     def reads(self) -> frozenset[Reads]:
         return inner_of(self).reads
 
@@ -65,14 +69,20 @@ class Blocks(Sampler):
             if session.uses("canvas"):
                 raise UnmaskError("nucleus changes the denoiser in use; expected blocks without another sampler around")
             session.denoiser = Nucleus(session.denoiser, self.nucleus)
-        hidden, grid, inner = session.hidden, session.denoiser.grid, inner_of(self)
+        inner = inner_of(self) if self.first is None else FirstAlone(inner_of(self), self.first)
+        fill_blocks(inner, session, self.numbered(session.hidden, session.denoiser.grid))
+
+    def numbered(self, hidden: Tensor, grid: int | None) -> Tensor:
+        """(B, L): the block of each position to fill, Bool (B, L), from 0 in each row; -1 elsewhere.
+
+        grid: of the denoiser."""
         if self.first is not None:
-            index, inner = _numbered(hidden, self.block_length, self.first), FirstAlone(inner, self.first)
+            index = _numbered(hidden, self.block_length, self.first)
         elif grid is None or (self.block_length % grid and grid % self.block_length):
             index = (hidden.cumsum(1) - 1) // self.block_length
         else:
             index = _numbered(hidden, self.block_length)
-        fill_blocks(inner, session, torch.where(hidden, index, -1))
+        return torch.where(hidden, index, -1)
 
 
 class FirstAlone(Sampler):

@@ -57,6 +57,13 @@ class Sampler:
         return "order" if self.implements("order") else None
 
     @property
+    def chooses_first(self) -> bool:
+        """Whether it chooses the positions of a step before it draws their tokens, each from its own marginal.
+
+        Then the loss by drawing them at once is a KL divergence (diagnosis/gap)."""
+        return self.distribution == "order"
+
+    @property
     def reads(self) -> frozenset[Reads]:
         """Model types that it calls: a canvas (masked model), a causal reader (AR model), or both."""
         return CANVAS

@@ -46,6 +46,10 @@ class Credit(ChoosesFirst):
         arguments.number("power", self.power)
         arguments.number("strength", self.strength)
 
+    @property
+    def chooses_first(self) -> bool:
+        return self.temperature != 0  # else the tokens are those with the most credit
+
     def choose(self, view: View) -> Choice:
         symbols, credit = self._credits(view)
         chances = view.marginals.of(symbols.clamp(min=0)) * (symbols >= 0)

@@ -40,6 +40,10 @@ class Gibbs(Sampler):
     def revises(self) -> bool:
         return True
 
+    @property
+    def chooses_first(self) -> bool:
+        return inner_of(self).chooses_first
+
     def run(self, session: Session) -> None:
         fill(inner_of(self), session)
         session.planned = False

@@ -40,6 +40,10 @@ class LowConfidence(Sampler):
         for token in self.last:
             arguments.whole("a token of last", token, 0)
 
+    @property
+    def chooses_first(self) -> bool:
+        return self.temperature == 0  # the drawn tokens are then known
+
     def choose(self, view: View) -> Choice:
         tokens = view.draw(self.temperature)
         scores = self.score(view, tokens)

@@ -69,6 +69,10 @@ class DrawsAfter(Sampler):
     def distribution(self) -> Distribution | None:
         return "order" if self.temperature == 1 else None
 
+    @property
+    def chooses_first(self) -> bool:
+        return True
+
 
 @dataclass(frozen=True, kw_only=True)
 class ChoosesFirst(DrawsAfter):

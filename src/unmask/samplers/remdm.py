@@ -73,6 +73,10 @@ class ReMDM(Sampler):
     def revises(self) -> bool:
         return True
 
+    @property
+    def chooses_first(self) -> bool:
+        return self.nucleus == 1
+
     def choose(self, view: View) -> Choice:
         t, s = (1 - k.unsqueeze(1).double() / view.steps.unsqueeze(1) for k in (view.step - 1, view.step))  # (B, 1)
         before, after = view.alpha.unsqueeze(1), view.alpha_next.unsqueeze(1)

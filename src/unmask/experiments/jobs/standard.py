@@ -22,8 +22,10 @@ from unmask.core import arguments
 from unmask.experiments.jobs.catalogue import JOBS, Output, Record, Tally
 from unmask.experiments.jobs.sources import (
     Blocked,
+    Continued,
     Curved,
     Prompted,
+    Sampled,
     Stepped,
     check_network,
     network,
@@ -35,22 +37,24 @@ from unmask.experiments.jobs.sources import (
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from unmask.denoisers import Denoiser
+    from unmask.languages import Language
 
 THEORY_SECONDS = 0.2
 MODEL_SECONDS = 0.02  # per row of a network, before it is read
 
 
-@JOBS.register("samples")
 @dataclass(frozen=True, kw_only=True)
-class Samples(Blocked):
-    """SER, generative perplexity and model calls of generated rows.
-
-    model: a directory of `unmask train`, instead of a language. keep: also store the tokens, as files.
-    """
+class Modelled(Continued, Sampled):
+    """model: a directory of `unmask train`, instead of a language."""
 
     language: str = ""
     model: str = ""
-    keep: bool = False
+
+    @property
+    def source(self) -> tuple[Language, Language | Denoiser]:
+        """The language, and it or the model."""
+        return network(self.model, self.digest) if self.model else (self.q, self.q)
 
     def check_source(self) -> None:
         from unmask.schedules import deltas
@@ -68,8 +72,19 @@ class Samples(Blocked):
     def cost(self) -> float:
         return self.rows * MODEL_SECONDS if self.model else super().cost()
 
+
+@JOBS.register("samples")
+@dataclass(frozen=True, kw_only=True)
+class Samples(Modelled, Blocked):
+    """SER, generative perplexity and model calls of generated rows.
+
+    keep: also store the tokens, as files.
+    """
+
+    keep: bool = False
+
     def measure(self) -> Tally | Output:
-        q, denoiser = network(self.model, self.digest) if self.model else (self.q, self.q)
+        q, denoiser = self.source
         given, prompt = self.prompts(q, self.length)
         generation = self.generate(denoiser, self.length, given=given)
         tally = tally_of(generation, q, prompt)

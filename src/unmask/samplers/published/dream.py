@@ -76,6 +76,10 @@ class Dreamed(Sampler):
     def distribution(self) -> Distribution | None:
         return inner_of(self).distribution
 
+    @property
+    def chooses_first(self) -> bool:
+        return inner_of(self).chooses_first
+
     def choose(self, view: View) -> Choice:
         fraction = torch.ones(len(view.step))
         for steps in view.steps.unique().tolist():

@@ -1,0 +1,133 @@
+"""unmask gap."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+from unmask.cli.options import Count, File, Model, Named, Switch
+from unmask.cli.prompts import Prompting
+from unmask.core.run import Loading, Sampling
+
+if TYPE_CHECKING:
+    from unmask.cli.prompts import OpenPrompts, Start
+    from unmask.hub import OpenModel
+    from unmask.languages import Language
+    from unmask.networks import Network
+
+Calls = Annotated[str | None, "N"]
+ROWS, LENGTH = 500, 64  # defaults
+
+
+def command(
+    *,
+    language: Named = None,
+    model: Model = None,
+    trace: File = None,
+    calls: Calls = None,
+    sampling: Sampling = Sampling(),
+    length: Count = None,
+    rows: Count = None,
+    prompting: Prompting = Prompting(),
+    rows_per_prompt: int = 1,
+    seed: int = 0,
+    loading: Loading = Loading(),
+    batch: Count = None,
+    verbose: Switch = False,
+    json: Switch = False,
+) -> None:
+    """Measure the loss of a model that samples several tokens in one step.
+
+    Examples:
+        unmask gap --language paper-2gram --steps 8
+        unmask gap --model runs/mdm --sampler entropy --steps 16 --calls chain
+        unmask gap --model llada-8b-instruct --chat --prompts asked.jsonl \\
+            --sampler llada --steps 32 --length 128
+        unmask gap --model llada-8b-instruct --trace trace.json --temperature 0
+
+    The gap compares the sequences with the same model, one token at a time. It
+    needs no correct answers. It is a KL divergence in nats per sequence: 0 means
+    that parallel decoding loses nothing. With --temperature 0 it counts tokens that
+    would change, and how much the model prefers the others (regret).
+
+    The order gap is the model's own inconsistency: how much the order of the same
+    tokens changes their probability. A gap below it does not show a loss.
+
+    A trace is a file of `unmask play --out x.json` or of another program
+    (docs/player.md). Model and temperature must be those that wrote it.
+
+    Args:
+        language: Preset with options, "sparse-hmm(seed=3)", or a language file; its exact denoiser is measured.
+        model: Network of `unmask train`, or an open model (see `unmask list models`).
+        trace: File of recorded sequences, instead of new ones. Its own sampler is used unless you pass --sampler.
+        calls: Model calls per sequence; or one, pair or chain: this many more contexts of each step, chain all of
+            them. (default: as many as the generation took)
+        length: Sequence length in tokens; for open models, new tokens per prompt. (default: 64, the network's, or 128)
+        rows: Number of sequences. (default: 500; for open models 1, or one for each prompt)
+        rows_per_prompt: Number of sequences for each prompt.
+        seed: Random seed of the sequences and of the estimate.
+        batch: Largest number of sequences in one forward pass. (default: chosen by the device's memory)
+        verbose: Print all numbers: by step, by tokens per step, by distance.
+        json: Print one JSON object with all numbers.
+    """
+    from unmask import UnmaskError, gap, generate
+    from unmask.cli.output import show
+    from unmask.cli.prompts import OpenPrompts
+    from unmask.loading import is_open
+
+    if (model is None) == (language is None):
+        raise UnmaskError("expected either --language for an exact denoiser, or --model. Pass one of the two")
+    how: dict[str, Any] = {"seed": seed}
+    if calls is not None:
+        how["calls"] = int(calls) if calls.isdecimal() and len(calls) < 10 else calls
+    opened = model is not None and is_open(model)
+    prompts = OpenPrompts.of(prompting) if opened and trace is None else None
+    source = _source(language, model, opened, loading, batch)
+    if trace is not None:
+        own = sampling.sampler == Sampling().sampler
+        result = gap(source, trace, sampler=None if own else sampling.sampler, temperature=sampling.temperature, **how)
+    else:
+        start = _start(source, model, prompts, prompting, rows, length, rows_per_prompt, seed)
+        begin: dict[str, Any] = {"length": start.length, "rows": start.rows, "given": start.given, "stop": start.stop}
+        result = gap(source, generate(source, **asdict(sampling), **begin, seed=seed, trace=True), **how)
+    show(result.to_dict(), json, None if verbose else result.table())
+
+
+def _source(
+    language: str | None, model: str | None, opened: bool, loading: Loading, batch: int | None
+) -> Language | Network | OpenModel:
+    """Return the language or the model."""
+    if model is None:
+        from unmask import languages
+
+        return languages.load(str(language))
+    if opened:
+        from unmask.hub import load_model
+
+        return load_model(model, **asdict(loading), batch=batch)
+    from unmask.networks import read_network
+
+    return read_network(model, None, loading.device, batch)
+
+
+def _start(
+    source: Any,
+    model: str | None,
+    prompts: OpenPrompts | None,
+    prompting: Prompting,
+    rows: int | None,
+    length: int | None,
+    each: int,
+    seed: int,
+) -> Start:
+    """Return the given tokens of the sequences, their number and their length."""
+    from unmask.cli.prompts import Prompts
+    from unmask.networks.model.checkpoints import read_tokenizer
+
+    if prompts is not None:
+        return prompts.start(source, rows, length, each)
+    if prompting.given is None:
+        rows = ROWS if rows is None else rows
+        length = source.nearest_lengths(LENGTH)[-1] if model is None and length is None else length
+    tokenizer = None if model is None else read_tokenizer(model)
+    return Prompts(prompting.given, prompting.prompt, tokenizer, None, each).start(source, rows, length, seed, 0)

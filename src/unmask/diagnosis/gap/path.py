@@ -1,0 +1,179 @@
+"""The path of rows: the tokens that each step revealed, and the context in which they were drawn.
+
+A path comes from a generation or from a trace, also one that another program wrote. Its entries are the drawn tokens,
+sorted by step; a step is of one row. Tokens beyond the end of a row are not entries, but they are in contexts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from unmask.core.errors import UnmaskError
+from unmask.generation import Generation
+from unmask.generation.start import PADDING
+from unmask.generation.trace import Trace
+from unmask.samplers.session import Taken
+
+NEVER = 2**62  # the step that hides a token that stays
+
+
+@dataclass(frozen=True)
+class Path:
+    """M drawn tokens of K steps of B rows."""
+
+    given: Tensor  # (B, L): the tokens at the start, V where hidden
+    valid: Tensor  # Bool (B, L): False at padding
+    vocabulary: int
+    spells: Taken  # each token that was ever revealed, with the steps that revealed and hid it
+    entries: Tensor  # (M): indices of the spells that count, sorted by row, step and position
+    step: Tensor  # (M): the step of each entry, ascending
+    row: Tensor  # (K): the row of each step
+    number: Tensor  # (K): its number in the row, from 1
+
+    @classmethod
+    def of(cls, given: Tensor, valid: Tensor, vocabulary: int, spells: Taken, counted: Tensor) -> Path:
+        """counted: Bool over spells, the drawn tokens that count."""
+        length = given.shape[1]
+        last = int(spells.order.max()) + 1 if len(spells.order) else 1
+        key = (spells.rows * last + spells.order) * length + spells.positions
+        spells = spells.select(order := key.argsort(stable=True))
+        entries = counted[order].nonzero().squeeze(1)
+        names, step = (spells.rows * last + spells.order)[entries].unique_consecutive(return_inverse=True)
+        return cls(given, valid, vocabulary, spells, entries, step, names // last, names % last)
+
+    @property
+    def position(self) -> Tensor:
+        """(M): the position of each entry."""
+        return self.spells.positions[self.entries]
+
+    @property
+    def token(self) -> Tensor:
+        """(M)."""
+        return self.spells.tokens[self.entries]
+
+    @property
+    def probability(self) -> Tensor:
+        """(M): of each token when it was drawn, as recorded."""
+        return self.spells.probability[self.entries]
+
+    @cached_property
+    def size(self) -> Tensor:
+        """(K): number of tokens that each step drew."""
+        return self.step.bincount(minlength=len(self.row))
+
+    @cached_property
+    def first(self) -> Tensor:
+        """(K): the first entry of each step."""
+        return self.size.cumsum(0) - self.size
+
+    @cached_property
+    def written(self) -> Tensor:
+        """(B): number of drawn tokens of each row."""
+        return self.row[self.step].bincount(minlength=len(self.given))
+
+    @cached_property
+    def steps(self) -> Tensor:
+        """(B): number of steps of each row."""
+        return self.row.bincount(minlength=len(self.given))
+
+    @cached_property
+    def groups(self) -> Tensor | None:
+        """(B): rows of one prompt have one number; None without prompts."""
+        if not bool(((self.given != self.vocabulary) & self.valid).any()):
+            return None
+        return self.given.masked_fill(~self.valid, -1).unique(dim=0, return_inverse=True)[1]
+
+    @cached_property
+    def time(self) -> Tensor:
+        """(K) float64: the time of each step, evenly from 1 down, for denoisers that use it."""
+        last = torch.zeros(len(self.given), dtype=torch.int64).scatter_reduce_(0, self.row, self.number, "amax")
+        return 1 - (self.number - 1).double() / last[self.row].clamp(min=1)
+
+    def contexts(self, steps: Tensor) -> Tensor:
+        """(C, L): the context in which the tokens of these steps (C) were drawn, V where hidden.
+
+        It includes tokens that the step hid, but not those that it replaced."""
+        context = self.given[self.row[steps]].clone()
+        starts = self._begins[self.row[steps]]
+        at, spell = spread(starts, self._begins[self.row[steps] + 1] - starts)
+        number = self.number[steps][at]
+        stands = (self.spells.order[spell] < number) & (number <= self.spells.hidden[spell])
+        context[at[stands], self.spells.positions[spell[stands]]] = self.spells.tokens[spell[stands]]
+        drawn = self.spells.order[spell] == number
+        context[at[drawn], self.spells.positions[spell[drawn]]] = self.vocabulary
+        return context
+
+    @property
+    def final(self) -> Tensor:
+        """(B, L): the tokens after the last step, V where hidden."""
+        stays = self.spells.hidden == NEVER
+        tokens = self.given.clone()
+        tokens[self.spells.rows[stays], self.spells.positions[stays]] = self.spells.tokens[stays]
+        return tokens
+
+    @cached_property
+    def _begins(self) -> Tensor:
+        """(B + 1): the first spell of each row."""
+        counts = self.spells.rows.bincount(minlength=len(self.given))
+        return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+
+
+def spread(first: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
+    """(owner, index), flat: the indices first .. first + count - 1 of each owner, one owner after another."""
+    owner = torch.arange(len(count)).repeat_interleave(count)
+    return owner, torch.arange(len(owner)) - (count.cumsum(0) - count)[owner] + first[owner]
+
+
+def of_generation(generation: Generation) -> Path:
+    """The path of generated rows."""
+    if generation.taken is None:
+        problem = "tokens were re-masked, but not recorded"
+        raise UnmaskError(f"{problem}; expected a generation with a trace. Call generate(.., trace=True).")
+    order, taken = generation.order, generation.taken
+    place = torch.arange(order.shape[1])
+    beyond = place >= generation.lengths.unsqueeze(1)
+    bare = (order == 0) & beyond & (generation.tokens == PADDING)
+    valid = bare.flip(1).cummin(1).values.flip(1).logical_not()  # without the padding at the end of a row
+    rows, positions = (order > 0).nonzero(as_tuple=True)
+    last = Taken(
+        rows,
+        positions,
+        order[rows, positions],
+        generation.tokens[rows, positions],
+        generation.probability[rows, positions],
+        torch.full_like(rows, NEVER),
+    )
+    spells = Taken._make(map(torch.cat, zip(taken, last, strict=True)))
+    counted = spells.positions < generation.lengths[spells.rows]
+    return Path.of(generation.given, valid, generation.vocabulary, spells, counted)
+
+
+def of_trace(trace: Trace) -> Path:
+    """The path of a trace."""
+    length = max(row.length for row in trace.rows)
+    given = torch.full((len(trace.rows), length), trace.vocabulary)
+    valid = torch.zeros(given.shape, dtype=torch.bool)
+    spells: list[tuple[int, int, int, int, float, int]] = []
+    for number, row in enumerate(trace.rows):
+        valid[number, : row.length] = True
+        for position, token in row.given:
+            given[number, position] = token
+        standing: dict[int, tuple[int, int, float]] = {}
+        for step, position, new, probability in row.events:
+            if new is None or probability is None:
+                shown, token, p = standing.pop(position)
+                spells.append((number, position, shown, token, p, step))
+            else:
+                standing[position] = step, new, probability
+        spells += [(number, position, *shown, NEVER) for position, shown in standing.items()]
+    columns = zip(*spells, strict=True) if spells else [()] * 6
+    parts = [
+        torch.tensor(column, dtype=torch.float64 if name == "probability" else torch.int64)
+        for name, column in zip(Taken._fields, columns, strict=True)
+    ]
+    every = torch.ones(len(spells), dtype=torch.bool)
+    return Path.of(given.masked_fill(~valid, PADDING), valid, trace.vocabulary, Taken(*parts), every)

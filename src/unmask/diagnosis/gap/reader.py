@@ -1,0 +1,70 @@
+"""A reader asks a denoiser about the contexts of a path, in batches, and counts the model calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from unmask.denoisers import Denoiser, Marginals, as_marginals
+from unmask.diagnosis.gap.path import Path, spread
+
+CONTEXTS = 2**18  # tokens of contexts that are evaluated together
+NUMBERS = 2**23  # probabilities that are held together
+DENSE = 2**12  # symbols above which marginals are computed in pieces
+
+
+class Reader:
+    """c(. | context) of a denoiser for the steps of a path; temperature: of the sampler's own draws."""
+
+    def __init__(self, denoiser: Denoiser, path: Path, temperature: float = 1.0) -> None:
+        self.denoiser, self.path, self.temperature = denoiser, path, temperature
+        self.model_calls = 0
+
+    def at(
+        self, steps: Tensor, shown: tuple[Tensor, Tensor], wanted: tuple[Tensor, Tensor]
+    ) -> tuple[Marginals, Tensor]:
+        """Marginals of wanted entries, and Bool (C): contexts that are known to be impossible.
+
+        steps (C): the step of each context. shown: (context, entry) of tokens of the step that are also revealed.
+        wanted: (context ascending, entry).
+        """
+        tokens = self.path.contexts(steps)
+        tokens[shown[0], self.path.position[shown[1]]] = self.path.token[shown[1]]
+        return self.ask(steps, tokens, wanted[0], self.path.position[wanted[1]])
+
+    def ask(self, steps: Tensor, tokens: Tensor, context: Tensor, positions: Tensor) -> tuple[Marginals, Tensor]:
+        """`at` for contexts (C, L) of these steps (C), at positions (K) of contexts (K), ascending."""
+        path, rows = self.path, self.path.row[steps]
+        valid = path.valid[rows]
+        engine = self.denoiser.engine(tokens, path.given[rows], None if bool(valid.all()) else valid)
+        time = None if self.denoiser.time_free else path.time[steps]
+        marginals = as_marginals(engine.at(context, positions, time))
+        self.model_calls += len(steps) * self.denoiser.calls
+        dead = engine.dead()
+        return marginals, torch.zeros(len(steps), dtype=torch.bool) if dead is None else dead
+
+    def drawn(self, marginals: Marginals) -> Marginals:
+        """The distribution that the sampler draws from: the marginals at its own temperature."""
+        return marginals if self.temperature in (0, 1) else marginals.sharpened(self.temperature)
+
+    def batches(self, steps: Tensor, contexts: int, places: Tensor | None = None) -> Iterator[slice]:
+        """Slices of steps (C) with `contexts` contexts each, and of predictions at `places` (C) positions each."""
+        length = self.path.given.shape[1]
+        most = self.denoiser.rows_at_once(length) or CONTEXTS
+        each = max(contexts * length / CONTEXTS, contexts / most)
+        width = min(self.denoiser.vocabulary, DENSE)
+        places = self.path.size[steps] if places is None else places
+        cost = each + places.double() * contexts * width / NUMBERS
+        part = cost.cumsum(0).floor().long()
+        ends = torch.cat([(part[1:] != part[:-1]).nonzero().squeeze(1) + 1, torch.tensor([len(steps)])]).tolist()
+        begin = 0
+        for end in ends:
+            if end > begin:
+                yield slice(begin, end)
+            begin = end
+
+    def entries(self, steps: Tensor) -> tuple[Tensor, Tensor]:
+        """(context, entry) of all entries of steps (C)."""
+        return spread(self.path.first[steps], self.path.size[steps])
