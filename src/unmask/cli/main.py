@@ -28,6 +28,7 @@ GROUPS = {
         "score": ("unmask.cli.score", "measure error rates and perplexity of sequences"),
         "play": ("unmask.cli.play", "animate one sequence and find its first error"),
         "audit": ("unmask.cli.audit", "test a generation loop for bugs"),
+        "diff": ("unmask.cli.diff", "find where two traces begin to differ, and why"),
     },
     "Compare": {
         "board": ("unmask.cli.board", "rank samplers, or compare two of them"),
@@ -74,7 +75,9 @@ OPTIONS = {
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command. Exit codes: 0 done, 1 a bug of unmask, 2 a wrong argument or file, 130 interrupted."""
+    """Run one command. Exit codes: 0 done, 1 a bug of unmask, 2 a wrong argument or file, 130 interrupted.
+
+    A command that returns a number has it as its exit code: `unmask diff` returns 1 for different traces."""
     _open_streams()
     arguments = sys.argv[1:] if argv is None else argv
     debug = "--debug" in arguments
@@ -138,7 +141,8 @@ def _run(arguments: list[str]) -> int:
 
         cores.count()  # check UNMASK_THREADS, also for commands without threads
         with progress.command(program):
-            call(program, command, rest)
+            found = call(program, command, rest)
+        return found if isinstance(found, int) else 0
     return 0
 
 
