@@ -141,8 +141,8 @@ def _run(arguments: list[str]) -> int:
 
         cores.count()  # check UNMASK_THREADS, also for commands without threads
         with progress.command(program):
-            found = call(program, command, rest)
-        return found if isinstance(found, int) else 0
+            code = call(program, command, rest)
+        return code if isinstance(code, int) else 0
     return 0
 
 

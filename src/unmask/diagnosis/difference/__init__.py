@@ -1,4 +1,4 @@
-"""The difference of two traces: where it begins, what was equal before, what explains it, and what it costs.
+"""The difference of two traces: where it begins, the steps that are equal before, its cause, and its cost.
 
     found = unmask.difference(trace_a, trace_b)
     print(found.verdict)
@@ -108,18 +108,18 @@ def _first(row: Compared, a: Trace, b: Trace) -> dict[str, Any]:
     if kind == "probabilities":
         assert row.doubtful is not None
         pair = row.doubtful
-        told = [f"draws {trace.symbol(pair.token)!r} at position {pair.position + 1}" for trace in (a, b)]
-        told = [f"{text} with p = {p:.9g}" for text, p in zip(told, (pair.p, pair.q), strict=True)]
+        texts = [f"draws {trace.symbol(pair.token)!r} at position {pair.position + 1}" for trace in (a, b)]
+        texts = [f"{text} with p = {p:.9g}" for text, p in zip(texts, (pair.p, pair.q), strict=True)]
     else:
         assert row.split is not None
-        told = []
+        texts = []
         for trace, entries in zip((a, b), row.split.only, strict=True):
             parts = [
                 f"{trace.symbol(token)!r} at {at + 1} (p = {p:.6g})" for at, (token, p) in sorted(entries.items())[:3]
             ]
             more = f" and {len(entries) - 3} more" if len(entries) > 3 else ""
-            told.append(f"reveals {', '.join(parts)}{more}" if parts else "reveals nothing else")
-    return {"row": row.number, "step": step, "kind": kind, "a": told[0], "b": told[1]}
+            texts.append(f"reveals {', '.join(parts)}{more}" if parts else "reveals nothing else")
+    return {"row": row.number, "step": step, "kind": kind, "a": texts[0], "b": texts[1]}
 
 
 def _before(row: Compared) -> dict[str, int]:

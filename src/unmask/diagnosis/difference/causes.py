@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -24,6 +24,7 @@ BOTH = 0.1  # least fraction of rounding errors of either sign
 GREEDY = 30  # tokens; with fewer, traces are not known to be greedy
 TAIL = 3  # tokens behind ends; with fewer, an end is not recognized
 SLACK = 1e-4  # of a logit, in the test of a temperature
+WIDEST = 1.05  # ratio of the ends of an interval of temperatures; a wider one can hide another cause
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def ulps(pair: Pair, dtype: str) -> float:
     return abs(pair.p - pair.q) / (EPSILON[dtype] * 2.0 ** math.floor(math.log2(max(pair.p, pair.q))))
 
 
-def rounds(pair: Pair) -> bool:
+def is_rounding(pair: Pair) -> bool:
     """Whether a pair differs at most by the rounding of float32."""
     return ulps(pair, "float32") <= ULPS["float32"]
 
@@ -186,8 +187,8 @@ def flattened(seen: Evidence) -> Cause | None:
     if sizes[0] != sizes[1] or even[0] == even[1]:
         return None
     name, other = ("B", "A") if even[0] else ("A", "B")
-    text = f"each step of {name} reveals as many positions of all rows together as that of {other}, but not of each row"
-    return Cause("one choice for the batch", f"{text}: {name} ranks the positions of all rows together")
+    text = f"each step of {name} and {other} reveals the same number of positions of all rows together, but not of each"
+    return Cause("one choice for the batch", f"{text} row: {name} ranks the positions of all rows together")
 
 
 def padding(seen: Evidence) -> Cause | None:
@@ -195,7 +196,7 @@ def padding(seen: Evidence) -> Cause | None:
     longest = max(row.a.length for row in seen.rows)
     full = [row for row in seen.rows if row.a.length == longest]
     short = [row for row in seen.rows if row.a.length < longest]
-    equal = all(row.split is None and all(map(rounds, row.pairs)) for row in full)
+    equal = all(row.split is None and all(map(is_rounding, row.pairs)) for row in full)
     if len(short) < 2 or not equal or not all(_from_the_start(row) for row in short):
         return None
     text = f"the {len(full)} longest rows, which have no padding, are equal; the {len(short)} shorter rows differ from"
@@ -209,7 +210,7 @@ def _from_the_start(row: Compared) -> bool:
     first = [pair for pair in row.pairs if pair.step == start]
     if not first:
         return row.split is not None and row.split.step == start
-    return sum(not rounds(pair) for pair in first) >= len(first) / 2
+    return sum(not is_rounding(pair) for pair in first) >= len(first) / 2
 
 
 def cache(seen: Evidence) -> Cause | None:
@@ -222,8 +223,8 @@ def cache(seen: Evidence) -> Cause | None:
         for pair in row.pairs:
             (fresh if pair.step in starts else stale).append(pair)
     open_stale = [pair for pair in stale if min(pair.p, pair.q) < 1 - 1e-6]
-    different = sum(not rounds(pair) for pair in open_stale)
-    if not fresh or len(open_stale) < FEW or different < MOST * len(open_stale) or not all(map(rounds, fresh)):
+    different = sum(not is_rounding(pair) for pair in open_stale)
+    if not fresh or len(open_stale) < FEW or different < MOST * len(open_stale) or not all(map(is_rounding, fresh)):
         return None
     stated = seen.stated("cache")
     if blocks == 0 and stated is None:
@@ -291,14 +292,14 @@ def temperature(seen: Evidence) -> Cause | None:
         beta l <= logit q <= beta l + (beta - 1) log(V - 1),    l = logit p,    the other way around for beta < 1
     """
     pairs = [pair for pair in seen.pairs if max(pair.p, pair.q) < 1 - 1e-5]  # nine digits are not enough above
-    if sum(not rounds(pair) for pair in pairs) < FEW:
+    if sum(not is_rounding(pair) for pair in pairs) < FEW:
         return None
     spread = math.log(max(seen.a.vocabulary - 1, 1))
     for low, high in ((1.0, 50.0), (0.02, 1.0)):
         ranges = [_ratios(_logit(pair.p), _logit(pair.q), spread, low, high) for pair in pairs]
         least = max((one[0] for one in ranges), default=low)
         most = min((one[1] for one in ranges), default=high)
-        if least <= most and (least > 1 or most < 1):
+        if least <= most <= WIDEST * least and (least > 1 or most < 1):
             cold, warm = ("B", "A") if least > 1 else ("A", "B")
             ends = (1 / most, 1 / least) if least > 1 else (least, most)
             text = f"one ratio explains all {len(pairs)} probabilities: {cold} has {ends[0]:.3g} to {ends[1]:.3g} times"
@@ -325,25 +326,24 @@ def _ratios(ours: float, theirs: float, spread: float, low: float, high: float) 
 
 
 def tie(seen: Evidence) -> Cause | None:
-    """Each row splits where the two choose different positions, or tokens, of equal probability."""
+    """Each row splits where the two choose different positions of equal probability.
+
+    Other tokens must have other probabilities: where all are equal, a random choice looks the same.
+    """
     if not seen.splits or seen.doubts or not all(_near(split, 1e-6) for split in seen.splits):
         return None
     for split in seen.splits:
-        tied = min(p for _, p in split.only[0].values())
-        if any(p < tied * (1 - 1e-6) for at, (_, p) in split.a.items() if at in split.b and at not in split.only[0]):
-            return None  # a less likely position went first, so the choice does not follow the probability
-    contrast = len({f"{p:.6g}" for split in seen.splits for p in _chances(split)}) > 1
-    if not seen.greedy and not (contrast and len(seen.splits) >= 3):
-        return None
+        ours, theirs = split.only
+        tied = min(p for _, p in ours.values())
+        if ours.keys() & theirs.keys() or any(p < tied * (1 - 1e-6) for at, (_, p) in split.a.items() if at in split.b):
+            return None  # other tokens differ, or a less likely position went first
     values = sorted({p for split in seen.splits for _, p in split.only[0].values()})
-    shown = f"{values[0]:.4g}" if len(values) == 1 else f"{values[0]:.4g} to {values[-1]:.4g}"
-    text = f"{len(seen.splits)} rows split where the two choose different {seen.splits[0].kind} of equal probability"
-    return Cause("tie", f"{text} ({shown}): equal scores are ordered differently", {"rows": len(seen.splits)})
-
-
-def _chances(split: Split) -> Iterator[float]:
-    for side in (split.a, split.b):
-        yield from (p for _, p in side.values())
+    others = {f"{p:.6g}" for p in (*values, *(pair.p for pair in seen.pairs))}
+    if len(others) < 2 or not (seen.greedy or len(seen.splits) >= 3):
+        return None
+    size = f"{values[0]:.4g}" if len(values) == 1 else f"{values[0]:.4g} to {values[-1]:.4g}"
+    text = f"{len(seen.splits)} rows split where the two choose different positions of equal probability ({size})"
+    return Cause("tie", f"{text}: equal scores are ordered differently", {"rows": len(seen.splits)})
 
 
 CAUSES: tuple[Callable[[Evidence], Cause | None], ...] = (

@@ -1,4 +1,4 @@
-"""What a model says of two traces: the log-probability of the tokens of each, and the temperature that drew them.
+"""The log-probability that a model gives the tokens of two traces, and the temperature that drew them.
 
 Along a trace, sum of log p(x_i | the tokens before its step), p the model at temperature 1. The cost of a difference is
 that sum over A minus that over B, from the first step that differs on; before it the sums are equal.
@@ -127,8 +127,8 @@ def _drawn(number: int, row: Row, step: Step, vocabulary: int) -> Drawn:
     canvas = torch.full((row.length,), vocabulary)
     for at, token in step.context.items():
         canvas[at] = token
-    kept = sorted(at for at in step.revealed if at in step.after)
-    return Drawn(number, canvas, kept, [step.after[at][0] for at in kept], [step.after[at][1] for at in kept])
+    last = sorted(at for at in step.revealed if at in step.after)
+    return Drawn(number, canvas, last, [step.after[at][0] for at in last], [step.after[at][1] for at in last])
 
 
 def check(trace: Trace, denoiser: Denoiser) -> None:
