@@ -20,6 +20,8 @@ from unmask.diagnosis.difference.replay import Cost, cost_of, refitted
 from unmask.diagnosis.difference.rows import Compared, compared
 from unmask.generation.trace import Trace
 
+MOST = 1000  # ulp; larger differences are shown in another dtype only
+
 __all__ = ["Cause", "Cost", "Difference", "difference"]
 
 
@@ -31,6 +33,7 @@ class Difference:
     steps: int  # of the longest row
     tokens: int  # pairs of equal tokens, drawn from equal contexts
     differing: int  # rows that differ
+    split: int  # rows that differ in positions or tokens
     kinds: dict[str, int]  # rows whose first difference is in positions, tokens or probabilities
     first: dict[str, Any] | None  # the row, the step, the kind, and the entries of A and B
     before: dict[str, int]  # steps and tokens of that row that are equal before
@@ -47,7 +50,7 @@ class Difference:
         if self.equal:
             return f"equal: {self.rows} rows, {self.tokens} tokens, all with the same step, token and probability"
         name = "unexplained" if self.cause is None else self.cause.name
-        alike = "" if set(self.kinds) - {"probabilities"} else "; all positions and tokens are equal"
+        alike = "" if self.split else "; all positions and tokens are equal"
         return f"different: {name}{alike}"
 
     def lines(self) -> list[tuple[str, str]]:
@@ -61,11 +64,12 @@ class Difference:
         lines.append(("first difference", f"{where}: A {self.first['a']}; B {self.first['b']}"))
         lines.append(("equal before", f"{self.before['steps']} steps and {self.before['tokens']} tokens of that row"))
         kinds = ", ".join(f"{number} in {kind}" for kind, number in self.kinds.items())
-        lines.append(("rows", f"{self.differing} of {self.rows} differ, first {kinds}"))
+        text = f"{self.differing} of {self.rows} differ, first {kinds}"
+        lines.append(("rows", f"{text}; {self.split} differ in positions or tokens"))
         if (about := self.probabilities)["differing"]:
-            sizes = ", ".join(f"{about[dtype]:.2g} of {dtype}" for dtype in EPSILON)
-            text = f"{about['differing']} of {self.tokens} differ, by at most {sizes} (in ulp)"
-            lines.append(("probabilities", f"{text}; q / p is {about['least']:.4g} to {about['most']:.4g}"))
+            sizes = [f"{about[dtype]:.3g} ulp of {dtype}" for dtype in EPSILON if 0.1 <= about[dtype] < MOST]
+            text = f"{about['differing']} of {self.tokens} differ{', by at most ' if sizes else ''}{' or '.join(sizes)}"
+            lines.append(("probabilities", f"{text}; q / p is {about['least']:.6g} to {about['most']:.6g}"))
         if self.cost is not None:
             lines.append(("cost", self.cost.text))
         return lines
@@ -92,6 +96,7 @@ def difference(a: Trace, b: Trace, denoiser: Denoiser | None = None, ends: Colle
         steps=max((event[0] for row in a.rows for event in row.events), default=0),
         tokens=len(seen.pairs),
         differing=len(seen.differing),
+        split=len(seen.splits),
         kinds=dict(Counter(row.first[1] for row in seen.differing)),
         first=None if first is None else _first(first, a, b),
         before={} if first is None else _before(first),

@@ -302,7 +302,9 @@ def temperature(seen: Evidence) -> Cause | None:
         if least <= most <= WIDEST * least and (least > 1 or most < 1):
             cold, warm = ("B", "A") if least > 1 else ("A", "B")
             ends = (1 / most, 1 / least) if least > 1 else (least, most)
-            text = f"one ratio explains all {len(pairs)} probabilities: {cold} has {ends[0]:.3g} to {ends[1]:.3g} times"
+            low_end, high_end = (f"{end:.3g}" for end in ends)
+            size = low_end if low_end == high_end else f"{low_end} to {high_end}"
+            text = f"one ratio explains all {len(pairs)} probabilities: {cold} has {size} times"
             return Cause("temperature", f"{text} the temperature of {warm}", {"lower": cold, "ratio": list(ends)})
     return None
 
