@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from unmask.diagnosis.audit import Audit as Audit
     from unmask.diagnosis.audit import audit as audit
     from unmask.diagnosis.conformance import check as check
+    from unmask.diagnosis.difference import Difference as Difference
+    from unmask.diagnosis.difference import difference as difference
     from unmask.diagnosis.gap import Gap as Gap
     from unmask.diagnosis.gap import gap as gap
     from unmask.experiments import board as board

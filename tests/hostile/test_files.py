@@ -78,6 +78,8 @@ def test_traces(server: Server, random: Random):
     trace = {"format": "unmask-trace", "version": 1, "vocabulary": 4, "symbols": [*"abcd"], "rows": [row, row]}
     words = random.choice((
         "play t.json",
+        "diff t.json t.json",
+        "diff t.json --language interval.json",
         "play t.json --language interval.json",
         "play t.json --language interval.json --terminal",
         "play t.json --language interval.json --out o.svg",

@@ -47,6 +47,7 @@ BASE = {
     "board frontier": "--language interval-5 --length 8 --rows 5 --steps 2 --temperatures 1 --samplers ancestral",
     "model judge": "text",
     "audit": "samples.npy --language interval-5 --steps 4",
+    "diff": "t.json --language interval-5 --steps 2",
     "theory exact": "--language interval-5 --length 8 --steps 2",
     "theory table": "--language paper-2gram --length 8 --rows 5 --steps 2",
     "theory figure": "--language paper-2gram --length 8 --rows 5 --steps 2 --out f",
@@ -85,6 +86,8 @@ FILES |= {
 RANKED = {"language": "l", "length": 8, "measure": "accuracy_under_parallelism"}
 RANKED = [RANKED | {"sampler": name, "value": 0.5 - at, "low": 0, "high": 1} for at, name in enumerate("abc")]
 FILES |= {"board.json": json.dumps({"records": RANKED})}
+TRACE = {"vocabulary": 16, "rows": [{"length": 8, "events": [[1, at, at, 0.5] for at in range(8)]}]}
+FILES |= {"t.json": json.dumps({"format": "unmask-trace", "version": 1} | TRACE)}
 RESULTS = ("st", "store", "b", "p", "d", "f", "n", "net")  # what commands go on with where they were interrupted
 
 

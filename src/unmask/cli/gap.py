@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
-from unmask.cli.options import Count, File, Model, Named, Switch
+from unmask.cli.options import Answer, Count, File, Model, Named, Switch
 from unmask.cli.prompts import Prompting
 from unmask.core.run import Loading, Sampling
 
@@ -34,8 +34,7 @@ def command(
     loading: Loading = Loading(),
     batch: Count = None,
     verbose: Switch = False,
-    json: Switch = False,
-) -> None:
+) -> Answer:
     """Measure the loss of a model that samples several tokens in one step.
 
     Examples:
@@ -68,10 +67,8 @@ def command(
         seed: Random seed of the sequences and of the estimate.
         batch: Largest number of sequences in one forward pass. (default: chosen by the device's memory)
         verbose: Print all numbers: by step, by tokens per step, by distance.
-        json: Print one JSON object with all numbers.
     """
     from unmask import UnmaskError, gap, generate
-    from unmask.cli.output import show
     from unmask.cli.prompts import OpenPrompts
     from unmask.loading import is_open
 
@@ -90,7 +87,7 @@ def command(
         start = _start(source, model, prompts, prompting, rows, length, rows_per_prompt, seed)
         begin: dict[str, Any] = {"length": start.length, "rows": start.rows, "given": start.given, "stop": start.stop}
         result = gap(source, generate(source, **asdict(sampling), **begin, seed=seed, trace=True), **how)
-    show(result.to_dict(), json, None if verbose else result.table())
+    return Answer(result.to_dict(), None if verbose else result.table())
 
 
 def _source(

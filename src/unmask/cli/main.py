@@ -29,6 +29,7 @@ GROUPS = {
         "play": ("unmask.cli.play", "animate one sequence and find its first error"),
         "gap": ("unmask.cli.gap", "measure the loss by sampling several tokens in one step"),
         "audit": ("unmask.cli.audit", "test a generation loop for bugs"),
+        "diff": ("unmask.cli.diff", "find where two traces begin to differ, and why"),
     },
     "Compare": {
         "board": ("unmask.cli.board", "rank samplers, or compare two of them"),
@@ -75,7 +76,9 @@ OPTIONS = {
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command. Exit codes: 0 done, 1 a bug of unmask, 2 a wrong argument or file, 130 interrupted."""
+    """Run one command. Exit codes: 0 done, 1 a bug of unmask, 2 a wrong argument or file, 130 interrupted.
+
+    A command that returns a number has it as its exit code: `unmask diff` returns 1 for different traces."""
     _open_streams()
     arguments = sys.argv[1:] if argv is None else argv
     debug = "--debug" in arguments
@@ -146,6 +149,7 @@ def _run(arguments: list[str]) -> int:
                 show(answer.result, "--json" in rest, answer.text)
                 if answer.failure:
                     raise UnmaskError(answer.failure)
+                return answer.status
     return 0
 
 

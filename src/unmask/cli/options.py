@@ -48,12 +48,14 @@ Printed = Sequence[tuple[str, str]] | Callable[[], object]
 class Answer(NamedTuple):
     """The result of a command: a table for people, and JSON with --json. A command that declares `json` gets it too.
 
-    text: lines in place of the table, or a function that prints them; failure: an error that follows the output.
+    text: lines in place of the table, or a function that prints them; failure: an error that follows the output;
+    status: the exit code.
     """
 
     result: Mapping[str, Any]
     text: Printed | None = None
     failure: str = ""
+    status: int = 0
 
 
 class Portion(float):
