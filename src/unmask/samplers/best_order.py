@@ -24,6 +24,7 @@ class BestOrder(Sampler):
 
     pace = "steps"
     distribution = "order"
+    chooses_before_drawing = True
 
     def choose(self, view: View) -> Choice:
         language = view.canvas.denoiser.language

@@ -48,6 +48,10 @@ class Blocks(Sampler):
             raise UnmaskError(f"inner is {inner.spec}; expected a sampler that chooses, such as threshold, with first")
 
     @property
+    def chooses_before_drawing(self) -> bool:
+        return inner_of(self).chooses_before_drawing
+
+    @property
     def distribution(self) -> Distribution | None:
         plain = self.first is None and self.nucleus == 1
         return "order" if plain and inner_of(self).distribution == "order" else None

@@ -36,6 +36,7 @@ class Clairvoyant(Sampler):
 
     pace = "free"
     distribution = "order"
+    chooses_before_drawing = True
     gamma: float = 0.01
 
     def __post_init__(self) -> None:

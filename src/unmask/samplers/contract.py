@@ -57,6 +57,13 @@ class Sampler:
         return "order" if self.implements("order") else None
 
     @property
+    def chooses_before_drawing(self) -> bool:
+        """Whether a step's positions are a function of earlier tokens and of random numbers other than the tokens'.
+
+        Then the tokens of a step are independent draws from the marginals, and no token is replaced."""
+        return self.implements("order")
+
+    @property
     def reads(self) -> frozenset[Reads]:
         """Model types that it calls: a canvas (masked model), a causal reader (AR model), or both."""
         return CANVAS

@@ -63,6 +63,7 @@ def chosen(view: View, reveal: Tensor, temperature: float) -> Choice:
 class DrawsAfter(Sampler):
     """Samplers that choose positions by marginals, then draw tokens; at temperature 1 the claim is "order"."""
 
+    chooses_before_drawing = True
     temperature: float
 
     @property

@@ -73,6 +73,10 @@ class Dreamed(Sampler):
         check_inner(self)
 
     @property
+    def chooses_before_drawing(self) -> bool:
+        return inner_of(self).chooses_before_drawing
+
+    @property
     def distribution(self) -> Distribution | None:
         return inner_of(self).distribution
 

@@ -29,6 +29,10 @@ from unmask.samplers.view import View
 class AnyConfidence(LowConfidence):
     """LLaDA's remasking="random": drawn tokens have random scores."""
 
+    @property
+    def chooses_before_drawing(self) -> bool:
+        return not self.last
+
     def score(self, view: View, tokens: Tensor) -> Tensor:
         return view.rng(Stream.TIE)
 
