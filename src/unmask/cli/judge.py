@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from unmask.cli.options import Switch
+from unmask.cli.options import Count, Switch, Word
 
 if TYPE_CHECKING:
     from unmask.core.estimates import Estimate
 
 Texts = Annotated[Path, "TEXTS"]
+WIDE = 0.1  # nats per token between the bounds
 
 
 def command(
@@ -22,6 +23,10 @@ def command(
     draws: int = 64,
     device: str = "auto",
     seed: int = 0,
+    likelihood: Literal["bound", "chain", "duel", "drawn", "bracket"] = "bound",
+    sampler: Word = None,
+    steps: Count = None,
+    schedule: Word = None,
     json: Switch = False,
 ) -> None:
     """Measure perplexity and token entropy of texts with an open model.
@@ -30,10 +35,16 @@ def command(
         unmask model judge written.txt
         unmask model judge written.jsonl --by Qwen/Qwen2.5-1.5B --json
         unmask model judge story.txt --by llada-8b-base --draws 128
+        unmask model judge story.txt --by llada-8b-base --likelihood duel \\
+            --sampler "blocks(inner='top-probability(ties=\"position\")')" --steps 64
 
     An AR model gives the exact likelihood of a text. A masked model gives an upper
     bound on its perplexity, from random masks: the standard error is that of the
     masks alone, the interval that of the texts.
+
+    With --likelihood duel, drawn or bracket, it is the likelihood of the text under a
+    sampler with its steps: how likely it writes exactly this text. See
+    docs/metrics.md.
 
     Repetitive text also has a low perplexity. Compare its token entropy too, and
     compare both with human text of the same length.
@@ -42,9 +53,14 @@ def command(
         texts: File of texts: .txt with a form feed line between texts, or .jsonl with a text or {"text": ..} per line.
         by: Model that judges: a name of `unmask list models`, or the directory of a checkpoint.
         card: Model card, if the directory does not identify its model.
-        draws: Random masks per text (masked models only).
+        draws: Random masks per text, or random choices per text of a bracket (masked models only).
         device: Device: auto, cpu or cuda.
         seed: Random seed of the masks.
+        likelihood: Likelihood of a masked model: a bound, the chain from left to right, or that of a sampler: exact if
+            it chooses by the text alone (duel) or by drawn tokens (drawn), or between two bounds (bracket).
+        sampler: Sampler of that likelihood (see `unmask list samplers`).
+        steps: Number of sampling steps N. (default: one per token)
+        schedule: Schedule of the steps (see `unmask list schedules`). (default: linear)
         json: Print one JSON object instead of a table.
     """
     import math
@@ -52,6 +68,7 @@ def command(
     import torch
 
     from unmask.cli.output import show
+    from unmask.core import progress
     from unmask.core.estimates import mean
     from unmask.core.samples import read_texts
     from unmask.diagnosis.judge import judge, tokens_of
@@ -60,7 +77,9 @@ def command(
 
     read = read_texts(texts)
     model = load_model(by, card=card, device=device)
-    judged = judge(model, read, draws=draws, seed=seed)
+    given = {"sampler": sampler, "steps": steps, "schedule": schedule}
+    options = {name: value for name, value in given.items() if value is not None}
+    judged = judge(model, read, draws=draws, seed=seed, likelihood=likelihood, **options)
     there = judged.tokens > 0
     entropy = torch.cat([token_entropy(row[None]) for row in tokens_of(model, read) if len(row)])
     nats = float((judged.nats * judged.tokens)[there].sum())
@@ -68,13 +87,17 @@ def command(
         "texts": int(there.sum()),
         "tokens": int(judged.tokens.sum()),
         "judge": model.name,
-        "kind": "exact" if model.card.causal else "bound",
+        "kind": "exact" if model.card.causal else likelihood,
         "perplexity": _plain(mean(judged.nats[there]).map(math.exp), json),
         "draws_standard_error": float((judged.error[there] ** 2).sum().sqrt() / there.sum()),
         "bits_a_character": nats / math.log(2) / sum(map(len, read)),
         "token_entropy_nats": _plain(mean(entropy), json),
     }
-    show(about, json)
+    if likelihood == "bracket":
+        about["perplexity_at_least"] = _plain(mean(judged.least[there]).map(math.exp), json)
+        if (wide := float((judged.nats - judged.least)[there].mean())) > WIDE:
+            progress.note(f"The bracket is {wide:.2g} nats per token wide. Pass more --draws, or use shorter blocks")
+    show(about | {"model_calls": int(judged.model_calls.sum())}, json)
 
 
 def _plain(estimate: Estimate, as_json: bool) -> Estimate | dict[str, Any]:

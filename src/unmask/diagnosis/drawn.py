@@ -23,8 +23,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unmask.core.errors import UnmaskError
-from unmask.samplers import Sampler
 from unmask.samplers.low_confidence import LowConfidence
 from unmask.samplers.ranking import rounded
 
@@ -35,11 +33,6 @@ class Draws(NamedTuple):
     chance: Tensor  # (B, m): log c_i(x_i)
     below: Tensor  # (B, m, m): log F_j(t_i) at [j, i]
     order: Tensor  # (B, m): index of each among the m positions
-
-
-def is_drawn(sampler: Sampler) -> bool:
-    """Whether the closed form holds for this sampler: low-confidence with its own scores."""
-    return isinstance(sampler, LowConfidence) and type(sampler).score is LowConfidence.score
 
 
 def score_table(rule: LowConfidence, marginals: Tensor) -> Tensor:
@@ -103,11 +96,3 @@ def draw_sets(step: Draws, number: int, u: Tensor) -> tuple[Tensor, Tensor]:
         chosen[:, j] |= take
         left -= take.long()
     return torch.zeros_like(chosen).scatter_(1, step.order, chosen), total
-
-
-def check_rule(rule: LowConfidence) -> LowConfidence:
-    """Return the rule, or raise an error if it orders equal scores in an undocumented way."""
-    if rule.ties == "topk":
-        problem = "ties is 'topk', whose order of equal scores is undocumented"
-        raise UnmaskError(f"{problem}; expected 'position' or 'chance' for a likelihood. Pass ties='position'.")
-    return rule

@@ -1,13 +1,14 @@
 """Log-likelihood of texts under a sampler: the probability that it writes exactly these tokens.
 
     duel     the positions of each step are a function F of the partial text z, so one path leads to a text:
-                 log p(x) = sum_k sum_{i in F(z_k)} log c(x_i | z_k),   exact, one model call per step (arXiv 2603.01367)
+                 log p(x) = sum_k sum_{i in F(z_k)} log c(x_i | z_k),   exact, a model call per step (arXiv 2603.01367)
     drawn    rules that draw before they choose: p(x) = the sum over all paths of prod_k r(S_k, x_{S_k} | z_k), exact
              for short blocks (drawn.py)
     bracket  any of both, and random choices tau: p(x) = E_tau p_tau(x). Of K draws of p_tau in each block
                  lower   log (1/K) sum_k p_k <= log p in the mean;        ELBO   (1/K) sum_k log p_k
                  upper   (1/K) sum_k [log psi_k + p_k / psi_k - 1] >= log p in the mean (TUBE, arXiv 2605.24292):
-                         the tangent of log at psi_k, here the mean of the K - 1 other draws
+                         the tangent of log at psi_k, here the mean of the K - 1 other draws;
+                         infinite where they are all 0, which is no proof that p is
              A text is the product of its blocks given the earlier ones, and their random numbers are independent: the
              bounds add up over blocks, so their width is that of a block. It grows fast with its length.
 
@@ -17,10 +18,9 @@ A text is read by the loop that writes: draws return its tokens. So scores, ties
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -33,6 +33,7 @@ from unmask.core.threads import over_blocks
 from unmask.denoisers import Canvas, Denoiser, Marginals
 from unmask.denoisers.denoiser import checked
 from unmask.diagnosis import drawn as closed
+from unmask.generation.making import fit_of, reshaped
 from unmask.languages.base import as_tokens
 from unmask.samplers import Sampler, Session, fill
 from unmask.samplers.contract import CANVAS, Choice, as_sampler, inner_of
@@ -47,7 +48,6 @@ MOST_NUMBERS = 2**24  # probabilities that one step holds at once
 AT_ONCE = 512  # rows of a forward pass, if the denoiser does not limit them
 DRAWS = 16
 LUCK = {Stream.TIE: "breaks ties by chance", Stream.ORDER: "draws its order", Stream.ACCEPT: "accepts by chance"}
-BRACKET = "Use the likelihood bracket"
 
 
 @dataclass(frozen=True)
@@ -87,18 +87,24 @@ def likelihood(
     steps: int | None = None,
     draws: int = DRAWS,
     seed: int = 0,
+    temperature: float = 1.0,
+    top_p: float = 1.0,
+    top_k: int | None = None,
+    guidance: float = 0.0,
 ) -> SamplerLikelihood:
     """Log-likelihood of texts (B, L) under a sampler; kind: one of KINDS.
 
     given: tokens that the sampler continues, (L) or (B, L), V where it writes. (default: it writes all)
     steps: number of steps N. (default for a named schedule: L) draws: random choices per text, for the bracket.
+    temperature, top_p, top_k, guidance: as in `generate`; a token that they leave out has probability 0.
     """
-    arguments.word("likelihood", kind, KINDS)
-    used = checked_sampler(denoiser, sampler)
-    texts, start = _texts(checked(denoiser), texts, given)
+    used = checked_sampler(sampler, kind)
+    denoiser = reshaped(checked(denoiser), temperature, top_p, top_k, guidance)
+    texts, start = _texts(denoiser, texts, given)
     if steps is None and isinstance(schedule, str):
         steps = texts.shape[1]
-    delta = deltas(schedule, steps)
+    language = denoiser.language
+    delta = deltas(schedule, steps, None if language is None else fit_of(used, language, texts.shape[1]))
     if kind == "duel":
         return _duel(denoiser, used, texts, start, delta)
     if kind == "drawn":
@@ -106,19 +112,39 @@ def likelihood(
     return _bracket(denoiser, used, texts, start, delta, arguments.whole("draws", draws, 2), check_seed(seed))
 
 
-def checked_sampler(denoiser: Denoiser, sampler: str | Sampler) -> Sampler:
-    """The sampler; raise an error if the texts that it writes have no likelihood here."""
+def checked_sampler(sampler: str | Sampler, kind: str) -> Sampler:
+    """The sampler; raise an error if it has no likelihood of this kind."""
+    arguments.word("likelihood", kind, KINDS)
     used = as_sampler(sampler)
-    core = _innermost(used)
+    rule = _rule(used)
+    expected = "expected a sampler that chooses first, or low-confidence. Pass another --sampler"
     if used.reads != CANVAS:
-        problem = f"sampler {used.spec} reads an AR model"
-    elif used.revises:
-        problem = f"sampler {used.spec} takes tokens back, so that many paths lead to a text"
-    elif used.chooses_before_drawing or (closed.is_drawn(core) and getattr(used, "first", None) is None):
-        return used
-    else:
-        problem = f"sampler {used.spec} chooses positions by drawn tokens, in a way without a closed form"
-    raise UnmaskError(f"{problem}; expected a sampler that chooses first, or low-confidence. Pass another --sampler.")
+        raise UnmaskError(f"sampler {used.spec} reads an AR model; {expected}")
+    if used.revises:
+        raise UnmaskError(f"sampler {used.spec} takes tokens back, so many paths lead to a text; {expected}")
+    if not used.chooses_before_drawing and (rule is None or getattr(used, "first", None) is not None):
+        raise UnmaskError(f"sampler {used.spec} chooses positions by drawn tokens, without a closed form; {expected}")
+    if kind == "duel" and not used.chooses_before_drawing:
+        problem = f"sampler {used.spec} chooses positions by drawn tokens, so DUEL is not its likelihood"
+        raise UnmaskError(f"{problem}; expected a sampler that chooses first. Use the likelihood drawn or bracket")
+    if kind == "drawn" and rule is None:
+        problem = f"sampler {used.spec} chooses before it draws"
+        raise UnmaskError(f"{problem}; expected low-confidence for the likelihood drawn. Use duel or bracket")
+    if rule is not None and rule.ties == "topk":
+        problem = f"ties of {used.spec} is 'topk', whose order of equal scores is undocumented"
+        raise UnmaskError(f"{problem}; expected 'position' or 'chance' for a likelihood. Pass ties='position'")
+    if kind == "drawn" and rule is not None and (rule.ties == "chance" or rule.noise):
+        problem = f"sampler {used.spec} uses random numbers besides its tokens'"
+        raise UnmaskError(f"{problem}; expected ties='position' and no noise for the likelihood drawn. Use bracket")
+    return used
+
+
+def _rule(sampler: Sampler) -> LowConfidence | None:
+    """The innermost sampler, if it is low-confidence with its own scores: its closed form is known."""
+    while getattr(sampler, "inner", None) is not None:
+        sampler = inner_of(sampler)
+    own = isinstance(sampler, LowConfidence) and type(sampler).score is LowConfidence.score
+    return sampler if own and isinstance(sampler, LowConfidence) else None
 
 
 def _texts(denoiser: Denoiser, texts: Any, given: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -136,21 +162,12 @@ def _texts(denoiser: Denoiser, texts: Any, given: Tensor | None) -> tuple[Tensor
     return texts, start
 
 
-def _innermost(sampler: Sampler) -> Sampler:
-    while getattr(sampler, "inner", None) is not None:
-        sampler = inner_of(sampler)
-    return sampler
-
-
 def _duel(denoiser: Denoiser, sampler: Sampler, texts: Tensor, start: Tensor, delta: Tensor) -> SamplerLikelihood:
-    if not sampler.chooses_before_drawing:
-        problem = f"sampler {sampler.spec} chooses positions by drawn tokens: DUEL is not its likelihood"
-        raise UnmaskError(f"{problem}; expected a sampler that chooses first. Use the likelihood drawn or bracket")
     read = follow(denoiser, sampler, texts, start, delta, torch.arange(len(texts)), 0)
     for stream in sorted(read.luck):
         problem = f"sampler {sampler.spec} {LUCK.get(stream, 'chooses by chance')}"
-        advice = f"Pass ties='position'. {BRACKET}" if stream == Stream.TIE else BRACKET
-        raise UnmaskError(f"{problem}; DUEL needs positions that are a function of the text. {advice}")
+        advice = "Pass ties='position', or use" if stream == Stream.TIE else "Use"
+        raise UnmaskError(f"{problem}; expected a function of the text for DUEL. {advice} the likelihood bracket")
     nats = read.nats.sum(1)
     return SamplerLikelihood(nats, nats, nats, torch.zeros_like(nats), read.model_calls, "duel")
 
@@ -166,9 +183,7 @@ def _bracket(
     parts = nats[:, 1:].view(len(texts), draws, blocks)
     lower, upper = bounds(parts)
     calls = read.model_calls.view(len(texts), draws).sum(1)
-    return SamplerLikelihood(
-        lower.sum(1), _sum(upper), parts.mean(1).sum(1), _error(parts, lower), calls, "bracket"
-    )
+    return SamplerLikelihood(lower.sum(1), upper.sum(1), parts.mean(1).sum(1), _error(parts, lower), calls, "bracket")
 
 
 def bounds(nats: Tensor) -> tuple[Tensor, Tensor]:
@@ -176,18 +191,13 @@ def bounds(nats: Tensor) -> tuple[Tensor, Tensor]:
     draws = nats.shape[1]
     lower = nats.logsumexp(1) - math.log(draws)
     others = torch.stack([_without(nats, k).logsumexp(1) for k in range(draws)], 1) - math.log(draws - 1)
-    ratio = torch.where(nats == -torch.inf, 0.0, (nats - others).exp())
-    tangent = torch.where(ratio == torch.inf, torch.inf, others + ratio - 1)
-    return lower, _sum(tangent) / draws
+    ratio = (nats - others).exp()
+    tangent = torch.where(others == -torch.inf, torch.inf, others + ratio - 1)
+    return lower, tangent.mean(1)
 
 
 def _without(nats: Tensor, k: int) -> Tensor:
     return torch.cat([nats[:, :k], nats[:, k + 1 :]], 1)
-
-
-def _sum(bound: Tensor) -> Tensor:
-    """Sum over dimension 1, infinite if any term is: a term of -inf only says that all other draws were 0."""
-    return torch.where((bound == torch.inf).any(1), torch.inf, bound.sum(1))
 
 
 def _error(nats: Tensor, lower: Tensor) -> Tensor:
@@ -198,20 +208,16 @@ def _error(nats: Tensor, lower: Tensor) -> Tensor:
 
 def _drawn(denoiser: Denoiser, sampler: Sampler, texts: Tensor, start: Tensor, delta: Tensor) -> SamplerLikelihood:
     """All paths: mass over the sets of revealed positions of a block, from the empty set to all of it."""
-    rule = _innermost(sampler)
-    if not closed.is_drawn(rule) or not isinstance(rule, LowConfidence):
-        problem = f"sampler {sampler.spec} chooses before it draws"
-        raise UnmaskError(f"{problem}; expected low-confidence for the likelihood drawn. Use duel or bracket")
-    if closed.check_rule(rule).ties == "chance" or rule.noise:
-        problem = f"sampler {sampler.spec} uses random numbers besides its tokens'"
-        raise UnmaskError(f"{problem}; expected ties='position' and no noise for the likelihood drawn. {BRACKET}")
+    rule = _rule(sampler)
+    assert rule is not None
     if not denoiser.time_free:
-        raise UnmaskError(f"{denoiser.name} depends on the time; expected one that does not, for drawn. {BRACKET}")
+        problem = f"{denoiser.name} depends on the time"
+        raise UnmaskError(f"{problem}; expected one that does not for the likelihood drawn. Use bracket")
     plan = follow(denoiser, proposal(sampler), texts, start, delta, torch.arange(len(texts)), 0)
     widest = max(int((plan.blocks == block).sum(1).max()) for block in range(int(plan.blocks.max()) + 1))
     if widest > MOST:
         problem = f"a block has {widest} positions to write"
-        raise UnmaskError(f"{problem}; expected at most {MOST} for the likelihood drawn. {BRACKET}")
+        raise UnmaskError(f"{problem}; expected at most {MOST} for the likelihood drawn. Use bracket")
     nats, calls = torch.zeros(len(texts), dtype=torch.float64), torch.zeros(len(texts), dtype=torch.int64)
     with progress.track("adding up paths", len(texts)) as advance:
         for row, (text, order, blocks) in enumerate(zip(texts, plan.order, plan.blocks, strict=True)):
@@ -269,13 +275,10 @@ def _draws(
 
 def proposal(sampler: Sampler) -> Sampler:
     """The sampler, with low-confidence replaced by sets drawn in proportion to r."""
-    if isinstance(sampler, LowConfidence) and closed.is_drawn(sampler):
-        return Proposal(closed.check_rule(sampler))
-    if getattr(sampler, "inner", None) is None:
+    rule, outer = _rule(sampler), cast(Any, sampler)
+    if rule is None:
         return sampler
-    changed: Any = sampler
-    inner: Sampler = replace(changed, inner=proposal(inner_of(sampler)))
-    return inner
+    return Proposal(rule) if rule is sampler else cast(Sampler, replace(outer, inner=proposal(outer.inner)))
 
 
 @dataclass(frozen=True)
@@ -335,8 +338,8 @@ def follow(
         for part in over_blocks(read, rows, block) if denoiser.concurrent else map(read, slices):
             parts.append(part)
             advance(len(part.nats))
-    joined = [torch.cat(tensors) for tensors in zip(*(part[:4] for part in parts), strict=True)]
-    return Paths(*joined, frozenset[Stream]().union(*(part.luck for part in parts)))
+    nats, order, blocks, calls, luck = zip(*parts, strict=True)
+    return Paths(torch.cat(nats), torch.cat(order), torch.cat(blocks), torch.cat(calls), frozenset().union(*luck))
 
 
 class ReadCanvas(Canvas):
@@ -393,5 +396,3 @@ class Noted(Randomness):
     def grid(self, stream: Stream, length: int, visits: Tensor | int = 0) -> Tensor:
         self.used.add(stream)
         return super().grid(stream, length, visits)
-
-
