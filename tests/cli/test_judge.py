@@ -94,7 +94,7 @@ def test_the_likelihood_of_a_sampler(run, masked):
     assert found["duel", "top-probability(ties='position')"]["model_calls"] == 4
     bracket = found["bracket", "ancestral"]
     assert bracket["perplexity_at_least"]["value"] < bracket["perplexity"]["value"]
-    assert bracket["model_calls"] == 5 * 4
+    assert 5 <= bracket["model_calls"] <= 5 * 4
 
 
 @pytest.mark.parametrize(

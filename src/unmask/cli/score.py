@@ -92,8 +92,10 @@ def command(
                 raise UnmaskError(f"--{name} applies to a likelihood. Add --likelihood bracket, or leave it out")
     else:
         settings = {"sampler": sampler, "steps": steps, "schedule": schedule}
-        recorded = {name: origin.get(name) for name in settings} if sampler is None else {}
-        settings = {name: value or recorded.get(name) for name, value in settings.items()}
+        if sampler is None:
+            recorded = origin.get("configuration", {})
+            names = (*settings, "temperature", "top_p", "top_k", "guidance")
+            settings = {name: settings.get(name) or recorded.get(name) for name in names}
         found = _likelihood(tokens, known, likelihood, draws, pattern, settings)
         result["likelihood"] = found
         lines += [("log-likelihood", f"{found['lower']} to {found['upper']} nats")]
