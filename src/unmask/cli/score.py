@@ -97,7 +97,8 @@ def command(
             names = (*settings, "temperature", "top_p", "top_k", "guidance")
             settings = {name: settings.get(name) or recorded.get(name) for name in names}
         found = _likelihood(tokens, known, likelihood, draws, pattern, settings)
-        result["likelihood"] = found
+        ends = {name: found[name].to_dict() for name in ("lower", "upper")}
+        result["likelihood"] = found | ends
         lines += [("log-likelihood", f"{found['lower']} to {found['upper']} nats")]
         lines += [("by", f"{found['sampler']} ({likelihood})"), ("model calls", str(found["model_calls"]))]
     if account and (old := age(origin)) is not None:

@@ -115,10 +115,11 @@ def loss_curve(
     be a list of rows with different lengths.
     """
     checked(denoiser)
-    texts = samples if given is not None else _alike(samples)
-    start = [torch.full_like(row, denoiser.vocabulary) for row in texts] if given is None else list(given)
-    rows, _, start, valid = starting(denoiser, start if given is not None else torch.stack(start), None, None)
-    truth, targets = _truth(denoiser, texts, start, valid)
+    if given is None:
+        samples = _alike(samples)
+        given = torch.full_like(samples, denoiser.vocabulary)
+    rows, _, start, valid = starting(denoiser, given, None, None)
+    truth, targets = _truth(denoiser, samples, start, valid)
     length = targets.shape[1]
     revealed = revealed_counts(rows, length, looks, seed)
     looks = revealed.shape[1]
@@ -135,7 +136,7 @@ def loss_curve(
     parts = []
     with progress.track("loss curve", rows) as advance:
         slices = (slice(first, min(first + block, rows)) for first in range(0, rows, block))
-        for losses in over_blocks(look, rows, block) if denoiser.language is not None else map(look, slices):
+        for losses in over_blocks(look, rows, block) if denoiser.concurrent else map(look, slices):
             parts.append(losses)
             advance(len(losses))
     losses = torch.cat(parts)
