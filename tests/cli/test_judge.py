@@ -101,7 +101,7 @@ def test_the_likelihood_of_a_sampler(run, masked):
     ("options", "message"),
     [
         (("--likelihood", "duel"), "DUEL is not its likelihood"),
-        (("--likelihood", "bracket", "--sampler", "wino"), "takes tokens back"),
+        (("--likelihood", "bracket", "--sampler", "wino"), "re-masks tokens"),
         (("--sampler", "ancestral"), "the likelihood bound has no sampler"),
         (("--likelihood", "duel", "--sampler", "nobody"), "nobody"),
         (("--likelihood", "duel", "--sampler", "ancestral"), "draws its order"),

@@ -14,11 +14,11 @@ from tests.hub.speaking import spoken
 from unmask import UnmaskError
 from unmask.cost.forecast import forecast
 from unmask.diagnosis.loss_curve import LossCurve, loss_curve, masked_losses
+from unmask.diagnosis.sampler_likelihood import likelihood
 from unmask.hub import load_model
 from unmask.hub.prompted import Query
 from unmask.ideal import Ideal
 from unmask.languages import Brackets, Interval, ModularSum
-from unmask.schedules import deltas
 
 TEXTS = [f"the cat {n} sat on the mat and the dog did not, {n * n} times" for n in range(12)]
 
@@ -80,10 +80,7 @@ def test_an_inconsistent_denoiser_is_not_clipped():
         found = curve.divergence([n / 4 for n in counts], fixed_size=True).value
         assert found == pytest.approx(truth, abs=1e-9)
     smooth = LossCurve(curve.revealed, curve.losses, 4, 0)
-    assert (
-        abs(smooth.divergence([0.25, 0.75], fixed_size=True).value - truth) > 0
-        or (curve.curve.f[1:] <= curve.curve.f[:-1]).all()
-    )
+    assert abs(smooth.divergence([0.25, 0.75], fixed_size=True).value - truth) > 1e-6
 
 
 def test_given_tokens_are_context():
@@ -96,15 +93,12 @@ def test_given_tokens_are_context():
         row[1:5] = 3
     found = loss_curve(Ideal(language), samples, 4, 1, given=given)
     assert found.length == 4
-    exact = -language.log_prob(rows[:, :6])
-    ends = torch.stack([-language.log_prob(rows[:, :1]), exact], 1)
-    del ends
     strings = torch.from_numpy(brute.sequences(3, 6))
     q = language.log_prob(strings).exp()
     joint = torch.zeros(3, 3, dtype=torch.float64).index_put_((strings[:, 0], strings[:, 5]), q, accumulate=True)
-    entropy = float(-(q * q.log()).sum() + (joint * joint.log()).sum())  # H(X2..X5 | X1, X6) from below
+    entropy = float(-(q * q.log()).sum() + (joint * joint.log()).sum())  # H(X2, .., X5 | X1, X6)
     one = found.nelbo([0.25] * 4, fixed_size=True)
-    assert abs(one.value - entropy) < 5 * (one.high - one.low) / 2 + 0.3
+    assert abs(one.value - entropy) < 5 * (one.high - one.low) / 2
     with pytest.raises(UnmaskError, match="same number in all rows"):
         loss_curve(Ideal(language), rows[:2], given=torch.stack([rows[0], torch.full((7,), 3)]))
     with pytest.raises(UnmaskError, match="token 3; expected 0 to 2"):
@@ -139,9 +133,7 @@ def test_the_models_own_answers(model):
 
 
 def test_it_predicts_the_loss_of_random_orders(model):
-    """The measured loss of fixed-size with 2 steps against first-hitting, on the same texts: within 5 standard errors."""
-    from unmask.diagnosis.sampler_likelihood import likelihood
-
+    """The measured loss of fixed-size with 2 steps against first-hitting, on the same texts: 5 standard errors."""
     found = forecast(model, None, TEXTS, length=8, looks=8, seed=3).gap(2)
     tokens = torch.stack([torch.from_numpy(model.tokenizer.encode(text)).long()[:8] for text in TEXTS])
     few = likelihood(model, "fixed-size", tokens, steps=2, draws=12, seed=1)
@@ -152,13 +144,13 @@ def test_it_predicts_the_loss_of_random_orders(model):
 
 
 def test_refusals(model, tmp_path):
-    with pytest.raises(UnmaskError, match="expected at least 2. Reduce --length"):
+    with pytest.raises(UnmaskError, match=r"expected at least 2\. Reduce --length"):
         forecast(model, None, ["a", "b"], length=16)
     with pytest.raises(UnmaskError, match="3 prompts and 12 texts"):
         forecast(model, [Query(prompt="a")] * 3, TEXTS, length=4)
     with pytest.raises(UnmaskError, match="expected at most 64"):
         forecast(model, [Query(prompt="a" * 200)] * 2, ["b" * 20] * 2, length=8)
-    with pytest.raises(UnmaskError, match="neither|expected one of them"):
+    with pytest.raises(UnmaskError, match="no prompts and no texts"):
         forecast(model)
     with pytest.raises(UnmaskError, match="did you mean linear"):
         forecast(model, None, TEXTS, length=4, schedule="lineal")
@@ -167,7 +159,3 @@ def test_refusals(model, tmp_path):
     reader = load_model(spoken(place, "qwen2", block=1), card=str(place / "card.json"), device="cpu")
     with pytest.raises(UnmaskError, match="is an AR model"):
         forecast(reader, None, TEXTS, length=4)
-
-
-def test_deltas_of_fixed_sizes():
-    assert deltas("linear", 2).tolist() == [0.5, 0.5]

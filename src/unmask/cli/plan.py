@@ -231,8 +231,10 @@ def _of_open_model(
     queries = None if files[0] is None else read_prompts(files[0])
     answers = None if files[1] is None else read_texts(files[1])
     model = load_model(name, card=card, device=device)
-    found = forecast(model, queries, answers, length=length, schedule=schedule, target=target, times=times, seed=seed)
+    predicted = forecast(
+        model, queries, answers, length=length, schedule=schedule, target=target, times=times, seed=seed
+    )
     if json or verbose:
-        show(found.to_dict(), json)
+        show(predicted.to_dict(), json)
         return
-    show_lines(found.lines())
+    show_lines(predicted.lines())

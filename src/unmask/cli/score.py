@@ -96,11 +96,11 @@ def command(
             recorded = origin.get("configuration", {})
             names = (*settings, "temperature", "top_p", "top_k", "guidance")
             settings = {name: settings.get(name) or recorded.get(name) for name in names}
-        found = _likelihood(tokens, known, likelihood, draws, pattern, settings)
-        ends = {name: found[name].to_dict() for name in ("lower", "upper")}
-        result["likelihood"] = found | ends
-        lines += [("log-likelihood", f"{found['lower']} to {found['upper']} nats")]
-        lines += [("by", f"{found['sampler']} ({likelihood})"), ("model calls", str(found["model_calls"]))]
+        likely = _likelihood(tokens, known, likelihood, draws, pattern, settings)
+        ends = {name: likely[name].to_dict() for name in ("lower", "upper")}
+        result["likelihood"] = likely | ends
+        lines += [("log-likelihood", f"{likely['lower']} to {likely['upper']} nats")]
+        lines += [("by", f"{likely['sampler']} ({likelihood})"), ("model calls", str(likely["model_calls"]))]
     if account and (old := age(origin)) is not None:
         progress.note(f"{samples}: {old}")
     show(result, json, None if verbose else lines)
@@ -124,13 +124,13 @@ def _likelihood(
         problem = "the samples have no record of their sampler"
         raise UnmaskError(f"{problem}; expected a sampler for --likelihood. Pass --sampler and --steps")
     options = {name: value for name, value in settings.items() if value is not None}
-    found = likelihood(Ideal(known), texts=tokens, kind=kind, given=pattern, draws=draws or DRAWS, **options)
-    there = found.lower.isfinite() & found.upper.isfinite()
-    about: dict[str, Any] = {"kind": kind, **options, "model_calls": int(found.model_calls.sum())}
+    likely = likelihood(Ideal(known), texts=tokens, kind=kind, given=pattern, draws=draws or DRAWS, **options)
+    there = likely.lower.isfinite() & likely.upper.isfinite()
+    about: dict[str, Any] = {"kind": kind, **options, "model_calls": int(likely.model_calls.sum())}
     about |= {"left_out": int((~there).sum())}  # probability 0, or not bounded by its draws
     if not bool(there.any()):
         raise UnmaskError(f"all {len(tokens)} sequences have probability 0 under {options['sampler']}. Pass another")
-    return about | {"lower": mean(found.lower[there]), "upper": mean(found.upper[there])}
+    return about | {"lower": mean(likely.lower[there]), "upper": mean(likely.upper[there])}
 
 
 def _brief(scored: Score, language: Language, conditional: bool) -> list[tuple[str, str]]:

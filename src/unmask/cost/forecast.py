@@ -79,8 +79,8 @@ class Forecast(Shown):
     @cached_property
     def steps(self) -> dict[str, int]:
         """By schedule: the smallest N for the target."""
-        found = {name: self.least(name) for name in dict.fromkeys((self.schedule, BEST))}
-        return {name: steps for name, steps in found.items() if steps is not None}
+        needed = {name: self.least(name) for name in dict.fromkeys((self.schedule, BEST))}
+        return {name: steps for name, steps in needed.items() if steps is not None}
 
     @property
     def time_break_even(self) -> float | None:
@@ -103,21 +103,21 @@ class Forecast(Shown):
 
     def lines(self) -> list[tuple[str, str]]:
         """Lines for a reader."""
-        found = [("advice", self.text)]
+        lines = [("advice", self.text)]
         for steps, by_schedule in self.gaps.items():
             each = "; ".join(f"{name} {estimate}" for name, estimate in by_schedule.items())
-            found.append((f"{steps} {'step' if steps == 1 else 'steps'}", f"{each} nats"))
+            lines.append((f"{steps} {'step' if steps == 1 else 'steps'}", f"{each} nats"))
         source = "the model's own answers" if self.own else "the texts"
         rows = len(self.curve.losses)
-        return [*found, ("from", f"{rows} of {source}, {self.length} tokens each; {self.model_calls:,} model calls")]
+        return [*lines, ("from", f"{rows} of {source}, {self.length} tokens each; {self.model_calls:,} model calls")]
 
     def to_dict(self) -> dict[str, Any]:
         gaps = {
             str(steps): {name: estimate.to_dict() for name, estimate in by_schedule.items()}
             for steps, by_schedule in self.gaps.items()
         }
-        found = {name: {"steps": n, "predicted": self.gap(n, name).to_dict()} for name, n in self.steps.items()}
-        about = {"verdict": self.text, "target": self.target, "plans": found, "gaps": gaps, "length": self.length}
+        plans = {name: {"steps": n, "predicted": self.gap(n, name).to_dict()} for name, n in self.steps.items()}
+        about = {"verdict": self.text, "target": self.target, "plans": plans, "gaps": gaps, "length": self.length}
         about |= {"rows": len(self.curve.losses), "own_answers": self.own, "model_calls": self.model_calls}
         return about | {"break_even_steps": self.time_break_even, "f": self.curve.curve.f.tolist()}
 
@@ -150,8 +150,9 @@ def forecast(
         if prompts is None:
             raise UnmaskError("there are no prompts and no texts; expected one of them")
         given = _starts(model, prompts, length)
-        made = generate(model, given=given, sampler="first-hitting", steps=length, seed=seed)
-        answers, spent = [made.tokens[row, : len(one)] for row, one in enumerate(given)], int(made.model_calls.sum())
+        written = generate(model, given=given, sampler="first-hitting", steps=length, seed=seed)
+        answers = [written.tokens[row, : len(one)] for row, one in enumerate(given)]
+        spent = int(written.model_calls.sum())
     else:
         given, answers = _answers(model, prompts, texts, length)
     curve = loss_curve(model, answers, looks, seed, given=given, monotone=False)

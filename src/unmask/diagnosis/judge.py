@@ -69,21 +69,21 @@ def judge(
     check_kind(model, likelihood, **options)
     rows = tokens_of(model, texts)
     lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
-    found: dict[int, Likelihood] = {}
+    by_text: dict[int, Likelihood] = {}
     order = lengths.argsort()
     with progress.track("judging", len(rows)) as advance:
         for part in order.split(AT_ONCE):
             some = [number for number in part.tolist() if len(rows[number])]
             if model.card.causal and some:
-                found |= zip(some, read(model, [rows[number] for number in some], [0] * len(some)), strict=True)
+                by_text |= zip(some, read(model, [rows[number] for number in some], [0] * len(some)), strict=True)
             elif some:
-                found |= {
+                by_text |= {
                     number: _judged(model, rows[number], likelihood, draws, seed + number, options) for number in some
                 }
             advance(len(part))
     nats, error, least = (torch.full((len(rows),), torch.nan, dtype=torch.float64) for _ in range(3))
     calls = torch.zeros_like(lengths)
-    for number, one in found.items():
+    for number, one in by_text.items():
         size, exact = len(rows[number]), model.card.causal or likelihood != "bound"
         nats[number], error[number], calls[number] = -one.nats / size, one.error / size, one.model_calls
         upper = (one.nats if exact else torch.inf) if one.upper is None else one.upper
@@ -120,11 +120,11 @@ def by_sampler(
     """Log-likelihood of a row (L) from position `first` on, under a sampler with its usual options."""
     given = torch.where(torch.arange(len(row)) < first, row, model.vocabulary)
     settings = usual_options(model, len(row) - first, **options)
-    found = sampler_likelihood.likelihood(
+    result = sampler_likelihood.likelihood(
         model, texts=row[None], kind=kind, given=given, draws=draws, seed=seed, **settings
     )
-    upper = None if found.exact else float(found.upper)
-    return Likelihood(float(found.lower), float(found.error), None, int(found.model_calls), upper)
+    upper = None if result.exact else float(result.upper)
+    return Likelihood(float(result.lower), float(result.error), None, int(result.model_calls), upper)
 
 
 def tokens_of(model: OpenModel, texts: Sequence[str]) -> list[Tensor]:

@@ -165,10 +165,10 @@ def masked_losses(
 
 def _alike(samples: Tensor | Sequence[Tensor]) -> Tensor:
     """Samples (rows, L), without given tokens."""
-    found = as_tokens(samples, "samples")
-    if found.dim() != 2 or len(found) < 2 or not found.numel():
-        raise UnmaskError(f"samples have shape {tuple(found.shape)}; expected (rows, length), at least 2 rows")
-    return found
+    rows = as_tokens(samples, "samples")
+    if rows.dim() != 2 or len(rows) < 2 or not rows.numel():
+        raise UnmaskError(f"samples have shape {tuple(rows.shape)}; expected (rows, length), at least 2 rows")
+    return rows
 
 
 def _truth(

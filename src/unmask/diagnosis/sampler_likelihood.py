@@ -4,11 +4,11 @@
                  log p(x) = sum_k sum_{i in F(z_k)} log c(x_i | z_k),   exact, a model call per step (arXiv 2603.01367)
     drawn    rules that draw before they choose: p(x) = the sum over all paths of prod_k r(S_k, x_{S_k} | z_k), exact
              for short blocks (drawn.py)
-    bracket  any of both, and random choices tau: p(x) = E_tau p_tau(x). Of K draws of p_tau in each block
-                 lower   log (1/K) sum_k p_k <= log p in the mean;        ELBO   (1/K) sum_k log p_k
-                 upper   (1/K) sum_k [log psi_k + p_k / psi_k - 1] >= log p in the mean (TUBE, arXiv 2605.24292):
-                         the tangent of log at psi_k, here the mean of the K - 1 other draws;
-                         infinite where they are all 0, which is no proof that p is
+    bracket  any of both, and random choices tau: p(x) = E_tau p_tau(x). With K draws of p_tau in each block, on average
+                 lower   log (1/K) sum_k p_k <= log p;        ELBO   (1/K) sum_k log p_k
+                 upper   (1/K) sum_k [log psi_k + p_k / psi_k - 1] >= log p  (TUBE, arXiv 2605.24292):
+                         the tangent of log at psi_k, here the mean of the K - 1 other draws; infinite if they are all
+                         0, since a text with p > 0 may have such draws
              A text is the product of its blocks given the earlier ones, and their random numbers are independent: the
              bounds add up over blocks, so their width is that of a block. It grows fast with its length.
 
@@ -47,7 +47,11 @@ MOST = 12  # positions of a block whose paths are all added up
 MOST_NUMBERS = 2**24  # probabilities that one step holds at once
 AT_ONCE = 512  # rows of a forward pass, if the denoiser does not limit them
 DRAWS = 16
-LUCK = {Stream.TIE: "breaks ties by chance", Stream.ORDER: "draws its order", Stream.ACCEPT: "accepts by chance"}
+RANDOM_CHOICES = {
+    Stream.TIE: "breaks ties by chance",
+    Stream.ORDER: "draws its order",
+    Stream.ACCEPT: "accepts by chance",
+}
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ class Paths(NamedTuple):
     order: Tensor  # (R, L): the step that revealed it
     blocks: Tensor  # (R, L): the block that it belongs to, -1 where given
     model_calls: Tensor  # (R)
-    luck: frozenset[Stream]  # uses of random numbers on the way
+    random: frozenset[Stream]  # uses of random numbers on the way
 
 
 def likelihood(
@@ -121,7 +125,7 @@ def checked_sampler(sampler: str | Sampler, kind: str) -> Sampler:
     if used.reads != CANVAS:
         raise UnmaskError(f"sampler {used.spec} reads an AR model; {expected}")
     if used.revises:
-        raise UnmaskError(f"sampler {used.spec} takes tokens back, so many paths lead to a text; {expected}")
+        raise UnmaskError(f"sampler {used.spec} re-masks tokens, so its texts have many paths; {expected}")
     if not used.chooses_before_drawing and (rule is None or getattr(used, "first", None) is not None):
         raise UnmaskError(f"sampler {used.spec} chooses positions by drawn tokens, without a closed form; {expected}")
     if kind == "duel" and not used.chooses_before_drawing:
@@ -164,8 +168,8 @@ def _texts(denoiser: Denoiser, texts: Any, given: Tensor | None) -> tuple[Tensor
 
 def _duel(denoiser: Denoiser, sampler: Sampler, texts: Tensor, start: Tensor, delta: Tensor) -> SamplerLikelihood:
     read = follow(denoiser, sampler, texts, start, delta, torch.arange(len(texts)), 0)
-    for stream in sorted(read.luck):
-        problem = f"sampler {sampler.spec} {LUCK.get(stream, 'chooses by chance')}"
+    for stream in sorted(read.random):
+        problem = f"sampler {sampler.spec} {RANDOM_CHOICES.get(stream, 'chooses by chance')}"
         advice = "Pass ties='position', or use" if stream == Stream.TIE else "Use"
         raise UnmaskError(f"{problem}; expected a function of the text for DUEL. {advice} the likelihood bracket")
     nats = read.nats.sum(1)
@@ -338,8 +342,8 @@ def follow(
         for part in over_blocks(read, rows, block) if denoiser.concurrent else map(read, slices):
             parts.append(part)
             advance(len(part.nats))
-    nats, order, blocks, calls, luck = zip(*parts, strict=True)
-    return Paths(torch.cat(nats), torch.cat(order), torch.cat(blocks), torch.cat(calls), frozenset().union(*luck))
+    nats, order, blocks, calls, random = zip(*parts, strict=True)
+    return Paths(torch.cat(nats), torch.cat(order), torch.cat(blocks), torch.cat(calls), frozenset().union(*random))
 
 
 class ReadCanvas(Canvas):

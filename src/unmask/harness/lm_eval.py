@@ -272,8 +272,8 @@ class UnmaskLM(LM):  # type: ignore[misc]
                 continue
             own = int.from_bytes(hashlib.sha256(str((self.seed, first, row.tolist())).encode()).digest()[:7])
             if self.kind in sampler_likelihood.KINDS:
-                found = by_sampler(self.model, row, first, self.kind, self.draws, own, **self.options)
-                estimates.append((self.kind, found))
+                result = by_sampler(self.model, row, first, self.kind, self.draws, own, **self.options)
+                estimates.append((self.kind, result))
                 continue
             estimates.append(("bound", bound(self.model, row, first, sets_of(size, self.draws, own))))
         return estimates
