@@ -63,3 +63,62 @@ def test_files_that_hold_no_texts(run, tmp_path, name, content, message):
     assert said.code == 2
     assert message in said.err
     assert said.err.count("\n") == 1
+
+
+DUEL = ("--likelihood", "duel", "--sampler", "top-probability(ties='position')")
+
+
+@pytest.fixture
+def masked(tmp_path):
+    directory = tmp_path / "masked"
+    directory.mkdir()
+    (tmp_path / "a.txt").write_text(SAID[0])
+    return "model", "judge", "a.txt", "--by", spoken(directory), "--card", directory / "card.json"
+
+
+def test_the_likelihood_of_a_sampler(run, masked):
+    """One token per step from left to right is the chain; a bracket of a random order holds both its ends."""
+    found = {}
+    for kind, *options in (
+        ("chain",),
+        ("duel", "--sampler", "left-to-right"),
+        ("duel", "--sampler", "top-probability(ties='position')", "--steps", 4),
+        ("bracket", "--sampler", "ancestral", "--steps", 4, "--draws", 5),
+    ):
+        result = run(*masked, "--likelihood", kind, *options, "--json").result
+        assert result["kind"] == kind
+        found[kind, *options[1:2]] = result
+    chain, duel = found["chain",], found["duel", "left-to-right"]
+    assert duel["perplexity"]["value"] == pytest.approx(chain["perplexity"]["value"], rel=1e-5)
+    assert duel["model_calls"] == chain["model_calls"] == chain["tokens"]
+    assert found["duel", "top-probability(ties='position')"]["model_calls"] == 4
+    bracket = found["bracket", "ancestral"]
+    assert bracket["perplexity_at_least"]["value"] < bracket["perplexity"]["value"]
+    assert 5 <= bracket["model_calls"] <= 5 * 4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--likelihood", "duel"), "DUEL is not its likelihood"),
+        (("--likelihood", "bracket", "--sampler", "wino"), "re-masks tokens"),
+        (("--sampler", "ancestral"), "the likelihood bound has no sampler"),
+        (("--likelihood", "duel", "--sampler", "nobody"), "nobody"),
+        (("--likelihood", "duel", "--sampler", "ancestral"), "draws its order"),
+    ],
+)
+def test_likelihoods_that_a_sampler_has_not(run, masked, options, message):
+    ran = run(*masked, *options)
+    assert ran.code == 2
+    assert message in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_an_ar_model_has_no_sampler(run, tmp_path):
+    directory = tmp_path / "ar"
+    directory.mkdir()
+    (tmp_path / "a.txt").write_text(SAID[0])
+    name = spoken(directory, "qwen2", block=1)
+    ran = run("model", "judge", "a.txt", "--by", name, "--card", directory / "card.json", *DUEL)
+    assert ran.code == 2
+    assert "is an AR model" in ran.err

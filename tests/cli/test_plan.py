@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+
+from tests.hub.speaking import spoken
+
 KEYS = {"steps", "model_calls", "schedule", "predicted", "method", "break_even_model_calls", "verdict"}
 ASKED = ("plan", "--language", "interval-5", "--length", 510, "--target", 0.5)
 
@@ -73,3 +79,53 @@ def test_mistakes(run):
         assert ran.code == 2
         assert said in ran.err
     assert run("plan", "--language", "interval-5", "--target", 0).code == 2
+
+
+@pytest.fixture
+def opened(tmp_path):
+    directory = tmp_path / "model"
+    directory.mkdir()
+    (tmp_path / "t.jsonl").write_text("\n".join(json.dumps(f"the cat {n} sat on the mat") for n in range(6)))
+    (tmp_path / "p.jsonl").write_text("\n".join(json.dumps("a" * (1 + n % 2)) for n in range(6)))
+    return "plan", "--model", spoken(directory), "--card", directory / "card.json"
+
+
+def test_an_open_model(run, opened):
+    """From texts, from texts after prompts, and from the model's own answers."""
+    for files, own in (
+        (("--texts", "t.jsonl"), False),
+        (("--texts", "t.jsonl", "--prompts", "p.jsonl"), False),
+        (("--prompts", "p.jsonl"), True),
+    ):
+        result = run(*opened, *files, "--length", 6, "--target", 0.4, "--json").result
+        assert result["own_answers"] is own
+        assert list(result["gaps"]) == ["1", "2", "4"]
+        assert set(result["plans"]) == {"linear", "optimal"}
+        assert result["plans"]["linear"]["steps"] <= 6
+        assert result["rows"] == 6
+    out = run(*opened, "--texts", "t.jsonl", "--length", 6, "--ar-token-ms", 3, "--step-ms", 1, "--target", 9).out
+    assert "times faster than AR" in " ".join(out.split())
+    assert "Pass --target" in run(*opened, "--texts", "t.jsonl", "--length", 6).out
+
+
+def test_mistakes_with_an_open_model(run, opened, tmp_path):
+    (tmp_path / "empty.jsonl").write_text("")
+    (tmp_path / "long.jsonl").write_text("\n".join(json.dumps("a" * 300) for _ in range(6)))
+    (tmp_path / "few.jsonl").write_text(json.dumps("a"))
+    ar = tmp_path / "ar"
+    ar.mkdir()
+    reader = ("plan", "--model", spoken(ar, "qwen2", block=1), "--card", ar / "card.json")
+    for command, said in (
+        ((*opened, "--prompts", "empty.jsonl"), "contains no prompts"),
+        ((*opened, "--texts", "empty.jsonl"), "contains no text"),
+        ((*opened, "--prompts", "long.jsonl"), "expected at most 64"),
+        ((*opened, "--prompts", "few.jsonl", "--texts", "t.jsonl"), "1 prompts and 6 texts"),
+        ((*reader, "--texts", "t.jsonl"), "is an AR model"),
+        ((*opened, "--texts", "t.jsonl", "--batch", 2), "--batch does not apply to an open model"),
+        ((*opened, "--texts", "t.jsonl", "--step-ms", 2), "need each other"),
+        (("plan", "--texts", "t.jsonl"), "need an open model"),
+        ((*opened, "--target", 0.1), "--card, --device and --seed apply to open models"),
+    ):
+        ran = run(*command)
+        assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
+        assert said in ran.err

@@ -155,6 +155,27 @@ def test_likelihoods_do_not_depend_on_their_batch_and_stand_in_the_record(model,
     assert [line["target_tokens"] for line in lines][1] == 1
 
 
+def test_likelihoods_of_a_sampler(models):
+    """One token per step from left to right is the chain, in as many calls; a bracket records its upper end."""
+    pair = (PROMPTS[0], " the mat")
+    found = {}
+    for kind, options in (
+        ("chain", {}),
+        ("duel", {"sampler": "left-to-right"}),
+        ("bracket", {"sampler": "ancestral", "steps": 2, "draws": 3}),
+    ):
+        harness = UnmaskLM(models["masked"], likelihood=kind, **options)
+        harness.loglikelihood(requests("loglikelihood", pair))
+        (found[kind],) = harness.records
+    assert found["duel"]["nats"] == pytest.approx(found["chain"]["nats"], abs=1e-9)
+    assert found["duel"]["model_calls"] == found["chain"]["model_calls"]
+    assert found["bracket"]["nats"] <= found["bracket"]["upper"]
+    with pytest.raises(UnmaskError, match="DUEL is not its likelihood"):
+        UnmaskLM(models["masked"], likelihood="duel")
+    with pytest.raises(UnmaskError, match="is an AR model"):
+        UnmaskLM(models["ar"], likelihood="duel", sampler="left-to-right")
+
+
 def test_a_space_belongs_to_what_follows(model):
     """As in lm-eval's own models; and a target is read behind its whole context."""
     harness = UnmaskLM(model)

@@ -5,10 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from unmask.cli.options import Count, Directory, Named, Number, Portion, Switch
+from unmask.cli.options import Count, File, Model, Named, Number, Portion, Switch
 
 Results = Annotated[tuple[Path, ...], "RECORDS"]
-SUBJECTS = ("--language, a known language", "--model, a network's directory", "--results, records of `unmask eval`")
+SUBJECTS = (
+    "--language, a known language",
+    "--model, a network's directory",
+    "--results, records of `unmask eval`",
+    "--model with --prompts or --texts, an open model",
+)
 MEANS = {"ser": "SER", "ter": "excess of TER", "kl": "nats"}
 OF_RECORDS = ("task", "budget_ms")
 OF_LANGUAGES = ("language", "model", "length", "metric", "ar_token_ms", "step_ms", "batch")
@@ -17,7 +22,12 @@ OF_LANGUAGES = ("language", "model", "length", "metric", "ar_token_ms", "step_ms
 def command(
     *,
     language: Named = None,
-    model: Directory = None,
+    model: Model = None,
+    prompts: File = None,
+    texts: File = None,
+    card: Annotated[str | None, "CARD"] = None,
+    device: str = "auto",
+    seed: int = 0,
     results: Results = (),
     target: Portion | None = None,
     metric: Literal["ser", "ter", "kl"] | None = None,
@@ -39,6 +49,7 @@ def command(
             --ar-token-ms 3.3 --step-ms 9.4
         unmask plan --model mdm --metric ter --target 5%
         unmask plan --results eval --target 40% --budget-ms 500
+        unmask plan --model llada-8b-base --prompts prompts.jsonl --length 64 --target 0.5
 
     --target is the error that may remain, as a percentage or a fraction:
 
@@ -52,16 +63,30 @@ def command(
     number. First-order chains need no samples. --model adds the learning error of a
     trained network, which no number of steps removes; its SER cannot be predicted.
 
+    For an open model (--model with --prompts or --texts), --target is nats per answer
+    that parallel decoding loses against one token per step. The output is the loss of
+    every number of steps in random order, from model calls on the texts alone.
+    Without --texts, the model first writes its own answers, one token per step.
+    Samplers that choose by confidence lose more or less than this.
+
     For records, the output is the fastest measured setting that meets the target,
     next to AR. docs/choose.md explains the output.
 
     Args:
         language: Preset (see `unmask list languages`) or language file. (default with --model: its own language)
-        model: Directory of an MDM of `unmask train`. (default: the exact denoiser)
+        model: Directory of an MDM of `unmask train` (default: the exact denoiser); or an open model, a name of
+            `unmask list models` or a directory, with --prompts or --texts.
+        prompts: File of prompts for an open model, one a line: a text in quotes, or {"prompt": ..}.
+        texts: File of texts, one answer to each prompt, or whole texts: .txt with a form feed line between texts, or
+            .jsonl.
+        card: Model card of an open model, if the directory does not identify it.
+        device: Device of an open model: auto, cpu or cuda.
+        seed: Random seed of masks and answers.
         results: Directories of `unmask eval`, or files of records.
-        target: Largest acceptable error: 10% or 0.1 (required).
+        target: Largest acceptable error: 10% or 0.1 (required, except for an open model).
         metric: Metric of the target: ser, ter or kl. (default: ser)
-        length: Sequence length in tokens. (default: 512, or the model's own)
+        length: Sequence length in tokens. (default: 512, or the model's own); of an open model, tokens of an answer
+            (default: 64).
         schedule: Schedule to compare with the optimal one (see `unmask list schedules`).
         ar_token_ms: Measured time of one AR token, in ms per batch.
         step_ms: Measured time of one MDM step, in ms per batch.
@@ -73,6 +98,24 @@ def command(
     """
     from unmask.core.errors import UnmaskError
 
+    if prompts is not None or texts is not None:
+        others = {"--language": language, "--results": results or None, "--budget-ms": budget_ms, "--task": task}
+        others |= {"--batch": batch, "--metric": None if metric == "kl" else metric}
+        for name, value in others.items():
+            if value is not None:
+                raise UnmaskError(f"{name} does not apply to an open model with prompts or texts. Leave it out")
+        if model is None:
+            raise UnmaskError(
+                "--prompts and --texts need an open model. Add --model with a name of `unmask list models`"
+            )
+        times = (ar_token_ms, step_ms)
+        read = (prompts, texts)
+        _of_open_model(model, card, device, read, target, length or 64, schedule, _times(times), seed, verbose, json)
+        return
+    if card is not None or device != "auto" or seed:
+        raise UnmaskError(
+            "--card, --device and --seed apply to open models. Add --prompts or --texts, or leave them out"
+        )
     given: dict[str, Any] = {"language": language, "model": model, "length": length, "metric": metric, "batch": batch}
     given |= {"ar_token_ms": ar_token_ms, "step_ms": step_ms, "task": task, "budget_ms": budget_ms}
     missing = [] if target is not None else ["--target, the largest acceptable error"]
@@ -91,8 +134,9 @@ def command(
     if results:
         _of_records(results, target, task, budget_ms, json)
     else:
+        directory = None if model is None else Path(model)
         times = (ar_token_ms, step_ms)
-        _of_language(language, model, metric or "ser", target, length, schedule, times, batch or 1, verbose, json)
+        _of_language(language, directory, metric or "ser", target, length, schedule, times, batch or 1, verbose, json)
 
 
 def _of_records(results: tuple[Path, ...], target: float, task: str | None, budget: float | None, json: bool) -> None:
@@ -134,10 +178,7 @@ def _of_language(
     from unmask.diagnosis.learning import of_language
     from unmask.networks import Network
 
-    token, step = milliseconds
-    if (token is None) != (step is None):
-        raise UnmaskError("--ar-token-ms and --step-ms need each other. Add the other, or leave both out")
-    times = None if token is None or step is None else (token, step)
+    times = _times(milliseconds)
     if model is None:
         known = languages.load(str(language))
         verdict = plan(known, 512 if length is None else length, metric, target, schedule, batch, times)
@@ -156,3 +197,44 @@ def _of_language(
         return
     chosen = verdict.chosen.predicted
     show_lines([("advice", verdict.text), (f"predicted {MEANS[metric]}", str(chosen)), ("method", chosen.method)])
+
+
+def _times(milliseconds: tuple[float | None, float | None]) -> tuple[float, float] | None:
+    """Return the times of an AR token and of a step; None if both are missing."""
+    from unmask.core.errors import UnmaskError
+
+    token, step = milliseconds
+    if (token is None) != (step is None):
+        raise UnmaskError("--ar-token-ms and --step-ms need each other. Add the other, or leave both out")
+    return None if token is None or step is None else (token, step)
+
+
+def _of_open_model(
+    name: str,
+    card: str | None,
+    device: str,
+    files: tuple[Path | None, Path | None],
+    target: float | None,
+    length: int,
+    schedule: str,
+    times: tuple[float, float] | None,
+    seed: int,
+    verbose: bool,
+    json: bool,
+) -> None:
+    from unmask.cli.output import show, show_lines
+    from unmask.core.samples import read_texts
+    from unmask.cost.forecast import forecast
+    from unmask.hub.loading import load_model
+    from unmask.hub.prompted import read_prompts
+
+    queries = None if files[0] is None else read_prompts(files[0])
+    answers = None if files[1] is None else read_texts(files[1])
+    model = load_model(name, card=card, device=device)
+    predicted = forecast(
+        model, queries, answers, length=length, schedule=schedule, target=target, times=times, seed=seed
+    )
+    if json or verbose:
+        show(predicted.to_dict(), json)
+        return
+    show_lines(predicted.lines())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
-from unmask.cli.options import Answer, File, Name, Samples, Switch
+from unmask.cli.options import Answer, Count, File, Name, Samples, Switch, Word
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from unmask.languages import Language
     from unmask.metrics import Score
 
@@ -23,6 +25,11 @@ def command(
     *,
     language: Name,
     given: File = None,
+    likelihood: Literal["duel", "drawn", "bracket"] | None = None,
+    sampler: Word = None,
+    steps: Count = None,
+    schedule: Word = None,
+    draws: Count = None,
     verbose: Switch = False,
 ) -> Answer:
     """Measure the error rates and the perplexity of generated sequences.
@@ -31,6 +38,8 @@ def command(
         unmask score samples.npy --language interval-5
         unmask score samples.jsonl --language language.json --json
         unmask score samples.npy --language brackets --given infill.jsonl
+        unmask score samples.npy --language paper-2gram --likelihood duel \\
+            --sampler "top-probability(ties='position')" --steps 8
 
     SER is the percentage of sequences that the language cannot produce. Perplexity
     is computed from the other sequences. It is also low for repetitive samples, so
@@ -39,17 +48,26 @@ def command(
     Languages with intermediate steps, such as modular-sum, have three more metrics:
     incorrect answers, right answers with wrong steps, and wrong steps.
 
+    With --likelihood, also the log-likelihood of the sequences under a sampler with
+    the exact denoiser: docs/metrics.md explains duel, drawn and bracket.
+
     With given tokens (--given, or those that `unmask generate` saved), a sequence
     that changed a given token is impossible, and intervals are over prompts.
 
     Args:
         given: File with known tokens: one row for all sequences, or one for each. Masked positions are V (null in
             .jsonl).
+        likelihood: Likelihood of the sequences under a sampler: exact if it chooses by the text alone (duel) or by
+            drawn tokens (drawn), or between two bounds (bracket).
+        sampler: Sampler of that likelihood. (default: that of the samples' own record)
+        steps: Number of sampling steps N. (default: that of the record)
+        schedule: Schedule of the steps. (default: that of the record)
+        draws: Random choices per sequence of a bracket. (default: 16)
         verbose: Print all numbers, with the source of the samples.
-        json: Print one JSON object with all numbers.
     """
     from unmask import languages, score
     from unmask.core import progress
+    from unmask.core.errors import UnmaskError
     from unmask.core.files import age, code
     from unmask.core.samples import read_account, read_given, read_tokens
 
@@ -62,9 +80,52 @@ def command(
     result = scored.to_dict() | {"impossible_rows": account.get("impossible_rows")}
     result |= {"language": known.source(), "source": account.get("source"), "made_by_code": origin.get("code")}
     result |= {"scored_by_code": code()}
+    lines = _brief(scored, known, conditional=pattern is not None)
+    if likelihood is None:
+        for name, value in {"sampler": sampler, "steps": steps, "schedule": schedule, "draws": draws}.items():
+            if value is not None:
+                raise UnmaskError(f"--{name} applies to a likelihood. Add --likelihood bracket, or leave it out")
+    else:
+        settings = {"sampler": sampler, "steps": steps, "schedule": schedule}
+        if sampler is None:
+            recorded = origin.get("configuration", {})
+            names = (*settings, "temperature", "top_p", "top_k", "guidance")
+            settings = {name: settings.get(name) or recorded.get(name) for name in names}
+        likely = _likelihood(tokens, known, likelihood, draws, pattern, settings)
+        ends = {name: likely[name].to_dict() for name in ("lower", "upper")}
+        result["likelihood"] = likely | ends
+        lines += [("log-likelihood", f"{likely['lower']} to {likely['upper']} nats")]
+        lines += [("by", f"{likely['sampler']} ({likelihood})"), ("model calls", str(likely["model_calls"]))]
     if account and (old := age(origin)) is not None:
         progress.note(f"{samples}: {old}")
-    return Answer(result, None if verbose else _brief(scored, known, conditional=pattern is not None))
+    return Answer(result, None if verbose else lines)
+
+
+def _likelihood(
+    tokens: Tensor,
+    known: Language,
+    kind: str,
+    draws: int | None,
+    pattern: Tensor | None,
+    settings: dict[str, Any],
+) -> dict[str, Any]:
+    """Return the mean log-likelihood of the sequences under a sampler of the language's ideal denoiser, in nats."""
+    from unmask.core.errors import UnmaskError
+    from unmask.core.estimates import mean
+    from unmask.diagnosis.sampler_likelihood import DRAWS, likelihood
+    from unmask.ideal import Ideal
+
+    if settings["sampler"] is None:
+        problem = "the samples have no record of their sampler"
+        raise UnmaskError(f"{problem}; expected a sampler for --likelihood. Pass --sampler and --steps")
+    options = {name: value for name, value in settings.items() if value is not None}
+    likely = likelihood(Ideal(known), texts=tokens, kind=kind, given=pattern, draws=draws or DRAWS, **options)
+    there = likely.lower.isfinite() & likely.upper.isfinite()
+    about: dict[str, Any] = {"kind": kind, **options, "model_calls": int(likely.model_calls.sum())}
+    about |= {"left_out": int((~there).sum())}  # probability 0, or not bounded by its draws
+    if not bool(there.any()):
+        raise UnmaskError(f"all {len(tokens)} sequences have probability 0 under {options['sampler']}. Pass another")
+    return about | {"lower": mean(likely.lower[there]), "upper": mean(likely.upper[there])}
 
 
 def _brief(scored: Score, language: Language, conditional: bool) -> list[tuple[str, str]]:

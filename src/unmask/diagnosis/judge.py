@@ -11,28 +11,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from unmask.core import arguments
+from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError
-from unmask.diagnosis.likelihood import AT_ONCE, bound, drawn, read
+from unmask.diagnosis import sampler_likelihood
+from unmask.diagnosis.likelihood import AT_ONCE, Likelihood, bound, chain, drawn, read
+from unmask.hub.answering import usual as usual_options
 from unmask.hub.loading import load_model
 from unmask.hub.model import OpenModel
 from unmask.text.packages import file_of
 
 USUAL = "smollm2-135m-instruct"
 DRAWS = 64  # sets of positions per row
+KINDS = ("bound", "chain", *sampler_likelihood.KINDS)
 
 
 class Judged(NamedTuple):
     """Losses of B texts, (B) float64 each; NaN for an empty text."""
 
-    nats: Tensor  # nats per token
+    nats: Tensor  # nats per token: exact, or an upper bound
     error: Tensor  # standard error of nats: 0 if exact
+    least: Tensor  # lower bound of the nats per token: nats if exact, -inf if none is known
     tokens: Tensor  # (B) int64: number of tokens
+    model_calls: Tensor  # (B) int64
 
 
 def check() -> Path:
@@ -46,24 +51,80 @@ def usual() -> OpenModel:
     return load_model(check(), card=USUAL, device="cpu")
 
 
-def judge(model: OpenModel, texts: Sequence[str], *, draws: int = DRAWS, seed: int = 0) -> Judged:
-    """Judge texts, cut at the length of the model's context; draws: random masks per text (masked models only)."""
+def judge(
+    model: OpenModel,
+    texts: Sequence[str],
+    *,
+    draws: int = DRAWS,
+    seed: int = 0,
+    likelihood: str = "bound",
+    **options: Any,
+) -> Judged:
+    """Judge texts, cut at the length of the model's context; draws: random masks or choices per text.
+
+    likelihood (masked models): "bound", "chain", or that of a sampler: "duel", "drawn" or "bracket"; then options are
+    its settings (`answering.usual`). An AR model is exact.
+    """
     arguments.whole("draws", draws, 2)
+    check_kind(model, likelihood, **options)
     rows = tokens_of(model, texts)
     lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
-    nats, error = (torch.full((len(rows),), torch.nan, dtype=torch.float64) for _ in range(2))
+    by_text: dict[int, Likelihood] = {}
     order = lengths.argsort()
-    for part in order[lengths[order] > 0].split(AT_ONCE):
-        if model.card.causal:
-            likelihoods = read(model, [rows[number] for number in part.tolist()], [0] * len(part))
-            nats[part] = -torch.tensor([one.nats for one in likelihoods], dtype=torch.float64) / lengths[part]
-            error[part] = 0.0
-        else:
-            for number in part.tolist():
-                size = int(lengths[number])
-                bounded = bound(model, rows[number], 0, drawn(size, draws, seed + number))
-                nats[number], error[number] = -bounded.nats / size, bounded.error / size
-    return Judged(nats, error, lengths)
+    with progress.track("judging", len(rows)) as advance:
+        for part in order.split(AT_ONCE):
+            some = [number for number in part.tolist() if len(rows[number])]
+            if model.card.causal and some:
+                by_text |= zip(some, read(model, [rows[number] for number in some], [0] * len(some)), strict=True)
+            elif some:
+                by_text |= {
+                    number: _judged(model, rows[number], likelihood, draws, seed + number, options) for number in some
+                }
+            advance(len(part))
+    nats, error, least = (torch.full((len(rows),), torch.nan, dtype=torch.float64) for _ in range(3))
+    calls = torch.zeros_like(lengths)
+    for number, one in by_text.items():
+        size, exact = len(rows[number]), model.card.causal or likelihood != "bound"
+        nats[number], error[number], calls[number] = -one.nats / size, one.error / size, one.model_calls
+        upper = (one.nats if exact else torch.inf) if one.upper is None else one.upper
+        least[number] = -upper / size
+    return Judged(nats, error, least, lengths, calls)
+
+
+def check_kind(model: OpenModel, likelihood: str, **options: Any) -> None:
+    """Raise an error if the model has no likelihood of this kind with these options."""
+    arguments.word("likelihood", likelihood, KINDS)
+    if model.card.causal and (likelihood != "bound" or options):
+        problem = f"{model.name} is an AR model, whose likelihood is exact"
+        raise UnmaskError(f"{problem}; expected no likelihood or sampler. Leave them out")
+    if likelihood in sampler_likelihood.KINDS:
+        sampler_likelihood.checked_sampler(usual_options(model, 1, **options)["sampler"], likelihood)
+    elif options:
+        problem = f"the likelihood {likelihood} has no sampler"
+        raise UnmaskError(f"{problem}; expected no {', '.join(options)}. Pass the likelihood duel, drawn or bracket")
+
+
+def _judged(
+    model: OpenModel, row: Tensor, likelihood: str, draws: int, seed: int, options: dict[str, Any]
+) -> Likelihood:
+    if likelihood == "chain":
+        return chain(model, row, 0)
+    if likelihood == "bound":
+        return bound(model, row, 0, drawn(len(row), draws, seed))
+    return by_sampler(model, row, 0, likelihood, draws, seed, **options)
+
+
+def by_sampler(
+    model: OpenModel, row: Tensor, first: int, kind: str, draws: int, seed: int, **options: Any
+) -> Likelihood:
+    """Log-likelihood of a row (L) from position `first` on, under a sampler with its usual options."""
+    given = torch.where(torch.arange(len(row)) < first, row, model.vocabulary)
+    settings = usual_options(model, len(row) - first, **options)
+    result = sampler_likelihood.likelihood(
+        model, texts=row[None], kind=kind, given=given, draws=draws, seed=seed, **settings
+    )
+    upper = None if result.exact else float(result.upper)
+    return Likelihood(float(result.lower), float(result.error), None, int(result.model_calls), upper)
 
 
 def tokens_of(model: OpenModel, texts: Sequence[str]) -> list[Tensor]:

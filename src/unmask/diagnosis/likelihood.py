@@ -1,5 +1,7 @@
 """Log-likelihood of a continuation under a model: exact, in one order, or as a bound with its standard error.
 
+The likelihood under a sampler, with its own steps and order, is in sampler_likelihood.py.
+
     AR       log p(y | c) = sum_j log p(y_j | c, y_<j), in one model call
     chain    the same sum for a masked model, one model call per token: exact for the order from left to right
     bound    log p(y | c) >= -E (T / m) sum_{j in M} -log p(y_j | c, y without M),  M has m of T positions, m uniform in
@@ -46,6 +48,7 @@ class Likelihood(NamedTuple):
     error: float  # standard error, 0 without random sets
     greedy: bool | None  # whether each token is the most likely one after its predecessors; None if not computed
     model_calls: int
+    upper: float | None = None  # upper bound of log p(y | c), if `nats` is the lower end of a bracket
 
 
 @torch.no_grad()

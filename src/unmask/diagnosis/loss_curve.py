@@ -5,11 +5,15 @@
 
 So sum_k delta_k h(p_k) predicts the network's NELBO for every schedule and number of steps, without sampling. Each row
 is evaluated at a few k (contexts.py). For an ideal denoiser f never increases, so f is fitted by isotonic regression.
+An inconsistent denoiser may have a rising f: monotone=False keeps the means, with straight lines between them.
 Intervals are quantiles of the fit over resampled rows.
+
+Rows may continue given tokens: then L is the number of the other positions, the same in all rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -26,6 +30,7 @@ from unmask.core.threads import over_blocks
 from unmask.denoisers import Denoiser, as_marginals
 from unmask.denoisers.denoiser import checked
 from unmask.diagnosis.contexts import hidden_places, revealed_counts
+from unmask.generation.start import start as starting
 from unmask.kernels.machine import Floats
 from unmask.languages.base import MESSAGE_BYTES, as_tokens
 from unmask.schedules import deltas
@@ -34,6 +39,7 @@ from unmask.theory.curves import InformationCurve, weights
 
 RESAMPLES = 200
 METHOD = "isotonic regression of the masked loss"
+MEANS = "means of the masked loss"
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +50,8 @@ class LossCurve:
     losses: Tensor
     length: int
     seed: int
+    monotone: bool = True
+    model_calls: int = 0
 
     def __repr__(self) -> str:
         return f"<LossCurve of {len(self.losses)} rows of {self.length} tokens>"
@@ -51,7 +59,7 @@ class LossCurve:
     @cached_property
     def curve(self) -> InformationCurve:
         """The fitted f, without intervals."""
-        return InformationCurve(self._fits[0], METHOD)
+        return InformationCurve(self._fits[0], METHOD if self.monotone else MEANS)
 
     def nelbo(self, delta: Tensor, *, fixed_size: bool = False) -> Estimate:
         """Predicted NELBO of the network with this schedule, in nats per sequence: an upper bound on E[-log p(x)]."""
@@ -64,7 +72,7 @@ class LossCurve:
     def schedule(self, steps: int, *, fixed_size: bool = False) -> Tensor:
         """delta (N) with the smallest NELBO, as `optimal` for a language; pass it as a list."""
         totals, counts = self._sums
-        halves = tuple(_fit(totals[i::2].sum(0), counts[i::2].sum(0)) for i in range(2))
+        halves = tuple(_fit(totals[i::2].sum(0), counts[i::2].sum(0), self.monotone) for i in range(2))
         return optimal.for_divergence(self.curve, steps, fixed_size=fixed_size, halves=(halves[0], halves[1]))
 
     def _estimate(self, weight: Floats) -> Estimate:
@@ -89,42 +97,108 @@ class LossCurve:
         u = uniform(self.seed, Stream.BOOTSTRAP, torch.arange(RESAMPLES).unsqueeze(1), torch.arange(rows))
         drawn = (u * rows).long().numpy()
         times = np.stack([np.ones(rows), *(np.bincount(row, minlength=rows) for row in drawn)])
-        return np.stack([_fit(total, count) for total, count in zip(times @ totals, times @ counts, strict=True)])
+        sums = zip(times @ totals, times @ counts, strict=True)
+        return np.stack([_fit(total, count, self.monotone) for total, count in sums])
 
 
-def loss_curve(denoiser: Denoiser, samples: Tensor, looks: int = 16, seed: int = 0) -> LossCurve:
-    """Evaluate a denoiser on each of samples (rows, L) with `looks` different numbers of positions revealed."""
+def loss_curve(
+    denoiser: Denoiser,
+    samples: Tensor | Sequence[Tensor],
+    looks: int = 16,
+    seed: int = 0,
+    given: Tensor | Sequence[Tensor] | None = None,
+    monotone: bool = True,
+) -> LossCurve:
+    """Evaluate a denoiser on each of samples (rows, L) with `looks` different numbers of positions revealed.
+
+    given: the samples with V at the positions that count, the same number in each row. (default: all) Then samples may
+    be a list of rows with different lengths.
+    """
     checked(denoiser)
-    samples = as_tokens(samples, "samples")
-    if samples.dim() != 2 or len(samples) < 2 or not samples.numel():
-        raise UnmaskError(f"samples have shape {tuple(samples.shape)}; expected (rows, length), at least 2 rows")
-    rows, length = samples.shape
+    if given is None:
+        samples = _alike(samples)
+        given = torch.full_like(samples, denoiser.vocabulary)
+    rows, _, start, valid = starting(denoiser, given, None, None)
+    truth, targets = _truth(denoiser, samples, start, valid)
+    length = targets.shape[1]
     revealed = revealed_counts(rows, length, looks, seed)
     looks = revealed.shape[1]
     fits = MESSAGE_BYTES // (8 * length * denoiser.vocabulary)  # contexts whose probabilities need little memory
-    block = max(1, min(denoiser.rows_at_once(length) or fits, fits) // looks)
+    block = max(1, min(denoiser.rows_at_once(truth.shape[1]) or fits, fits) // looks)
 
     def look(part: slice) -> Tensor:
-        truth, hidden = samples[part].repeat_interleave(looks, 0), hidden_places(revealed, part, length, seed)
-        context = torch.where(hidden, denoiser.vocabulary, truth)
-        time = None if denoiser.time_free else hidden.double().mean(1)
-        chance = as_marginals(denoiser.posterior(context, time=time)).of(truth.reshape(-1)).view_as(truth)
-        return (torch.where(hidden, -chance.log(), 0.0).sum(1) / hidden.sum(1)).view(-1, looks)
+        hidden = hidden_places(revealed, part, length, seed)
+        copies = torch.arange(part.start, part.stop).repeat_interleave(looks)
+        return masked_losses(denoiser, truth[copies], targets[copies], hidden, start[copies], valid[copies]).view(
+            -1, looks
+        )
 
     parts = []
     with progress.track("loss curve", rows) as advance:
-        for losses in over_blocks(look, rows, block):
+        slices = (slice(first, min(first + block, rows)) for first in range(0, rows, block))
+        for losses in over_blocks(look, rows, block) if denoiser.concurrent else map(look, slices):
             parts.append(losses)
             advance(len(losses))
     losses = torch.cat(parts)
     if not bool(torch.isfinite(losses).all()):
         row = int((~torch.isfinite(losses)).any(1).int().argmax())
         raise UnmaskError(f"the denoiser gives sample {row} probability 0: its NELBO is infinite for every schedule")
-    return LossCurve(revealed, losses, length, seed)
+    return LossCurve(revealed, losses, length, seed, monotone, rows * looks * denoiser.calls)
 
 
-def _fit(total: Floats, count: Floats) -> Floats:
-    """f(0..L-1) from sums and numbers of losses at each k: monotone, linear between observed k."""
+def masked_losses(
+    denoiser: Denoiser, truth: Tensor, targets: Tensor, hidden: Tensor, start: Tensor, valid: Tensor
+) -> Tensor:
+    """(R): mean of -log p(x_j | x without the hidden positions) over the hidden positions of rows of truth (R, L).
+
+    targets (R, M): the positions that may be hidden; hidden, Bool (R, M): those that are; start, valid: of an engine.
+    """
+    rows, which = hidden.nonzero(as_tuple=True)
+    places = targets[rows, which]
+    context = truth.clone()
+    context[rows, places] = denoiser.vocabulary
+    time = None if denoiser.time_free else hidden.double().mean(1)
+    engine = denoiser.engine(context, start, None if bool(valid.all()) else valid)
+    nats = -as_marginals(engine.at(rows, places, time)).of(truth[rows, places]).double().log()
+    return torch.zeros(len(truth), dtype=torch.float64).index_add_(0, rows, nats) / hidden.sum(1)
+
+
+def _alike(samples: Tensor | Sequence[Tensor]) -> Tensor:
+    """Samples (rows, L), without given tokens."""
+    rows = as_tokens(samples, "samples")
+    if rows.dim() != 2 or len(rows) < 2 or not rows.numel():
+        raise UnmaskError(f"samples have shape {tuple(rows.shape)}; expected (rows, length), at least 2 rows")
+    return rows
+
+
+def _truth(
+    denoiser: Denoiser, samples: Tensor | Sequence[Tensor], start: Tensor, valid: Tensor
+) -> tuple[Tensor, Tensor]:
+    """(samples (rows, L) padded like `start`, positions (rows, M) that are not given) after their checks."""
+    if len(samples) != len(start) or len(samples) < 2:
+        problem = f"there are {len(samples)} samples and {len(start)} rows of given tokens"
+        raise UnmaskError(f"{problem}; expected equal numbers, at least 2")
+    truth, free = start.clone(), (start == denoiser.vocabulary) & valid
+    for number, row in enumerate(samples):
+        where = valid[number]
+        if len(row) != int(where.sum()):
+            raise UnmaskError(
+                f"sample {number} has {len(row)} tokens; expected {int(where.sum())}, as in its given row"
+            )
+        truth[number, where] = row
+        if bool((wrong := (row < 0) | (row >= denoiser.vocabulary)).any()):
+            problem = f"sample {number} has token {int(row[wrong][0])}"
+            raise UnmaskError(f"{problem}; expected 0 to {denoiser.vocabulary - 1}, the tokens of {denoiser.name}")
+    counts = free.sum(1)
+    if not bool((counts == counts[0]).all()) or not int(counts[0]):
+        problem = f"rows have {int(counts.min())} to {int(counts.max())} positions that are not given"
+        raise UnmaskError(f"{problem}; expected the same number in all rows, at least 1")
+    return truth, free.nonzero()[:, 1].view(len(start), -1)
+
+
+def _fit(total: Floats, count: Floats, monotone: bool) -> Floats:
+    """f(0..L-1) from sums and numbers of losses at each k: monotone if asked, linear between observed k."""
     seen = np.flatnonzero(count)
-    fitted = isotonic_regression(total[seen] / count[seen], weights=count[seen], increasing=False).x
+    means = total[seen] / count[seen]
+    fitted = isotonic_regression(means, weights=count[seen], increasing=False).x if monotone else means
     return np.interp(np.arange(len(total)), seen, fitted)

@@ -64,12 +64,8 @@ def generate(
     trace: record also re-masked tokens, for `Generation.trace`; samplers that re-mask none need no trace.
     """
     denoiser = as_denoiser(load(source) if isinstance(source, str | Path) else source)
-    if arguments.number("guidance", guidance):
-        denoiser = Guided(denoiser, guidance)
-    check_sharpening(temperature, top_p, top_k)
+    denoiser = reshaped(denoiser, temperature, top_p, top_k, guidance)
     arguments.flag("trace", trace)
-    if (temperature, top_p, top_k) != (1, 1, None):
-        denoiser = Sharpened(denoiser, temperature, top_p, top_k)
     used = as_sampler(sampler)
     rule = stop_rule(stop, denoiser.vocabulary)
     rows, length, tokens, valid = start(denoiser, given, rows, length)
@@ -113,6 +109,14 @@ def generate(
             parts.append(part)
             advance(len(part.tokens))
     return replace(join(parts), seconds=_now() - began)
+
+
+def reshaped(denoiser: Denoiser, temperature: float, top_p: float, top_k: int | None, guidance: float) -> Denoiser:
+    """The denoiser with marginals changed by options of `generate`."""
+    if arguments.number("guidance", guidance):
+        denoiser = Guided(denoiser, guidance)
+    check_sharpening(temperature, top_p, top_k)
+    return denoiser if (temperature, top_p, top_k) == (1, 1, None) else Sharpened(denoiser, temperature, top_p, top_k)
 
 
 def _numbered(first_row: int | Sequence[int], rows: int) -> Tensor:

@@ -53,8 +53,8 @@ class Blocks(Sampler):
         return "order" if plain and inner_of(self).distribution == "order" else None
 
     @property
-    def chooses_first(self) -> bool:
-        return self.first is None and self.nucleus == 1 and inner_of(self).chooses_first
+    def chooses_before_drawing(self) -> bool:
+        return self.first is None and self.nucleus == 1 and inner_of(self).chooses_before_drawing
 
     @property
     def reads(self) -> frozenset[Reads]:

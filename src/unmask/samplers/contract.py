@@ -57,10 +57,11 @@ class Sampler:
         return "order" if self.implements("order") else None
 
     @property
-    def chooses_first(self) -> bool:
+    def chooses_before_drawing(self) -> bool:
         """Whether it chooses the positions of a step before it draws their tokens, each from its own marginal.
 
-        Then the loss by drawing them at once is a KL divergence (diagnosis/gap)."""
+        Then the loss by drawing them at once is a KL divergence (diagnosis/gap), and a sampler that never revises has
+        a likelihood along one path (diagnosis/sampler_likelihood.py)."""
         return self.distribution == "order"
 
     @property

@@ -47,7 +47,7 @@ class Credit(ChoosesFirst):
         arguments.number("strength", self.strength)
 
     @property
-    def chooses_first(self) -> bool:
+    def chooses_before_drawing(self) -> bool:
         return self.temperature != 0  # else the tokens are those with the most credit
 
     def choose(self, view: View) -> Choice:

@@ -41,8 +41,8 @@ class Gibbs(Sampler):
         return True
 
     @property
-    def chooses_first(self) -> bool:
-        return inner_of(self).chooses_first
+    def chooses_before_drawing(self) -> bool:
+        return inner_of(self).chooses_before_drawing
 
     def run(self, session: Session) -> None:
         fill(inner_of(self), session)

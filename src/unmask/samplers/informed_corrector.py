@@ -35,7 +35,7 @@ class InformedCorrector(Sampler):
     """A random order, and after each step the least likely tokens are redrawn, given all others."""
 
     revises = True
-    chooses_first = True
+    chooses_before_drawing = True
     correctors: int = 1
     places: int = 4
     score: str = "margin"

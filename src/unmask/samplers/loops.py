@@ -65,6 +65,7 @@ def fill_blocks(sampler: Sampler, session: Session, blocks: Tensor) -> None:
     A row's N steps are divided among its blocks: N // blocks each, and one more in the first N % blocks. The shape of
     the schedule applies within each block.
     """
+    session.blocks = blocks
     schedules = BlockSchedules.of(blocks, session.delta, sampler.pace)
     if sampler.implements("order"):
         _follow(sampler, session, blocks, schedules)

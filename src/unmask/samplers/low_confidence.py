@@ -41,7 +41,7 @@ class LowConfidence(Sampler):
             arguments.whole("a token of last", token, 0)
 
     @property
-    def chooses_first(self) -> bool:
+    def chooses_before_drawing(self) -> bool:
         return self.temperature == 0  # the drawn tokens are then known
 
     def choose(self, view: View) -> Choice:

@@ -63,15 +63,12 @@ def chosen(view: View, reveal: Tensor, temperature: float) -> Choice:
 class DrawsAfter(Sampler):
     """Samplers that choose positions by marginals, then draw tokens; at temperature 1 the claim is "order"."""
 
+    chooses_before_drawing = True
     temperature: float
 
     @property
     def distribution(self) -> Distribution | None:
         return "order" if self.temperature == 1 else None
-
-    @property
-    def chooses_first(self) -> bool:
-        return True
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -74,7 +74,7 @@ class ReMDM(Sampler):
         return True
 
     @property
-    def chooses_first(self) -> bool:
+    def chooses_before_drawing(self) -> bool:
         return self.nucleus == 1
 
     def choose(self, view: View) -> Choice:

@@ -92,6 +92,7 @@ class Session:
         self.hidden = (given == denoiser.vocabulary) & self.valid  # Bool (B, L): positions to fill
         self.lengths = self.valid.sum(1)  # (B): tokens of each row, up to its end
         self.reasons = torch.zeros(len(given), dtype=torch.int64)  # (B): why it ended, an index of REASONS
+        self.blocks = torch.where(self.hidden, 0, -1)  # (B, L): index of the block of each position, -1 if not filled
         self.planned = False  # True where the order does not depend on the tokens
         self.tokens = given.clone(memory_format=torch.contiguous_format)  # given may be one row for all
         self.order = torch.zeros_like(self.tokens)  # the step that revealed each position, 0 for given tokens

@@ -230,7 +230,7 @@ def test_samplers_that_choose_first_ignore_the_tokens_of_a_step(monkeypatch):
         except UnmaskError:
             continue  # it needs an option
         if sampler.reads != {"canvas"}:
-            assert not sampler.chooses_first, name
+            assert not sampler.chooses_before_drawing, name
             continue
         first = []
         for shift[0] in (0.0, 0.37):
@@ -240,6 +240,6 @@ def test_samplers_that_choose_first_ignore_the_tokens_of_a_step(monkeypatch):
                 break  # it needs an ideal denoiser
         if len(first) == 2 and first[0] != first[1]:
             depends.add(name)
-            assert not sampler.chooses_first, name
+            assert not sampler.chooses_before_drawing, name
     assert "low-confidence" in depends
     assert V == 3

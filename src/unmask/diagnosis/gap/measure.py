@@ -55,7 +55,7 @@ class Setting:
             return "greedy"
         if sampler is None:
             return "unknown"
-        if sampler.chooses_first:
+        if sampler.chooses_before_drawing:
             return "path" if sampler.revises else "divergence"
         return "corrected" if correctable(sampler) else "ratio"
 

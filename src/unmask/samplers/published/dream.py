@@ -77,8 +77,8 @@ class Dreamed(Sampler):
         return inner_of(self).distribution
 
     @property
-    def chooses_first(self) -> bool:
-        return inner_of(self).chooses_first
+    def chooses_before_drawing(self) -> bool:
+        return inner_of(self).chooses_before_drawing
 
     def choose(self, view: View) -> Choice:
         fraction = torch.ones(len(view.step))

@@ -30,7 +30,7 @@ class AnyConfidence(LowConfidence):
     """LLaDA's remasking="random": drawn tokens have random scores."""
 
     @property
-    def chooses_first(self) -> bool:
+    def chooses_before_drawing(self) -> bool:
         return not self.last
 
     def score(self, view: View, tokens: Tensor) -> Tensor:
