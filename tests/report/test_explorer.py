@@ -146,7 +146,7 @@ def test_the_headline_is_the_cheapest_sampler_and_names_the_chosen_one():
     assert said.sentence.endswith("The chosen sampler, ancestral, needs 32 steps.")
     assert said.numbers[0] == (
         "strided, 4 steps",
-        "smallest measured; SER 0.25% [0.00633%, 1.38%]: the whole interval meets the target",
+        "the cheapest measured setting; SER 0.25% [0.00633%, 1.38%]: the whole interval meets the target",
     )
     oracle = verdict(results, state | {"sampler": "clairvoyant"}).sentence
     assert "is strided, 4 steps." in oracle
