@@ -221,7 +221,7 @@ def ranks(
             [one.sampler, f"{one.first[0]:.3f}", f"{one.second[0]:.3f}", f"{one.first_rank:g}", f"{one.second_rank:g}"]
             for one in ranking.standings
         ]
-        title = f"{ranking.language}, {ranking.length} tokens: the first board and another"
+        title = f"{ranking.language}, {ranking.length} tokens: ranks on the first board and on another"
         show_grid(title, ["sampler", "AUP", "other AUP", "rank", "other rank"], rows)
     for ranking in rankings:
         say(ranking.sentence())

@@ -183,7 +183,8 @@ def place(directory: Path) -> Path:
         if any((candidate / name).exists() for name in (FILE, RECORDS, ACCOUNT, FRONTIER, THEORY)):
             return candidate
     if not directory.exists():
-        raise UnmaskError(f"there is no directory {cut(str(directory))}; name that of a sweep or of a page")
+        problem = f"there is no directory {cut(str(directory))}"
+        raise UnmaskError(f"{problem}. Pass the directory of a sweep, a page, an evaluation or a training")
     names = f"{FILE}, {RECORDS}, {ACCOUNT}, {FRONTIER} or {THEORY}"
     expected = f"expected {names} in it, or in its directory {STORE}. Measure with `unmask sweep run RECIPE`"
     raise UnmaskError(f"{cut(str(directory))} contains no results; {expected}")
