@@ -105,4 +105,4 @@ def test_too_few_rows(run, tmp_path):
     write_tokens(tmp_path / "few.npy", LANGUAGE.sample(20, 12))
     ran = run("audit", "few.npy", *SETTING)
     assert (ran.code, ran.out) == (2, "")
-    assert "20 rows are too few" in ran.err
+    assert "rows is 20, too few" in ran.err

@@ -296,7 +296,7 @@ def test_the_calls_of_a_right_loop_are_enough(seed):
 @pytest.mark.parametrize(
     ("tokens", "options", "words"),
     [
-        (torch.zeros(199, 8, dtype=torch.int64), {}, "199 rows are too few"),
+        (torch.zeros(199, 8, dtype=torch.int64), {}, "rows is 199, too few"),
         (torch.full((200, 8), 8), {}, "never revealed"),
         (torch.full((200, 8), 9), {}, "token 9 is not in 0..7"),
         (torch.zeros(200, 8), {}, "expected integers"),
